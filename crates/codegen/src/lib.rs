@@ -1,0 +1,8 @@
+//! The phases, Ori to Ori, and the table that orders them.
+//!
+//! **For:** lowering, optimisation, synchronisation, scheduling, register allocation and control words.
+//!
+//! **May know:** `ptx`, `ori`, `sass`, `machine`, `eval`, and `mercury`, whose phases stand in the same table.
+//!
+//! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
+//! match on an SM number: they ask `machine` or the `sass` tables.

@@ -1,0 +1,8 @@
+//! What the chip is: per-SM data with provenance, and no algorithms.
+//!
+//! **For:** register files, limits, pipes and latencies. Each row says where its number comes from: measured on the chip,
+//! seen in finished code, published, or assumed. A missing row is an error that names it, never a default.
+//!
+//! **May know:** `sass`, whose operations key its rows.
+//!
+//! **Must never know:** how its numbers are used: no scheduling, no allocation, no checks.

@@ -1,0 +1,7 @@
+//! The front door: the library, the `orias` command, diagnostics and options.
+//!
+//! **For:** whoever wants PTX turned into a cubin, from Rust or from a shell, and whoever wants to look inside.
+//!
+//! **May know:** every room except the chores.
+//!
+//! **Must never know:** how any room does its work: it calls their public functions and reports what they say.

@@ -1,0 +1,7 @@
+//! The PTX language: tokens, grammar tables, typed AST, checks and printer.
+//!
+//! **For:** reading whatever PTX real compilers write, explaining what is wrong with the rest, and printing it back.
+//!
+//! **May know:** PTX as NVIDIA's manual defines it: its syntax, types, versions and the targets on which a form is legal.
+//!
+//! **Must never know:** anything of a GPU's insides. No SASS, no registers of the machine, no latencies, no IR.

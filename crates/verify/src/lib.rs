@@ -1,0 +1,8 @@
+//! Re-derives every hazard from finished bytes.
+//!
+//! **For:** proving of any cubin, whoever made it, that no instruction reads a value before it is there or overwrites one
+//! before it was read.
+//!
+//! **May know:** `sass`, `machine` (the mined latencies only) and `cubin`.
+//!
+//! **Must never know:** `ori`, `codegen` or `mercury`: a judge that shares logic with the accused is no judge.

@@ -1,0 +1,47 @@
+//! Chores for people who work on Orias: `cargo xtask NAME`.
+//!
+//! Nothing here is part of the product, and nothing in the product depends on it.
+
+mod oracle;
+
+use std::process::ExitCode;
+
+/// One chore: its name, what it is for, and the function that does it.
+struct Chore {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<(), String>,
+}
+
+const CHORES: &[Chore] = &[Chore {
+    name: "oracle",
+    about: "install NVIDIA's public tools below target/oracle, for conformance tests",
+    run: oracle::install,
+}];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some(name) = args.first() else {
+        print_chores();
+        return ExitCode::from(2);
+    };
+    let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
+        eprintln!("xtask: no chore is named '{name}'");
+        print_chores();
+        return ExitCode::from(2);
+    };
+    match (chore.run)(&args[1..]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask {name}: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_chores() {
+    eprintln!("usage: cargo xtask CHORE [ARGUMENTS]\n");
+    for chore in CHORES {
+        eprintln!("  {:<14} {}", chore.name, chore.about);
+    }
+}

@@ -1,0 +1,120 @@
+//! Arrows between the rooms point one way: a crate that depends on one it must not know fails here.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Each room and the rooms it may know. A room that is not listed fails the test, so a new one states its arrows.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("ptx", &[]),
+    ("sass", &[]),
+    ("eval", &[]),
+    ("cubin", &[]),
+    ("machine", &["sass"]),
+    ("ori", &["sass"]),
+    ("reference", &["ptx", "eval"]),
+    ("mercury", &["ori", "sass", "machine"]),
+    (
+        "codegen",
+        &["ptx", "ori", "sass", "machine", "eval", "mercury"],
+    ),
+    ("verify", &["sass", "machine", "cubin"]),
+    ("sim", &["sass", "machine", "cubin", "eval"]),
+    ("orias", EVERY_ROOM),
+    ("filetests", EVERY_ROOM_AND_DOOR),
+];
+
+const EVERY_ROOM: &[&str] = &[
+    "ptx",
+    "sass",
+    "eval",
+    "cubin",
+    "machine",
+    "ori",
+    "reference",
+    "mercury",
+    "codegen",
+    "verify",
+    "sim",
+];
+
+const EVERY_ROOM_AND_DOOR: &[&str] = &[
+    "ptx",
+    "sass",
+    "eval",
+    "cubin",
+    "machine",
+    "ori",
+    "reference",
+    "mercury",
+    "codegen",
+    "verify",
+    "sim",
+    "orias",
+];
+
+/// The rooms that `manifest` depends on, tests and build scripts included: a judge must not meet the accused there either.
+fn rooms_known(manifest: &str) -> BTreeSet<String> {
+    let manifest: toml::Table = manifest.parse().expect("a manifest is TOML");
+    ["dependencies", "dev-dependencies", "build-dependencies"]
+        .iter()
+        .filter_map(|section| manifest.get(*section)?.as_table())
+        .flat_map(|table| table.keys())
+        .filter_map(|name| match name.as_str() {
+            "orias" => Some("orias".to_owned()),
+            other => other.strip_prefix("orias-").map(str::to_owned),
+        })
+        .collect()
+}
+
+/// What is wrong with `room` knowing `known`, if anything.
+fn forbidden(room: &str, known: &BTreeSet<String>) -> Vec<String> {
+    let Some((_, allowed)) = MAY_KNOW.iter().find(|(name, _)| *name == room) else {
+        return vec![format!("{room} is not in the table of arrows")];
+    };
+    known
+        .iter()
+        .filter(|other| !allowed.contains(&other.as_str()))
+        .map(|other| format!("{room} must not know {other}"))
+        .collect()
+}
+
+#[test]
+fn rooms_depend_only_on_rooms_they_may_know() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let mut seen = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for entry in std::fs::read_dir(crates).expect("crates/ exists") {
+        let folder = entry.expect("a readable entry").path();
+        let room = folder
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        wrong.extend(forbidden(&room, &rooms_known(&manifest)));
+        seen.insert(room);
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    let listed: BTreeSet<String> = MAY_KNOW
+        .iter()
+        .map(|(room, _)| (*room).to_owned())
+        .collect();
+    assert_eq!(
+        seen, listed,
+        "the table of arrows lists exactly the rooms there are"
+    );
+}
+
+#[test]
+fn a_wrong_arrow_is_noticed() {
+    let manifest = "[dependencies]\norias-sass.workspace = true\n[dev-dependencies]\norias-codegen.workspace = true\n";
+    let known = rooms_known(manifest);
+    assert_eq!(
+        forbidden("verify", &known),
+        ["verify must not know codegen"]
+    );
+    assert_eq!(
+        forbidden("attic", &known),
+        ["attic is not in the table of arrows"]
+    );
+}
