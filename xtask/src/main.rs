@@ -2,6 +2,7 @@
 //!
 //! Nothing here is part of the product, and nothing in the product depends on it.
 
+mod gpu;
 mod oracle;
 
 use std::process::ExitCode;
@@ -13,11 +14,18 @@ struct Chore {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const CHORES: &[Chore] = &[Chore {
-    name: "oracle",
-    about: "install NVIDIA's public tools below target/oracle, for conformance tests",
-    run: oracle::install,
-}];
+const CHORES: &[Chore] = &[
+    Chore {
+        name: "oracle",
+        about: "install NVIDIA's public tools below target/oracle, for conformance tests",
+        run: oracle::install,
+    },
+    Chore {
+        name: "gpu",
+        about: "launch cubins on a GPU and compare: needs a GPU and its driver",
+        run: gpu::run,
+    },
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

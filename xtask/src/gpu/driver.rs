@@ -1,0 +1,259 @@
+//! A safe, small face of the CUDA driver: one context, modules, buffers, launches and their times.
+//!
+//! The driver library is opened when the first function is called, so everything else in `xtask` works without one.
+//! An error on the device (a trap, an illegal address) is final for the process: see [`super::worker`].
+#![allow(
+    unsafe_code,
+    reason = "the driver is a C library; this module is the only place that calls it"
+)]
+
+use cudarc::driver::{result, sys};
+use std::ffi::{CString, c_void};
+use std::time::Duration;
+
+/// What the driver said, with the call that was refused.
+#[derive(Debug)]
+pub struct DriverError {
+    /// The driver function, or our step, that failed.
+    pub call: &'static str,
+    /// The driver's own name of the error, such as `CUDA_ERROR_INVALID_IMAGE`.
+    pub name: String,
+}
+
+impl std::fmt::Display for DriverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.call, self.name)
+    }
+}
+
+fn checked<T>(
+    call: &'static str,
+    answer: Result<T, result::DriverError>,
+) -> Result<T, DriverError> {
+    answer.map_err(|error| DriverError {
+        call,
+        name: format!("{:?}", error.0),
+    })
+}
+
+/// The first GPU, with a current context.
+pub struct Gpu {
+    _private: (),
+}
+
+impl Gpu {
+    /// Opens the driver and makes the first GPU's primary context current on this thread.
+    pub fn open() -> Result<Self, DriverError> {
+        // SAFETY: plain driver calls with valid arguments; the context lives until the process ends.
+        unsafe {
+            if !sys::is_culib_present() {
+                return Err(DriverError {
+                    call: "dlopen",
+                    name: "no CUDA driver library on this machine".to_owned(),
+                });
+            }
+            checked("cuInit", result::init())?;
+            let device = checked("cuDeviceGet", result::device::get(0))?;
+            let context = checked(
+                "cuDevicePrimaryCtxRetain",
+                result::primary_ctx::retain(device),
+            )?;
+            checked("cuCtxSetCurrent", result::ctx::set_current(context))?;
+        }
+        // Recursive kernels state no stack size; the default of 1 KiB is not enough for them.
+        checked(
+            "cuCtxSetLimit",
+            result::ctx::set_limit(sys::CUlimit::CU_LIMIT_STACK_SIZE, 16 << 10),
+        )?;
+        Ok(Self { _private: () })
+    }
+
+    /// The marketing name of the GPU.
+    pub fn name(&self) -> Result<String, DriverError> {
+        let device = checked("cuDeviceGet", result::device::get(0))?;
+        checked("cuDeviceGetName", result::device::get_name(device))
+    }
+
+    /// Loads a cubin.
+    pub fn load(&self, image: &[u8]) -> Result<Module, DriverError> {
+        // SAFETY: the driver reads an ELF image from the pointer and copies it before returning.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) };
+        Ok(Module {
+            raw: checked("cuModuleLoadData", module)?,
+        })
+    }
+
+    /// A device buffer that holds `bytes`.
+    pub fn buffer(&self, bytes: &[u8]) -> Result<Buffer, DriverError> {
+        // SAFETY: the allocation is at least one byte and as long as the copy.
+        unsafe {
+            let address = checked("cuMemAlloc", result::malloc_sync(bytes.len().max(1)))?;
+            let buffer = Buffer {
+                address,
+                len: bytes.len(),
+            };
+            checked("cuMemcpyHtoD", result::memcpy_htod_sync(address, bytes))?;
+            Ok(buffer)
+        }
+    }
+
+    /// Waits for everything launched so far; a fault on the device is reported here.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
+        checked("cuCtxSynchronize", result::ctx::synchronize())
+    }
+}
+
+/// A loaded cubin; unloaded when dropped.
+pub struct Module {
+    raw: sys::CUmodule,
+}
+
+impl Module {
+    /// The kernel called `name`, allowed `dynamic_shared` bytes of dynamic shared memory.
+    pub fn kernel(&self, name: &str, dynamic_shared: u32) -> Result<Kernel<'_>, DriverError> {
+        let c_name = CString::new(name).map_err(|_| DriverError {
+            call: "cuModuleGetFunction",
+            name: "the kernel's name holds a NUL byte".to_owned(),
+        })?;
+        // SAFETY: the module is loaded for as long as the kernel borrows it.
+        unsafe {
+            let raw = checked(
+                "cuModuleGetFunction",
+                result::module::get_function(self.raw, c_name),
+            )?;
+            if dynamic_shared > 0 {
+                let bytes = i32::try_from(dynamic_shared).unwrap_or(i32::MAX);
+                let attribute =
+                    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                checked(
+                    "cuFuncSetAttribute",
+                    result::function::set_function_attribute(raw, attribute, bytes),
+                )?;
+            }
+            Ok(Kernel {
+                raw,
+                dynamic_shared,
+                _module: self,
+            })
+        }
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: nothing borrows the module any more. After a device fault the driver refuses; there is nothing to do then.
+        let _ = unsafe { result::module::unload(self.raw) };
+    }
+}
+
+/// A kernel of a loaded module.
+pub struct Kernel<'m> {
+    raw: sys::CUfunction,
+    dynamic_shared: u32,
+    _module: &'m Module,
+}
+
+impl Kernel<'_> {
+    /// Launches the kernel and waits. `arguments` holds each parameter's bytes, in order.
+    pub fn launch(
+        &self,
+        grid: [u32; 3],
+        block: [u32; 3],
+        arguments: &[Vec<u8>],
+    ) -> Result<(), DriverError> {
+        self.enqueue(grid, block, arguments)?;
+        checked("cuCtxSynchronize", result::ctx::synchronize())
+    }
+
+    /// The time of one launch, measured by events around it.
+    pub fn time(
+        &self,
+        grid: [u32; 3],
+        block: [u32; 3],
+        arguments: &[Vec<u8>],
+    ) -> Result<Duration, DriverError> {
+        // SAFETY: both events are created here, used on the default stream, and destroyed before returning.
+        unsafe {
+            let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+            let start = checked("cuEventCreate", result::event::create(flags))?;
+            let end = checked("cuEventCreate", result::event::create(flags))?;
+            let stream = result::stream::null();
+            checked("cuEventRecord", result::event::record(start, stream))?;
+            self.enqueue(grid, block, arguments)?;
+            checked("cuEventRecord", result::event::record(end, stream))?;
+            checked("cuEventSynchronize", result::event::synchronize(end))?;
+            let milliseconds = checked("cuEventElapsedTime", result::event::elapsed(start, end))?;
+            checked("cuEventDestroy", result::event::destroy(start))?;
+            checked("cuEventDestroy", result::event::destroy(end))?;
+            Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
+        }
+    }
+
+    fn enqueue(
+        &self,
+        grid: [u32; 3],
+        block: [u32; 3],
+        arguments: &[Vec<u8>],
+    ) -> Result<(), DriverError> {
+        let mut pointers: Vec<*mut c_void> = arguments
+            .iter()
+            .map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>())
+            .collect();
+        // SAFETY: the driver copies each parameter's bytes, whose number it takes from the cubin, during the call. The
+        // caller states parameters of the kernel's own sizes.
+        let launched = unsafe {
+            result::launch_kernel(
+                self.raw,
+                (grid[0], grid[1], grid[2]),
+                (block[0], block[1], block[2]),
+                self.dynamic_shared,
+                result::stream::null(),
+                &mut pointers,
+            )
+        };
+        checked("cuLaunchKernel", launched)
+    }
+}
+
+/// Device memory, freed when dropped.
+pub struct Buffer {
+    address: sys::CUdeviceptr,
+    len: usize,
+}
+
+impl Buffer {
+    /// The device address, as a kernel takes it.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// What the buffer holds now.
+    pub fn read(&self) -> Result<Vec<u8>, DriverError> {
+        let mut bytes = vec![0; self.len];
+        // SAFETY: the host slice is as long as the allocation.
+        checked("cuMemcpyDtoH", unsafe {
+            result::memcpy_dtoh_sync(&mut bytes, self.address)
+        })?;
+        Ok(bytes)
+    }
+
+    /// Overwrites the buffer with `bytes`, which must be as long as it is.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), DriverError> {
+        assert_eq!(
+            bytes.len(),
+            self.len,
+            "a buffer is refilled with as many bytes as it has"
+        );
+        // SAFETY: both sides are `len` bytes long.
+        checked("cuMemcpyHtoD", unsafe {
+            result::memcpy_htod_sync(self.address, bytes)
+        })
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the address came from the allocator and is freed once. After a device fault the driver refuses.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}

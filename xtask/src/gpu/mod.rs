@@ -1,0 +1,186 @@
+//! What needs a GPU: `cargo xtask gpu …`, for anyone who has one.
+//!
+//! | command | what it does |
+//! | --- | --- |
+//! | `gpu launches MANIFEST CUBINS AGAINST` | runs every launch of a manifest with the cubins of two folders and compares all buffers |
+//! | `gpu ablation FOLDER MANIFEST` | runs a manifest's only launch with each cubin of a folder and says what the driver made of it |
+//! | `gpu worker` | runs jobs from standard input; started by the others |
+
+mod driver;
+mod job;
+mod worker;
+
+use job::{Job, Outcome};
+use serde_json::Value;
+use std::path::Path;
+use worker::Workers;
+
+/// `cargo xtask gpu`.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["worker"] => worker::serve(),
+        ["name"] => {
+            let gpu = driver::Gpu::open().map_err(|error| error.to_string())?;
+            println!("{}", gpu.name().map_err(|error| error.to_string())?);
+            Ok(())
+        }
+        ["launches", manifest, cubins, against, rest @ ..] => launches(manifest, cubins, against, &Repeat::parse(rest)?),
+        ["ablation", folder, manifest] => ablation(folder, manifest),
+        _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
+                  | gpu ablation FOLDER MANIFEST"
+            .to_owned()),
+    }
+}
+
+/// How often to run and time each launch, and which ones.
+struct Repeat {
+    runs: u32,
+    timed: u32,
+    filter: String,
+}
+
+impl Repeat {
+    fn parse(words: &[&str]) -> Result<Self, String> {
+        let mut repeat = Self {
+            runs: 1,
+            timed: 0,
+            filter: String::new(),
+        };
+        let count = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a count"));
+        for pair in words.chunks(2) {
+            match pair {
+                ["--runs", n] => repeat.runs = count(n)?,
+                ["--timed", n] => repeat.timed = count(n)?,
+                ["--filter", text] => repeat.filter = (*text).to_owned(),
+                other => return Err(format!("not understood: {other:?}")),
+            }
+        }
+        Ok(repeat)
+    }
+}
+
+/// The tests of a manifest file.
+fn tests(manifest: &str) -> Result<Vec<Value>, String> {
+    let text = std::fs::read_to_string(manifest).map_err(|error| format!("{manifest}: {error}"))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| format!("{manifest}: {error}"))?;
+    Ok(value["tests"]
+        .as_array()
+        .ok_or_else(|| format!("{manifest}: no list of tests"))?
+        .clone())
+}
+
+/// The cubin in `folder` that was made from a test's module: `reduce.ptx` or `reduce.sass` becomes `reduce.cubin`.
+fn cubin_of(test: &Value, folder: &str) -> Result<String, String> {
+    let module = test["ptx"].as_str().ok_or("a test without ptx")?;
+    let stem = Path::new(module)
+        .file_stem()
+        .ok_or("a module without a name")?;
+    let path = Path::new(folder).join(stem).with_extension("cubin");
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// Every launch of a manifest with two sets of cubins: equal buffers, and the ratio of times where asked for.
+fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Result<(), String> {
+    let mut workers = Workers::new();
+    let (mut equal, mut other, mut log_ratio, mut timed) = (0, 0, 0.0, 0);
+    for test in tests(manifest)? {
+        let mut ours = Job::from_test(&test, cubin_of(&test, cubins)?)?;
+        if !ours.name.contains(&repeat.filter) {
+            continue;
+        }
+        ours.runs = repeat.runs;
+        ours.timed = repeat.timed;
+        let mut theirs = ours.clone();
+        theirs.cubin = cubin_of(&test, against)?;
+        match (workers.run(&ours)?, workers.run(&theirs)?) {
+            (
+                Outcome::Ran {
+                    buffers,
+                    microseconds,
+                },
+                Outcome::Ran {
+                    buffers: expected,
+                    microseconds: reference,
+                },
+            ) if buffers == expected => {
+                equal += 1;
+                if reference > 0.0 {
+                    log_ratio += (microseconds / reference).ln();
+                    timed += 1;
+                    println!(
+                        "equal      {}  {microseconds:.2} us against {reference:.2} us",
+                        ours.name
+                    );
+                }
+            }
+            (Outcome::Ran { .. }, Outcome::Ran { .. }) => {
+                other += 1;
+                println!("different  {}", ours.name);
+            }
+            (Outcome::Failed(message), _) => {
+                other += 1;
+                println!("failed     {}: {message}", ours.name);
+            }
+            (_, Outcome::Failed(message)) => {
+                other += 1;
+                println!("no answer  {}: the other side failed: {message}", ours.name);
+            }
+        }
+    }
+    println!("{equal} equal, {other} not");
+    if timed > 0 {
+        println!(
+            "geometric mean of time ratios over {timed}: {:.4}",
+            (log_ratio / f64::from(timed)).exp()
+        );
+    }
+    if other == 0 && equal > 0 {
+        Ok(())
+    } else {
+        Err(format!(
+            "{other} of {} launches are not equal",
+            equal + other
+        ))
+    }
+}
+
+/// One launch with each cubin of a folder. `base.cubin` says what is right; the others leave something out.
+fn ablation(folder: &str, manifest: &str) -> Result<(), String> {
+    let tests = tests(manifest)?;
+    let [test] = tests.as_slice() else {
+        return Err(format!(
+            "{manifest}: an ablation has exactly one launch, this has {}",
+            tests.len()
+        ));
+    };
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .map_err(|error| format!("{folder}: {error}"))?
+        .flatten()
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_suffix(".cubin")
+                .map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    let mut workers = Workers::new();
+    let path = |name: &str| format!("{folder}/{name}.cubin");
+    let base = workers.run(&Job::from_test(test, path("base"))?)?;
+    if let Outcome::Failed(message) = &base {
+        return Err(format!("the whole cubin fails already: {message}"));
+    }
+    println!("| left out | what happens |\n| --- | --- |");
+    for name in names.iter().filter(|name| *name != "base") {
+        let verdict = match workers.run(&Job::from_test(test, path(name))?)? {
+            Outcome::Failed(message) => message,
+            ran if ran == base => "runs, same result".to_owned(),
+            Outcome::Ran { .. } => "runs, **other result**".to_owned(),
+        };
+        println!("| {name} | {verdict} |");
+    }
+    Ok(())
+}
