@@ -5,3 +5,12 @@
 //! **May know:** every room except the chores.
 //!
 //! **Must never know:** how any room does its work: it calls their public functions and reports what they say.
+
+pub mod command_line;
+pub mod diagnostics;
+pub mod options;
+pub mod target;
+
+pub use diagnostics::{Diagnostic, Diagnostics, Kind, Place, Severity};
+pub use options::Options;
+pub use target::Target;

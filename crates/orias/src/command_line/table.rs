@@ -1,0 +1,464 @@
+//! Every option there is: one row each.
+
+use super::invocation::{Action, Invocation};
+use crate::diagnostics::{Diagnostic, Severity};
+use crate::target::{Target, TargetKind};
+use std::fmt::Write as _;
+
+/// What an option does in Orias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It does what it says.
+    Effective,
+    /// It is accepted and its value is checked, and nothing follows from it, for the reason given.
+    NoEffect(&'static str),
+    /// It is refused unless its value is `false`; the text names what is missing.
+    Refused(&'static str),
+}
+
+/// What value an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// None.
+    Nothing,
+    /// `true` or `false`.
+    Truth,
+    /// A 32-bit number.
+    Number,
+    /// A number that the short spelling only takes attached: `-O` alone means `-O0`.
+    Level,
+    /// Any text.
+    Text,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Words separated by commas; repeating the option adds to them.
+    List,
+    /// A PTX module, commas and all; repeating the option adds another.
+    Module,
+    /// Names of options files, separated by commas.
+    OptionsFiles,
+}
+
+/// A value as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The option takes none.
+    Given,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number(i32),
+    /// A word or a text.
+    Text(String),
+    /// Words.
+    List(Vec<String>),
+}
+
+/// Acts on an option's value, or says what is wrong with it.
+pub(super) type Apply = fn(&mut Invocation, &Value) -> Result<(), Diagnostic>;
+
+/// What there is to know about one option.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionRow {
+    /// The name after two dashes.
+    pub long: &'static str,
+    /// The name after one dash.
+    pub short: &'static str,
+    /// What value it takes.
+    pub takes: Takes,
+    /// What stands for the value in the help text.
+    pub argument: &'static str,
+    /// What it does in Orias.
+    pub status: Status,
+    pub(super) apply: Apply,
+    /// What it is for.
+    pub about: &'static str,
+}
+
+const fn row(
+    long: &'static str,
+    short: &'static str,
+    takes: Takes,
+    argument: &'static str,
+    status: Status,
+    apply: Apply,
+    about: &'static str,
+) -> OptionRow {
+    OptionRow {
+        long,
+        short,
+        takes,
+        argument,
+        status,
+        apply,
+        about,
+    }
+}
+
+use Status::{Effective, NoEffect, Refused};
+use Takes::{Level, List, Module, Nothing, Number, OneOf, OptionsFiles, Text, Truth};
+
+const WAITS_FOR_ALLOCATION: Status = NoEffect("waits for register allocation");
+const WAITS_FOR_LOWERING: Status = NoEffect("waits for lowering");
+const WAITS_FOR_CONTAINER: Status = NoEffect("waits for the container");
+const WAITS_FOR_REPORT: Status = NoEffect("waits for code generation, whose results it reports");
+const ONE_SCHEDULE: Status = NoEffect("Orias has one way to optimise, chosen by -O");
+const NO_SUCH_WARNING: Status = NoEffect("Orias does not give this warning");
+const NO_TENSOR_MEMORY: Status =
+    NoEffect("Hopper has no tensor memory; ptxas ignores it there too");
+
+/// The options of ptxas 13.0.88's `--help`, in its order, and below them those that it takes without listing them.
+#[rustfmt::skip]
+pub const OPTIONS: &[OptionRow] = &[
+    row("Ofast-compile", "Ofc", Text, "<0|min|mid|max>", ONE_SCHEDULE, check_fast_compile,
+        "Give up optimisations for a faster compile, a few (min) or most (max)."),
+    row("allow-expensive-optimizations", "allow-expensive-optimizations", Truth, "<true|false>", ONE_SCHEDULE, nothing,
+        "Allow optimisations that take much time or memory."),
+    row("compile-as-tools-patch", "astoolspatch", Nothing, "", Refused("patch code for tools"), nothing,
+        "Compile code that a tool will patch into a program."),
+    row("compile-only", "c", Nothing, "", Refused("relocatable objects"), nothing,
+        "Make a relocatable object."),
+    row("compiler-annotations", "annotate", Nothing, "", NoEffect("Orias writes no annotations of its own"), nothing,
+        "Add notes of the compiler to the output."),
+    row("def-load-cache", "dlcm", Text, "<modifier>", WAITS_FOR_LOWERING, check_load_cache,
+        "Cache modifier of global and generic loads that have none."),
+    row("def-store-cache", "dscm", Text, "<modifier>", WAITS_FOR_LOWERING, check_store_cache,
+        "Cache modifier of global and generic stores that have none."),
+    row("device-debug", "g", Nothing, "", Refused("debug information"), nothing,
+        "Make debug information."),
+    row("device-function-maxrregcount", "func-maxrregcount", Text, "<archmax|archmin|N>",
+        NoEffect("only has a meaning for relocatable objects"), warn_function_registers,
+        "Most registers a device function may use."),
+    row("device-stack-protector", "device-stack-protector", Truth, "<true|false>", Refused("stack canaries"), nothing,
+        "Put canaries on the stack of functions at risk."),
+    row("disable-optimizer-constants", "disable-optimizer-consts", Nothing, "",
+        NoEffect("Orias makes no constant bank of its own"), nothing,
+        "Do not use the optimiser's constant bank."),
+    row("disable-warnings", "w", Nothing, "", Effective, set_no_warnings,
+        "Leave all warnings out."),
+    row("dont-merge-basicblocks", "no-bb-merge", Nothing, "", NoEffect("Orias does not merge blocks"), nothing,
+        "Do not merge basic blocks, for the sake of debugging."),
+    row("entry", "e", List, "<name>,...", Effective, set_entries,
+        "Compile these entry functions only."),
+    row("extensible-whole-program", "ewp", Nothing, "", Refused("extensible whole programs"), nothing,
+        "Make a whole program that can be extended."),
+    row("fmad", "fmad", Truth, "<true|false>", NoEffect("Orias does not contract multiplication and addition"), nothing,
+        "Allow multiplication and addition to become one operation with one rounding."),
+    row("force-load-cache", "flcm", Text, "<modifier>", WAITS_FOR_LOWERING, check_load_cache,
+        "Cache modifier of all global and generic loads."),
+    row("force-store-cache", "fscm", Text, "<modifier>", WAITS_FOR_LOWERING, check_store_cache,
+        "Cache modifier of all global and generic stores."),
+    row("g-tensor-memory-access-check", "g-tmem-access-check", Nothing, "", NO_TENSOR_MEMORY, nothing,
+        "Check accesses to tensor memory."),
+    row("generate-line-info", "lineinfo", Nothing, "", WAITS_FOR_CONTAINER, nothing,
+        "Make line numbers for profilers and debuggers."),
+    row("gno-tensor-memory-access-check", "gno-tmem-access-check", Nothing, "", NO_TENSOR_MEMORY, nothing,
+        "Do not check accesses to tensor memory."),
+    row("gpu-name", "arch", Text, "<gpu>", Effective, set_target,
+        "The GPU to compile for (sm_90a, ...), or a virtual one (compute_90a, ...) to check the input only."),
+    row("help", "h", Nothing, "", Effective, set_help,
+        "Print this text."),
+    row("input-as-string", "ias", Module, "<ptx>", Effective, nothing,
+        "The argument is a PTX module itself, not the name of a file."),
+    row("legacy-bar-warp-wide-behavior", "legacy-bar-warp-wide-behavior", Nothing, "",
+        NoEffect("ptxas ignores it from sm_70 on"), warn_legacy_bar,
+        "One thread's bar counts for its whole warp."),
+    row("list-version", "version-ls", Nothing, "", Effective, set_list_versions,
+        "Print the PTX versions that are understood."),
+    row("machine", "m", Number, "<64>", Effective, check_machine,
+        "Bits of the host's addresses."),
+    row("make-errors-visible-at-exit", "make-errors-visible-at-exit", Nothing, "", Refused("error barriers at exit"), nothing,
+        "Make memory faults visible before a kernel ends."),
+    row("maxntid", "maxntid", List, "<N>,...", WAITS_FOR_ALLOCATION, warn_thread_counts,
+        "Most threads of a block, in up to three dimensions."),
+    row("maxrregcount", "maxrregcount", Text, "<archmax|archmin|N>", WAITS_FOR_ALLOCATION, check_register_count,
+        "Most registers a function may use."),
+    row("minnctapersm", "minnctapersm", Number, "<N>", WAITS_FOR_ALLOCATION, nothing,
+        "Least blocks that must fit on a multiprocessor."),
+    row("opt-level", "O", Level, "<N>", Effective, set_opt_level,
+        "How much to optimise, from 0 to 3; 3 when not given."),
+    row("optimize-float-atomics", "opt-fp-atomics", Nothing, "", NoEffect("a permission Orias does not use"), nothing,
+        "Allow optimisations of floating-point atomics that change their precision."),
+    row("options-file", "optf", OptionsFiles, "<file>,...", Effective, nothing,
+        "Read more options from these files."),
+    row("output-file", "o", Text, "<file>", Effective, set_output,
+        "Where the output goes; elf.o when not given."),
+    row("override-directive-values", "override-directive-values", Nothing, "", WAITS_FOR_ALLOCATION, nothing,
+        "Options win over the module's directives .minnctapersm, .maxntid and .maxnreg."),
+    row("position-independent-code", "pic", Truth, "<true|false>",
+        NoEffect("whole programs are position independent either way"), nothing,
+        "Make position-independent code."),
+    row("preserve-relocs", "preserve-relocs", Nothing, "", Refused("relocations in executables"), nothing,
+        "Keep relocations of variables in the executable."),
+    row("register-usage-level", "regUsageLevel", Number, "<0..10>", WAITS_FOR_ALLOCATION, warn_usage_level,
+        "How freely to trade registers for speed."),
+    row("return-at-end", "ret-end", Nothing, "", NoEffect("Orias leaves returns where they are"), nothing,
+        "Keep the return at the end, for the sake of debugging."),
+    row("sanitize", "sanitize", OneOf(&["memcheck", "threadsteer"]), "<memcheck|threadsteer>", Refused("instrumented code"), nothing,
+        "Instrument the code for a tool."),
+    row("sp-bounds-check", "sp-bounds-check", Nothing, "", Refused("stack bounds checks"), nothing,
+        "Check the stack pointer's bounds."),
+    row("split-compile", "split-compile", Number, "<N>", NoEffect("functions are compiled in parallel anyway"), check_split,
+        "Most threads of the compiler; 0 for all processors."),
+    row("suppress-async-bulk-multicast-advisory-warning", "suppress-async-bulk-multicast-advisory-warning", Nothing, "",
+        NO_SUCH_WARNING, nothing,
+        "No advice about .multicast::cluster."),
+    row("suppress-debug-info", "suppress-debug-info", Nothing, "", WAITS_FOR_CONTAINER, nothing,
+        "No sections of debug information in the output."),
+    row("suppress-double-demote-warning", "suppress-double-demote-warning", Nothing, "", NO_SUCH_WARNING, nothing,
+        "No warning about double precision where the GPU has none."),
+    row("suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info", Nothing, "", NO_SUCH_WARNING, nothing,
+        "No advice about mma.sp."),
+    row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", NO_SUCH_WARNING, nothing,
+        "No warning when the size of the stack is unknown."),
+    row("verbose", "v", Nothing, "", WAITS_FOR_REPORT, nothing,
+        "Report registers, memory and barriers used by each function."),
+    row("version", "V", Nothing, "", Effective, set_version,
+        "Print the version."),
+    row("warn-on-double-precision-use", "warn-double-usage", Nothing, "", WAITS_FOR_LOWERING, nothing,
+        "Warn when an instruction uses double precision."),
+    row("warn-on-local-memory-usage", "warn-lmem-usage", Nothing, "", WAITS_FOR_REPORT, nothing,
+        "Warn when local memory is used."),
+    row("warn-on-spills", "warn-spills", Nothing, "", WAITS_FOR_REPORT, nothing,
+        "Warn when registers are spilled."),
+    row("warning-as-error", "Werror", Nothing, "", Effective, set_warnings_are_errors,
+        "Take warnings for errors."),
+    // Not in ptxas's help.
+    row("regAllocOptLevel", "regAllocOptLevel", Number, "<N>", ONE_SCHEDULE, nothing,
+        "Effort of register allocation; Triton passes it."),
+];
+
+/// The help text of the compile mode.
+pub fn help() -> String {
+    let mut text = String::from(
+        "Usage: orias [options] <ptx file> ...      (also under the name ptxas; '-' is standard input)\n       \
+         orias <subcommand> ...                 ('orias help' lists the subcommands)\n\nOptions\n",
+    );
+    for row in OPTIONS {
+        let names = format!("--{} {}", row.long, row.argument);
+        let status = match row.status {
+            Effective => String::new(),
+            NoEffect(why) => format!(" [no effect: {why}]"),
+            Refused(_) => " [refused: not supported yet]".into(),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "\n{:<50} (-{})\n        {}{status}",
+            names.trim_end(),
+            row.short,
+            row.about
+        );
+    }
+    text
+}
+
+/// The table of options for the book, in Markdown.
+pub fn status_table() -> String {
+    let mut text = String::from(
+        "| option | short | value | in Orias | what it is for |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for row in OPTIONS {
+        let value = match row.argument {
+            "" => String::new(),
+            argument => format!("`{}`", argument.replace('|', "\\|")),
+        };
+        let status = match row.status {
+            Effective => "effective".into(),
+            NoEffect(why) => format!("no effect: {why}"),
+            Refused(feature) => format!("refused: {feature} not supported yet"),
+        };
+        let _ = writeln!(
+            text,
+            "| `--{}` | `-{}` | {value} | {status} | {} |",
+            row.long, row.short, row.about
+        );
+    }
+    text
+}
+
+fn fatal(message: String) -> Diagnostic {
+    Diagnostic::new(Severity::Fatal, message)
+}
+
+fn warn(invocation: &mut Invocation, message: impl Into<String>) {
+    invocation
+        .remarks
+        .push(Diagnostic::new(Severity::Warning, message));
+}
+
+fn nothing(_: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    Ok(())
+}
+
+fn set_help(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.action = Action::Help;
+    Ok(())
+}
+
+fn set_version(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.action = Action::Version;
+    Ok(())
+}
+
+fn set_list_versions(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.action = Action::ListVersions;
+    Ok(())
+}
+
+fn set_target(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::Text(name) = value else {
+        return Ok(());
+    };
+    let target = Target::parse(name).ok_or_else(|| {
+        fatal(format!(
+            "Value '{name}' is not defined for option 'gpu-name'"
+        ))
+    })?;
+    if target.kind == TargetKind::LinkTime {
+        return Err(fatal(format!("Unsupported gpu architecture '{name}'")));
+    }
+    invocation.options.target = target;
+    Ok(())
+}
+
+fn set_output(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Text(name) = value {
+        invocation.output.clone_from(name);
+    }
+    Ok(())
+}
+
+fn set_entries(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::List(names) = value {
+        invocation.options.entries.clone_from(names);
+    }
+    Ok(())
+}
+
+/// ptxas takes any number; what lies outside 0 to 3 means the nearest level.
+fn set_opt_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Number(level) = value {
+        invocation.options.opt_level = u8::try_from((*level).clamp(0, 3)).unwrap_or(3);
+    }
+    Ok(())
+}
+
+fn set_no_warnings(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.no_warnings = true;
+    Ok(())
+}
+
+fn set_warnings_are_errors(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.warnings_are_errors = true;
+    Ok(())
+}
+
+fn check_machine(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    match value {
+        Value::Number(bits) if *bits != 64 => Err(fatal(format!(
+            "Value '{bits}' is not defined for option 'machine'"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn check_fast_compile(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    match value {
+        Value::Text(level) if !["0", "min", "mid", "max"].contains(&level.as_str()) => {
+            Err(fatal(format!(
+                "Invalid value for --Ofast-compile/-Ofc ({level}), is not 'max', 'mid', 'min', or '0'"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_load_cache(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    match value {
+        Value::Text(modifier) if !["ca", "cg", "cs", "lu", "cv"].contains(&modifier.as_str()) => {
+            Err(Diagnostic::new(
+                Severity::Error,
+                format!("Invalid default cache modifier on load specified: {modifier}"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_store_cache(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    match value {
+        Value::Text(modifier) if !["wb", "cg", "cs", "wt"].contains(&modifier.as_str()) => {
+            Err(Diagnostic::new(
+                Severity::Error,
+                format!("Invalid default cache modifier on store specified: {modifier}"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_register_count(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    match value {
+        Value::Text(count)
+            if !["", "archmax", "archmin"].contains(&count.as_str())
+                && count.parse::<i32>().is_err() =>
+        {
+            Err(fatal(format!(
+                "Invalid value '{count}' for option 'maxrregcount'"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_split(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    match value {
+        Value::Number(threads) if *threads < 0 => Err(fatal(format!(
+            "Invalid value '{threads}' for option '--split-compile'"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn warn_usage_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Number(level) = value
+        && !(0..=10).contains(level)
+    {
+        warn(
+            invocation,
+            format!(
+                "Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn warn_thread_counts(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::List(counts) = value
+        && counts.len() > 3
+    {
+        warn(
+            invocation,
+            "Too many values specified for option '-maxntid', option will be ignored",
+        );
+    }
+    Ok(())
+}
+
+fn warn_function_registers(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    warn(
+        invocation,
+        "Command line option 'device-function-maxrregcount' not supported for 'whole program compilation', will be ignored",
+    );
+    Ok(())
+}
+
+fn warn_legacy_bar(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    warn(
+        invocation,
+        "'--legacy-bar-warp-wide-behavior' is a deprecated option, It will be removed in future release and is not recommended",
+    );
+    Ok(())
+}
