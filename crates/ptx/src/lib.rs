@@ -5,3 +5,6 @@
 //! **May know:** PTX as NVIDIA's manual defines it: its syntax, types, versions and the targets on which a form is legal.
 //!
 //! **Must never know:** anything of a GPU's insides. No SASS, no registers of the machine, no latencies, no IR.
+
+pub mod grammar;
+pub mod types;
