@@ -6,3 +6,7 @@
 //! **May know:** numbers: integers, floating-point formats, roundings, bit patterns.
 //!
 //! **Must never know:** registers, instructions, memory, PTX or SASS text. It depends on no other room.
+
+pub mod bits;
+pub mod float;
+pub mod integer;
