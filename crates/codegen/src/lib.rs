@@ -6,3 +6,6 @@
 //!
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.
+
+pub mod knobs;
+pub mod names;

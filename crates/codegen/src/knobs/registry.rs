@@ -1,0 +1,134 @@
+//! The knobs that exist.
+//!
+//! A knob enters this file together with the phase that reads it. Numbers below 10000 and their names are those of
+//! ptxas; knobs that ptxas does not have carry numbers from 10000 on.
+
+use super::when::WhenList;
+use std::marker::PhantomData;
+
+/// The value a knob has when nobody sets it. It also says which type the knob has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Default {
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number with a fraction.
+    Double(f64),
+    /// A text.
+    Text(&'static str),
+    /// A list of conditions, none of which holds.
+    Never,
+}
+
+impl Default {
+    /// The type's name as users see it.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Double(_) => "double",
+            Self::Text(_) => "string",
+            Self::Never => "when-list",
+        }
+    }
+}
+
+impl std::fmt::Display for Default {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Double(value) => write!(f, "{value}"),
+            Self::Text(value) => write!(f, "\"{value}\""),
+            Self::Never => f.write_str("never"),
+        }
+    }
+}
+
+/// One row of the registry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knob {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// Its type and its value when nobody sets it.
+    pub default: Default,
+    /// The phase that reads it.
+    pub phase: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
+
+/// A knob whose value is a `T`: what a phase reads it with.
+#[derive(Debug)]
+pub struct Key<T: ?Sized> {
+    /// The row.
+    pub knob: Knob,
+    value: PhantomData<fn() -> *const T>,
+}
+
+/// Declares [`Key::new`] for a type of value.
+macro_rules! key_of {
+    ($value:ty, $default:ty, $make:expr) => {
+        impl Key<$value> {
+            /// Declares a knob of this type.
+            pub const fn new(
+                number: u32,
+                name: &'static str,
+                default: $default,
+                phase: &'static str,
+                about: &'static str,
+            ) -> Self {
+                Self {
+                    knob: Knob {
+                        number,
+                        name,
+                        default: $make(default),
+                        phase,
+                        about,
+                    },
+                    value: PhantomData,
+                }
+            }
+        }
+    };
+}
+
+key_of!(bool, bool, Default::Bool);
+key_of!(i64, i64, Default::Int);
+key_of!(f64, f64, Default::Double);
+key_of!(str, &'static str, Default::Text);
+
+impl Key<WhenList> {
+    /// Declares a knob that is a list of conditions, by default none.
+    pub const fn new(
+        number: u32,
+        name: &'static str,
+        phase: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            knob: Knob {
+                number,
+                name,
+                default: Default::Never,
+                phase,
+                about,
+            },
+            value: PhantomData,
+        }
+    }
+}
+
+/// Instructions that GeneralOptimize must leave as they are. Halving the list finds the one rewrite that breaks a program.
+pub static GENERAL_OPTIMIZE_KEEP: Key<WhenList> = Key::<WhenList>::new(
+    10029,
+    "GeneralOptimizeKeep",
+    "GeneralOptimize",
+    "instructions and blocks that the phase leaves alone",
+);
+
+/// Every knob, by number.
+pub static KNOBS: &[&Knob] = &[&GENERAL_OPTIMIZE_KEEP.knob];
