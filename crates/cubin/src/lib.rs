@@ -6,3 +6,23 @@
 //! **May know:** ELF and NVIDIA's sections and attributes.
 //!
 //! **Must never know:** what the bytes of a text section mean. It depends on no other room.
+
+pub mod attribute;
+mod bytes;
+pub mod elf;
+mod error;
+mod layout;
+mod model;
+pub mod note;
+mod read;
+mod strings;
+mod write;
+
+pub use error::{Error, ErrorKind, Result};
+pub use layout::derive_segments;
+pub use model::{
+    Body, Call, Cubin, Extent, Flags, Header, InfoMeaning, Layout, Name, Placement, Prototype,
+    Relocation, Section, Segment, Symbol, SymbolPlace, SymbolSpace,
+};
+pub use strings::StringTable;
+pub use write::WriteError;
