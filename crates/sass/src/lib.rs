@@ -1,4 +1,4 @@
-//! The instruction set: one table per SM from which encoder, decoder, assembler and disassembler come.
+//! The instruction set of NVIDIA GPUs: one table from which encoder, decoder, assembler and disassembler come.
 //!
 //! **For:** the shape of machine instructions: operations, their forms, operands and modifiers, what each reads and
 //! writes, and the 128-bit words that stand for them, control fields included.
@@ -7,3 +7,43 @@
 //!
 //! **Must never know:** time (latencies, pipes and limits are `machine`'s), what an operation computes (`eval`'s), the
 //! container, or any IR.
+//!
+//! The rows are text files in `tables/`, compiled by the build script; `docs/add-an-instruction.md` explains the
+//! notation. An [`Op`] is a row; an [`Instruction`] is an operation with operands, modifiers, guard and control field that
+//! fit one of the row's encoding forms.
+//!
+//! ```
+//! use orias_sass::{Instruction, Op, Operand, Target, decode, encode};
+//!
+//! let add = Instruction::build(Op::IADD3)
+//!     .operands([Operand::r(4), Operand::p(7), Operand::p(7)])
+//!     .operands([Operand::r(2), Operand::imm32(1), Operand::r(255)])
+//!     .finish(Target::Sm90a)?;
+//! let word = encode(&add)?;
+//! assert_eq!(decode(word, Target::Sm90a).as_ref(), Ok(&add));
+//! # Ok::<(), orias_sass::EncodeError>(())
+//! ```
+
+mod access;
+mod control;
+mod decode;
+mod encode;
+mod instruction;
+mod op;
+mod operand;
+mod register;
+mod table;
+mod target;
+
+pub use access::RegisterAccess;
+pub use control::{Barrier, Control, ControlError, WaitMask};
+pub use decode::{BitSet, DecodeError, decode};
+pub use encode::encode;
+pub use instruction::{Builder, EncodeError, Guard, Instruction, OperandMismatch};
+pub use op::{Mods, OPERATIONS, Op};
+pub use operand::{
+    Address, BaseKind, Constant, ConstantBank, Operand, Operands, RegisterOperand, SourceModifiers,
+};
+pub use register::{Register, RegisterClass};
+pub use table::*;
+pub use target::{Target, TargetSet};

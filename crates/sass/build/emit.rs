@@ -1,0 +1,334 @@
+//! Writes the rows as Rust.
+
+use crate::place::{Field, Kind};
+use crate::rows::{Form, Operation, Part, Place, Shown, Width, constant_name};
+use std::fmt::Write;
+
+pub fn rust(operations: &[Operation]) -> String {
+    let mut out = String::new();
+    out.push_str("/// Every row, by [`Op`] index.\n");
+    let _ = writeln!(
+        out,
+        "pub static OPERATIONS: [Operation; {}] = [",
+        operations.len()
+    );
+    for operation in operations {
+        emit_operation(&mut out, operation);
+    }
+    out.push_str("];\n\n");
+    out.push_str("impl Op {\n");
+    for (index, operation) in operations.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "    /// `{}`, the row at {}.\n    pub const {}: Op = Op({index});",
+            operation.name,
+            operation.at,
+            constant_name(&operation.name)
+        );
+    }
+    out.push_str("}\n\n");
+    emit_index(&mut out, operations);
+    emit_mnemonics(&mut out, operations);
+    out
+}
+
+fn emit_operation(out: &mut String, operation: &Operation) {
+    let Some(Part::Literal(first)) = operation.parts.first() else {
+        unreachable!("rows::text refuses a text without a mnemonic");
+    };
+    let mnemonic = first.split('.').next().unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "Operation {{ name: {:?}, mnemonic: {mnemonic:?},",
+        operation.name
+    );
+    out.push_str("  slots: &[\n");
+    for slot in &operation.slots {
+        let width = match &slot.width {
+            Width::Fixed(width) => format!("Width::Fixed({width})"),
+            Width::Rules(rules) => {
+                let rules: Vec<String> = rules
+                    .iter()
+                    .map(|(registers, when)| {
+                        format!("WidthRule {{ registers: {registers}, when: &{when:?} }}")
+                    })
+                    .collect();
+                format!("Width::Rules(&[{}])", rules.join(", "))
+            }
+        };
+        let default = slot
+            .default
+            .as_ref()
+            .map_or("None".to_owned(), |default| format!("Some({default})"));
+        let _ = writeln!(
+            out,
+            "    Slot {{ name: {:?}, access: Access::{}, width: {width}, default: {default}, selects: &{:?} }},",
+            slot.name, slot.access, slot.selects
+        );
+    }
+    out.push_str("  ],\n  modifiers: &[\n");
+    for modifier in &operation.modifiers {
+        let values: Vec<String> = modifier
+            .values
+            .iter()
+            .map(|(value, name, printed)| {
+                format!("ModifierValue {{ value: {value}, name: {name:?}, printed: {printed} }}")
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "    Modifier {{ name: {:?}, field: {}, shift: {}, values: &[{}] }},",
+            modifier.name,
+            modifier.field.rust(),
+            modifier.shift,
+            values.join(", ")
+        );
+    }
+    let effects = if operation.effects.is_empty() {
+        "Effects::empty()".to_owned()
+    } else {
+        let names: Vec<String> = operation
+            .effects
+            .iter()
+            .map(|name| format!("Effects::{name}.bits()"))
+            .collect();
+        format!("Effects::from_bits_retain({})", names.join(" | "))
+    };
+    let memory: Vec<String> = operation
+        .memory
+        .iter()
+        .map(|(space, reads, writes, atomic)| {
+            format!("MemoryEffect {{ space: Space::{space}, reads: {reads}, writes: {writes}, atomic: {atomic} }}")
+        })
+        .collect();
+    let implicit: Vec<String> = operation
+        .implicit
+        .iter()
+        .map(|(access, register, count)| {
+            format!("Implicit {{ access: Access::{access}, register: {register}, count: {count} }}")
+        })
+        .collect();
+    let _ = writeln!(
+        out,
+        "  ],\n  effects: {effects},\n  memory: &[{}],\n  implicit: &[{}],\n  guard: GuardRule::{},\n  forms: &[",
+        memory.join(", "),
+        implicit.join(", "),
+        operation.guard
+    );
+    for form in &operation.forms {
+        emit_form(out, form, operation);
+    }
+    let parts: Vec<String> = operation
+        .parts
+        .iter()
+        .map(|part| match part {
+            Part::Literal(text) => format!("MnemonicPart::Literal({text:?})"),
+            Part::Modifier(index) => format!("MnemonicPart::Modifier({index})"),
+            Part::Alias => "MnemonicPart::Alias".to_owned(),
+        })
+        .collect();
+    let items: Vec<String> = operation
+        .items
+        .iter()
+        .map(|item| {
+            let shown = match &item.shown {
+                Shown::Slot(slot) => format!("Shown::Slot({slot})"),
+                Shown::Literal(text) => format!("Shown::Literal({text:?})"),
+            };
+            format!(
+                "TextItem {{ shown: {shown}, omission: Omission::{}, suffixes: &{:?} }}",
+                item.omission, item.suffixes
+            )
+        })
+        .collect();
+    let aliases: Vec<String> = operation
+        .aliases
+        .iter()
+        .map(|(text, conditions)| {
+            let conditions: Vec<String> = conditions
+                .iter()
+                .map(|condition| alias_condition(condition, operation))
+                .collect();
+            format!(
+                "Alias {{ text: {text:?}, when: &[{}] }}",
+                conditions.join(", ")
+            )
+        })
+        .collect();
+    let _ = writeln!(
+        out,
+        "  ],\n  mnemonic_parts: &[{}],\n  items: &[{}],\n  aliases: &[{}],\n}},",
+        parts.join(", "),
+        items.join(", "),
+        aliases.join(", ")
+    );
+}
+
+/// `a=RZ`, `b=0x1`, `b=pow2`, `c=:R`, `c=:imm`, `c=:const`. A condition that is none of these does not compile.
+fn alias_condition(condition: &str, operation: &Operation) -> String {
+    let (name, value) = condition.split_once('=').unwrap_or((condition, ""));
+    let slot = operation
+        .slots
+        .iter()
+        .position(|slot| slot.name == name)
+        .map_or("no_such_slot_in_an_alias".to_owned(), |slot| {
+            slot.to_string()
+        });
+    match value {
+        "pow2" => format!("AliasCondition::PowerOfTwo({slot})"),
+        ":imm" => format!("AliasCondition::AnyImmediate({slot})"),
+        ":const" => format!("AliasCondition::AnyConstant({slot})"),
+        "RZ" | "URZ" | "PT" | "UPT" => {
+            format!("AliasCondition::Register({slot}, Register::{value})")
+        }
+        value => match value.strip_prefix(':') {
+            Some(class) => format!("AliasCondition::Class({slot}, RegisterClass::{class})"),
+            None => format!("AliasCondition::Immediate({slot}, {value})"),
+        },
+    }
+}
+
+fn emit_form(out: &mut String, form: &Form, operation: &Operation) {
+    let _ = writeln!(
+        out,
+        "    Form {{ opcode: {:#05x}, targets: TargetSet({:#x}), fixed_mask: {:#034x}, fixed_value: {:#034x}, places: &[",
+        form.opcode, form.targets, form.fixed_mask, form.fixed_value
+    );
+    for place in &form.places {
+        emit_place(out, place, operation);
+    }
+    out.push_str("    ] },\n");
+}
+
+fn optional(field: Option<&Field>) -> String {
+    field.map_or("None".to_owned(), |field| format!("Some({})", field.rust()))
+}
+
+fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
+    let kind = match &place.kind {
+        Kind::Register { class, field } => format!(
+            "PlaceKind::Register {{ class: RegisterClass::{class}, field: {} }}",
+            field.rust()
+        ),
+        Kind::Immediate { field, format } => format!(
+            "PlaceKind::Immediate {{ field: {}, format: ImmediateFormat::{format} }}",
+            field.rust()
+        ),
+        Kind::Constant {
+            bank,
+            handle,
+            index,
+            offset,
+            signed,
+        } => {
+            let index = index.as_ref().map_or("None".to_owned(), |(class, field)| {
+                format!("Some((RegisterClass::{class}, {}))", field.rust())
+            });
+            format!(
+                "PlaceKind::Constant(ConstantPlace {{ bank: {}, handle: {}, index: {index}, offset: {}, signed: {signed} }})",
+                bank.rust(),
+                optional(handle.as_ref()),
+                offset.rust()
+            )
+        }
+        Kind::Address {
+            base,
+            uniform,
+            uniform_width,
+            descriptor,
+            offset,
+        } => {
+            let base = base.as_ref().map_or("None".to_owned(), |base| {
+                let scale = base.scale.as_ref().map_or("None".to_owned(), |name| {
+                    let index = operation
+                        .modifiers
+                        .iter()
+                        .position(|modifier| &modifier.name == name)
+                        .map_or("no_such_modifier_in_an_address".to_owned(), |index| {
+                            index.to_string()
+                        });
+                    format!("Some({index})")
+                });
+                format!(
+                    "Some(BasePlace {{ class: RegisterClass::{}, field: {}, kind: BaseKind::{}, width: {}, scale: {scale} }})",
+                    base.class,
+                    base.field.rust(),
+                    base.kind,
+                    base.width
+                )
+            });
+            format!(
+                "PlaceKind::Address(AddressPlace {{ base: {base}, uniform: {}, descriptor: {}, offset: {}, uniform_width: {uniform_width} }})",
+                optional(uniform.as_ref()),
+                optional(descriptor.as_ref()),
+                offset.rust()
+            )
+        }
+        Kind::Descriptor(field) => format!("PlaceKind::Descriptor {{ field: {} }}", field.rust()),
+        Kind::Target { field, scale } => format!(
+            "PlaceKind::Target {{ field: {}, scale: {scale} }}",
+            field.rust()
+        ),
+        Kind::Special(field) => format!("PlaceKind::Special {{ field: {} }}", field.rust()),
+    };
+    let bit = |bit: Option<u8>| bit.map_or("Bit::NONE".to_owned(), |bit| format!("Bit({bit})"));
+    let _ = writeln!(
+        out,
+        "      Place {{ kind: {kind}, negate: {}, absolute: {}, invert: {}, reuse: {}, select: {} }},",
+        bit(place.negate),
+        bit(place.absolute),
+        bit(place.invert),
+        bit(place.reuse),
+        place.select.rust()
+    );
+}
+
+/// The rows and forms of each 12-bit opcode, the ones with more fixed bits first.
+fn emit_index(out: &mut String, operations: &[Operation]) {
+    let mut by_opcode: Vec<Vec<(u32, usize, usize)>> = vec![Vec::new(); 4096];
+    for (op, operation) in operations.iter().enumerate() {
+        for (form, description) in operation.forms.iter().enumerate() {
+            by_opcode[usize::from(description.opcode)].push((
+                128 - description.fixed_mask.count_ones(),
+                op,
+                form,
+            ));
+        }
+    }
+    let mut candidates = Vec::new();
+    let mut index = Vec::new();
+    for forms in &mut by_opcode {
+        forms.sort_unstable();
+        index.push((candidates.len(), forms.len()));
+        candidates.extend(forms.iter().map(|(_, op, form)| (*op, *form)));
+    }
+    let _ = writeln!(
+        out,
+        "/// Row and form indices, grouped by opcode.\npub(crate) static CANDIDATES: [(u16, u8); {}] = {candidates:?};",
+        candidates.len()
+    );
+    let _ = writeln!(
+        out,
+        "/// Where each opcode's group starts in [`CANDIDATES`], and its length.\npub(crate) static OPCODES: [(u16, u8); 4096] = {index:?};"
+    );
+}
+
+/// Rows by mnemonic, sorted, for the parser.
+fn emit_mnemonics(out: &mut String, operations: &[Operation]) {
+    let mut names: Vec<(String, usize)> = operations
+        .iter()
+        .enumerate()
+        .filter_map(|(op, operation)| match operation.parts.first() {
+            Some(Part::Literal(text)) => {
+                Some((text.split('.').next().unwrap_or_default().to_owned(), op))
+            }
+            _ => None,
+        })
+        .collect();
+    names.sort();
+    let _ = writeln!(
+        out,
+        "/// Row indices by mnemonic, sorted.\npub(crate) static MNEMONICS: [(&str, u16); {}] = {names:?};",
+        names.len()
+    );
+}

@@ -1,0 +1,604 @@
+//! A machine instruction: an operation with its guard, operands, modifiers and control field.
+
+use crate::control::Control;
+use crate::op::{Mods, Op};
+use crate::operand::{
+    Address, BaseKind, Constant, ConstantBank, Operand, Operands, SourceModifiers,
+};
+use crate::register::{Register, RegisterClass};
+use crate::table::{
+    AddressPlace, ConstantPlace, Field, Form, GuardRule, Place, PlaceKind, Slot, SlotDefault,
+};
+use crate::target::Target;
+
+/// The predicate that decides whether an instruction runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Guard {
+    /// A predicate, or a uniform predicate for operations of the uniform datapath.
+    pub predicate: Register,
+    /// Run when it is false.
+    pub negated: bool,
+}
+
+impl Guard {
+    /// Always runs (`@PT`).
+    pub const ALWAYS: Guard = Guard {
+        predicate: Register::PT,
+        negated: false,
+    };
+    /// Always runs, for operations guarded by uniform predicates (`@UPT`).
+    pub const ALWAYS_UNIFORM: Guard = Guard {
+        predicate: Register::UPT,
+        negated: false,
+    };
+
+    /// The guard that is always true for operations with this rule.
+    #[must_use]
+    pub const fn always(rule: GuardRule) -> Self {
+        match rule {
+            GuardRule::Uniform => Guard::ALWAYS_UNIFORM,
+            GuardRule::Predicate | GuardRule::None => Guard::ALWAYS,
+        }
+    }
+
+    /// Whether it is always true.
+    #[must_use]
+    pub fn is_always(self) -> bool {
+        self.predicate.is_constant() && !self.negated
+    }
+}
+
+/// A machine instruction whose operands and modifiers fit one form of its operation.
+///
+/// Values of this type are checked when made, so encoding one cannot fail. [`Instruction::new`] finds the form.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Instruction {
+    pub(crate) op: Op,
+    pub(crate) form: u8,
+    pub(crate) guard: Guard,
+    pub(crate) mods: Mods,
+    pub(crate) operands: Operands,
+    /// What the hardware's scheduler is told. Its reuse flags are checked when the instruction is encoded.
+    pub control: Control,
+}
+
+/// Why operands, modifiers or a guard do not make an instruction.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// The target does not have the operation.
+    #[error("{target} does not have {op}")]
+    Target {
+        /// The operation.
+        op: Op,
+        /// The target.
+        target: Target,
+    },
+    /// Too few or too many operands.
+    #[error("{op} has {expected} operands, not {found}")]
+    OperandCount {
+        /// The operation.
+        op: Op,
+        /// How many its row has.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A modifier value that has no name.
+    #[error("{value} is not a value of {op}'s modifier '{modifier}'")]
+    ModifierValue {
+        /// The operation.
+        op: Op,
+        /// The modifier.
+        modifier: &'static str,
+        /// The encoding.
+        value: u16,
+    },
+    /// A modifier or value name the operation does not have.
+    #[error("{op} has no modifier '{name}'")]
+    ModifierName {
+        /// The operation.
+        op: Op,
+        /// `modifier` or `modifier=value`.
+        name: String,
+    },
+    /// The guard is of the wrong class, or the operation takes none.
+    #[error("{op} cannot be guarded by {guard}")]
+    Guard {
+        /// The operation.
+        op: Op,
+        /// The predicate.
+        guard: Register,
+    },
+    /// No form takes these operands; the slot is the first that the best form refuses.
+    #[error("{op} does not take operand '{slot}': {reason}")]
+    Operand {
+        /// The operation.
+        op: Op,
+        /// The slot.
+        slot: &'static str,
+        /// What is wrong.
+        reason: OperandMismatch,
+    },
+    /// A reuse flag that belongs to no register operand of the form.
+    #[error("{op} in this form has no operand for reuse flag {flag}")]
+    Reuse {
+        /// The operation.
+        op: Op,
+        /// The flag's index.
+        flag: u8,
+    },
+}
+
+/// Why an operand does not fit a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OperandMismatch {
+    /// Another kind of operand or register class.
+    #[error("no form with this kind of operand")]
+    Kind,
+    /// A register the class does not have.
+    #[error("no such register")]
+    Register,
+    /// A number that does not fit its field.
+    #[error("{0:#x} does not fit in {1} bits")]
+    Range(i64, u8),
+    /// A distance that is not a multiple of the field's unit.
+    #[error("{0:#x} is not a multiple of {1}")]
+    Alignment(i64, u8),
+    /// Negation, absolute value, complement or select that the place has no bit for.
+    #[error("this form cannot apply that source modifier")]
+    Modifier,
+}
+
+impl Instruction {
+    /// Checks everything and finds the form. The control field starts as [`Control::default`].
+    pub fn new(
+        op: Op,
+        guard: Guard,
+        mods: Mods,
+        operands: impl IntoIterator<Item = Operand>,
+        target: Target,
+    ) -> Result<Self, EncodeError> {
+        let operands: Operands = operands.into_iter().collect();
+        let row = op.row();
+        if operands.len() != row.slots.len() {
+            return Err(EncodeError::OperandCount {
+                op,
+                expected: row.slots.len(),
+                found: operands.len(),
+            });
+        }
+        check_guard(op, guard)?;
+        for modifier in row.modifiers {
+            let value = mods.get(modifier);
+            if modifier.value(value).is_none() {
+                return Err(EncodeError::ModifierValue {
+                    op,
+                    modifier: modifier.name,
+                    value,
+                });
+            }
+        }
+        let form = find_form(op, &operands, target)?;
+        Ok(Instruction {
+            op,
+            form,
+            guard,
+            mods,
+            operands,
+            control: Control::default(),
+        })
+    }
+
+    /// Starts an instruction whose operands and modifiers are given by name or in order.
+    #[must_use]
+    pub fn build(op: Op) -> Builder {
+        Builder {
+            op,
+            guard: Guard::always(op.row().guard),
+            mods: Mods::ZERO,
+            operands: Operands::new(),
+            control: Control::default(),
+            error: None,
+        }
+    }
+
+    /// The operation.
+    #[inline]
+    #[must_use]
+    pub const fn op(&self) -> Op {
+        self.op
+    }
+
+    /// The guard.
+    #[inline]
+    #[must_use]
+    pub const fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// The modifiers.
+    #[inline]
+    #[must_use]
+    pub const fn mods(&self) -> Mods {
+        self.mods
+    }
+
+    /// The operands, one per slot of the row.
+    #[inline]
+    #[must_use]
+    pub fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    /// The operand in the slot called `name`.
+    #[must_use]
+    pub fn operand(&self, name: &str) -> Option<&Operand> {
+        self.operands.get(self.op.row().slot_index(name)?)
+    }
+
+    /// The form the operands chose.
+    #[inline]
+    #[must_use]
+    pub fn form(&self) -> &'static Form {
+        &self.op.row().forms[usize::from(self.form)]
+    }
+
+    /// The form's index in the row.
+    #[must_use]
+    pub const fn form_index(&self) -> u8 {
+        self.form
+    }
+
+    /// The name of the value that the modifier called `name` has.
+    #[must_use]
+    pub fn modifier(&self, name: &str) -> Option<&'static str> {
+        let modifier = self.op.row().modifier(name)?;
+        modifier
+            .value(self.mods.get(modifier))
+            .map(|value| value.name)
+    }
+
+    /// Whether the operand in `slot` carries a reuse flag.
+    #[must_use]
+    pub fn reuses(&self, slot: usize) -> bool {
+        let bit = self.form().places[slot].reuse;
+        bit.exists() && self.control.reuse() >> (bit.0 - 122) & 1 == 1
+    }
+
+    /// Replaces the distance of the (only) branch target, as label resolution does.
+    pub fn set_target(&mut self, distance: i64) -> Result<(), OperandMismatch> {
+        let form = self.form();
+        for (operand, place) in self.operands.iter_mut().zip(form.places) {
+            if let Operand::Target(_) = operand {
+                let moved = Operand::Target(distance);
+                fits(&moved, place, &[])?;
+                *operand = moved;
+                return Ok(());
+            }
+        }
+        Err(OperandMismatch::Kind)
+    }
+
+    /// The distance of the branch target, where there is one.
+    #[must_use]
+    pub fn target(&self) -> Option<i64> {
+        self.operands.iter().find_map(|operand| match operand {
+            Operand::Target(distance) => Some(*distance),
+            _ => None,
+        })
+    }
+}
+
+/// Collects the parts of an instruction; [`Builder::finish`] checks them.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    op: Op,
+    guard: Guard,
+    mods: Mods,
+    operands: Operands,
+    control: Control,
+    error: Option<EncodeError>,
+}
+
+impl Builder {
+    /// Sets the guard.
+    #[must_use]
+    pub fn guard(mut self, predicate: Register, negated: bool) -> Self {
+        self.guard = Guard { predicate, negated };
+        self
+    }
+
+    /// Adds the operand of the next slot.
+    #[must_use]
+    pub fn operand(mut self, operand: impl Into<Operand>) -> Self {
+        self.operands.push(operand.into());
+        self
+    }
+
+    /// Adds operands of the next slots.
+    #[must_use]
+    pub fn operands(mut self, operands: impl IntoIterator<Item = Operand>) -> Self {
+        self.operands.extend(operands);
+        self
+    }
+
+    /// Sets a modifier by the names the table gives.
+    #[must_use]
+    pub fn modifier(mut self, name: &str, value: &str) -> Self {
+        let found = self
+            .op
+            .row()
+            .modifier(name)
+            .and_then(|modifier| Some((modifier, modifier.value_named(value)?)));
+        match found {
+            Some((modifier, value)) => self.mods = self.mods.with(modifier, value.value),
+            None => {
+                self.error.get_or_insert(EncodeError::ModifierName {
+                    op: self.op,
+                    name: format!("{name}={value}"),
+                });
+            }
+        }
+        self
+    }
+
+    /// Sets the control field.
+    #[must_use]
+    pub fn control(mut self, control: Control) -> Self {
+        self.control = control;
+        self
+    }
+
+    /// Checks everything. Slots after the last operand given take their defaults where they have one.
+    pub fn finish(self, target: Target) -> Result<Instruction, EncodeError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let mut operands = self.operands;
+        for slot in self.op.row().slots.iter().skip(operands.len()) {
+            match slot.default {
+                Some(default) => operands.push(default_operand(default)),
+                None => break,
+            }
+        }
+        let mut instruction = Instruction::new(self.op, self.guard, self.mods, operands, target)?;
+        instruction.control = self.control;
+        check_reuse(&instruction)?;
+        Ok(instruction)
+    }
+}
+
+pub(crate) fn default_operand(default: SlotDefault) -> Operand {
+    match default {
+        SlotDefault::Register(register, false) => Operand::register(register),
+        SlotDefault::Register(register, true) => Operand::not(register),
+        SlotDefault::Immediate(value) => Operand::Immediate(value),
+    }
+}
+
+pub(crate) fn check_reuse(instruction: &Instruction) -> Result<(), EncodeError> {
+    let mut unowned = instruction.control.reuse();
+    if unowned == 0 {
+        return Ok(());
+    }
+    for place in instruction.form().places {
+        if place.reuse.exists() {
+            unowned &= !(1 << (place.reuse.0 - 122));
+        }
+    }
+    if unowned == 0 {
+        Ok(())
+    } else {
+        Err(EncodeError::Reuse {
+            op: instruction.op,
+            flag: unowned.trailing_zeros() as u8,
+        })
+    }
+}
+
+fn check_guard(op: Op, guard: Guard) -> Result<(), EncodeError> {
+    let legal = match op.row().guard {
+        GuardRule::Predicate => guard.predicate.class == RegisterClass::P,
+        GuardRule::Uniform => guard.predicate.class == RegisterClass::UP,
+        GuardRule::None => guard == Guard::ALWAYS,
+    };
+    if legal && guard.predicate.exists() {
+        Ok(())
+    } else {
+        Err(EncodeError::Guard {
+            op,
+            guard: guard.predicate,
+        })
+    }
+}
+
+/// The first form whose places take the operands. The error tells about the form that takes most of them.
+fn find_form(op: Op, operands: &[Operand], target: Target) -> Result<u8, EncodeError> {
+    let row = op.row();
+    let mut best: Option<(usize, OperandMismatch)> = None;
+    let mut exists = false;
+    for (index, form) in row.forms.iter().enumerate() {
+        if !form.targets.contains(target) {
+            continue;
+        }
+        exists = true;
+        let mut refused = None;
+        for (slot, (operand, place)) in operands.iter().zip(form.places).enumerate() {
+            if let Err(reason) = fits(operand, place, row.slots[slot].selects) {
+                refused = Some((slot, reason));
+                break;
+            }
+        }
+        match refused {
+            None => return Ok(index as u8),
+            Some((slot, reason)) => {
+                let better = match best {
+                    Some((other, OperandMismatch::Kind)) => {
+                        slot > other || slot == other && reason != OperandMismatch::Kind
+                    }
+                    Some((other, _)) => slot > other,
+                    None => true,
+                };
+                if better {
+                    best = Some((slot, reason));
+                }
+            }
+        }
+    }
+    Err(match best {
+        Some((slot, reason)) if exists => EncodeError::Operand {
+            op,
+            slot: row.slots[slot].name,
+            reason,
+        },
+        _ => EncodeError::Target { op, target },
+    })
+}
+
+/// Whether `operand` can stand at `place`.
+pub(crate) fn fits(
+    operand: &Operand,
+    place: &Place,
+    selects: &[Option<&'static str>],
+) -> Result<(), OperandMismatch> {
+    match (operand, &place.kind) {
+        (Operand::Register(operand), PlaceKind::Register { class, field }) => {
+            register_fits(operand.register, *class, *field)?;
+            modifiers_fit(operand.modifiers, place, selects)
+        }
+        (Operand::Immediate(value), PlaceKind::Immediate { field, .. }) => {
+            if *value > field.max() {
+                return Err(OperandMismatch::Range(*value as i64, field.len()));
+            }
+            Ok(())
+        }
+        (Operand::Constant(constant), PlaceKind::Constant(shape)) => {
+            constant_fits(constant, shape)?;
+            modifiers_fit(constant.modifiers, place, selects)
+        }
+        (Operand::Address(address), PlaceKind::Address(shape)) => address_fits(address, shape),
+        (Operand::Descriptor(register), PlaceKind::Descriptor { field }) => {
+            register_fits(*register, RegisterClass::UR, *field)
+        }
+        (Operand::Target(distance), PlaceKind::Target { field, scale }) => {
+            let scale_bytes = i64::from(*scale);
+            if distance % scale_bytes != 0 {
+                return Err(OperandMismatch::Alignment(*distance, *scale));
+            }
+            signed_fits(distance / scale_bytes, *field)
+        }
+        (Operand::Special(number), PlaceKind::Special { field }) => {
+            if u64::from(*number) > field.max() {
+                return Err(OperandMismatch::Range(i64::from(*number), field.len()));
+            }
+            Ok(())
+        }
+        _ => Err(OperandMismatch::Kind),
+    }
+}
+
+fn register_fits(
+    register: Register,
+    class: RegisterClass,
+    field: Field,
+) -> Result<(), OperandMismatch> {
+    if register.class != class {
+        return Err(OperandMismatch::Kind);
+    }
+    if !register.exists() || u64::from(register.index) > field.max() {
+        return Err(OperandMismatch::Register);
+    }
+    Ok(())
+}
+
+fn signed_fits(value: i64, field: Field) -> Result<(), OperandMismatch> {
+    if field.is_empty() && value == 0 || !field.is_empty() && field.fits_signed(value) {
+        Ok(())
+    } else {
+        Err(OperandMismatch::Range(value, field.len()))
+    }
+}
+
+fn constant_fits(constant: &Constant, shape: &ConstantPlace) -> Result<(), OperandMismatch> {
+    match (constant.bank, shape.handle) {
+        (ConstantBank::Index(bank), None) => {
+            if u64::from(bank) > shape.bank.max() {
+                return Err(OperandMismatch::Range(i64::from(bank), shape.bank.len()));
+            }
+        }
+        (ConstantBank::Bindless(register), Some(field)) => {
+            register_fits(register, RegisterClass::UR, field)?;
+        }
+        _ => return Err(OperandMismatch::Kind),
+    }
+    match (constant.index, shape.index) {
+        (None, None) => {}
+        (Some(register), Some((class, field))) => register_fits(register, class, field)?,
+        _ => return Err(OperandMismatch::Kind),
+    }
+    let offset = i64::from(constant.offset);
+    if shape.signed {
+        signed_fits(offset, shape.offset)
+    } else if offset < 0 || offset as u64 > shape.offset.max() {
+        Err(OperandMismatch::Range(offset, shape.offset.len()))
+    } else {
+        Ok(())
+    }
+}
+
+fn address_fits(address: &Address, shape: &AddressPlace) -> Result<(), OperandMismatch> {
+    match (address.base, shape.base) {
+        (None, None) => {
+            if address.kind != BaseKind::Plain {
+                return Err(OperandMismatch::Kind);
+            }
+        }
+        (Some(register), Some(base)) => {
+            if address.kind != base.kind {
+                return Err(OperandMismatch::Kind);
+            }
+            register_fits(register, base.class, base.field)?;
+        }
+        _ => return Err(OperandMismatch::Kind),
+    }
+    for (register, field) in [
+        (address.uniform, shape.uniform),
+        (address.descriptor, shape.descriptor),
+    ] {
+        match (register, field) {
+            (None, None) => {}
+            (Some(register), Some(field)) => register_fits(register, RegisterClass::UR, field)?,
+            _ => return Err(OperandMismatch::Kind),
+        }
+    }
+    signed_fits(i64::from(address.offset), shape.offset)
+}
+
+fn modifiers_fit(
+    modifiers: SourceModifiers,
+    place: &Place,
+    selects: &[Option<&'static str>],
+) -> Result<(), OperandMismatch> {
+    let legal = (!modifiers.negate || place.negate.exists())
+        && (!modifiers.absolute || place.absolute.exists())
+        && (!modifiers.invert || place.invert.exists());
+    let select_legal = if place.select.is_empty() {
+        modifiers.select == 0
+    } else {
+        matches!(selects.get(usize::from(modifiers.select)), Some(Some(_)))
+    };
+    if legal && select_legal {
+        Ok(())
+    } else {
+        Err(OperandMismatch::Modifier)
+    }
+}
+
+/// The slot default as an operand, for callers outside this module that know the slot.
+impl Slot {
+    /// The operand that text may leave out.
+    #[must_use]
+    pub fn default_operand(&self) -> Option<Operand> {
+        self.default.map(default_operand)
+    }
+}
