@@ -89,6 +89,48 @@ impl Target {
     }
 }
 
+/// Whether PTX written for one target may be compiled for another, and if not, why, in ptxas's words.
+///
+/// `module` is the name in a `.target` directive. Plain PTX runs on its own and on later GPUs, that of a family within the
+/// family from its own GPU on, and that of one GPU there alone. A name that is no GPU's is left to the PTX checker.
+pub fn check_module_target(module: &str, target: Target) -> Result<(), String> {
+    let Some((number, variant)) = parse_module_target(module) else {
+        return Ok(());
+    };
+    if number > target.number {
+        return Err(
+            "SM version specified by .target is higher than default SM version assumed".into(),
+        );
+    }
+    match variant {
+        Variant::Arch if number != target.number => Err(format!(
+            "Program with .target '{module}' cannot be compiled to future architecture"
+        )),
+        Variant::Arch if target.variant != Variant::Arch => Err(format!(
+            "PTX with .target '{module}' cannot be compiled for architecture '{target}'"
+        )),
+        Variant::Family if number / 10 != target.number / 10 => Err(format!(
+            "Program with .target '{module}' cannot be compiled to different SM-family architecture"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The SM number and letter of `sm_NNx`.
+fn parse_module_target(name: &str) -> Option<(u32, Variant)> {
+    let rest = name.strip_prefix("sm_")?;
+    let digits = rest.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let variant = match &rest[digits.len()..] {
+        "" => Variant::Plain,
+        "a" => Variant::Arch,
+        "f" => Variant::Family,
+        _ => return None,
+    };
+    let number = digits.parse().ok()?;
+    // CUDA 13 renamed sm_101.
+    Some((if number == 101 { 110 } else { number }, variant))
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prefix = match self.kind {
@@ -123,6 +165,41 @@ mod tests {
         assert!(Target::parse("compute_121f").is_some());
         for wrong in ["sm_91", "SM_90a", "", "sm_90f", "sm_90a,sm_90", "sm_090"] {
             assert_eq!(Target::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_module_compiles_for_the_targets_ptxas_takes_it_for() {
+        let higher = "SM version specified by .target is higher than default SM version assumed";
+        let future = "Program with .target 'sm_90a' cannot be compiled to future architecture";
+        for (module, target, outcome) in [
+            ("sm_90", "sm_90a", Ok(())),
+            ("sm_90a", "sm_90a", Ok(())),
+            ("sm_90a", "compute_90a", Ok(())),
+            ("sm_50", "sm_90", Ok(())),
+            ("sm_100f", "sm_103a", Ok(())),
+            ("sm_101a", "sm_110a", Ok(())),
+            ("sm_90a", "sm_80", Err(higher)),
+            ("sm_103f", "sm_100", Err(higher)),
+            ("sm_90a", "sm_100a", Err(future)),
+            (
+                "sm_90a",
+                "sm_90",
+                Err("PTX with .target 'sm_90a' cannot be compiled for architecture 'sm_90'"),
+            ),
+            (
+                "sm_100f",
+                "sm_110",
+                Err(
+                    "Program with .target 'sm_100f' cannot be compiled to different SM-family architecture",
+                ),
+            ),
+        ] {
+            assert_eq!(
+                check_module_target(module, Target::parse(target).expect(target)),
+                outcome.map_err(String::from),
+                "{module} for {target}"
+            );
         }
     }
 }

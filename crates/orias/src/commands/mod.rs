@@ -1,0 +1,58 @@
+//! The subcommands: one module and one row each.
+
+mod knobs;
+
+use crate::report::Report;
+use std::fmt::Write as _;
+
+/// A subcommand.
+pub struct Command {
+    /// The word that chooses it.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Runs it. The first argument is its name.
+    pub run: fn(&[String]) -> Report,
+}
+
+/// Every subcommand there is.
+pub const COMMANDS: &[Command] = &[Command {
+    name: "knobs",
+    about: "list the knobs, or explain one",
+    run: knobs::run,
+}];
+
+/// The subcommand called `name`.
+pub fn find(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name == name)
+}
+
+/// The subcommands, one a line.
+pub fn list() -> String {
+    let mut text = String::new();
+    for command in COMMANDS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:<10} {}", command.name, command.about);
+    }
+    text
+}
+
+/// `orias help`, or `orias help SUBCOMMAND`.
+pub fn help(arguments: &[String]) -> Report {
+    match arguments {
+        [] => Report::success(crate::compile_mode::help()),
+        [name, ..] => match find(name) {
+            Some(command) => (command.run)(&[name.clone(), "--help".into()]),
+            None => Report::usage(
+                "help",
+                format_args!(
+                    "no subcommand is named '{name}'{}",
+                    orias_codegen::names::suggestion(
+                        name,
+                        COMMANDS.iter().map(|command| command.name)
+                    )
+                ),
+            ),
+        },
+    }
+}

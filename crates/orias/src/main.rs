@@ -1,0 +1,56 @@
+//! The `orias` command.
+//!
+//! Under the name `ptxas`, and whenever the first argument is no subcommand, it takes ptxas's command line; see
+//! [`compile_mode`]. Each subcommand is one module of [`commands`] and one row of its table.
+//!
+//! Nothing prints on its way: a mode or subcommand returns a [`Report`], and `main` writes it out. A reader that closes the
+//! pipe early is no error.
+
+mod commands;
+mod compile_mode;
+mod output;
+mod report;
+
+use report::Report;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let report = match read_arguments(arguments) {
+        Ok(arguments) => run(&program, &arguments),
+        Err(wrong) => compile_mode::not_text(&wrong),
+    };
+    // Standard output first: when both go to one place, the messages are about what was printed.
+    let written = std::io::stdout().lock().write_all(&report.output);
+    let told = std::io::stderr()
+        .lock()
+        .write_all(report.messages.as_bytes());
+    match written.and(told) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(255),
+        _ => ExitCode::from(report.code),
+    }
+}
+
+/// The arguments as text, or the first one that is not.
+fn read_arguments(arguments: impl Iterator<Item = OsString>) -> Result<Vec<String>, OsString> {
+    arguments.map(OsString::into_string).collect()
+}
+
+fn run(program: &OsString, arguments: &[String]) -> Report {
+    let as_ptxas = Path::new(program)
+        .file_stem()
+        .is_some_and(|stem| stem == "ptxas");
+    if !as_ptxas && let Some(first) = arguments.first() {
+        if first == "help" {
+            return commands::help(&arguments[1..]);
+        }
+        if let Some(command) = commands::find(first) {
+            return (command.run)(arguments);
+        }
+    }
+    compile_mode::run(arguments.to_vec(), as_ptxas)
+}
