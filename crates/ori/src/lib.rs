@@ -6,3 +6,43 @@
 //! **May know:** `sass`, whose operations are Ori's machine operations.
 //!
 //! **Must never know:** PTX, latencies, or which phases exist.
+//!
+//! Start with [`Function`]; `docs/ir.md` explains the IR with examples.
+
+mod control;
+mod entity;
+mod equality;
+mod function;
+mod instruction;
+mod layout;
+mod operand;
+pub mod operation;
+mod register;
+
+pub use control::{BARRIERS, ControlWord};
+pub use entity::{AddressId, Block, Edge, Inst, Span, Symbol, Value};
+pub use function::{Attributes, Function, FunctionKind, KernelParam, Level, Location, ValueDef};
+pub use instruction::{InstData, Opcode};
+pub use layout::{Insts, Layout};
+pub use operand::{Address, BaseForm, Imm, Operand, SourceMods, SymbolPart};
+pub use operation::{AbstractMods, AbstractOp, Effects};
+pub use register::{Class, Guard, OptReg, PhysReg, Reg, RegKind, Type};
+
+#[cfg(test)]
+mod sizes {
+    use super::*;
+    use std::mem::size_of;
+
+    #[test]
+    fn hot_types_keep_their_sizes() {
+        assert_eq!(size_of::<Operand>(), 12);
+        assert_eq!(size_of::<InstData>(), 40);
+        assert_eq!(size_of::<Reg>(), 4);
+        assert_eq!(size_of::<OptReg>(), 4);
+        assert_eq!(size_of::<Guard>(), 4);
+        assert_eq!(size_of::<ControlWord>(), 4);
+        assert_eq!(size_of::<Type>(), 2);
+        assert_eq!(size_of::<Opcode>(), 2);
+        assert_eq!(size_of::<Address>(), 24);
+    }
+}
