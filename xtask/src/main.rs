@@ -2,6 +2,7 @@
 //!
 //! Nothing here is part of the product, and nothing in the product depends on it.
 
+mod conformance;
 mod gpu;
 mod oracle;
 
@@ -19,6 +20,11 @@ const CHORES: &[Chore] = &[
         name: "oracle",
         about: "install NVIDIA's public tools below target/oracle, for conformance tests",
         run: oracle::install,
+    },
+    Chore {
+        name: "conformance",
+        about: "compare the rooms with NVIDIA's public tools: all suites, or one with its arguments",
+        run: conformance::run,
     },
     Chore {
         name: "gpu",

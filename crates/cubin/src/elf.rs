@@ -79,6 +79,8 @@ pub mod shf {
     pub const EXECINSTR: u64 = 4;
     /// `sh_info` is a section's index.
     pub const INFO_LINK: u64 = 0x40;
+    /// Mercury's copy of a section, from sm_100 on; never loaded.
+    pub const MERCURY: u64 = 0x1000_0000;
     /// On `.note.nv.cuinfo`: seen there and nowhere else.
     pub const NOTE_CUINFO: u64 = 0x0100_0000;
     /// On `.note.nv.tkinfo`: seen there and nowhere else.

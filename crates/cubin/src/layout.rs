@@ -20,23 +20,24 @@ pub(crate) struct Part {
     pub align: u64,
 }
 
-/// Where a part that must be aligned to `align` starts, if the parts before it end at `end`.
-pub(crate) fn place(end: u64, align: u64, placement: Placement) -> u64 {
+/// Where a part that must be aligned to `align` starts, if the parts before it end at `end` and start at `starts`.
+pub(crate) fn place(end: u64, align: u64, placement: Placement, starts: &[u64]) -> u64 {
     match placement {
         Placement::After { slack } => align_up(end.saturating_add(slack), align),
         Placement::At(offset) => offset,
+        Placement::With(index) => starts.get(index).copied().unwrap_or(end),
     }
 }
 
 /// How a part that starts at `start` is placed, if the parts before it end at `end`.
 pub(crate) fn placement(end: u64, align: u64, start: u64) -> Placement {
-    if place(end, align, Placement::NEXT) == start {
+    if place(end, align, Placement::NEXT, &[]) == start {
         return Placement::NEXT;
     }
     let placement = Placement::After {
         slack: start.wrapping_sub(end),
     };
-    if start > end && place(end, align, placement) == start {
+    if start > end && place(end, align, placement, &[]) == start {
         placement
     } else {
         Placement::At(start)
@@ -44,6 +45,8 @@ pub(crate) fn placement(end: u64, align: u64, start: u64) -> Placement {
 }
 
 /// The range of the file and the size in memory that a program header over these sections states.
+///
+/// The padding before a section without bytes in the file counts as bytes of the file.
 pub(crate) fn extent_of(starts: &[u64], parts: &[Part]) -> (u64, u64, u64) {
     let Some(&offset) = starts.first() else {
         return (0, 0, 0);
@@ -51,9 +54,7 @@ pub(crate) fn extent_of(starts: &[u64], parts: &[Part]) -> (u64, u64, u64) {
     let mut file_end = offset;
     let mut memory_end = offset;
     for (&start, part) in starts.iter().zip(parts) {
-        if part.file_size > 0 {
-            file_end = start.saturating_add(part.file_size);
-        }
+        file_end = start.saturating_add(part.file_size);
         memory_end = align_up(memory_end, part.align).saturating_add(part.memory_size);
     }
     (
@@ -65,7 +66,7 @@ pub(crate) fn extent_of(starts: &[u64], parts: &[Part]) -> (u64, u64, u64) {
 
 /// The permissions of a section that is in memory, as a program header states them.
 fn permissions(section: &Section) -> Option<u32> {
-    if section.flags & shf::ALLOC == 0 {
+    if section.flags & shf::ALLOC == 0 || section.flags & shf::MERCURY != 0 {
         return None;
     }
     let mut flags = pt::FLAG_R;
@@ -146,7 +147,7 @@ mod tests {
             (0x41, 1, 0x80),
             (0x100, 8, 0x40),
         ] {
-            assert_eq!(place(end, align, placement(end, align, start)), start);
+            assert_eq!(place(end, align, placement(end, align, start), &[]), start);
         }
         assert_eq!(placement(0x41, 8, 0x48), Placement::NEXT);
         assert_eq!(placement(0x41, 1, 0x45), Placement::After { slack: 4 });
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_bytes_in_the_file_counts_in_memory_only_and_is_aligned() {
+    fn memory_without_bytes_in_the_file_counts_in_the_file_with_its_padding_only() {
         let part = |file_size, memory_size, align| Part {
             file_size,
             memory_size,
@@ -163,7 +164,7 @@ mod tests {
         let parts = [part(0x18, 0x18, 8), part(0, 0xa, 1), part(0, 0x40, 16)];
         assert_eq!(
             extent_of(&[0x100, 0x118, 0x120], &parts),
-            (0x100, 0x18, 0x70)
+            (0x100, 0x20, 0x70)
         );
     }
 }

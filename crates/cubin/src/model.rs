@@ -106,6 +106,8 @@ pub enum Placement {
     },
     /// At this offset.
     At(u64),
+    /// Where this section starts, sharing its bytes: from sm_100 on ptxas gives Mercury's constants to two sections.
+    With(usize),
 }
 
 impl Placement {

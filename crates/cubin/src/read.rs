@@ -4,6 +4,8 @@
 //! consist of whole entries, indices that are followed exist. So the memory a model takes is in proportion to the file, whatever
 //! the file claims. A body that is well-formed but not spelled the way [`Cubin::write`] spells it is kept as bytes.
 
+use std::collections::BTreeMap;
+
 use crate::attribute::{self, Vocabulary};
 use crate::bytes::Cursor;
 use crate::elf::{self, sht, size};
@@ -69,7 +71,7 @@ impl Cubin {
         let top = file_header(file)?;
         let headers = section_headers(file, &top)?;
         let program_headers = program_headers(file, &top)?;
-        let covered = covered_ranges(file, &top, &headers)?;
+        let coverage = coverage(file, &top, &headers)?;
 
         let mut names = Names::new(file, &headers);
         let mut sections = Vec::with_capacity(headers.len());
@@ -107,11 +109,15 @@ impl Cubin {
         }
 
         let mut end = layout::FIRST_PART;
-        for (section, header) in sections.iter_mut().zip(&headers) {
+        for (index, (section, header)) in sections.iter_mut().zip(&headers).enumerate() {
+            if let Some(&first) = coverage.sharing.get(&index) {
+                section.placement = Placement::With(first);
+                continue;
+            }
+            if header.kind == sht::NULL && header.offset == 0 {
+                continue;
+            }
             section.placement = if header.kind == sht::NULL {
-                if header.offset == 0 {
-                    continue;
-                }
                 Placement::At(header.offset)
             } else {
                 layout::placement(end, header.align, header.offset)
@@ -134,8 +140,9 @@ impl Cubin {
             layout: Layout {
                 section_headers,
                 program_headers: program_headers_place,
-                stray: stray(file, &covered),
-                minimum_size: if covered
+                stray: stray(file, &coverage.ranges),
+                minimum_size: if coverage
+                    .ranges
                     .last()
                     .is_some_and(|last| last.1 == file.len() as u64)
                 {
@@ -297,12 +304,19 @@ fn program_headers(file: &[u8], top: &FileHeader) -> Result<Vec<ProgramHeader>> 
     Ok(headers)
 }
 
-/// The ranges of the file that belong to something, in order. They lie in the file and do not overlap.
-fn covered_ranges(
-    file: &[u8],
-    top: &FileHeader,
-    headers: &[SectionHeader],
-) -> Result<Vec<(u64, u64)>> {
+/// Which bytes of the file belong to something.
+struct Coverage {
+    /// The ranges that do, in order and without overlap.
+    ranges: Vec<(u64, u64)>,
+    /// Sections that share their bytes with another one.
+    sharing: BTreeMap<usize, usize>,
+}
+
+/// Finds which bytes of the file belong to something.
+///
+/// Ranges lie in the file. They do not overlap, except that two sections may have exactly the same bytes; no three do, so that the
+/// sections together are at most twice as long as the file.
+fn coverage(file: &[u8], top: &FileHeader, headers: &[SectionHeader]) -> Result<Coverage> {
     let mut ranges = vec![(0, size::HEADER, None)];
     ranges.push((
         top.section_headers,
@@ -321,22 +335,33 @@ fn covered_ranges(
     }
     ranges.retain(|(start, end, _)| start < end);
     ranges.sort_unstable();
-    for pair in ranges.windows(2) {
-        if pair[1].0 < pair[0].1 {
-            let error = Error::at(
-                pair[1].0,
-                ErrorKind::Unsupported("parts of the file that overlap"),
-            );
-            return Err(match pair[1].2.or(pair[0].2) {
-                Some(index) => error.within(index, ""),
-                None => error,
-            });
+    let mut covered: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    let mut sharing = BTreeMap::new();
+    let mut last = None;
+    for (start, end, index) in ranges {
+        if covered.last().is_none_or(|before| before.1 <= start) {
+            covered.push((start, end));
+            last = index;
+            continue;
+        }
+        match (last.take(), index) {
+            (Some(first), Some(index)) if covered.last() == Some(&(start, end)) => {
+                sharing.insert(index, first);
+            }
+            (first, index) => {
+                let kind = ErrorKind::Unsupported("parts of the file that overlap");
+                let error = Error::at(start, kind);
+                return Err(match index.or(first) {
+                    Some(index) => error.within(index, ""),
+                    None => error,
+                });
+            }
         }
     }
-    Ok(ranges
-        .into_iter()
-        .map(|(start, end, _)| (start, end))
-        .collect())
+    Ok(Coverage {
+        ranges: covered,
+        sharing,
+    })
 }
 
 /// What lies between the ranges and is not zero.

@@ -220,11 +220,18 @@ impl Cubin {
                 starts.push(0);
                 continue;
             }
-            let start = layout::place(end, section.align, section.placement);
+            let start = layout::place(end, section.align, section.placement, &starts);
             starts.push(start);
-            end = start.saturating_add(part.file_size);
+            if !matches!(section.placement, Placement::With(_)) {
+                end = start.saturating_add(part.file_size);
+            }
         }
-        let section_headers = layout::place(end, layout::TABLE_ALIGN, self.layout.section_headers);
+        let section_headers = layout::place(
+            end,
+            layout::TABLE_ALIGN,
+            self.layout.section_headers,
+            &starts,
+        );
         let section_headers_end =
             section_headers.saturating_add(self.sections.len() as u64 * size::SECTION_HEADER);
         let segments_size = self.segments.len() as u64 * size::PROGRAM_HEADER;
@@ -232,7 +239,7 @@ impl Cubin {
             if self.segments.is_empty() && self.layout.program_headers == Placement::NEXT {
                 0
             } else {
-                layout::place(section_headers_end, 1, self.layout.program_headers)
+                layout::place(section_headers_end, 1, self.layout.program_headers, &starts)
             };
 
         let mut file = Image::default();

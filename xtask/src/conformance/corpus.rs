@@ -1,0 +1,52 @@
+//! The PTX that conformance runs on.
+
+use std::path::{Path, PathBuf};
+
+use crate::oracle;
+
+/// All PTX modules of the corpus, in a fixed order.
+///
+/// The corpus is every `.ptx` file below the folders in `ORIAS_CORPUS` (separated as in `PATH`), by default below `../shared/corpus`
+/// beside the repository. Archives there are not unpacked: point `ORIAS_CORPUS` at what they were unpacked to.
+pub fn modules() -> Result<Vec<PathBuf>, String> {
+    let folders = match std::env::var_os("ORIAS_CORPUS") {
+        Some(folders) => std::env::split_paths(&folders).collect(),
+        None => vec![oracle::repository().join("../shared/corpus")],
+    };
+    let mut modules = Vec::new();
+    for folder in &folders {
+        collect(folder, &mut modules)?;
+    }
+    modules.sort();
+    modules.dedup();
+    if modules.is_empty() {
+        return Err(format!(
+            "no .ptx file below {}; set ORIAS_CORPUS",
+            folders
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ));
+    }
+    Ok(modules)
+}
+
+fn collect(folder: &Path, modules: &mut Vec<PathBuf>) -> Result<(), String> {
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries =
+            std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for entry in entries {
+            let path = entry
+                .map_err(|error| format!("{}: {error}", folder.display()))?
+                .path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "ptx") {
+                modules.push(path);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! `cargo xtask conformance [SUITE…]`: compares the rooms with NVIDIA's public tools.
+//!
+//! A suite is a row of [`SUITES`] and a module of its own. It prints what it measured and fails if anything disagrees that its docs
+//! do not explain.
+
+mod corpus;
+mod cubin;
+
+/// One suite: its name, what it shows, and the function that runs it with the arguments after its name.
+struct Suite {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<(), String>,
+}
+
+const SUITES: &[Suite] = &[Suite {
+    name: "cubin",
+    about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
+    run: cubin::run,
+}];
+
+/// Runs the named suite, or all of them.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let Some((name, rest)) = args.split_first() else {
+        return SUITES.iter().try_for_each(|suite| {
+            println!("== {}: {}", suite.name, suite.about);
+            (suite.run)(&[])
+        });
+    };
+    match SUITES.iter().find(|suite| suite.name == name) {
+        Some(suite) => (suite.run)(rest),
+        None => {
+            let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+            Err(format!(
+                "no suite is named '{name}'; there are: {}",
+                known.join(", ")
+            ))
+        }
+    }
+}
