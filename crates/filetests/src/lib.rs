@@ -24,6 +24,7 @@
 //! [`KINDS`] has one row per kind of test, [`FILE_TYPES`] one per type of file.
 
 mod case;
+pub mod fuzzing;
 mod kinds;
 mod run;
 
