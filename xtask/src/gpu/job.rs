@@ -155,11 +155,17 @@ pub fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// SplitMix64: the stream of random words behind `rand`, `uniform` and `small`.
-struct Words(u64);
+/// SplitMix64: a stream of random words that is the same everywhere.
+pub struct Words(u64);
 
 impl Words {
-    fn next(&mut self) -> u64 {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next word.
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -246,7 +252,7 @@ fn argument(value: &Value) -> Result<Argument, String> {
             .collect();
         return Ok(Argument::Buffer(bytes));
     }
-    let mut words = Words(number(
+    let mut words = Words::new(number(
         get("seed").ok_or("a random buffer without seed")?,
         "seed",
     )?);

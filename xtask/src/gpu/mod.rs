@@ -4,9 +4,14 @@
 //! | --- | --- |
 //! | `gpu launches MANIFEST CUBINS AGAINST` | runs every launch of a manifest with the cubins of two folders and compares all buffers |
 //! | `gpu ablation FOLDER MANIFEST` | runs a manifest's only launch with each cubin of a folder and says what the driver made of it |
+//! | `gpu forms LANES` | runs single operations on the chip and compares them with their definition in `eval` |
+//! | `gpu forms-module` | prints the PTX of those operations |
+//! | `gpu record FILE` | writes the chip's results of single operations down, for the replay without a GPU |
 //! | `gpu worker` | runs jobs from standard input; started by the others |
 
+mod compare_forms;
 mod driver;
+mod forms;
 mod job;
 mod worker;
 
@@ -27,8 +32,14 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
         ["launches", manifest, cubins, against, rest @ ..] => launches(manifest, cubins, against, &Repeat::parse(rest)?),
         ["ablation", folder, manifest] => ablation(folder, manifest),
+        ["forms", lanes] => compare_forms::compare(lanes.parse().map_err(|_| format!("'{lanes}' is not a count"))?),
+        ["forms-module"] => {
+            print!("{}", forms::module(&forms::all()));
+            Ok(())
+        }
+        ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
-                  | gpu ablation FOLDER MANIFEST"
+                  | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE"
             .to_owned()),
     }
 }

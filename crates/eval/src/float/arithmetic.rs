@@ -1,8 +1,8 @@
 //! Arithmetic on bit patterns, as instructions do it: flush, compute once, round once, saturate.
 
 use super::exact;
-use super::format::{Format, Value};
-use super::round::{Overflow, Rounding};
+use super::format::{Finite, Format, Value};
+use super::round::{NanRule, Overflow, Rounding};
 
 /// One way of computing: the format of all operands and the result, and the modifiers an instruction carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,16 +15,22 @@ pub struct Arithmetic {
     pub flush: bool,
     /// The result is clamped to [0, 1]; NaN becomes positive zero (`.sat`).
     pub saturate: bool,
+    /// Which NaN comes out.
+    pub nans: NanRule,
 }
 
 impl Arithmetic {
-    /// To the nearest, nothing flushed, nothing clamped.
+    /// To the nearest, nothing flushed, nothing clamped; NaNs carry their payload in double precision only.
     pub const fn plain(format: Format) -> Self {
         Self {
             format,
             rounding: Rounding::NearestEven,
             flush: false,
             saturate: false,
+            nans: match format {
+                Format::F64 => NanRule::Carried,
+                _ => NanRule::Canonical,
+            },
         }
     }
 
@@ -37,12 +43,15 @@ impl Arithmetic {
     }
 
     const fn result(self, value: Value) -> u64 {
-        let bits = self.format.pack(value, self.rounding, Overflow::Ieee);
-        let bits = if self.flush {
-            self.format.flush(bits)
-        } else {
-            bits
+        let value = match value {
+            Value::Finite(exact) if self.flush && self.format.is_tiny(exact, self.rounding) => {
+                Value::Finite(Finite::zero(exact.negative))
+            }
+            _ => value,
         };
+        let bits = self
+            .format
+            .pack(value, self.rounding, Overflow::Ieee, self.nans);
         if self.saturate {
             clamp_to_unit(self.format, bits)
         } else {
@@ -55,6 +64,16 @@ impl Arithmetic {
         self.result(exact::add(self.operand(a), self.operand(b), self.rounding))
     }
 
+    /// `a - b`. A NaN in `b` keeps its sign.
+    pub const fn subtract(self, a: u64, b: u64) -> u64 {
+        let negated = if self.format.is_nan(b) {
+            b
+        } else {
+            b ^ self.format.sign_mask()
+        };
+        self.add(a, negated)
+    }
+
     /// `a * b`.
     pub const fn multiply(self, a: u64, b: u64) -> u64 {
         self.result(exact::multiply(self.operand(a), self.operand(b)))
@@ -62,8 +81,13 @@ impl Arithmetic {
 
     /// `a * b + c`, rounded once.
     pub const fn fused(self, a: u64, b: u64, c: u64) -> u64 {
-        let product = exact::multiply(self.operand(a), self.operand(b));
-        self.result(exact::add(product, self.operand(c), self.rounding))
+        let (a, b, c) = (self.operand(a), self.operand(b), self.operand(c));
+        // Of several NaNs the second factor's is carried, then the summand's, then the first factor's.
+        match (a, b, c) {
+            (_, Value::Nan(_), _) => self.result(b),
+            (_, _, Value::Nan(_)) => self.result(c),
+            _ => self.result(exact::add(exact::multiply(a, b), c, self.rounding)),
+        }
     }
 
     /// `a / b`, correctly rounded.
@@ -81,7 +105,7 @@ impl Arithmetic {
 pub const fn clamp_to_unit(format: Format, bits: u64) -> u64 {
     let one = Format::round(
         format,
-        super::format::Finite {
+        Finite {
             negative: false,
             significand: 1,
             exponent: 0,
@@ -193,12 +217,12 @@ mod tests {
             let half = Arithmetic::plain(Format::F16);
             let real = |bits: u16| Format::F16.unpack(u64::from(bits));
             let (Value::Finite(x), Value::Finite(y)) = (real(a), real(b)) else { return Ok(()); };
-            let wide = |v: super::super::format::Finite| {
+            let wide = |v: Finite| {
                 let magnitude = v.significand as f64 * f64::from(v.exponent).exp2();
                 if v.negative { -magnitude } else { magnitude }
             };
             let sum = wide(x) + wide(y);
-            let expected = Format::F16.pack(Format::F64.unpack(sum.to_bits()), Rounding::NearestEven, Overflow::Ieee);
+            let expected = Format::F16.pack(Format::F64.unpack(sum.to_bits()), Rounding::NearestEven, Overflow::Ieee, NanRule::Canonical);
             prop_assert_eq!(half.add(a.into(), b.into()), expected);
         }
     }

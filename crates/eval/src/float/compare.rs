@@ -1,6 +1,7 @@
 //! Order: comparisons, minimum and maximum.
 
-use super::format::{Format, Value};
+use super::format::{Format, Nan, Value};
+use super::round::{NanRule, Overflow, Rounding};
 use core::cmp::Ordering;
 
 /// How two numbers stand to each other; none when one is a NaN. Zeros of both signs are equal.
@@ -96,10 +97,19 @@ pub enum Extreme {
 /// The smaller or larger of two; negative zero is smaller than positive zero. A NaN loses against a number, unless
 /// `propagate` (`.NaN`), which makes it win; two NaNs give the format's own.
 pub const fn extreme(format: Format, a: u64, b: u64, which: Extreme, propagate: bool) -> u64 {
+    let carried = match format.unpack(if format.is_nan(b) { b } else { a }) {
+        Value::Nan(nan) => nan,
+        _ => Nan::INVALID,
+    };
+    let nans = match format {
+        Format::F64 => NanRule::Carried,
+        _ => NanRule::Canonical,
+    };
     let nan = format.pack(
-        Value::Nan,
-        super::round::Rounding::NearestEven,
-        super::round::Overflow::Ieee,
+        Value::Nan(carried),
+        Rounding::NearestEven,
+        Overflow::Ieee,
+        nans,
     );
     match (format.is_nan(a), format.is_nan(b)) {
         (true, true) => nan,

@@ -1,7 +1,16 @@
 //! Conversions between floating-point formats and between them and integers.
 
 use super::format::{Finite, Format, Value};
-use super::round::{Overflow, Rounding, round_to_multiple};
+use super::round::{NanRule, Overflow, Rounding, round_to_multiple};
+
+/// Which NaN a conversion from one format makes: the FP64 pipe carries the payload, the others do not.
+const fn nan_rule(from: Format, to: Format) -> NanRule {
+    if matches!(from, Format::F64) || matches!(to, Format::F64) {
+        NanRule::Carried
+    } else {
+        NanRule::Canonical
+    }
+}
 
 /// `bits` of one format in another.
 pub const fn to_format(
@@ -11,7 +20,7 @@ pub const fn to_format(
     rounding: Rounding,
     overflow: Overflow,
 ) -> u64 {
-    to.pack(from.unpack(bits), rounding, overflow)
+    to.pack(from.unpack(bits), rounding, overflow, nan_rule(from, to))
 }
 
 /// Rounded to an integer, in the same format (`cvt.rni.f32.f32`). Zero keeps the sign of what it came from.
@@ -26,7 +35,7 @@ pub const fn to_integral(format: Format, bits: u64, rounding: Rounding) -> u64 {
             format.round(rounded, rounding, Overflow::Ieee)
         }
         Value::Finite(_) => bits,
-        other => format.pack(other, rounding, Overflow::Ieee),
+        other => format.pack(other, rounding, Overflow::Ieee, nan_rule(format, format)),
     }
 }
 
@@ -76,7 +85,7 @@ pub const fn to_integer(
     nan: u64,
 ) -> u64 {
     let (negative, magnitude) = match format.unpack(bits) {
-        Value::Nan => return nan,
+        Value::Nan(_) => return nan,
         Value::Infinity { negative } => (negative, u128::MAX),
         Value::Finite(value) => (value.negative, round_to_multiple(value, 0, rounding)),
     };

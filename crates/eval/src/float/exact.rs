@@ -1,6 +1,9 @@
 //! Sums, products, quotients and roots of exact values, precise enough to round once to any format.
+//!
+//! Where both operands are NaNs, the second one's payload is carried, as double-precision arithmetic on the chip does; in a
+//! quotient it is the first one's.
 
-use super::format::{Finite, Value};
+use super::format::{Finite, Nan, Value};
 use super::round::Rounding;
 
 /// The highest digit's place while two numbers are added: one place is left for the carry.
@@ -31,9 +34,10 @@ const fn shift_sticky(digits: u128, by: u32) -> u128 {
 /// `a + b`. The sign of an exact zero sum depends on the rounding: negative only when rounding down.
 pub const fn add(a: Value, b: Value, rounding: Rounding) -> Value {
     let (a, b) = match (a, b) {
-        (Value::Nan, _) | (_, Value::Nan) => return Value::Nan,
+        (_, Value::Nan(_)) => return b,
+        (Value::Nan(_), _) => return a,
         (Value::Infinity { negative: x }, Value::Infinity { negative: y }) => {
-            return if x == y { a } else { Value::Nan };
+            return if x == y { a } else { Value::Nan(Nan::INVALID) };
         }
         (Value::Infinity { .. }, _) => return a,
         (_, Value::Infinity { .. }) => return b,
@@ -81,14 +85,15 @@ pub const fn add(a: Value, b: Value, rounding: Rounding) -> Value {
 /// `a * b`, exact: the significands of two formats have at most 106 digits together.
 pub const fn multiply(a: Value, b: Value) -> Value {
     match (a, b) {
-        (Value::Nan, _) | (_, Value::Nan) => Value::Nan,
+        (_, Value::Nan(_)) => b,
+        (Value::Nan(_), _) => a,
         (Value::Infinity { negative: x }, Value::Infinity { negative: y }) => {
             Value::Infinity { negative: x != y }
         }
         (Value::Infinity { negative }, Value::Finite(f))
         | (Value::Finite(f), Value::Infinity { negative }) => {
             if f.significand == 0 {
-                Value::Nan
+                Value::Nan(Nan::INVALID)
             } else {
                 Value::Infinity {
                     negative: negative != f.negative,
@@ -106,8 +111,9 @@ pub const fn multiply(a: Value, b: Value) -> Value {
 /// `a / b`, with 64 or more digits of the quotient and a sticky one below.
 pub const fn divide(a: Value, b: Value) -> Value {
     match (a, b) {
-        (Value::Nan, _) | (_, Value::Nan) => Value::Nan,
-        (Value::Infinity { .. }, Value::Infinity { .. }) => Value::Nan,
+        (Value::Nan(_), _) => a,
+        (_, Value::Nan(_)) => b,
+        (Value::Infinity { .. }, Value::Infinity { .. }) => Value::Nan(Nan::INVALID),
         (Value::Infinity { negative }, Value::Finite(f)) => Value::Infinity {
             negative: negative != f.negative,
         },
@@ -118,7 +124,7 @@ pub const fn divide(a: Value, b: Value) -> Value {
             let negative = a.negative != b.negative;
             if b.significand == 0 {
                 return if a.significand == 0 {
-                    Value::Nan
+                    Value::Nan(Nan::INVALID)
                 } else {
                     Value::Infinity { negative }
                 };
@@ -142,7 +148,8 @@ pub const fn divide(a: Value, b: Value) -> Value {
 /// The square root, with 62 or more digits and a sticky one below.
 pub const fn square_root(a: Value) -> Value {
     let a = match a {
-        Value::Nan | Value::Infinity { negative: true } => return Value::Nan,
+        Value::Nan(_) => return a,
+        Value::Infinity { negative: true } => return Value::Nan(Nan::INVALID),
         Value::Infinity { negative: false } => return a,
         Value::Finite(a) => a,
     };
@@ -150,7 +157,7 @@ pub const fn square_root(a: Value) -> Value {
         return Value::Finite(a);
     }
     if a.negative {
-        return Value::Nan;
+        return Value::Nan(Nan::INVALID);
     }
     let mut a = normalise(a);
     if a.exponent % 2 != 0 {

@@ -134,10 +134,14 @@ impl Format {
         let exponent = (bits >> self.fraction_bits) & self.exponent_mask();
         let fraction = bits & self.fraction_mask();
         let highest = exponent == self.exponent_mask();
+        let nan = Value::Nan(Nan {
+            negative,
+            fraction: fraction << (64 - self.fraction_bits),
+        });
         match self.specials {
-            Specials::Ieee if highest && fraction != 0 => return Value::Nan,
+            Specials::Ieee if highest && fraction != 0 => return nan,
             Specials::Ieee if highest => return Value::Infinity { negative },
-            Specials::NanOnly if highest && fraction == self.fraction_mask() => return Value::Nan,
+            Specials::NanOnly if highest && fraction == self.fraction_mask() => return nan,
             _ => {}
         }
         let (significand, exponent) = if exponent == 0 {
@@ -155,12 +159,25 @@ impl Format {
 
     /// Whether a pattern is a NaN.
     pub const fn is_nan(self, bits: u64) -> bool {
-        matches!(self.unpack(bits), Value::Nan)
+        matches!(self.unpack(bits), Value::Nan(_))
     }
 
     /// Whether a pattern is a subnormal number (zero is not).
     pub const fn is_subnormal(self, bits: u64) -> bool {
         (bits >> self.fraction_bits) & self.exponent_mask() == 0 && bits & self.fraction_mask() != 0
+    }
+
+    /// The quiet NaN with the sign and as much of the payload of `nan` as fits: what double-precision arithmetic and its
+    /// conversions return. Formats without IEEE's NaNs have only [`Format::nan`].
+    pub const fn quiet(self, nan: Nan) -> Option<u64> {
+        match self.specials {
+            Specials::Ieee => {
+                let sign = if nan.negative { self.sign_mask() } else { 0 };
+                let fraction = (nan.fraction | 1 << 63) >> (64 - self.fraction_bits);
+                Some(sign | self.exponent_mask() << self.fraction_bits | fraction)
+            }
+            Specials::NanOnly | Specials::None => self.nan(),
+        }
     }
 
     /// A subnormal pattern becomes the zero of its sign; others stay.
@@ -173,11 +190,28 @@ impl Format {
     }
 }
 
+/// What a NaN carries besides being one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nan {
+    /// The sign bit.
+    pub negative: bool,
+    /// The fraction field, its highest bit (set in quiet NaNs) at bit 63.
+    pub fraction: u64,
+}
+
+impl Nan {
+    /// What an invalid operation on numbers makes, where NaNs carry anything.
+    pub const INVALID: Self = Self {
+        negative: true,
+        fraction: 1 << 63,
+    };
+}
+
 /// What a pattern stands for, without loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Not a number.
-    Nan,
+    Nan(Nan),
     /// An infinity.
     Infinity {
         /// Its sign.

@@ -12,5 +12,5 @@ pub mod format;
 pub mod round;
 
 pub use arithmetic::Arithmetic;
-pub use format::{Finite, Format, Value};
-pub use round::{Overflow, Rounding};
+pub use format::{Finite, Format, Nan, Value};
+pub use round::{NanRule, Overflow, Rounding};

@@ -27,6 +27,15 @@ pub enum Overflow {
     Largest,
 }
 
+/// Which NaN a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NanRule {
+    /// Always the one with every bit below the sign set ([`Format::nan`]).
+    Canonical,
+    /// The operand's, made quiet ([`Format::quiet`]).
+    Carried,
+}
+
 /// Splits `digits` at `shift` and rounds the upper part. Also says whether anything was lost.
 const fn round_digits(
     digits: u128,
@@ -105,14 +114,40 @@ impl Format {
         sign | pattern as u64
     }
 
+    /// Whether a value is subnormal where the chip flushes: rounded to the format's precision, as if exponents had no
+    /// limit, it is still below the smallest normal number.
+    pub const fn is_tiny(self, value: Finite, rounding: Rounding) -> bool {
+        let Some(magnitude) = value.magnitude() else {
+            return false;
+        };
+        if magnitude >= self.min_exponent() {
+            return false;
+        }
+        let digits = round_to_multiple(value, magnitude - self.fraction_bits as i32, rounding);
+        let carried = digits >> (self.fraction_bits + 1) != 0;
+        !(carried && magnitude + 1 == self.min_exponent())
+    }
+
     /// The pattern for any value; NaN and infinity become the format's own, or its largest number without them.
-    pub const fn pack(self, value: Value, rounding: Rounding, overflow: Overflow) -> u64 {
+    pub const fn pack(
+        self,
+        value: Value,
+        rounding: Rounding,
+        overflow: Overflow,
+        nans: NanRule,
+    ) -> u64 {
         match value {
             Value::Finite(finite) => self.round(finite, rounding, overflow),
-            Value::Nan => match self.nan() {
-                Some(nan) => nan,
-                None => self.largest(),
-            },
+            Value::Nan(nan) => {
+                let pattern = match nans {
+                    NanRule::Canonical => self.nan(),
+                    NanRule::Carried => self.quiet(nan),
+                };
+                match pattern {
+                    Some(nan) => nan,
+                    None => self.largest(),
+                }
+            }
             Value::Infinity { negative } => {
                 let sign = if negative { self.sign_mask() } else { 0 };
                 sign | match (overflow, self.infinity(), self.nan()) {
