@@ -351,7 +351,7 @@ fn operand(operand: &Operand) -> String {
 
 fn value(value: &Value) -> String {
     format!(
-        "ValueForm {{ ty: {}, register: {}, constant: {}, name: {}, sink: {}, relaxed: {}, not: {}, negate: {}, range: {:?} }}",
+        "ValueForm {{ ty: {}, register: {}, constant: {}, name: {}, sink: {}, relaxed: {}, not: {}, negate: {}, range: {:?}, step: {}, one_of: &{:?} }}",
         value.ty,
         value.register,
         value.constant,
@@ -360,6 +360,8 @@ fn value(value: &Value) -> String {
         value.relaxed,
         value.not,
         value.negate,
-        value.range
+        value.range,
+        value.step,
+        value.one_of
     )
 }

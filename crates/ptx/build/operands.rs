@@ -44,6 +44,8 @@ pub struct Value {
     pub not: bool,
     pub negate: bool,
     pub range: Option<(i64, i64)>,
+    pub step: i64,
+    pub one_of: Vec<i64>,
 }
 
 /// Every operand list that `text` allows; the longest come first.
@@ -307,6 +309,7 @@ fn read_value(text: &str, access: &str, scope: &Scope) -> Result<Value, String> 
     let mut value = Value {
         register: true,
         constant: read,
+        step: 1,
         ..Value::default()
     };
     for word in text.split_whitespace() {
@@ -322,12 +325,20 @@ fn read_value(text: &str, access: &str, scope: &Scope) -> Result<Value, String> 
                 value.ty = read_type("pred", scope)?;
             }
             _ => {
+                let number = |text: &str| {
+                    text.parse::<i64>().map_err(|_| {
+                        format!("'{word}': constants are written 0..31, 0..256:8 or 4/8/16")
+                    })
+                };
                 if let Some((low, high)) = word.split_once("..") {
-                    let number = |text: &str| {
-                        text.parse::<i64>()
-                            .map_err(|_| format!("'{word}' is not a range of integers"))
-                    };
+                    let (high, step) = high.split_once(':').unwrap_or((high, "1"));
                     value.range = Some((number(low)?, number(high)?));
+                    value.step = number(step)?;
+                    if value.step < 1 {
+                        return Err(format!("'{word}': a step is at least 1"));
+                    }
+                } else if word.contains('/') {
+                    value.one_of = word.split('/').map(number).collect::<Result<_, _>>()?;
                 } else if value.ty.is_empty() {
                     value.ty = read_type(word, scope)?;
                 } else {

@@ -184,6 +184,10 @@ pub struct ValueForm {
     pub negate: bool,
     /// Constants must lie in this range, both ends included.
     pub range: Option<(i64, i64)>,
+    /// Constants must be a multiple of this above the range's low end; 1 when any will do.
+    pub step: i64,
+    /// Constants must be one of these; empty when the range alone decides.
+    pub one_of: &'static [i64],
 }
 
 /// How an operand's type follows from the row and the modifiers.
