@@ -9,6 +9,7 @@
 //!
 //! Start with [`Function`]; `docs/ir.md` explains the IR with examples.
 
+pub mod analysis;
 mod control;
 mod entity;
 mod equality;

@@ -1,0 +1,86 @@
+//! Lists of lists in two flat arrays ("compressed sparse rows").
+//!
+//! Every analysis keeps its per-block or per-loop lists this way: one allocation for all rows, rows in order of their
+//! number, items of a row in the order they were given.
+
+use std::ops::Range;
+
+/// Row `r` is `items[offsets[r]..offsets[r + 1]]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Csr<T> {
+    offsets: Vec<u32>,
+    items: Vec<T>,
+}
+
+impl<T> Default for Csr<T> {
+    fn default() -> Self {
+        Csr {
+            offsets: vec![0],
+            items: Vec::new(),
+        }
+    }
+}
+
+impl<T: Copy> Csr<T> {
+    /// Sorts `pairs` of (row, item) into `rows` rows. Items of one row keep their order, so the result is deterministic.
+    ///
+    /// `pairs` is walked twice: once to count, once to place.
+    ///
+    /// # Panics
+    /// If a pair names a row that does not exist, or there are more than `u32::MAX` pairs.
+    pub fn from_pairs<I>(rows: usize, pairs: I) -> Self
+    where
+        I: Iterator<Item = (u32, T)> + Clone,
+    {
+        let mut offsets = vec![0u32; rows + 1];
+        let mut first = None;
+        for (row, item) in pairs.clone() {
+            offsets[row as usize + 1] += 1;
+            first.get_or_insert(item);
+        }
+        let mut total = 0u32;
+        for offset in &mut offsets {
+            total = total
+                .checked_add(*offset)
+                .expect("more than u32::MAX items in one analysis");
+            *offset = total;
+        }
+        let mut items = match first {
+            Some(filler) => vec![filler; total as usize],
+            None => Vec::new(),
+        };
+        let mut next: Vec<u32> = offsets[..rows].to_vec();
+        for (row, item) in pairs {
+            let slot = &mut next[row as usize];
+            items[*slot as usize] = item;
+            *slot += 1;
+        }
+        Csr { offsets, items }
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The items of `row`.
+    pub fn row(&self, row: u32) -> &[T] {
+        &self.items[self.range(row)]
+    }
+
+    /// Where the items of `row` lie among [`items`](Csr::items).
+    pub fn range(&self, row: u32) -> Range<usize> {
+        self.offsets[row as usize] as usize..self.offsets[row as usize + 1] as usize
+    }
+
+    /// The items of every row in `rows`, which lie side by side.
+    pub fn rows_slice(&self, rows: Range<u32>) -> &[T] {
+        &self.items
+            [self.offsets[rows.start as usize] as usize..self.offsets[rows.end as usize] as usize]
+    }
+
+    /// Every item, row by row.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+}

@@ -1,0 +1,485 @@
+//! What follows when branches split the warp.
+//!
+//! Given the branches whose outcome may differ between lanes, [`Split`] finds
+//!
+//! - the **joins**: blocks that lanes which parted may enter along different edges, in the same trip of every loop around. The
+//!   value of a block parameter there depends on the lane even if every argument is uniform;
+//! - the **divergent loops**: loops that lanes leave in different trips. A value made inside is seen outside from
+//!   different trips;
+//! - the **partial blocks**: blocks that may run with only some of the lanes that entered the function;
+//! - for each branch, its **reconvergence point**: where the lanes it parts are all together again.
+//!
+//! Branches may be added one at a time as they are found to diverge; each is looked at once.
+//!
+//! **Definition.** On the one-trip graphs of [`super::trips`], let `b` be a node with a divergent outcome and two edges or more.
+//! A node is a join when two paths from `b` lead to it that share nothing else (Rosemann, Moll and Hack, "An abstract
+//! interpretation for SPMD divergence on reducible control flow graphs", POPL 2021). Let `w` be the immediate post-dominator of `b`. It is
+//! always a join. If `w` is no block but the end of everything, some lanes go on to the next trip while others leave: the loop
+//! is divergent. A loop that is divergent, or left by different exits, is itself such a node in the graph around it. Nodes on the
+//! way from `b` before `w` are partial, as is all that runs in them.
+//!
+//! An irreducible loop with a divergent branch anywhere inside, or entered at different places, is given up on: it is *scattered*, its
+//! blocks are joins, partial, and every value made inside must be taken as divergent.
+//!
+//! **Why this is sound.** Take two lanes that are together at some block and entered it along different edges. Follow both ways back
+//! to the last node they have in common: there the lanes were together and went apart, so it had a divergent outcome, and the
+//! two ways from it share nothing: the block was marked. For lanes that leave a loop in different trips, take the last trip
+//! they made together; one way ends in the next trip, the other outside.
+//!
+//! **Cost.** Joins other than `w` are found by spreading labels from `b`'s successors in topological order, each node keeping the
+//! label that reached it or, where two meet, a new one of its own. The walk steps over any part with one way in and one way out, ignores
+//! parts that lead nowhere else, and ends when one label is left; on nested code this costs in total as much as the code is
+//! long. Ladders of jumps across each other can still make it quadratic, so the steps are counted, and after
+//! [`STEPS_PER_EDGE`] steps for each node and edge all joins in partial blocks are taken as joins without looking further. That is
+//! coarser, never wrong. Everything else is near-linear: partial nodes are marked along the post-dominator tree, each once.
+
+use super::flow::FlowGraph;
+use super::loops::{Loop, LoopNest};
+use super::order::DepthFirst;
+use super::trips::{Kind, Node, Trips};
+use super::union_find::DisjointSets;
+use crate::Block;
+use cranelift_entity::EntityRef;
+use cranelift_entity::packed_option::PackedOption;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How many label steps are spent for each node and edge before joins are no longer told apart.
+const STEPS_PER_EDGE: usize = 16;
+
+/// Something that changed when a branch was found to diverge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consequence {
+    /// The block became a join.
+    Join(Block),
+    /// The loop is left in different trips.
+    DivergentLoop(Loop),
+    /// The irreducible loop is given up on: everything made inside is divergent.
+    Scattered(Loop),
+}
+
+/// The consequences of a set of divergent branches; see the module.
+#[derive(Clone, Debug)]
+pub struct Split<'a> {
+    nest: &'a LoopNest,
+    trips: Trips,
+    /// By node: whether its outcome differs between lanes.
+    divergent: Vec<bool>,
+    joins: Vec<bool>,
+    divergent_loops: Vec<bool>,
+    scattered: Vec<bool>,
+    partial: Vec<bool>,
+    /// Partial nodes are folded into their immediate post-dominator.
+    not_partial: DisjointSets,
+    partial_pending: Vec<Node>,
+    divergent_pending: Vec<Node>,
+    consequences: Vec<Consequence>,
+    labels: Labels,
+    steps_left: usize,
+    /// By node: where lanes that part there are together again.
+    points: Vec<PackedOption<Block>>,
+}
+
+impl<'a> Split<'a> {
+    /// No branch diverges yet and the whole warp enters the function.
+    pub fn new(graph: &FlowGraph, walk: &DepthFirst, nest: &'a LoopNest) -> Self {
+        let trips = Trips::new(graph, walk, nest);
+        let count = trips.node_count();
+        Split {
+            nest,
+            divergent: vec![false; count],
+            joins: vec![false; graph.block_count()],
+            divergent_loops: vec![false; nest.len()],
+            scattered: vec![false; nest.len()],
+            partial: vec![false; count],
+            not_partial: DisjointSets::new(count),
+            partial_pending: Vec::new(),
+            divergent_pending: Vec::new(),
+            consequences: Vec::new(),
+            labels: Labels::new(count),
+            steps_left: STEPS_PER_EDGE * (count + trips.edge_count()),
+            points: reconvergence_points(&trips, nest),
+            trips,
+        }
+    }
+
+    /// Takes every block as partial, for a function that may be called by part of a warp.
+    pub fn enter_partial(&mut self, walk: &DepthFirst) {
+        for &block in walk.preorder() {
+            match self.trips.hiding_block(self.nest, block) {
+                Some(hiding) => self.mark_partial(self.trips.node(Kind::Folded(hiding))),
+                None => self.mark_partial(self.trips.node(Kind::Block(block))),
+            }
+        }
+        self.settle();
+    }
+
+    /// The terminator of `block` may take different lanes to different successors. Returns what that changed.
+    ///
+    /// # Panics
+    /// If `block` is unreachable.
+    pub fn diverge(&mut self, block: Block) -> Vec<Consequence> {
+        match self.trips.hiding_block(self.nest, block) {
+            Some(hiding) => self.scatter(hiding),
+            None => self
+                .divergent_pending
+                .push(self.trips.node(Kind::Block(block))),
+        }
+        self.settle();
+        std::mem::take(&mut self.consequences)
+    }
+
+    /// Whether lanes that are together at `block` may have come along different edges.
+    pub fn is_join(&self, block: Block) -> bool {
+        self.joins[block.index()]
+    }
+
+    /// Whether `block` may run with part of the warp.
+    pub fn is_partial(&self, block: Block) -> bool {
+        self.partial[block.index()]
+    }
+
+    /// Whether lanes may leave `each` in different trips.
+    pub fn is_divergent_loop(&self, each: Loop) -> bool {
+        self.divergent_loops[each.index()]
+    }
+
+    /// Whether `each` is or lies in an irreducible loop that is given up on.
+    pub fn is_scattered(&self, each: Loop) -> bool {
+        self.trips
+            .hiding(each)
+            .is_some_and(|hiding| self.scattered[hiding.index()])
+    }
+
+    /// Where lanes that leave `block` along different edges are all together again: a block they all come to, or the
+    /// header of a loop around `block` when they meet in the next trip. None when they meet only at the end of the function,
+    /// or when `block` is unreachable or has one successor at most.
+    ///
+    /// For a block inside an irreducible loop this is where lanes are together after the loop.
+    pub fn reconvergence_point(&self, block: Block) -> Option<Block> {
+        let node = match self.trips.hiding_block(self.nest, block) {
+            Some(hiding) => self.trips.node(Kind::Folded(hiding)),
+            None => self.trips.node(Kind::Block(block)),
+        };
+        self.points[node.index()].expand()
+    }
+
+    /// Makes [`STEPS_PER_EDGE`] steps run out early.
+    #[cfg(test)]
+    pub(crate) fn limit_steps(&mut self, steps: usize) {
+        self.steps_left = steps;
+    }
+
+    fn settle(&mut self) {
+        loop {
+            if let Some(node) = self.divergent_pending.pop() {
+                self.part_at(node);
+            } else if let Some(node) = self.partial_pending.pop() {
+                self.spread_partial(node);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Lanes part at `node`.
+    fn part_at(&mut self, node: Node) {
+        if std::mem::replace(&mut self.divergent[node.index()], true)
+            || self.trips.succs(node).len() < 2
+        {
+            return;
+        }
+        let meet = self.trips.immediate_post_dominator(node);
+        match self.trips.kind(meet) {
+            Kind::Block(_) | Kind::Folded(_) | Kind::Next(_) => self.join(meet),
+            Kind::Out(left) => self
+                .divergent_pending
+                .push(self.trips.node(Kind::Folded(left))),
+            Kind::Root | Kind::End => {
+                if let Some(around) = self.trips.region(self.nest, node) {
+                    self.leave_in_different_trips(around);
+                }
+            }
+        }
+        self.spread_partial(node);
+        if self.steps_left > 0 {
+            self.spread_labels(node, meet);
+        }
+    }
+
+    fn leave_in_different_trips(&mut self, around: Loop) {
+        if std::mem::replace(&mut self.divergent_loops[around.index()], true) {
+            return;
+        }
+        self.consequences.push(Consequence::DivergentLoop(around));
+        self.mark_loop_partial(around);
+        self.divergent_pending
+            .push(self.trips.node(Kind::Folded(around)));
+    }
+
+    fn scatter(&mut self, each: Loop) {
+        if std::mem::replace(&mut self.scattered[each.index()], true) {
+            return;
+        }
+        for inner in self.nest.subtree(each) {
+            self.divergent_loops[inner.index()] = true;
+        }
+        for block in self.nest.blocks(each) {
+            self.joins[block.index()] = true;
+        }
+        self.consequences.push(Consequence::Scattered(each));
+        self.mark_loop_partial(each);
+        self.divergent_pending
+            .push(self.trips.node(Kind::Folded(each)));
+    }
+
+    /// Lanes that parted come to `node` along different edges.
+    fn join(&mut self, node: Node) {
+        let block = match self.trips.kind(node) {
+            Kind::Block(block) => block,
+            Kind::Folded(each) if self.trips.hiding(each).is_some() => return self.scatter(each),
+            Kind::Folded(each) | Kind::Next(each) => self.nest.header(each),
+            Kind::Out(_) | Kind::Root | Kind::End => return,
+        };
+        if !std::mem::replace(&mut self.joins[block.index()], true) {
+            self.consequences.push(Consequence::Join(block));
+        }
+    }
+
+    fn mark_partial(&mut self, node: Node) {
+        if std::mem::replace(&mut self.partial[node.index()], true) {
+            return;
+        }
+        self.not_partial.absorb(
+            self.trips.immediate_post_dominator(node).as_u32(),
+            node.as_u32(),
+        );
+        self.partial_pending.push(node);
+        if self.steps_left == 0 {
+            self.join_if_several_ways_lead_to(node);
+        }
+    }
+
+    fn mark_loop_partial(&mut self, each: Loop) {
+        if self.trips.hiding(each).is_some() {
+            for block in self.nest.blocks(each) {
+                self.partial[block.index()] = true;
+            }
+            return;
+        }
+        for &block in self.nest.own_blocks(each) {
+            self.mark_partial(self.trips.node(Kind::Block(block)));
+        }
+        for &inner in self.nest.children(each) {
+            self.mark_partial(self.trips.node(Kind::Folded(inner)));
+        }
+    }
+
+    /// Marks what may run before all lanes that leave `node` are together again, and what `node` holds inside.
+    fn spread_partial(&mut self, node: Node) {
+        let meet = self.trips.immediate_post_dominator(node);
+        let depth = self.trips.post_dominator_depth(meet);
+        for at in 0..self.trips.succs(node).len() {
+            let succ = self.trips.succs(node)[at];
+            // Climb from the successor towards `meet`, over what is marked already.
+            let mut on_the_way = Node::from_u32(self.not_partial.find(succ.as_u32()));
+            while self.trips.post_dominator_depth(on_the_way) > depth {
+                self.mark_partial(on_the_way);
+                on_the_way = Node::from_u32(self.not_partial.find(on_the_way.as_u32()));
+            }
+        }
+        if let Kind::Folded(each) = self.trips.kind(node)
+            && self.partial[node.index()]
+        {
+            self.mark_loop_partial(each);
+        }
+    }
+
+    /// Finds the joins of `node` before `meet`, where its lanes are together again.
+    fn spread_labels(&mut self, node: Node, meet: Node) {
+        let mut joins = std::mem::take(&mut self.labels.joins);
+        let steps = self
+            .labels
+            .spread(&self.trips, node, meet, self.steps_left, &mut joins);
+        for join in joins.drain(..) {
+            self.join(join);
+        }
+        self.labels.joins = joins;
+        self.steps_left = self.steps_left.saturating_sub(steps);
+        if self.steps_left == 0 {
+            for number in 0..self.trips.node_count() {
+                if self.partial[number] {
+                    self.join_if_several_ways_lead_to(Node::new(number));
+                }
+            }
+        }
+    }
+
+    fn join_if_several_ways_lead_to(&mut self, node: Node) {
+        if self.trips.preds(node).len() >= 2 {
+            self.join(node);
+        }
+    }
+}
+
+/// For each node, where lanes that part there are together again.
+fn reconvergence_points(trips: &Trips, nest: &LoopNest) -> Vec<PackedOption<Block>> {
+    let mut points: Vec<Option<PackedOption<Block>>> = vec![None; trips.node_count()];
+    let mut asking: Vec<Node> = Vec::new();
+    for number in 0..trips.node_count() {
+        let mut node = Node::new(number);
+        if !trips.is_used(node) {
+            points[number] = Some(None.into());
+            continue;
+        }
+        // The answer for a node that leads out of its loop is that of the folded loop.
+        let point = loop {
+            if let Some(point) = points[node.index()] {
+                break point;
+            }
+            asking.push(node);
+            let meet = trips.immediate_post_dominator(node);
+            node = match trips.kind(meet) {
+                Kind::Block(block) => break Some(block).into(),
+                Kind::Folded(each) if trips.hiding(each).is_none() => {
+                    break Some(nest.header(each)).into();
+                }
+                Kind::Folded(_) => meet,
+                Kind::Next(each) => break Some(nest.header(each)).into(),
+                Kind::Out(each) => trips.node(Kind::Folded(each)),
+                Kind::Root | Kind::End => match trips.region(nest, node) {
+                    Some(around) => trips.node(Kind::Folded(around)),
+                    None => break None.into(),
+                },
+            };
+        };
+        for asked in asking.drain(..) {
+            points[asked.index()] = Some(point);
+        }
+    }
+    points.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// The labels of one spread, kept between spreads so that starting one costs nothing.
+#[derive(Clone, Debug)]
+struct Labels {
+    /// By node: the spread that last reached it.
+    reached_in: Vec<u32>,
+    spread: u32,
+    /// By node: the last node at which all ways that lead here were one. Itself, where several met.
+    label: Vec<Node>,
+    joined: Vec<bool>,
+    /// By label: how many waiting nodes bear it.
+    waiting: Vec<u32>,
+    /// How many labels waiting nodes bear.
+    distinct: usize,
+    queue: BinaryHeap<Reverse<(u32, Node)>>,
+    joins: Vec<Node>,
+}
+
+impl Labels {
+    fn new(count: usize) -> Self {
+        Labels {
+            reached_in: vec![0; count],
+            spread: 0,
+            label: vec![Node::from_u32(0); count],
+            joined: vec![false; count],
+            waiting: vec![0; count],
+            distinct: 0,
+            queue: BinaryHeap::new(),
+            joins: Vec::new(),
+        }
+    }
+
+    /// Spreads labels from the successors of `from` until one is left, adding to `joins` each node other than `meet` where two
+    /// met. Returns the steps spent, which are at least one and may pass `limit` by one node's edges.
+    fn spread(
+        &mut self,
+        trips: &Trips,
+        from: Node,
+        meet: Node,
+        limit: usize,
+        joins: &mut Vec<Node>,
+    ) -> usize {
+        self.spread += 1;
+        let mut steps = 1;
+        for &succ in trips.succs(from) {
+            steps += 1;
+            if self.reached_in[succ.index()] == self.spread {
+                // Two edges of one branch to one block are two ways.
+                self.meet_at(trips, succ, joins);
+            } else {
+                self.reach(trips, succ, succ, meet, joins);
+            }
+        }
+        while self.distinct > 1 && steps <= limit {
+            let Some(Reverse((_, node))) = self.queue.pop() else {
+                break;
+            };
+            let label = self.label[node.index()];
+            if self.joined[node.index()] && trips.is_closed(node) {
+                continue;
+            }
+            self.no_longer_waits(label);
+            let past = trips.immediate_post_dominator(node);
+            if trips.is_closed(node) {
+                steps += 1;
+            } else if trips.dominates(node, past) {
+                steps += 1;
+                self.reach(trips, past, label, meet, joins);
+            } else {
+                for &succ in trips.succs(node) {
+                    steps += 1;
+                    self.reach(trips, succ, label, meet, joins);
+                }
+            }
+        }
+        for Reverse((_, node)) in self.queue.drain() {
+            self.waiting[self.label[node.index()].index()] = 0;
+        }
+        self.distinct = 0;
+        steps
+    }
+
+    fn reach(&mut self, trips: &Trips, node: Node, label: Node, meet: Node, joins: &mut Vec<Node>) {
+        let ignored = node == meet
+            || matches!(trips.kind(node), Kind::Out(_) | Kind::End)
+            || trips.is_closed(node) && trips.preds(node).len() < 2;
+        if ignored {
+            return;
+        }
+        if self.reached_in[node.index()] != self.spread {
+            self.reached_in[node.index()] = self.spread;
+            self.label[node.index()] = label;
+            self.joined[node.index()] = false;
+            self.queue.push(Reverse((trips.topological(node), node)));
+            self.waits(label);
+        } else if self.label[node.index()] != label {
+            self.meet_at(trips, node, joins);
+        }
+    }
+
+    /// Two labels met at `node`, which is waiting.
+    fn meet_at(&mut self, trips: &Trips, node: Node, joins: &mut Vec<Node>) {
+        if std::mem::replace(&mut self.joined[node.index()], true) {
+            return;
+        }
+        joins.push(node);
+        self.no_longer_waits(self.label[node.index()]);
+        self.label[node.index()] = node;
+        // What follows a closed node meets no other label.
+        if !trips.is_closed(node) {
+            self.waits(node);
+        }
+    }
+
+    fn waits(&mut self, label: Node) {
+        self.waiting[label.index()] += 1;
+        self.distinct += usize::from(self.waiting[label.index()] == 1);
+    }
+
+    fn no_longer_waits(&mut self, label: Node) {
+        self.waiting[label.index()] -= 1;
+        self.distinct -= usize::from(self.waiting[label.index()] == 0);
+    }
+}
