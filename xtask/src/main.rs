@@ -3,6 +3,7 @@
 //! Nothing here is part of the product, and nothing in the product depends on it.
 
 mod conformance;
+mod exercise;
 mod gpu;
 mod oracle;
 
@@ -30,6 +31,11 @@ const CHORES: &[Chore] = &[
         name: "gpu",
         about: "launch cubins on a GPU and compare: needs a GPU and its driver",
         run: gpu::run,
+    },
+    Chore {
+        name: "exercise",
+        about: "assemble PTX that makes ptxas show its instruction set, below target/exercise",
+        run: exercise::run,
     },
 ];
 
