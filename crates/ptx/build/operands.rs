@@ -318,6 +318,10 @@ fn read_value(text: &str, access: &str, scope: &Scope) -> Result<Value, String> 
             "imm" => value.register = false,
             "any" => value.name = true,
             "sink" => value.sink = true,
+            "only" => {
+                value.register = false;
+                value.constant = false;
+            }
             "relaxed" => value.relaxed = true,
             "neg" => value.negate = true,
             "!pred" => {
