@@ -136,8 +136,8 @@ fn emit_operation(out: &mut String, operation: &Operation) {
                 Shown::Literal(text) => format!("Shown::Literal({text:?})"),
             };
             format!(
-                "TextItem {{ shown: {shown}, omission: Omission::{}, suffixes: &{:?} }}",
-                item.omission, item.suffixes
+                "TextItem {{ shown: {shown}, omission: Omission::{}, after_space: {}, suffixes: &{:?} }}",
+                item.omission, item.after_space, item.suffixes
             )
         })
         .collect();
@@ -164,7 +164,7 @@ fn emit_operation(out: &mut String, operation: &Operation) {
     );
 }
 
-/// `a=RZ`, `b=0x1`, `b=pow2`, `c=:R`, `c=:imm`, `c=:const`. A condition that is none of these does not compile.
+/// `a=RZ`, `b=0x1`, `b=pow2`, `c=:R`, `c=:imm`, `c=:const`, `c=!uniform`. A condition that is none of these does not compile.
 fn alias_condition(condition: &str, operation: &Operation) -> String {
     let (name, value) = condition.split_once('=').unwrap_or((condition, ""));
     let slot = operation
@@ -178,6 +178,7 @@ fn alias_condition(condition: &str, operation: &Operation) -> String {
         "pow2" => format!("AliasCondition::PowerOfTwo({slot})"),
         ":imm" => format!("AliasCondition::AnyImmediate({slot})"),
         ":const" => format!("AliasCondition::AnyConstant({slot})"),
+        "!uniform" => format!("AliasCondition::NotUniform({slot})"),
         "RZ" | "URZ" | "PT" | "UPT" => {
             format!("AliasCondition::Register({slot}, Register::{value})")
         }
@@ -220,12 +221,13 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
             index,
             offset,
             signed,
+            scale,
         } => {
             let index = index.as_ref().map_or("None".to_owned(), |(class, field)| {
                 format!("Some((RegisterClass::{class}, {}))", field.rust())
             });
             format!(
-                "PlaceKind::Constant(ConstantPlace {{ bank: {}, handle: {}, index: {index}, offset: {}, signed: {signed} }})",
+                "PlaceKind::Constant(ConstantPlace {{ bank: {}, handle: {}, index: {index}, offset: {}, signed: {signed}, scale: {scale} }})",
                 bank.rust(),
                 optional(handle.as_ref()),
                 offset.rust()
@@ -265,8 +267,12 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
             )
         }
         Kind::Descriptor(field) => format!("PlaceKind::Descriptor {{ field: {} }}", field.rust()),
-        Kind::Target { field, scale } => format!(
-            "PlaceKind::Target {{ field: {}, scale: {scale} }}",
+        Kind::Target {
+            field,
+            scale,
+            relative,
+        } => format!(
+            "PlaceKind::Target {{ field: {}, scale: {scale}, relative: {relative} }}",
             field.rust()
         ),
         Kind::Special(field) => format!("PlaceKind::Special {{ field: {} }}", field.rust()),

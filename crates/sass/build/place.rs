@@ -91,6 +91,7 @@ pub enum Kind {
         index: Option<(&'static str, Field)>,
         offset: Field,
         signed: bool,
+        scale: u8,
     },
     Address {
         base: Option<Base>,
@@ -103,6 +104,7 @@ pub enum Kind {
     Target {
         field: Field,
         scale: u8,
+        relative: bool,
     },
     Special(Field),
 }
@@ -201,6 +203,10 @@ impl Kind {
             return Ok(Kind::Special(Field::parse(rest, 8)?));
         }
         if let Some(rest) = text.strip_prefix('J') {
+            let (rest, relative) = match rest.strip_prefix('R') {
+                Some(rest) => (rest, true),
+                None => (rest, false),
+            };
             let (field, scale) = match rest.split_once('*') {
                 Some((field, scale)) => (field, number(scale)?),
                 None => (rest, 1),
@@ -208,6 +214,7 @@ impl Kind {
             return Ok(Kind::Target {
                 field: Field::parse(field, 32)?,
                 scale,
+                relative,
             });
         }
         let digits = text
@@ -339,7 +346,7 @@ fn split_parts(text: &str) -> Vec<&str> {
     parts
 }
 
-/// `c[54:5][38:16]`, `c[54:5][R24+S38:16]`, `cx[UR32][38:16]`.
+/// `c[54:5][38:16]`, `c[54:5][R24+S38:16]`, `cx[UR32][S40:14*4]`.
 fn constant(text: &str) -> Result<Kind, String> {
     let malformed = || format!("'{text}' is not a constant place");
     let (bank, rest) = text
@@ -358,7 +365,15 @@ fn constant(text: &str) -> Result<Kind, String> {
     let mut index = None;
     let mut offset = Field::default();
     let mut signed = false;
+    let mut scale = 1;
     for part in split_parts(inner) {
+        let part = match part.split_once('*') {
+            Some((part, factor)) => {
+                scale = number(factor)?;
+                part
+            }
+            None => part,
+        };
         if part.starts_with(|c: char| c.is_ascii_digit()) {
             offset = Field::parse(part, 16)?;
         } else if let Some(field) = part.strip_prefix('S') {
@@ -374,5 +389,6 @@ fn constant(text: &str) -> Result<Kind, String> {
         index,
         offset,
         signed,
+        scale,
     })
 }

@@ -88,6 +88,7 @@ pub enum Shown {
 pub struct Item {
     pub shown: Shown,
     pub omission: &'static str,
+    pub after_space: bool,
     pub suffixes: Vec<u8>,
 }
 
@@ -652,11 +653,18 @@ fn text(line: &Line, operation: &mut Operation) -> Result<(), String> {
     if !matches!(operation.parts.first(), Some(Part::Literal(_))) {
         return Err("the text starts with a mnemonic".to_owned());
     }
-    for item in items.split(',').map(str::trim).filter(|i| !i.is_empty()) {
+    let separated = items.split(',').flat_map(|group| {
+        group
+            .split_whitespace()
+            .enumerate()
+            .map(|(index, item)| (item, index > 0))
+    });
+    for (item, after_space) in separated {
         if let Some(literal) = item.strip_prefix('"').and_then(|i| i.strip_suffix('"')) {
             operation.items.push(Item {
                 shown: Shown::Literal(literal.to_owned()),
                 omission: "Never",
+                after_space,
                 suffixes: Vec::new(),
             });
             continue;
@@ -692,6 +700,7 @@ fn text(line: &Line, operation: &mut Operation) -> Result<(), String> {
         operation.items.push(Item {
             shown: Shown::Slot(slot as u8),
             omission,
+            after_space,
             suffixes,
         });
     }
@@ -791,8 +800,10 @@ fn form(
         fixed_mask |= GUARD_MASK;
         fixed_value |= 7 << 12;
     }
+    let mut modifiers = 0;
     for modifier in &operation.modifiers {
         claim(modifier.field.mask(), modifier.field.len(), &modifier.name)?;
+        modifiers |= modifier.field.mask();
     }
     let mut places = Vec::new();
     for (index, slot) in operation.slots.iter().enumerate() {
@@ -828,7 +839,8 @@ fn form(
                 bit_list(field.mask())
             ));
         }
-        if used & field.mask() != 0 && fixed_mask & field.mask() == 0 {
+        // A fixed bit may lie in a modifier: the form then exists for those of its values only.
+        if used & field.mask() & !modifiers & !fixed_mask != 0 {
             return Err(format!(
                 "form {opcode:03x}: fixed bits {:?} belong to a field",
                 bit_list(used & field.mask())
@@ -868,7 +880,7 @@ fn resolve(
     bindless: bool,
 ) -> Result<(Place, Option<bool>), String> {
     let low_kinds = |uniform: bool| -> Result<(Kind, Option<bool>), String> {
-        let constant = || Kind::parse("c[54:5][38:16]");
+        let constant = || Kind::parse("c[54:5][S40:14*4]");
         Ok(match digit {
             1 if uniform => (Kind::parse("UR32")?, None),
             1 => (Kind::parse("R32")?, Some(false)),
@@ -879,7 +891,7 @@ fn resolve(
                 },
                 (!uniform).then_some(false),
             ),
-            3 | 5 if bindless => (Kind::parse("cx[UR32][38:16]")?, Some(true)),
+            3 | 5 if bindless => (Kind::parse("cx[UR32][S40:14*4]")?, Some(true)),
             3 | 5 => (constant()?, Some(false)),
             6 | 7 => (Kind::parse("UR32")?, Some(true)),
             _ => return Err(format!("form digit {digit} has no flexible source")),

@@ -200,11 +200,12 @@ fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Oper
             index: shape
                 .index
                 .map(|(class, field)| Register::new(class, field.get(word) as u8)),
-            offset: if shape.signed {
-                shape.offset.get_signed(word) as i32
-            } else {
-                shape.offset.get(word) as i32
-            },
+            offset: i32::from(shape.scale)
+                * if shape.signed {
+                    shape.offset.get_signed(word) as i32
+                } else {
+                    shape.offset.get(word) as i32
+                },
             modifiers: decode_modifiers(word, op, slot, place)?,
         }),
         PlaceKind::Address(shape) => Operand::Address(Address {
@@ -225,7 +226,7 @@ fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Oper
             },
         }),
         PlaceKind::Descriptor { field } => Operand::Descriptor(Register::ur(field.get(word) as u8)),
-        PlaceKind::Target { field, scale } => {
+        PlaceKind::Target { field, scale, .. } => {
             Operand::Target(field.get_signed(word) * i64::from(*scale))
         }
         PlaceKind::Special { field } => Operand::Special(field.get(word) as u8),

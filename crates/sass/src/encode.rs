@@ -31,7 +31,9 @@ fn operand_bits(operand: &Operand, place: &Place) -> u128 {
         }
         (Operand::Immediate(value), PlaceKind::Immediate { field, .. }) => field.put(*value),
         (Operand::Constant(constant), PlaceKind::Constant(shape)) => {
-            let mut word = shape.offset.put(constant.offset as u64);
+            let mut word = shape
+                .offset
+                .put(i64::from(constant.offset / i32::from(shape.scale)) as u64);
             match (constant.bank, shape.handle) {
                 (ConstantBank::Bindless(register), Some(field)) => {
                     word |= field.put(u64::from(register.index));
@@ -58,7 +60,7 @@ fn operand_bits(operand: &Operand, place: &Place) -> u128 {
         (Operand::Descriptor(register), PlaceKind::Descriptor { field }) => {
             field.put(u64::from(register.index))
         }
-        (Operand::Target(distance), PlaceKind::Target { field, scale }) => {
+        (Operand::Target(distance), PlaceKind::Target { field, scale, .. }) => {
             field.put((distance / i64::from(*scale)) as u64)
         }
         (Operand::Special(number), PlaceKind::Special { field }) => field.put(u64::from(*number)),

@@ -7,7 +7,8 @@ use crate::operand::{
 };
 use crate::register::{Register, RegisterClass};
 use crate::table::{
-    AddressPlace, ConstantPlace, Field, Form, GuardRule, Place, PlaceKind, Slot, SlotDefault,
+    AddressPlace, ConstantPlace, Field, Form, GuardRule, Operation, Place, PlaceKind, Slot,
+    SlotDefault,
 };
 use crate::target::Target;
 
@@ -144,6 +145,9 @@ pub enum OperandMismatch {
     /// A distance that is not a multiple of the field's unit.
     #[error("{0:#x} is not a multiple of {1}")]
     Alignment(i64, u8),
+    /// The forms for this operand do not exist with these modifiers.
+    #[error("no form with these modifiers takes it")]
+    Form,
     /// Negation, absolute value, complement or select that the place has no bit for.
     #[error("this form cannot apply that source modifier")]
     Modifier,
@@ -178,7 +182,7 @@ impl Instruction {
                 });
             }
         }
-        let form = find_form(op, &operands, target)?;
+        let form = find_form(op, mods, &operands, target)?;
         Ok(Instruction {
             op,
             form,
@@ -396,7 +400,7 @@ pub(crate) fn check_reuse(instruction: &Instruction) -> Result<(), EncodeError> 
     }
 }
 
-fn check_guard(op: Op, guard: Guard) -> Result<(), EncodeError> {
+pub(crate) fn check_guard(op: Op, guard: Guard) -> Result<(), EncodeError> {
     let legal = match op.row().guard {
         GuardRule::Predicate => guard.predicate.class == RegisterClass::P,
         GuardRule::Uniform => guard.predicate.class == RegisterClass::UP,
@@ -413,7 +417,7 @@ fn check_guard(op: Op, guard: Guard) -> Result<(), EncodeError> {
 }
 
 /// The first form whose places take the operands. The error tells about the form that takes most of them.
-fn find_form(op: Op, operands: &[Operand], target: Target) -> Result<u8, EncodeError> {
+fn find_form(op: Op, mods: Mods, operands: &[Operand], target: Target) -> Result<u8, EncodeError> {
     let row = op.row();
     let mut best: Option<(usize, OperandMismatch)> = None;
     let mut exists = false;
@@ -422,6 +426,10 @@ fn find_form(op: Op, operands: &[Operand], target: Target) -> Result<u8, EncodeE
             continue;
         }
         exists = true;
+        if !modifiers_agree(row, mods, form) {
+            best.get_or_insert((0, OperandMismatch::Form));
+            continue;
+        }
         let mut refused = None;
         for (slot, (operand, place)) in operands.iter().zip(form.places).enumerate() {
             if let Err(reason) = fits(operand, place, row.slots[slot].selects) {
@@ -433,7 +441,7 @@ fn find_form(op: Op, operands: &[Operand], target: Target) -> Result<u8, EncodeE
             None => return Ok(index as u8),
             Some((slot, reason)) => {
                 let better = match best {
-                    Some((other, OperandMismatch::Kind)) => {
+                    Some((other, OperandMismatch::Kind | OperandMismatch::Form)) => {
                         slot > other || slot == other && reason != OperandMismatch::Kind
                     }
                     Some((other, _)) => slot > other,
@@ -452,6 +460,15 @@ fn find_form(op: Op, operands: &[Operand], target: Target) -> Result<u8, EncodeE
             reason,
         },
         _ => EncodeError::Target { op, target },
+    })
+}
+
+/// Whether the modifiers have the values that the form fixes.
+pub(crate) fn modifiers_agree(row: &Operation, mods: Mods, form: &Form) -> bool {
+    row.modifiers.iter().all(|modifier| {
+        let fixed = modifier.field.put(u64::MAX) & form.fixed_mask;
+        fixed == 0
+            || (modifier.field.put(u64::from(mods.get(modifier))) ^ form.fixed_value) & fixed == 0
     })
 }
 
@@ -480,7 +497,7 @@ pub(crate) fn fits(
         (Operand::Descriptor(register), PlaceKind::Descriptor { field }) => {
             register_fits(*register, RegisterClass::UR, *field)
         }
-        (Operand::Target(distance), PlaceKind::Target { field, scale }) => {
+        (Operand::Target(distance), PlaceKind::Target { field, scale, .. }) => {
             let scale_bytes = i64::from(*scale);
             if distance % scale_bytes != 0 {
                 return Err(OperandMismatch::Alignment(*distance, *scale));
@@ -537,6 +554,11 @@ fn constant_fits(constant: &Constant, shape: &ConstantPlace) -> Result<(), Opera
         _ => return Err(OperandMismatch::Kind),
     }
     let offset = i64::from(constant.offset);
+    let scale = i64::from(shape.scale);
+    if offset % scale != 0 {
+        return Err(OperandMismatch::Alignment(offset, shape.scale));
+    }
+    let offset = offset / scale;
     if shape.signed {
         signed_fits(offset, shape.offset)
     } else if offset < 0 || offset as u64 > shape.offset.max() {

@@ -32,8 +32,10 @@ mod instruction;
 mod op;
 mod operand;
 mod register;
+pub mod special;
 mod table;
 mod target;
+pub mod text;
 
 pub use access::RegisterAccess;
 pub use control::{Barrier, Control, ControlError, WaitMask};

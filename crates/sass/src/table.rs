@@ -184,6 +184,8 @@ pub struct ConstantPlace {
     pub offset: Field,
     /// Whether the offset is signed.
     pub signed: bool,
+    /// Bytes per unit of the offset.
+    pub scale: u8,
 }
 
 /// What a slot holds in one form, and where.
@@ -218,6 +220,8 @@ pub enum PlaceKind {
         field: Field,
         /// Bytes per unit of it.
         scale: u8,
+        /// Whether text shows the distance itself instead of the address it leads to.
+        relative: bool,
     },
     /// A special register.
     Special {
@@ -475,6 +479,8 @@ pub struct TextItem {
     pub shown: Shown,
     /// When it is left out.
     pub omission: Omission,
+    /// Whether a space stands before it instead of a comma.
+    pub after_space: bool,
     /// Modifiers printed right after it.
     pub suffixes: &'static [u8],
 }
@@ -502,7 +508,7 @@ pub enum MnemonicPart {
 /// A condition on one operand of an alias.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AliasCondition {
-    /// The slot is this register, unmodified.
+    /// The slot is this register, whatever its source modifiers.
     Register(u8, Register),
     /// The slot is this immediate.
     Immediate(u8, u64),
@@ -514,6 +520,8 @@ pub enum AliasCondition {
     AnyImmediate(u8),
     /// The slot is a constant, whichever.
     AnyConstant(u8),
+    /// The slot needs no uniform register.
+    NotUniform(u8),
 }
 
 /// A different spelling nvdisasm gives an operation when its operands make it a simpler one (`IMAD.MOV`).
