@@ -9,3 +9,5 @@
 
 pub mod knobs;
 pub mod names;
+pub mod phases;
+pub mod pipeline;

@@ -1,6 +1,7 @@
 //! The subcommands: one module and one row each.
 
 mod knobs;
+mod phases;
 
 use crate::report::Report;
 use std::fmt::Write as _;
@@ -16,11 +17,11 @@ pub struct Command {
 }
 
 /// Every subcommand there is.
-pub const COMMANDS: &[Command] = &[Command {
-    name: "knobs",
-    about: "list the knobs, or explain one",
-    run: knobs::run,
-}];
+#[rustfmt::skip]
+pub const COMMANDS: &[Command] = &[
+    Command { name: "phases", about: "list the phases of the pipeline and when each runs", run: phases::run },
+    Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
+];
 
 /// The subcommand called `name`.
 pub fn find(name: &str) -> Option<&'static Command> {

@@ -1,0 +1,128 @@
+//! Instructions and block parameters nobody needs.
+
+use super::Keep;
+use super::edges::Incoming;
+use orias_ori::operation::Order;
+use orias_ori::{Block, Effects, Function, Inst, Reg, Value, ValueDef};
+
+/// Effects that make an instruction stay whether its results are used or not.
+const STAYS: &[Effects] = &[
+    Effects::WRITES,
+    Effects::SIDE,
+    Effects::CONVERGENT,
+    Effects::BARRIER,
+    Effects::TERMINATOR,
+    Effects::CALL,
+];
+
+/// Removes what is not needed. Returns whether there was anything.
+///
+/// Needed is what has an effect, and what something needed uses. A parameter is used by what uses it, and passes the need on
+/// to its arguments; an edge by itself needs nothing, so parameters that only feed each other around a loop go.
+pub(super) fn remove(function: &mut Function, keep: &Keep<'_>) -> bool {
+    let incoming = Incoming::new(function);
+    let needed = Needed::find(function, &incoming, keep);
+    let blocks: Vec<Block> = function.blocks().collect();
+    let entry = function.entry();
+    let mut changed = false;
+    for block in blocks {
+        let dead: Vec<Inst> = function
+            .block_insts(block)
+            .filter(|inst| !needed.insts[inst.as_u32() as usize])
+            .collect();
+        changed |= !dead.is_empty();
+        for inst in dead {
+            function.remove_inst(inst);
+        }
+        if Some(block) == entry || keep.block(function, block) {
+            continue;
+        }
+        for index in (0..function.block_params(block).len()).rev() {
+            let param = function.block_params(block)[index];
+            if !needed.values[param.as_u32() as usize] {
+                function.remove_block_param(block, index, incoming.of(block));
+                changed = true;
+            }
+        }
+    }
+    changed
+}
+
+/// What is needed, by number.
+struct Needed {
+    insts: Vec<bool>,
+    values: Vec<bool>,
+}
+
+impl Needed {
+    fn find(function: &Function, incoming: &Incoming, keep: &Keep<'_>) -> Self {
+        let mut needed = Self {
+            insts: vec![false; function.inst_count()],
+            values: vec![false; function.value_count()],
+        };
+        let mut pending = Vec::new();
+        for block in function.blocks() {
+            if keep.block(function, block) {
+                for &param in function.block_params(block) {
+                    needed.add_value(param, &mut pending);
+                }
+            }
+            for inst in function.block_insts(block) {
+                if stays(function, inst) || keep.inst(function, inst) {
+                    needed.add_inst(function, inst, &mut pending);
+                }
+            }
+        }
+        while let Some(value) = pending.pop() {
+            match function.value_def(value) {
+                ValueDef::Inst(inst, _) => needed.add_inst(function, inst, &mut pending),
+                ValueDef::Param(block, index) => {
+                    for &edge in incoming.of(block) {
+                        if let Some(&argument) = function.edge_args(edge).get(usize::from(index)) {
+                            needed.add_value(argument, &mut pending);
+                        }
+                    }
+                }
+                ValueDef::None => {}
+            }
+        }
+        needed
+    }
+
+    fn add_value(&mut self, value: Value, pending: &mut Vec<Value>) {
+        if !std::mem::replace(&mut self.values[value.as_u32() as usize], true) {
+            pending.push(value);
+        }
+    }
+
+    fn add_inst(&mut self, function: &Function, inst: Inst, pending: &mut Vec<Value>) {
+        if std::mem::replace(&mut self.insts[inst.as_u32() as usize], true) {
+            return;
+        }
+        for value in used_by_itself(function, inst).filter_map(Reg::value) {
+            self.add_value(value, pending);
+        }
+    }
+}
+
+/// Every register `inst` reads, but not what its edges pass on.
+fn used_by_itself(function: &Function, inst: Inst) -> impl Iterator<Item = Reg> + '_ {
+    let read = function
+        .operands(inst)
+        .iter()
+        .enumerate()
+        .filter(move |&(index, _)| function.is_use(inst, index))
+        .map(|(_, operand)| operand);
+    read.chain(function.kept(inst))
+        .chain(function.implicit_uses(inst))
+        .flat_map(move |&operand| function.operand_regs(operand))
+        .chain(function.inst(inst).guard().reg())
+}
+
+/// Whether `inst` does something besides computing its results. A read that others can observe the order of does.
+fn stays(function: &Function, inst: Inst) -> bool {
+    let effects = function.opcode(inst).effects();
+    STAYS.iter().any(|&effect| effects.intersects(effect))
+        || effects.contains(Effects::READS)
+            && !matches!(function.modifier::<Order>(inst), None | Some(Order::Weak))
+}

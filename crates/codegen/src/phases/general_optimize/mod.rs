@@ -1,0 +1,74 @@
+//! GeneralOptimize (29): the clean-up that every front end and every phase before selection may rely on.
+//!
+//! Four rewrites, none of which changes what a program does, are repeated until none of them finds anything:
+//!
+//! 1. *Branches* whose condition is known, or whose targets are all the same, become jumps ([`branches`]).
+//! 2. *Blocks* that cannot be reached are taken out ([`reachability`]).
+//! 3. *Values* that are another value under another name (copies, choices between equals, tuples taken apart and put together
+//!    again, block parameters that get the same argument from everywhere) are replaced by that value ([`values`]).
+//! 4. *Instructions* without an effect whose results nobody needs are removed, and so are block parameters that nobody
+//!    needs, in loops too: what only keeps itself alive is dead ([`dead_code`]).
+//!
+//! It does not compute constants, look for equal expressions, move anything or merge blocks. Instructions that depend on
+//! which lanes run together stay, needed or not.
+//!
+//! Each round is linear in the function (removing a block parameter also costs the number of parameters beside it). A round
+//! usually finds all there is; a chain of branches that become known one after the other needs one round each and is given
+//! up after [`MAX_ROUNDS`], so the whole phase is linear too.
+//!
+//! The knob GeneralOptimizeKeep names instructions and blocks to leave alone.
+
+mod branches;
+mod dead_code;
+mod edges;
+mod reachability;
+mod values;
+
+use crate::knobs::registry::GENERAL_OPTIMIZE_KEEP;
+use crate::knobs::{Point, WhenList};
+use crate::pipeline::{Context, PhaseError};
+use orias_ori::{Block, Function, Inst};
+
+/// More rounds than programs need.
+const MAX_ROUNDS: usize = 16;
+
+/// Runs the phase.
+pub fn optimize_general(function: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    let keep = Keep(context.knobs.when(&GENERAL_OPTIMIZE_KEEP));
+    for _ in 0..MAX_ROUNDS {
+        let mut changed = branches::fold(function, &keep);
+        changed |= reachability::remove_unreachable(function, &keep);
+        changed |= values::unify(function, &keep);
+        changed |= dead_code::remove(function, &keep);
+        if !changed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What must be left alone.
+struct Keep<'a>(&'a WhenList);
+
+impl Keep<'_> {
+    fn inst(&self, function: &Function, inst: Inst) -> bool {
+        !self.0.is_never()
+            && function.layout.inst_block(inst).is_some_and(|block| {
+                let operation = function.opcode(inst).to_string();
+                self.0.holds(Point {
+                    function: &function.name,
+                    block: block.as_u32(),
+                    instruction: Some((inst.as_u32(), &operation)),
+                })
+            })
+    }
+
+    fn block(&self, function: &Function, block: Block) -> bool {
+        !self.0.is_never()
+            && self.0.holds(Point {
+                function: &function.name,
+                block: block.as_u32(),
+                instruction: None,
+            })
+    }
+}

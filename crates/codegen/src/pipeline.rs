@@ -1,0 +1,362 @@
+//! The compiler on one screen: which phases there are, in which order, and when each runs.
+//!
+//! What holds when a stage ends:
+//!
+//! | stage | what holds |
+//! | --- | --- |
+//! | lower | SSA with block parameters, typed abstract operations, spans kept |
+//! | optimize | nothing observable changed |
+//! | early sync | the PTX memory model is explicit |
+//! | select | only operations the target's table has |
+//! | late sync | every synchronisation is an instruction; no pseudo-operations |
+//! | pre-RA schedule | still SSA; an order within the register budget |
+//! | sync check | what the chosen order makes necessary is there |
+//! | allocate | physical registers only; every expansion that makes instructions has happened |
+//! | post-RA | the final order |
+//! | control words | every instruction has stall, yield, barriers, waits, reuse |
+//! | mercury | bytes, equal to what was meant |
+//!
+//! [`PHASES`] is the table. A phase that is not written yet is not in it. [`Pipeline::run`] takes a function through it;
+//! printing, timing and stopping are done by whoever watches the [`Event`]s it reports.
+
+use crate::knobs::{Key, Knobs};
+use crate::names;
+use crate::phases;
+use orias_ori::{Function, Level};
+use orias_sass::Target;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+/// Every phase, in the order they run. Numbers and names are ptxas's.
+#[rustfmt::skip]
+pub const PHASES: &[Phase] = &[
+    phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
+        "dead code, unreachable blocks, copies, block parameters, constant branches"),
+    phase(107, "OriRemoveNopCode", Stage::PostRa, PHYSICAL, gate(0..=3), phases::remove_nop_code,
+        "instructions that do nothing"),
+    phase(112, "PlaceBlocksInSourceOrder", Stage::PostRa, PHYSICAL, gate(1..=1), phases::place_blocks_in_source_order,
+        "blocks in the order of the source"),
+];
+
+const ABSTRACT: RangeInclusive<Level> = Level::Abstract..=Level::Abstract;
+const PHYSICAL: RangeInclusive<Level> = Level::Physical..=Level::Physical;
+
+/// The stages of the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// PTX becomes Ori.
+    Lower,
+    /// Less work, same results.
+    Optimize,
+    /// Memory order becomes explicit.
+    EarlySync,
+    /// Abstract operations become the machine's.
+    Select,
+    /// Synchronisation becomes instructions.
+    LateSync,
+    /// An order within the register budget.
+    PreRaSchedule,
+    /// What that order makes necessary.
+    SyncCheck,
+    /// Values become physical registers.
+    Allocate,
+    /// The final order.
+    PostRa,
+    /// Stalls, barriers and waits.
+    ControlWords,
+    /// Bytes.
+    Mercury,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Lower => "lower",
+            Self::Optimize => "optimize",
+            Self::EarlySync => "early sync",
+            Self::Select => "select",
+            Self::LateSync => "late sync",
+            Self::PreRaSchedule => "pre-RA schedule",
+            Self::SyncCheck => "sync check",
+            Self::Allocate => "allocate",
+            Self::PostRa => "post-RA",
+            Self::ControlWords => "control words",
+            Self::Mercury => "mercury",
+        })
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// ptxas's number.
+    pub number: u16,
+    /// ptxas's name.
+    pub name: &'static str,
+    /// The stage it belongs to.
+    pub stage: Stage,
+    /// The levels of functions it works on; on others it has nothing to do.
+    pub levels: RangeInclusive<Level>,
+    /// When it runs.
+    pub gate: Gate,
+    /// The phase itself.
+    pub run: fn(&mut Function, &Context<'_>) -> Result<(), PhaseError>,
+    /// What it takes care of.
+    pub about: &'static str,
+}
+
+/// When a phase runs: all of the conditions must hold.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The optimisation levels.
+    pub opt_levels: RangeInclusive<u8>,
+    /// What the target must have.
+    pub feature: Option<Feature>,
+    /// A knob that must be true.
+    pub knob: Option<&'static Key<bool>>,
+}
+
+/// Something a target has or lacks.
+#[derive(Clone, Copy, Debug)]
+pub struct Feature {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether a target has it, as the tables say.
+    pub present: fn(Target) -> bool,
+}
+
+const fn phase(
+    number: u16,
+    name: &'static str,
+    stage: Stage,
+    levels: RangeInclusive<Level>,
+    gate: Gate,
+    run: fn(&mut Function, &Context<'_>) -> Result<(), PhaseError>,
+    about: &'static str,
+) -> Phase {
+    Phase {
+        number,
+        name,
+        stage,
+        levels,
+        gate,
+        run,
+        about,
+    }
+}
+
+/// A gate that asks for nothing but an optimisation level.
+const fn gate(opt_levels: RangeInclusive<u8>) -> Gate {
+    Gate {
+        opt_levels,
+        feature: None,
+        knob: None,
+    }
+}
+
+impl Gate {
+    /// Why the phase does not run, if it does not.
+    fn closed(&self, target: Option<Target>, context: &Context<'_>) -> Option<Skip> {
+        if !self.opt_levels.contains(&context.opt_level) {
+            return Some(Skip::OptLevel(context.opt_level));
+        }
+        match self.feature {
+            Some(feature) if !target.is_some_and(feature.present) => {
+                return Some(Skip::Feature(feature.name));
+            }
+            _ => {}
+        }
+        match self.knob {
+            Some(knob) if !context.knobs.bool(knob) => Some(Skip::Knob(knob.knob.name)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (low, high) = (self.opt_levels.start(), self.opt_levels.end());
+        let mut text = match (low, high) {
+            (0, 3) => "always".to_owned(),
+            (low, 3) => format!("-O{low} and above"),
+            (low, high) if low == high => format!("-O{low}"),
+            (low, high) => format!("-O{low} to -O{high}"),
+        };
+        if let Some(feature) = self.feature {
+            text += &format!(", target has {}", feature.name);
+        }
+        if let Some(knob) = self.knob {
+            text += &format!(", knob {}", knob.knob.name);
+        }
+        f.pad(&text)
+    }
+}
+
+/// What phases are told besides the function.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// How much to optimise, from 0 to 3.
+    pub opt_level: u8,
+    /// The knobs.
+    pub knobs: &'a Knobs,
+}
+
+/// Why a phase could not do its work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PhaseError {
+    /// It met something it cannot handle yet.
+    #[error("{0} is not supported yet")]
+    Unsupported(String),
+    /// It met something that an earlier phase must not leave behind.
+    #[error("{at}: {what}")]
+    Broken {
+        /// The instruction or block, as the text form names it.
+        at: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Why a function did not come through the pipeline.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A phase gave up.
+    #[error("{phase}: {error}")]
+    Phase {
+        /// Its name.
+        phase: &'static str,
+        /// Why.
+        error: PhaseError,
+    },
+}
+
+/// Why a phase was passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It was disabled by name.
+    Disabled,
+    /// Not at this optimisation level.
+    OptLevel(u8),
+    /// The target lacks this.
+    Feature(&'static str),
+    /// This knob is off.
+    Knob(&'static str),
+    /// The function is not at a level it works on.
+    Level(Level),
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("disabled"),
+            Self::OptLevel(level) => write!(f, "not at -O{level}"),
+            Self::Feature(name) => write!(f, "the target has no {name}"),
+            Self::Knob(name) => write!(f, "knob {name} is off"),
+            Self::Level(level) => write!(f, "not on {} functions", level.name()),
+        }
+    }
+}
+
+/// What happens to a function on its way.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A phase is about to run.
+    Before(&'a Phase, &'a Function),
+    /// A phase has run, in so much time.
+    After(&'a Phase, &'a Function, Duration),
+    /// A phase was passed over.
+    Skipped(&'a Phase, Skip),
+}
+
+/// A way through the table.
+#[derive(Clone, Debug)]
+pub struct Pipeline<'a> {
+    /// The table.
+    pub phases: &'a [Phase],
+    /// The first row to run.
+    pub first: usize,
+    /// One past the last row to run.
+    pub end: usize,
+    /// Rows to pass over.
+    pub disabled: Vec<usize>,
+}
+
+impl Default for Pipeline<'_> {
+    fn default() -> Self {
+        Self::new(PHASES)
+    }
+}
+
+impl<'a> Pipeline<'a> {
+    /// All of `phases`.
+    pub fn new(phases: &'a [Phase]) -> Self {
+        Self {
+            phases,
+            first: 0,
+            end: phases.len(),
+            disabled: Vec::new(),
+        }
+    }
+
+    /// Takes `function` through the phases, telling `watch` what happens.
+    pub fn run(
+        &self,
+        function: &mut Function,
+        context: &Context<'_>,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), Failure> {
+        let target = Target::from_name(&function.target);
+        for (index, phase) in self
+            .phases
+            .iter()
+            .enumerate()
+            .take(self.end)
+            .skip(self.first)
+        {
+            if let Some(skip) = self.skip(index, function, target, context) {
+                watch(Event::Skipped(phase, skip));
+                continue;
+            }
+            watch(Event::Before(phase, function));
+            let start = Instant::now();
+            (phase.run)(function, context).map_err(|error| Failure::Phase {
+                phase: phase.name,
+                error,
+            })?;
+            watch(Event::After(phase, function, start.elapsed()));
+        }
+        Ok(())
+    }
+
+    fn skip(
+        &self,
+        index: usize,
+        function: &Function,
+        target: Option<Target>,
+        context: &Context<'_>,
+    ) -> Option<Skip> {
+        let phase = &self.phases[index];
+        if self.disabled.contains(&index) {
+            return Some(Skip::Disabled);
+        }
+        if !phase.levels.contains(&function.level) {
+            return Some(Skip::Level(function.level));
+        }
+        phase.gate.closed(target, context)
+    }
+}
+
+/// The row of `phases` with this name, in any case, or this number.
+pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
+    let found = match name.parse::<u16>() {
+        Ok(number) => phases.iter().position(|phase| phase.number == number),
+        Err(_) => names::find(name, phases.iter().map(|phase| phase.name)),
+    };
+    found.ok_or_else(|| {
+        format!(
+            "no phase is named '{name}'{}",
+            names::suggestion(name, phases.iter().map(|phase| phase.name))
+        )
+    })
+}

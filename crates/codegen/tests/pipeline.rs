@@ -1,0 +1,178 @@
+//! The driver runs the rows it should, in order, and says what it does.
+
+use orias_codegen::knobs::{Key, Knob, Knobs};
+use orias_codegen::pipeline::{
+    Context, Event, Failure, Feature, Gate, PHASES, Phase, PhaseError, Pipeline, Stage, find_phase,
+};
+use orias_ori::{Function, FunctionKind, Level};
+use orias_sass::Target;
+
+static SWITCH: Key<bool> = Key::<bool>::new(1, "Switch", true, "P", "");
+static REGISTRY: &[&Knob] = &[&SWITCH.knob];
+
+/// A phase that leaves its mark in the function's name.
+fn mark(function: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    function.name += &format!("+O{}", context.opt_level);
+    Ok(())
+}
+
+fn fail(_: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    Err(PhaseError::Broken {
+        at: "inst7".into(),
+        what: "has no operands".into(),
+    })
+}
+
+fn select(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    function.level = Level::Machine;
+    Ok(())
+}
+
+fn row(name: &'static str) -> Phase {
+    Phase {
+        number: 1,
+        name,
+        stage: Stage::Optimize,
+        levels: Level::Abstract..=Level::Final,
+        gate: Gate {
+            opt_levels: 0..=3,
+            feature: None,
+            knob: None,
+        },
+        run: mark,
+        about: "",
+    }
+}
+
+/// Runs `pipeline` and lists what happened.
+fn trace(
+    pipeline: &Pipeline<'_>,
+    opt_level: u8,
+    knobs: &Knobs,
+) -> (Vec<String>, Result<(), Failure>) {
+    let mut function = Function::new("f", FunctionKind::Entry, Level::Abstract, "sm_90");
+    let mut events = Vec::new();
+    let outcome = pipeline.run(&mut function, &Context { opt_level, knobs }, &mut |event| {
+        events.push(match event {
+            Event::Before(phase, function) => format!("before {} {}", phase.name, function.name),
+            Event::After(phase, function, _) => format!("after {} {}", phase.name, function.name),
+            Event::Skipped(phase, why) => format!("skip {}: {why}", phase.name),
+        });
+    });
+    (events, outcome)
+}
+
+#[test]
+fn rows_run_in_order_and_tell_what_they_did() {
+    let table = [row("A"), row("B")];
+    let (events, outcome) = trace(&Pipeline::new(&table), 2, &Knobs::default());
+    assert_eq!(
+        events,
+        [
+            "before A f",
+            "after A f+O2",
+            "before B f+O2",
+            "after B f+O2+O2"
+        ]
+    );
+    assert_eq!(outcome, Ok(()));
+}
+
+#[test]
+fn a_closed_gate_passes_a_row_over_and_says_why() {
+    let mut level = row("Level");
+    level.gate.opt_levels = 2..=3;
+    let mut feature = row("Feature");
+    feature.gate.feature = Some(Feature {
+        name: "wgmma",
+        present: |target| target == Target::Sm90a,
+    });
+    let mut knob = row("Knob");
+    knob.gate.knob = Some(&SWITCH);
+    let table = [level, feature, knob];
+    let mut knobs = Knobs::new(REGISTRY);
+    knobs.set("Switch=off").expect("a good knob");
+    let (events, _) = trace(&Pipeline::new(&table), 1, &knobs);
+    assert_eq!(
+        events,
+        [
+            "skip Level: not at -O1",
+            "skip Feature: the target has no wgmma",
+            "skip Knob: knob Switch is off",
+        ]
+    );
+    let gates: Vec<String> = table.iter().map(|phase| phase.gate.to_string()).collect();
+    assert_eq!(
+        gates,
+        [
+            "-O2 and above",
+            "always, target has wgmma",
+            "always, knob Switch"
+        ]
+    );
+}
+
+#[test]
+fn rows_can_be_disabled_and_the_way_can_start_late_and_stop_early() {
+    let table = [row("A"), row("B"), row("C"), row("D")];
+    let pipeline = Pipeline {
+        first: 1,
+        end: 3,
+        disabled: vec![2],
+        ..Pipeline::new(&table)
+    };
+    let (events, _) = trace(&pipeline, 0, &Knobs::default());
+    assert_eq!(events, ["before B f", "after B f+O0", "skip C: disabled"]);
+}
+
+#[test]
+fn a_row_runs_only_on_functions_that_have_come_so_far() {
+    let mut early = row("Early");
+    early.levels = Level::Abstract..=Level::Abstract;
+    let mut selection = row("Selection");
+    selection.run = select;
+    let table = [early.clone(), selection, early];
+    let (events, _) = trace(&Pipeline::new(&table), 0, &Knobs::default());
+    assert_eq!(
+        events.last().map(String::as_str),
+        Some("skip Early: not on machine functions")
+    );
+}
+
+#[test]
+fn a_phase_that_gives_up_stops_the_pipeline_by_name() {
+    let mut broken = row("Broken");
+    broken.run = fail;
+    let table = [broken, row("Never")];
+    let (events, outcome) = trace(&Pipeline::new(&table), 0, &Knobs::default());
+    assert_eq!(events, ["before Broken f"]);
+    assert_eq!(
+        outcome.expect_err("a failure").to_string(),
+        "Broken: inst7: has no operands"
+    );
+}
+
+#[test]
+fn phases_are_found_by_name_and_number_and_slips_are_noticed() {
+    assert_eq!(find_phase(PHASES, "generaloptimize"), Ok(0));
+    assert_eq!(find_phase(PHASES, "29"), Ok(0));
+    assert_eq!(
+        find_phase(PHASES, "GeneralOptimise"),
+        Err("no phase is named 'GeneralOptimise', did you mean 'GeneralOptimize'?".into())
+    );
+    assert_eq!(find_phase(PHASES, "3"), Err("no phase is named '3'".into()));
+}
+
+#[test]
+fn stages_follow_each_other_and_names_are_unique() {
+    for pair in PHASES.windows(2) {
+        assert!(pair[0].stage <= pair[1].stage);
+        assert!(pair[0].levels.start() <= pair[1].levels.start());
+    }
+    for (index, phase) in PHASES.iter().enumerate() {
+        assert_eq!(find_phase(PHASES, phase.name), Ok(index));
+        assert_eq!(find_phase(PHASES, &phase.number.to_string()), Ok(index));
+        assert!(phase.gate.opt_levels.start() <= phase.gate.opt_levels.end());
+        assert!(*phase.gate.opt_levels.end() <= 3);
+    }
+}
