@@ -378,9 +378,15 @@ fn read_type(word: &str, scope: &Scope) -> Result<String, String> {
         }
         return Ok(format!("TypeRule::Map({map})"));
     }
-    match Type::from_name(word) {
-        Some(ty) => Ok(format!("TypeRule::Fixed(Type::{})", ty.ident())),
-        None => Ok(format!("TypeRule::Slot({})", type_slot(word, scope)?)),
+    // A type that the opcode spells out is as good as one it chooses; ptxas is stricter with the others.
+    let spelt_out = scope
+        .slots
+        .iter()
+        .position(|slot| slot.name == word && slot.literal && !slot.optional);
+    match (spelt_out, Type::from_name(word)) {
+        (Some(slot), Some(ty)) if ty != Type::Pred => Ok(format!("TypeRule::Slot({slot})")),
+        (_, Some(ty)) => Ok(format!("TypeRule::Fixed(Type::{})", ty.ident())),
+        (_, None) => Ok(format!("TypeRule::Slot({})", type_slot(word, scope)?)),
     }
 }
 

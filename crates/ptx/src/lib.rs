@@ -6,5 +6,18 @@
 //!
 //! **Must never know:** anything of a GPU's insides. No SASS, no registers of the machine, no latencies, no IR.
 
+pub mod ast;
+pub mod diagnostic;
+pub mod fit;
 pub mod grammar;
+pub mod lex;
+pub mod name;
+pub mod opcode;
+mod parse;
+pub mod special;
+pub mod target;
 pub mod types;
+
+pub use ast::Module;
+pub use diagnostic::{Diagnostic, Diagnostics, Span};
+pub use parse::{NEWEST_VERSION, parse};

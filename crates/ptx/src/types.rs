@@ -6,13 +6,14 @@
 /// What a type's bits mean, as far as operand checks care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeClass {
-    /// Unsigned integers, packed ones included.
+    /// Unsigned integers.
     Unsigned,
-    /// Signed integers, packed ones included.
+    /// Signed integers.
     Signed,
     /// IEEE-like floating point of at least sixteen bits an element, which registers can be declared with.
     Float,
-    /// Formats that only exist packed in untyped registers: bf16, tf32, the eight-bit ones and narrower.
+    /// Formats that no register is declared with and that live in untyped ones: bf16, tf32, the eight-bit formats and
+    /// narrower, packed integers.
     Packed,
     /// Untyped bits.
     Bits,
@@ -103,10 +104,10 @@ types! {
     Ue8m0 "ue8m0" 8 Packed;
     Ue8m0x2 "ue8m0x2" 16 Packed;
     Ue4m3 "ue4m3" 8 Packed;
-    U16x2 "u16x2" 32 Unsigned;
-    S16x2 "s16x2" 32 Signed;
-    U8x4 "u8x4" 32 Unsigned;
-    S8x4 "s8x4" 32 Signed;
+    U16x2 "u16x2" 32 Packed;
+    S16x2 "s16x2" 32 Packed;
+    U8x4 "u8x4" 32 Packed;
+    S8x4 "s8x4" 32 Packed;
     U4 "u4" 4 Unsigned;
     S4 "s4" 4 Signed;
     U2 "u2" 2 Unsigned;
@@ -149,7 +150,7 @@ impl Type {
         }
     }
 
-    /// Whether values are integers, packed ones included.
+    /// Whether values are integers.
     pub const fn is_integer(self) -> bool {
         matches!(self.class(), TypeClass::Unsigned | TypeClass::Signed)
     }

@@ -1,0 +1,696 @@
+//! The syntax tree of a module: flat pools with small indices instead of boxes.
+//!
+//! Instructions, operands and statements of a function lie in three vectors; an operand that has parts (a vector, a
+//! bracket, a pair) names a range of the operand pool. Names are resolved while parsing: a register operand holds the
+//! register's number in its function, a variable operand the variable's number in the module. Scopes appear as markers
+//! in the statement list, so nothing nests and nothing recurses.
+
+use crate::diagnostic::Span;
+use crate::grammar::{Modifier, PtxVersion};
+use crate::name::{Name, Names};
+use crate::opcode::{Form, Opcode};
+use crate::special::Special;
+use crate::target::Target;
+use crate::types::Type;
+
+macro_rules! index {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+            pub struct $name(pub u32);
+
+            impl $name {
+                /// The position in its vector.
+                pub const fn index(self) -> usize {
+                    self.0 as usize
+                }
+            }
+        )*
+    };
+}
+
+index! {
+    /// A register of a function.
+    RegisterId;
+    /// A variable or parameter of the module.
+    VariableId;
+    /// A function or entry of the module.
+    FunctionId;
+    /// A label of a function.
+    LabelId;
+    /// A `.branchtargets`, `.calltargets` or `.callprototype` statement of a function.
+    ListId;
+    /// A distinct opcode of the module.
+    OpcodeId;
+    /// An instruction of a function.
+    InstructionId;
+}
+
+/// A parsed module.
+#[derive(Debug)]
+pub struct Module<'a> {
+    /// The text it was parsed from.
+    pub source: &'a [u8],
+    /// Every name.
+    pub names: Names<'a>,
+    /// `.version`, if it was understood.
+    pub version: PtxVersion,
+    /// Where `.version` stands.
+    pub version_span: Span,
+    /// `.target`: the architecture.
+    pub target: Option<Target>,
+    /// Where the architecture stands.
+    pub target_span: Span,
+    /// `.target`: the platform options behind the architecture.
+    pub target_options: Vec<TargetOption>,
+    /// `.address_size`: 32 or 64.
+    pub address_size: u8,
+    /// Where `.address_size` stands, if it does.
+    pub address_size_span: Option<Span>,
+    /// The top-level statements in order.
+    pub items: Vec<Item>,
+    /// Every variable and parameter, module-wide and local ones.
+    pub variables: Vec<Variable>,
+    /// Every function and entry; a prototype and its definition are two.
+    pub functions: Vec<Function>,
+    /// Every distinct opcode with the rows it matches.
+    pub opcodes: Vec<Opcode>,
+    /// `.file` statements.
+    pub files: Vec<File>,
+    /// `.section` statements, as they stand in the source.
+    pub sections: Vec<Span>,
+    /// `.alias` statements.
+    pub aliases: Vec<Alias>,
+    /// The strings of `.pragma` statements outside functions.
+    pub pragmas: Vec<Span>,
+}
+
+/// What `.target` may name beside the architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetOption {
+    /// `texmode_unified`
+    TexmodeUnified,
+    /// `texmode_independent`
+    TexmodeIndependent,
+    /// `debug`
+    Debug,
+    /// `map_f64_to_f32`
+    MapF64ToF32,
+}
+
+/// A top-level statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A variable.
+    Variable(VariableId),
+    /// A function or entry, defined or declared.
+    Function(FunctionId),
+    /// `.file`, by position in [`Module::files`].
+    File(u32),
+    /// `.section`, by position in [`Module::sections`].
+    Section(u32),
+    /// `.alias`, by position in [`Module::aliases`].
+    Alias(u32),
+    /// `.pragma`, by position in [`Module::pragmas`].
+    Pragma(u32),
+}
+
+/// `.file INDEX "NAME", TIMESTAMP, SIZE`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// The number that `.loc` uses.
+    pub index: u32,
+    /// The name, with its quotes.
+    pub name: Span,
+    /// Time and size, where given.
+    pub stamp: Option<(u64, u64)>,
+}
+
+/// `.alias NAME, FUNCTION;`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The new name.
+    pub name: Name,
+    /// The function it stands for.
+    pub of: Name,
+    /// The whole statement.
+    pub span: Span,
+}
+
+/// Where a variable lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// `.const`
+    Const,
+    /// `.global`
+    Global,
+    /// `.local`
+    Local,
+    /// `.param`
+    Param,
+    /// `.shared`
+    Shared,
+    /// A register used as a function's parameter.
+    Reg,
+    /// `.tex`
+    Tex,
+}
+
+impl Space {
+    /// The spelling, with its dot.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Space::Const => ".const",
+            Space::Global => ".global",
+            Space::Local => ".local",
+            Space::Param => ".param",
+            Space::Shared => ".shared",
+            Space::Reg => ".reg",
+            Space::Tex => ".tex",
+        }
+    }
+}
+
+/// Who sees a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Linkage {
+    /// This module.
+    Internal,
+    /// `.extern`
+    Extern,
+    /// `.visible`
+    Visible,
+    /// `.weak`
+    Weak,
+    /// `.common`
+    Common,
+}
+
+impl Linkage {
+    /// The spelling with its dot; nothing for internal names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Linkage::Internal => "",
+            Linkage::Extern => ".extern",
+            Linkage::Visible => ".visible",
+            Linkage::Weak => ".weak",
+            Linkage::Common => ".common",
+        }
+    }
+}
+
+/// A variable, or a parameter.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name; a prototype may leave it out (`_`).
+    pub name: Name,
+    /// Where the name stands.
+    pub span: Span,
+    /// Where it lives.
+    pub space: Space,
+    /// The constant bank of `.const[N]`.
+    pub bank: Option<u8>,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// The element type.
+    pub ty: Type,
+    /// Elements of a vector type; 1 for scalars.
+    pub vector: u8,
+    /// `.align`, in bytes, where given.
+    pub align: Option<u32>,
+    /// The array dimensions; the first is 0 where it is left open.
+    pub dimensions: Vec<u64>,
+    /// The initialiser, if there is one.
+    pub initialiser: Option<Initialiser>,
+    /// `.attribute(…)` list.
+    pub attributes: Vec<Attribute>,
+    /// `.ptr`, on kernel parameters.
+    pub pointer: Option<Pointer>,
+    /// For a parameter or variable in registers: the register.
+    pub register: Option<RegisterId>,
+}
+
+impl Variable {
+    /// The bytes of one element.
+    pub fn element_bytes(&self) -> u64 {
+        u64::from(self.ty.bits().div_ceil(8)) * u64::from(self.vector)
+    }
+
+    /// The size in bytes; 0 where the first dimension is open.
+    pub fn bytes(&self) -> u64 {
+        self.dimensions
+            .iter()
+            .fold(self.element_bytes(), |size, &n| size.saturating_mul(n))
+    }
+}
+
+/// `.ptr .SPACE .align N`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// The space pointed to; generic where left out.
+    pub space: Option<Space>,
+    /// The alignment of what is pointed to.
+    pub align: Option<u32>,
+}
+
+/// An attribute of a variable or function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute {
+    /// `.managed`
+    Managed,
+    /// `.unified(UUID1, UUID2)`
+    Unified(u64, u64),
+}
+
+/// The value a variable starts with.
+#[derive(Clone, Debug)]
+pub struct Initialiser {
+    /// The whole of it, braces included.
+    pub span: Span,
+    /// The values and braces in order.
+    pub parts: Vec<InitialiserPart>,
+}
+
+/// One value or brace of an initialiser.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum InitialiserPart {
+    /// `{`
+    Open,
+    /// `}`
+    Close,
+    /// A constant.
+    Constant(Constant),
+    /// The address of a variable, plus an offset. `generic` when written `generic(name)`.
+    Variable {
+        /// The variable.
+        variable: VariableId,
+        /// Added to its address.
+        offset: i64,
+        /// Whether the generic address is meant.
+        generic: bool,
+    },
+    /// The address of a function.
+    Function(FunctionId),
+    /// One or more bytes of an address: `0xFF00(name)`. The mask and, next, what it selects from.
+    Mask(u64),
+}
+
+/// A constant value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Constant {
+    /// A signed 64-bit integer.
+    Signed(i64),
+    /// An unsigned 64-bit integer.
+    Unsigned(u64),
+    /// The bits of a single.
+    Single(u32),
+    /// The bits of a double.
+    Double(u64),
+}
+
+/// A function or entry.
+#[derive(Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: Name,
+    /// Where the name stands.
+    pub span: Span,
+    /// Whether it is an entry, which the host launches.
+    pub entry: bool,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// Attributes.
+    pub attributes: Vec<Attribute>,
+    /// Return parameters.
+    pub returns: Vec<VariableId>,
+    /// Parameters.
+    pub parameters: Vec<VariableId>,
+    /// Performance and other directives between the head and the body.
+    pub directives: Vec<FunctionDirective>,
+    /// The body; `None` for a declaration.
+    pub body: Option<Body>,
+}
+
+/// What may stand between a function's head and its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionDirective {
+    /// Which.
+    pub kind: FunctionDirectiveKind,
+    /// Where it stands.
+    pub span: Span,
+    /// Its numbers; unused places are 1.
+    pub values: [u32; 3],
+    /// How many numbers were written.
+    pub count: u8,
+}
+
+macro_rules! function_directives {
+    ($($variant:ident $text:literal $doc:literal;)*) => {
+        /// The directives of a function's head.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum FunctionDirectiveKind { $(#[doc = $doc] $variant,)* }
+
+        impl FunctionDirectiveKind {
+            /// Every one.
+            pub const ALL: &'static [FunctionDirectiveKind] = &[$(FunctionDirectiveKind::$variant,)*];
+
+            /// The spelling, with its dot.
+            pub const fn name(self) -> &'static str {
+                match self { $(FunctionDirectiveKind::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+function_directives! {
+    MaxNReg ".maxnreg" "Registers a thread may use at most.";
+    MaxNTid ".maxntid" "Threads a block has at most, in each dimension.";
+    ReqNTid ".reqntid" "Threads a block has, in each dimension.";
+    MinNCtaPerSm ".minnctapersm" "Blocks that should fit a multiprocessor.";
+    MaxNCtaPerSm ".maxnctapersm" "Blocks that should fit a multiprocessor, by its old name.";
+    NoReturn ".noreturn" "The function does not return.";
+    Pragma ".pragma" "A string for the compiler.";
+    ReqNCtaPerCluster ".reqnctapercluster" "Blocks a cluster has, in each dimension.";
+    ExplicitCluster ".explicitcluster" "The kernel is launched with cluster dimensions.";
+    MaxClusterRank ".maxclusterrank" "Blocks a cluster has at most.";
+    BlocksAreClusters ".blocksareclusters" "The grid is given in clusters.";
+    AbiPreserve ".abi_preserve" "Data registers the callee keeps.";
+    AbiPreserveControl ".abi_preserve_control" "Control registers the callee keeps.";
+    Unique ".unique" "Kept for old programs.";
+}
+
+/// A function's body.
+#[derive(Debug, Default)]
+pub struct Body {
+    /// The statements in order.
+    pub statements: Vec<Statement>,
+    /// The instructions.
+    pub instructions: Vec<Instruction>,
+    /// Operands of the instructions.
+    pub operands: Vec<Operand>,
+    /// Registers that are declared one by one or used out of a range.
+    pub registers: Vec<Register>,
+    /// Register declarations.
+    pub declarations: Vec<RegisterDeclaration>,
+    /// Labels.
+    pub labels: Vec<Label>,
+    /// Lists of targets and prototypes.
+    pub lists: Vec<TargetList>,
+    /// `.loc` statements.
+    pub locations: Vec<Location>,
+    /// The strings of `.pragma` statements.
+    pub pragmas: Vec<Span>,
+}
+
+/// A statement of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// An instruction.
+    Instruction(InstructionId),
+    /// A label stands here.
+    Label(LabelId),
+    /// A scope opens.
+    Open,
+    /// A scope closes.
+    Close,
+    /// Registers are declared; the position in [`Body::declarations`].
+    Registers(u32),
+    /// A variable is declared.
+    Variable(VariableId),
+    /// A source position; the position in [`Body::locations`].
+    Location(u32),
+    /// A pragma; the position in [`Body::pragmas`].
+    Pragma(u32),
+    /// A list of targets or a prototype.
+    List(ListId),
+}
+
+/// `.reg TYPE NAME;` or `.reg TYPE NAME<COUNT>;`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterDeclaration {
+    /// The name, or what the numbers are appended to.
+    pub name: Name,
+    /// Where it stands.
+    pub span: Span,
+    /// How many, for a range.
+    pub count: Option<u32>,
+    /// The type.
+    pub ty: Type,
+    /// Elements of a vector register; 1 for scalars.
+    pub vector: u8,
+}
+
+/// A register that is declared by itself or used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// Its name.
+    pub name: Name,
+    /// Its type.
+    pub ty: Type,
+    /// Elements of a vector register; 1 for scalars.
+    pub vector: u8,
+}
+
+/// A label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Its name.
+    pub name: Name,
+    /// Where it is defined.
+    pub span: Span,
+}
+
+/// `.loc FILE LINE COLUMN[, function_name LABEL[+OFFSET], inlined_at FILE LINE COLUMN]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file's number.
+    pub file: u32,
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+    /// The place that inlined it, and the name of the function, as label and offset.
+    pub inlined: Option<Inlined>,
+}
+
+/// Where an inlined piece of code was inlined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inlined {
+    /// A label in a `.debug_str` section that holds the function's name.
+    pub function: Name,
+    /// An offset from it.
+    pub offset: u64,
+    /// File, line and column.
+    pub at: (u32, u32, u32),
+}
+
+/// A `.branchtargets`, `.calltargets` or `.callprototype` statement.
+#[derive(Clone, Debug)]
+pub struct TargetList {
+    /// The label it is known by.
+    pub name: Name,
+    /// Where the label stands.
+    pub span: Span,
+    /// What it lists.
+    pub kind: TargetListKind,
+}
+
+/// What a target list holds.
+#[derive(Clone, Debug)]
+pub enum TargetListKind {
+    /// Labels, resolved at the end of the function.
+    Branch(Vec<LabelId>),
+    /// Functions.
+    Call(Vec<FunctionId>),
+    /// The signature of an indirect call.
+    Prototype(Prototype),
+}
+
+/// A signature.
+#[derive(Clone, Debug, Default)]
+pub struct Prototype {
+    /// Return parameters.
+    pub returns: Vec<VariableId>,
+    /// Parameters.
+    pub parameters: Vec<VariableId>,
+    /// `.noreturn` and the like.
+    pub directives: Vec<FunctionDirective>,
+}
+
+/// An instruction: 28 bytes, and 24 for each operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// The opcode as written, with the rows it matches.
+    pub opcode: OpcodeId,
+    /// The first operand in the pool.
+    pub operands: u32,
+    /// How many operands, not counting their parts.
+    pub operand_count: u8,
+    /// Which of the opcode's forms the operands fit.
+    pub form: u8,
+    /// Which of the form's shapes the operands fit.
+    pub shape: u8,
+    /// The guard, if there is one.
+    pub guard: Guard,
+    /// Where the statement starts, guard included.
+    pub start: u32,
+    /// Where the opcode starts.
+    pub opcode_start: u32,
+    /// Where the statement ends, semicolon included.
+    pub end: u32,
+}
+
+impl Instruction {
+    /// The whole statement.
+    pub const fn span(&self) -> Span {
+        Span::new(self.start, self.end)
+    }
+
+    /// The opcode and operands.
+    pub const fn opcode_span(&self, length: u32) -> Span {
+        Span::new(self.opcode_start, self.opcode_start + length)
+    }
+}
+
+/// The predicate in front of an instruction, packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard(u32);
+
+impl Guard {
+    /// No guard: the instruction always executes.
+    pub const ALWAYS: Guard = Guard(u32::MAX);
+
+    /// The instruction executes where the register is true, or false when `negated`.
+    pub const fn new(register: RegisterId, negated: bool) -> Guard {
+        Guard(register.0 << 1 | negated as u32)
+    }
+
+    /// The register, and whether it is negated.
+    pub const fn get(self) -> Option<(RegisterId, bool)> {
+        if self.0 == u32::MAX {
+            None
+        } else {
+            Some((RegisterId(self.0 >> 1), self.0 & 1 == 1))
+        }
+    }
+}
+
+/// An operand and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operand {
+    /// What it is.
+    pub kind: OperandKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A range of the operand pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The first.
+    pub first: u32,
+    /// How many.
+    pub count: u16,
+}
+
+/// What an operand is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OperandKind {
+    /// A register.
+    Register(RegisterId),
+    /// One component of a vector register, 0 to 3.
+    Component(RegisterId, u8),
+    /// `!%p`
+    Not(RegisterId),
+    /// `-%r`
+    Negated(RegisterId),
+    /// A special register; the component is 0 to 3, or 255 where none is written.
+    Special(Special, u8),
+    /// A signed integer.
+    Signed(i64),
+    /// An unsigned integer.
+    Unsigned(u64),
+    /// The bits of a single.
+    Single(u32),
+    /// The bits of a double.
+    Double(u64),
+    /// The address of a variable plus an offset.
+    Variable(VariableId, i64),
+    /// An element of an array variable, `name[3]`: its address, as a byte offset. Stands for an address or a bracket.
+    Element(VariableId, i64),
+    /// A function.
+    Function(FunctionId),
+    /// A label.
+    Label(LabelId),
+    /// A target list or prototype.
+    List(ListId),
+    /// `_`
+    Sink,
+    /// `{a, b}`
+    Vector(Parts),
+    /// `[a, b]`, where it is not one of the three below.
+    Bracket(Parts),
+    /// `[%r+4]`
+    AtRegister(RegisterId, i64),
+    /// `[name+4]`
+    AtVariable(VariableId, i64),
+    /// `[16]`
+    AtConstant(i64),
+    /// `a|b`: two operands from there on in the pool.
+    Pair(u32),
+    /// An operand followed by a modifier, as in `%r1.b0`; the operand is there in the pool.
+    Suffixed(u32, Modifier),
+    /// `(a, b)` of a call.
+    Arguments(Parts),
+    /// Something that was already reported.
+    Error,
+}
+
+impl<'a> Module<'a> {
+    /// The opcode of an instruction.
+    pub fn opcode(&self, instruction: &Instruction) -> &Opcode {
+        &self.opcodes[instruction.opcode.index()]
+    }
+
+    /// The form that an instruction's operands fit: its row and the modifiers chosen.
+    pub fn form(&self, instruction: &Instruction) -> &Form {
+        &self.opcode(instruction).forms[instruction.form as usize]
+    }
+
+    /// A variable.
+    pub fn variable(&self, id: VariableId) -> &Variable {
+        &self.variables[id.index()]
+    }
+
+    /// A function.
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.index()]
+    }
+
+    /// The text of a name.
+    pub fn name(&self, name: Name) -> &'a str {
+        self.names.text(name)
+    }
+
+    /// The text of a span; bytes that are not UTF-8 are replaced.
+    pub fn text(&self, span: Span) -> std::borrow::Cow<'a, str> {
+        let start = (span.start as usize).min(self.source.len());
+        let end = (span.end as usize).clamp(start, self.source.len());
+        String::from_utf8_lossy(&self.source[start..end])
+    }
+}
+
+impl Body {
+    /// The operands of an instruction.
+    pub fn operands(&self, instruction: &Instruction) -> &[Operand] {
+        let first = instruction.operands as usize;
+        &self.operands[first..first + instruction.operand_count as usize]
+    }
+
+    /// The parts of a vector, bracket or list.
+    pub fn parts(&self, parts: Parts) -> &[Operand] {
+        let first = parts.first as usize;
+        &self.operands[first..first + parts.count as usize]
+    }
+}

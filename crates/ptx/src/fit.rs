@@ -1,0 +1,494 @@
+//! Comparing operands with what a form wants.
+//!
+//! The rules for registers are ptxas's: an untyped register or instruction type agrees with any type of the same size,
+//! signedness does not matter, integers and floating point do not mix, and formats without registers of their own live
+//! in untyped ones. Where a row says `relaxed`, a register may be wider than the type, unless both are floating point.
+
+use crate::ast::{Body, Operand, OperandKind, Space, Variable, VariableId};
+use crate::diagnostic::Span;
+use crate::grammar::Modifier;
+use crate::opcode::{Pattern, PatternKind, Shape, ValuePattern};
+use crate::types::{Type, TypeClass};
+
+/// Why operands do not fit.
+#[derive(Clone, Debug)]
+pub struct Misfit {
+    /// The operand, or its part.
+    pub span: Span,
+    /// What kind of trouble.
+    pub reason: Reason,
+    /// How many operands fitted before it: the best of several shapes is the one that got furthest.
+    pub progress: usize,
+}
+
+/// What kind of trouble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// So many operands are wanted.
+    Count(usize),
+    /// An operand of another kind is wanted.
+    Kind(String),
+    /// A register of another type is wanted.
+    Type(Type, Type),
+    /// A vector of another length is wanted.
+    Length(u16, u16),
+    /// A special register where none may stand.
+    Special,
+    /// `_` where it may not stand.
+    Sink,
+    /// The variable is in another space.
+    Space(String),
+    /// A constant address where none may stand.
+    ConstantAddress,
+    /// A constant outside its range.
+    Range(i64, i64),
+    /// A modifier behind the operand that may not stand there.
+    Suffix(Modifier),
+    /// A modifier behind the operand is missing.
+    SuffixMissing,
+}
+
+/// What operands refer to.
+pub struct Context<'m> {
+    /// The function's body, with its registers and operand pool.
+    pub body: &'m Body,
+    /// The module's variables.
+    pub variables: &'m [Variable],
+}
+
+/// Whether a register declared as `register` may stand where `wanted` is.
+pub fn register_agrees(register: Type, wanted: Type, relaxed: bool, named: bool) -> bool {
+    let size = if relaxed {
+        register.bits() >= wanted.bits()
+    } else {
+        register.bits() == wanted.bits()
+    };
+    let class = register.class();
+    match wanted.class() {
+        TypeClass::Pred => register == Type::Pred,
+        TypeClass::Bits => size && class != TypeClass::Pred,
+        TypeClass::Unsigned | TypeClass::Signed => {
+            let integer = matches!(
+                class,
+                TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+            );
+            size && (integer || (register == Type::F16x2 && named))
+        }
+        TypeClass::Float => register == wanted || (size && class == TypeClass::Bits),
+        TypeClass::Packed => {
+            let packed_pair = matches!(wanted, Type::U16x2 | Type::S16x2);
+            register.bits() == wanted.bits()
+                && (class == TypeClass::Bits || (packed_pair && register == Type::F16x2))
+        }
+        TypeClass::Opaque => register.bits() == 64 && class != TypeClass::Float,
+    }
+}
+
+/// Whether a register may hold an address.
+pub fn addresses(register: Type) -> bool {
+    let integer = matches!(
+        register.class(),
+        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+    );
+    integer && register.bits() <= 64
+}
+
+fn constant_agrees(kind: &OperandKind, wanted: Type) -> bool {
+    let class = wanted.class();
+    match kind {
+        OperandKind::Signed(_) | OperandKind::Unsigned(_) => matches!(
+            class,
+            TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+        ),
+        OperandKind::Single(_) => matches!(wanted, Type::F32 | Type::F64 | Type::B32),
+        OperandKind::Double(_) => matches!(wanted, Type::F32 | Type::F64 | Type::B64),
+        _ => false,
+    }
+}
+
+impl Context<'_> {
+    /// Compares operands with a shape.
+    pub fn fits(&self, operands: &[Operand], shape: &Shape, at: Span) -> Result<(), Misfit> {
+        if operands.len() != shape.operands.len() {
+            return Err(Misfit {
+                span: at,
+                reason: Reason::Count(shape.operands.len()),
+                progress: 0,
+            });
+        }
+        for (index, (operand, pattern)) in operands.iter().zip(&shape.operands).enumerate() {
+            self.operand(operand, pattern).map_err(|mut misfit| {
+                misfit.progress = index + 1;
+                misfit
+            })?;
+        }
+        Ok(())
+    }
+
+    fn operand(&self, operand: &Operand, pattern: &Pattern) -> Result<(), Misfit> {
+        let (operand, suffix) = match operand.kind {
+            OperandKind::Suffixed(inner, suffix) => {
+                (&self.body.operands[inner as usize], Some(suffix))
+            }
+            _ => (operand, None),
+        };
+        let fail = |reason| {
+            Err(Misfit {
+                span: operand.span,
+                reason,
+                progress: 0,
+            })
+        };
+        match suffix {
+            Some(suffix)
+                if !pattern
+                    .suffixes
+                    .iter()
+                    .any(|it| it.modifiers.contains(&suffix)) =>
+            {
+                return fail(Reason::Suffix(suffix));
+            }
+            None if pattern.suffixes.iter().any(|it| !it.optional) => {
+                return fail(Reason::SuffixMissing);
+            }
+            _ => {}
+        }
+        if operand.kind == OperandKind::Error {
+            return Ok(());
+        }
+        match &pattern.kind {
+            PatternKind::Value(value) => self.value(operand, value),
+            PatternKind::Vector(low, high, element) => self.vector(operand, *low, *high, element),
+            PatternKind::Bracket(inner) => self.bracket(operand, inner),
+            PatternKind::Pair(both, optional) => match operand.kind {
+                OperandKind::Pair(first) => {
+                    let first = first as usize;
+                    self.operand(&self.body.operands[first], &both[0])?;
+                    self.operand(&self.body.operands[first + 1], &both[1])
+                }
+                _ if *optional => self.operand(operand, &both[0]),
+                _ => fail(Reason::Kind(
+                    "two operands with '|' between them".to_owned(),
+                )),
+            },
+            PatternKind::Address(space) => self.address(operand, *space),
+            PatternKind::Label => match operand.kind {
+                OperandKind::Label(_) => Ok(()),
+                _ => fail(Reason::Kind("a label".to_owned())),
+            },
+            PatternKind::Function => match operand.kind {
+                OperandKind::Function(_) => Ok(()),
+                OperandKind::Register(register)
+                    if addresses(self.body.registers[register.index()].ty) =>
+                {
+                    Ok(())
+                }
+                _ => fail(Reason::Kind("a function or a register".to_owned())),
+            },
+            PatternKind::TargetList => match operand.kind {
+                OperandKind::List(_) => Ok(()),
+                _ => fail(Reason::Kind(
+                    "the label of a target list or prototype".to_owned(),
+                )),
+            },
+            PatternKind::Texture => self.handle(operand, Type::Texref),
+            PatternKind::Sampler => self.handle(operand, Type::Samplerref),
+            PatternKind::Surface => self.handle(operand, Type::Surfref),
+            PatternKind::CallReturn | PatternKind::CallArguments => match operand.kind {
+                OperandKind::Arguments(_) => Ok(()),
+                _ => fail(Reason::Kind("a list in parentheses".to_owned())),
+            },
+        }
+    }
+
+    fn value(&self, operand: &Operand, wanted: &ValuePattern) -> Result<(), Misfit> {
+        let form = &wanted.form;
+        let fail = |reason| {
+            Err(Misfit {
+                span: operand.span,
+                reason,
+                progress: 0,
+            })
+        };
+        let kind = || Reason::Kind(expectation(wanted));
+        let register_type = |ty: Type| {
+            if !form.register {
+                fail(kind())
+            } else if register_agrees(ty, wanted.ty, form.relaxed, wanted.named) {
+                Ok(())
+            } else {
+                fail(Reason::Type(ty, wanted.ty))
+            }
+        };
+        match operand.kind {
+            OperandKind::Register(register) => {
+                let register = &self.body.registers[register.index()];
+                if register.vector > 1 {
+                    return fail(Reason::Length(1, 1));
+                }
+                register_type(register.ty)
+            }
+            OperandKind::Component(register, _) => {
+                register_type(self.body.registers[register.index()].ty)
+            }
+            OperandKind::Not(register) if form.not => {
+                register_type(self.body.registers[register.index()].ty)
+            }
+            OperandKind::Negated(register) if form.negate => {
+                register_type(self.body.registers[register.index()].ty)
+            }
+            OperandKind::Sink if form.sink => Ok(()),
+            OperandKind::Sink => fail(Reason::Sink),
+            OperandKind::Special(special, component) => {
+                if !form.name {
+                    return fail(Reason::Special);
+                }
+                let row = special.register();
+                if row.vector && component == u8::MAX {
+                    return fail(Reason::Length(1, 1));
+                }
+                let narrow = row.ty.bits() <= 32 && wanted.ty.bits() == 16;
+                let grid = row.name == "%gridid" && wanted.ty.bits() == 32;
+                let class = wanted.ty.class();
+                let integer = row.ty != Type::Pred
+                    && matches!(
+                        class,
+                        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+                    );
+                if register_agrees(row.ty, wanted.ty, false, true) || (integer && (narrow || grid))
+                {
+                    Ok(())
+                } else {
+                    fail(Reason::Type(row.ty, wanted.ty))
+                }
+            }
+            OperandKind::Signed(value) => self.constant(operand, wanted, value),
+            OperandKind::Unsigned(value) => {
+                self.constant(operand, wanted, i64::try_from(value).unwrap_or(i64::MAX))
+            }
+            OperandKind::Single(_) | OperandKind::Double(_) => {
+                if !form.constant {
+                    fail(kind())
+                } else if constant_agrees(&operand.kind, wanted.ty) {
+                    Ok(())
+                } else {
+                    fail(kind())
+                }
+            }
+            OperandKind::Variable(variable, _) | OperandKind::Element(variable, _) => {
+                let integer = matches!(
+                    wanted.ty.class(),
+                    TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+                );
+                if form.name && integer && self.variable(variable).space != Space::Reg {
+                    Ok(())
+                } else {
+                    fail(kind())
+                }
+            }
+            OperandKind::Function(_) if form.name => {
+                if wanted.ty.class() != TypeClass::Pred && wanted.ty.bits() >= 32 {
+                    Ok(())
+                } else {
+                    fail(kind())
+                }
+            }
+            _ => fail(kind()),
+        }
+    }
+
+    fn constant(&self, operand: &Operand, wanted: &ValuePattern, value: i64) -> Result<(), Misfit> {
+        let fail = |reason| {
+            Err(Misfit {
+                span: operand.span,
+                reason,
+                progress: 0,
+            })
+        };
+        if !wanted.form.constant || !constant_agrees(&operand.kind, wanted.ty) {
+            return fail(Reason::Kind(expectation(wanted)));
+        }
+        match wanted.form.range {
+            Some((low, high)) if value < low || value > high => fail(Reason::Range(low, high)),
+            _ => Ok(()),
+        }
+    }
+
+    fn vector(
+        &self,
+        operand: &Operand,
+        low: u16,
+        high: u16,
+        element: &ValuePattern,
+    ) -> Result<(), Misfit> {
+        let fail = |reason| {
+            Err(Misfit {
+                span: operand.span,
+                reason,
+                progress: 0,
+            })
+        };
+        match operand.kind {
+            OperandKind::Vector(parts) => {
+                if parts.count < low || parts.count > high {
+                    return fail(Reason::Length(low, high));
+                }
+                self.body
+                    .parts(parts)
+                    .iter()
+                    .try_for_each(|part| self.value(part, element))
+            }
+            OperandKind::Register(register) => {
+                let register = &self.body.registers[register.index()];
+                let length = u16::from(register.vector);
+                if length < low || length > high {
+                    return fail(Reason::Length(low, high));
+                }
+                if register_agrees(register.ty, element.ty, element.form.relaxed, element.named) {
+                    Ok(())
+                } else {
+                    fail(Reason::Type(register.ty, element.ty))
+                }
+            }
+            _ if low == 1 => self.value(operand, element),
+            _ => fail(Reason::Length(low, high)),
+        }
+    }
+
+    fn bracket(&self, operand: &Operand, inner: &[Pattern]) -> Result<(), Misfit> {
+        match operand.kind {
+            OperandKind::Bracket(parts) => {
+                let parts = self.body.parts(parts);
+                if parts.len() != inner.len() {
+                    return Err(Misfit {
+                        span: operand.span,
+                        reason: Reason::Count(inner.len()),
+                        progress: 0,
+                    });
+                }
+                parts
+                    .iter()
+                    .zip(inner)
+                    .try_for_each(|(part, pattern)| self.operand(part, pattern))
+            }
+            OperandKind::AtRegister(..)
+            | OperandKind::AtVariable(..)
+            | OperandKind::AtConstant(_)
+            | OperandKind::Element(..)
+                if inner.len() == 1 =>
+            {
+                self.operand(operand, &inner[0])
+            }
+            _ => Err(Misfit {
+                span: operand.span,
+                reason: Reason::Kind("an address in brackets".to_owned()),
+                progress: 0,
+            }),
+        }
+    }
+
+    fn address(&self, operand: &Operand, space: Option<&'static str>) -> Result<(), Misfit> {
+        let fail = |reason| {
+            Err(Misfit {
+                span: operand.span,
+                reason,
+                progress: 0,
+            })
+        };
+        match operand.kind {
+            OperandKind::AtRegister(register, _) | OperandKind::Register(register) => {
+                let register = &self.body.registers[register.index()];
+                if register.vector == 1 && addresses(register.ty) {
+                    Ok(())
+                } else {
+                    fail(Reason::Kind("a register that holds an address".to_owned()))
+                }
+            }
+            OperandKind::AtVariable(variable, _)
+            | OperandKind::Variable(variable, _)
+            | OperandKind::Element(variable, _) => {
+                if in_space(self.variable(variable).space, space) {
+                    Ok(())
+                } else {
+                    fail(Reason::Space(match space {
+                        Some(space) => format!("a variable in .{space}"),
+                        None => "a variable in .global, .shared or .local".to_owned(),
+                    }))
+                }
+            }
+            OperandKind::AtConstant(_) | OperandKind::Signed(_) | OperandKind::Unsigned(_) => {
+                if space == Some("local") {
+                    Ok(())
+                } else {
+                    fail(Reason::ConstantAddress)
+                }
+            }
+            _ => fail(Reason::Kind("an address".to_owned())),
+        }
+    }
+
+    fn handle(&self, operand: &Operand, ty: Type) -> Result<(), Misfit> {
+        let fits = match operand.kind {
+            OperandKind::Register(register) | OperandKind::AtRegister(register, 0) => {
+                let register = &self.body.registers[register.index()];
+                register.vector == 1 && register.ty.bits() == 64 && addresses(register.ty)
+            }
+            OperandKind::Variable(variable, _)
+            | OperandKind::AtVariable(variable, _)
+            | OperandKind::Element(variable, _) => {
+                let variable = self.variable(variable);
+                variable.ty == ty
+                    || variable.space == Space::Tex
+                    || (variable.space == Space::Param && variable.ty.bits() == 64)
+            }
+            _ => false,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(Misfit {
+                span: operand.span,
+                reason: Reason::Kind(format!("a {ty} or a 64-bit register with its handle")),
+                progress: 0,
+            })
+        }
+    }
+
+    fn variable(&self, id: VariableId) -> &Variable {
+        &self.variables[id.index()]
+    }
+}
+
+fn in_space(variable: Space, wanted: Option<&str>) -> bool {
+    match wanted {
+        None => matches!(variable, Space::Global | Space::Shared | Space::Local),
+        Some("global") => variable == Space::Global,
+        Some("shared" | "shared::cta" | "shared::cluster") => variable == Space::Shared,
+        Some("local") => variable == Space::Local,
+        Some("const") => variable == Space::Const,
+        Some("param" | "param::entry" | "param::func") => variable == Space::Param,
+        Some(_) => false,
+    }
+}
+
+/// What may stand at a value's place, in words.
+pub fn expectation(wanted: &ValuePattern) -> String {
+    let form = &wanted.form;
+    let mut kinds: Vec<String> = Vec::new();
+    if form.register {
+        kinds.push(format!("a {} register", wanted.ty));
+    }
+    if form.constant {
+        kinds.push(match wanted.ty.class() {
+            TypeClass::Float => "a floating point constant".to_owned(),
+            _ => "an integer constant".to_owned(),
+        });
+    }
+    if form.name {
+        kinds.push("the address of a variable".to_owned());
+    }
+    if form.sink {
+        kinds.push("'_'".to_owned());
+    }
+    kinds.join(" or ")
+}

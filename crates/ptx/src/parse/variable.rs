@@ -1,0 +1,450 @@
+//! Variables and parameters: types, alignment, arrays, attributes and initialisers.
+
+use super::scope::Binding;
+use super::{Parsed, Parser};
+use crate::ast::{
+    Attribute, Constant, Initialiser, InitialiserPart, Item, Linkage, Pointer, Space, Statement,
+    Variable, VariableId,
+};
+use crate::diagnostic::{Diagnostic, Span};
+use crate::lex::TokenKind;
+use crate::name::Name;
+use crate::types::{Type, TypeClass};
+
+/// What stands in front of the names of a declaration.
+pub(super) struct Head {
+    space: Space,
+    bank: Option<u8>,
+    ty: Type,
+    vector: u8,
+    align: Option<u32>,
+    attributes: Vec<Attribute>,
+    pointer: Option<Pointer>,
+}
+
+/// The space that a directive names.
+pub(super) fn space_of(text: &[u8]) -> Option<Space> {
+    Some(match text {
+        b".const" => Space::Const,
+        b".global" => Space::Global,
+        b".local" => Space::Local,
+        b".param" => Space::Param,
+        b".shared" => Space::Shared,
+        b".tex" => Space::Tex,
+        _ => return None,
+    })
+}
+
+/// The type that a dotted word names.
+pub(super) fn type_of(text: &[u8]) -> Option<Type> {
+    Type::from_name(std::str::from_utf8(text.strip_prefix(b".")?).ok()?)
+}
+
+/// Whether a variable or register may be declared with the type.
+pub(super) fn declarable(ty: Type) -> bool {
+    match ty.class() {
+        TypeClass::Packed => false,
+        _ => !matches!(
+            ty,
+            Type::U4 | Type::S4 | Type::U2 | Type::S2 | Type::B1 | Type::B4 | Type::B6
+        ),
+    }
+}
+
+impl Parser<'_> {
+    /// A declaration at module level, from its space on.
+    pub(super) fn module_variables(&mut self, linkage: Linkage) -> Parsed<()> {
+        let token = self.token;
+        let head = self.variable_head()?;
+        if matches!(head.space, Space::Param | Space::Local) {
+            let text = head.space.name();
+            self.report(Diagnostic::error(
+                token.span(),
+                format!("State space '{text}' is not allowed at module scope"),
+            ));
+        }
+        loop {
+            let id = self.declarator(&head, linkage)?;
+            self.module.items.push(Item::Variable(id));
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b';')
+    }
+
+    /// A declaration inside a function, from its space on.
+    pub(super) fn local_variables(&mut self) -> Parsed<()> {
+        let head = self.variable_head()?;
+        loop {
+            let id = self.declarator(&head, Linkage::Internal)?;
+            self.function.body.statements.push(Statement::Variable(id));
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b';')
+    }
+
+    /// `.global .attribute(.managed) .align 16 .v4 .f32`
+    fn variable_head(&mut self) -> Parsed<Head> {
+        let Some(space) = space_of(self.current()) else {
+            return Err(self.unexpected("a state space"));
+        };
+        self.advance();
+        let mut bank = None;
+        if space == Space::Const && self.eat(b'[') {
+            let token = self.token;
+            let number = self.small_integer("a constant bank")?;
+            if number > 10 {
+                self.report(Diagnostic::error(
+                    token.span(),
+                    format!("Constant bank {number} is out of range, expected 0 to 10"),
+                ));
+            }
+            bank = Some(number.min(10) as u8);
+            self.expect(b']')?;
+        }
+        let mut head = Head {
+            space,
+            bank,
+            ty: Type::B32,
+            vector: 1,
+            align: None,
+            attributes: Vec::new(),
+            pointer: None,
+        };
+        self.type_words(&mut head)?;
+        Ok(head)
+    }
+
+    /// The dotted words between a space and a name.
+    fn type_words(&mut self, head: &mut Head) -> Parsed<()> {
+        let mut ty = None;
+        while self.token.kind == TokenKind::Dotted {
+            let token = self.token;
+            let text = self.current();
+            match text {
+                b".align" => {
+                    self.advance();
+                    let at = self.token;
+                    let align = self.integer_constant("an alignment")?;
+                    let legal = u32::try_from(align)
+                        .ok()
+                        .filter(|align| align.is_power_of_two());
+                    if legal.is_none() {
+                        self.report(Diagnostic::error(
+                            Span::new(at.start, self.last_end),
+                            "Alignment must be a power of two",
+                        ));
+                    }
+                    if let Some(pointer) = &mut head.pointer {
+                        pointer.align = legal;
+                    } else {
+                        head.align = legal;
+                    }
+                }
+                b".v2" | b".v4" | b".v8" => {
+                    head.vector = text[2] - b'0';
+                    self.advance();
+                }
+                b".attribute" => {
+                    self.advance();
+                    head.attributes = self.attributes()?;
+                }
+                b".ptr" if head.space == Space::Param => {
+                    self.advance();
+                    head.pointer = Some(Pointer {
+                        space: None,
+                        align: None,
+                    });
+                }
+                b".const" | b".global" | b".local" | b".shared" if head.pointer.is_some() => {
+                    let space = space_of(text);
+                    self.advance();
+                    if let Some(pointer) = &mut head.pointer {
+                        pointer.space = space;
+                    }
+                }
+                _ => match type_of(text) {
+                    Some(found) if ty.is_none() && declarable(found) => {
+                        ty = Some(found);
+                        self.advance();
+                    }
+                    _ => return Err(self.unexpected("a type")),
+                },
+            }
+            let _ = token;
+        }
+        match ty {
+            Some(ty) => head.ty = ty,
+            None if head.space == Space::Tex => head.ty = Type::U64,
+            None => return Err(self.unexpected("a type")),
+        }
+        Ok(())
+    }
+
+    /// `(.managed)` or `(.unified(1, 2))`
+    pub(super) fn attributes(&mut self) -> Parsed<Vec<Attribute>> {
+        let mut attributes = Vec::new();
+        self.expect(b'(')?;
+        loop {
+            match self.current() {
+                b".managed" => {
+                    self.advance();
+                    attributes.push(Attribute::Managed);
+                }
+                b".unified" => {
+                    self.advance();
+                    self.expect(b'(')?;
+                    let first = self.integer_constant("the first half of an identifier")?;
+                    self.expect(b',')?;
+                    let second = self.integer_constant("the second half of an identifier")?;
+                    self.expect(b')')?;
+                    attributes.push(Attribute::Unified(first as u64, second as u64));
+                }
+                _ => return Err(self.unexpected(".managed or .unified")),
+            }
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b')')?;
+        Ok(attributes)
+    }
+
+    /// `name[4][2] = {…}`; a name may be numbered, `name<4>`, for parameters of old code.
+    fn declarator(&mut self, head: &Head, linkage: Linkage) -> Parsed<VariableId> {
+        let token = self.name("a name")?;
+        let name = self.intern(token);
+        let dimensions = self.dimensions()?;
+        let variable = Variable {
+            name,
+            span: token.span(),
+            space: head.space,
+            bank: head.bank,
+            linkage,
+            ty: head.ty,
+            vector: head.vector,
+            align: head.align,
+            dimensions,
+            initialiser: None,
+            attributes: head.attributes.clone(),
+            pointer: head.pointer,
+            register: None,
+        };
+        let id = self.declare_variable(name, variable);
+        if self.eat(b'=') {
+            let initialiser = self.initialiser()?;
+            self.module.variables[id.index()].initialiser = Some(initialiser);
+        }
+        Ok(id)
+    }
+
+    fn dimensions(&mut self) -> Parsed<Vec<u64>> {
+        let mut dimensions = Vec::new();
+        while self.token.is(b'[') {
+            self.advance();
+            if self.eat(b']') {
+                if !dimensions.is_empty() {
+                    let span = Span::new(self.last_end - 1, self.last_end);
+                    self.report(Diagnostic::error(
+                        span,
+                        "Only the first dimension of an array may be left open",
+                    ));
+                }
+                dimensions.push(0);
+                continue;
+            }
+            let start = self.token.start;
+            let size = self.integer_constant("the size of an array")?;
+            let span = Span::new(start, self.last_end);
+            self.expect(b']')?;
+            if size < 0 {
+                self.report(Diagnostic::error(
+                    span,
+                    format!("Array size must not be negative, got {size}"),
+                ));
+            }
+            dimensions.push(size.max(0) as u64);
+        }
+        Ok(dimensions)
+    }
+
+    /// Adds a variable and binds its name, unless the scope has that name already.
+    fn declare_variable(&mut self, name: Name, variable: Variable) -> VariableId {
+        let id = VariableId(self.module.variables.len() as u32);
+        let span = variable.span;
+        let taken = match self.scopes.get_here(name) {
+            Binding::Unbound => self.scopes.in_range_here(&self.module.names, name),
+            Binding::Variable(old) if self.scopes.depth() == 0 => {
+                // An extern declaration may come before or after the definition.
+                let old = &self.module.variables[old.index()];
+                let same = old.space == variable.space && old.ty == variable.ty;
+                let declared =
+                    old.linkage == Linkage::Extern || variable.linkage == Linkage::Extern;
+                let common = old.linkage == Linkage::Common && variable.linkage == Linkage::Common;
+                !(same && (declared || common))
+            }
+            _ => true,
+        };
+        if taken {
+            let text = self.module.names.text(name);
+            self.diagnostics.push(Diagnostic::error(
+                span,
+                format!("Duplicate definition of variable '{text}'"),
+            ));
+        }
+        self.module.variables.push(variable);
+        self.scopes.bind(name, Binding::Variable(id));
+        id
+    }
+
+    /// One parameter of a function, prototype or entry. `None` when it has no name.
+    pub(super) fn parameter(&mut self, named: bool) -> Parsed<VariableId> {
+        let space = match self.current() {
+            b".param" => Space::Param,
+            b".reg" => Space::Reg,
+            _ => return Err(self.unexpected(".param or .reg")),
+        };
+        self.advance();
+        let mut head = Head {
+            space,
+            bank: None,
+            ty: Type::B32,
+            vector: 1,
+            align: None,
+            attributes: Vec::new(),
+            pointer: None,
+        };
+        self.type_words(&mut head)?;
+        let token = self.name("a name")?;
+        let name = self.intern(token);
+        let dimensions = self.dimensions()?;
+        let mut variable = Variable {
+            name,
+            span: token.span(),
+            space,
+            bank: None,
+            linkage: Linkage::Internal,
+            ty: head.ty,
+            vector: head.vector,
+            align: head.align,
+            dimensions,
+            initialiser: None,
+            attributes: Vec::new(),
+            pointer: head.pointer,
+            register: None,
+        };
+        if !named || self.module.names.bytes(name) == b"_" {
+            let id = VariableId(self.module.variables.len() as u32);
+            self.module.variables.push(variable);
+            return Ok(id);
+        }
+        if space == Space::Reg {
+            let register = self.declare_register(name, token.span(), head.ty, head.vector);
+            variable.register = Some(register);
+            let id = VariableId(self.module.variables.len() as u32);
+            self.module.variables.push(variable);
+            return Ok(id);
+        }
+        Ok(self.declare_variable(name, variable))
+    }
+
+    /// A value, or values in braces.
+    fn initialiser(&mut self) -> Parsed<Initialiser> {
+        let start = self.token.start;
+        let mut parts = Vec::new();
+        let mut depth = 0_u32;
+        loop {
+            if self.eat(b'{') {
+                depth += 1;
+                parts.push(InitialiserPart::Open);
+                if !self.token.is(b'}') {
+                    continue;
+                }
+            } else {
+                self.initial_value(&mut parts)?;
+            }
+            while depth > 0 && self.eat(b'}') {
+                depth -= 1;
+                parts.push(InitialiserPart::Close);
+            }
+            if depth == 0 {
+                break;
+            }
+            self.expect(b',')?;
+        }
+        Ok(Initialiser {
+            span: Span::new(start, self.last_end),
+            parts,
+        })
+    }
+
+    fn initial_value(&mut self, parts: &mut Vec<InitialiserPart>) -> Parsed<()> {
+        if self.token.kind == TokenKind::Word && self.current() != b"WARP_SZ" {
+            if self.current() == b"generic" {
+                self.advance();
+                self.expect(b'(')?;
+                self.initial_address(parts, true)?;
+                self.expect(b')')?;
+                if self.eat(b'+') {
+                    let more = self.integer_constant("an offset")?;
+                    if let Some(InitialiserPart::Variable { offset, .. }) = parts.last_mut() {
+                        *offset = offset.wrapping_add(more);
+                    }
+                }
+                return Ok(());
+            }
+            return self.initial_address(parts, false);
+        }
+        let value = self.constant()?;
+        if let (Constant::Signed(_) | Constant::Unsigned(_), true) = (value, self.token.is(b'(')) {
+            let mask = match value {
+                Constant::Signed(value) => value as u64,
+                Constant::Unsigned(value) => value,
+                Constant::Single(_) | Constant::Double(_) => 0,
+            };
+            self.advance();
+            parts.push(InitialiserPart::Mask(mask));
+            if self.token.kind == TokenKind::Word && self.current() == b"generic" {
+                self.advance();
+                self.expect(b'(')?;
+                self.initial_address(parts, true)?;
+                self.expect(b')')?;
+            } else {
+                self.initial_address(parts, false)?;
+            }
+            return self.expect(b')');
+        }
+        parts.push(InitialiserPart::Constant(value));
+        Ok(())
+    }
+
+    fn initial_address(&mut self, parts: &mut Vec<InitialiserPart>, generic: bool) -> Parsed<()> {
+        let token = self.name("a constant or the name of a variable")?;
+        let name = self.intern(token);
+        match self.scopes.get(name) {
+            Binding::Variable(variable) => {
+                let mut offset = 0;
+                if self.token.is(b'+') || self.token.is(b'-') {
+                    offset = self.integer_constant("an offset")?;
+                }
+                parts.push(InitialiserPart::Variable {
+                    variable,
+                    offset,
+                    generic,
+                });
+            }
+            Binding::Function(function) => parts.push(InitialiserPart::Function(function)),
+            _ => {
+                let text = self.shown(token);
+                return Err(self.fail(Diagnostic::error(
+                    token.span(),
+                    format!("Unknown symbol '{text}'"),
+                )));
+            }
+        }
+        Ok(())
+    }
+}
