@@ -354,8 +354,9 @@ fn read_value(text: &str, access: &str, scope: &Scope) -> Result<Value, String> 
     if value.ty.is_empty() {
         return Err(format!("'{text}' names no type"));
     }
-    if value.ty == "TypeRule::Fixed(Type::Pred)" {
-        value.constant = false;
+    // ptxas takes a predicate negated, or as a constant, wherever it is read.
+    if value.ty == "TypeRule::Fixed(Type::Pred)" && read && value.register && value.constant {
+        value.not = true;
     }
     Ok(value)
 }

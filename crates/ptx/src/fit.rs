@@ -98,7 +98,7 @@ fn constant_agrees(kind: &OperandKind, wanted: Type) -> bool {
     match kind {
         OperandKind::Signed(_) | OperandKind::Unsigned(_) => matches!(
             class,
-            TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+            TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits | TypeClass::Pred
         ),
         OperandKind::Single(_) => matches!(wanted, Type::F32 | Type::F64 | Type::B32),
         OperandKind::Double(_) => matches!(wanted, Type::F32 | Type::F64 | Type::B64),

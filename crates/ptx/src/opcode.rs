@@ -398,7 +398,8 @@ impl Resolver<'_> {
         match form {
             FormSpec::Value(value) => PatternKind::Value(self.value(value)),
             FormSpec::Vector { count, element } => match self.count(*count) {
-                None => PatternKind::Value(self.value(element)),
+                // Without its vector modifier an access takes one register, which may stand in braces.
+                None => PatternKind::Vector(1, 1, self.value(element)),
                 Some((low, high)) => PatternKind::Vector(low, high, self.value(element)),
             },
             FormSpec::Bracket(inner) => {
@@ -457,7 +458,7 @@ impl Resolver<'_> {
             .map(|(_, value)| *value)
     }
 
-    /// The least and the greatest length; `None` makes the operand a scalar.
+    /// The least and the greatest length; `None` makes the operand a scalar, in braces or not.
     fn count(&self, count: Count) -> Option<(u16, u16)> {
         match count {
             Count::Range(low, high) => Some((low, high)),
