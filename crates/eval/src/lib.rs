@@ -10,3 +10,4 @@
 pub mod bits;
 pub mod float;
 pub mod integer;
+pub mod matrix;

@@ -4,7 +4,7 @@
 //! hexadecimal. The operands are not stored: they follow from the name.
 
 use super::driver::{DriverError, Gpu};
-use super::forms::{self, Form};
+use super::forms;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write as _;
@@ -13,12 +13,12 @@ use std::process::Command;
 /// Lanes of each form that are written down for the replay without a GPU.
 pub const RECORDED_LANES: usize = 192;
 
-/// Assembles a module of forms with the ptxas at hand.
-fn assemble(forms: &[Form]) -> Result<Vec<u8>, String> {
+/// Assembles a module with the ptxas at hand.
+pub fn assemble(text: &str) -> Result<Vec<u8>, String> {
     let folder = std::env::temp_dir().join(format!("orias-forms-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let (source, cubin) = (folder.join("forms.ptx"), folder.join("forms.cubin"));
-    std::fs::write(&source, forms::module(forms)).map_err(|error| error.to_string())?;
+    std::fs::write(&source, text).map_err(|error| error.to_string())?;
     let ptxas = crate::oracle::find("ptxas").unwrap_or_else(|_| "ptxas".into());
     let output = Command::new(ptxas)
         .args(["-arch=sm_90a", "-O1", "-o"])
@@ -79,7 +79,7 @@ pub fn compare(count: usize) -> Result<(), String> {
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
     let forms = forms::all();
     let module = gpu
-        .load(&assemble(&forms)?)
+        .load(&assemble(&forms::module(&forms))?)
         .map_err(|error| error.to_string())?;
     let mut wrong = 0;
     for (index, form) in forms.iter().enumerate() {
@@ -123,34 +123,49 @@ pub fn record(path: &str) -> Result<(), String> {
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
     let forms = forms::all();
     let module = gpu
-        .load(&assemble(&forms)?)
+        .load(&assemble(&forms::module(&forms))?)
         .map_err(|error| error.to_string())?;
-    let file = std::fs::File::create(path).map_err(|error| format!("{path}: {error}"))?;
-    let mut out = GzEncoder::new(file, Compression::best());
+    let mut text = String::new();
     for (index, form) in forms.iter().enumerate() {
         let lanes = forms::lanes(form, RECORDED_LANES);
         let chip = on_the_chip(&gpu, &module, index, &lanes)
             .map_err(|error| format!("{}: {error}", form.name))?;
         let results: Vec<String> = chip.iter().map(|word| format!("{word:x}")).collect();
-        writeln!(out, "{}\t{}", form.name, results.join(" "))
-            .map_err(|error| format!("{path}: {error}"))?;
+        text += &format!("{}\t{}\n", form.name, results.join(" "));
     }
-    out.finish().map_err(|error| format!("{path}: {error}"))?;
+    write_compressed(path, &text)
+}
+
+/// Writes a record.
+pub fn write_compressed(path: &str, text: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{path}: {error}");
+    let mut out = GzEncoder::new(
+        std::fs::File::create(path).map_err(failed)?,
+        Compression::best(),
+    );
+    out.write_all(text.as_bytes()).map_err(failed)?;
+    out.finish().map_err(failed)?;
     Ok(())
+}
+
+/// Reads a record back.
+#[cfg(test)]
+pub fn read_compressed(bytes: &[u8]) -> String {
+    use std::io::Read as _;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(bytes)
+        .read_to_string(&mut text)
+        .expect("a record is compressed text");
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read as _;
 
     /// What the chip answered, by form.
     fn recorded() -> Vec<(String, Vec<u64>)> {
-        let compressed = include_bytes!("../../data/forms-sm90.txt.gz");
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(&compressed[..])
-            .read_to_string(&mut text)
-            .unwrap();
+        let text = read_compressed(include_bytes!("../../data/forms-sm90.txt.gz"));
         let line = |line: &str| {
             let (name, words) = line.split_once('\t').unwrap();
             let words = words

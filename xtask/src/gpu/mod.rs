@@ -7,12 +7,15 @@
 //! | `gpu forms LANES` | runs single operations on the chip and compares them with their definition in `eval` |
 //! | `gpu forms-module` | prints the PTX of those operations |
 //! | `gpu record FILE` | writes the chip's results of single operations down, for the replay without a GPU |
+//! | `gpu matrices WARPS` | multiplies random matrices on the tensor cores and compares them with their definition |
+//! | `gpu record-matrices FILE` | writes the tensor cores' results down, for the replay without a GPU |
 //! | `gpu worker` | runs jobs from standard input; started by the others |
 
 mod compare_forms;
 mod driver;
 mod forms;
 mod job;
+mod matrices;
 mod worker;
 
 use job::{Job, Outcome};
@@ -33,13 +36,16 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["launches", manifest, cubins, against, rest @ ..] => launches(manifest, cubins, against, &Repeat::parse(rest)?),
         ["ablation", folder, manifest] => ablation(folder, manifest),
         ["forms", lanes] => compare_forms::compare(lanes.parse().map_err(|_| format!("'{lanes}' is not a count"))?),
+        ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
+        ["record-matrices", file] => matrices::record(file),
         ["forms-module"] => {
             print!("{}", forms::module(&forms::all()));
             Ok(())
         }
         ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
-                  | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE"
+                  | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE | gpu matrices WARPS \
+                  | gpu record-matrices FILE"
             .to_owned()),
     }
 }

@@ -1,0 +1,174 @@
+//! Matrix steps: how tensor cores add products up.
+//!
+//! A tensor core does not round after each product. It takes a group of products and the accumulator, shifts all of them
+//! to the largest exponent among them, cuts off what lies more than a fixed number of bits below, adds the rest as
+//! integers, and converts the sum once. A longer row of products is several such steps, one after the other.
+
+use crate::float::{Finite, Format, Nan, NanRule, Overflow, Rounding, Value, exact};
+
+/// How a tensor core adds one group of products to an accumulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DotRule {
+    /// How many products are added in one step.
+    pub group: usize,
+    /// How many bits below the largest exponent take part in the sum.
+    pub kept_bits: i32,
+    /// The format of accumulator and result.
+    pub result: Format,
+    /// The rounding of the sum into the result.
+    pub rounding: Rounding,
+}
+
+/// A product before it is aligned: its digits, and the exponent the hardware takes for it, which is the sum of the
+/// factors' exponents whether or not the product of their digits carries into the next place.
+struct Term {
+    negative: bool,
+    /// Fixed point: the highest digit of a factor stands at bit 0 of the exponent.
+    value: Finite,
+    exponent: i32,
+}
+
+/// The exponent field's meaning for alignment: subnormal numbers count with the smallest exponent.
+fn alignment_exponent(format: Format, value: Finite) -> i32 {
+    value
+        .magnitude()
+        .map_or(format.min_exponent(), |m| m.max(format.min_exponent()))
+}
+
+impl DotRule {
+    /// `c` plus the products of `a` and `b`, pairwise, in steps of a group each.
+    ///
+    /// Operands are patterns of `operand`; `c` and the result are patterns of the rule's result format.
+    pub fn dot(self, operand: Format, a: &[u64], b: &[u64], c: u64) -> u64 {
+        let mut sum = c;
+        for (a, b) in a.chunks(self.group).zip(b.chunks(self.group)) {
+            sum = self.step(operand, a, b, sum);
+        }
+        sum
+    }
+
+    fn step(self, operand: Format, a: &[u64], b: &[u64], c: u64) -> u64 {
+        let accumulator = self.result.unpack(c);
+        let products = a
+            .iter()
+            .zip(b)
+            .map(|(a, b)| (operand.unpack(*a), operand.unpack(*b)));
+        // NaNs and infinities decide the result without any sum.
+        let special = products
+            .clone()
+            .map(|(a, b)| exact::multiply(a, b))
+            .chain([accumulator])
+            .filter(|value| !matches!(value, Value::Finite(_)))
+            .reduce(|x, y| exact::add(x, y, Rounding::NearestEven));
+        if let Some(special) = special {
+            return self
+                .result
+                .pack(special, self.rounding, Overflow::Ieee, NanRule::Canonical);
+        }
+        let finite = |value| match value {
+            Value::Finite(finite) => finite,
+            Value::Nan(Nan { negative, .. }) | Value::Infinity { negative } => {
+                Finite::zero(negative)
+            }
+        };
+        let mut terms: Vec<Term> = products
+            .map(|(a, b)| {
+                let (a, b) = (finite(a), finite(b));
+                Term {
+                    negative: a.negative != b.negative,
+                    exponent: alignment_exponent(operand, a) + alignment_exponent(operand, b),
+                    value: Finite {
+                        negative: a.negative != b.negative,
+                        significand: a.significand * b.significand,
+                        exponent: a.exponent + b.exponent,
+                    },
+                }
+            })
+            .collect();
+        let c = finite(accumulator);
+        terms.push(Term {
+            negative: c.negative,
+            exponent: alignment_exponent(self.result, c),
+            value: c,
+        });
+        // Zeros do not take part in the choice of the exponent.
+        let largest = terms
+            .iter()
+            .filter(|term| term.value.significand != 0)
+            .map(|term| term.exponent)
+            .max();
+        let Some(largest) = largest else {
+            let all_negative = terms.iter().all(|term| term.negative);
+            return self
+                .result
+                .round(Finite::zero(all_negative), self.rounding, Overflow::Ieee);
+        };
+        let unit = largest - self.kept_bits;
+        let total: i128 = terms
+            .iter()
+            .map(|term| {
+                let magnitude =
+                    crate::float::round::round_to_multiple(term.value, unit, Rounding::Zero)
+                        as i128;
+                if term.negative { -magnitude } else { magnitude }
+            })
+            .sum();
+        let sum = Finite {
+            negative: total < 0,
+            significand: total.unsigned_abs(),
+            exponent: unit,
+        };
+        self.result.round(sum, self.rounding, Overflow::Ieee)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: DotRule = DotRule {
+        group: 4,
+        kept_bits: 24,
+        result: Format::F32,
+        rounding: Rounding::Zero,
+    };
+
+    fn half(x: f32) -> u64 {
+        crate::float::convert::to_format(
+            Format::F32,
+            u64::from(x.to_bits()),
+            Format::F16,
+            Rounding::NearestEven,
+            Overflow::Ieee,
+        )
+    }
+
+    #[test]
+    fn small_products_are_cut_off_before_they_are_added() {
+        let one = u64::from(1f32.to_bits());
+        let tiny = [half(2f32.powi(-13)); 4];
+        // Four times 2^-26 would be 2^-24 together, but each is below the last kept bit.
+        assert_eq!(RULE.dot(Format::F16, &tiny, &tiny, one), one);
+        let small = [half(2f32.powi(-12)); 4];
+        let sum = 1.0 + 2f32.powi(-22);
+        assert_eq!(
+            RULE.dot(Format::F16, &small, &small, one),
+            u64::from(sum.to_bits())
+        );
+    }
+
+    #[test]
+    fn infinities_and_nans_decide() {
+        let inf = half(f32::INFINITY);
+        let one = half(1.0);
+        let minus = half(-1.0);
+        assert_eq!(
+            RULE.dot(Format::F16, &[inf], &[one], 0),
+            u64::from(f32::INFINITY.to_bits())
+        );
+        assert_eq!(
+            RULE.dot(Format::F16, &[inf, inf], &[one, minus], 0),
+            0x7fff_ffff
+        );
+    }
+}
