@@ -512,7 +512,8 @@ pub enum AliasCondition {
     Register(u8, Register),
     /// The slot is this immediate.
     Immediate(u8, u64),
-    /// The slot is an immediate with exactly one bit set, not the lowest.
+    /// The slot is an immediate with exactly one bit set: not the lowest, not the highest, and not bit 16, which
+    /// nvdisasm prints as a multiplication.
     PowerOfTwo(u8),
     /// The slot is a register of this class, whichever.
     Class(u8, RegisterClass),

@@ -594,8 +594,11 @@ fn source_suffix<'t>(
     reuse: &mut u8,
 ) -> Option<&'t str> {
     let mut rest = text;
-    if modifiers.absolute {
-        rest = rest.strip_prefix('|')?;
+    // The bar closes before the select or after it: see `push_after`.
+    let mut open = modifiers.absolute;
+    if open && let Some(after) = rest.strip_prefix('|') {
+        rest = after;
+        open = false;
     }
     if let Some(after) = after_component(rest, ".reuse") {
         if !place.reuse.exists() {
@@ -613,7 +616,7 @@ fn source_suffix<'t>(
             .filter(|(_, name)| !name.is_empty())
             .filter_map(|(index, name)| {
                 let after = rest.strip_prefix('.')?.strip_prefix(name)?;
-                (after.is_empty() || after.starts_with('.')).then_some((index, after))
+                (after.is_empty() || after.starts_with(['.', '|'])).then_some((index, after))
             })
             .min_by_key(|(_, after)| after.len());
         match found {
@@ -626,6 +629,9 @@ fn source_suffix<'t>(
                 modifiers.select = unnamed as u8;
             }
         }
+    }
+    if open {
+        rest = rest.strip_prefix('|')?;
     }
     Some(rest)
 }

@@ -105,12 +105,13 @@ impl Printer {
                 };
                 push_before(out, operand.modifiers, complement);
                 push_register(out, operand.register);
-                push_after(out, operand.modifiers, reuse, place, selects);
+                let general = operand.register.class == RegisterClass::R;
+                push_after(out, operand.modifiers, reuse, place, selects, general);
             }
             (Operand::Constant(constant), _) => {
                 push_before(out, constant.modifiers, '~');
                 push_constant(out, constant);
-                push_after(out, constant.modifiers, reuse, place, selects);
+                push_after(out, constant.modifiers, reuse, place, selects, false);
             }
             (Operand::Immediate(value), PlaceKind::Immediate { field, format }) => {
                 self.push_immediate(out, *value, field.len(), *format);
@@ -201,7 +202,8 @@ fn alias_holds(condition: AliasCondition, operands: &[Operand]) -> bool {
         AliasCondition::Immediate(slot, value) => operand(slot) == Some(&Operand::Immediate(value)),
         AliasCondition::PowerOfTwo(slot) => matches!(
             operand(slot),
-            Some(Operand::Immediate(value)) if value.is_power_of_two() && *value > 1 && *value < 1 << 31
+            Some(Operand::Immediate(value))
+                if value.is_power_of_two() && *value > 1 && *value < 1 << 31 && *value != 1 << 16
         ),
         AliasCondition::Class(slot, class) => operand(slot)
             .and_then(Operand::as_register)
@@ -269,25 +271,33 @@ fn push_before(out: &mut String, modifiers: SourceModifiers, complement: char) {
     }
 }
 
+/// The bar of an absolute value closes before a select of both halves of a general register (`|R2|.H0_H0`), and after
+/// any other select (`|UR2.H0_H0|`, `|R2.H1|`).
 fn push_after(
     out: &mut String,
     modifiers: SourceModifiers,
     reuse: bool,
     place: &Place,
     selects: &[Option<&'static str>],
+    general: bool,
 ) {
-    if modifiers.absolute {
+    let select = match selects.get(usize::from(modifiers.select)) {
+        Some(Some(name)) if !place.select.is_empty() => name,
+        _ => "",
+    };
+    let early = modifiers.absolute && (select.is_empty() || (general && select.contains('_')));
+    if early {
         out.push('|');
     }
     if reuse {
         out.push_str(".reuse");
     }
-    if !place.select.is_empty()
-        && let Some(Some(name)) = selects.get(usize::from(modifiers.select))
-        && !name.is_empty()
-    {
+    if !select.is_empty() {
         out.push('.');
-        out.push_str(name);
+        out.push_str(select);
+    }
+    if modifiers.absolute && !early {
+        out.push('|');
     }
 }
 
