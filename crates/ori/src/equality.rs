@@ -48,8 +48,7 @@ fn equal_insts(a: &Function, x: Inst, b: &Function, y: Inst) -> bool {
                 a.edge_target(l) == b.edge_target(r) && a.edge_args(l) == b.edge_args(r)
             })
     };
-    p.opcode == q.opcode
-        && p.mods == q.mods
+    p.operation == q.operation
         && p.guard == q.guard
         && p.span == q.span
         && p.control == q.control

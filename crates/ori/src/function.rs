@@ -6,13 +6,15 @@
 
 use crate::control::ControlWord;
 use crate::entity::{AddressId, Block, Edge, Inst, Span, Symbol, Value};
-use crate::instruction::{InstData, Opcode};
+use crate::instruction::{InstData, Opcode, Operation};
 use crate::layout::{Insts, Layout};
-use crate::operand::{Address, Operand};
-use crate::operation::{AbstractMods, Modifier};
-use crate::register::{Guard, OptReg, Reg, RegKind, Type};
+use crate::machine;
+use crate::operand::{Address, BaseForm, Operand};
+use crate::operation::{AbstractMods, AbstractOp, Modifier};
+use crate::register::{Class, Guard, OptReg, Reg, RegKind, Type};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap};
+use orias_sass::{self as sass, Access};
 use rustc_hash::FxHashMap;
 
 /// How far a function has come; the verifier knows what belongs where.
@@ -271,7 +273,7 @@ impl Function {
     /// The terminator of `block`: its last instruction, if that is one.
     pub fn terminator(&self, block: Block) -> Option<Inst> {
         let last = self.layout.last_inst(block)?;
-        self.insts[last].opcode.is_terminator().then_some(last)
+        self.insts[last].opcode().is_terminator().then_some(last)
     }
 
     /// The edges that leave `block`.
@@ -414,6 +416,19 @@ impl Function {
         &mut self.addresses[id]
     }
 
+    /// Makes lone uniform registers in addresses the uniform base, once the classes of all values are known.
+    pub(crate) fn settle_addresses(&mut self) {
+        for address in self.addresses.values_mut() {
+            let lone = address.uniform.get().is_none() && address.form == BaseForm::Plain;
+            if lone
+                && let Some(value) = address.base.get().and_then(Reg::value)
+                && self.values[value].ty.class() == Class::UR
+            {
+                address.uniform = std::mem::take(&mut address.base);
+            }
+        }
+    }
+
     /// An operand equal to `operand` for another instruction: a memory operand gets parts of its own.
     pub fn copy_operand(&mut self, operand: Operand) -> Operand {
         match operand {
@@ -439,7 +454,7 @@ impl Function {
 
     /// The operation of `inst`.
     pub fn opcode(&self, inst: Inst) -> Opcode {
-        self.insts[inst].opcode
+        self.insts[inst].opcode()
     }
 
     /// A new abstract instruction, in no block yet. The first `results` operands are definitions: their values get this
@@ -451,29 +466,30 @@ impl Function {
     /// If there are more than 65,535 operands.
     pub fn create_abstract(
         &mut self,
-        op: crate::operation::AbstractOp,
+        op: AbstractOp,
         mods: AbstractMods,
         results: usize,
         operands: &[Operand],
     ) -> Inst {
         assert!(results <= operands.len());
-        self.create_inst(op.into(), mods.bits(), results, operands)
+        self.create_inst(Operation::Abstract(op, mods), results, operands)
     }
 
-    fn create_inst(
-        &mut self,
-        opcode: Opcode,
-        mods: u64,
-        results: usize,
-        operands: &[Operand],
-    ) -> Inst {
+    /// A new machine instruction, in no block yet, with one operand for each slot of its row. Values in slots that are
+    /// written get this instruction as their definition.
+    ///
+    /// Nothing else is checked here; [`crate::builder`] does, and the verifier.
+    pub fn create_machine(&mut self, op: sass::Op, mods: sass::Mods, operands: &[Operand]) -> Inst {
+        self.create_inst(Operation::Machine(op, mods), 0, operands)
+    }
+
+    fn create_inst(&mut self, operation: Operation, results: usize, operands: &[Operand]) -> Inst {
         let start = self.operands.len() as u32;
         self.operands.extend_from_slice(operands);
         let count =
             u16::try_from(operands.len()).expect("an instruction has at most 65,535 operands");
         let inst = self.insts.push(InstData {
-            mods,
-            opcode,
+            operation,
             guard: Guard::ALWAYS,
             span: PackedOption::default(),
             control: ControlWord::NONE,
@@ -663,11 +679,10 @@ impl Function {
 
     /// The value of a modifier of an abstract instruction.
     pub fn modifier<M: Modifier>(&self, inst: Inst) -> Option<M> {
-        let data = &self.insts[inst];
-        data.opcode
-            .as_abstract()?
-            .row()
-            .modifier(data.abstract_mods())
+        match self.insts[inst].operation {
+            Operation::Abstract(op, mods) => op.row().modifier(mods),
+            Operation::Machine(..) => None,
+        }
     }
 
     /// Turns `inst` into another abstract instruction, in place: same guard, span and position. What it defined before has
@@ -675,31 +690,35 @@ impl Function {
     pub fn replace_with_abstract(
         &mut self,
         inst: Inst,
-        op: crate::operation::AbstractOp,
+        op: AbstractOp,
         mods: AbstractMods,
         results: usize,
         operands: &[Operand],
     ) {
         assert!(results <= operands.len());
-        self.replace(inst, op.into(), mods.bits(), results, operands);
+        self.replace(inst, Operation::Abstract(op, mods), results, operands);
     }
 
-    fn replace(
+    /// Turns `inst` into a machine instruction, in place: same guard, span and position. What it defined before has no
+    /// definition after, unless it is defined again.
+    pub fn replace_with_machine(
         &mut self,
         inst: Inst,
-        opcode: Opcode,
-        mods: u64,
-        results: usize,
+        op: sass::Op,
+        mods: sass::Mods,
         operands: &[Operand],
     ) {
+        self.replace(inst, Operation::Machine(op, mods), 0, operands);
+    }
+
+    fn replace(&mut self, inst: Inst, operation: Operation, results: usize, operands: &[Operand]) {
         self.disown_definitions(inst);
         let start = self.operands.len() as u32;
         self.operands.extend_from_slice(operands);
         let count =
             u16::try_from(operands.len()).expect("an instruction has at most 65,535 operands");
         let data = &mut self.insts[inst];
-        data.opcode = opcode;
-        data.mods = mods;
+        data.operation = operation;
         data.start = start;
         data.results = results as u16;
         data.slots = count;
@@ -733,8 +752,9 @@ impl Function {
     /// Whether operand `index` is a place the instruction writes.
     pub fn is_def(&self, inst: Inst, index: usize) -> bool {
         let data = &self.insts[inst];
-        match data.opcode {
-            Opcode::Abstract(_) => index < usize::from(data.results),
+        match data.operation {
+            Operation::Abstract(..) => index < usize::from(data.results),
+            Operation::Machine(op, _) => slot_access(op, index).is_some_and(Access::writes),
         }
     }
 
@@ -742,20 +762,23 @@ impl Function {
     /// written, and the one read is among the kept.
     pub fn is_use(&self, inst: Inst, index: usize) -> bool {
         let data = &self.insts[inst];
-        match data.opcode {
-            Opcode::Abstract(_) => index >= usize::from(data.results),
+        match data.operation {
+            Operation::Abstract(..) => index >= usize::from(data.results),
+            Operation::Machine(op, _) => slot_access(op, index).is_none_or(Access::reads),
         }
     }
 
     /// The operands whose values need a kept value: all definitions of a guarded instruction, and places both read and
     /// written. Physical registers keep themselves.
     pub fn kept_places(&self, inst: Inst) -> impl Iterator<Item = usize> + '_ {
-        let guarded = !self.insts[inst].guard.is_always();
-        (0..self.operands(inst).len()).filter(move |&index| {
-            self.is_def(inst, index)
-                && (guarded || self.is_use(inst, index))
-                && self.operands(inst)[index].as_value().is_some()
-        })
+        (0..self.operands(inst).len()).filter(move |&index| self.keeps(inst, index))
+    }
+
+    /// Whether operand `index` is one of [`Function::kept_places`].
+    pub fn keeps(&self, inst: Inst, index: usize) -> bool {
+        self.is_def(inst, index)
+            && (!self.insts[inst].guard.is_always() || self.is_use(inst, index))
+            && self.operands(inst)[index].as_value().is_some()
     }
 
     /// Every register the instruction writes, implicit ones included, constant registers left out.
@@ -770,6 +793,7 @@ impl Function {
             .map(|(_, operand)| operand);
         own.chain(self.implicit_defs(inst))
             .filter_map(|operand| operand.reg())
+            .chain(self.row_implicit(inst, Access::writes))
             .filter(|reg| !is_constant(*reg))
     }
 
@@ -797,8 +821,19 @@ impl Function {
         guard
             .into_iter()
             .chain(operands)
+            .chain(self.row_implicit(inst, Access::reads))
             .chain(args)
             .filter(|reg| !is_constant(*reg))
+    }
+
+    fn row_implicit(
+        &self,
+        inst: Inst,
+        wanted: fn(Access) -> bool,
+    ) -> impl Iterator<Item = Reg> + use<> {
+        let op = self.insts[inst].opcode().as_machine();
+        op.into_iter()
+            .flat_map(move |op| machine::implicit(op, wanted))
     }
 
     /// The values the instruction defines.
@@ -961,6 +996,10 @@ impl Function {
             ..data
         })
     }
+}
+
+fn slot_access(op: sass::Op, slot: usize) -> Option<Access> {
+    op.row().slots.get(slot).map(|slot| slot.access)
 }
 
 fn is_constant(reg: Reg) -> bool {

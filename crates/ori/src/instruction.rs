@@ -2,10 +2,12 @@
 
 use crate::control::ControlWord;
 use crate::entity::{Edge, Span};
+use crate::machine;
 use crate::operation::{AbstractMods, AbstractOp, Effects};
 use crate::register::Guard;
 use cranelift_entity::EntityList;
 use cranelift_entity::packed_option::PackedOption;
+use orias_sass as sass;
 use std::fmt;
 
 /// What an instruction does: an abstract operation before selection, a machine operation after it.
@@ -13,6 +15,8 @@ use std::fmt;
 pub enum Opcode {
     /// A row of [`crate::operation`].
     Abstract(AbstractOp),
+    /// A row of the instruction set.
+    Machine(sass::Op),
 }
 
 impl Opcode {
@@ -20,6 +24,15 @@ impl Opcode {
     pub const fn as_abstract(self) -> Option<AbstractOp> {
         match self {
             Opcode::Abstract(op) => Some(op),
+            Opcode::Machine(_) => None,
+        }
+    }
+
+    /// The machine operation, if it is one.
+    pub const fn as_machine(self) -> Option<sass::Op> {
+        match self {
+            Opcode::Abstract(_) => None,
+            Opcode::Machine(op) => Some(op),
         }
     }
 
@@ -27,12 +40,16 @@ impl Opcode {
     pub fn effects(self) -> Effects {
         match self {
             Opcode::Abstract(op) => op.row().effects,
+            Opcode::Machine(op) => machine::effects(op),
         }
     }
 
     /// Whether the operation ends a block.
     pub fn is_terminator(self) -> bool {
-        self.effects().contains(Effects::TERMINATOR)
+        match self {
+            Opcode::Abstract(op) => op.row().effects.contains(Effects::TERMINATOR),
+            Opcode::Machine(op) => machine::ends_block(op),
+        }
     }
 }
 
@@ -42,10 +59,36 @@ impl From<AbstractOp> for Opcode {
     }
 }
 
+impl From<sass::Op> for Opcode {
+    fn from(op: sass::Op) -> Opcode {
+        Opcode::Machine(op)
+    }
+}
+
 impl fmt::Display for Opcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Opcode::Abstract(op) => fmt::Display::fmt(op, f),
+            Opcode::Machine(op) => fmt::Display::fmt(op, f),
+        }
+    }
+}
+
+/// An operation with its modifiers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operation {
+    /// A row of [`crate::operation`].
+    Abstract(AbstractOp, AbstractMods),
+    /// A row of the instruction set.
+    Machine(sass::Op, sass::Mods),
+}
+
+impl Operation {
+    /// The operation without its modifiers.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            Operation::Abstract(op, _) => Opcode::Abstract(op),
+            Operation::Machine(op, _) => Opcode::Machine(op),
         }
     }
 }
@@ -54,8 +97,7 @@ impl fmt::Display for Opcode {
 /// abstract operations, the row's order in machine operations), the kept values, implicit uses, implicit definitions.
 #[derive(Clone, Copy, Debug)]
 pub struct InstData {
-    pub(crate) mods: u64,
-    pub(crate) opcode: Opcode,
+    pub(crate) operation: Operation,
     pub(crate) guard: Guard,
     pub(crate) span: PackedOption<Span>,
     pub(crate) control: ControlWord,
@@ -72,14 +114,14 @@ pub struct InstData {
 pub(crate) type EdgeList = EntityList<Edge>;
 
 impl InstData {
-    /// The operation.
-    pub const fn opcode(&self) -> Opcode {
-        self.opcode
+    /// The operation with its modifiers.
+    pub const fn operation(&self) -> Operation {
+        self.operation
     }
 
-    /// The modifiers of an abstract operation.
-    pub const fn abstract_mods(&self) -> AbstractMods {
-        AbstractMods::from_bits(self.mods)
+    /// The operation without its modifiers.
+    pub const fn opcode(&self) -> Opcode {
+        self.operation.opcode()
     }
 
     /// The guard.

@@ -16,18 +16,23 @@ mod equality;
 mod function;
 mod instruction;
 mod layout;
+pub mod machine;
+mod module;
 mod operand;
 pub mod operation;
 mod register;
+mod text;
 
 pub use control::{BARRIERS, ControlWord};
 pub use entity::{AddressId, Block, Edge, Inst, Span, Symbol, Value};
 pub use function::{Attributes, Function, FunctionKind, KernelParam, Level, Location, ValueDef};
-pub use instruction::{InstData, Opcode};
+pub use instruction::{InstData, Opcode, Operation};
 pub use layout::{Insts, Layout};
+pub use module::Module;
 pub use operand::{Address, BaseForm, Imm, Operand, SourceMods, SymbolPart};
 pub use operation::{AbstractMods, AbstractOp, Effects};
 pub use register::{Class, Guard, OptReg, PhysReg, Reg, RegKind, Type};
+pub use text::{ParseError, parse_function, parse_module, print_function, print_inst};
 
 #[cfg(test)]
 mod sizes {
@@ -37,13 +42,13 @@ mod sizes {
     #[test]
     fn hot_types_keep_their_sizes() {
         assert_eq!(size_of::<Operand>(), 12);
-        assert_eq!(size_of::<InstData>(), 40);
+        assert_eq!(size_of::<InstData>(), 48);
         assert_eq!(size_of::<Reg>(), 4);
         assert_eq!(size_of::<OptReg>(), 4);
         assert_eq!(size_of::<Guard>(), 4);
         assert_eq!(size_of::<ControlWord>(), 4);
         assert_eq!(size_of::<Type>(), 2);
-        assert_eq!(size_of::<Opcode>(), 2);
+        assert_eq!(size_of::<Opcode>(), 4);
         assert_eq!(size_of::<Address>(), 24);
     }
 }

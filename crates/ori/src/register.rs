@@ -99,6 +99,14 @@ impl Class {
         }
     }
 
+    /// The name of the constant register; empty where there is none.
+    pub const fn constant_name(self) -> &'static str {
+        match self.row().constant {
+            Some((_, name)) => name,
+            None => "",
+        }
+    }
+
     /// Whether a register of this class holds one value for the whole warp.
     pub const fn is_uniform(self) -> bool {
         matches!(self, Class::UR | Class::UP | Class::B)

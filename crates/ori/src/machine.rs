@@ -1,0 +1,273 @@
+//! Machine operations as Ori sees them: the rows of the instruction set, with values in the place of registers.
+//!
+//! A machine instruction has one operand for each slot of its row, in the row's order. Which encoding form it takes follows
+//! from the kinds of its operands when it is encoded; [`fit`] asks the instruction set whether there is one.
+
+use crate::entity::Inst;
+use crate::function::Function;
+use crate::operand::{Address, BaseForm, Operand, SourceMods};
+use crate::operation::Effects;
+use crate::register::{Class, Guard, PhysReg, Reg, RegKind, Type};
+use orias_sass as sass;
+
+impl From<sass::RegisterClass> for Class {
+    fn from(class: sass::RegisterClass) -> Class {
+        Class::ALL[class as usize]
+    }
+}
+
+impl From<Class> for sass::RegisterClass {
+    fn from(class: Class) -> sass::RegisterClass {
+        sass::RegisterClass::ALL[class as usize]
+    }
+}
+
+/// The effects of an operation in the words of both families.
+pub(crate) fn effects(op: sass::Op) -> Effects {
+    /// What each effect of the instruction set means to a phase that moves or removes instructions.
+    const MEANING: [(sass::Effects, Effects); 9] = [
+        (sass::Effects::CALL, Effects::CALL.with(UPDATES)),
+        (sass::Effects::BARRIER, Effects::BARRIER.with(UPDATES)),
+        (sass::Effects::CONVERGENT, Effects::CONVERGENT),
+        (sass::Effects::FENCE, Effects::BARRIER.with(UPDATES)),
+        (sass::Effects::ASYNC, Effects::SIDE),
+        (sass::Effects::WAIT, Effects::BARRIER.with(Effects::SIDE)),
+        (sass::Effects::VOLATILE, Effects::VARIES),
+        (sass::Effects::TRAP, Effects::SIDE),
+        (sass::Effects::OTHER, Effects::SIDE),
+    ];
+    const UPDATES: Effects = Effects::READS.with(Effects::WRITES).with(Effects::SIDE);
+    let row = op.row();
+    let mut effects = Effects::NONE;
+    for (has, means) in MEANING {
+        if row.effects.contains(has) {
+            effects = effects.with(means);
+        }
+    }
+    for memory in row.memory {
+        if memory.reads {
+            effects = effects.with(Effects::READS);
+        }
+        if memory.writes {
+            effects = effects.with(Effects::WRITES).with(Effects::SIDE);
+        }
+    }
+    if ends_block(op) {
+        effects = effects.with(Effects::TERMINATOR).with(Effects::SIDE);
+    }
+    effects
+}
+
+/// Whether a block ends with the operation: it may go on elsewhere, and not by a call.
+pub(crate) fn ends_block(op: sass::Op) -> bool {
+    let effects = op.row().effects;
+    effects.intersects(sass::Effects::BRANCH.union(sass::Effects::TERMINATOR))
+        && !effects.contains(sass::Effects::CALL)
+}
+
+/// How many registers the operand in `slot` names under `mods`.
+pub fn slot_width(op: sass::Op, mods: sass::Mods, slot: usize) -> u8 {
+    let row = op.row();
+    match row.slots[slot].width {
+        sass::Width::Fixed(width) => width,
+        sass::Width::Rules(rules) => rules
+            .iter()
+            .find(|rule| {
+                rule.when.iter().all(|&(modifier, values)| {
+                    let value = mods.get(&row.modifiers[usize::from(modifier)]);
+                    value < 64 && values >> value & 1 == 1
+                })
+            })
+            .map_or(1, |rule| rule.registers),
+    }
+}
+
+/// The edges a machine terminator has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EdgeRule {
+    /// Jump targets written among the operands.
+    pub(crate) targets: usize,
+    /// Whether the other targets are listed: an indirect branch.
+    pub(crate) indirect: bool,
+    /// Whether the last edge is where it goes on if it does not jump.
+    pub(crate) falls: bool,
+}
+
+impl Function {
+    /// The edges machine instruction `inst` needs.
+    pub(crate) fn machine_edges(&self, inst: Inst, op: sass::Op) -> EdgeRule {
+        let effects = op.row().effects;
+        if !ends_block(op) {
+            return EdgeRule {
+                targets: 0,
+                indirect: false,
+                falls: false,
+            };
+        }
+        let operands = self.operands(inst);
+        let targets = operands
+            .iter()
+            .filter(|operand| matches!(operand, Operand::Edge(_)))
+            .count();
+        let leaves = effects.intersects(sass::Effects::EXIT.union(sass::Effects::RETURN));
+        // A predicate among the sources of a branch is a second condition.
+        let condition = operands.iter().enumerate().any(|(index, operand)| {
+            self.is_use(inst, index)
+                && operand.reg().is_some_and(|reg| {
+                    self.reg_type(reg).class().is_predicate()
+                        && (!is_constant(reg) || operand.mods().contains(SourceMods::NOT))
+                })
+        });
+        EdgeRule {
+            targets,
+            indirect: targets == 0 && !leaves,
+            falls: !self.inst(inst).guard().is_always()
+                || !effects.contains(sass::Effects::TERMINATOR)
+                || condition,
+        }
+    }
+}
+
+fn is_constant(reg: Reg) -> bool {
+    matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
+}
+
+/// Finds the encoding of machine instruction `inst` on `target`, with registers of the right class in the place of values,
+/// zero in the place of names and of distances.
+///
+/// This is how builder and verifier learn whether operand kinds, modifiers and ranges are ones the machine has.
+pub(crate) fn fit(
+    func: &Function,
+    inst: Inst,
+    op: sass::Op,
+    mods: sass::Mods,
+    target: sass::Target,
+) -> Result<sass::Instruction, sass::EncodeError> {
+    let data = func.inst(inst);
+    let guard = match data.guard().reg() {
+        Some(reg) => sass::Guard {
+            predicate: stand_in(func, reg),
+            negated: data.guard().is_negated(),
+        },
+        None => sass::Guard::always(op.row().guard),
+    };
+    let operands = func
+        .operands(inst)
+        .iter()
+        .enumerate()
+        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand));
+    sass::Instruction::new(op, guard, mods, operands, target)
+}
+
+fn stand_in(func: &Function, reg: Reg) -> sass::Register {
+    match reg.kind() {
+        RegKind::Value(value) => sass::Register::new(func.value_type(value).class().into(), 0),
+        RegKind::Phys(reg) => sass::Register::new(reg.class().into(), reg.index()),
+    }
+}
+
+fn stand_in_operand(func: &Function, op: sass::Op, slot: usize, operand: Operand) -> sass::Operand {
+    let modifiers = |mods: SourceMods| sass::SourceModifiers {
+        negate: mods.contains(SourceMods::NEGATE),
+        absolute: mods.contains(SourceMods::ABSOLUTE),
+        invert: mods.contains(SourceMods::NOT),
+        select: mods.select(),
+    };
+    match operand {
+        Operand::Reg { reg, mods } => sass::Operand::Register(sass::RegisterOperand {
+            register: stand_in(func, reg),
+            modifiers: modifiers(mods),
+        }),
+        Operand::Imm(imm) => sass::Operand::Immediate(imm.bits()),
+        Operand::Const {
+            mods,
+            bank,
+            offset,
+            index,
+        } => sass::Operand::Constant(sass::Constant {
+            bank: sass::ConstantBank::Index(bank),
+            index: index.get().map(|reg| stand_in(func, reg)),
+            offset,
+            modifiers: modifiers(mods),
+        }),
+        Operand::Bindless {
+            mods,
+            descriptor,
+            offset,
+        } => sass::Operand::Constant(sass::Constant {
+            bank: sass::ConstantBank::Bindless(stand_in(func, descriptor)),
+            index: None,
+            offset,
+            modifiers: modifiers(mods),
+        }),
+        Operand::Address(id) => sass::Operand::Address(stand_in_address(func, func.address(id))),
+        Operand::Descriptor(reg) => sass::Operand::Descriptor(stand_in(func, reg)),
+        Operand::Special(number) => sass::Operand::Special(number as u8),
+        Operand::Edge(_) | Operand::Block(_) => sass::Operand::Target(0),
+        // A name stands for an immediate in most places and for a code address in a call.
+        Operand::Symbol { .. } if takes_target(op, slot) => sass::Operand::Target(0),
+        Operand::Symbol { .. } => sass::Operand::Immediate(0),
+        // Left out: the constant register of whatever class the slot has.
+        Operand::None => op.row().slots[slot]
+            .default_operand()
+            .unwrap_or(sass::Operand::Immediate(0)),
+    }
+}
+
+/// Whether some form has a code address in `slot`.
+pub(crate) fn takes_target(op: sass::Op, slot: usize) -> bool {
+    op.row().forms.iter().any(|form| {
+        form.places
+            .get(slot)
+            .is_some_and(|place| matches!(place.kind, sass::PlaceKind::Target { .. }))
+    })
+}
+
+fn stand_in_address(func: &Function, address: &Address) -> sass::Address {
+    let part = |reg: crate::register::OptReg| reg.get().map(|reg| stand_in(func, reg));
+    sass::Address {
+        base: part(address.base),
+        kind: match address.form {
+            BaseForm::Plain => sass::BaseKind::Plain,
+            BaseForm::Wide => sass::BaseKind::Wide,
+            BaseForm::Unsigned => sass::BaseKind::Zero,
+        },
+        uniform: part(address.uniform),
+        descriptor: part(address.descriptor),
+        offset: address.offset,
+    }
+}
+
+/// The registers a machine operation touches without naming them.
+pub(crate) fn implicit(
+    op: sass::Op,
+    wanted: fn(sass::Access) -> bool,
+) -> impl Iterator<Item = Reg> {
+    op.row()
+        .implicit
+        .iter()
+        .filter(move |implicit| wanted(implicit.access))
+        .filter_map(|implicit| {
+            let class = Class::from(implicit.register.class);
+            PhysReg::tuple(class, implicit.register.index, implicit.count).map(Reg::from)
+        })
+}
+
+/// The register type a slot's operand has when the slot names registers of `class`.
+pub(crate) fn slot_type(op: sass::Op, mods: sass::Mods, slot: usize, class: Class) -> Option<Type> {
+    Type::tuple(class, slot_width(op, mods, slot))
+}
+
+/// The guard class an operation takes, or none.
+pub(crate) fn guard_class(op: sass::Op) -> Option<Class> {
+    match op.row().guard {
+        sass::GuardRule::Predicate => Some(Class::P),
+        sass::GuardRule::Uniform => Some(Class::UP),
+        sass::GuardRule::None => None,
+    }
+}
+
+/// Whether `guard` is there.
+pub(crate) fn is_guarded(guard: Guard) -> bool {
+    !guard.is_always()
+}
