@@ -11,7 +11,7 @@ use crate::layout::{Insts, Layout};
 use crate::machine;
 use crate::operand::{Address, BaseForm, Operand};
 use crate::operation::{AbstractMods, AbstractOp, Modifier};
-use crate::register::{Class, Guard, OptReg, Reg, RegKind, Type};
+use crate::register::{Class, Guard, OptReg, PhysReg, Reg, RegKind, Type};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap};
 use orias_sass::{self as sass, Access};
@@ -93,6 +93,8 @@ pub struct Attributes {
     pub cluster: [u32; 3],
     /// How many named barriers the code uses.
     pub barriers: u32,
+    /// Registers the allocator does not hand out; code before allocation may name them (the stack pointer).
+    pub fixed: Vec<PhysReg>,
 }
 
 /// A place in a source file.
@@ -747,7 +749,17 @@ impl Function {
         self.disown_definitions(inst);
     }
 
+    /// Gives up an instruction that was never placed: what it defines has no definition any more.
+    pub(crate) fn abandon_inst(&mut self, inst: Inst) {
+        self.disown_definitions(inst);
+    }
+
     // Uses and definitions.
+
+    /// The value defined in the `number`-th place that defines a value.
+    pub fn result(&self, inst: Inst, number: usize) -> Option<Value> {
+        self.value_defs(inst).nth(number)
+    }
 
     /// Whether operand `index` is a place the instruction writes.
     pub fn is_def(&self, inst: Inst, index: usize) -> bool {

@@ -10,6 +10,7 @@
 //! Start with [`Function`]; `docs/ir.md` explains the IR with examples.
 
 pub mod analysis;
+pub mod builder;
 mod control;
 mod entity;
 mod equality;
@@ -22,6 +23,7 @@ mod operand;
 pub mod operation;
 mod register;
 mod text;
+pub mod verify;
 
 pub use control::{BARRIERS, ControlWord};
 pub use entity::{AddressId, Block, Edge, Inst, Span, Symbol, Value};
@@ -33,6 +35,7 @@ pub use operand::{Address, BaseForm, Imm, Operand, SourceMods, SymbolPart};
 pub use operation::{AbstractMods, AbstractOp, Effects};
 pub use register::{Class, Guard, OptReg, PhysReg, Reg, RegKind, Type};
 pub use text::{ParseError, parse_function, parse_module, print_function, print_inst};
+pub use verify::{VerifyError, verify_function, verify_module};
 
 #[cfg(test)]
 mod sizes {

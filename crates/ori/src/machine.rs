@@ -7,7 +7,7 @@ use crate::entity::Inst;
 use crate::function::Function;
 use crate::operand::{Address, BaseForm, Operand, SourceMods};
 use crate::operation::Effects;
-use crate::register::{Class, Guard, PhysReg, Reg, RegKind, Type};
+use crate::register::{Class, PhysReg, Reg, RegKind};
 use orias_sass as sass;
 
 impl From<sass::RegisterClass> for Class {
@@ -253,11 +253,6 @@ pub(crate) fn implicit(
         })
 }
 
-/// The register type a slot's operand has when the slot names registers of `class`.
-pub(crate) fn slot_type(op: sass::Op, mods: sass::Mods, slot: usize, class: Class) -> Option<Type> {
-    Type::tuple(class, slot_width(op, mods, slot))
-}
-
 /// The guard class an operation takes, or none.
 pub(crate) fn guard_class(op: sass::Op) -> Option<Class> {
     match op.row().guard {
@@ -265,9 +260,4 @@ pub(crate) fn guard_class(op: sass::Op) -> Option<Class> {
         sass::GuardRule::Uniform => Some(Class::UP),
         sass::GuardRule::None => None,
     }
-}
-
-/// Whether `guard` is there.
-pub(crate) fn is_guarded(guard: Guard) -> bool {
-    !guard.is_always()
 }

@@ -219,6 +219,8 @@ pub struct Row {
     pub edges: Edges,
     /// The levels it belongs to.
     pub levels: Levels,
+    /// Whether it may be guarded.
+    pub takes_guard: bool,
 }
 
 impl Row {

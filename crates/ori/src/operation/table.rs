@@ -148,6 +148,7 @@ const fn row(name: &'static str, doc: &'static str) -> Row {
         effects: Effects::NONE,
         edges: Edges::Exactly(0),
         levels: ABSTRACT,
+        takes_guard: true,
     }
 }
 
@@ -182,6 +183,13 @@ impl Row {
     const fn ends(mut self, edges: Edges) -> Row {
         self.effects = self.effects.with(Effects::TERMINATOR).with(SIDE);
         self.edges = edges;
+        self.takes_guard = false;
+        self
+    }
+
+    /// Takes no guard: it stands for moves the allocator makes, or for nothing.
+    const fn unguarded(mut self) -> Row {
+        self.takes_guard = false;
         self
     }
 
@@ -215,13 +223,13 @@ const SCOPE: ModifierKind = ModifierKind::Scope;
 
 operations! {
     // Values and tuples.
-    Undef = row("undef", "A value nobody relies on.").sig(&[one(Kind::Any)], &[]).at(VIRTUAL);
+    Undef = row("undef", "A value nobody relies on.").sig(&[one(Kind::Any)], &[]).at(VIRTUAL).unguarded();
     Collect = row("collect", "One tuple of the operands' registers, in order.")
-        .sig(&[one(Kind::Any)], &[many(Kind::Any)]).at(VIRTUAL);
+        .sig(&[one(Kind::Any)], &[many(Kind::Any)]).at(VIRTUAL).unguarded();
     Split = row("split", "The parts of a tuple, in order.")
-        .sig(&[many(Kind::Any)], &[one(Kind::Any)]).at(VIRTUAL);
+        .sig(&[many(Kind::Any)], &[one(Kind::Any)]).at(VIRTUAL).unguarded();
     ParCopy = row("parcopy", "Copies all operands to all results at once.")
-        .sig(&[many(Kind::Any)], &[many(Kind::Any)]).at(COPIES);
+        .sig(&[many(Kind::Any)], &[many(Kind::Any)]).at(COPIES).unguarded();
     Mov = row("mov", "The operand.").mods(&[TY]).on(BITS.or(PRED).or(Scalars::of(&[Sc::B128]))).sig(&[T], &[T]);
     Sreg = row("sreg", "A special register of 32 bits.").mods(&[Special]).sig(&[R1], &[]).does(Effects::VARIES);
     Sreg64 = row("sreg64", "A special register of 64 bits.").mods(&[Special]).sig(&[R2], &[]).does(Effects::VARIES);

@@ -162,6 +162,13 @@ impl<'a> Parser<'a> {
                 "max_threads" => attributes.max_threads = self.three_numbers()?,
                 "cluster" => attributes.cluster = self.three_numbers()?,
                 "required_threads" => attributes.required_threads = true,
+                "fixed" => {
+                    let start = self.cursor.at;
+                    let Some(reg) = self.reg()?.phys() else {
+                        return Err(self.cursor.error_at(start, "expected a physical register"));
+                    };
+                    attributes.fixed.push(reg);
+                }
                 "param" => {
                     let offset = self.cursor.number32()?;
                     let size = self.cursor.number32()?;

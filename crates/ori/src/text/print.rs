@@ -155,6 +155,11 @@ impl Printer<'_> {
         if attributes.required_threads {
             self.attribute("required_threads", &[]);
         }
+        for &reg in &attributes.fixed {
+            self.text("  fixed ");
+            self.phys(reg);
+            self.out.push('\n');
+        }
         for param in &self.func.kernel_params {
             self.attribute("param", &[param.offset, param.size]);
         }
