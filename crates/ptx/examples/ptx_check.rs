@@ -20,7 +20,8 @@ fn main() {
             }
         };
         let started = Instant::now();
-        let (module, diagnostics) = orias_ptx::parse(&source);
+        let (module, mut diagnostics) = orias_ptx::parse(&source);
+        diagnostics.append(orias_ptx::check(&module, &orias_ptx::Options::default()));
         seconds += started.elapsed().as_secs_f64();
         lines += source.iter().filter(|&&byte| byte == b'\n').count();
         drop(module);

@@ -42,6 +42,12 @@ pub enum Reason {
     ConstantAddress,
     /// A constant outside its range.
     Range(i64, i64),
+    /// A constant that is not a multiple of this.
+    Step(i64),
+    /// A constant that is none of these.
+    OneOf(&'static [i64]),
+    /// Elements of a vector that do not go together.
+    Elements,
     /// A modifier behind the operand that may not stand there.
     Suffix(Modifier),
     /// A modifier behind the operand is missing.
@@ -54,6 +60,8 @@ pub struct Context<'m> {
     pub body: &'m Body,
     /// The module's variables.
     pub variables: &'m [Variable],
+    /// Whether elements of vectors must have the very type, as in matrix instructions.
+    pub strict_vectors: bool,
 }
 
 /// Whether a register declared as `register` may stand where `wanted` is.
@@ -308,8 +316,15 @@ impl Context<'_> {
         if !wanted.form.constant || !constant_agrees(&operand.kind, wanted.ty) {
             return fail(Reason::Kind(expectation(wanted)));
         }
-        match wanted.form.range {
+        let form = &wanted.form;
+        if !form.one_of.is_empty() && !form.one_of.contains(&value) {
+            return fail(Reason::OneOf(form.one_of));
+        }
+        match form.range {
             Some((low, high)) if value < low || value > high => fail(Reason::Range(low, high)),
+            Some((low, _)) if form.step > 1 && (value - low) % form.step != 0 => {
+                fail(Reason::Step(form.step))
+            }
             _ => Ok(()),
         }
     }
@@ -333,10 +348,7 @@ impl Context<'_> {
                 if parts.count < low || parts.count > high {
                     return fail(Reason::Length(low, high));
                 }
-                self.body
-                    .parts(parts)
-                    .iter()
-                    .try_for_each(|part| self.value(part, element))
+                self.elements(operand, self.body.parts(parts), element)
             }
             OperandKind::Register(register) => {
                 let register = &self.body.registers[register.index()];
@@ -350,9 +362,62 @@ impl Context<'_> {
                     fail(Reason::Type(register.ty, element.ty))
                 }
             }
+            OperandKind::Sink => fail(Reason::Sink),
             _ if low == 1 => self.value(operand, element),
             _ => fail(Reason::Length(low, high)),
         }
+    }
+
+    /// The elements of a vector in braces. All registers are equally wide. One untyped register makes the whole vector
+    /// untyped, and integers then pass for floating point of the same size; matrix instructions are stricter.
+    fn elements(
+        &self,
+        whole: &Operand,
+        parts: &[Operand],
+        element: &ValuePattern,
+    ) -> Result<(), Misfit> {
+        let register_type = |part: &Operand| match part.kind {
+            OperandKind::Register(register) | OperandKind::Component(register, _) => {
+                Some(self.body.registers[register.index()].ty)
+            }
+            _ => None,
+        };
+        let mut bits = None;
+        let mut untyped = false;
+        let mut typed = false;
+        for part in parts {
+            let Some(ty) = register_type(part) else {
+                typed |= part.kind != OperandKind::Sink;
+                continue;
+            };
+            if *bits.get_or_insert(ty.bits()) != ty.bits() {
+                return Err(Misfit {
+                    span: part.span,
+                    reason: Reason::Elements,
+                    progress: 0,
+                });
+            }
+            untyped |= ty.class() == TypeClass::Bits;
+            typed = true;
+        }
+        if !typed && element.form.sink {
+            return Err(Misfit {
+                span: whole.span,
+                reason: Reason::Elements,
+                progress: 0,
+            });
+        }
+        parts.iter().try_for_each(|part| {
+            if !self.strict_vectors
+                && element.form.register
+                && let Some(ty) = register_type(part)
+                && ty != Type::Pred
+                && lenient_element(ty, element, untyped)
+            {
+                return Ok(());
+            }
+            self.value(part, element)
+        })
     }
 
     fn bracket(&self, operand: &Operand, inner: &[Pattern]) -> Result<(), Misfit> {
@@ -456,6 +521,19 @@ impl Context<'_> {
 
     fn variable(&self, id: VariableId) -> &Variable {
         &self.variables[id.index()]
+    }
+}
+
+/// Whether a register passes as an element although its class is another.
+fn lenient_element(register: Type, wanted: &ValuePattern, untyped: bool) -> bool {
+    let floats = wanted.ty.class() == TypeClass::Float;
+    match wanted.ty.class() {
+        TypeClass::Packed | TypeClass::Pred | TypeClass::Opaque => false,
+        _ if untyped => {
+            register.bits() == wanted.ty.bits()
+                || (wanted.form.relaxed && register.bits() > wanted.ty.bits())
+        }
+        _ => floats && register.is_integer() && register.bits() == wanted.ty.bits(),
     }
 }
 

@@ -7,6 +7,7 @@
 //! **Must never know:** anything of a GPU's insides. No SASS, no registers of the machine, no latencies, no IR.
 
 pub mod ast;
+pub mod check;
 pub mod diagnostic;
 pub mod fit;
 pub mod grammar;
@@ -14,10 +15,13 @@ pub mod lex;
 pub mod name;
 pub mod opcode;
 mod parse;
+pub mod print;
 pub mod special;
 pub mod target;
 pub mod types;
 
 pub use ast::Module;
+pub use check::{Mode, Options, check};
 pub use diagnostic::{Diagnostic, Diagnostics, Span};
 pub use parse::{NEWEST_VERSION, parse};
+pub use print::print;

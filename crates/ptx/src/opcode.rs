@@ -24,6 +24,8 @@ pub struct Opcode {
     pub op: Option<Op>,
     /// The rows that fit, in the order of the tables; empty when none does.
     pub forms: Vec<Form>,
+    /// Whether elements of vectors must have the very type the row names.
+    pub strict_vectors: bool,
     /// Why no row fits.
     pub problem: Option<Problem>,
 }
@@ -236,6 +238,7 @@ pub fn resolve(name: Name, text: &[u8]) -> Opcode {
         name,
         op: None,
         forms: Vec::new(),
+        strict_vectors: false,
         problem: None,
     };
     let Some((op, length)) = split_name(&words) else {
@@ -243,6 +246,9 @@ pub fn resolve(name: Name, text: &[u8]) -> Opcode {
         return opcode;
     };
     opcode.op = Some(op);
+    opcode.strict_vectors = ["mma", "wmma", "wgmma", "tcgen05"]
+        .iter()
+        .any(|family| op.name().split('.').next() == Some(family));
     let words = &words[length..];
     let mut modifiers = Vec::with_capacity(words.len());
     for word in words {

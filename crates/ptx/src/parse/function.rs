@@ -71,20 +71,17 @@ impl Parser<'_> {
             TokenKind::Punctuation(b';') => false,
             _ => return Err(self.unexpected("a directive, '{' or ';'")),
         };
-        let id = self.declare_function(
-            Function {
-                name,
-                span: token.span(),
-                entry,
-                linkage,
-                attributes,
-                returns,
-                parameters,
-                directives,
-                body: None,
-            },
-            has_body,
-        );
+        let id = self.declare_function(Function {
+            name,
+            span: token.span(),
+            entry,
+            linkage,
+            attributes,
+            returns,
+            parameters,
+            directives,
+            body: None,
+        });
         if has_body {
             self.body();
             let body = std::mem::take(&mut self.function.body);
@@ -164,7 +161,7 @@ impl Parser<'_> {
     }
 
     /// Adds a function and binds its name at module level.
-    fn declare_function(&mut self, function: Function, defines: bool) -> FunctionId {
+    fn declare_function(&mut self, function: Function) -> FunctionId {
         let id = FunctionId(self.module.functions.len() as u32);
         let (name, span) = (function.name, function.span);
         let text = self.module.names.text(name);
@@ -173,8 +170,7 @@ impl Parser<'_> {
             Binding::Unbound => {}
             Binding::Function(old) => {
                 let old = &self.module.functions[old.index()];
-                let defined_twice = old.body.is_some() && defines;
-                if defined_twice {
+                if old.body.is_some() {
                     message = Some(format!("Duplicate definition of function '{text}'"));
                 } else if old.entry != function.entry
                     || !self.same_signature(&old.parameters, &function.parameters)

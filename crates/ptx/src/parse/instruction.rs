@@ -135,6 +135,7 @@ impl Parser<'_> {
         let context = Context {
             body: &self.function.body,
             variables: &self.module.variables,
+            strict_vectors: opcode.strict_vectors,
         };
         let first = instruction.operands as usize;
         let operands: &[Operand] = &context.body.operands[first..first + count];
@@ -167,7 +168,7 @@ impl Parser<'_> {
 }
 
 /// The message for operands that fit no shape.
-fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
+pub(crate) fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
     let mismatch = format!("Arguments mismatch for instruction '{op}'");
     let error = |message: String| Diagnostic::error(misfit.span, message);
     match &misfit.reason {
@@ -207,6 +208,12 @@ fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
         }
         Reason::Range(low, high) => error(format!("Argument out of range for instruction '{op}'"))
             .expected(format!("a value from {low} to {high}")),
+        Reason::Step(step) => error(format!("Argument out of range for instruction '{op}'"))
+            .expected(format!("a multiple of {step}")),
+        Reason::OneOf(values) => error(format!("Argument out of range for instruction '{op}'"))
+            .expected(format!("one of {values:?}")),
+        Reason::Elements => error("Incompatible elements of vector expression".to_owned())
+            .expected("registers of one width"),
         Reason::Suffix(modifier) => error(format!(
             "Illegal modifier '{modifier}' behind an operand of instruction '{op}'"
         )),

@@ -312,7 +312,9 @@ impl<'a> Parser<'a> {
                 "Missing .target directive after .version",
             )));
         }
-        self.target()?;
+        while self.at_dotted(b".target") {
+            self.target()?;
+        }
         if self.at_dotted(b".address_size") {
             self.address_size()?;
         }
@@ -366,20 +368,13 @@ impl<'a> Parser<'a> {
             };
             if let Some(option) = option {
                 self.module.target_options.push(option);
-            } else if let Some(target) = Target::from_name(text).filter(|_| text.starts_with("sm_"))
-            {
-                if self.module.target.is_some() {
-                    self.report(Diagnostic::error(
-                        token.span(),
-                        "Multiple architectures specified in .target",
-                    ));
-                }
+            } else if let Some(target) = Target::from_name(text) {
                 self.module.target = Some(target);
                 self.module.target_span = token.span();
             } else {
                 let names = ["sm_75", "sm_80", "sm_90", "sm_90a", "sm_100a"];
                 let mut diagnostic =
-                    Diagnostic::error(token.span(), format!("Unknown target '{text}'"));
+                    Diagnostic::error(token.span(), format!("Unsupported .target '{text}'"));
                 if let Some(near) = crate::diagnostic::nearest(text, names) {
                     diagnostic = diagnostic.suggest(format!("did you mean '{near}'?"));
                 }
@@ -544,14 +539,11 @@ impl<'a> Parser<'a> {
             of: target,
             span,
         });
-        match self.scopes.get(target) {
-            scope::Binding::Function(function) => {
-                self.scopes.bind(alias, scope::Binding::Function(function));
-            }
-            _ => {
-                let text = self.shown(of);
+        for (symbol, token) in [(alias, name), (target, of)] {
+            if !matches!(self.scopes.get(symbol), scope::Binding::Function(_)) {
+                let text = self.shown(token);
                 self.report(Diagnostic::error(
-                    of.span(),
+                    token.span(),
                     format!("Unknown symbol '{text}'"),
                 ));
             }

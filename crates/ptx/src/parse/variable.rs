@@ -54,15 +54,7 @@ pub(super) fn declarable(ty: Type) -> bool {
 impl Parser<'_> {
     /// A declaration at module level, from its space on.
     pub(super) fn module_variables(&mut self, linkage: Linkage) -> Parsed<()> {
-        let token = self.token;
         let head = self.variable_head()?;
-        if matches!(head.space, Space::Param | Space::Local) {
-            let text = head.space.name();
-            self.report(Diagnostic::error(
-                token.span(),
-                format!("State space '{text}' is not allowed at module scope"),
-            ));
-        }
         loop {
             let id = self.declarator(&head, linkage)?;
             self.module.items.push(Item::Variable(id));
@@ -122,7 +114,6 @@ impl Parser<'_> {
     fn type_words(&mut self, head: &mut Head) -> Parsed<()> {
         let mut ty = None;
         while self.token.kind == TokenKind::Dotted {
-            let token = self.token;
             let text = self.current();
             match text {
                 b".align" => {
@@ -174,7 +165,6 @@ impl Parser<'_> {
                     _ => return Err(self.unexpected("a type")),
                 },
             }
-            let _ = token;
         }
         match ty {
             Some(ty) => head.ty = ty,
@@ -256,17 +246,9 @@ impl Parser<'_> {
                 dimensions.push(0);
                 continue;
             }
-            let start = self.token.start;
-            let size = self.integer_constant("the size of an array")?;
-            let span = Span::new(start, self.last_end);
+            let size = self.integer_token("the size of an array")?;
             self.expect(b']')?;
-            if size < 0 {
-                self.report(Diagnostic::error(
-                    span,
-                    format!("Array size must not be negative, got {size}"),
-                ));
-            }
-            dimensions.push(size.max(0) as u64);
+            dimensions.push(size);
         }
         Ok(dimensions)
     }

@@ -1,0 +1,250 @@
+//! Functions: their directives, their parameters, and the instructions of their bodies.
+
+use super::gates::Verdicts;
+use super::variables::{alignment, size};
+use super::{Checker, Mode};
+use crate::ast::{Function, FunctionDirectiveKind, Item, Linkage, Space, Statement, VariableId};
+use crate::types::{Type, TypeClass};
+
+/// The parameter bytes of an entry, and from PTX 8.1 on sm_70 and later.
+const PARAMETER_BYTES: u64 = 4352;
+const LARGE_PARAMETER_BYTES: u64 = 32764;
+
+/// The shared memory a block can have, by the first SM number it counts for.
+const SHARED_BYTES: &[(u16, u64)] = &[
+    (0, 49152),
+    (70, 98304),
+    (75, 65536),
+    (80, 166_912),
+    (86, 101_376),
+    (87, 166_912),
+    (89, 101_376),
+    (90, 232_448),
+    (120, 101_376),
+];
+
+impl Checker<'_, '_> {
+    pub(super) fn functions(&mut self) {
+        let module = self.module;
+        let mut verdicts = Verdicts::new(&module.opcodes);
+        for function in &module.functions {
+            self.signature(function);
+            self.directives(function);
+            if let Some(body) = &function.body {
+                self.gates(body, &mut verdicts);
+                self.calls(function, body);
+                if self.options.mode == Mode::Real && function.entry {
+                    self.shared_memory(function);
+                }
+            } else if self.options.mode == Mode::Real {
+                self.undefined(function);
+            }
+        }
+        for item in &module.items {
+            if let Item::Alias(at) = item {
+                let span = module.aliases[*at as usize].span;
+                self.needs_version(span, ".alias", 63);
+            }
+        }
+    }
+
+    fn signature(&mut self, function: &Function) {
+        let module = self.module;
+        let name = module.name(function.name);
+        let mut total = 0_u64;
+        for &id in function.returns.iter().chain(&function.parameters) {
+            let parameter = module.variable(id);
+            let text = module.name(parameter.name);
+            if function.entry && parameter.space == Space::Reg {
+                self.error(
+                    parameter.span,
+                    format!("Entry parameter '{text}' must have .param state space"),
+                );
+            }
+            if parameter.ty == Type::Pred && parameter.space != Space::Reg {
+                self.error(
+                    parameter.span,
+                    format!("Predicate variable '{text}' must be in register state space"),
+                );
+            }
+            if function.entry && parameter.dimensions.contains(&0) {
+                self.error(
+                    parameter.span,
+                    "Parameter to entry function cannot be an incomplete array.",
+                );
+            }
+            let align = u64::from(alignment(parameter));
+            total = total
+                .div_ceil(align)
+                .saturating_mul(align)
+                .saturating_add(size(parameter));
+        }
+        if function.entry {
+            let large = module.version >= 81 && module.target.is_none_or(|it| it.sm >= 70);
+            let limit = if large {
+                LARGE_PARAMETER_BYTES
+            } else {
+                PARAMETER_BYTES
+            };
+            if total > limit {
+                self.error(
+                    function.span,
+                    format!(
+                        "Entry function '{name}' uses too much parameter space ({total:#x} bytes, {limit:#x} max)."
+                    ),
+                );
+            }
+        }
+    }
+
+    fn directives(&mut self, function: &Function) {
+        use FunctionDirectiveKind as Kind;
+        let has = |kind: Kind| function.directives.iter().find(|it| it.kind == kind);
+        for directive in &function.directives {
+            let name = directive.kind.name();
+            let legal = match directive.kind {
+                Kind::NoReturn | Kind::Unique | Kind::AbiPreserve | Kind::AbiPreserveControl => {
+                    !function.entry
+                }
+                Kind::Pragma => true,
+                _ => function.entry,
+            };
+            if !legal {
+                let kind = if function.entry {
+                    "an entry"
+                } else {
+                    "a function"
+                };
+                self.error(
+                    directive.span,
+                    format!("Parsing error near '{name}': {kind} cannot have this directive"),
+                );
+                continue;
+            }
+            let zero = directive.values[..directive.count as usize].contains(&0);
+            if zero && !matches!(directive.kind, Kind::AbiPreserve | Kind::AbiPreserveControl) {
+                self.error(
+                    directive.span,
+                    format!("Positive non-zero value expected for {}", &name[1..]),
+                );
+            }
+            let (version, sm) = match directive.kind {
+                Kind::MaxNReg | Kind::MaxNTid => (13, 0),
+                Kind::ReqNTid => (21, 0),
+                Kind::MinNCtaPerSm => (20, 0),
+                Kind::NoReturn => (64, 30),
+                Kind::ReqNCtaPerCluster | Kind::ExplicitCluster | Kind::MaxClusterRank => (78, 90),
+                Kind::BlocksAreClusters => (90, 90),
+                Kind::AbiPreserve | Kind::AbiPreserveControl => (90, 80),
+                _ => (0, 0),
+            };
+            self.needs_version(directive.span, name, version);
+            if self.module.target.is_some_and(|target| target.sm < sm) {
+                self.error(
+                    directive.span,
+                    format!("Feature '{name}' requires .target sm_{sm} or higher"),
+                );
+            }
+        }
+        if let (Some(_), Some(second)) = (has(Kind::MaxNTid), has(Kind::ReqNTid)) {
+            self.error(
+                second.span,
+                "Conflicting directives: .maxntid and .reqntid cannot both be specified",
+            );
+        }
+        if let Some(directive) = has(Kind::BlocksAreClusters)
+            && (has(Kind::ReqNTid).is_none() || has(Kind::ReqNCtaPerCluster).is_none())
+        {
+            self.error(
+                directive.span,
+                ".reqntid and .reqnctapercluster directive(s) required for directive '.blocksareclusters'",
+            );
+        }
+        if let Some(directive) = has(Kind::MinNCtaPerSm)
+            && has(Kind::MaxNTid).is_none()
+            && has(Kind::ReqNTid).is_none()
+        {
+            self.warning(
+                directive.span,
+                ".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.",
+            );
+        }
+    }
+
+    /// A function that is called or named must be there in the end. `.extern` entries are never called.
+    fn undefined(&mut self, function: &Function) {
+        let module = self.module;
+        let defined = module
+            .functions
+            .iter()
+            .any(|other| other.name == function.name && other.body.is_some());
+        let alias = module.aliases.iter().any(|it| it.name == function.name);
+        let name = module.name(function.name);
+        let builtin = matches!(name, "vprintf" | "malloc" | "free" | "__assertfail");
+        if !defined
+            && !alias
+            && !builtin
+            && !(function.entry && function.linkage == Linkage::Extern)
+        {
+            self.error(
+                function.span,
+                format!("Unresolved extern function '{name}'"),
+            );
+        }
+    }
+
+    /// The static shared memory that an entry names, with what it declares itself.
+    fn shared_memory(&mut self, function: &Function) {
+        let module = self.module;
+        let Some(body) = &function.body else { return };
+        let mut seen = vec![false; module.variables.len()];
+        let mut total = 0_u64;
+        let mut add = |id: VariableId| {
+            let variable = module.variable(id);
+            if variable.space == Space::Shared && !std::mem::replace(&mut seen[id.index()], true) {
+                let align = u64::from(alignment(variable));
+                total = total
+                    .div_ceil(align)
+                    .saturating_mul(align)
+                    .saturating_add(size(variable));
+            }
+        };
+        for statement in &body.statements {
+            if let Statement::Variable(id) = statement {
+                add(*id);
+            }
+        }
+        for operand in &body.operands {
+            use crate::ast::OperandKind as Kind;
+            if let Kind::AtVariable(id, _) | Kind::Variable(id, _) | Kind::Element(id, _) =
+                operand.kind
+            {
+                add(id);
+            }
+        }
+        let sm = self
+            .options
+            .architecture
+            .or(module.target)
+            .map_or(90, |target| target.sm);
+        let limit = SHARED_BYTES
+            .iter()
+            .rev()
+            .find(|(first, _)| *first <= sm)
+            .map_or(49152, |(_, bytes)| *bytes);
+        if total > limit {
+            let name = module.name(function.name);
+            self.error(
+                function.span,
+                format!(
+                    "Entry function '{name}' uses too much shared data ({total:#x} bytes, {limit:#x} max)"
+                ),
+            );
+        }
+    }
+}
+
+/// Whether a constant or register of the type may be passed where `formal` is declared.
+pub(super) fn passes_for(actual: Type, formal: Type) -> bool {
+    actual.bits() == formal.bits() && actual.class() != TypeClass::Pred
+}
