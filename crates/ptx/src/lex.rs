@@ -140,7 +140,7 @@ impl<'a> Lexer<'a> {
 
     /// The next token.
     #[inline]
-    pub fn next(&mut self) -> Token {
+    pub fn next_token(&mut self) -> Token {
         if let Some(start) = self.skip() {
             return self.token(TokenKind::Unterminated, start);
         }

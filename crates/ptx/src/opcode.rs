@@ -217,7 +217,7 @@ fn components(text: &[u8]) -> Vec<&str> {
     let mut lexer = Lexer::new(text);
     let mut words = Vec::new();
     loop {
-        let token = lexer.next();
+        let token = lexer.next_token();
         let skip = match token.kind {
             TokenKind::Word => 0,
             TokenKind::Dotted => 1,

@@ -181,11 +181,8 @@ impl Checker<'_, '_> {
         let alias = module.aliases.iter().any(|it| it.name == function.name);
         let name = module.name(function.name);
         let builtin = matches!(name, "vprintf" | "malloc" | "free" | "__assertfail");
-        if !defined
-            && !alias
-            && !builtin
-            && !(function.entry && function.linkage == Linkage::Extern)
-        {
+        let launched_elsewhere = function.entry && function.linkage == Linkage::Extern;
+        if !(defined || alias || builtin || launched_elsewhere) {
             self.error(
                 function.span,
                 format!("Unresolved extern function '{name}'"),

@@ -99,7 +99,7 @@ impl Parser<'_> {
         let start = self.token.start;
         let mut end = self.lexer.opcode_end();
         self.last_end = end;
-        self.token = self.lexer.next();
+        self.token = self.lexer.next_token();
         while self.token.kind == TokenKind::Dotted {
             // `add .s32`: a blank inside an opcode.
             end = self.token.end;

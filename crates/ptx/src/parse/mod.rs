@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
             source
         };
         let mut lexer = Lexer::new(text);
-        let token = lexer.next();
+        let token = lexer.next_token();
         Parser {
             source: text,
             lexer,
@@ -108,7 +108,7 @@ impl<'a> Parser<'a> {
     fn advance(&mut self) -> Token {
         let token = self.token;
         self.last_end = token.end;
-        self.token = self.lexer.next();
+        self.token = self.lexer.next_token();
         token
     }
 

@@ -191,7 +191,7 @@ impl Parser<'_> {
     /// Whether a word other than a constant's name follows the current sign.
     fn register_follows(&self) -> bool {
         let mut ahead = self.lexer.clone();
-        let token = ahead.next();
+        let token = ahead.next_token();
         token.kind == TokenKind::Word && self.bytes(token) != b"WARP_SZ"
     }
 

@@ -99,7 +99,7 @@ impl Parser<'_> {
         if !next.is_ascii_whitespace() && next != b'/' {
             return false;
         }
-        self.lexer.clone().next().is(b':')
+        self.lexer.clone().next_token().is(b':')
     }
 
     fn label(&mut self, token: Token) -> Parsed<()> {
