@@ -5,6 +5,7 @@
 
 mod corpus;
 mod cubin;
+mod sass;
 
 /// One suite: its name, what it shows, and the function that runs it with the arguments after its name.
 struct Suite {
@@ -13,11 +14,18 @@ struct Suite {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const SUITES: &[Suite] = &[Suite {
-    name: "cubin",
-    about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
-    run: cubin::run,
-}];
+const SUITES: &[Suite] = &[
+    Suite {
+        name: "cubin",
+        about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
+        run: cubin::run,
+    },
+    Suite {
+        name: "sass",
+        about: "our disassembly is nvdisasm's, and encoding and assembling give the same words back",
+        run: sass::run,
+    },
+];
 
 /// Runs the named suite, or all of them.
 pub fn run(args: &[String]) -> Result<(), String> {

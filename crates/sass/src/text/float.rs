@@ -64,7 +64,7 @@ impl FloatFormat {
     }
 
     /// The bits of a decimal number that is exactly representable, or would print the same.
-    fn from_f64(self, value: f64) -> Option<u64> {
+    fn bits_of(self, value: f64) -> Option<u64> {
         if self == F64_HIGH {
             let bits = value.to_bits();
             return (bits as u32 == 0).then_some(bits >> 32);
@@ -188,7 +188,7 @@ pub(crate) fn read(text: &str, format: FloatFormat) -> Option<u64> {
     {
         return None;
     }
-    format.from_f64(text.parse().ok()?)
+    format.bits_of(text.parse().ok()?)
 }
 
 #[cfg(test)]

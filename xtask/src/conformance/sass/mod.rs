@@ -1,0 +1,51 @@
+//! The instruction set: our tables against ptxas and nvdisasm.
+//!
+//! `cargo xtask conformance sass [--sample] [--random] [--fresh] [FILTER]`
+//!
+//! Every module of the corpus (those whose path contains FILTER) and every cubin below `target/exercise` is taken through
+//! [`corpus_words`]: assembled, disassembled by nvdisasm with its words, and each instruction compared with ours in text, in
+//! the word our encoder gives back and in the word our assembler makes of our disassembly. `--sample` takes every eighth
+//! module at -O3 only. `--random` instead compares words with random bits around every opcode of the tables ([`random`]).
+//! What nvdisasm printed is kept below `target/conformance/sass`; `--fresh` makes it anew.
+
+mod corpus_words;
+mod nvdisasm;
+mod random;
+mod report;
+
+use std::path::PathBuf;
+
+use super::corpus;
+use crate::oracle;
+
+/// Runs the suite.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let mut sample = false;
+    let mut words = false;
+    let mut fresh = false;
+    let mut filter = "";
+    for arg in args {
+        match arg.as_str() {
+            "--sample" => sample = true,
+            "--random" => words = true,
+            "--fresh" => fresh = true,
+            other if other.starts_with('-') => return Err(format!("unknown option '{other}'")),
+            other => filter = other,
+        }
+    }
+    if words {
+        return random::run(filter, sample);
+    }
+    let mut modules: Vec<PathBuf> = corpus::modules()?
+        .into_iter()
+        .filter(|module| module.to_string_lossy().contains(filter))
+        .collect();
+    if sample {
+        modules = modules.into_iter().step_by(8).collect();
+    }
+    let folder = oracle::repository()
+        .join("target")
+        .join("conformance")
+        .join("sass");
+    corpus_words::run(&modules, filter, &folder, sample, fresh)
+}

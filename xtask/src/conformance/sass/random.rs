@@ -1,0 +1,212 @@
+//! Words with random bits around every opcode: where nvdisasm prints, we print the same; where it refuses, we refuse.
+//!
+//! Three kinds of words are tried for each opcode of the tables: one to four bits flipped in an instruction built from a row,
+//! fields replaced by random values, and everything between opcode and control field random. nvdisasm ignores bits that no
+//! operand uses and prints `???` for values that do not exist; we refuse both by name. Those are classes of their own,
+//! recognised by setting the bits we complain about to what we expect and comparing again.
+
+use std::collections::BTreeMap;
+
+use orias_sass::text::print_instruction;
+use orias_sass::{DecodeError, Op, Target, decode, encode};
+
+use super::nvdisasm::{self, Answer};
+use super::report::Classes;
+
+/// Words per opcode.
+const WORDS: usize = 5_000;
+const WORDS_IN_SAMPLE: usize = 500;
+
+/// xorshift64*: small, seeded, the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    words: usize,
+    equal: usize,
+    both_refuse: usize,
+    /// nvdisasm prints, we refuse because of bits it ignores.
+    ignored_bits: usize,
+    /// nvdisasm prints a value as `???` or `INVALID`, we refuse.
+    reserved_values: usize,
+    we_refuse: Classes,
+    we_print: Classes,
+    differ: Classes,
+}
+
+/// Compares random words for every opcode whose row's name contains `filter`.
+pub fn run(filter: &str, sample: bool) -> Result<(), String> {
+    let mut by_opcode: BTreeMap<u16, Vec<(Op, usize)>> = BTreeMap::new();
+    for op in Op::all().filter(|op| op.name().contains(filter)) {
+        for (index, form) in op.row().forms.iter().enumerate() {
+            by_opcode.entry(form.opcode).or_default().push((op, index));
+        }
+    }
+    let count = if sample { WORDS_IN_SAMPLE } else { WORDS };
+    let mut tally = Tally::default();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for forms in by_opcode.values() {
+        let words: Vec<u128> = (0..count).map(|_| word(forms, &mut random)).collect();
+        let answers = nvdisasm::raw(&words, "SM90a")?;
+        for (index, (word, answer)) in words.iter().zip(answers).enumerate() {
+            compare(*word, index as u64 * 16, answer, &mut tally);
+        }
+    }
+    tally.differ.print("both print, differently");
+    tally.we_print.print("we print, nvdisasm refuses");
+    tally.we_refuse.print("nvdisasm prints, we refuse");
+    println!(
+        "{} words around {} opcodes: {} equal, {} refused by both, {} with bits that nvdisasm ignores, {} with values it \
+         prints as ???; unexplained: {} differ, {} only we print, {} only nvdisasm prints",
+        tally.words,
+        by_opcode.len(),
+        tally.equal,
+        tally.both_refuse,
+        tally.ignored_bits,
+        tally.reserved_values,
+        tally.differ.total(),
+        tally.we_print.total(),
+        tally.we_refuse.total()
+    );
+    Ok(())
+}
+
+/// A control field every instruction takes: stall 1, nothing set or waited for.
+const CONTROL: u128 = 0x000f_c200_0000_0000 << 64;
+/// The bits below the control field that are not the opcode.
+const BODY: u128 = ((1 << 102) - 1) & !0xfff;
+
+/// A random word around one of the forms.
+fn word(forms: &[(Op, usize)], random: &mut Random) -> u128 {
+    let (op, index) = forms[random.below(forms.len() as u64) as usize];
+    let row = op.row();
+    let form = &row.forms[index];
+    let noise = u128::from(random.next()) << 64 | u128::from(random.next());
+    // Free bits at random, fixed ones as the form has them, modifiers at values that exist.
+    let mut word = noise & BODY & !form.fixed_mask | form.fixed_value & (BODY | 0xfff);
+    for modifier in row.modifiers {
+        let mask = modifier.field.put(u64::MAX);
+        if mask & form.fixed_mask == 0 {
+            let value = modifier.values[random.below(modifier.values.len() as u64) as usize];
+            word = word & !mask | modifier.field.put(u64::from(value.value));
+        }
+    }
+    word = word & !(0xf << 12) | 0x7 << 12;
+    match random.below(4) {
+        0 => {}
+        1 | 2 => {
+            for _ in 0..=random.below(4) {
+                word ^= 1 << (12 + random.below(90));
+            }
+        }
+        _ => {
+            let noise = u128::from(random.next()) << 64 | u128::from(random.next());
+            word = word & 0xfff | noise & BODY;
+        }
+    }
+    word & (BODY | 0xfff) | CONTROL
+}
+
+fn compare(word: u128, pc: u64, answer: Answer, tally: &mut Tally) {
+    tally.words += 1;
+    let shown = format!("{:016x}_{:016x}", (word >> 64) as u64, word as u64);
+    match (decode(word, Target::Sm90a), answer) {
+        (Err(_), Answer::Refused(_)) => tally.both_refuse += 1,
+        (Ok(instruction), Answer::Text(theirs)) => {
+            let ours = nvdisasm::normalize(&print_instruction(&instruction, pc));
+            if ours == theirs && encode(&instruction) == Ok(word) {
+                tally.equal += 1;
+            } else {
+                tally.differ.add(instruction.op().name().to_owned(), || {
+                    format!("{shown}  {theirs}  ours: {ours}")
+                });
+            }
+        }
+        (Ok(instruction), Answer::Refused(reason)) => {
+            tally.we_print.add(
+                format!("{}: {}", instruction.op(), without_numbers(&reason)),
+                || {
+                    format!(
+                        "{shown}  ours: {}  ({reason})",
+                        print_instruction(&instruction, pc)
+                    )
+                },
+            );
+        }
+        (Err(error), Answer::Text(theirs)) => {
+            if theirs.contains("???") || theirs.contains("INVALID") {
+                tally.reserved_values += 1;
+            } else if ignores(word, pc, &theirs) {
+                tally.ignored_bits += 1;
+            } else {
+                let mnemonic = theirs
+                    .split(|c: char| c == '.' || c == ' ')
+                    .next()
+                    .unwrap_or_default();
+                tally
+                    .we_refuse
+                    .add(format!("{mnemonic}: {}", class(&error)), || {
+                        format!("{shown}  {theirs}  ({error})")
+                    });
+            }
+        }
+    }
+}
+
+/// Whether the word with the bits we complain about set as we expect prints the same.
+fn ignores(word: u128, pc: u64, theirs: &str) -> bool {
+    for (op, index) in forms_of(word) {
+        let form = &op.row().forms[index];
+        let cleaned = word & !form.fixed_mask | form.fixed_value;
+        if let Ok(instruction) = decode(cleaned, Target::Sm90a)
+            && nvdisasm::normalize(&print_instruction(&instruction, pc)) == theirs
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn forms_of(word: u128) -> Vec<(Op, usize)> {
+    let opcode = (word & 0xfff) as u16;
+    Op::all()
+        .flat_map(|op| {
+            op.row()
+                .forms
+                .iter()
+                .enumerate()
+                .filter(move |(_, form)| form.opcode == opcode)
+                .map(move |(index, _)| (op, index))
+        })
+        .collect()
+}
+
+fn class(error: &DecodeError) -> String {
+    match error {
+        DecodeError::Bits { op, .. } => format!("bits of {op}"),
+        DecodeError::ModifierValue { op, modifier, .. } => format!("value of {op}'s {modifier}"),
+        DecodeError::Select { op, slot, .. } => format!("select of {op}'s {slot}"),
+        other => other.to_string(),
+    }
+}
+
+/// Messages that differ in a number only are one class.
+fn without_numbers(text: &str) -> String {
+    text.split_whitespace()
+        .map(|word| if word.starts_with("0x") { "N" } else { word })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
