@@ -207,8 +207,12 @@ fn optional(field: Option<&Field>) -> String {
 
 fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
     let kind = match &place.kind {
-        Kind::Register { class, field } => format!(
-            "PlaceKind::Register {{ class: RegisterClass::{class}, field: {} }}",
+        Kind::Register {
+            class,
+            field,
+            complemented,
+        } => format!(
+            "PlaceKind::Register {{ class: RegisterClass::{class}, field: {}, complemented: {complemented} }}",
             field.rust()
         ),
         Kind::Immediate { field, format } => format!(
@@ -222,12 +226,13 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
             offset,
             signed,
             scale,
+            spaced,
         } => {
             let index = index.as_ref().map_or("None".to_owned(), |(class, field)| {
                 format!("Some((RegisterClass::{class}, {}))", field.rust())
             });
             format!(
-                "PlaceKind::Constant(ConstantPlace {{ bank: {}, handle: {}, index: {index}, offset: {}, signed: {signed}, scale: {scale} }})",
+                "PlaceKind::Constant(ConstantPlace {{ bank: {}, handle: {}, index: {index}, offset: {}, signed: {signed}, scale: {scale}, spaced: {spaced} }})",
                 bank.rust(),
                 optional(handle.as_ref()),
                 offset.rust()
@@ -237,8 +242,10 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
             base,
             uniform,
             uniform_width,
+            hide_urz,
             descriptor,
             offset,
+            signed_alone,
         } => {
             let base = base.as_ref().map_or("None".to_owned(), |base| {
                 let scale = base.scale.as_ref().map_or("None".to_owned(), |name| {
@@ -260,7 +267,7 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
                 )
             });
             format!(
-                "PlaceKind::Address(AddressPlace {{ base: {base}, uniform: {}, descriptor: {}, offset: {}, uniform_width: {uniform_width} }})",
+                "PlaceKind::Address(AddressPlace {{ base: {base}, uniform: {}, descriptor: {}, offset: {}, uniform_width: {uniform_width}, hide_urz: {hide_urz}, signed_alone: {signed_alone} }})",
                 optional(uniform.as_ref()),
                 optional(descriptor.as_ref()),
                 offset.rust()

@@ -80,6 +80,7 @@ pub enum Kind {
     Register {
         class: &'static str,
         field: Field,
+        complemented: bool,
     },
     Immediate {
         field: Field,
@@ -92,13 +93,16 @@ pub enum Kind {
         offset: Field,
         signed: bool,
         scale: u8,
+        spaced: bool,
     },
     Address {
         base: Option<Base>,
         uniform: Option<Field>,
         uniform_width: u8,
+        hide_urz: bool,
         descriptor: Option<Field>,
         offset: Field,
+        signed_alone: bool,
     },
     Descriptor(Field),
     Target {
@@ -221,10 +225,15 @@ impl Kind {
             .find(|c: char| c.is_ascii_digit())
             .ok_or_else(|| format!("'{text}' is not a place"))?;
         let (letters, rest) = text.split_at(digits);
-        if let Some((class, bits)) = CLASSES.iter().find(|(name, _)| *name == letters) {
+        let (class_name, complemented) = match letters.strip_prefix('n') {
+            Some(name) => (name, true),
+            None => (letters, false),
+        };
+        if let Some((class, bits)) = CLASSES.iter().find(|(name, _)| *name == class_name) {
             return Ok(Kind::Register {
                 class,
                 field: Field::parse(rest, *bits)?,
+                complemented,
             });
         }
         if let Some((_, format)) = IMMEDIATES.iter().find(|(name, _)| *name == letters) {
@@ -280,12 +289,22 @@ fn address(text: &str) -> Result<Kind, String> {
     let mut base = None;
     let mut uniform = None;
     let mut uniform_width = 1;
+    let mut hide_urz = false;
     let mut offset = Field::default();
+    let mut signed_alone = false;
     for part in split_parts(inner) {
-        if let Some(field) = part.strip_prefix('S') {
+        if let Some(field) = part.strip_prefix(['S', 's']) {
             offset = Field::parse(field, 24)?;
+            signed_alone = part.starts_with('s');
             continue;
         }
+        let part = match part.strip_suffix('?') {
+            Some(part) => {
+                hide_urz = true;
+                part
+            }
+            None => part,
+        };
         let (part, scale) = match part.split_once('{') {
             Some((before, after)) => {
                 let (name, after) = after.split_once('}').ok_or_else(malformed)?;
@@ -327,8 +346,10 @@ fn address(text: &str) -> Result<Kind, String> {
         base,
         uniform,
         uniform_width,
+        hide_urz,
         descriptor,
         offset,
+        signed_alone,
     })
 }
 
@@ -390,5 +411,6 @@ fn constant(text: &str) -> Result<Kind, String> {
         offset,
         signed,
         scale,
+        spaced: false,
     })
 }

@@ -28,6 +28,7 @@ pub struct Attributes {
     pub reuse: BitSpec,
     pub select: Option<Field>,
     pub immediate: &'static str,
+    pub spaced: bool,
 }
 
 #[derive(Debug)]
@@ -471,6 +472,7 @@ fn slot(line: &Line) -> Result<Slot, String> {
             reuse: BitSpec::Usual,
             select: None,
             immediate: "Signed",
+            spaced: false,
         },
         default: None,
         selects: Vec::new(),
@@ -494,7 +496,7 @@ fn slot(line: &Line) -> Result<Slot, String> {
     Ok(slot)
 }
 
-/// `-` `|` `~` `!` `^`, each with a bit or without; `.FIELD(NAMES)`; `imm=LETTER`.
+/// `-` `|` `~` `!` `^`, each with a bit or without; `.FIELD(NAMES)`; `imm=LETTER`; `spaced`.
 fn attribute(
     word: &str,
     attributes: &mut Attributes,
@@ -502,6 +504,10 @@ fn attribute(
 ) -> Result<(), String> {
     if let Some(letter) = word.strip_prefix("imm=") {
         attributes.immediate = immediate_format(letter)?;
+        return Ok(());
+    }
+    if word == "spaced" {
+        attributes.spaced = true;
         return Ok(());
     }
     if let Some(rest) = word.strip_prefix('.') {
@@ -547,8 +553,11 @@ fn attribute(
     Ok(())
 }
 
-/// `PT`, `!PT`, `RZ`, `0x1`.
+/// `PT`, `!PT`, `RZ`, `0x1`, `@0` for a code address.
 fn default_rust(text: &str) -> Result<String, String> {
+    if let Some(distance) = text.strip_prefix('@') {
+        return Ok(format!("SlotDefault::Target({})", integer(distance)?));
+    }
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(format!("SlotDefault::Immediate({})", integer(text)?));
     }
@@ -660,15 +669,6 @@ fn text(line: &Line, operation: &mut Operation) -> Result<(), String> {
             .map(|(index, item)| (item, index > 0))
     });
     for (item, after_space) in separated {
-        if let Some(literal) = item.strip_prefix('"').and_then(|i| i.strip_suffix('"')) {
-            operation.items.push(Item {
-                shown: Shown::Literal(literal.to_owned()),
-                omission: "Never",
-                after_space,
-                suffixes: Vec::new(),
-            });
-            continue;
-        }
         let (head, mut tail) = match item.find('{') {
             Some(at) => item.split_at(at),
             None => (item, ""),
@@ -681,6 +681,15 @@ fn text(line: &Line, operation: &mut Operation) -> Result<(), String> {
         }
         if !tail.is_empty() {
             return Err(format!("'{tail}' after a suffix"));
+        }
+        if let Some(literal) = head.strip_prefix('"').and_then(|i| i.strip_suffix('"')) {
+            operation.items.push(Item {
+                shown: Shown::Literal(literal.to_owned()),
+                omission: "Never",
+                after_space,
+                suffixes,
+            });
+            continue;
         }
         let (name, omission) = match head.strip_prefix('?') {
             Some(name) => match name.strip_suffix('+') {
@@ -928,11 +937,32 @@ fn resolve(
         "*" => return Err("the form must say where this slot is (SLOT=PLACE)".to_owned()),
         concrete => (Kind::parse(concrete)?, None, None, None),
     };
+    let kind = match kind {
+        Kind::Constant {
+            bank,
+            handle,
+            index,
+            offset,
+            signed,
+            scale,
+            ..
+        } => Kind::Constant {
+            bank,
+            handle,
+            index,
+            offset,
+            signed,
+            scale,
+            spaced: attributes.spaced,
+        },
+        other => other,
+    };
     let immediate = matches!(kind, Kind::Immediate { .. }) && at.is_some();
     let predicate_complement = match &kind {
         Kind::Register {
             class: "P" | "UP",
             field,
+            ..
         } => field.0.last().map(|(at, len)| at + len),
         _ => None,
     };

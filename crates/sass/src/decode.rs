@@ -187,8 +187,15 @@ fn decode_form(
 #[inline]
 fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Operand, DecodeError> {
     Ok(match &place.kind {
-        PlaceKind::Register { class, field } => Operand::Register(RegisterOperand {
-            register: Register::new(*class, field.get(word) as u8),
+        PlaceKind::Register {
+            class,
+            field,
+            complemented,
+        } => Operand::Register(RegisterOperand {
+            register: Register::new(
+                *class,
+                (field.get(word) ^ if *complemented { field.max() } else { 0 }) as u8,
+            ),
             modifiers: decode_modifiers(word, op, slot, place)?,
         }),
         PlaceKind::Immediate { field, .. } => Operand::Immediate(field.get(word)),

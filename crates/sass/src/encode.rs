@@ -26,8 +26,21 @@ pub fn encode(instruction: &Instruction) -> Result<u128, EncodeError> {
 
 fn operand_bits(operand: &Operand, place: &Place) -> u128 {
     match (operand, &place.kind) {
-        (Operand::Register(operand), PlaceKind::Register { field, .. }) => {
-            field.put(u64::from(operand.register.index)) | modifier_bits(operand.modifiers, place)
+        (
+            Operand::Register(operand),
+            PlaceKind::Register {
+                field,
+                complemented,
+                ..
+            },
+        ) => {
+            let index = u64::from(operand.register.index);
+            let stored = if *complemented {
+                index ^ field.max()
+            } else {
+                index
+            };
+            field.put(stored) | modifier_bits(operand.modifiers, place)
         }
         (Operand::Immediate(value), PlaceKind::Immediate { field, .. }) => field.put(*value),
         (Operand::Constant(constant), PlaceKind::Constant(shape)) => {

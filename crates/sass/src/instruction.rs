@@ -377,6 +377,7 @@ pub(crate) fn default_operand(default: SlotDefault) -> Operand {
         SlotDefault::Register(register, false) => Operand::register(register),
         SlotDefault::Register(register, true) => Operand::not(register),
         SlotDefault::Immediate(value) => Operand::Immediate(value),
+        SlotDefault::Target(distance) => Operand::Target(distance),
     }
 }
 
@@ -479,7 +480,7 @@ pub(crate) fn fits(
     selects: &[Option<&'static str>],
 ) -> Result<(), OperandMismatch> {
     match (operand, &place.kind) {
-        (Operand::Register(operand), PlaceKind::Register { class, field }) => {
+        (Operand::Register(operand), PlaceKind::Register { class, field, .. }) => {
             register_fits(operand.register, *class, *field)?;
             modifiers_fit(operand.modifiers, place, selects)
         }

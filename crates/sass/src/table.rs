@@ -169,6 +169,10 @@ pub struct AddressPlace {
     pub offset: Field,
     /// How many uniform registers the uniform part reads.
     pub uniform_width: u8,
+    /// Whether URZ as the uniform part is not printed.
+    pub hide_urz: bool,
+    /// Whether an offset that stands alone keeps its sign in text.
+    pub signed_alone: bool,
 }
 
 /// How a constant reference is laid out in a form.
@@ -186,6 +190,8 @@ pub struct ConstantPlace {
     pub signed: bool,
     /// Bytes per unit of the offset.
     pub scale: u8,
+    /// Whether text has a space between bank and offset.
+    pub spaced: bool,
 }
 
 /// What a slot holds in one form, and where.
@@ -197,6 +203,8 @@ pub enum PlaceKind {
         class: RegisterClass,
         /// Where its index is.
         field: Field,
+        /// Whether the index is stored complemented, so that zero stands for PT.
+        complemented: bool,
     },
     /// An immediate.
     Immediate {
@@ -297,6 +305,8 @@ pub enum SlotDefault {
     Register(Register, bool),
     /// An immediate.
     Immediate(u64),
+    /// A code address or distance.
+    Target(i64),
 }
 
 /// One operand of an operation.

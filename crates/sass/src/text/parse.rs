@@ -180,7 +180,9 @@ fn split_operands(text: &str, start: usize, end: usize) -> Vec<Piece> {
             ']' | ')' => depth -= 1,
             _ => {}
         }
-        if depth <= 0 && (c == ',' || c.is_whitespace()) {
+        // `c[0x0] [0x10]` is one operand.
+        let inside = c == ' ' && text[start..at].ends_with(']') && text[at..].starts_with(" [");
+        if depth <= 0 && !inside && (c == ',' || c.is_whitespace()) {
             if let Some(piece) = piece_start.take() {
                 pieces.push(Piece {
                     start: piece,
@@ -355,12 +357,7 @@ impl Attempt<'_> {
             if found.after_space == (shape.after_space && piece > 0) {
                 let used = match shape.shown {
                     Shown::Literal(literal) => {
-                        if &self.text[found.start..found.end] == literal {
-                            Some(1)
-                        } else {
-                            self.fail(found.start, || format!("expected '{literal}'"));
-                            None
-                        }
+                        self.literal(row, literal, shape.suffixes, found, read)
                     }
                     Shown::Slot(slot) => {
                         let slot = usize::from(slot);
@@ -389,6 +386,40 @@ impl Attempt<'_> {
             return self.items(row, form, item + 1, piece, slots, read);
         }
         false
+    }
+
+    /// Reads words that stand for themselves, with their modifiers; takes one piece.
+    fn literal(
+        &mut self,
+        row: &'static Operation,
+        literal: &str,
+        suffixes: &[u8],
+        found: Piece,
+        read: &mut Read,
+    ) -> Option<usize> {
+        let Some(mut tail) = self.text[found.start..found.end].strip_prefix(literal) else {
+            self.fail(found.start, || format!("expected '{literal}'"));
+            return None;
+        };
+        for suffix in suffixes {
+            let modifier = &row.modifiers[usize::from(*suffix)];
+            let Some((value, after)) = choices(modifier, tail).next() else {
+                self.fail(found.start, || {
+                    format!("'{literal}' lacks its {}", modifier.name)
+                });
+                return None;
+            };
+            read.mods = read.mods.with(modifier, value);
+            tail = after;
+        }
+        if tail.is_empty() {
+            Some(1)
+        } else {
+            self.fail(found.end - tail.len(), || {
+                format!("'{tail}' is not expected here")
+            });
+            None
+        }
     }
 
     /// Reads the operand of `slot`; the result is how many pieces it took.
@@ -673,6 +704,11 @@ fn constant_operand<'t>(
         let bank = u8::try_from(integer(number)?).ok()?;
         (ConstantBank::Index(bank), rest)
     };
+    let rest = if shape.spaced {
+        rest.strip_prefix(' ')?
+    } else {
+        rest
+    };
     let (inner, tail) = rest.strip_prefix('[')?.split_once(']')?;
     let (index, offset) = match inner.split_once('+') {
         Some((register, offset)) => (Some(Register::from_name(register)?), integer(offset)?),
@@ -746,13 +782,16 @@ fn address_operand<'t>(text: &'t str, shape: &AddressPlace) -> Option<(Address, 
     }
     let bare = base.is_none() && uniform.is_none();
     let mut offset = offset.unwrap_or(0);
-    if bare {
+    if bare && !shape.signed_alone {
         // A bare offset is an absolute address: the field's top bit is not a sign in text.
         if offset < 0 || offset as u64 > shape.offset.max() {
             return None;
         }
         let shift = 64 - u32::from(shape.offset.len());
         offset = offset << shift >> shift;
+    }
+    if uniform.is_none() && base.is_some() && shape.uniform.is_some() && shape.hide_urz {
+        uniform = Some(Register::URZ);
     }
     if base.is_none()
         && let Some(place) = shape.base

@@ -110,7 +110,8 @@ impl Printer {
             }
             (Operand::Constant(constant), _) => {
                 push_before(out, constant.modifiers, '~');
-                push_constant(out, constant);
+                let spaced = matches!(&place.kind, PlaceKind::Constant(shape) if shape.spaced);
+                push_constant(out, constant, spaced);
                 push_after(out, constant.modifiers, reuse, place, selects, false);
             }
             (Operand::Immediate(value), PlaceKind::Immediate { field, format }) => {
@@ -313,7 +314,7 @@ pub(crate) fn push_register(out: &mut String, register: Register) {
     }
 }
 
-fn push_constant(out: &mut String, constant: &Constant) {
+fn push_constant(out: &mut String, constant: &Constant, spaced: bool) {
     match constant.bank {
         ConstantBank::Index(bank) => {
             out.push_str("c[");
@@ -324,7 +325,7 @@ fn push_constant(out: &mut String, constant: &Constant) {
             push_register(out, register);
         }
     }
-    out.push_str("][");
+    out.push_str(if spaced { "] [" } else { "][" });
     match constant.index {
         Some(register) if !register.is_constant() || constant.offset == 0 => {
             push_register(out, register);
@@ -362,7 +363,7 @@ fn push_address(
                     .is_some_and(|value| value.printed)
             });
         let implied = register.is_constant()
-            && address.kind != BaseKind::Wide
+            && address.kind == BaseKind::Plain
             && scale.is_none()
             && (address.uniform.is_some() || address.offset != 0);
         if !implied {
@@ -378,15 +379,19 @@ fn push_address(
             any = true;
         }
     }
-    if let Some(register) = address.uniform {
+    if let Some(register) = address.uniform
+        && !(any && shape.hide_urz && register.is_constant())
+    {
         if any {
             out.push('+');
         }
         push_register(out, register);
         any = true;
     }
-    if !any {
-        // A bare offset is an absolute address: it is shown without a sign.
+    if !any && shape.signed_alone {
+        push_signed_hex(out, i64::from(address.offset));
+    } else if !any {
+        // An offset that stands alone is an absolute address: most operations show it without a sign.
         push_hex(out, shape.offset.max() & i64::from(address.offset) as u64);
     } else if address.offset != 0 {
         out.push('+');
