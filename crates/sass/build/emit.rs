@@ -287,12 +287,13 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
     let bit = |bit: Option<u8>| bit.map_or("Bit::NONE".to_owned(), |bit| format!("Bit({bit})"));
     let _ = writeln!(
         out,
-        "      Place {{ kind: {kind}, negate: {}, absolute: {}, invert: {}, reuse: {}, select: {} }},",
+        "      Place {{ kind: {kind}, negate: {}, absolute: {}, invert: {}, reuse: {}, select: {}, named: {} }},",
         bit(place.negate),
         bit(place.absolute),
         bit(place.invert),
         bit(place.reuse),
-        place.select.rust()
+        place.select.rust(),
+        place.named
     );
 }
 

@@ -29,6 +29,7 @@ pub struct Attributes {
     pub select: Option<Field>,
     pub immediate: &'static str,
     pub spaced: bool,
+    pub named: bool,
 }
 
 #[derive(Debug)]
@@ -68,6 +69,7 @@ pub struct Place {
     pub invert: Option<u8>,
     pub reuse: Option<u8>,
     pub select: Field,
+    pub named: bool,
 }
 
 #[derive(Debug)]
@@ -473,6 +475,7 @@ fn slot(line: &Line) -> Result<Slot, String> {
             select: None,
             immediate: "Signed",
             spaced: false,
+            named: false,
         },
         default: None,
         selects: Vec::new(),
@@ -496,7 +499,7 @@ fn slot(line: &Line) -> Result<Slot, String> {
     Ok(slot)
 }
 
-/// `-` `|` `~` `!` `^`, each with a bit or without; `.FIELD(NAMES)`; `imm=LETTER`; `spaced`.
+/// `-` `|` `~` `!` `^`, each with a bit or without; `.FIELD(NAMES)`; `imm=LETTER`; `spaced`; `named`.
 fn attribute(
     word: &str,
     attributes: &mut Attributes,
@@ -504,6 +507,10 @@ fn attribute(
 ) -> Result<(), String> {
     if let Some(letter) = word.strip_prefix("imm=") {
         attributes.immediate = immediate_format(letter)?;
+        return Ok(());
+    }
+    if word == "named" {
+        attributes.named = true;
         return Ok(());
     }
     if word == "spaced" {
@@ -996,6 +1003,7 @@ fn resolve(
             (Some(field), false) => field.clone(),
             _ => Field::default(),
         },
+        named: attributes.named,
         kind,
     };
     Ok((place, uniform_bit))

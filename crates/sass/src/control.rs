@@ -149,6 +149,28 @@ impl Control {
         self.monitor
     }
 
+    /// What is wrong with this combination, if anything: with the yield bit the stall is 1 to 11, and reuse flags need the
+    /// yield bit (without it the same bits mean something else).
+    pub const fn check(self) -> Result<(), ControlError> {
+        if self.yields && (self.stall == 0 || self.stall > 11) {
+            return Err(ControlError {
+                field: "stall with the yield bit set",
+                first_bit: 105,
+                bits: 5,
+                value: self.stall | 16,
+            });
+        }
+        if !self.yields && self.reuse != 0 {
+            return Err(ControlError {
+                field: "reuse flags without the yield bit",
+                first_bit: 122,
+                bits: 4,
+                value: self.reuse,
+            });
+        }
+        Ok(())
+    }
+
     /// The field at its place in an instruction word.
     #[must_use]
     pub fn to_bits(self) -> u128 {
@@ -163,7 +185,8 @@ impl Control {
         u128::from(field) << CONTROL_SHIFT
     }
 
-    /// Reads the field out of an instruction word. A barrier number 6 does not exist: the error names its bits.
+    /// Reads the field out of an instruction word. A barrier number 6 does not exist, and some combinations do not
+    /// ([`Control::check`]): the error names the bits.
     pub fn from_bits(word: u128) -> Result<Self, ControlError> {
         let field = (word >> CONTROL_SHIFT) as u32;
         let at = |shift: u32, bits: u32| (field >> shift & ((1 << bits) - 1)) as u8;
@@ -172,10 +195,12 @@ impl Control {
             6 => Err(ControlError {
                 field: name,
                 first_bit: (CONTROL_SHIFT + shift) as u8,
+                bits: 3,
+                value: 6,
             }),
             index => Ok(Some(Barrier(index))),
         };
-        Ok(Control {
+        let control = Control {
             monitor: at(0, 2),
             stall: at(3, 4),
             yields: at(7, 1) == 1,
@@ -183,7 +208,9 @@ impl Control {
             read_barrier: barrier(11, "read barrier")?,
             wait: WaitMask(at(14, 6)),
             reuse: at(20, 4),
-        })
+        };
+        control.check()?;
+        Ok(control)
     }
 
     /// Reads the text form `[B0--3--:R1:W2:Y:S05]`. The error is the byte offset of what does not fit.
@@ -280,13 +307,18 @@ impl fmt::Display for Control {
     }
 }
 
-/// A control field that names a barrier the machine does not have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A control field the machine does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the {field} (bits {first_bit}-{}) is {value}, which does not exist", first_bit + bits - 1)]
 pub struct ControlError {
     /// Which field it is.
     pub field: &'static str,
-    /// Where its three bits start.
+    /// Where its bits start.
     pub first_bit: u8,
+    /// How many there are.
+    pub bits: u8,
+    /// What is in them.
+    pub value: u8,
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! modifier and select has a value with a name. Unused bits are fixed to zero, so an instruction decodes only if it
 //! encodes back to the same word.
 
-use crate::control::Control;
+use crate::control::{Control, ControlError};
 use crate::instruction::{Guard, Instruction};
 use crate::op::{Mods, Op};
 use crate::operand::{
@@ -65,14 +65,19 @@ pub enum DecodeError {
         /// The encoding found there.
         value: u8,
     },
-    /// A barrier number that does not exist.
-    #[error("the {field} (bits {first_bit}-{}) is 6, which does not exist", first_bit + 2)]
-    Control {
-        /// Which field it is.
-        field: &'static str,
-        /// Where it starts.
-        first_bit: u8,
+    /// RZ, PT, URZ or UPT where the operation needs a real register.
+    #[error("{op}: operand '{slot}' cannot be {register}")]
+    ConstantRegister {
+        /// The operation.
+        op: Op,
+        /// The slot.
+        slot: &'static str,
+        /// The register.
+        register: Register,
     },
+    /// A control field that does not exist.
+    #[error(transparent)]
+    Control(#[from] ControlError),
 }
 
 /// A set of word bits, printed as `bits 77-80, 91`.
@@ -157,10 +162,7 @@ fn decode_form(
     for (slot, place) in row.slots.iter().zip(form.places) {
         operands.push(decode_operand(word, op, slot, place)?);
     }
-    let control = Control::from_bits(word).map_err(|error| DecodeError::Control {
-        field: error.field,
-        first_bit: error.first_bit,
-    })?;
+    let control = Control::from_bits(word)?;
     let guard = match row.guard {
         GuardRule::None => Guard::ALWAYS,
         rule => Guard {
@@ -191,13 +193,21 @@ fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Oper
             class,
             field,
             complemented,
-        } => Operand::Register(RegisterOperand {
-            register: Register::new(
-                *class,
-                (field.get(word) ^ if *complemented { field.max() } else { 0 }) as u8,
-            ),
-            modifiers: decode_modifiers(word, op, slot, place)?,
-        }),
+        } => {
+            let index = field.get(word) ^ if *complemented { field.max() } else { 0 };
+            let register = Register::new(*class, index as u8);
+            if place.named && register.is_constant() {
+                return Err(DecodeError::ConstantRegister {
+                    op,
+                    slot: slot.name,
+                    register,
+                });
+            }
+            Operand::Register(RegisterOperand {
+                register,
+                modifiers: decode_modifiers(word, op, slot, place)?,
+            })
+        }
         PlaceKind::Immediate { field, .. } => Operand::Immediate(field.get(word)),
         PlaceKind::Constant(shape) => Operand::Constant(Constant {
             bank: match shape.handle {

@@ -1,13 +1,13 @@
 //! Instruction to word.
 
 use crate::control::CONTROL_MASK;
-use crate::instruction::{EncodeError, Instruction, check_reuse};
+use crate::instruction::{EncodeError, Instruction, check_control};
 use crate::operand::{ConstantBank, Operand, SourceModifiers};
 use crate::table::{Field, Place, PlaceKind};
 
-/// The 128 bits of `instruction`. Only its reuse flags can be wrong: everything else was checked when it was made.
+/// The 128 bits of `instruction`. Only its control field can be wrong: everything else was checked when it was made.
 pub fn encode(instruction: &Instruction) -> Result<u128, EncodeError> {
-    check_reuse(instruction)?;
+    check_control(instruction)?;
     let row = instruction.op.row();
     let form = instruction.form();
     let mut word = form.fixed_value | instruction.control.to_bits() & CONTROL_MASK;

@@ -1,6 +1,6 @@
 //! A machine instruction: an operation with its guard, operands, modifiers and control field.
 
-use crate::control::Control;
+use crate::control::{Control, ControlError};
 use crate::op::{Mods, Op};
 use crate::operand::{
     Address, BaseKind, Constant, ConstantBank, Operand, Operands, SourceModifiers,
@@ -51,7 +51,7 @@ impl Guard {
 
 /// A machine instruction whose operands and modifiers fit one form of its operation.
 ///
-/// Values of this type are checked when made, so encoding one cannot fail. [`Instruction::new`] finds the form.
+/// Operands and modifiers are checked when a value is made, so only its control field can keep it from being encoded. [`Instruction::new`] finds the form.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Instruction {
     pub(crate) op: Op,
@@ -59,7 +59,7 @@ pub struct Instruction {
     pub(crate) guard: Guard,
     pub(crate) mods: Mods,
     pub(crate) operands: Operands,
-    /// What the hardware's scheduler is told. Its reuse flags are checked when the instruction is encoded.
+    /// What the hardware's scheduler is told. It is checked when the instruction is encoded.
     pub control: Control,
 }
 
@@ -120,6 +120,9 @@ pub enum EncodeError {
         /// What is wrong.
         reason: OperandMismatch,
     },
+    /// A control field that does not exist.
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// A reuse flag that belongs to no register operand of the form.
     #[error("{op} in this form has no operand for reuse flag {flag}")]
     Reuse {
@@ -139,6 +142,9 @@ pub enum OperandMismatch {
     /// A register the class does not have.
     #[error("no such register")]
     Register,
+    /// RZ, PT, URZ or UPT where a real register is needed.
+    #[error("a real register is needed here")]
+    Constant,
     /// A number that does not fit its field.
     #[error("{0:#x} does not fit in {1} bits")]
     Range(i64, u8),
@@ -367,7 +373,7 @@ impl Builder {
         }
         let mut instruction = Instruction::new(self.op, self.guard, self.mods, operands, target)?;
         instruction.control = self.control;
-        check_reuse(&instruction)?;
+        check_control(&instruction)?;
         Ok(instruction)
     }
 }
@@ -381,7 +387,8 @@ pub(crate) fn default_operand(default: SlotDefault) -> Operand {
     }
 }
 
-pub(crate) fn check_reuse(instruction: &Instruction) -> Result<(), EncodeError> {
+pub(crate) fn check_control(instruction: &Instruction) -> Result<(), EncodeError> {
+    instruction.control.check()?;
     let mut unowned = instruction.control.reuse();
     if unowned == 0 {
         return Ok(());
@@ -482,6 +489,9 @@ pub(crate) fn fits(
     match (operand, &place.kind) {
         (Operand::Register(operand), PlaceKind::Register { class, field, .. }) => {
             register_fits(operand.register, *class, *field)?;
+            if place.named && operand.register.is_constant() {
+                return Err(OperandMismatch::Constant);
+            }
             modifiers_fit(operand.modifiers, place, selects)
         }
         (Operand::Immediate(value), PlaceKind::Immediate { field, .. }) => {

@@ -253,6 +253,8 @@ pub struct Place {
     pub reuse: Bit,
     /// The bits that select a part of it; empty where there is no choice.
     pub select: Field,
+    /// Whether the register must be a real one, not RZ, PT, URZ or UPT.
+    pub named: bool,
 }
 
 /// Whether an instruction reads or writes a slot's registers.

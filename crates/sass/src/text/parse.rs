@@ -6,7 +6,7 @@
 //! over the parts of a row, never over the input.
 
 use crate::control::Control;
-use crate::instruction::{Guard, Instruction, check_guard, check_reuse, fits, modifiers_agree};
+use crate::instruction::{Guard, Instruction, check_control, check_guard, fits, modifiers_agree};
 use crate::op::{Mods, Op};
 use crate::operand::{
     Address, BaseKind, Constant, ConstantBank, Operand, Operands, RegisterOperand, SourceModifiers,
@@ -131,7 +131,7 @@ pub fn parse_instruction(
             if let Some(control) = control.with_reuse(read.reuse) {
                 instruction.control = control;
             }
-            if let Err(wrong) = check_reuse(&instruction) {
+            if let Err(wrong) = check_control(&instruction) {
                 attempt.fail(at, || wrong.to_string());
                 continue;
             }
