@@ -15,6 +15,7 @@ mod control;
 mod entity;
 mod equality;
 mod function;
+pub mod generate;
 mod instruction;
 mod layout;
 pub mod machine;

@@ -3,7 +3,7 @@
 //! A machine instruction has one operand for each slot of its row, in the row's order. Which encoding form it takes follows
 //! from the kinds of its operands when it is encoded; [`fit`] asks the instruction set whether there is one.
 
-use crate::entity::Inst;
+use crate::entity::{Edge, Inst};
 use crate::function::Function;
 use crate::operand::{Address, BaseForm, Operand, SourceMods};
 use crate::operation::Effects;
@@ -58,11 +58,20 @@ pub(crate) fn effects(op: sass::Op) -> Effects {
     effects
 }
 
-/// Whether a block ends with the operation: it may go on elsewhere, and not by a call.
+/// Whether a block ends with the operation: where control goes on is then said by the instruction's edges.
 pub(crate) fn ends_block(op: sass::Op) -> bool {
-    let effects = op.row().effects;
-    effects.intersects(sass::Effects::BRANCH.union(sass::Effects::TERMINATOR))
-        && !effects.contains(sass::Effects::CALL)
+    op.row().effects.contains(sass::Effects::TERMINATOR)
+}
+
+/// Whether the operation goes on elsewhere in the function.
+pub(crate) fn jumps(op: sass::Op) -> bool {
+    ends_block(op) && op.row().effects.contains(sass::Effects::BRANCH)
+}
+
+/// Whether the operand in `slot` is where the operation jumps. (The address an indirect branch is relative to has a
+/// default and is no target.)
+pub(crate) fn is_jump_slot(op: sass::Op, slot: usize) -> bool {
+    jumps(op) && takes_target(op, slot) && op.row().slots[slot].default.is_none()
 }
 
 /// How many registers the operand in `slot` names under `mods`.
@@ -90,27 +99,45 @@ pub(crate) struct EdgeRule {
     /// Whether the other targets are listed: an indirect branch.
     pub(crate) indirect: bool,
     /// Whether the last edge is where it goes on if it does not jump.
-    pub(crate) falls: bool,
+    pub(crate) falls: Falls,
+}
+
+/// Whether an instruction may go on with the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Falls {
+    /// It leaves for good.
+    Never,
+    /// It jumps, unless its modifiers make it a branch that looks at the lanes.
+    Maybe,
+    /// It has a guard or another condition.
+    Yes,
+}
+
+impl EdgeRule {
+    /// Whether an instruction may have so many edges.
+    pub(crate) fn allows(self, count: usize) -> bool {
+        let (least, most) = match self.falls {
+            Falls::Never => (0, 0),
+            Falls::Maybe => (0, 1),
+            Falls::Yes => (1, 1),
+        };
+        if self.indirect {
+            count > least
+        } else {
+            (self.targets + least..=self.targets + most).contains(&count)
+        }
+    }
 }
 
 impl Function {
     /// The edges machine instruction `inst` needs.
     pub(crate) fn machine_edges(&self, inst: Inst, op: sass::Op) -> EdgeRule {
-        let effects = op.row().effects;
-        if !ends_block(op) {
-            return EdgeRule {
-                targets: 0,
-                indirect: false,
-                falls: false,
-            };
-        }
         let operands = self.operands(inst);
         let targets = operands
             .iter()
             .filter(|operand| matches!(operand, Operand::Edge(_)))
             .count();
-        let leaves = effects.intersects(sass::Effects::EXIT.union(sass::Effects::RETURN));
-        // A predicate among the sources of a branch is a second condition.
+        // A predicate among the sources is a second condition.
         let condition = operands.iter().enumerate().any(|(index, operand)| {
             self.is_use(inst, index)
                 && operand.reg().is_some_and(|reg| {
@@ -120,11 +147,27 @@ impl Function {
         });
         EdgeRule {
             targets,
-            indirect: targets == 0 && !leaves,
-            falls: !self.inst(inst).guard().is_always()
-                || !effects.contains(sass::Effects::TERMINATOR)
-                || condition,
+            indirect: jumps(op) && targets == 0,
+            falls: if condition || !self.inst(inst).guard().is_always() {
+                Falls::Yes
+            } else if jumps(op) {
+                Falls::Maybe
+            } else {
+                Falls::Never
+            },
         }
+    }
+
+    /// Where control goes on after a machine terminator that does not jump: its last edge, where that is no jump target.
+    pub(crate) fn machine_fall_through(&self, inst: Inst, op: sass::Op) -> Option<Edge> {
+        let rule = self.machine_edges(inst, op);
+        let edges = self.edges(inst);
+        let falls = match rule.falls {
+            Falls::Never => false,
+            Falls::Maybe => !rule.indirect && edges.len() > rule.targets,
+            Falls::Yes => true,
+        };
+        edges.last().copied().filter(|_| falls)
     }
 }
 
@@ -202,7 +245,7 @@ fn stand_in_operand(func: &Function, op: sass::Op, slot: usize, operand: Operand
         }),
         Operand::Address(id) => sass::Operand::Address(stand_in_address(func, func.address(id))),
         Operand::Descriptor(reg) => sass::Operand::Descriptor(stand_in(func, reg)),
-        Operand::Special(number) => sass::Operand::Special(number as u8),
+        Operand::Special(number) => sass::Operand::Special(number),
         Operand::Edge(_) | Operand::Block(_) => sass::Operand::Target(0),
         // A name stands for an immediate in most places and for a code address in a call.
         Operand::Symbol { .. } if takes_target(op, slot) => sass::Operand::Target(0),

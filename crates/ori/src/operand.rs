@@ -160,7 +160,7 @@ pub enum Operand {
     /// A matrix descriptor in uniform registers: `gdesc[UR4]`.
     Descriptor(Reg),
     /// A special register, by the number the machine gives it.
-    Special(u16),
+    Special(u8),
     /// The address of a name outside the function: `&name`, `lo(&name+8)`.
     Symbol {
         /// The name.

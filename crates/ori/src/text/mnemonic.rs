@@ -1,9 +1,9 @@
 //! Operations with their modifiers as one dotted word: `add.sat.s32`, `LDS.64`.
 //!
 //! An abstract operation's modifiers follow in the order of its row; one at its unnamed value is left out. A machine
-//! operation is written with its row's unique name; a modifier follows unless it has its unprinted value, as `.VALUE` where no
-//! other modifier of the row knows that name and as `.modifier=VALUE` where one does. A number that has no name is written
-//! `#5`, so that broken code prints, too.
+//! operation is written with its row's unique name; a modifier follows unless it has its unprinted value, as `.VALUE` where
+//! nothing else could be meant and as `.modifier=VALUE` where something could. Dots in a name become underscores. A number
+//! that has no name is written `.modifier=#5`, so that broken code prints, too.
 
 use crate::instruction::Operation;
 use crate::operation::{AbstractMods, AbstractOp, Row};
@@ -73,70 +73,103 @@ fn parse_abstract(op: AbstractOp, rest: &str) -> Result<Operation, String> {
     }
 }
 
-/// The value a modifier has when it is not written.
-fn unwritten(modifier: &sass::Modifier) -> Option<u16> {
-    modifier
-        .values
+/// How a machine operation's modifiers are written: for each modifier, by value, the text after the operation's name.
+struct Spelling {
+    modifiers: Vec<ModifierSpelling>,
+}
+
+struct ModifierSpelling {
+    /// The value that is not written, if there is one.
+    unwritten: Option<u16>,
+    /// `.VALUE` or `.modifier=VALUE`, by value; empty where the value has no name.
+    texts: Vec<String>,
+}
+
+static SPELLINGS: LazyLock<Vec<Spelling>> = LazyLock::new(|| {
+    let names: Vec<&str> = sass::Op::all().map(|op| op.name()).collect();
+    sass::Op::all()
+        .map(|op| spelling(op.row(), &names))
+        .collect()
+});
+
+/// A value's name as one word: `STRONG.GPU` becomes `STRONG_GPU`.
+fn word(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect()
+}
+
+fn spelling(row: &sass::Operation, operations: &[&str]) -> Spelling {
+    // Words that would make this operation look like another one, whose name goes on with them.
+    let taken: Vec<&str> = operations
         .iter()
-        .find(|value| !value.printed)
-        .map(|value| value.value)
-}
-
-/// Whether `name` alone tells which modifier of the row is meant, and can be read as one word.
-fn stands_alone(row: &sass::Operation, name: &str) -> bool {
-    is_word(name)
-        && row
-            .modifiers
-            .iter()
-            .flat_map(|modifier| modifier.values)
-            .filter(|value| value.name == name)
-            .count()
-            == 1
-}
-
-fn is_word(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        .filter_map(|name| name.strip_prefix(row.name)?.strip_prefix('.'))
+        .flat_map(|rest| rest.split('.'))
+        .collect();
+    let words: Vec<String> = row
+        .modifiers
+        .iter()
+        .flat_map(|modifier| modifier.values)
+        .map(|value| word(value.name))
+        .collect();
+    let modifiers = row
+        .modifiers
+        .iter()
+        .map(|modifier| {
+            let count = modifier.values.iter().map(|value| value.value).max();
+            let mut texts = vec![String::new(); count.map_or(0, |last| usize::from(last) + 1)];
+            for value in modifier.values {
+                let spelled = word(value.name);
+                let twins = |others: &mut dyn Iterator<Item = &String>| {
+                    others.filter(|other| **other == spelled).count()
+                };
+                let own: Vec<String> = modifier
+                    .values
+                    .iter()
+                    .map(|value| word(value.name))
+                    .collect();
+                let alone = twins(&mut words.iter()) == 1 && !taken.contains(&spelled.as_str());
+                texts[usize::from(value.value)] = if spelled.is_empty() {
+                    String::new()
+                } else if alone {
+                    format!(".{spelled}")
+                } else if twins(&mut own.iter()) == 1 {
+                    format!(".{}={spelled}", modifier.name)
+                } else {
+                    String::new()
+                };
+            }
+            ModifierSpelling {
+                unwritten: modifier
+                    .values
+                    .iter()
+                    .find(|value| !value.printed)
+                    .map(|value| value.value),
+                texts,
+            }
+        })
+        .collect();
+    Spelling { modifiers }
 }
 
 fn parse_machine(op: sass::Op, rest: &str) -> Result<Operation, String> {
     let row = op.row();
+    let spelling = &SPELLINGS[op.index()];
     let mut mods = sass::Mods::ZERO;
     let mut missing = 0u64;
     for (index, modifier) in row.modifiers.iter().enumerate() {
-        match unwritten(modifier) {
+        match spelling.modifiers[index].unwritten {
             Some(value) => mods = mods.with(modifier, value),
             None => missing |= 1 << index,
         }
     }
-    for part in rest.split('.').skip(1) {
-        let unknown = || format!("`{}` has no modifier `{part}`", row.name);
-        let (index, value) = match part.split_once('=') {
-            Some((name, value)) => {
-                let index = row
-                    .modifiers
-                    .iter()
-                    .position(|modifier| modifier.name == name)
-                    .ok_or_else(unknown)?;
-                let modifier = &row.modifiers[index];
-                let value = match value.strip_prefix('#') {
-                    Some(number) => number
-                        .parse()
-                        .ok()
-                        .filter(|&number: &u16| u64::from(number) <= modifier.field.max()),
-                    None => modifier.value_named(value).map(|value| value.value),
-                };
-                (index, value.ok_or_else(unknown)?)
-            }
-            None => row
-                .modifiers
-                .iter()
-                .enumerate()
-                .find_map(|(index, modifier)| Some((index, modifier.value_named(part)?.value)))
-                .ok_or_else(unknown)?,
-        };
+    let parts = rest.split_inclusive('.').skip(1);
+    let mut at = 1;
+    for part in parts {
+        let written = &rest[at - 1..at + part.trim_end_matches('.').len()];
+        at += part.len();
+        let (index, value) = parse_machine_modifier(row, spelling, written)
+            .ok_or_else(|| format!("`{}` has no modifier `{}`", row.name, &written[1..]))?;
         mods = mods.with(&row.modifiers[index], value);
         missing &= !(1 << index);
     }
@@ -144,6 +177,31 @@ fn parse_machine(op: sass::Op, rest: &str) -> Result<Operation, String> {
         Some(modifier) => Err(format!("`{}` lacks its {}", row.name, modifier.name)),
         None => Ok(Operation::Machine(op, mods)),
     }
+}
+
+/// The modifier, by place, and the value that `.VALUE`, `.modifier=VALUE` or `.modifier=#5` stands for.
+fn parse_machine_modifier(
+    row: &sass::Operation,
+    spelling: &Spelling,
+    written: &str,
+) -> Option<(usize, u16)> {
+    if let Some((name, number)) = written[1..].split_once("=#") {
+        let index = row
+            .modifiers
+            .iter()
+            .position(|modifier| modifier.name == name)?;
+        let number: u16 = number.parse().ok()?;
+        let fits = u64::from(number) <= row.modifiers[index].field.max();
+        return fits.then_some((index, number));
+    }
+    spelling
+        .modifiers
+        .iter()
+        .enumerate()
+        .find_map(|(index, modifier)| {
+            let value = modifier.texts.iter().position(|text| text == written)?;
+            Some((index, value as u16))
+        })
 }
 
 /// Writes an operation with its modifiers.
@@ -171,25 +229,18 @@ fn print_abstract(out: &mut String, row: &Row, mods: AbstractMods) {
 fn print_machine(out: &mut String, op: sass::Op, mods: sass::Mods) {
     let row = op.row();
     out.push_str(row.name);
-    for modifier in row.modifiers {
+    for (modifier, spelling) in row.modifiers.iter().zip(&SPELLINGS[op.index()].modifiers) {
         let number = mods.get(modifier);
-        if unwritten(modifier) == Some(number) {
+        if spelling.unwritten == Some(number) {
             continue;
         }
-        out.push('.');
-        match modifier.value(number) {
-            Some(value) if stands_alone(row, value.name) => out.push_str(value.name),
-            Some(value)
-                if is_word(value.name)
-                    && modifier
-                        .value_named(value.name)
-                        .is_some_and(|named| named.value == number) =>
-            {
+        match spelling.texts.get(usize::from(number)) {
+            Some(text) if !text.is_empty() => out.push_str(text),
+            _ => {
+                out.push('.');
                 out.push_str(modifier.name);
-                out.push('=');
-                out.push_str(value.name);
+                out.push_str(&format!("=#{number}"));
             }
-            _ => out.push_str(&format!("{}=#{number}", modifier.name)),
         }
     }
 }
@@ -273,6 +324,6 @@ mod tests {
         assert_eq!(error("add.f32x9"), "`f32x9` is no Scalar of `add`");
         assert_eq!(error("add"), "`add` lacks its Scalar");
         assert_eq!(error("add.s32.rn"), "`add` has no modifier `rn`");
-        assert_eq!(error("MOV.FAST"), "`MOV` has no modifier `FAST`");
+        assert_eq!(error("IADD3.FAST"), "`IADD3` has no modifier `FAST`");
     }
 }

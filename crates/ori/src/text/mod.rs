@@ -26,7 +26,7 @@
 //! | `c[0x0][0x210]`, `c[3][v1+8]`, `cx[v2][0x10]` | constant banks |
 //! | `[v1.64+v2+&name+8]`, `desc[v3][v1.64]` | memory operands: base, uniform base, name, offset |
 //! | `gdesc[v1]` | a matrix descriptor |
-//! | `sr33` | a special register by number |
+//! | `SR_TID.X`, `SR73` | a special register, by number where it has no name |
 //! | `&name`, `lo(&name+8)`, `hi(&name)` | addresses of names outside |
 //! | `block3(v1, v2)` | an edge with its arguments |
 //! | `uses(R4)`, `defs(R8..R11)` | registers touched without being encoded |

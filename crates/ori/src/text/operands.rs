@@ -4,6 +4,7 @@ use super::cursor::Cursor;
 use super::parse::{ParseError, Parser};
 use crate::operand::{Address, BaseForm, Operand, SourceMods, SymbolPart};
 use crate::register::{Class, OptReg, PhysReg, Reg, RegKind};
+use orias_sass as sass;
 
 impl Parser<'_> {
     /// Whether a register, or `_`, starts here.
@@ -179,11 +180,16 @@ impl Parser<'_> {
             self.cursor.at = start;
             return Ok(Operand::Block(self.block_named()?));
         }
-        if self.cursor.eat_text("sr") {
-            let number = self.cursor.number()?;
-            return u16::try_from(number)
-                .map(Operand::Special)
-                .map_err(|_| self.cursor.error_at(start, "there is no such register"));
+        if self.cursor.peek() == Some(b'S') {
+            let name = self.cursor.dotted();
+            let number = match name.strip_prefix("SR").map(str::parse) {
+                Some(Ok(number)) => Some(number),
+                _ => sass::special::number(name),
+            };
+            return number.map(Operand::Special).ok_or_else(|| {
+                let message = format!("`{name}` is not a special register");
+                self.cursor.error_at(start, message)
+            });
         }
         Err(self.cursor.error_at(start, "expected an operand"))
     }

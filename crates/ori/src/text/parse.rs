@@ -539,7 +539,7 @@ impl<'a> Parser<'a> {
 
     fn machine_operands(&mut self, start: usize, op: orias_sass::Op) -> Result<(), ParseError> {
         let slots = op.row().slots;
-        let jumps = machine::ends_block(op);
+        let jumps = machine::jumps(op);
         for (index, slot) in slots.iter().enumerate() {
             let more = if index == 0 {
                 self.at_operand()

@@ -9,6 +9,7 @@ use crate::function::{Function, FunctionKind};
 use crate::instruction::Opcode;
 use crate::operand::{Address, Operand, SourceMods, SymbolPart};
 use crate::register::{PhysReg, Reg, RegKind, Type};
+use orias_sass as sass;
 
 /// The text form of a function.
 pub fn print_function(func: &Function) -> String {
@@ -446,8 +447,13 @@ impl Printer<'_> {
                 self.out.push(']');
             }
             Operand::Special(number) => {
-                self.text("sr");
-                self.decimal(u64::from(number));
+                match sass::special::name(number).filter(|name| name.starts_with("SR")) {
+                    Some(name) => self.text(name),
+                    None => {
+                        self.text("SR");
+                        self.decimal(u64::from(number));
+                    }
+                }
             }
             Operand::Symbol {
                 symbol,

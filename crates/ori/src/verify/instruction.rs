@@ -572,11 +572,9 @@ fn check_edge_operands(func: &Function, inst: Inst, op: sass::Op, wrong: Sink<'_
                 }
                 next += 1;
             }
-            Operand::Block(block) => {
-                if machine::ends_block(op) || !func.layout.contains_block(block) {
-                    let message = format!("{block} is not a block that can be named here");
-                    wrong(Invariant::Edge, message);
-                }
+            Operand::Block(block) if machine::jumps(op) || !func.layout.contains_block(block) => {
+                let message = format!("{block} is not a block that can be named here");
+                wrong(Invariant::Edge, message);
             }
             _ => {}
         }

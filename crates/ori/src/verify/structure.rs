@@ -4,6 +4,7 @@ use super::{Invariant, Report};
 use crate::entity::{Block, Inst};
 use crate::function::{Function, FunctionKind, Level};
 use crate::instruction::Opcode;
+use crate::machine::Falls;
 use crate::operation::{AbstractOp, Edges};
 
 /// Whether blocks and edges are sound enough for a control-flow graph.
@@ -71,23 +72,19 @@ fn check_edge_count(report: &mut Report<'_>, inst: Inst) {
         },
         Opcode::Machine(op) => {
             let rule = func.machine_edges(inst, op);
-            let falls = usize::from(rule.falls);
-            if rule.indirect {
-                (count <= falls).then(|| "an indirect branch lists its targets".to_owned())
-            } else if count != rule.targets + falls {
-                Some(format!(
-                    "the instruction has {} edges, not {count}: {} jump targets{}",
-                    rule.targets + falls,
-                    rule.targets,
-                    if rule.falls {
-                        " and where it goes on if it does not jump"
-                    } else {
-                        ""
-                    }
-                ))
-            } else {
-                None
-            }
+            (!rule.allows(count)).then(|| {
+                let targets = if rule.indirect {
+                    "the targets it may reach".to_owned()
+                } else {
+                    format!("{} jump targets", rule.targets)
+                };
+                let falls = match rule.falls {
+                    Falls::Never => "",
+                    Falls::Maybe => ", and perhaps where it goes on if it does not jump",
+                    Falls::Yes => ", and where it goes on if it does not jump",
+                };
+                format!("the instruction has {count} edges, but needs {targets}{falls}")
+            })
         }
     };
     if let Some(message) = wrong {
@@ -148,10 +145,10 @@ fn check_falls_to_next(report: &mut Report<'_>, block: Block, inst: Inst) {
 
 /// Where the code goes on without a jump.
 fn fall_through(func: &Function, inst: Inst) -> Option<Block> {
-    let falls = match func.opcode(inst) {
-        Opcode::Abstract(op) => op == AbstractOp::FallThrough,
-        Opcode::Machine(op) => func.machine_edges(inst, op).falls,
+    let edge = match func.opcode(inst) {
+        Opcode::Abstract(AbstractOp::FallThrough) => func.edges(inst).last().copied(),
+        Opcode::Abstract(_) => None,
+        Opcode::Machine(op) => func.machine_fall_through(inst, op),
     };
-    let last = *func.edges(inst).last()?;
-    falls.then(|| func.edge_target(last))
+    edge.map(|edge| func.edge_target(edge))
 }
