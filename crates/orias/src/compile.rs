@@ -1,6 +1,6 @@
 //! PTX in, cubin out.
 
-use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
+use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::options::Options;
 use crate::target::TargetKind;
 
@@ -55,7 +55,7 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
     for source in sources {
         diagnostics.0.extend(check(source, options).0);
     }
-    let mut diagnostics = treat_warnings(diagnostics, options);
+    let mut diagnostics = options.treat_warnings(diagnostics);
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
@@ -71,22 +71,6 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
     Err(diagnostics)
 }
 
-/// Leaves warnings out or makes errors of them, as the options say.
-fn treat_warnings(diagnostics: Diagnostics, options: &Options) -> Diagnostics {
-    let mut kept = diagnostics.0;
-    if options.no_warnings {
-        kept.retain(|diagnostic| diagnostic.severity != Severity::Warning);
-    }
-    if options.warnings_are_errors {
-        for diagnostic in &mut kept {
-            if diagnostic.severity == Severity::Warning {
-                diagnostic.severity = Severity::Error;
-            }
-        }
-    }
-    Diagnostics(kept)
-}
-
 /// Everything there is to say about one module without compiling it.
 pub fn check(_source: &Source<'_>, _options: &Options) -> Diagnostics {
     Diagnostic::unsupported("reading PTX").into()
@@ -95,26 +79,6 @@ pub fn check(_source: &Source<'_>, _options: &Options) -> Diagnostics {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn warning() -> Diagnostics {
-        Diagnostic::new(Severity::Warning, "w").into()
-    }
-
-    #[test]
-    fn warnings_can_be_left_out_or_made_errors() {
-        let plain = Options::default();
-        assert!(!treat_warnings(warning(), &plain).has_errors());
-        let strict = Options {
-            warnings_are_errors: true,
-            ..plain.clone()
-        };
-        assert!(treat_warnings(warning(), &strict).has_errors());
-        let quiet = Options {
-            no_warnings: true,
-            ..strict
-        };
-        assert_eq!(treat_warnings(warning(), &quiet), Diagnostics::default());
-    }
 
     #[test]
     fn the_library_can_be_called_from_many_threads() {

@@ -64,9 +64,16 @@ fn version() -> String {
 }
 
 fn compile(invocation: &Invocation) -> Report {
+    let warnings = Diagnostics(invocation.warnings.clone());
+    let warnings = invocation.options.treat_warnings(warnings);
+    let mut remarks = invocation.remarks.clone();
+    if warnings.has_errors() {
+        return failure(&remarks, &warnings);
+    }
+    remarks.extend(warnings.0);
     let (modules, unreadable) = read_inputs(&invocation.inputs);
     if !unreadable.0.is_empty() {
-        return failure(&invocation.remarks, &unreadable);
+        return failure(&remarks, &unreadable);
     }
     let sources: Vec<Source<'_>> = modules
         .iter()
@@ -74,19 +81,16 @@ fn compile(invocation: &Invocation) -> Report {
         .collect();
     let compiled = match compile_all(&sources, &invocation.options) {
         Ok(compiled) => compiled,
-        Err(diagnostics) => return failure(&invocation.remarks, &diagnostics),
+        Err(diagnostics) => return failure(&remarks, &diagnostics),
     };
     if let Some(cubin) = &compiled.cubin
         && write_whole(Path::new(&invocation.output), cubin).is_err()
     {
         let message = format!("Output file '{}' could not be opened", invocation.output);
-        return failure(
-            &invocation.remarks,
-            &Diagnostic::new(Severity::Fatal, message).into(),
-        );
+        return failure(&remarks, &Diagnostic::new(Severity::Fatal, message).into());
     }
     Report {
-        messages: lines(&invocation.remarks) + &lines(compiled.diagnostics.iter()),
+        messages: lines(&remarks) + &lines(compiled.diagnostics.iter()),
         ..Report::default()
     }
 }

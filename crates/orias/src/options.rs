@@ -1,5 +1,6 @@
 //! What the library can be told.
 
+use crate::diagnostics::{Diagnostics, Severity};
 use crate::target::Target;
 
 /// How to compile. Cheap to clone; the default is what ptxas does without options.
@@ -26,5 +27,47 @@ impl Default for Options {
             no_warnings: false,
             warnings_are_errors: false,
         }
+    }
+}
+
+impl Options {
+    /// Leaves warnings out or makes errors of them, as asked.
+    #[must_use]
+    pub fn treat_warnings(&self, diagnostics: Diagnostics) -> Diagnostics {
+        let mut kept = diagnostics.0;
+        if self.no_warnings {
+            kept.retain(|diagnostic| diagnostic.severity != Severity::Warning);
+        }
+        if self.warnings_are_errors {
+            for diagnostic in &mut kept {
+                if diagnostic.severity == Severity::Warning {
+                    diagnostic.severity = Severity::Error;
+                }
+            }
+        }
+        Diagnostics(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostics::Diagnostic;
+
+    #[test]
+    fn warnings_can_be_left_out_or_made_errors() {
+        let warning = || Diagnostics::from(Diagnostic::new(Severity::Warning, "w"));
+        let plain = Options::default();
+        assert!(!plain.treat_warnings(warning()).has_errors());
+        let strict = Options {
+            warnings_are_errors: true,
+            ..plain
+        };
+        assert!(strict.treat_warnings(warning()).has_errors());
+        let quiet = Options {
+            no_warnings: true,
+            ..strict
+        };
+        assert_eq!(quiet.treat_warnings(warning()), Diagnostics::default());
     }
 }

@@ -112,6 +112,10 @@ fn what_is_wrong_is_said_in_the_words_of_ptxas() {
             "-m32 a.ptx",
             "Value '32' is not defined for option 'machine'",
         ),
+        (
+            "--machine= a.ptx",
+            "Value '' is not defined for option 'machine'",
+        ),
         ("--machine=foo a.ptx", "'foo': expected a number"),
         (
             "--maxrregcount=12x a.ptx",
@@ -196,7 +200,7 @@ fn clients_command_lines_are_understood() {
     let triton = read(
         "-lineinfo -suppress-debug-info -v --regAllocOptLevel=2 --gpu-name=sm_90a a.ptx -o a.o",
     );
-    assert_eq!(triton.remarks, []);
+    assert_eq!((triton.remarks, triton.warnings), (vec![], vec![]));
     // nvcc, and nvcc with several threads.
     read("-arch=sm_90a -m64 -maxrregcount=64 --generate-line-info a.ptx -o t.cubin");
     read("-split-compile=0 -arch=sm_90a -m64 -split-compile=0 a.ptx -o t.cubin");
@@ -278,7 +282,7 @@ fn every_row_can_be_given_by_both_of_its_names() {
         let value = match row.takes {
             Takes::Nothing => "",
             Takes::Truth => "=false",
-            Takes::Number | Takes::Level => "=64",
+            Takes::Number | Takes::NumberOf(_) | Takes::Level => "=64",
             Takes::OneOf(words) => &format!("={}", words[0]),
             Takes::OptionsFiles => "=",
             Takes::List | Takes::Module => "=x",
@@ -301,4 +305,30 @@ fn every_row_can_be_given_by_both_of_its_names() {
             }
         }
     }
+}
+
+#[test]
+fn values_out_of_range_are_warned_about_only_when_something_is_compiled() {
+    let warnings = |line: &str| -> Vec<String> {
+        let found = read(line).warnings;
+        found.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        warnings("-arch=sm_90a -maxrregcount=8 -suppress-debug-info a.ptx"),
+        [
+            "ptxas warning : For profile sm_90a adjusting per thread register count of 8 to lower bound of 24",
+            "ptxas warning : Option suppress-debug-info requires option device-debug or lineinfo; ignoring since latter is not specified",
+        ]
+    );
+    assert_eq!(
+        warnings("-maxrregcount=256 a.ptx"),
+        ["ptxas warning : Too big maxrregcount value specified 256, will be ignored"]
+    );
+    assert_eq!(warnings("-maxrregcount=0x20 a.ptx"), [""; 0]);
+    assert_eq!(warnings("-maxrregcount=8"), [""; 0]);
+    assert_eq!(
+        read("-Ofc m.ptx").action,
+        Action::Help,
+        "the only file is a value"
+    );
 }

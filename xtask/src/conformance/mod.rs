@@ -5,6 +5,7 @@
 
 mod corpus;
 mod cubin;
+mod options;
 mod sass;
 
 /// One suite: its name, what it shows, and the function that runs it with the arguments after its name.
@@ -19,6 +20,11 @@ const SUITES: &[Suite] = &[
         name: "cubin",
         about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
         run: cubin::run,
+    },
+    Suite {
+        name: "options",
+        about: "ptxas's options are taken or refused as ptxas does",
+        run: options::run,
     },
     Suite {
         name: "sass",

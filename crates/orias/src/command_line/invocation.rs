@@ -39,8 +39,10 @@ pub struct Invocation {
     pub output: String,
     /// What the library is told.
     pub options: Options,
-    /// Remarks about the options themselves, which neither `-w` nor `-Werror` touches.
+    /// Remarks about how the command line is written, which neither `-w` nor `-Werror` touches.
     pub remarks: Vec<Diagnostic>,
+    /// Warnings about the values of options, to be treated like all others.
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Default for Invocation {
@@ -51,6 +53,7 @@ impl Default for Invocation {
             output: "elf.o".into(),
             options: Options::default(),
             remarks: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -12,6 +12,9 @@ const MAX_OPEN_FILES: usize = 15;
 /// work at each of the levels above.
 const MAX_ARGUMENTS_FROM_FILES: usize = 1 << 20;
 
+/// Options whose values are wrong even when there is nothing to compile.
+const CHECKED_AT_ONCE: &[&str] = &["gpu-name"];
+
 /// Reads ptxas's command line, the program's own name left out.
 ///
 /// A refusal holds the remarks that arose before the error, and the error last.
@@ -179,6 +182,7 @@ impl Reader {
                 .zip(&self.values)
                 .any(|(row, value)| row.long == name && value.is_some())
         };
+        let mut refusal = None;
         for (row, value) in OPTIONS.iter().zip(&self.values) {
             let Some(value) = value else { continue };
             let outcome = match row.status {
@@ -187,19 +191,30 @@ impl Reader {
                 ),
                 _ => (row.apply)(&mut invocation, value),
             };
-            if let Err(error) = outcome {
-                return Err(refuse(invocation.remarks, error));
+            match outcome {
+                Err(error) if CHECKED_AT_ONCE.contains(&row.long) => {
+                    return Err(refuse(invocation.remarks, error));
+                }
+                Err(error) if refusal.is_none() => refusal = Some(error),
+                _ => {}
             }
-        }
-        if given("suppress-debug-info") && !given("generate-line-info") {
-            invocation.remarks.push(Diagnostic::new(
-                Severity::Warning,
-                "Option suppress-debug-info requires option device-debug or lineinfo; ignoring since latter is not specified",
-            ));
         }
         // Without an input there is nothing to do but explain.
         if invocation.action == Action::Compile && invocation.inputs.is_empty() {
             invocation.action = Action::Help;
+        }
+        if invocation.action != Action::Compile {
+            invocation.warnings.clear();
+            return Ok(invocation);
+        }
+        if let Some(error) = refusal {
+            return Err(refuse(invocation.remarks, error));
+        }
+        if given("suppress-debug-info") && !given("generate-line-info") {
+            invocation.warnings.push(Diagnostic::new(
+                Severity::Warning,
+                "Option suppress-debug-info requires option device-debug or lineinfo; ignoring since latter is not specified",
+            ));
         }
         Ok(invocation)
     }
@@ -233,7 +248,7 @@ fn find_option(argument: &str) -> Result<Spelled<'_>, Diagnostic> {
     }
     // `-O3`: a number glued to its letter, the text after `=` included if there is one.
     let glued = |row: &OptionRow| {
-        matches!(row.takes, Takes::Level | Takes::Number)
+        matches!(row.takes, Takes::Level | Takes::Number | Takes::NumberOf(_))
             && row.short.len() == 1
             && short.starts_with(row.short)
     };
@@ -258,15 +273,16 @@ fn read_value(row: &OptionRow, text: String) -> Result<Value, Diagnostic> {
             _ => Err(fatal(format!("'{text}': expected true or false"))),
         },
         Takes::Number | Takes::Level => read_number(&text).map(Value::Number),
+        Takes::NumberOf(allowed) => match read_number(&text)? {
+            number if allowed.contains(&number) => Ok(Value::Number(number)),
+            _ => Err(not_defined(row, &text)),
+        },
         Takes::Text => Ok(Value::Text(text)),
         Takes::OneOf(allowed) => {
             if allowed.contains(&text.as_str()) {
                 Ok(Value::Text(text))
             } else {
-                Err(fatal(format!(
-                    "Value '{text}' is not defined for option '{}'",
-                    row.long
-                )))
+                Err(not_defined(row, &text))
             }
         }
         Takes::List | Takes::OptionsFiles => split_list(&text).map(Value::List),
@@ -274,8 +290,15 @@ fn read_value(row: &OptionRow, text: String) -> Result<Value, Diagnostic> {
     }
 }
 
+fn not_defined(row: &OptionRow, text: &str) -> Diagnostic {
+    fatal(format!(
+        "Value '{text}' is not defined for option '{}'",
+        row.long
+    ))
+}
+
 /// A number as C reads one: decimal, `0x…` or `0…`, with a sign; nothing at all is zero.
-fn read_number(text: &str) -> Result<i32, Diagnostic> {
+pub(super) fn read_number(text: &str) -> Result<i32, Diagnostic> {
     let trimmed = text.trim_start();
     let (negative, digits) = match trimmed.as_bytes().first() {
         Some(b'-') => (true, &trimmed[1..]),

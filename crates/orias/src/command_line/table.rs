@@ -1,6 +1,7 @@
 //! Every option there is: one row each.
 
 use super::invocation::{Action, Invocation};
+use super::parse::read_number;
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::target::{Target, TargetKind};
 use std::fmt::Write as _;
@@ -25,6 +26,8 @@ pub enum Takes {
     Truth,
     /// A 32-bit number.
     Number,
+    /// One of these numbers.
+    NumberOf(&'static [i32]),
     /// A number that the short spelling only takes attached: `-O` alone means `-O0`.
     Level,
     /// Any text.
@@ -96,7 +99,7 @@ const fn row(
 }
 
 use Status::{Effective, NoEffect, Refused};
-use Takes::{Level, List, Module, Nothing, Number, OneOf, OptionsFiles, Text, Truth};
+use Takes::{Level, List, Module, Nothing, Number, NumberOf, OneOf, OptionsFiles, Text, Truth};
 
 const WAITS_FOR_ALLOCATION: Status = NoEffect("waits for register allocation");
 const WAITS_FOR_LOWERING: Status = NoEffect("waits for lowering");
@@ -165,7 +168,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "One thread's bar counts for its whole warp."),
     row("list-version", "version-ls", Nothing, "", Effective, set_list_versions,
         "Print the PTX versions that are understood."),
-    row("machine", "m", Number, "<64>", Effective, check_machine,
+    row("machine", "m", NumberOf(&[64]), "<64>", Effective, nothing,
         "Bits of the host's addresses."),
     row("make-errors-visible-at-exit", "make-errors-visible-at-exit", Nothing, "", Refused("error barriers at exit"), nothing,
         "Make memory faults visible before a kernel ends."),
@@ -283,7 +286,7 @@ fn fatal(message: String) -> Diagnostic {
 
 fn warn(invocation: &mut Invocation, message: impl Into<String>) {
     invocation
-        .remarks
+        .warnings
         .push(Diagnostic::new(Severity::Warning, message));
 }
 
@@ -354,15 +357,6 @@ fn set_warnings_are_errors(invocation: &mut Invocation, _: &Value) -> Result<(),
     Ok(())
 }
 
-fn check_machine(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    match value {
-        Value::Number(bits) if *bits != 64 => Err(fatal(format!(
-            "Value '{bits}' is not defined for option 'machine'"
-        ))),
-        _ => Ok(()),
-    }
-}
-
 fn check_fast_compile(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
     match value {
         Value::Text(level) if !["0", "min", "mid", "max"].contains(&level.as_str()) => {
@@ -398,18 +392,34 @@ fn check_store_cache(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic
     }
 }
 
-fn check_register_count(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    match value {
-        Value::Text(count)
-            if !["", "archmax", "archmin"].contains(&count.as_str())
-                && count.parse::<i32>().is_err() =>
-        {
-            Err(fatal(format!(
-                "Invalid value '{count}' for option 'maxrregcount'"
-            )))
-        }
-        _ => Ok(()),
+/// The fewest registers ptxas compiles for, and the most it can name; the same for every target of ptxas 13.0.
+const REGISTER_COUNTS: std::ops::RangeInclusive<i32> = 24..=255;
+
+fn check_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::Text(text) = value else {
+        return Ok(());
+    };
+    if ["archmax", "archmin"].contains(&text.as_str()) {
+        return Ok(());
     }
+    let count = read_number(text)
+        .map_err(|_| fatal(format!("Invalid value '{text}' for option 'maxrregcount'")))?;
+    let (fewest, most) = (REGISTER_COUNTS.start(), REGISTER_COUNTS.end());
+    if count < 0 || count > *most {
+        warn(
+            invocation,
+            format!("Too big maxrregcount value specified {count}, will be ignored"),
+        );
+    } else if count < *fewest {
+        let target = invocation.options.target;
+        warn(
+            invocation,
+            format!(
+                "For profile {target} adjusting per thread register count of {count} to lower bound of {fewest}"
+            ),
+        );
+    }
+    Ok(())
 }
 
 fn check_split(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
@@ -459,6 +469,10 @@ fn warn_legacy_bar(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnos
     warn(
         invocation,
         "'--legacy-bar-warp-wide-behavior' is a deprecated option, It will be removed in future release and is not recommended",
+    );
+    warn(
+        invocation,
+        "Command line option '--legacy-bar-warp-wide-behavior' not supported for '.target sm_70', will be ignored",
     );
     Ok(())
 }
