@@ -22,7 +22,7 @@
 use crate::knobs::{Key, Knobs};
 use crate::names;
 use crate::phases;
-use orias_ori::{Function, Level};
+use orias_ori::{Function, Level, verify_function};
 use orias_sass::Target;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -229,6 +229,14 @@ pub enum Failure {
         /// Why.
         error: PhaseError,
     },
+    /// The function was broken after a phase, or before the first.
+    #[error("after {after}: {errors}")]
+    Invalid {
+        /// The phase, or `the input`.
+        after: &'static str,
+        /// What the verifier says.
+        errors: String,
+    },
 }
 
 /// Why a phase was passed over.
@@ -280,6 +288,8 @@ pub struct Pipeline<'a> {
     pub end: usize,
     /// Rows to pass over.
     pub disabled: Vec<usize>,
+    /// Whether the verifier looks at the function before the first phase and after each.
+    pub verify_each: bool,
 }
 
 impl Default for Pipeline<'_> {
@@ -296,6 +306,7 @@ impl<'a> Pipeline<'a> {
             first: 0,
             end: phases.len(),
             disabled: Vec::new(),
+            verify_each: false,
         }
     }
 
@@ -307,6 +318,9 @@ impl<'a> Pipeline<'a> {
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Failure> {
         let target = Target::from_name(&function.target);
+        if self.verify_each {
+            verify(function, "the input")?;
+        }
         for (index, phase) in self
             .phases
             .iter()
@@ -325,6 +339,9 @@ impl<'a> Pipeline<'a> {
                 error,
             })?;
             watch(Event::After(phase, function, start.elapsed()));
+            if self.verify_each {
+                verify(function, phase.name)?;
+            }
         }
         Ok(())
     }
@@ -358,5 +375,14 @@ pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
             "no phase is named '{name}'{}",
             names::suggestion(name, phases.iter().map(|phase| phase.name))
         )
+    })
+}
+fn verify(function: &Function, after: &'static str) -> Result<(), Failure> {
+    verify_function(function).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Failure::Invalid {
+            after,
+            errors: lines.join("; "),
+        }
     })
 }

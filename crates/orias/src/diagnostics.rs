@@ -68,9 +68,11 @@ pub struct Diagnostic {
     /// Whose problem it is.
     pub kind: Kind,
     /// Where in the input, when it is about a place.
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// One line of text, without severity or place.
     pub message: String,
+    /// What would have been right, when that says more than the message.
+    pub hint: Option<String>,
 }
 
 impl Diagnostic {
@@ -81,13 +83,14 @@ impl Diagnostic {
             kind: Kind::Input,
             place: None,
             message: message.into(),
+            hint: None,
         }
     }
 
     /// The same message, about a place.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
-        self.place = Some(place);
+        self.place = Some(Box::new(place));
         self
     }
 
@@ -99,6 +102,7 @@ impl Diagnostic {
             message: format!("Not supported yet: {feature}"),
             kind: Kind::Unsupported { feature },
             place: None,
+            hint: None,
         }
     }
 
@@ -114,6 +118,7 @@ impl Diagnostic {
             message: format!("Internal error after {phase}{place}: {what}"),
             kind: Kind::Internal { phase, at },
             place: None,
+            hint: None,
         }
     }
 }
@@ -128,6 +133,10 @@ impl fmt::Display for Diagnostic {
                 place.source, place.line, self.message
             ),
             None => write!(f, "ptxas {word}: {}", self.message),
+        }?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The subcommands: one module and one row each.
 
+mod check;
 mod knobs;
+mod opt;
 mod phases;
 
 use crate::report::Report;
 use std::fmt::Write as _;
+use std::io::Read as _;
 
 /// A subcommand.
 pub struct Command {
@@ -19,6 +22,8 @@ pub struct Command {
 /// Every subcommand there is.
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
+    Command { name: "check", about: "explain what is wrong with PTX", run: check::run },
+    Command { name: "opt", about: "run phases on Ori text", run: opt::run },
     Command { name: "phases", about: "list the phases of the pipeline and when each runs", run: phases::run },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];
@@ -56,4 +61,14 @@ pub fn help(arguments: &[String]) -> Report {
             ),
         },
     }
+}
+
+/// The contents of a file, or of standard input when it is `-`.
+fn read_input(file: &str) -> std::io::Result<Vec<u8>> {
+    if file != "-" {
+        return std::fs::read(file);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

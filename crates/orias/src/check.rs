@@ -1,0 +1,90 @@
+//! Everything that can be said about a module without compiling it.
+
+use crate::compile::Source;
+use crate::diagnostics::{Diagnostic, Diagnostics, Place, Severity};
+use crate::options::Options;
+use crate::target::{TargetKind, check_module_target};
+use orias_ptx::diagnostic::{self as ptx, LineIndex};
+
+/// Reads one module and checks it for the target.
+///
+/// A module that does not fit the target is refused as a whole, as ptxas does, after what is wrong with its text.
+pub fn check(source: &Source<'_>, options: &Options) -> Diagnostics {
+    let (module, mut found) = orias_ptx::parse(source.text);
+    let misfit = module
+        .target
+        .and_then(|target| check_module_target(&target.to_string(), options.target).err());
+    if misfit.is_none() {
+        found.append(orias_ptx::check(
+            &module,
+            &checker_options(&module, options),
+        ));
+        found.sort();
+    }
+    let lines = LineIndex::new(source.text);
+    let mut diagnostics: Vec<Diagnostic> = found
+        .iter()
+        .map(|diagnostic| translate(diagnostic, source.name, &lines))
+        .collect();
+    diagnostics.extend(misfit.map(|message| Diagnostic::new(Severity::Fatal, message)));
+    if !found.has_errors() {
+        diagnostics.extend(unknown_entries(&module, options));
+    }
+    Diagnostics(diagnostics)
+}
+
+/// What the PTX checker is told. It is stricter than ptxas about families, so it learns of the target only where both agree.
+pub(crate) fn checker_options(
+    module: &orias_ptx::Module<'_>,
+    options: &Options,
+) -> orias_ptx::Options {
+    let target = options.target.to_string();
+    let architecture = orias_ptx::target::Target::from_name(&target).filter(|&architecture| {
+        module
+            .target
+            .is_some_and(|target| target.runs_on(architecture))
+    });
+    orias_ptx::Options {
+        architecture,
+        mode: match options.target.kind {
+            TargetKind::Virtual => orias_ptx::Mode::Virtual,
+            TargetKind::Real | TargetKind::LinkTime => orias_ptx::Mode::Real,
+        },
+    }
+}
+
+fn translate(diagnostic: &ptx::Diagnostic, source: &str, lines: &LineIndex<'_>) -> Diagnostic {
+    let (line, column) = lines.position(diagnostic.span.start);
+    let number = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
+    let severity = match diagnostic.severity {
+        ptx::Severity::Error => Severity::Error,
+        ptx::Severity::Warning => Severity::Warning,
+    };
+    let hint = diagnostic.suggestion.clone().or_else(|| {
+        let expected = diagnostic.expected.as_ref();
+        expected.map(|expected| format!("expected {expected}"))
+    });
+    Diagnostic {
+        hint,
+        ..Diagnostic::new(severity, diagnostic.message.clone()).at(Place {
+            source: source.to_owned(),
+            line: number(line),
+            column: number(column),
+        })
+    }
+}
+
+/// Entry functions that were asked for by name and are not there.
+fn unknown_entries(module: &orias_ptx::Module<'_>, options: &Options) -> Vec<Diagnostic> {
+    options
+        .entries
+        .iter()
+        .filter(|wanted| {
+            !module
+                .functions
+                .iter()
+                .any(|function| function.entry && module.name(function.name) == wanted.as_str())
+        })
+        .map(|name| Diagnostic::new(Severity::Fatal, format!("Unknown function {name}")))
+        .collect()
+}

@@ -1,0 +1,238 @@
+//! `orias opt`: phases on Ori text.
+
+use crate::output::write_whole;
+use crate::report::Report;
+use clap::Parser;
+use orias_codegen::knobs::Knobs;
+use orias_codegen::pipeline::{Context, Event, Failure, PHASES, Phase, Pipeline, find_phase};
+use orias_ori::{Function, Module, parse_module, print_function, verify_module};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// Reads Ori text, takes each function through the pipeline, and prints what comes out.
+///
+/// Phases run when their gates say so and when the function is at a level they work on; 'orias phases' lists them. They are
+/// named in any case, or by number.
+#[derive(Parser)]
+#[command(name = "opt", bin_name = "orias opt")]
+struct Arguments {
+    /// A file of Ori text; '-' is standard input
+    file: String,
+    /// Where the result goes; standard output when not given
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<String>,
+    /// How much to optimise, from 0 to 3
+    #[arg(short = 'O', long, value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    opt_level: u8,
+    /// Print functions before this phase, or before 'all'
+    #[arg(long, value_name = "PHASE")]
+    print_before: Vec<String>,
+    /// Print functions after this phase, or after 'all'
+    #[arg(long, value_name = "PHASE")]
+    print_after: Vec<String>,
+    /// Begin with this phase
+    #[arg(long, value_name = "PHASE")]
+    start_from: Option<String>,
+    /// End with this phase
+    #[arg(long, value_name = "PHASE")]
+    stop_after: Option<String>,
+    /// Pass this phase over
+    #[arg(long, value_name = "PHASE")]
+    disable_phase: Vec<String>,
+    /// Set a knob
+    #[arg(long, value_name = "NAME=VALUE")]
+    knob: Vec<String>,
+    /// Set knobs from a file, one NAME=VALUE a line
+    #[arg(long, value_name = "FILE")]
+    knob_file: Vec<String>,
+    /// Verify functions before the first phase and after each
+    #[arg(long)]
+    verify_each: bool,
+    /// Print how long each phase took, in all functions together
+    #[arg(long)]
+    time_phases: bool,
+}
+
+pub fn run(arguments: &[String]) -> Report {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return error.into(),
+    };
+    let plan = match Plan::new(&arguments) {
+        Ok(plan) => plan,
+        Err(message) => return Report::usage("opt", message),
+    };
+    let mut module = match read_module(&arguments.file) {
+        Ok(module) => module,
+        Err(message) => return Report::failure("opt", message),
+    };
+    let mut watch = Watch::default();
+    for function in &mut module.functions {
+        let context = Context {
+            opt_level: arguments.opt_level,
+            knobs: &plan.knobs,
+        };
+        let outcome = plan
+            .pipeline
+            .run(function, &context, &mut |event| watch.see(&plan, event));
+        if let Err(failure) = outcome {
+            return Report {
+                output: watch.printed.into_bytes(),
+                messages: explain(&arguments.file, &function.name, &failure),
+                code: 1,
+            };
+        }
+    }
+    finish(&arguments, &module, watch)
+}
+
+/// The command line, looked up in the tables.
+struct Plan {
+    pipeline: Pipeline<'static>,
+    knobs: Knobs,
+    /// Whether functions are printed before and after each row.
+    before: Vec<bool>,
+    after: Vec<bool>,
+}
+
+impl Plan {
+    fn new(arguments: &Arguments) -> Result<Self, String> {
+        let mut pipeline = Pipeline {
+            verify_each: arguments.verify_each,
+            ..Pipeline::default()
+        };
+        if let Some(name) = &arguments.start_from {
+            pipeline.first = find_phase(PHASES, name)?;
+        }
+        if let Some(name) = &arguments.stop_after {
+            pipeline.end = find_phase(PHASES, name)? + 1;
+        }
+        for name in &arguments.disable_phase {
+            pipeline.disabled.push(find_phase(PHASES, name)?);
+        }
+        let mut knobs = Knobs::default();
+        for file in &arguments.knob_file {
+            let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+            knobs
+                .set_from_file(&text)
+                .map_err(|error| format!("{file}, {error}"))?;
+        }
+        for assignment in &arguments.knob {
+            knobs.set(assignment).map_err(|error| error.to_string())?;
+        }
+        Ok(Self {
+            pipeline,
+            knobs,
+            before: chosen_rows(&arguments.print_before)?,
+            after: chosen_rows(&arguments.print_after)?,
+        })
+    }
+}
+
+/// For each row of the table, whether `names` choose it.
+fn chosen_rows(names: &[String]) -> Result<Vec<bool>, String> {
+    let mut chosen = vec![false; PHASES.len()];
+    for name in names {
+        if name.eq_ignore_ascii_case("all") {
+            chosen.fill(true);
+        } else {
+            chosen[find_phase(PHASES, name)?] = true;
+        }
+    }
+    Ok(chosen)
+}
+
+/// What is seen of the pipeline on the way.
+#[derive(Default)]
+struct Watch {
+    printed: String,
+    /// Time and number of runs of each row.
+    times: Vec<(Duration, usize)>,
+}
+
+impl Watch {
+    fn see(&mut self, plan: &Plan, event: Event<'_>) {
+        let row = |phase: &Phase| PHASES.iter().position(|row| row.number == phase.number);
+        match event {
+            Event::Before(phase, function) => {
+                if row(phase).is_some_and(|row| plan.before[row]) {
+                    self.print("before", phase, function);
+                }
+            }
+            Event::After(phase, function, time) => {
+                let Some(row) = row(phase) else { return };
+                self.times.resize(PHASES.len(), (Duration::ZERO, 0));
+                self.times[row].0 += time;
+                self.times[row].1 += 1;
+                if plan.after[row] {
+                    self.print("after", phase, function);
+                }
+            }
+            Event::Skipped(..) => {}
+        }
+    }
+
+    fn print(&mut self, when: &str, phase: &Phase, function: &Function) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            self.printed,
+            "; {when} {} ({})\n{}",
+            phase.name,
+            phase.number,
+            print_function(function)
+        );
+    }
+}
+
+fn read_module(file: &str) -> Result<Module, String> {
+    let bytes = super::read_input(file).map_err(|error| format!("{file}: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8 text"))?;
+    parse_module(&text).map_err(|error| format!("{file}:{error}"))
+}
+
+fn explain(file: &str, function: &str, failure: &Failure) -> String {
+    format!("orias opt: {file}: function {function}: {failure}\n")
+}
+
+/// Prints or writes the module, which must be sound whatever was asked for.
+fn finish(arguments: &Arguments, module: &Module, watch: Watch) -> Report {
+    if let Err(errors) = verify_module(module) {
+        let mut messages = String::new();
+        for error in errors {
+            // Writing to a string cannot fail.
+            let _ = writeln!(messages, "orias opt: {}: {error}", arguments.file);
+        }
+        return Report {
+            output: watch.printed.into_bytes(),
+            messages,
+            code: 1,
+        };
+    }
+    let mut report = Report::success(watch.printed);
+    if arguments.time_phases {
+        report.messages = time_table(&watch.times);
+    }
+    let text: Vec<String> = module.functions.iter().map(print_function).collect();
+    let text = text.join("\n");
+    match &arguments.output {
+        None => report.output.extend(text.bytes()),
+        Some(file) => {
+            if let Err(error) = write_whole(Path::new(file), text.as_bytes()) {
+                return Report::failure("opt", format_args!("{file}: {error}"));
+            }
+        }
+    }
+    report
+}
+
+fn time_table(times: &[(Duration, usize)]) -> String {
+    let mut text = format!("{:>12} {:>6}  phase\n", "microseconds", "runs");
+    for (phase, (time, runs)) in PHASES.iter().zip(times) {
+        if *runs > 0 {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{:>12} {runs:>6}  {}", time.as_micros(), phase.name);
+        }
+    }
+    text
+}
