@@ -272,7 +272,8 @@ fn register(text: &str, expected: &str) -> Result<(&'static str, Field), String>
     Ok((class, Field::parse(rest, *bits)?))
 }
 
-/// `[R24.64{scale}+UR32+S40:24]`, with `desc[UR32]` before it; `*n` after a register: it is read as n registers.
+/// `[R24.64{scale}+UR32+S40:24]`, with `desc[UR32]` before it; `*n` after a register: it is read as n registers. A lone
+/// `desc[UR32]` is a cache policy.
 fn address(text: &str) -> Result<Kind, String> {
     let malformed = || format!("'{text}' is not an address place");
     let (descriptor, rest) = match text.strip_prefix("desc[") {
@@ -282,6 +283,15 @@ fn address(text: &str) -> Result<Kind, String> {
         }
         None => (None, text),
     };
+    if rest.is_empty() && descriptor.is_some() {
+        return Ok(Kind::Address {
+            base: None,
+            uniform: None,
+            uniform_width: 1,
+            descriptor,
+            offset: Field::default(),
+        });
+    }
     let inner = rest
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))

@@ -81,7 +81,12 @@ impl Instruction {
                         push(register, base.width, Access::Read, slot);
                     }
                     if let Some(register) = address.uniform {
-                        push(register, shape.uniform_width, Access::Read, slot);
+                        // A width written for the slot is that of an address in uniform registers alone.
+                        let count = match row.slots[index].width {
+                            Width::Fixed(1) => shape.uniform_width,
+                            _ => self.width(index),
+                        };
+                        push(register, count, Access::Read, slot);
                     }
                     if let Some(register) = address.descriptor {
                         push(register, 2, Access::Read, slot);

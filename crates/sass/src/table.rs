@@ -175,6 +175,17 @@ pub struct AddressPlace {
     pub signed_alone: bool,
 }
 
+impl AddressPlace {
+    /// Whether it is a cache policy standing alone (`desc[UR4]`), not an address.
+    #[must_use]
+    pub const fn is_policy(&self) -> bool {
+        self.base.is_none()
+            && self.uniform.is_none()
+            && self.offset.is_empty()
+            && self.descriptor.is_some()
+    }
+}
+
 /// How a constant reference is laid out in a form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConstantPlace {

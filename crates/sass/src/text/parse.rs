@@ -742,6 +742,16 @@ fn address_operand<'t>(text: &'t str, shape: &AddressPlace) -> Option<(Address, 
         }
         None => (None, text),
     };
+    if shape.is_policy() {
+        let address = Address {
+            base: None,
+            kind: BaseKind::Plain,
+            uniform: None,
+            descriptor: Some(descriptor?),
+            offset: 0,
+        };
+        return Some((address, "", rest));
+    }
     let (inner, tail) = rest.strip_prefix('[')?.split_once(']')?;
     let mut base = None;
     let mut kind = BaseKind::Plain;

@@ -350,6 +350,9 @@ fn push_address(
         out.push_str("desc[");
         push_register(out, register);
         out.push(']');
+        if shape.is_policy() {
+            return;
+        }
     }
     out.push('[');
     let mut any = false;
