@@ -273,7 +273,10 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
                 offset.rust()
             )
         }
-        Kind::Descriptor(field) => format!("PlaceKind::Descriptor {{ field: {} }}", field.rust()),
+        Kind::Descriptor(field, skip) => format!(
+            "PlaceKind::Descriptor {{ field: {}, skip: {skip} }}",
+            field.rust()
+        ),
         Kind::Target {
             field,
             scale,

@@ -104,7 +104,8 @@ pub enum Kind {
         offset: Field,
         signed_alone: bool,
     },
-    Descriptor(Field),
+    /// A matrix descriptor, and how many registers of it are not read.
+    Descriptor(Field, u8),
     Target {
         field: Field,
         scale: u8,
@@ -118,7 +119,7 @@ impl Kind {
         match self {
             Kind::Register { field, .. }
             | Kind::Immediate { field, .. }
-            | Kind::Descriptor(field)
+            | Kind::Descriptor(field, _)
             | Kind::Target { field, .. }
             | Kind::Special(field) => field.mask(),
             Kind::Constant {
@@ -153,7 +154,7 @@ impl Kind {
         match self {
             Kind::Register { field, .. }
             | Kind::Immediate { field, .. }
-            | Kind::Descriptor(field)
+            | Kind::Descriptor(field, _)
             | Kind::Target { field, .. }
             | Kind::Special(field) => field.len(),
             Kind::Constant {
@@ -194,8 +195,12 @@ impl Kind {
             .strip_prefix("gdesc[")
             .and_then(|t| t.strip_suffix(']'))
         {
+            let (inner, skip) = match inner.rsplit_once('+') {
+                Some((inner, skip)) => (inner, number(skip)?),
+                None => (inner, 0),
+            };
             let (_, field) = register(inner, "UR")?;
-            return Ok(Kind::Descriptor(field));
+            return Ok(Kind::Descriptor(field, skip));
         }
         if text.starts_with('[') || text.starts_with("desc[") {
             return address(text);
@@ -289,6 +294,8 @@ fn address(text: &str) -> Result<Kind, String> {
             uniform: None,
             uniform_width: 1,
             descriptor,
+            hide_urz: false,
+            signed_alone: false,
             offset: Field::default(),
         });
     }

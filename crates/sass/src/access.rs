@@ -92,8 +92,9 @@ impl Instruction {
                         push(register, 2, Access::Read, slot);
                     }
                 }
-                (Operand::Descriptor(register), _) => {
-                    push(*register, self.width(index), Access::Read, slot);
+                (Operand::Descriptor(register), PlaceKind::Descriptor { skip, .. }) => {
+                    let first = Register::new(register.class, register.index.saturating_add(*skip));
+                    push(first, self.width(index), Access::Read, slot);
                 }
                 _ => {}
             }

@@ -242,7 +242,9 @@ fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Oper
                 shape.offset.get_signed(word) as i32
             },
         }),
-        PlaceKind::Descriptor { field } => Operand::Descriptor(Register::ur(field.get(word) as u8)),
+        PlaceKind::Descriptor { field, .. } => {
+            Operand::Descriptor(Register::ur(field.get(word) as u8))
+        }
         PlaceKind::Target { field, scale, .. } => {
             Operand::Target(field.get_signed(word) * i64::from(*scale))
         }

@@ -70,7 +70,7 @@ fn operand_bits(operand: &Operand, place: &Place) -> u128 {
                 | register(address.uniform, shape.uniform)
                 | register(address.descriptor, shape.descriptor)
         }
-        (Operand::Descriptor(register), PlaceKind::Descriptor { field }) => {
+        (Operand::Descriptor(register), PlaceKind::Descriptor { field, .. }) => {
             field.put(u64::from(register.index))
         }
         (Operand::Target(distance), PlaceKind::Target { field, scale, .. }) => {

@@ -505,7 +505,7 @@ pub(crate) fn fits(
             modifiers_fit(constant.modifiers, place, selects)
         }
         (Operand::Address(address), PlaceKind::Address(shape)) => address_fits(address, shape),
-        (Operand::Descriptor(register), PlaceKind::Descriptor { field }) => {
+        (Operand::Descriptor(register), PlaceKind::Descriptor { field, .. }) => {
             register_fits(*register, RegisterClass::UR, *field)
         }
         (Operand::Target(distance), PlaceKind::Target { field, scale, .. }) => {

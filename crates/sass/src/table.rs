@@ -232,6 +232,8 @@ pub enum PlaceKind {
     Descriptor {
         /// Where the register's index is.
         field: Field,
+        /// How many registers from there on are not read.
+        skip: u8,
     },
     /// A code address.
     Target {

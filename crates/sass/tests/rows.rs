@@ -99,7 +99,7 @@ impl Random {
                     .map(|field| self.register(RegisterClass::UR, field)),
                 offset: self.signed(shape.offset) as i32,
             }),
-            PlaceKind::Descriptor { field } => {
+            PlaceKind::Descriptor { field, .. } => {
                 Operand::Descriptor(self.register(RegisterClass::UR, *field))
             }
             PlaceKind::Target { field, scale, .. } => {
