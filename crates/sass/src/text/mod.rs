@@ -1,11 +1,17 @@
 //! Instructions as text, both ways.
 //!
 //! [`print_instruction`] writes what `nvdisasm -c` writes and [`parse_instruction`] reads it back; both walk the text items of the
-//! operation's row. [`Listing`] is a whole program: labels, directives and instructions with their control fields.
+//! operation's row. [`list`] lays out whole sections with labels, and [`assemble`] reads such listings.
 
+mod assemble;
 mod float;
+mod listing;
 mod parse;
 mod print;
 
+pub use assemble::{
+    AssembleError, AssembledFunction, Assembly, DIRECTIVES, Directive, DirectiveRow, assemble,
+};
+pub use listing::{BranchTable, CodeSection, CodeSymbol, ListedSection, ListingStyle, list};
 pub use parse::{ParseError, ParsedInstruction, parse_instruction};
 pub use print::{Printer, print_instruction};

@@ -97,6 +97,8 @@ pub fn parse_instruction(
         furthest: (at, format!("no operation is spelled '{mnemonic}'")),
     };
     let mut known = false;
+    // What is wrong although the operands fit a form: it tells more than where other forms stop fitting.
+    let mut decisive: Option<String> = None;
     for op in Op::with_mnemonic(base) {
         known = true;
         let row = op.row();
@@ -113,11 +115,11 @@ pub fn parse_instruction(
             };
             let guard = guard.unwrap_or(Guard::always(row.guard));
             if let Err(wrong) = check_guard(op, guard) {
-                attempt.fail(at, || wrong.to_string());
+                decisive.get_or_insert(wrong.to_string());
                 continue;
             }
             if alias(row, &read.operands).map(|alias| alias.text) != spelled {
-                attempt.fail(at, || format!("'{mnemonic}' does not fit these operands"));
+                decisive.get_or_insert(format!("'{mnemonic}' does not fit these operands"));
                 continue;
             }
             let mut instruction = Instruction {
@@ -132,7 +134,7 @@ pub fn parse_instruction(
                 instruction.control = control;
             }
             if let Err(wrong) = check_control(&instruction) {
-                attempt.fail(at, || wrong.to_string());
+                decisive.get_or_insert(wrong.to_string());
                 continue;
             }
             return Ok(ParsedInstruction {
@@ -144,8 +146,11 @@ pub fn parse_instruction(
     if !known {
         attempt.furthest.1 = format!("unknown mnemonic '{base}'");
     }
-    let (at, message) = attempt.furthest;
-    Err(error(at, message))
+    let (furthest, message) = attempt.furthest;
+    match decisive {
+        Some(message) => Err(error(at, message)),
+        None => Err(error(furthest, message)),
+    }
 }
 
 fn skip_spaces(text: &str, at: usize) -> usize {
@@ -296,7 +301,7 @@ struct Attempt<'t> {
 
 impl Attempt<'_> {
     fn fail(&mut self, at: usize, message: impl FnOnce() -> String) {
-        if at >= self.furthest.0 {
+        if at > self.furthest.0 {
             self.furthest = (at, message());
         }
     }

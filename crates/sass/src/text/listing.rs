@@ -1,0 +1,272 @@
+//! Whole programs as text: labels numbered and lines laid out as `nvdisasm -c` does.
+//!
+//! Numbers for `.L_x_N` are given in three rounds over all sections. First, in code order, every target of a branch that is not a
+//! symbol's address, at its first mention. Then each indirect branch (BRX) takes a number for itself and one for each entry of
+//! its table, used only where the address has no name yet. Last, every function symbol, in the order of the symbol table, takes
+//! one for its end, used again only where there is no name yet.
+
+use crate::decode::{DecodeError, decode};
+use crate::instruction::Instruction;
+use crate::operand::Operand;
+use crate::table::PlaceKind;
+use crate::target::Target;
+use crate::text::print::{Printer, push_decimal, push_hex};
+use std::collections::BTreeMap;
+
+/// A function symbol of a code section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeSymbol<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its address in the section.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its place in the symbol table.
+    pub order: usize,
+}
+
+/// The targets an indirect branch may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BranchTable<'a> {
+    /// The address of the branch.
+    pub address: u64,
+    /// Its targets, in the order of its table, repeated ones included.
+    pub targets: &'a [u64],
+}
+
+/// A section of code to list.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeSection<'a> {
+    /// Its words.
+    pub words: &'a [u128],
+    /// Its function symbols.
+    pub symbols: &'a [CodeSymbol<'a>],
+    /// Its indirect branches.
+    pub branch_tables: &'a [BranchTable<'a>],
+}
+
+/// Code decoded, with a name for every address that something refers to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedSection {
+    /// The instructions, or why a word is not one.
+    pub instructions: Vec<Result<Instruction, DecodeError>>,
+    /// Names by address: symbols and `.L_x_N` labels.
+    pub labels: BTreeMap<u64, String>,
+    /// The targets of each indirect branch, each named once.
+    pub branch_targets: BTreeMap<u64, Vec<u64>>,
+}
+
+/// Decodes sections and numbers their labels together, as one listing.
+#[must_use]
+pub fn list(sections: &[CodeSection<'_>], target: Target) -> Vec<ListedSection> {
+    let mut listed: Vec<ListedSection> = sections
+        .iter()
+        .map(|section| ListedSection {
+            instructions: section
+                .words
+                .iter()
+                .map(|word| decode(*word, target))
+                .collect(),
+            labels: named_symbols(section),
+            branch_targets: BTreeMap::new(),
+        })
+        .collect();
+    let mut next = 0u64;
+    for (section, listed) in sections.iter().zip(&mut listed) {
+        let size = section.words.len() as u64 * 16;
+        for (index, instruction) in listed.instructions.iter().enumerate() {
+            let Ok(instruction) = instruction else {
+                continue;
+            };
+            if let Some(address) = named_target(instruction, index as u64 * 16)
+                && address <= size
+            {
+                name(&mut listed.labels, address, &mut next, false);
+            }
+        }
+    }
+    for (section, listed) in sections.iter().zip(&mut listed) {
+        for table in section.branch_tables {
+            name(&mut listed.labels, table.address, &mut next, true);
+            let mut targets: Vec<u64> = Vec::new();
+            for address in table.targets {
+                name(&mut listed.labels, *address, &mut next, true);
+                if !targets.contains(address) {
+                    targets.push(*address);
+                }
+            }
+            listed.branch_targets.insert(table.address, targets);
+        }
+    }
+    let mut symbols: Vec<(usize, usize, u64)> = sections
+        .iter()
+        .enumerate()
+        .flat_map(|(index, section)| {
+            section
+                .symbols
+                .iter()
+                .map(move |symbol| (symbol.order, index, symbol.address + symbol.size))
+        })
+        .collect();
+    symbols.sort_unstable();
+    for (_, index, end) in symbols {
+        name(&mut listed[index].labels, end, &mut next, true);
+    }
+    listed
+}
+
+/// The first symbol of the table at each address names it.
+fn named_symbols(section: &CodeSection<'_>) -> BTreeMap<u64, String> {
+    let mut symbols: Vec<&CodeSymbol<'_>> = section.symbols.iter().collect();
+    symbols.sort_by_key(|symbol| symbol.order);
+    let mut names = BTreeMap::new();
+    for symbol in symbols {
+        names
+            .entry(symbol.address)
+            .or_insert_with(|| symbol.name.to_owned());
+    }
+    names
+}
+
+/// Names `address` if nothing does. `always` takes a number even if it is not needed.
+fn name(labels: &mut BTreeMap<u64, String>, address: u64, next: &mut u64, always: bool) {
+    if let std::collections::btree_map::Entry::Vacant(entry) = labels.entry(address) {
+        let mut label = ".L_x_".to_owned();
+        push_decimal(&mut label, *next);
+        entry.insert(label);
+        *next += 1;
+    } else if always {
+        *next += 1;
+    }
+}
+
+/// The address an instruction's text names, if it names one.
+fn named_target(instruction: &Instruction, pc: u64) -> Option<u64> {
+    instruction
+        .operands()
+        .iter()
+        .zip(instruction.form().places)
+        .find_map(|(operand, place)| match (operand, &place.kind) {
+            (
+                Operand::Target(distance),
+                PlaceKind::Target {
+                    relative: false, ..
+                },
+            ) => pc.checked_add(16)?.checked_add_signed(*distance),
+            _ => None,
+        })
+}
+
+/// How a listing's lines look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListingStyle {
+    /// Put the control field before each instruction and keep what text would lose, so that the assembler gives the same words.
+    pub control: bool,
+}
+
+impl ListedSection {
+    /// Appends the section's lines: labels, instructions with their addresses, and the label at its end. A word that is not an
+    /// instruction becomes a `.word` directive with a comment that says why.
+    pub fn write(&self, out: &mut String, words: &[u128], style: ListingStyle) {
+        let printer = Printer {
+            exact: style.control,
+        };
+        let mut text = String::new();
+        for (index, (instruction, word)) in self.instructions.iter().zip(words).enumerate() {
+            let address = index as u64 * 16;
+            if let Some(label) = self.labels.get(&address) {
+                out.push_str(label);
+                out.push_str(":\n");
+            }
+            out.push_str("        /*");
+            push_address(out, address);
+            out.push_str("*/");
+            let instruction = match instruction {
+                Ok(instruction) => instruction,
+                Err(error) => {
+                    out.push_str("                   .word ");
+                    push_hex(out, (word >> 64) as u64);
+                    out.push_str(", ");
+                    push_hex(out, *word as u64);
+                    out.push_str(" // ");
+                    out.push_str(&error.to_string());
+                    out.push('\n');
+                    continue;
+                }
+            };
+            if style.control {
+                out.push(' ');
+                out.push_str(&instruction.control.to_string());
+            }
+            text.clear();
+            printer.write(&mut text, instruction, address, |target| {
+                let target = u64::try_from(target).ok()?;
+                self.labels.get(&target).map(String::as_str)
+            });
+            let guard = if text.starts_with('@') {
+                text.find(' ').map_or(0, |space| space + 1)
+            } else {
+                0
+            };
+            for _ in guard..GUARD_COLUMNS {
+                out.push(' ');
+            }
+            out.push_str(&text);
+            if let Some(targets) = self.branch_targets.get(&address) {
+                self.push_branch_targets(out, text.len() - guard, targets);
+                out.push_str(";\n");
+            } else {
+                out.push_str(if is_quiet(instruction) { ";\n" } else { " ;\n" });
+            }
+        }
+        let end = self.instructions.len() as u64 * 16;
+        if let Some(label) = self.labels.get(&end) {
+            out.push_str(label);
+            out.push_str(":\n");
+        }
+    }
+
+    fn push_branch_targets(&self, out: &mut String, width: usize, targets: &[u64]) {
+        for _ in width..BRANCH_TARGETS_COLUMN {
+            out.push(' ');
+        }
+        out.push_str("(*\"BRANCH_TARGETS ");
+        for (index, target) in targets.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            match self.labels.get(target) {
+                Some(label) => out.push_str(label),
+                None => push_hex(out, *target),
+            }
+        }
+        out.push_str("\"*)");
+    }
+}
+
+/// The guard is right-aligned in so many columns.
+const GUARD_COLUMNS: usize = 19;
+/// Where nvdisasm puts the targets of an indirect branch, from the start of the mnemonic.
+const BRANCH_TARGETS_COLUMN: usize = 50;
+
+/// Whether nvdisasm, having no scheduling hint to hide, leaves out the space before the semicolon.
+fn is_quiet(instruction: &Instruction) -> bool {
+    let control = instruction.control;
+    control.stall() == 0
+        && !control.yields
+        && control.wait.bits() == 0
+        && control.read_barrier.is_none()
+        && control.write_barrier.is_none()
+        && control.monitor() == 0
+}
+
+/// At least four hexadecimal digits.
+fn push_address(out: &mut String, address: u64) {
+    let mut digits = String::new();
+    push_hex(&mut digits, address);
+    for _ in digits.len()..6 {
+        out.push('0');
+    }
+    out.push_str(&digits[2..]);
+}
