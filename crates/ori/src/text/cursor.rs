@@ -125,11 +125,11 @@ impl<'a> Cursor<'a> {
         self.skip_blanks();
         let start = self.at;
         let digits = self.run(|_| false);
-        let parsed = match digits.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None => digits.parse(),
+        let parsed = match digits.as_bytes() {
+            [b'0', b'x', hex @ ..] => read_digits(hex, 16),
+            digits => read_digits(digits, 10),
         };
-        parsed.map_err(|_| {
+        parsed.ok_or_else(|| {
             let shown = if digits.is_empty() {
                 "expected a number".to_owned()
             } else {
@@ -205,4 +205,17 @@ impl<'a> Cursor<'a> {
     pub(super) fn slice(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
+}
+
+/// The number written in `digits`; `None` if there are none, if one is no digit, or if 64 bits do not hold it.
+#[inline]
+pub(super) fn read_digits(digits: &[u8], base: u8) -> Option<u64> {
+    let mut number = 0u64;
+    for &digit in digits {
+        let value = (digit as char).to_digit(u32::from(base))?;
+        number = number
+            .checked_mul(u64::from(base))?
+            .checked_add(u64::from(value))?;
+    }
+    (!digits.is_empty()).then_some(number)
 }

@@ -18,24 +18,37 @@ static ABSTRACT: LazyLock<FxHashMap<&'static str, AbstractOp>> = LazyLock::new(|
         .collect()
 });
 
-static MACHINE: LazyLock<FxHashMap<&'static str, sass::Op>> =
-    LazyLock::new(|| sass::Op::all().map(|op| (op.name(), op)).collect());
+/// Machine operations by the first part of their name, the longest name first.
+static MACHINE: LazyLock<FxHashMap<&'static str, Vec<sass::Op>>> = LazyLock::new(|| {
+    let mut map: FxHashMap<&str, Vec<sass::Op>> = FxHashMap::default();
+    for op in sass::Op::all() {
+        map.entry(first_part(op.name())).or_default().push(op);
+    }
+    for ops in map.values_mut() {
+        ops.sort_by_key(|op| std::cmp::Reverse(op.name().len()));
+    }
+    map
+});
+
+fn first_part(word: &str) -> &str {
+    word.split('.').next().unwrap_or(word)
+}
 
 /// Reads an operation with its modifiers; the error says what is wrong with the word.
 pub(super) fn parse(word: &str) -> Result<Operation, String> {
-    let mut end = word.len();
-    loop {
-        let (name, rest) = word.split_at(end);
-        if let Some(&op) = ABSTRACT.get(name) {
-            return parse_abstract(op, rest);
-        }
-        if let Some(&op) = MACHINE.get(name) {
-            return parse_machine(op, rest);
-        }
-        match name.rfind('.') {
-            Some(dot) => end = dot,
-            None => return Err(format!("there is no operation `{name}`")),
-        }
+    let first = first_part(word);
+    if let Some(&op) = ABSTRACT.get(first) {
+        return parse_abstract(op, &word[first.len()..]);
+    }
+    let machine = MACHINE.get(first).and_then(|ops| {
+        ops.iter().find_map(|&op| {
+            let rest = word.strip_prefix(op.name())?;
+            (rest.is_empty() || rest.starts_with('.')).then_some((op, rest))
+        })
+    });
+    match machine {
+        Some((op, rest)) => parse_machine(op, rest),
+        None => Err(format!("there is no operation `{first}`")),
     }
 }
 

@@ -371,20 +371,25 @@ fn phys(cursor: &mut Cursor<'_>) -> Option<PhysReg> {
 fn single(cursor: &mut Cursor<'_>) -> Option<PhysReg> {
     let start = cursor.at;
     cursor.word();
-    let word = cursor.slice(start);
-    let letters = word.bytes().take_while(u8::is_ascii_uppercase).count();
-    let (prefix, digits) = word.split_at(letters);
-    if digits.is_empty() {
-        return Class::ALL
-            .into_iter()
-            .find(|class| class.constant().is_some() && class.constant_name() == prefix)
-            .and_then(Class::constant);
-    }
-    let class = Class::ALL
-        .into_iter()
-        .find(|class| class.name() == prefix)?;
-    if digits.len() > 1 && digits.starts_with('0') {
-        return None;
-    }
-    PhysReg::new(class, digits.parse().ok()?).filter(|reg| !reg.is_constant())
+    let word = cursor.slice(start).as_bytes();
+    let (class, rest) = match *word {
+        [b'R', ref rest @ ..] => (Class::R, rest),
+        [b'P', ref rest @ ..] => (Class::P, rest),
+        [b'U', b'R', ref rest @ ..] => (Class::UR, rest),
+        [b'U', b'P', ref rest @ ..] => (Class::UP, rest),
+        [b'B', ref rest @ ..] => (Class::B, rest),
+        _ => return None,
+    };
+    let index = match *rest {
+        [b'Z'] if matches!(class, Class::R | Class::UR) => return class.constant(),
+        [b'T'] if class.is_predicate() => return class.constant(),
+        [a @ b'0'..=b'9'] => u16::from(a - b'0'),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9'] => u16::from(a - b'0') * 10 + u16::from(b - b'0'),
+        [a @ b'1'..=b'2', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+            u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0')
+        }
+        _ => return None,
+    };
+    let index = u8::try_from(index).ok()?;
+    PhysReg::new(class, index).filter(|reg| !reg.is_constant())
 }

@@ -1,6 +1,6 @@
 //! From text to function: headers, blocks and instructions.
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, read_digits};
 use super::mnemonic;
 use crate::control::{BARRIERS, ControlWord};
 use crate::entity::{Block, Edge, Span, Value};
@@ -244,9 +244,9 @@ impl<'a> Parser<'a> {
 
     /// A number of a value or block, small enough for the pools.
     fn entity_number(&mut self, start: usize, digits: &str) -> Result<usize, ParseError> {
-        let number: usize = digits
-            .parse()
-            .map_err(|_| self.cursor.error_at(start, "expected a number"))?;
+        let number = read_digits(digits.as_bytes(), 10)
+            .and_then(|number| usize::try_from(number).ok())
+            .ok_or_else(|| self.cursor.error_at(start, "expected a number"))?;
         if digits.len() > 1 && digits.starts_with('0') {
             return Err(self
                 .cursor

@@ -53,6 +53,10 @@ impl Printer<'_> {
     }
 
     fn decimal(&mut self, mut number: u64) {
+        if number < 10 {
+            self.out.push((b'0' + number as u8) as char);
+            return;
+        }
         let mut digits = [0u8; 20];
         let mut at = digits.len();
         loop {
@@ -63,9 +67,9 @@ impl Printer<'_> {
                 break;
             }
         }
-        for &digit in &digits[at..] {
-            self.out.push(digit as char);
-        }
+        // Digits are ASCII: the check cannot fail.
+        self.out
+            .push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
     }
 
     fn hex(&mut self, number: u64) {
