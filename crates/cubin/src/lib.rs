@@ -8,21 +8,30 @@
 //! **Must never know:** what the bytes of a text section mean. It depends on no other room.
 
 pub mod attribute;
+pub mod build;
 mod bytes;
+mod edit;
 pub mod elf;
 mod error;
+mod frame;
+mod functions;
+mod json;
 mod layout;
 mod model;
 pub mod note;
+mod print;
 mod read;
 mod strings;
 mod write;
 
 pub use error::{Error, ErrorKind, Result};
+pub use functions::FunctionView;
+pub use json::to_json;
 pub use layout::derive_segments;
 pub use model::{
     Body, Call, Cubin, Extent, Flags, Header, InfoMeaning, Layout, Name, Placement, Prototype,
     Relocation, Section, Segment, Symbol, SymbolPlace, SymbolSpace,
 };
+pub use print::{PrintOptions, print};
 pub use strings::StringTable;
 pub use write::WriteError;

@@ -127,10 +127,11 @@ impl Cubin {
         }
         let section_headers = layout::placement(end, layout::TABLE_ALIGN, top.section_headers);
         let tables_end = top.section_headers + u64::from(top.section_count) * size::SECTION_HEADER;
-        let program_headers_place = if top.segment_count == 0 && top.program_headers == 0 {
-            Placement::NEXT
-        } else {
-            layout::placement(tables_end, 1, top.program_headers)
+        // A place that is stated for no program headers at all is kept as it is.
+        let program_headers_place = match (top.segment_count, top.program_headers) {
+            (0, 0) => Placement::NEXT,
+            (0, offset) => Placement::At(offset),
+            (_, offset) => layout::placement(tables_end, 1, offset),
         };
         let segments = segments(&sections, &headers, &top, &program_headers);
         Ok(Cubin {

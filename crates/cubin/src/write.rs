@@ -11,7 +11,7 @@ use crate::elf::{self, sht, size};
 use crate::layout::{self, Part};
 use crate::model::{Body, Cubin, Extent, Name, Placement, Section, Symbol, SymbolPlace};
 use crate::note;
-use crate::strings::Interner;
+use crate::strings::{Interner, StringTable};
 
 /// Why a model cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -98,6 +98,14 @@ struct Contents {
     names: Vec<u32>,
 }
 
+/// Where everything goes.
+struct Places {
+    starts: Vec<u64>,
+    parts: Vec<Part>,
+    section_headers: u64,
+    program_headers: u64,
+}
+
 fn name_offset(name: &Name, table: &mut Interner) -> u32 {
     name.offset.unwrap_or_else(|| table.intern(&name.text))
 }
@@ -132,14 +140,20 @@ impl Contents {
         for section in &cubin.sections {
             bytes.push(match &section.body {
                 Body::Symbols(symbols) => {
-                    let table = section.link as usize;
-                    let Some(Some(table)) = tables.get_mut(table) else {
-                        return Err(WriteError::NoStringTable {
-                            section: section.name.text.clone(),
-                            table,
-                        });
-                    };
-                    symbol_bytes(symbols, table)
+                    let index = section.link as usize;
+                    match tables.get_mut(index) {
+                        Some(Some(table)) => symbol_bytes(symbols, table),
+                        // Symbols that state where their names are need no table.
+                        _ if symbols.iter().all(|symbol| symbol.name.offset.is_some()) => {
+                            symbol_bytes(symbols, &mut Interner::new(&StringTable::default()))
+                        }
+                        _ => {
+                            return Err(WriteError::NoStringTable {
+                                section: section.name.text.clone(),
+                                table: index,
+                            });
+                        }
+                    }
                 }
                 body => {
                     body_bytes(body, section.kind).map_err(|id| WriteError::AttributeTooLong {
@@ -188,6 +202,76 @@ fn stated_size(section: &Section, bytes: &[u8]) -> u64 {
 }
 
 impl Cubin {
+    /// Where each section lies in the file that [`Cubin::write`] gives: its offset and the size its header states.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cubin::write`].
+    pub fn section_ranges(&self) -> Result<Vec<(u64, u64)>, WriteError> {
+        let contents = Contents::new(self)?;
+        let places = self.places(&contents);
+        let sizes = places.parts.iter().map(|part| part.memory_size);
+        Ok(places.starts.iter().copied().zip(sizes).collect())
+    }
+
+    fn places(&self, contents: &Contents) -> Places {
+        let mut starts = Vec::with_capacity(self.sections.len());
+        let mut parts = Vec::with_capacity(self.sections.len());
+        let mut end = layout::FIRST_PART;
+        for (section, bytes) in self.sections.iter().zip(&contents.bytes) {
+            let part = Part {
+                file_size: bytes.len() as u64,
+                memory_size: stated_size(section, bytes),
+                align: section.align,
+            };
+            parts.push(part);
+            if section.kind == sht::NULL && section.placement == Placement::NEXT {
+                starts.push(0);
+                continue;
+            }
+            let start = layout::place(end, section.align, section.placement, &starts);
+            starts.push(start);
+            if !matches!(section.placement, Placement::With(_)) {
+                end = start.saturating_add(part.file_size);
+            }
+        }
+        let align = layout::TABLE_ALIGN;
+        let section_headers = layout::place(end, align, self.layout.section_headers, &starts);
+        let section_headers_end =
+            section_headers.saturating_add(self.sections.len() as u64 * size::SECTION_HEADER);
+        let none = self.segments.is_empty() && self.layout.program_headers == Placement::NEXT;
+        let program_headers = if none {
+            0
+        } else {
+            layout::place(section_headers_end, 1, self.layout.program_headers, &starts)
+        };
+        Places {
+            starts,
+            parts,
+            section_headers,
+            program_headers,
+        }
+    }
+
+    /// What a program header states: offset, size in the file, size in memory.
+    fn segment_range(&self, index: usize, places: &Places) -> Result<(u64, u64, u64), WriteError> {
+        let table = self.segments.len() as u64 * size::PROGRAM_HEADER;
+        match self.segments[index].extent {
+            Extent::ProgramHeaders => Ok((places.program_headers, table, table)),
+            Extent::Range {
+                offset,
+                file_size,
+                memory_size,
+            } => Ok((offset, file_size, memory_size)),
+            Extent::Sections { first, last } => places
+                .starts
+                .get(first..=last)
+                .zip(places.parts.get(first..=last))
+                .map(|(starts, parts)| layout::extent_of(starts, parts))
+                .ok_or(WriteError::NoSuchSections(index)),
+        }
+    }
+
     /// The file.
     ///
     /// # Errors
@@ -204,47 +288,15 @@ impl Cubin {
         limit("sections", self.sections.len(), FIRST_RESERVED_SECTION)?;
         limit("program headers", self.segments.len(), 0xffff)?;
         let contents = Contents::new(self)?;
-
-        let mut starts = Vec::with_capacity(self.sections.len());
-        let mut parts = Vec::with_capacity(self.sections.len());
-        let mut end = layout::FIRST_PART;
-        for (section, bytes) in self.sections.iter().zip(&contents.bytes) {
-            let stated = stated_size(section, bytes);
-            let part = Part {
-                file_size: bytes.len() as u64,
-                memory_size: stated,
-                align: section.align,
-            };
-            parts.push(part);
-            if section.kind == sht::NULL && section.placement == Placement::NEXT {
-                starts.push(0);
-                continue;
-            }
-            let start = layout::place(end, section.align, section.placement, &starts);
-            starts.push(start);
-            if !matches!(section.placement, Placement::With(_)) {
-                end = start.saturating_add(part.file_size);
-            }
-        }
-        let section_headers = layout::place(
-            end,
-            layout::TABLE_ALIGN,
-            self.layout.section_headers,
-            &starts,
-        );
-        let section_headers_end =
-            section_headers.saturating_add(self.sections.len() as u64 * size::SECTION_HEADER);
-        let segments_size = self.segments.len() as u64 * size::PROGRAM_HEADER;
-        let program_headers =
-            if self.segments.is_empty() && self.layout.program_headers == Placement::NEXT {
-                0
-            } else {
-                layout::place(section_headers_end, 1, self.layout.program_headers, &starts)
-            };
+        let places = self.places(&contents);
 
         let mut file = Image::default();
-        file.put(0, &self.header_bytes(section_headers, program_headers))?;
-        for ((start, bytes), section) in starts.iter().zip(&contents.bytes).zip(&self.sections) {
+        file.put(
+            0,
+            &self.header_bytes(places.section_headers, places.program_headers),
+        )?;
+        let sections = places.starts.iter().zip(&contents.bytes);
+        for ((start, bytes), section) in sections.zip(&self.sections) {
             if !(bytes.is_empty() || elf::occupies_no_file(section.kind)) {
                 file.put(*start, bytes)?;
             }
@@ -255,29 +307,17 @@ impl Cubin {
             table.put_u32(section.kind);
             table.put_u64(section.flags);
             table.put_u64(section.address);
-            table.put_u64(starts[index]);
-            table.put_u64(parts[index].memory_size);
+            table.put_u64(places.starts[index]);
+            table.put_u64(places.parts[index].memory_size);
             table.put_u32(section.link);
             table.put_u32(section.info);
             table.put_u64(section.align);
             table.put_u64(section.entry_size);
         }
-        file.put(section_headers, &table)?;
+        file.put(places.section_headers, &table)?;
         let mut table = Vec::new();
         for (index, segment) in self.segments.iter().enumerate() {
-            let (offset, file_size, memory_size) = match segment.extent {
-                Extent::ProgramHeaders => (program_headers, segments_size, segments_size),
-                Extent::Range {
-                    offset,
-                    file_size,
-                    memory_size,
-                } => (offset, file_size, memory_size),
-                Extent::Sections { first, last } => starts
-                    .get(first..=last)
-                    .zip(parts.get(first..=last))
-                    .map(|(starts, parts)| layout::extent_of(starts, parts))
-                    .ok_or(WriteError::NoSuchSections(index))?,
-            };
+            let (offset, file_size, memory_size) = self.segment_range(index, &places)?;
             table.put_u32(segment.kind);
             table.put_u32(segment.flags);
             table.put_u64(offset);
@@ -287,7 +327,7 @@ impl Cubin {
             table.put_u64(memory_size);
             table.put_u64(segment.align);
         }
-        file.put(program_headers, &table)?;
+        file.put(places.program_headers, &table)?;
         for (offset, bytes) in &self.layout.stray {
             file.put(*offset, bytes)?;
         }

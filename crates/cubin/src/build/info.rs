@@ -1,0 +1,197 @@
+//! The attributes of a module that is built.
+
+use super::plan::{Key, Plan, SymbolKey};
+use super::{CUDA_VERSION, Entry};
+use crate::attribute::{Attribute, ParamInfo, Value, id};
+use crate::model::Call;
+
+/// The Mercury version ptxas 13.0 states for sm_90: 1.1.
+const MERCURY_VERSION: u16 = 0x0101;
+/// `SW_WAR` as ptxas 13.0 writes it for every function on sm_90.
+const SW_WAR: u32 = 8;
+/// `INST_TCGEN05_MMA` as ptxas 13.0 writes it for every module.
+const COMPAT_TCGEN05: u8 = 5;
+/// `MAXREG_COUNT` of a kernel without a limit of its own.
+const NO_REGISTER_LIMIT: u16 = 0xff;
+/// Parameters of more bytes than this together are described by the wider record.
+const MAX_NARROW_PARAMS: u16 = 4352;
+
+/// The order of attributes in `.nv.info.<function>`, as seen in everything ptxas 13.0.88 made of the corpus.
+const INFO_ORDER: &[u8] = &[
+    0x37, 0x17, 0x3e, 0x3d, 0x3f, 0x45, 0x50, 0x2b, 0x1b, 0x4c, 0x0f, 0x55, 0x5f, 0x31, 0x2e, 0x40,
+    0x44, 0x29, 0x28, 0x39, 0x38, 0x46, 0x54, 0x1c, 0x05, 0x10, 0x34, 0x1e, 0x19, 0x0a, 0x36,
+];
+
+/// Where an attribute stands among the others; those without a known place come after `MERCURY_ISA_VERSION`.
+fn info_rank(id: u8) -> usize {
+    let unknown = INFO_ORDER
+        .iter()
+        .position(|known| *known == id::MERCURY_ISA_VERSION);
+    INFO_ORDER
+        .iter()
+        .position(|known| *known == id)
+        .or(unknown)
+        .unwrap_or(0)
+}
+
+/// Whether a function has one such attribute for each of several things.
+fn takes_several(id: u8) -> bool {
+    matches!(id, id::KPARAM_INFO | id::KPARAM_INFO_V2)
+}
+
+impl Plan<'_> {
+    /// `.nv.info`: registers and frames, last function first; then the stacks of the kernels.
+    pub(super) fn module_info(&self) -> Vec<Attribute> {
+        let about = |id, name: &str, value| Attribute {
+            id,
+            value: Value::FunctionValue {
+                symbol: self.named(name),
+                value,
+            },
+        };
+        let mut attributes = Vec::new();
+        for function in self.module.functions.iter().rev() {
+            attributes.push(about(id::REGCOUNT, &function.name, function.registers));
+            for inner in function.subroutines.iter().rev() {
+                attributes.push(about(id::FRAME_SIZE, &inner.name, inner.frame_size));
+            }
+            attributes.push(about(id::FRAME_SIZE, &function.name, function.frame_size));
+        }
+        for function in &self.module.functions {
+            if function.entry.is_some() {
+                let stack = function.min_stack_size;
+                attributes.push(about(id::MIN_STACK_SIZE, &function.name, stack));
+            }
+        }
+        attributes
+    }
+
+    pub(super) fn compat(&self) -> Vec<Attribute> {
+        let byte = |id, value| Attribute {
+            id,
+            value: Value::Byte(value, 0),
+        };
+        vec![
+            byte(
+                id::COMPAT_ACCELERATOR_TARGET,
+                u8::from(self.module.target.accelerated),
+            ),
+            byte(id::COMPAT_ISA_CLASS, self.module.isa_class),
+            byte(id::COMPAT_INST_TCGEN05_MMA, COMPAT_TCGEN05),
+            Attribute {
+                id: id::COMPAT_MERCURY_VERSION,
+                value: Value::Half(MERCURY_VERSION),
+            },
+            byte(id::COMPAT_INST_TENSORMAP_V1, 0),
+            byte(id::COMPAT_OPPORTUNISTIC_FINALIZATION, 1),
+            Attribute {
+                id: id::COMPAT_CAN_FASTPATH_FINALIZE,
+                value: Value::Words(vec![0, 0]),
+            },
+        ]
+    }
+
+    pub(super) fn function_info(&self, number: usize) -> Vec<Attribute> {
+        let function = &self.module.functions[number];
+        let mut attributes = Vec::new();
+        let mut add = |id, value| attributes.push(Attribute { id, value });
+        add(
+            id::CUDA_API_VERSION,
+            Value::Words(vec![CUDA_VERSION.into()]),
+        );
+        add(id::SPARSE_MMA_MASK, Value::Half(0));
+        add(id::MERCURY_ISA_VERSION, Value::Half(MERCURY_VERSION));
+        add(id::SW_WAR, Value::Words(vec![SW_WAR]));
+        if function.barriers > 0 {
+            add(id::NUM_BARRIERS, Value::Byte(function.barriers, 0));
+        }
+        if !function.exits.is_empty() {
+            add(
+                id::EXIT_INSTR_OFFSETS,
+                Value::Offsets(function.exits.clone()),
+            );
+        }
+        if let Some(entry) = &function.entry {
+            self.entry_info(number, entry, function.max_registers, &mut add);
+        }
+        for attribute in &function.attributes {
+            // What the caller says about an attribute that has a default replaces the default.
+            attributes.retain(|known| known.id != attribute.id || takes_several(known.id));
+        }
+        attributes.extend(function.attributes.iter().cloned());
+        attributes.sort_by_key(|attribute| info_rank(attribute.id));
+        attributes
+    }
+
+    pub(super) fn entry_info(
+        &self,
+        number: usize,
+        entry: &Entry,
+        max_registers: Option<u16>,
+        add: &mut impl FnMut(u8, Value),
+    ) {
+        let size = entry.size() as u16;
+        for (ordinal, param) in entry.params.iter().enumerate().rev() {
+            let mut info = ParamInfo {
+                index: 0,
+                ordinal: ordinal as u16,
+                offset: param.offset,
+                size: param.size,
+                pointee_log_align: param.pointee_log_align,
+                space: param.space,
+                rest: ParamInfo::NO_BANK,
+            };
+            if size <= MAX_NARROW_PARAMS {
+                add(id::KPARAM_INFO, Value::Param(info));
+            } else {
+                info.rest = 0;
+                add(id::KPARAM_INFO_V2, Value::WideParam(info));
+            }
+        }
+        if let Some(cluster) = entry.cluster {
+            add(id::EXPLICIT_CLUSTER, Value::Flag(0));
+            add(id::CTA_PER_CLUSTER, Value::Dimensions(cluster));
+        }
+        if let Some(rank) = entry.max_cluster_rank {
+            add(id::MAX_CLUSTER_RANK, Value::Words(vec![rank]));
+        }
+        let registers = max_registers.unwrap_or(NO_REGISTER_LIMIT);
+        add(id::MAXREG_COUNT, Value::Half(registers));
+        if let Some(threads) = entry.max_threads {
+            add(id::MAX_THREADS, Value::Dimensions(threads));
+        }
+        if let Some(threads) = entry.required_threads {
+            add(id::REQNTID, Value::Dimensions(threads));
+        }
+        if size == 0 {
+            return;
+        }
+        add(id::CBANK_PARAM_SIZE, Value::Half(size));
+        add(
+            id::PARAM_CBANK,
+            Value::ParamBank {
+                symbol: self.symbol(&SymbolKey::Section(Key::Bank0(number))),
+                offset: self.chip.param_base,
+                size,
+            },
+        );
+    }
+
+    /// The calls, among the four entries that every call graph has.
+    pub(super) fn call_graph(&self) -> Vec<Call> {
+        let marker = |number: u32| Call {
+            caller: 0,
+            callee: number.wrapping_neg(),
+        };
+        let mut graph = vec![marker(1)];
+        for &(caller, callee) in &self.module.calls {
+            let symbol = |number: usize| self.named(&self.module.functions[number].name);
+            graph.push(Call {
+                caller: symbol(caller),
+                callee: symbol(callee),
+            });
+        }
+        graph.extend([marker(2), marker(3), marker(4)]);
+        graph
+    }
+}

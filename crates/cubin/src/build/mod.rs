@@ -1,0 +1,359 @@
+//! Making a cubin of our own from code and what is to be known about it.
+//!
+//! [`Module`] is what an assembler knows when it is done: for each function its code, registers, barriers, parameters, memory and
+//! the places of special instructions; for the module its variables. [`Module::build`] lays this out as ptxas 13 does for a file
+//! that the driver loads:
+//!
+//! 1. decide which sections there are, in ptxas's order ([`Key`]);
+//! 2. decide which symbols there are, in ptxas's order ([`SymbolKey`]);
+//! 3. make each section's body, now that every index is known.
+//!
+//! Nothing is inferred from the code: offsets of exits and of other special instructions come from whoever wrote the code.
+
+mod check;
+mod extract;
+mod info;
+mod plan;
+
+use thiserror::Error;
+
+use crate::attribute::Attribute;
+use crate::elf;
+use crate::layout::derive_segments;
+use crate::model::{Cubin, Flags, Header, Layout, Section};
+use crate::note::ToolNote;
+use plan::{Key, Plan};
+
+pub use extract::ExtractError;
+
+/// What differs between chips, as far as the container goes.
+#[derive(Clone, Copy, Debug)]
+struct Chip {
+    sm: u8,
+    /// Where parameters start in constant bank 0.
+    param_base: u16,
+    /// Shared memory at the start of a block's that the system keeps for itself.
+    reserved_shared: u64,
+}
+
+/// Chips the builder knows: measured on what ptxas 13.0.88 writes.
+const CHIPS: &[Chip] = &[Chip {
+    sm: 90,
+    param_base: 0x210,
+    reserved_shared: 0x400,
+}];
+
+/// The CUDA version the attributes state: ptxas 13.0 writes 130 in `.nv.info` and `.note.nv.cuinfo`.
+const CUDA_VERSION: u16 = 130;
+
+/// A module to be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The chip.
+    pub target: BuildTarget,
+    /// Its functions, in the order of their sections.
+    pub functions: Vec<Function>,
+    /// Variables of the `.const` space, in bank 3.
+    pub constants: Vec<Variable>,
+    /// Variables of the `.global` space.
+    pub globals: Vec<Variable>,
+    /// 64-bit addresses in bank 4, from which code loads the addresses of variables.
+    pub addresses: Vec<Address>,
+    /// Calls between functions that have sections of their own, as indices into [`Module::functions`].
+    pub calls: Vec<(usize, usize)>,
+    /// The tool that made the file; no note if `None`.
+    pub tool: Option<ToolNote>,
+    /// Whether a debugger gets `.debug_frame`.
+    pub frame_info: bool,
+    /// `ISA_CLASS` of `.nv.compat`: ptxas writes 1, with matrix and similar instructions 2 or 4.
+    pub isa_class: u8,
+}
+
+/// A chip, and whether the code uses what only that chip has (`sm_90a`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuildTarget {
+    /// The chip: 90.
+    pub sm: u8,
+    /// Whether the target is architecture-specific.
+    pub accelerated: bool,
+    /// The chip the PTX was written for: 90.
+    pub virtual_sm: u16,
+}
+
+impl BuildTarget {
+    /// `sm_90`.
+    pub const SM_90: Self = Self {
+        sm: 90,
+        accelerated: false,
+        virtual_sm: 90,
+    };
+    /// `sm_90a`.
+    pub const SM_90A: Self = Self {
+        sm: 90,
+        accelerated: true,
+        virtual_sm: 90,
+    };
+}
+
+/// A function with a text section of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// What makes it a kernel; `None` for a function that kernels call.
+    pub entry: Option<Entry>,
+    /// Its code, padded as the chip wants it.
+    pub code: Vec<u8>,
+    /// Registers of a thread: the highest number used, plus one, plus the two the hardware keeps.
+    pub registers: u32,
+    /// Named barriers used.
+    pub barriers: u8,
+    /// Bytes of stack that the function itself uses.
+    pub frame_size: u32,
+    /// Bytes of stack that it and what it calls use; 0 if that cannot be known.
+    pub min_stack_size: u32,
+    /// The register limit it was compiled with.
+    pub max_registers: Option<u16>,
+    /// Static shared memory.
+    pub shared: Option<Shared>,
+    /// Bank 2: jump tables and literals.
+    pub bank2: Vec<u8>,
+    /// Offsets of `EXIT` instructions.
+    pub exits: Vec<u32>,
+    /// Functions inside the text section, such as a division the kernel calls.
+    pub subroutines: Vec<Subroutine>,
+    /// Relocations of the code.
+    pub relocations: Vec<CodeRelocation>,
+    /// Further attributes (places of warp-wide operations, of mbarrier operations, …); they are put in ptxas's order.
+    pub attributes: Vec<Attribute>,
+}
+
+/// What makes a function a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Its parameters.
+    pub params: Vec<Param>,
+    /// Size of all parameters, where that is more than the end of the last.
+    pub params_size: u16,
+    /// `.maxntid`.
+    pub max_threads: Option<[u32; 3]>,
+    /// `.reqntid`.
+    pub required_threads: Option<[u32; 3]>,
+    /// `.reqnctapercluster`.
+    pub cluster: Option<[u32; 3]>,
+    /// `.maxclusterrank`.
+    pub max_cluster_rank: Option<u32>,
+}
+
+/// A kernel parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Offset among the parameters.
+    pub offset: u16,
+    /// Size in bytes.
+    pub size: u16,
+    /// Logarithm of the alignment of what it points to (`.ptr .align`); 0 if it is not said.
+    pub pointee_log_align: u8,
+    /// The state space it points into, likewise.
+    pub space: u8,
+}
+
+/// Static shared memory of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Size in bytes, without what the system keeps for itself; 0 for a kernel that uses dynamic shared memory only.
+    pub size: u64,
+    /// Alignment.
+    pub align: u64,
+}
+
+/// A function inside another one's text section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subroutine {
+    /// Its name.
+    pub name: String,
+    /// Where it starts.
+    pub offset: u64,
+    /// How long it is.
+    pub size: u64,
+    /// Bytes of stack that it uses.
+    pub frame_size: u32,
+    /// Whether its symbol is weak (ptxas's own helpers) and not local (functions of the program).
+    pub weak: bool,
+}
+
+/// A variable of the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Offset in its bank, or in its kind of global memory (with or without initialiser).
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Alignment.
+    pub align: u64,
+    /// Its initial bytes; `None` for zeroes. Missing bytes at the end are zero.
+    pub initial: Option<Vec<u8>>,
+    /// Addresses of other symbols in it.
+    pub addresses: Vec<(u64, Address)>,
+    /// Whether the host can find it by name.
+    pub visible: bool,
+}
+
+/// The address of a variable or function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The name.
+    pub symbol: String,
+    /// What is added.
+    pub addend: i64,
+}
+
+/// A relocation of code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeRelocation {
+    /// Offset of the instruction.
+    pub offset: u64,
+    /// See [`elf::RELOCATION_TYPES`].
+    pub kind: u32,
+    /// The name of the symbol, and what is added.
+    pub address: Address,
+}
+
+/// Why a module cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BuildError {
+    /// The chip has no row in the builder's table.
+    #[error("not supported: building cubins for sm_{0}")]
+    UnknownChip(u8),
+    /// Two things have the same name.
+    #[error("the name '{0}' is used twice")]
+    DuplicateName(String),
+    /// A name is empty or contains a zero byte.
+    #[error("'{0}' is not a name")]
+    BadName(String),
+    /// A name is used that nothing has.
+    #[error("{user} refers to '{name}', which is not in the module")]
+    UnknownName {
+        /// Who refers to it.
+        user: String,
+        /// The name.
+        name: String,
+    },
+    /// A number is outside what the container can say.
+    #[error("{function}: {what} is {value}, the limit is {limit}")]
+    TooLarge {
+        /// The function or variable.
+        function: String,
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The largest value.
+        limit: u64,
+    },
+    /// An offset or size is no multiple of what it must be one of.
+    #[error("{function}: {what} {value:#x} is not a multiple of {align}")]
+    Misaligned {
+        /// The function or variable.
+        function: String,
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it should be a multiple of.
+        align: u64,
+    },
+    /// Two parameters or variables overlap.
+    #[error("{0} and {1} overlap")]
+    Overlap(String, String),
+    /// The call graph names a function that does not exist.
+    #[error("a call names function {0}, there are {1}")]
+    NoSuchFunction(usize, usize),
+}
+
+impl Module {
+    /// A module with nothing in it.
+    pub fn new(target: BuildTarget) -> Self {
+        Self {
+            target,
+            functions: Vec::new(),
+            constants: Vec::new(),
+            globals: Vec::new(),
+            addresses: Vec::new(),
+            calls: Vec::new(),
+            tool: Some(ToolNote {
+                version: 2,
+                object: String::new(),
+                name: "orias".to_owned(),
+                tool_version: concat!("Orias ", env!("CARGO_PKG_VERSION")).to_owned(),
+                branch: String::new(),
+                arguments: String::new(),
+            }),
+            frame_info: true,
+            isa_class: 1,
+        }
+    }
+
+    /// The cubin, as a model.
+    ///
+    /// # Errors
+    ///
+    /// Names what contradicts itself or does not fit.
+    pub fn build(&self) -> Result<Cubin, BuildError> {
+        let chip = CHIPS
+            .iter()
+            .find(|chip| chip.sm == self.target.sm)
+            .ok_or(BuildError::UnknownChip(self.target.sm))?;
+        self.check(chip)?;
+        let plan = Plan::new(self, chip);
+        plan.resolve_names()?;
+        let sections: Vec<Section> = plan.keys.iter().map(|key| plan.section(*key)).collect();
+        let segments = derive_segments(&sections);
+        Ok(Cubin {
+            header: Header {
+                os_abi: elf::ELFOSABI_CUDA,
+                abi_version: 8,
+                ident_padding: [0; 7],
+                kind: elf::ET_EXEC,
+                version: 1,
+                entry: 0,
+                flags: Flags::new(self.target.sm, Flags::ORDINARY),
+                section_names: plan.index(Key::SectionNames),
+                empty_program_header_size: 0,
+            },
+            sections,
+            segments,
+            layout: Layout::default(),
+        })
+    }
+}
+
+impl Variable {
+    fn is_initialised(&self) -> bool {
+        self.initial.is_some() || !self.addresses.is_empty()
+    }
+
+    /// Gives each variable the next free offset, those with and those without initialiser counted apart.
+    pub fn place_in_order(variables: &mut [Variable]) {
+        let mut ends = [0_u64; 2];
+        for variable in variables {
+            let end = &mut ends[usize::from(variable.is_initialised())];
+            variable.offset = crate::bytes::align_up(*end, variable.align);
+            *end = variable.offset.saturating_add(variable.size);
+        }
+    }
+}
+
+impl Entry {
+    /// The size of all parameters together.
+    fn size(&self) -> u32 {
+        self.params
+            .iter()
+            .map(|param| u32::from(param.offset) + u32::from(param.size))
+            .max()
+            .unwrap_or(0)
+            .max(self.params_size.into())
+    }
+}
