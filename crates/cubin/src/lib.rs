@@ -19,6 +19,7 @@ mod json;
 mod layout;
 mod model;
 pub mod note;
+pub mod omit;
 mod print;
 mod read;
 mod strings;

@@ -141,7 +141,10 @@ const LONGEST_REFERENCE: usize = 1024;
 /// The name of a symbol that something refers to: a file can refer to one name many times, so very long ones are cut.
 pub(crate) fn shortened_name(cubin: &Cubin, index: u32) -> Option<&str> {
     let name = cubin.symbol_name(index)?;
-    let end = name.floor_char_boundary(LONGEST_REFERENCE);
+    let mut end = name.len().min(LONGEST_REFERENCE);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
     Some(&name[..end])
 }
 
@@ -206,7 +209,8 @@ impl Printer<'_> {
             write!(self.out, ", {registers} registers")?;
         }
         if let Some(barriers) = function.barriers {
-            write!(self.out, ", {barriers} barriers")?;
+            let plural = if barriers == 1 { "" } else { "s" };
+            write!(self.out, ", {barriers} barrier{plural}")?;
         }
         if let Some(shared) = function.shared_size {
             write!(self.out, ", {shared:#x} bytes of shared memory")?;
@@ -254,7 +258,7 @@ impl Printer<'_> {
         writeln!(self.out, "\nsections")?;
         writeln!(
             self.out,
-            "  {:>4} {:<18} {:>8} {:>8} {:>5} {:>4} {:<8} {:>4} {:>6} name",
+            "  {:>4} {:<18} {:>8} {:>8} {:>5} {:>4} {:<12} {:>4} {:>6} name",
             "nr", "type", "offset", "size", "entry", "algn", "flags", "link", "info"
         )?;
         let ranges = self.cubin.section_ranges().unwrap_or_default();
@@ -264,7 +268,7 @@ impl Printer<'_> {
             let (offset, size) = ranges.get(index).copied().unwrap_or_default();
             writeln!(
                 self.out,
-                "  {index:>4} {kind:<18} {offset:>8x} {size:>8x} {:>5x} {:>4x} {:<8} {:>4} {:>6x} {}",
+                "  {index:>4} {kind:<18} {offset:>8x} {size:>8x} {:>5x} {:>4x} {:<12} {:>4} {:>6x} {}",
                 section.entry_size,
                 section.align,
                 flag_letters(section.flags),
@@ -447,7 +451,7 @@ impl Printer<'_> {
         for attribute in attributes {
             let label = attribute_label(vocabulary, attribute.id);
             let value = self.value(attribute);
-            writeln!(self.out, "  {label:<28} {value}")?;
+            writeln!(self.out, "  {label:<34} {value}")?;
         }
         Ok(())
     }

@@ -214,6 +214,18 @@ impl Cubin {
         Ok(places.starts.iter().copied().zip(sizes).collect())
     }
 
+    /// Where each symbol's name is in its string table.
+    pub(crate) fn symbol_name_offsets(&self) -> Result<Vec<u32>, WriteError> {
+        let contents = Contents::new(self)?;
+        let table = self.symbol_table_index();
+        let bytes = table.map_or(&[][..], |index| contents.bytes[index].as_slice());
+        let records = bytes.as_chunks::<{ size::SYMBOL as usize }>().0;
+        Ok(records
+            .iter()
+            .map(|record| u32::from_le_bytes([record[0], record[1], record[2], record[3]]))
+            .collect())
+    }
+
     fn places(&self, contents: &Contents) -> Places {
         let mut starts = Vec::with_capacity(self.sections.len());
         let mut parts = Vec::with_capacity(self.sections.len());
