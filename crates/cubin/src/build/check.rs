@@ -28,7 +28,8 @@ impl Module {
                     .chain(function.subroutines.iter().map(|inner| &inner.name))
             })
             .chain(self.constants.iter().map(|variable| &variable.name))
-            .chain(self.globals.iter().map(|variable| &variable.name));
+            .chain(self.globals.iter().map(|variable| &variable.name))
+            .chain(&self.externs);
         for name in all_names {
             if name.is_empty() || name.contains('\0') {
                 return Err(BuildError::BadName(name.clone()));
@@ -50,13 +51,6 @@ impl Module {
         for variable in &self.constants {
             let end = variable.offset.saturating_add(variable.size);
             limit(&variable.name, "the end in bank 3", end, MAX_BANK)?;
-        }
-        for &(caller, callee) in &self.calls {
-            for function in [caller, callee] {
-                if function >= self.functions.len() {
-                    return Err(BuildError::NoSuchFunction(function, self.functions.len()));
-                }
-            }
         }
         Ok(())
     }

@@ -71,7 +71,13 @@ impl Module {
         module.globals = variables(cubin, ".nv.global")?;
         module.globals.extend(variables(cubin, ".nv.global.init")?);
         module.addresses = address_table(cubin)?;
-        module.calls = calls(cubin, &module)?;
+        module.externs = cubin
+            .symbols()
+            .iter()
+            .filter(|symbol| symbol.kind == stt::FUNC && symbol.place == SymbolPlace::Undefined)
+            .map(|symbol| symbol.name.text.clone())
+            .collect();
+        module.calls = calls(cubin)?;
         module.frame_info = cubin.section(".debug_frame").is_some();
         Ok(module)
     }
@@ -174,13 +180,13 @@ fn function(
     }
     if let Some(info) = cubin.section(&format!(".nv.info.{name}")) {
         for attribute in info.attributes().unwrap_or_default() {
-            take_attribute(&mut function, attribute)?;
+            take_attribute(cubin, &mut function, attribute)?;
         }
     }
     Ok(function)
 }
 
-fn take_attribute(function: &mut Function, attribute: &Attribute) -> Result<()> {
+fn take_attribute(cubin: &Cubin, function: &mut Function, attribute: &Attribute) -> Result<()> {
     let entry = function.entry.as_mut();
     match (attribute.id, &attribute.value, entry) {
         (id::NUM_BARRIERS, Value::Byte(count, _), _) => function.barriers = *count,
@@ -218,6 +224,11 @@ fn take_attribute(function: &mut Function, attribute: &Attribute) -> Result<()> 
         }
         (id::MAXREG_COUNT, Value::Half(limit), _) => {
             function.max_registers = (*limit != 0xff).then_some(*limit);
+        }
+        (id::EXTERNS, Value::Symbols(symbols), _) => {
+            let names = symbols.iter().map(|symbol| cubin.symbol_name(*symbol));
+            let names: Option<Vec<String>> = names.map(|name| name.map(str::to_owned)).collect();
+            function.externs = names.ok_or_else(|| contradiction("EXTERNS names no function"))?;
         }
         // These the builder makes from the rest.
         (id::PARAM_CBANK | id::EXPLICIT_CLUSTER, _, _) => {}
@@ -340,7 +351,7 @@ fn address_table(cubin: &Cubin) -> Result<Vec<Address>> {
     )
 }
 
-fn calls(cubin: &Cubin, module: &Module) -> Result<Vec<(usize, usize)>> {
+fn calls(cubin: &Cubin) -> Result<Vec<(String, String)>> {
     let graph = cubin
         .sections
         .iter()
@@ -348,17 +359,14 @@ fn calls(cubin: &Cubin, module: &Module) -> Result<Vec<(usize, usize)>> {
             Body::CallGraph(calls) => Some(calls),
             _ => None,
         });
-    let find = |symbol: u32| {
-        let name = cubin.symbol_name(symbol)?;
-        let mut functions = module.functions.iter();
-        functions.position(|function| function.name == name)
-    };
     let mut calls = Vec::new();
     for call in graph.into_iter().flatten().filter(|call| call.caller != 0) {
-        match find(call.caller).zip(find(call.callee)) {
-            Some(call) => calls.push(call),
-            None => return unsupported("calls of functions that are elsewhere"),
-        }
+        let names = cubin
+            .symbol_name(call.caller)
+            .zip(cubin.symbol_name(call.callee));
+        let (caller, callee) =
+            names.ok_or_else(|| contradiction("the call graph names no function"))?;
+        calls.push((caller.to_owned(), callee.to_owned()));
     }
     Ok(calls)
 }

@@ -111,6 +111,10 @@ impl Plan<'_> {
                 Value::Offsets(function.exits.clone()),
             );
         }
+        if !function.externs.is_empty() {
+            let symbols = function.externs.iter().map(|name| self.named(name));
+            add(id::EXTERNS, Value::Symbols(symbols.collect()));
+        }
         if let Some(entry) = &function.entry {
             self.entry_info(number, entry, function.max_registers, &mut add);
         }
@@ -184,11 +188,10 @@ impl Plan<'_> {
             callee: number.wrapping_neg(),
         };
         let mut graph = vec![marker(1)];
-        for &(caller, callee) in &self.module.calls {
-            let symbol = |number: usize| self.named(&self.module.functions[number].name);
+        for (caller, callee) in &self.module.calls {
             graph.push(Call {
-                caller: symbol(caller),
-                callee: symbol(callee),
+                caller: self.named(caller),
+                callee: self.named(callee),
             });
         }
         graph.extend([marker(2), marker(3), marker(4)]);

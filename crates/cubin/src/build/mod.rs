@@ -59,8 +59,10 @@ pub struct Module {
     pub globals: Vec<Variable>,
     /// 64-bit addresses in bank 4, from which code loads the addresses of variables.
     pub addresses: Vec<Address>,
-    /// Calls between functions that have sections of their own, as indices into [`Module::functions`].
-    pub calls: Vec<(usize, usize)>,
+    /// Functions that are called and lie elsewhere: those the driver provides (`malloc`, `free`, `vprintf`, …).
+    pub externs: Vec<String>,
+    /// Calls between functions that have sections of their own or lie elsewhere: caller and callee.
+    pub calls: Vec<(String, String)>,
     /// The tool that made the file; no note if `None`.
     pub tool: Option<ToolNote>,
     /// Whether a debugger gets `.debug_frame`.
@@ -122,6 +124,8 @@ pub struct Function {
     pub exits: Vec<u32>,
     /// Functions inside the text section, such as a division the kernel calls.
     pub subroutines: Vec<Subroutine>,
+    /// Functions from [`Module::externs`] that it calls.
+    pub externs: Vec<String>,
     /// Relocations of the code.
     pub relocations: Vec<CodeRelocation>,
     /// Further attributes (places of warp-wide operations, of mbarrier operations, …); they are put in ptxas's order.
@@ -268,9 +272,6 @@ pub enum BuildError {
     /// Two parameters or variables overlap.
     #[error("{0} and {1} overlap")]
     Overlap(String, String),
-    /// The call graph names a function that does not exist.
-    #[error("a call names function {0}, there are {1}")]
-    NoSuchFunction(usize, usize),
 }
 
 impl Module {
@@ -282,6 +283,7 @@ impl Module {
             constants: Vec::new(),
             globals: Vec::new(),
             addresses: Vec::new(),
+            externs: Vec::new(),
             calls: Vec::new(),
             tool: Some(ToolNote {
                 version: 2,

@@ -124,11 +124,20 @@ impl<'a> Plan<'a> {
             let relocations = function.relocations.iter();
             relocations.map(|one| (function.name.as_str(), &one.address))
         });
-        for (user, address) in from_banks.chain(from_variables).chain(from_code) {
-            if self.named(&address.symbol) == 0 {
+        let addresses = from_banks.chain(from_variables).chain(from_code);
+        let addresses = addresses.map(|(user, address)| (user, &address.symbol));
+        let callers = module.calls.iter().map(|(caller, _)| ("a call", caller));
+        let callees = module.calls.iter();
+        let callees = callees.map(|(caller, callee)| (caller.as_str(), callee));
+        let externs = module.functions.iter().flat_map(|function| {
+            let externs = function.externs.iter();
+            externs.map(|name| (function.name.as_str(), name))
+        });
+        for (user, name) in addresses.chain(callers).chain(callees).chain(externs) {
+            if self.named(name) == 0 {
                 return Err(BuildError::UnknownName {
                     user: user.to_owned(),
-                    name: address.symbol.clone(),
+                    name: name.clone(),
                 });
             }
         }
@@ -240,6 +249,15 @@ impl<'a> Plan<'a> {
                 size: function.code.len() as u64,
             };
             self.add_symbol(SymbolKey::Named(function.name.clone()), symbol);
+        }
+        for name in &module.externs {
+            let symbol = Symbol {
+                name: name.as_str().into(),
+                kind: stt::FUNC,
+                binding: stb::GLOBAL,
+                ..null.clone()
+            };
+            self.add_symbol(SymbolKey::Named(name.clone()), symbol);
         }
         for number in 0..module.functions.len() {
             self.add_section_symbol(Key::Bank0(number));

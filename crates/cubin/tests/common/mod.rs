@@ -70,6 +70,7 @@ pub fn module() -> Module {
         frame_size: 8,
         weak: true,
     }];
+    large.externs = vec!["malloc".to_owned()];
     large.attributes = vec![
         Attribute {
             id: id::INDIRECT_BRANCH_TARGETS,
@@ -105,7 +106,9 @@ pub fn module() -> Module {
         ..small_kernel("callee")
     };
     module.functions = vec![small_kernel("small"), large, device];
-    module.calls = vec![(1, 2)];
+    module.externs = vec!["malloc".to_owned()];
+    let call = |caller: &str, callee: &str| (caller.to_owned(), callee.to_owned());
+    module.calls = vec![call("large", "callee"), call("large", "malloc")];
     module.constants = vec![variable("weights", 8, Some(&[1, 2, 3, 4, 5, 6, 7, 8]))];
     let mut pointer = variable("pointer", 8, None);
     pointer.align = 8;

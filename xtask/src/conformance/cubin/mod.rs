@@ -3,7 +3,10 @@
 //! Every module of the corpus is assembled by ptxas in every way of [`VARIANTS`]. Each cubin is read and written; the bytes must be
 //! equal. Because the model may record a placement or a name's offset that its rules do not give, those are counted: they must be
 //! the ones `docs/cubin.md` names. Attributes without a name and payloads that stayed raw are listed. Then bits of the cubins are
-//! flipped and their ends cut off: the reader must refuse or give a model that is written back as it was.
+//! flipped and their ends cut off: the reader must refuse or give a model that is written back as it was. Those variants that our
+//! builder can make are taken apart and built again ([`rebuild`]).
+
+mod rebuild;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,6 +28,8 @@ struct Variant {
     options: &'static [&'static str],
     /// Modules larger than this are left out, to keep the run short.
     max_ptx: u64,
+    /// Whether our builder can make what this gives.
+    rebuild: bool,
 }
 
 const ANY_SIZE: u64 = u64::MAX;
@@ -32,24 +37,24 @@ const SMALL: u64 = 60_000;
 
 #[rustfmt::skip]
 const VARIANTS: &[Variant] = &[
-    Variant { name: "-O3", target: "sm_90a", options: &["-O3"], max_ptx: ANY_SIZE },
-    Variant { name: "-O0", target: "sm_90a", options: &["-O0"], max_ptx: ANY_SIZE },
-    Variant { name: "-lineinfo", target: "sm_90a", options: &["-O3", "-lineinfo"], max_ptx: SMALL },
-    Variant { name: "-g", target: "sm_90a", options: &["-g"], max_ptx: SMALL },
-    Variant { name: "-c", target: "sm_90a", options: &["-c"], max_ptx: SMALL },
-    Variant { name: "-c -g", target: "sm_90a", options: &["-c", "-g"], max_ptx: SMALL },
-    Variant { name: "-c -lineinfo", target: "sm_90a", options: &["-c", "-lineinfo"], max_ptx: SMALL },
-    Variant { name: "-ewp", target: "sm_90a", options: &["-ewp"], max_ptx: SMALL },
-    Variant { name: "-pic false", target: "sm_90a", options: &["-pic", "false"], max_ptx: SMALL },
-    Variant { name: "--preserve-relocs", target: "sm_90a", options: &["--preserve-relocs"], max_ptx: SMALL },
-    Variant { name: "--device-stack-protector", target: "sm_90a", options: &["--device-stack-protector", "true"], max_ptx: SMALL },
-    Variant { name: "--compiler-annotations", target: "sm_90a", options: &["--compiler-annotations"], max_ptx: SMALL },
-    Variant { name: "-O3", target: "sm_90", options: &["-O3"], max_ptx: SMALL },
-    Variant { name: "-O0 -c", target: "sm_90", options: &["-O0", "-c"], max_ptx: SMALL },
-    Variant { name: "-O3", target: "sm_80", options: &["-O3"], max_ptx: SMALL },
-    Variant { name: "-g", target: "sm_75", options: &["-g"], max_ptx: SMALL },
-    Variant { name: "-O3", target: "sm_100a", options: &["-O3"], max_ptx: SMALL },
-    Variant { name: "-c -g", target: "sm_120a", options: &["-c", "-g"], max_ptx: SMALL },
+    Variant { name: "-O3", target: "sm_90a", options: &["-O3"], max_ptx: ANY_SIZE, rebuild: true },
+    Variant { name: "-O0", target: "sm_90a", options: &["-O0"], max_ptx: ANY_SIZE, rebuild: true },
+    Variant { name: "-lineinfo", target: "sm_90a", options: &["-O3", "-lineinfo"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-g", target: "sm_90a", options: &["-g"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-c", target: "sm_90a", options: &["-c"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-c -g", target: "sm_90a", options: &["-c", "-g"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-c -lineinfo", target: "sm_90a", options: &["-c", "-lineinfo"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-ewp", target: "sm_90a", options: &["-ewp"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-pic false", target: "sm_90a", options: &["-pic", "false"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "--preserve-relocs", target: "sm_90a", options: &["--preserve-relocs"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "--device-stack-protector", target: "sm_90a", options: &["--device-stack-protector", "true"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "--compiler-annotations", target: "sm_90a", options: &["--compiler-annotations"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-O3", target: "sm_90", options: &["-O3"], max_ptx: SMALL, rebuild: true },
+    Variant { name: "-O0 -c", target: "sm_90", options: &["-O0", "-c"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-O3", target: "sm_80", options: &["-O3"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-g", target: "sm_75", options: &["-g"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-O3", target: "sm_100a", options: &["-O3"], max_ptx: SMALL, rebuild: false },
+    Variant { name: "-c -g", target: "sm_120a", options: &["-c", "-g"], max_ptx: SMALL, rebuild: false },
 ];
 
 /// What one variant showed.
@@ -67,11 +72,21 @@ struct Tally {
     mutants: usize,
     mutants_read: usize,
     mutants_wrong: Vec<String>,
+    rebuilt: usize,
+    not_rebuilt: BTreeMap<String, usize>,
+    rebuilt_wrong: Vec<String>,
 }
 
-/// `cargo xtask conformance cubin [FILTER]`: all modules, or those whose path contains FILTER.
+/// `cargo xtask conformance cubin [FILTER [COUNT]]`: all modules, or those whose path contains FILTER; all variants, or the first
+/// COUNT.
 pub fn run(args: &[String]) -> Result<(), String> {
     let filter = args.first().map_or("", String::as_str);
+    let count = match args.get(1) {
+        Some(count) => count
+            .parse()
+            .map_err(|_| format!("'{count}' is not a number of variants"))?,
+        None => VARIANTS.len(),
+    };
     let modules: Vec<PathBuf> = corpus::modules()?
         .into_iter()
         .filter(|module| module.to_string_lossy().contains(filter))
@@ -80,7 +95,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     println!("{} modules", modules.len());
     let mut failures = 0;
-    for variant in VARIANTS {
+    for variant in VARIANTS.iter().take(count) {
         let tally = try_variant(variant, &modules, &ptxas, folder.path())?;
         println!(
             "{:<8} {:<26} {:>4} cubins ({} refused by ptxas), {:>9} bytes: {} equal; {} mutants, {} read, {} wrong",
@@ -94,16 +109,28 @@ pub fn run(args: &[String]) -> Result<(), String> {
             tally.mutants_read,
             tally.mutants_wrong.len(),
         );
+        if variant.rebuild {
+            println!(
+                "    {} built again by us and accepted by readelf, cuobjdump and nvdisasm",
+                tally.rebuilt
+            );
+            for (what, count) in &tally.not_rebuilt {
+                println!("    {count} not built again: {what}");
+            }
+        }
         for (what, count) in tally.irregular.iter().chain(&tally.unnamed) {
             println!("    {count} × {what}");
         }
-        for wrong in tally.unequal.iter().chain(&tally.mutants_wrong).take(10) {
-            println!("    WRONG {wrong}");
+        let wrong = [&tally.unequal, &tally.mutants_wrong, &tally.rebuilt_wrong];
+        for list in wrong {
+            failures += list.len();
+            for wrong in list.iter().take(10) {
+                println!("    WRONG {wrong}");
+            }
         }
-        failures += tally.unequal.len() + tally.mutants_wrong.len();
     }
     if failures > 0 {
-        return Err(format!("{failures} cubins came back different"));
+        return Err(format!("{failures} cubins came back wrong"));
     }
     Ok(())
 }
@@ -183,6 +210,16 @@ fn try_module(
     let name = format!("{} {} {}", module.display(), variant.target, variant.name);
     let result = round_trip(&file);
     let mutants = mutate(&file, &name);
+    let rebuilt = match &result {
+        Ok(cubin) if variant.rebuild => Some(match rebuild::rebuild(cubin) {
+            rebuild::Outcome::Same(ours) => match rebuild::accepted(&file, &ours, folder) {
+                Ok(()) => rebuild::Outcome::Same(ours),
+                Err(error) => rebuild::Outcome::Different(vec![error]),
+            },
+            other => other,
+        }),
+        _ => None,
+    };
     let mut tally = tally.lock().map_err(|error| error.to_string())?;
     tally.cubins += 1;
     tally.bytes += file.len();
@@ -197,6 +234,18 @@ fn try_module(
             }
         }
         Err(message) => tally.unequal.push(format!("{name}: {message}")),
+    }
+    match rebuilt {
+        Some(rebuild::Outcome::Same(_)) => tally.rebuilt += 1,
+        Some(rebuild::Outcome::Unsupported(what)) => {
+            *tally.not_rebuilt.entry(what).or_default() += 1;
+        }
+        Some(rebuild::Outcome::Different(list)) => {
+            tally
+                .rebuilt_wrong
+                .push(format!("{name}: {}", list.join("\n    ")));
+        }
+        None => {}
     }
     tally.mutants += mutants.tried;
     tally.mutants_read += mutants.read;
