@@ -2,6 +2,7 @@
 //!
 //! Nothing here is part of the product, and nothing in the product depends on it.
 
+mod ablate;
 mod conformance;
 mod exercise;
 mod gpu;
@@ -21,6 +22,11 @@ const CHORES: &[Chore] = &[
         name: "oracle",
         about: "install NVIDIA's public tools below target/oracle, for conformance tests",
         run: oracle::install,
+    },
+    Chore {
+        name: "ablate",
+        about: "write one cubin for each thing that can be left out of a cubin, for `gpu ablation`",
+        run: ablate::run,
     },
     Chore {
         name: "conformance",
