@@ -17,6 +17,7 @@ pub mod opcode;
 mod parse;
 pub mod print;
 pub mod special;
+pub mod synth;
 pub mod target;
 pub mod types;
 

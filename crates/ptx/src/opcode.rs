@@ -355,6 +355,12 @@ fn broken(row: &'static Row, chosen: &[Option<Modifier>]) -> Option<&'static Rul
     })
 }
 
+/// The form of a row with these modifiers, unless a slot or rule of the row forbids them.
+pub fn legal_form(row: &'static Row, chosen: Vec<Option<Modifier>>) -> Option<Form> {
+    let legal = complete(row.slots, &chosen) && broken(row, &chosen).is_none();
+    legal.then(|| form(row, chosen))
+}
+
 fn form(row: &'static Row, chosen: Vec<Option<Modifier>>) -> Form {
     let resolver = Resolver {
         row,
