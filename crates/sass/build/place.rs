@@ -56,6 +56,7 @@ const CLASSES: &[(&str, u8)] = &[("UR", 6), ("UP", 3), ("R", 8), ("P", 3), ("B",
 /// Immediates: the letter of the notation and the name of the format.
 const IMMEDIATES: &[(&str, &str)] = &[
     ("GSB", "GroupScoreboard"),
+    ("BS", "ScoreboardSet"),
     ("SB", "Scoreboard"),
     ("S", "Signed"),
     ("U", "Unsigned"),

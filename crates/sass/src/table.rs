@@ -139,6 +139,8 @@ pub enum ImmediateFormat {
     Scoreboard,
     /// A warp-group scoreboard: `gsb0`.
     GroupScoreboard,
+    /// A set of scoreboards, the highest first: `{5,0}`.
+    ScoreboardSet,
 }
 
 /// Where the base register of an address is, and how it is read and printed.

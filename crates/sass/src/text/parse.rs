@@ -181,8 +181,8 @@ fn split_operands(text: &str, start: usize, end: usize) -> Vec<Piece> {
     for (offset, c) in text[start..end].char_indices() {
         let at = start + offset;
         match c {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth -= 1,
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth -= 1,
             _ => {}
         }
         // `c[0x0] [0x10]` is one operand.
@@ -476,6 +476,7 @@ impl Attempt<'_> {
                     ImmediateFormat::F64High => float::read(text, float::F64_HIGH),
                     ImmediateFormat::Scoreboard => text.strip_prefix("SB").and_then(decimal),
                     ImmediateFormat::GroupScoreboard => text.strip_prefix("gsb").and_then(decimal),
+                    ImmediateFormat::ScoreboardSet => scoreboard_set(text),
                     ImmediateFormat::Decimal => decimal(text),
                     ImmediateFormat::Signed | ImmediateFormat::Unsigned => {
                         integer(text).and_then(|value| {
@@ -600,6 +601,15 @@ fn integer(text: &str) -> Option<i64> {
     } else {
         i64::try_from(magnitude).ok()
     }
+}
+
+/// `{5,0}` as a set of bits.
+fn scoreboard_set(text: &str) -> Option<u64> {
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?;
+    inner.split(',').try_fold(0, |set, number| {
+        let number = decimal(number.trim())?;
+        (number < 64).then(|| set | 1 << number)
+    })
 }
 
 /// Takes `-`, `~`, `!` and `|` off the front.

@@ -176,6 +176,16 @@ impl Printer {
                 out.push_str("SB");
                 push_decimal(out, value);
             }
+            ImmediateFormat::ScoreboardSet => {
+                out.push('{');
+                let mut separator = "";
+                for number in (0..u64::from(bits)).rev().filter(|n| value >> n & 1 == 1) {
+                    out.push_str(separator);
+                    push_decimal(out, number);
+                    separator = ",";
+                }
+                out.push('}');
+            }
             ImmediateFormat::GroupScoreboard => {
                 out.push_str("gsb");
                 push_decimal(out, value);
