@@ -52,10 +52,23 @@ struct Tally {
     word_equal: usize,
     assembled_equal: usize,
     operations: BTreeMap<Op, usize>,
+    /// A few words of each operation and form.
+    examples: BTreeMap<(Op, u8), Vec<u128>>,
     undecoded: Classes,
     texts: Classes,
     words: Classes,
     assembled: Classes,
+}
+
+/// What to do besides comparing.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// One way of calling ptxas only.
+    pub sample: bool,
+    /// Make listings anew.
+    pub fresh: bool,
+    /// Write recorded words.
+    pub record: bool,
 }
 
 /// A cubin to compare: made by ptxas from a module, or found.
@@ -69,11 +82,14 @@ pub fn run(
     modules: &[PathBuf],
     filter: &str,
     folder: &Path,
-    sample: bool,
-    fresh: bool,
+    options: Options,
 ) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let variants = if sample { &VARIANTS[..1] } else { VARIANTS };
+    let variants = if options.sample {
+        &VARIANTS[..1]
+    } else {
+        VARIANTS
+    };
     let mut jobs: Vec<Job> = variants
         .iter()
         .flat_map(|variant| {
@@ -96,7 +112,7 @@ pub fn run(
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get().min(2)) {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match one(job, folder, fresh) {
+                    match one(job, folder, options.fresh) {
                         Ok(tally) => merge(&mut total.lock().expect("no panics"), tally),
                         Err(error) => {
                             failure.lock().expect("no panics").get_or_insert(error);
@@ -112,6 +128,9 @@ pub fn run(
     }
     let tally = total.into_inner().expect("no panics");
     print(&tally);
+    if options.record {
+        record(&tally)?;
+    }
     let wrong =
         tally.instructions * 3 - tally.text_equal - tally.word_equal - tally.assembled_equal;
     if wrong == 0 {
@@ -178,8 +197,20 @@ fn one(job: &Job, folder: &Path, fresh: bool) -> Result<Tally, String> {
 /// What nvdisasm prints for the module; nothing if ptxas refuses it for the target.
 fn assemble(module: &Path, variant: &Variant) -> Result<Option<String>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let ptx = folder.path().join("module.ptx");
-    let cubin = folder.path().join("module.cubin");
+    match call_ptxas(module, variant, folder.path())? {
+        Some(cubin) => nvdisasm::cubin(&cubin).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The module's cubin at -O3 for sm_90a, in `folder`; none if ptxas refuses it.
+pub fn assemble_to(module: &Path, folder: &Path) -> Result<Option<PathBuf>, String> {
+    call_ptxas(module, &VARIANTS[0], folder)
+}
+
+fn call_ptxas(module: &Path, variant: &Variant, folder: &Path) -> Result<Option<PathBuf>, String> {
+    let ptx = folder.join("module.ptx");
+    let cubin = folder.join("module.cubin");
     let text = std::fs::read_to_string(module)
         .map_err(|error| format!("{}: {error}", module.display()))?;
     let text = text.replacen(".target sm_90a", &format!(".target {}", variant.target), 1);
@@ -192,10 +223,7 @@ fn assemble(module: &Path, variant: &Variant) -> Result<Option<String>, String> 
         .arg(&cubin)
         .output()
         .map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Ok(None);
-    }
-    nvdisasm::cubin(&cubin).map(Some)
+    Ok(output.status.success().then_some(cubin))
 }
 
 fn compare(line: &Line, listing: &Listing, target: Target, tally: &mut Tally) {
@@ -220,6 +248,11 @@ fn compare(line: &Line, listing: &Listing, target: Target, tally: &mut Tally) {
         }
     };
     *tally.operations.entry(instruction.op()).or_default() += 1;
+    let examples = tally
+        .examples
+        .entry((instruction.op(), instruction.form_index()))
+        .or_default();
+    keep(examples, word);
     match encode(&instruction) {
         Ok(back) if back == word => tally.word_equal += 1,
         other => tally.words.add(instruction.op().name().to_owned(), || {
@@ -250,6 +283,45 @@ fn compare(line: &Line, listing: &Listing, target: Target, tally: &mut Tally) {
             format!("{text} → {other:x?}")
         }),
     }
+}
+
+/// Words recorded per operation and form.
+const RECORDED: usize = 3;
+
+/// Keeps the smallest words by a scrambled order, so that the choice depends neither on threads nor on one module.
+fn keep(examples: &mut Vec<u128>, word: u128) {
+    let scramble = |word: &u128| {
+        let folded = (word >> 64) as u64 ^ (*word as u64).rotate_left(17);
+        folded.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
+    if examples.contains(&word) {
+        return;
+    }
+    examples.push(word);
+    examples.sort_by_key(scramble);
+    examples.truncate(RECORDED);
+}
+
+/// Writes the examples with what nvdisasm prints for them as raw words.
+fn record(tally: &Tally) -> Result<(), String> {
+    let words: Vec<u128> = tally.examples.values().flatten().copied().collect();
+    let answers = nvdisasm::raw(&words, "SM90a")?;
+    let mut out = String::from(
+        "# Words ptxas 13.0.88 emitted, and what nvdisasm 13.2.51 prints for them: address, word, text.\n\
+         # Written by `cargo xtask conformance sass --record`.\n",
+    );
+    for (index, (word, answer)) in words.iter().zip(answers).enumerate() {
+        if let nvdisasm::Answer::Text(text) = answer {
+            out.push_str(&format!(
+                "{:04x} {:016x}_{:016x} {text}\n",
+                index * 16,
+                (word >> 64) as u64,
+                *word as u64
+            ));
+        }
+    }
+    let path = oracle::repository().join("crates/sass/tests/words.txt");
+    std::fs::write(&path, out).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The mnemonic's first component, after a guard.
@@ -286,6 +358,12 @@ fn merge(total: &mut Tally, tally: Tally) {
     total.assembled_equal += tally.assembled_equal;
     for (op, count) in tally.operations {
         *total.operations.entry(op).or_default() += count;
+    }
+    for (key, words) in tally.examples {
+        let examples = total.examples.entry(key).or_default();
+        for word in words {
+            keep(examples, word);
+        }
     }
     total.undecoded.merge(tally.undecoded);
     total.texts.merge(tally.texts);

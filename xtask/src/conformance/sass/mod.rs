@@ -1,17 +1,19 @@
 //! The instruction set: our tables against ptxas and nvdisasm.
 //!
-//! `cargo xtask conformance sass [--sample] [--random] [--fresh] [FILTER]`
+//! `cargo xtask conformance sass [--sample] [--random] [--fresh] [--record] [--speed] [FILTER]`
 //!
 //! Every module of the corpus (those whose path contains FILTER) and every cubin below `target/exercise` is taken through
 //! [`corpus_words`]: assembled, disassembled by nvdisasm with its words, and each instruction compared with ours in text, in
 //! the word our encoder gives back and in the word our assembler makes of our disassembly. `--sample` takes every eighth
 //! module at -O3 only. `--random` instead compares words with random bits around every opcode of the tables ([`random`]).
-//! What nvdisasm printed is kept below `target/conformance/sass`; `--fresh` makes it anew.
+//! What nvdisasm printed is kept below `target/conformance/sass`; `--fresh` makes it anew. `--record` writes a few words of
+//! every operation and form that was seen, with nvdisasm's text, to the file that `cargo test` checks without nvdisasm. `--speed` measures ([`speed`]).
 
 mod corpus_words;
 mod nvdisasm;
 mod random;
 mod report;
+mod speed;
 
 use std::path::PathBuf;
 
@@ -23,12 +25,16 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut sample = false;
     let mut words = false;
     let mut fresh = false;
+    let mut record = false;
+    let mut speed = false;
     let mut filter = "";
     for arg in args {
         match arg.as_str() {
             "--sample" => sample = true,
             "--random" => words = true,
             "--fresh" => fresh = true,
+            "--record" => record = true,
+            "--speed" => speed = true,
             other if other.starts_with('-') => return Err(format!("unknown option '{other}'")),
             other => filter = other,
         }
@@ -43,9 +49,17 @@ pub fn run(args: &[String]) -> Result<(), String> {
     if sample {
         modules = modules.into_iter().step_by(8).collect();
     }
+    if speed {
+        return speed::run(&modules);
+    }
     let folder = oracle::repository()
         .join("target")
         .join("conformance")
         .join("sass");
-    corpus_words::run(&modules, filter, &folder, sample, fresh)
+    let options = corpus_words::Options {
+        sample,
+        fresh,
+        record,
+    };
+    corpus_words::run(&modules, filter, &folder, options)
 }

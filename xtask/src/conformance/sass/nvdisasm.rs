@@ -94,10 +94,19 @@ pub fn normalize(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Disassembles a cubin.
+/// Disassembles a cubin, with its words.
 pub fn cubin(path: &Path) -> Result<String, String> {
+    listing(path, &["-c", "-hex"])
+}
+
+/// Disassembles a cubin.
+pub fn plain(path: &Path) -> Result<String, String> {
+    listing(path, &["-c"])
+}
+
+fn listing(path: &Path, options: &[&str]) -> Result<String, String> {
     let output = Command::new(oracle::find("nvdisasm")?)
-        .args(["-c", "-hex"])
+        .args(options)
         .arg(path)
         .output()
         .map_err(|error| error.to_string())?;
