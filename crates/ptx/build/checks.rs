@@ -1,7 +1,13 @@
 //! The named checks a row may ask for with `check NAME`; each is a function in `src/check/named.rs`.
 
 /// Every name, with what it protects.
-pub const CHECKS: &[(&str, &str)] = &[(
-    "vector_bytes",
-    "a vector access moves at most 16 bytes, or 32 where the target allows it",
-)];
+pub const CHECKS: &[(&str, &str)] = &[
+    (
+        "texture_mode",
+        "a texture instruction names a sampler in independent mode and only there",
+    ),
+    (
+        "vector_bytes",
+        "a vector access moves at most 16 bytes, or 32 where the target allows it",
+    ),
+];

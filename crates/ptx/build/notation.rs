@@ -241,10 +241,17 @@ fn read_alternatives(list: &str, classes: &Classes) -> Result<Vec<Alternative>, 
     Ok(found)
 }
 
-/// `m64n[8..256:8]k16` stands for n8, n16, … n256.
+/// `m64n[8..256:8]k16` stands for n8, n16, … n256; several ranges stand for every combination.
 fn expand_range(name: &str) -> Result<Vec<String>, String> {
-    let Some((before, rest)) = name.split_once('[') else {
+    let names = combinations(name)?;
+    for name in &names {
         check_modifier(name)?;
+    }
+    Ok(names)
+}
+
+fn combinations(name: &str) -> Result<Vec<String>, String> {
+    let Some((before, rest)) = name.split_once('[') else {
         return Ok(vec![name.to_owned()]);
     };
     let wrong = || format!("'.{name}': a range is written [first..last:step]");
@@ -256,11 +263,12 @@ fn expand_range(name: &str) -> Result<Vec<String>, String> {
     if step == 0 || last < first {
         return Err(wrong());
     }
+    let rest = combinations(after)?;
     let mut names = Vec::new();
     for value in (first..=last).step_by(step as usize) {
-        let name = format!("{before}{value}{after}");
-        check_modifier(&name)?;
-        names.push(name);
+        for tail in &rest {
+            names.push(format!("{before}{value}{tail}"));
+        }
     }
     Ok(names)
 }

@@ -73,6 +73,7 @@ impl Checker<'_, '_> {
             let form = &opcode.forms[instruction.form as usize];
             for &check in form.row.checks {
                 match check {
+                    NamedCheck::TextureMode => self.texture_mode(opcode, form, instruction),
                     NamedCheck::VectorBytes => self.vector_bytes(opcode, form, instruction),
                 }
             }

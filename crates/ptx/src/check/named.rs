@@ -1,11 +1,43 @@
 //! The rules that rows ask for by name, because a row cannot express them.
 
 use super::Checker;
-use crate::ast::Instruction;
+use crate::ast::{Instruction, TargetOption};
 use crate::opcode::{Form, Opcode, PatternKind};
 use crate::types::Type;
 
 impl Checker<'_, '_> {
+    /// A texture instruction names a sampler in independent mode and only there.
+    pub(super) fn texture_mode(&mut self, opcode: &Opcode, form: &Form, instruction: &Instruction) {
+        let Some(shape) = form.shapes.get(instruction.shape as usize) else {
+            return;
+        };
+        let sampler = shape.operands.iter().any(|pattern| match &pattern.kind {
+            PatternKind::Bracket(inner) => inner
+                .iter()
+                .any(|part| matches!(part.kind, PatternKind::Sampler)),
+            _ => false,
+        });
+        let independent = self
+            .module
+            .target_options
+            .contains(&TargetOption::TexmodeIndependent);
+        if sampler != independent {
+            let mode = if independent {
+                "independent"
+            } else {
+                "unified"
+            };
+            let span = instruction.opcode_span(self.module.names.bytes(opcode.name).len() as u32);
+            self.error(
+                span,
+                format!(
+                    "Instruction or declaration violates .target texmode_{mode} setting: a sampler {}",
+                    if independent { "is missing" } else { "may not be named" }
+                ),
+            );
+        }
+    }
+
     /// A vector access moves at most 16 bytes; 32 in global memory from sm_100 on.
     pub(super) fn vector_bytes(&mut self, opcode: &Opcode, form: &Form, instruction: &Instruction) {
         let Some(shape) = form.shapes.get(instruction.shape as usize) else {
