@@ -345,7 +345,7 @@ impl Context<'_> {
         };
         match operand.kind {
             OperandKind::Vector(parts) => {
-                if parts.count < low || parts.count > high {
+                if parts.count < low.max(1) || parts.count > high {
                     return fail(Reason::Length(low, high));
                 }
                 self.elements(operand, self.body.parts(parts), element)
@@ -353,6 +353,7 @@ impl Context<'_> {
             OperandKind::Register(register) => {
                 let register = &self.body.registers[register.index()];
                 let length = u16::from(register.vector);
+                let length = if length == 1 { 0 } else { length };
                 if length < low || length > high {
                     return fail(Reason::Length(low, high));
                 }
@@ -363,7 +364,7 @@ impl Context<'_> {
                 }
             }
             OperandKind::Sink => fail(Reason::Sink),
-            _ if low == 1 => self.value(operand, element),
+            _ if low == 0 => self.value(operand, element),
             _ => fail(Reason::Length(low, high)),
         }
     }

@@ -75,7 +75,7 @@ pub struct Pattern {
 pub enum PatternKind {
     /// One value.
     Value(ValuePattern),
-    /// Between so many and so many values in braces, or a vector register.
+    /// Between so many and so many values in braces, or a vector register; 0 allows one value without braces.
     Vector(u16, u16, ValuePattern),
     /// Operands in brackets.
     Bracket(Vec<Pattern>),
@@ -411,7 +411,7 @@ impl Resolver<'_> {
             FormSpec::Value(value) => PatternKind::Value(self.value(value)),
             FormSpec::Vector { count, element } => match self.count(*count) {
                 // Without its vector modifier an access takes one register, which may stand in braces.
-                None => PatternKind::Vector(1, 1, self.value(element)),
+                None => PatternKind::Vector(0, 1, self.value(element)),
                 Some((low, high)) => PatternKind::Vector(low, high, self.value(element)),
             },
             FormSpec::Bracket(inner) => {

@@ -281,7 +281,7 @@ impl Writer {
     fn operand(&mut self, pattern: &Pattern) -> String {
         let mut text = match &pattern.kind {
             PatternKind::Value(value) => self.value(value),
-            PatternKind::Vector(1, 1, element) => self.value(element),
+            PatternKind::Vector(0, _, element) => self.value(element),
             PatternKind::Vector(low, _, element) => {
                 let parts: Vec<String> = (0..(*low).max(1)).map(|_| self.value(element)).collect();
                 format!("{{{}}}", parts.join(", "))

@@ -6,6 +6,7 @@
 mod corpus;
 mod cubin;
 mod options;
+mod ptx;
 mod sass;
 
 /// One suite: its name, what it shows, and the function that runs it with the arguments after its name.
@@ -25,6 +26,11 @@ const SUITES: &[Suite] = &[
         name: "options",
         about: "ptxas's options are taken or refused as ptxas does",
         run: options::run,
+    },
+    Suite {
+        name: "ptx",
+        about: "programs that ptxas accepts or refuses, we accept or refuse",
+        run: ptx::run,
     },
     Suite {
         name: "sass",

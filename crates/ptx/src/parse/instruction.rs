@@ -183,7 +183,7 @@ pub(crate) fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
         }
         Reason::Length(low, high) => {
             let wanted = match (low, high) {
-                (1, 1) => "a single value, not a vector".to_owned(),
+                (0 | 1, 1) => "a single value, not a vector".to_owned(),
                 (low, high) if low == high => format!("a vector of {low}"),
                 (low, high) => format!("a vector of {low} to {high}"),
             };

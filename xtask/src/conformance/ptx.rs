@@ -1,0 +1,184 @@
+//! The PTX room against ptxas: what it accepts we accept, what it refuses we refuse.
+//!
+//! `cargo xtask conformance ptx [MUTANTS] [--real]` takes small programs, spoils most of them a little, and compares the
+//! two verdicts. The programs are single statements out of the corpus, each with the declarations it needs, and samples
+//! made from every row of the instruction tables. The mutations drop, double and swap tokens, exchange modifiers, types,
+//! operands, versions, targets and numbers. Everything is seeded, so a run can be repeated; ptxas's verdicts are kept in
+//! `target/ptx-oracle` and asked for once. Disagreements are written to `target/ptx-disagreements.txt`, grouped by what
+//! the two said.
+//!
+//! `--real` asks `-arch=sm_90a` (with the limits of the machine) instead of `-arch=compute_90a`.
+//! `--rows` only compares the samples of all rows, for several targets.
+
+mod mutate;
+mod seeds;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::oracle;
+use orias_ptx::Options;
+use verdict::{Oracle, Verdict};
+
+/// How many mutants a run has unless told otherwise.
+const MUTANTS: usize = 20_000;
+
+pub fn run(args: &[String]) -> Result<(), String> {
+    let mut count = MUTANTS;
+    let mut real = false;
+    let mut rows_only = false;
+    for arg in args {
+        match arg.as_str() {
+            "--real" => real = true,
+            "--rows" => rows_only = true,
+            number => {
+                count = number
+                    .parse()
+                    .map_err(|_| format!("'{number}' is neither a number nor an option"))?;
+            }
+        }
+    }
+    corpus_is_accepted()?;
+    if rows_only {
+        for name in ["sm_75", "sm_80", "sm_90", "sm_90a", "sm_100a"] {
+            let programs = seeds::rows(name, 3);
+            let architecture = name.replace("sm_", "compute_");
+            compare(&format!("rows for {name}"), &programs, &architecture, 0)?;
+        }
+        return Ok(());
+    }
+    let architecture = if real { "sm_90a" } else { "compute_90a" };
+    let mut seeds = seeds::corpus()?;
+    println!("{} statements from the corpus", seeds.len());
+    let rows = seeds::rows("sm_90a", 2);
+    println!("{} samples of rows", rows.len());
+    seeds.extend(rows);
+    let programs = mutate::mutants(&seeds, count);
+    compare("mutants", &programs, architecture, count)
+}
+
+/// Every module of the corpus must be accepted.
+fn corpus_is_accepted() -> Result<(), String> {
+    let modules = super::corpus::modules()?;
+    let mut refused = Vec::new();
+    for path in &modules {
+        let source = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let options = Options::for_architecture("sm_90a").ok_or("sm_90a is no target")?;
+        if let Some(message) = ours(&source, &options) {
+            refused.push(format!("{}: {message}", path.display()));
+        }
+    }
+    println!(
+        "corpus: {} of {} modules accepted",
+        modules.len() - refused.len(),
+        modules.len()
+    );
+    for line in refused.iter().take(10) {
+        println!("  {line}");
+    }
+    Ok(())
+}
+
+/// Our first error about a program.
+fn ours(source: &[u8], options: &Options) -> Option<String> {
+    let (module, mut diagnostics) = orias_ptx::parse(source);
+    diagnostics.append(orias_ptx::check(&module, options));
+    let first = diagnostics
+        .iter()
+        .find(|it| it.severity == orias_ptx::diagnostic::Severity::Error)?;
+    Some(first.message.clone())
+}
+
+/// Replaces what differs between instances of one complaint.
+fn class_of(message: &str) -> String {
+    let mut class = String::new();
+    let mut quoted = false;
+    for c in message.chars() {
+        match c {
+            '\'' => {
+                quoted = !quoted;
+                class.push('\'');
+            }
+            c if c.is_ascii_digit() => {
+                if !class.ends_with('N') {
+                    class.push('N');
+                }
+            }
+            c => class.push(c),
+        }
+    }
+    class
+}
+
+fn compare(
+    what: &str,
+    programs: &[String],
+    architecture: &str,
+    required: usize,
+) -> Result<(), String> {
+    let options = Options::for_architecture(architecture)
+        .ok_or_else(|| format!("{architecture} is no target"))?;
+    let mut oracle = Oracle::open(&oracle::find("ptxas")?, architecture)?;
+    let verdicts = oracle.judge(programs)?;
+    let (mut accepted, mut we_accept, mut refused, mut we_refuse) = (0, 0, 0, 0);
+    let mut classes: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
+    for (at, (program, theirs)) in programs.iter().zip(&verdicts).enumerate() {
+        let ours = ours(program.as_bytes(), &options);
+        match (theirs, ours) {
+            (Verdict::Accepted, None) => {
+                accepted += 1;
+                we_accept += 1;
+            }
+            (Verdict::Accepted, Some(message)) => {
+                accepted += 1;
+                let class = format!("only we refuse: {}", class_of(&message));
+                classes.entry(class).or_default().push((at, message));
+            }
+            (Verdict::Refused(_), Some(_)) => {
+                refused += 1;
+                we_refuse += 1;
+            }
+            (Verdict::Refused(message), None) => {
+                refused += 1;
+                let class = format!("only ptxas refuses: {}", class_of(message));
+                classes
+                    .entry(class)
+                    .or_default()
+                    .push((at, message.clone()));
+            }
+        }
+    }
+    let share = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+    println!(
+        "{what} ({architecture}): {} programs, {accepted} accepted by ptxas ({:.1} %)",
+        programs.len(),
+        share(accepted, programs.len())
+    );
+    println!(
+        "  of what ptxas accepts we accept {we_accept} ({:.2} %), of what it refuses we refuse {we_refuse} of {refused} ({:.2} %)",
+        share(we_accept, accepted),
+        share(we_refuse, refused)
+    );
+    let mut sorted: Vec<_> = classes.into_iter().collect();
+    sorted.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));
+    let mut report = String::new();
+    for (class, cases) in &sorted {
+        let _ = writeln!(report, "=== {} × {class}", cases.len());
+        for (at, message) in cases.iter().take(12) {
+            let _ = writeln!(report, "--- {message}\n{}", mutate::excerpt(&programs[*at]));
+        }
+    }
+    let path = oracle::repository().join("target/ptx-disagreements.txt");
+    std::fs::write(&path, report).map_err(|error| format!("{}: {error}", path.display()))?;
+    for (class, cases) in sorted.iter().take(30) {
+        println!("  {:>5} {class}", cases.len());
+    }
+    if required > 0 && (share(we_accept, accepted) < 99.8 || share(we_refuse, refused) < 99.0) {
+        return Err(format!(
+            "agreement is below 99.8 % and 99 %; see {}",
+            path.display()
+        ));
+    }
+    Ok(())
+}
