@@ -111,7 +111,7 @@ impl Oracle {
 }
 
 /// FNV-1a: the same number for the same text on every machine.
-fn hash(text: &str) -> u64 {
+pub fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
