@@ -41,6 +41,8 @@ pub enum Expected {
 /// A test file, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case<'a> {
+    /// The file's name without its folder, for messages.
+    pub file_name: &'a str,
     /// The type of the file.
     pub file_type: FileType,
     /// The first word of the directive.
@@ -54,7 +56,7 @@ pub struct Case<'a> {
 }
 
 /// Takes apart the file at `path`, whose contents are `text`.
-pub fn parse_case<'a>(path: &Path, text: &'a str) -> Result<Case<'a>, String> {
+pub fn parse_case<'a>(path: &'a Path, text: &'a str) -> Result<Case<'a>, String> {
     let extension = path.extension().unwrap_or_default();
     let file_type = *FILE_TYPES
         .iter()
@@ -75,7 +77,9 @@ pub fn parse_case<'a>(path: &Path, text: &'a str) -> Result<Case<'a>, String> {
         .next()
         .ok_or_else(|| format!("'{comment} test:' names no kind of test"))?;
     let (input, expected) = split_expected(text, comment)?;
+    let file_name = path.file_name().and_then(|name| name.to_str());
     Ok(Case {
+        file_name: file_name.ok_or("the file's name is no text")?,
         file_type,
         kind,
         arguments: words.collect(),

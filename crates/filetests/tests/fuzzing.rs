@@ -1,6 +1,6 @@
 //! Every reader keeps its promise on a fixed number of broken inputs. cargo-fuzz runs the same checks for longer.
 
-use orias_filetests::fuzzing::{Mutator, TARGETS};
+use orias_filetests::fuzzing::{Mutator, targets};
 use std::path::Path;
 
 /// Enough to meet the usual mistakes, few enough to cost about a second in all.
@@ -8,7 +8,7 @@ const INPUTS: usize = 20_000;
 
 #[test]
 fn no_reader_breaks_its_promise_on_broken_input() {
-    for (stream, target) in TARGETS.iter().enumerate() {
+    for (stream, target) in targets().enumerate() {
         let seeds = (target.seeds)();
         for seed in &seeds {
             (target.check)(seed);
@@ -31,7 +31,7 @@ fn no_reader_breaks_its_promise_on_broken_input() {
 fn every_reader_has_a_program_for_cargo_fuzz() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let manifest = std::fs::read_to_string(fuzz.join("Cargo.toml")).expect("fuzz/ exists");
-    for target in TARGETS {
+    for target in targets() {
         let path = format!("fuzz_targets/{}.rs", target.name);
         assert!(fuzz.join(&path).exists(), "fuzz/{path} is missing");
         assert!(

@@ -6,17 +6,17 @@
 //! a fixed number of inputs made by [`Mutator`] from the row's seeds.
 
 mod mutator;
-mod targets;
+mod readers;
 
 pub use mutator::Mutator;
-pub use targets::{TARGETS, Target};
+pub use readers::{Target, targets};
 
 /// The check of the target called `name`.
 ///
 /// # Panics
 /// If there is none.
 pub fn check(name: &str, input: &[u8]) {
-    match TARGETS.iter().find(|target| target.name == name) {
+    match targets().find(|target| target.name == name) {
         Some(target) => (target.check)(input),
         None => panic!("no target is named {name}"),
     }

@@ -1,24 +1,10 @@
-//! The readers and their promises.
+//! Command lines, options files and knob files.
 
+use super::{Target, texts};
 use orias::command_line::{parse, split_options_file};
 use orias_codegen::knobs::{Default as KnobDefault, Key, Knob, Knobs, Point, WhenList};
-use orias_cubin::build::{BuildTarget, Entry, Function, Module};
-use orias_cubin::{Cubin, PrintOptions};
 
-/// A reader of outside text or bytes.
-pub struct Target {
-    /// Its name, and that of its program below `fuzz/fuzz_targets/`.
-    pub name: &'static str,
-    /// Good inputs to start from.
-    pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Words that mean something to it.
-    pub words: &'static [&'static str],
-    /// Panics when the reader breaks its promise on `input`.
-    pub check: fn(input: &[u8]),
-}
-
-/// Every reader there is.
-pub const TARGETS: &[Target] = &[
+pub(super) const TARGETS: &[Target] = &[
     Target {
         name: "command_line",
         seeds: || {
@@ -63,24 +49,7 @@ pub const TARGETS: &[Target] = &[
         ],
         check: knob_file,
     },
-    Target {
-        name: "cubin",
-        seeds: || vec![small_cubin()],
-        words: &[
-            "\x7fELF",
-            ".nv.info",
-            ".text.k",
-            "\0",
-            "\u{4}/",
-            "\u{4}\u{17}",
-        ],
-        check: cubin,
-    },
 ];
-
-fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
-    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
-}
 
 /// Arguments are the input's lines; every options file holds the whole input again, so files nest as deep as they may.
 fn command_line(input: &[u8]) {
@@ -150,31 +119,4 @@ fn knob_file(input: &[u8]) {
     };
     assert!(!list.is_never() || !list.holds(point));
     assert!(matches!(WHERE.knob.default, KnobDefault::Never));
-}
-
-/// A cubin with one kernel.
-fn small_cubin() -> Vec<u8> {
-    let mut module = Module::new(BuildTarget::SM_90A);
-    module.functions.push(Function {
-        name: "k".to_owned(),
-        entry: Some(Entry::default()),
-        code: vec![0; 128],
-        registers: 8,
-        exits: vec![0x10],
-        ..Function::default()
-    });
-    let cubin = module.build().expect("a good module");
-    cubin.write().expect("a good model")
-}
-
-/// A file that is read is written back as it was, and everything in it can be printed; one that is refused is refused at a place in it.
-fn cubin(input: &[u8]) {
-    match Cubin::read(input) {
-        Ok(cubin) => {
-            assert_eq!(cubin.write().as_deref(), Ok(input));
-            assert!(!orias_cubin::print(&cubin, PrintOptions::default()).is_empty());
-            assert!(orias_cubin::to_json(&cubin).is_object());
-        }
-        Err(error) => assert!(error.to_string().contains("file offset")),
-    }
 }

@@ -1,0 +1,73 @@
+//! Ori text.
+
+use super::{Target, texts};
+use orias_ori::{parse_module, print_function, verify_module};
+
+pub(super) const TARGETS: &[Target] = &[Target {
+    name: "ori_text",
+    seeds: || texts(ORI_SEEDS),
+    words: &[
+        "func",
+        "entry",
+        "abstract",
+        "machine",
+        "physical",
+        "final",
+        "block0",
+        "v0",
+        ":r",
+        ":rx2",
+        ":p",
+        "->",
+        "R4..R7",
+        "desc[",
+        "c[0x0]",
+        "uses(",
+        "@!P0",
+        "[B0-----:R-:W1:-:S02]",
+        "mov.b32",
+        "add.s32",
+        "cbr",
+        "br",
+        "exit",
+        "~",
+        "_",
+    ],
+    check: ori_text,
+}];
+
+const ORI_SEEDS: &[&str] = &[
+    "func scale abstract sm_90a -> r {\n  local 16\n  loc #0 = 1:12:5\nblock0(v0:r, v1:rx2):\n    v2:r = add.s32 v0, 4  #0\n    \
+     v3:p, _ = setp.lt.s32 v2, 0, _\n    @v3 v4:r~v2 = mov.b32 0\n    cbr v3 -> block1(v4), block2\nblock1(v5:r):\n    ret v5\n\
+     block2:\n    trap\n}\n",
+    "entry k final sm_90a {\nblock0:\n    [B0-----:R-:W1:-:S02] @!P0 LDS.64 R4..R5, [R2+UR4+0x10]\n    \
+     [B------:R-:W-:-:S05] EXIT PT\n}\n",
+];
+
+/// What can be read prints, reads back equal, and can be verified.
+fn ori_text(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let Ok(module) = parse_module(&text) else {
+        return;
+    };
+    let printed: String = module.functions.iter().map(print_function).collect();
+    match parse_module(&printed) {
+        Ok(again) => assert!(again == module, "{printed}"),
+        Err(error) => panic!("{error}\n{printed}"),
+    }
+    // Broken functions are errors, not panics.
+    let _ = verify_module(&module);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_good_functions() {
+        for seed in ORI_SEEDS {
+            let module = parse_module(seed).unwrap_or_else(|error| panic!("{error}\n{seed}"));
+            assert_eq!(verify_module(&module), Ok(()), "{seed}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The kinds of test: one row each.
+
+mod ori;
+mod ptx;
+mod sass;
+
+use crate::case::Case;
+
+/// A kind of test.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The word after `test:`.
+    pub name: &'static str,
+    /// The types of file it reads.
+    pub extensions: &'static [&'static str],
+    /// What it takes after its name, and what it prints.
+    pub about: &'static str,
+    /// Runs it: what it prints, or why it cannot run. An error in the input is something to print.
+    pub run: fn(&Case<'_>) -> Result<String, String>,
+}
+
+/// Every kind of test there is.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "print",
+        extensions: &["ori"],
+        about: "the functions, after printing them and reading them back gave equal ones; or the error",
+        run: ori::print,
+    },
+    Kind {
+        name: "verify",
+        extensions: &["ori"],
+        about: "'ok', or what the verifier says, one error a line",
+        run: ori::verify,
+    },
+    Kind {
+        name: "phase",
+        extensions: &["ori"],
+        about: "PHASE [--knob NAME=VALUE]...: the functions after that phase, verified before and after",
+        run: ori::phase,
+    },
+    Kind {
+        name: "check",
+        extensions: &["ptx"],
+        about: "[--arch NAME] [--lines]: 'ok', or what is wrong, with excerpts or in ptxas's one-line form",
+        run: ptx::check,
+    },
+    Kind {
+        name: "reprint",
+        extensions: &["ptx"],
+        about: "the module in its canonical form, after reading that gave the same again; or what is wrong",
+        run: ptx::reprint,
+    },
+    Kind {
+        name: "asm",
+        extensions: &["sass"],
+        about: "[--arch NAME]: the word of each instruction, after decoding it gave the instruction again; or the error",
+        run: sass::asm,
+    },
+    Kind {
+        name: "disasm",
+        extensions: &["sass"],
+        about: "[--arch NAME]: the instruction of each word (32 hexadecimal digits), with its control field; or the error",
+        run: sass::disasm,
+    },
+];
+
+/// Kinds that are planned, and what each waits for.
+pub const MISSING_KINDS: &[(&str, &str)] = &[
+    ("compile", "lowering from PTX to Ori"),
+    ("run", "the emulator"),
+];
+
+/// The words after a kind's name: `--name value` pairs and flags among them, the rest in order.
+struct Arguments<'a> {
+    plain: Vec<&'a str>,
+    values: Vec<(&'a str, &'a str)>,
+    flags: Vec<&'a str>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Sorts the words; an option that is in neither list is an error.
+    fn parse(case: &Case<'a>, with_value: &[&str], without: &[&str]) -> Result<Self, String> {
+        let mut sorted = Self {
+            plain: Vec::new(),
+            values: Vec::new(),
+            flags: Vec::new(),
+        };
+        let mut words = case.arguments.iter().copied();
+        while let Some(word) = words.next() {
+            if with_value.contains(&word) {
+                let value = words
+                    .next()
+                    .ok_or_else(|| format!("'{word}' takes a value"))?;
+                sorted.values.push((word, value));
+            } else if without.contains(&word) {
+                sorted.flags.push(word);
+            } else if word.starts_with('-') {
+                return Err(format!("'{}' has no option '{word}'", case.kind));
+            } else {
+                sorted.plain.push(word);
+            }
+        }
+        Ok(sorted)
+    }
+
+    /// The last value of an option.
+    fn value(&self, name: &str) -> Option<&'a str> {
+        let given = self.values.iter().rev().find(|(known, _)| *known == name);
+        given.map(|&(_, value)| value)
+    }
+
+    /// Complains about words that are no options.
+    fn no_more_words(&self, kind: &str) -> Result<(), String> {
+        match self.plain.first() {
+            None => Ok(()),
+            Some(word) => Err(format!("'{kind}' does not take '{word}'")),
+        }
+    }
+}

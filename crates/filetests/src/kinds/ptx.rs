@@ -1,0 +1,58 @@
+//! Tests of PTX.
+
+use super::Arguments;
+use crate::case::Case;
+use orias_ptx::{Diagnostics, Module, Options};
+
+pub(super) fn check(case: &Case<'_>) -> Result<String, String> {
+    let arguments = Arguments::parse(case, &["--arch"], &["--lines"])?;
+    arguments.no_more_words(case.kind)?;
+    let options = options(arguments.value("--arch"))?;
+    let source = case.input.as_bytes();
+    let (_, found) = read(source, &options);
+    if found.is_empty() {
+        return Ok("ok".into());
+    }
+    Ok(if arguments.flags.contains(&"--lines") {
+        found.to_lines(case.file_name, source)
+    } else {
+        found.to_excerpts(case.file_name, source)
+    })
+}
+
+pub(super) fn reprint(case: &Case<'_>) -> Result<String, String> {
+    Arguments::parse(case, &[], &[])?.no_more_words(case.kind)?;
+    let source = case.input.as_bytes();
+    let (module, found) = read(source, &Options::default());
+    if found.has_errors() {
+        return Ok(found.to_excerpts(case.file_name, source));
+    }
+    let text = orias_ptx::print(&module);
+    let (again, found) = read(text.as_bytes(), &Options::default());
+    if found.has_errors() {
+        return Err(format!(
+            "what is printed is wrong:\n{}",
+            found.to_excerpts(case.file_name, text.as_bytes())
+        ));
+    }
+    if orias_ptx::print(&again) != text {
+        return Err(format!("printing it again gives something else:\n{text}"));
+    }
+    Ok(text)
+}
+
+fn options(arch: Option<&str>) -> Result<Options, String> {
+    match arch {
+        None => Ok(Options::default()),
+        Some(name) => {
+            Options::for_architecture(name).ok_or_else(|| format!("'{name}' is no architecture"))
+        }
+    }
+}
+
+fn read<'a>(source: &'a [u8], options: &Options) -> (Module<'a>, Diagnostics) {
+    let (module, mut found) = orias_ptx::parse(source);
+    found.append(orias_ptx::check(&module, options));
+    found.sort();
+    (module, found)
+}
