@@ -5,7 +5,7 @@
 //! stay two edges: a switch may pass different arguments along each.
 
 use super::csr::Csr;
-use crate::Block;
+use crate::{Block, Function};
 use cranelift_entity::EntityRef;
 
 /// Marks "none" in arrays of block numbers, tree positions and the like.
@@ -86,5 +86,20 @@ impl<N: EntityRef> FlowGraph<N> {
     pub fn edges(&self) -> impl Iterator<Item = (N, N)> + Clone + '_ {
         self.blocks()
             .flat_map(|from| self.succs(from).iter().map(move |&to| (from, to)))
+    }
+}
+
+impl FlowGraph {
+    /// The graph of `function`. Blocks that are not in its layout have no edges.
+    ///
+    /// # Panics
+    /// If the function has no block.
+    pub fn of(function: &Function) -> Self {
+        let entry = function.entry().expect("a function with code has an entry");
+        let edges: Vec<(Block, Block)> = function
+            .blocks()
+            .flat_map(|from| function.successors(from).map(move |to| (from, to)))
+            .collect();
+        FlowGraph::from_edges(function.block_count(), entry, &edges)
     }
 }

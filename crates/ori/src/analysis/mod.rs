@@ -1,29 +1,44 @@
 //! Analyses of control and data flow.
 //!
 //! Two layers. The lower one looks at the shape of control flow alone: a [`FlowGraph`] of dense block numbers, its
-//! [`DepthFirst`] orders, [`DominatorTree`], [`PostDominatorTree`] and [`LoopNest`]. The upper one looks at a function.
-//! Nothing here changes a function, and nothing is kept up to date when one changes: an analysis is a snapshot.
+//! [`DepthFirst`] orders, [`DominatorTree`], [`PostDominatorTree`], [`LoopNest`], and [`Split`], which says what follows when
+//! branches split a warp. The upper one looks at a function: [`DefUse`] chains, [`Liveness`] of values and [`RegisterLiveness`] of physical
+//! registers, [`Pressure`], and [`Divergence`]. Nothing here changes a function, and nothing is kept up to date when one
+//! changes: an analysis is a snapshot.
 //!
 //! Each is near-linear in the size of what it looks at and keeps its results in flat arrays; none recurses. Each is tested on
-//! thousands of generated graphs against a slow version that follows the definition word for word.
+//! thousands of generated graphs against a slow version that follows the definition word for word. `docs/analyses.md` lists
+//! what each computes, how, at what cost, and what it does not do.
 
 mod components;
 mod csr;
+mod def_use;
+mod divergence;
 mod dominance;
 mod flow;
 mod forest;
+mod liveness;
 mod loops;
 mod order;
+mod pressure;
+mod registers;
 mod split;
 #[cfg(test)]
 mod tests;
 mod trips;
+mod uniformity;
 mod union_find;
 
 pub use components::Components;
 pub use csr::Csr;
+pub use def_use::{DefUse, Place, Use};
+pub use divergence::Divergence;
 pub use dominance::{DominatorTree, PostDominatorTree};
 pub use flow::FlowGraph;
+pub use liveness::{Liveness, of_class};
 pub use loops::{Loop, LoopNest};
 pub use order::DepthFirst;
+pub use pressure::{Counts, Pressure};
+pub use registers::{RegisterLiveness, RegisterSet, step_back};
 pub use split::{Consequence, Split};
+pub use uniformity::{Spread, spread};

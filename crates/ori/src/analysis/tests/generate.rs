@@ -35,7 +35,7 @@ pub(crate) const GRAPHS: u64 = 10_000;
 /// loops without exit and irreducible loops all occur.
 pub(crate) fn graph(seed: u64) -> FlowGraph {
     let mut random = Random::new(seed);
-    let count = 1 + random.below(if seed % 8 == 7 { 24 } else { 10 });
+    let count = 1 + random.below(if seed / 4 % 4 == 3 { 20 } else { 10 });
     let mut edges = Vec::new();
     match seed % 4 {
         // Anything goes.

@@ -1,7 +1,11 @@
-//! Generated graphs, and every analysis of shape against the definition followed word for word.
+//! Generated graphs and functions, and every analysis against the definition followed word for word.
 
+mod divergence;
 mod dominance;
+mod functions;
 mod generate;
+mod lanes;
+mod liveness;
 mod loops;
 mod orders;
 mod slow;

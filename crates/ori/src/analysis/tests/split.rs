@@ -1,4 +1,5 @@
 use super::generate::{GRAPHS, Random, graph};
+use super::lanes::{Moment, TripCounter};
 use crate::Block;
 use crate::analysis::{DepthFirst, FlowGraph, Loop, LoopNest, Split};
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,21 +116,21 @@ impl Trip {
 
 /// What follows from a set of divergent branches, from the definition.
 #[derive(Default, PartialEq, Eq, Debug)]
-struct Consequences {
-    joins: BTreeSet<Block>,
-    loops: BTreeSet<Loop>,
-    partial: BTreeSet<Block>,
-    scattered: BTreeSet<Loop>,
+pub(super) struct Consequences {
+    pub(super) joins: BTreeSet<Block>,
+    pub(super) loops: BTreeSet<Loop>,
+    pub(super) partial: BTreeSet<Block>,
+    pub(super) scattered: BTreeSet<Loop>,
 }
 
-struct Slow<'a> {
+pub(super) struct Slow<'a> {
     nest: &'a LoopNest,
     trips: Vec<Trip>,
-    found: Consequences,
+    pub(super) found: Consequences,
 }
 
 impl<'a> Slow<'a> {
-    fn new(graph: &FlowGraph, walk: &DepthFirst, nest: &'a LoopNest) -> Self {
+    pub(super) fn new(graph: &FlowGraph, walk: &DepthFirst, nest: &'a LoopNest) -> Self {
         let visible = nest
             .loops()
             .filter(|&l| opaque(nest, l).is_none())
@@ -162,7 +163,7 @@ impl<'a> Slow<'a> {
         }
     }
 
-    fn part(&mut self, branches: &[Block]) {
+    pub(super) fn part(&mut self, branches: &[Block]) {
         let mut divergent: BTreeSet<(Option<Loop>, Place)> = BTreeSet::new();
         let mut pending: Vec<(Option<Loop>, Place)> = Vec::new();
         for &branch in branches {
@@ -233,7 +234,7 @@ impl<'a> Slow<'a> {
         pending.push(self.folded(Some(each)));
     }
 
-    fn reconvergence_point(&self, block: Block) -> Option<Block> {
+    pub(super) fn reconvergence_point(&self, block: Block) -> Option<Block> {
         let (mut around, mut place) = self.home(block);
         loop {
             place = self.trip(around).meet(place);
@@ -353,9 +354,6 @@ fn giving_up_on_telling_joins_apart_only_adds_to_what_is_found() {
     }
 }
 
-/// Which trip of which loops a block runs in. Steps stand for trips inside irreducible loops.
-type Moment = (Block, Vec<(Loop, usize)>);
-
 /// One lane's run: where it came from and went to at each moment, and how many trips each loop made.
 #[derive(Default)]
 struct Run {
@@ -373,31 +371,11 @@ fn run(
     random: &mut Random,
 ) -> Run {
     let mut lane = Run::default();
-    let mut trips: Vec<(Loop, usize)> = Vec::new();
+    let mut trips = TripCounter::default();
     let mut block = graph.entry();
     let mut came_by = None;
     for _ in 0..60 {
-        while trips.last().is_some_and(|&(l, _)| !nest.contains(l, block)) {
-            trips.pop();
-        }
-        // Inside an irreducible loop every step counts as a trip of it; loops within it are not told apart.
-        match trips.last_mut() {
-            Some((l, step)) if nest.is_irreducible(*l) => *step += 1,
-            Some((l, trip)) if nest.header(*l) == block => *trip += 1,
-            _ => {
-                let innermost = trips.last().map(|&(l, _)| l);
-                let entered = nest.loops().filter(|&l| {
-                    nest.contains(l, block) && innermost.is_none_or(|around| around < l)
-                });
-                for l in entered {
-                    trips.push((l, 0));
-                    if nest.is_irreducible(l) {
-                        break;
-                    }
-                }
-            }
-        }
-        let moment = (block, trips.clone());
+        let moment = trips.enter(nest, block);
         let succs = graph.succs(block);
         if succs.is_empty() {
             lane.moments.insert(moment.clone(), (came_by, None));

@@ -1,0 +1,481 @@
+use super::functions::{FUNCTIONS, function};
+use super::generate::Random;
+use super::lanes::{Moment, TripCounter};
+use super::split::Slow;
+use crate::analysis::{
+    DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, Loop, LoopNest, Spread, spread,
+};
+use crate::operation::Special;
+use crate::{
+    AbstractMods, AbstractOp, Block, Function, FunctionKind, Inst, Level, Operand, Reg, RegKind,
+    Type, Value,
+};
+use cranelift_entity::EntityRef;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Divergence by going over the whole function until nothing changes.
+#[derive(Default)]
+struct SlowDivergence {
+    values: BTreeSet<Value>,
+    branches: BTreeSet<Block>,
+    joins: BTreeSet<Block>,
+    partial: BTreeSet<Block>,
+    loops: BTreeSet<Loop>,
+    temporal: BTreeSet<Value>,
+}
+
+/// Calls `read` for each value `inst` reads, with its place among the sources if it is one, but not for arguments.
+fn sources(function: &Function, inst: Inst, mut read: impl FnMut(Value, Option<usize>)) {
+    if let Some(RegKind::Value(value)) = function.inst(inst).guard().reg().map(Reg::kind) {
+        read(value, None);
+    }
+    let results = function.result_count(inst);
+    for (index, &operand) in function.operands(inst).iter().enumerate().skip(results) {
+        for value in function.operand_regs(operand).filter_map(Reg::value) {
+            read(value, Some(index - results));
+        }
+    }
+    for value in function
+        .kept(inst)
+        .iter()
+        .filter_map(|kept| kept.as_value())
+    {
+        read(value, None);
+    }
+}
+
+fn slow_divergence(
+    function: &Function,
+    graph: &FlowGraph,
+    walk: &DepthFirst,
+    nest: &LoopNest,
+) -> SlowDivergence {
+    let mut found = SlowDivergence::default();
+    let mut control = Slow::new(graph, walk, nest);
+    if function.kind == FunctionKind::Device {
+        found.values.extend(function.block_params(graph.entry()));
+    }
+    loop {
+        let before = (
+            found.values.len(),
+            found.branches.len(),
+            found.temporal.len(),
+        );
+        let branches: Vec<Block> = found.branches.iter().copied().collect();
+        control.part(&branches);
+        let consequences = &control.found;
+        let in_scattered = |block: Block| {
+            consequences
+                .scattered
+                .iter()
+                .any(|&l| nest.contains(l, block))
+        };
+        // Seen from another trip: some divergent loop holds the definition and not the reader.
+        let from_other_trip = |value: Value, block: Block| {
+            let home = function.defining_block(value).expect("a definition");
+            consequences
+                .loops
+                .iter()
+                .any(|&l| nest.contains(l, home) && !nest.contains(l, block))
+        };
+        for &block in walk.preorder() {
+            for (index, &param) in function.block_params(block).iter().enumerate() {
+                let args: Vec<Value> = walk
+                    .preorder()
+                    .iter()
+                    .flat_map(|&from| function.successor_edges(from))
+                    .filter(|&&edge| function.edge_target(edge) == block)
+                    .map(|&edge| function.edge_args(edge)[index])
+                    .collect();
+                for &arg in args.iter().filter(|&&arg| from_other_trip(arg, block)) {
+                    found.temporal.insert(arg);
+                    found.values.insert(param);
+                }
+                let others: BTreeSet<Value> =
+                    args.iter().copied().filter(|&arg| arg != param).collect();
+                let chosen = consequences.joins.contains(&block) && others.len() > 1;
+                if chosen
+                    || in_scattered(block)
+                    || args.iter().any(|arg| found.values.contains(arg))
+                {
+                    found.values.insert(param);
+                }
+            }
+            for inst in function.block_insts(block) {
+                let mut read: Vec<Option<usize>> = Vec::new();
+                sources(function, inst, |value, place| {
+                    if from_other_trip(value, block) {
+                        found.temporal.insert(value);
+                        read.push(place);
+                    } else if found.values.contains(&value) {
+                        read.push(place);
+                    }
+                });
+                for index in 0..function.result_count(inst) {
+                    let Some(value) = function.operands(inst)[index].as_value() else {
+                        continue;
+                    };
+                    let differs = match spread(function, inst, index) {
+                        Spread::Lanes => true,
+                        Spread::Sources(set) => read
+                            .iter()
+                            .any(|place| place.is_none_or(|at| set >> at & 1 != 0)),
+                    };
+                    if differs || in_scattered(block) {
+                        found.values.insert(value);
+                    }
+                }
+                let last = function.layout.last_inst(block) == Some(inst);
+                if last && graph.succs(block).len() > 1 && (!read.is_empty() || in_scattered(block))
+                {
+                    found.branches.insert(block);
+                }
+            }
+        }
+        if before
+            == (
+                found.values.len(),
+                found.branches.len(),
+                found.temporal.len(),
+            )
+        {
+            break;
+        }
+    }
+    let consequences = control.found;
+    found.joins = consequences.joins;
+    found.loops = consequences.loops;
+    found.partial = match function.kind {
+        FunctionKind::Entry => consequences.partial,
+        FunctionKind::Device => walk.preorder().iter().copied().collect(),
+    };
+    found
+}
+
+struct Analysed {
+    graph: FlowGraph,
+    walk: DepthFirst,
+    nest: LoopNest,
+    divergence: Divergence,
+}
+
+fn analyse(function: &Function) -> Analysed {
+    let graph = FlowGraph::of(function);
+    let walk = DepthFirst::new(&graph);
+    let nest = LoopNest::new(&graph, &walk);
+    let divergence = Divergence::new(function, &graph, &walk, &nest, &DefUse::new(function));
+    Analysed {
+        graph,
+        walk,
+        nest,
+        divergence,
+    }
+}
+
+#[test]
+fn the_worklist_finds_what_going_over_everything_finds() {
+    let mut seen = [0; 6];
+    for seed in 0..FUNCTIONS {
+        let function = function(seed);
+        let Analysed {
+            graph,
+            walk,
+            nest,
+            divergence,
+        } = analyse(&function);
+        let slow = slow_divergence(&function, &graph, &walk, &nest);
+        for value in (0..function.value_count()).map(Value::new) {
+            assert_eq!(
+                divergence.is_uniform(value),
+                !slow.values.contains(&value),
+                "function {seed}: {value}"
+            );
+            let temporal = slow.temporal.contains(&value) && !slow.values.contains(&value);
+            assert_eq!(
+                divergence.is_temporal(value),
+                temporal,
+                "function {seed}: {value}"
+            );
+            seen[0] += usize::from(temporal);
+        }
+        for block in graph.blocks() {
+            assert_eq!(
+                divergence.is_divergent_branch(block),
+                slow.branches.contains(&block),
+                "function {seed}: {block}"
+            );
+            assert_eq!(
+                divergence.is_join(block),
+                slow.joins.contains(&block),
+                "function {seed}: {block}"
+            );
+            assert_eq!(
+                divergence.is_partial(block),
+                slow.partial.contains(&block),
+                "function {seed}: {block}"
+            );
+        }
+        for l in nest.loops() {
+            assert_eq!(
+                divergence.is_divergent_loop(l),
+                slow.loops.contains(&l),
+                "function {seed}: {l}"
+            );
+        }
+        let sizes = [
+            slow.values.len(),
+            slow.branches.len(),
+            slow.joins.len(),
+            slow.partial.len(),
+            slow.loops.len(),
+        ];
+        for (total, size) in seen[1..].iter_mut().zip(sizes) {
+            *total += size;
+        }
+    }
+    assert!(
+        seen.iter().all(|&total| total > 100),
+        "the generator makes too little: {seen:?}"
+    );
+}
+
+/// Mixes numbers into one, the same for the same numbers.
+fn mix(parts: impl IntoIterator<Item = u64>) -> u64 {
+    parts.into_iter().fold(0x1234_5678_9abc_def1, |hash, part| {
+        Random::new(hash ^ part).next()
+    })
+}
+
+/// What a lane did at one moment: the values it could read at its end, and where it went.
+struct Visit {
+    values: BTreeMap<Value, u64>,
+    went: Option<usize>,
+}
+
+/// Runs one lane. Operations compute some fixed function of what they depend on; a load also of the moment, as memory changes; what
+/// differs between lanes is made up.
+fn run(function: &Function, nest: &LoopNest, launch: u64, lane: u64) -> BTreeMap<Moment, Visit> {
+    let mut visits = BTreeMap::new();
+    let mut values: BTreeMap<Value, u64> = BTreeMap::new();
+    let mut trips = TripCounter::default();
+    let mut block = function.entry().expect("an entry");
+    for &param in function.block_params(block) {
+        values.insert(param, mix([launch, lane, param.as_u32().into()]));
+    }
+    for _ in 0..50 {
+        let moment = trips.enter(nest, block);
+        let when = mix(moment
+            .1
+            .iter()
+            .flat_map(|&(l, trip)| [l.as_u32().into(), trip as u64]));
+        for inst in function.block_insts(block) {
+            let mut results: Vec<(Value, u64)> = Vec::new();
+            for index in 0..function.result_count(inst) {
+                let Some(value) = function.operands(inst)[index].as_value() else {
+                    continue;
+                };
+                let what = u64::from(inst.as_u32()) << 8 | index as u64;
+                let result = match spread(function, inst, index) {
+                    Spread::Lanes => mix([launch, lane, when, what]),
+                    Spread::Sources(set) => {
+                        let mut parts = vec![launch, what];
+                        if function.opcode(inst) == AbstractOp::Ld.into() {
+                            parts.push(when);
+                        }
+                        sources(function, inst, |value, place| {
+                            if place.is_some_and(|place| set >> place & 1 != 0) {
+                                parts.push(values[&value]);
+                            }
+                        });
+                        mix(parts)
+                    }
+                };
+                results.push((value, result));
+            }
+            let guard = function.inst(inst).guard();
+            let takes_effect = match guard.reg().and_then(Reg::value) {
+                Some(predicate) => (values[&predicate] & 1 != 0) != guard.is_negated(),
+                None => true,
+            };
+            for (place, (value, result)) in results.into_iter().enumerate() {
+                let kept = function
+                    .kept(inst)
+                    .get(place)
+                    .and_then(|kept| kept.as_value());
+                let result = match kept {
+                    Some(kept) if !takes_effect => values[&kept],
+                    _ => result,
+                };
+                values.insert(value, result);
+            }
+        }
+        let terminator = function.terminator(block).expect("a terminator");
+        let edges = function.edges(terminator);
+        let went = match edges.len() {
+            0 => None,
+            1 => Some(0),
+            count => {
+                let condition = function.operands(terminator)[0]
+                    .as_value()
+                    .expect("a condition");
+                Some((values[&condition] % count as u64) as usize)
+            }
+        };
+        let before = visits.insert(
+            moment,
+            Visit {
+                values: values.clone(),
+                went,
+            },
+        );
+        assert!(before.is_none(), "a moment comes once");
+        let Some(went) = went else { break };
+        let args: Vec<u64> = function
+            .edge_args(edges[went])
+            .iter()
+            .map(|arg| values[arg])
+            .collect();
+        block = function.edge_target(edges[went]);
+        for (&param, arg) in function.block_params(block).iter().zip(args) {
+            values.insert(param, arg);
+        }
+    }
+    visits
+}
+
+#[test]
+fn lanes_that_are_together_agree_on_uniform_values_and_branches() {
+    let mut compared = 0;
+    for seed in 0..FUNCTIONS {
+        let function = function(seed);
+        let Analysed {
+            graph,
+            walk,
+            nest,
+            divergence,
+        } = analyse(&function);
+        let tree = DominatorTree::new(&graph, &walk);
+        for launch in 0..3 {
+            let lanes = [0, 1, 2].map(|lane| run(&function, &nest, mix([seed, launch]), lane));
+            for (a, b) in [(0, 1), (1, 2)] {
+                for (moment, visit) in &lanes[a] {
+                    let Some(other) = lanes[b].get(moment) else {
+                        continue;
+                    };
+                    let block = moment.0;
+                    let same_way = visit.went == other.went;
+                    assert!(
+                        same_way || divergence.is_divergent_branch(block),
+                        "function {seed}: {block} splits the warp"
+                    );
+                    for (&value, known) in &visit.values {
+                        let home = function.defining_block(value).expect("a definition");
+                        if !tree.dominates(home, block)
+                            || !divergence.is_uniform_at(value, block, &nest)
+                        {
+                            continue;
+                        }
+                        compared += 1;
+                        assert_eq!(
+                            Some(known),
+                            other.values.get(&value),
+                            "function {seed}: {value} differs at {moment:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(compared > 100_000, "only {compared} values compared");
+}
+
+/// `value = op sources` at the end of `block`.
+fn emit(
+    function: &mut Function,
+    block: Block,
+    op: AbstractOp,
+    mods: AbstractMods,
+    ty: Type,
+    sources: &[Value],
+) -> Value {
+    let value = function.create_value(ty);
+    let mut operands = vec![Operand::value(value)];
+    operands.extend(sources.iter().map(|&source| Operand::value(source)));
+    let inst = function.create_abstract(op, mods, 1, &operands);
+    function.layout.append_inst(inst, block);
+    value
+}
+
+fn special(register: Special) -> AbstractMods {
+    AbstractOp::Sreg
+        .row()
+        .with_modifier(AbstractMods::NONE, register)
+        .expect("a special register")
+}
+
+#[test]
+fn a_register_for_the_whole_warp_does_not_take_divergence_from_lanes() {
+    let mut function = Function::new("f", FunctionKind::Entry, Level::Machine, "sm_90a");
+    let block = function.append_block();
+    let lane = emit(
+        &mut function,
+        block,
+        AbstractOp::Sreg,
+        special(Special::LaneId),
+        Type::R,
+        &[],
+    );
+    let first = emit(
+        &mut function,
+        block,
+        AbstractOp::Collect,
+        AbstractMods::NONE,
+        Type::UR,
+        &[lane],
+    );
+    let back = emit(
+        &mut function,
+        block,
+        AbstractOp::Collect,
+        AbstractMods::NONE,
+        Type::R,
+        &[first],
+    );
+    let divergence = analyse(&function).divergence;
+    assert!(!divergence.is_uniform(lane));
+    assert!(divergence.is_uniform(first));
+    assert!(divergence.is_uniform(back));
+}
+
+#[test]
+fn thread_numbers_are_uniform_where_rows_fill_warps() {
+    let cases = [
+        ([64, 2, 2], true, [false, true, true]),
+        ([16, 2, 2], true, [false, false, true]),
+        ([8, 2, 2], true, [false, false, false]),
+        ([64, 2, 2], false, [false, false, false]),
+        ([0, 0, 0], true, [false, false, false]),
+    ];
+    for (threads, required, expected) in cases {
+        let mut function = Function::new("f", FunctionKind::Entry, Level::Abstract, "sm_90a");
+        function.attributes.max_threads = threads;
+        function.attributes.required_threads = required;
+        let block = function.append_block();
+        let numbers = [Special::TidX, Special::TidY, Special::TidZ].map(|register| {
+            emit(
+                &mut function,
+                block,
+                AbstractOp::Sreg,
+                special(register),
+                Type::R,
+                &[],
+            )
+        });
+        let divergence = analyse(&function).divergence;
+        assert_eq!(
+            numbers.map(|value| divergence.is_uniform(value)),
+            expected,
+            "{threads:?} {required}"
+        );
+    }
+}

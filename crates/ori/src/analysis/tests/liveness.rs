@@ -1,0 +1,313 @@
+use super::functions::{FUNCTIONS, function, physical_function};
+use crate::analysis::{
+    Counts, DefUse, DepthFirst, FlowGraph, Liveness, Place, Pressure, RegisterLiveness,
+    RegisterSet, of_class, step_back,
+};
+use crate::{Block, Class, Function, Inst, PhysReg, Reg, Type, Value};
+use cranelift_entity::EntityRef;
+use std::collections::BTreeSet;
+
+/// What one instruction does to whatever is looked for.
+enum Meets {
+    Read,
+    Overwrite,
+    Neither,
+}
+
+/// Whether a path leads from just before instruction `index` of `block` to a read, with no definition on the way.
+fn is_live(
+    function: &Function,
+    block: Block,
+    index: usize,
+    at_inst: impl Fn(Inst) -> Meets,
+    defined_by: impl Fn(Block) -> bool,
+) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut pending = vec![(block, index)];
+    while let Some((block, index)) = pending.pop() {
+        let mut ended = false;
+        for inst in function.block_insts(block).skip(index) {
+            match at_inst(inst) {
+                Meets::Read => return true,
+                Meets::Overwrite => {
+                    ended = true;
+                    break;
+                }
+                Meets::Neither => {}
+            }
+        }
+        if !ended {
+            let fresh = function
+                .successors(block)
+                .filter(|&succ| !defined_by(succ) && seen.insert(succ));
+            pending.extend(fresh.map(|succ| (succ, 0)));
+        }
+    }
+    false
+}
+
+fn is_value_live(function: &Function, value: Value, block: Block, index: usize) -> bool {
+    let at_inst = |inst: Inst| {
+        if function.value_uses(inst).any(|used| used == value) {
+            Meets::Read
+        } else if function.value_defs(inst).any(|defined| defined == value) {
+            Meets::Overwrite
+        } else {
+            Meets::Neither
+        }
+    };
+    is_live(function, block, index, at_inst, |block| {
+        function.block_params(block).contains(&value)
+    })
+}
+
+fn values(function: &Function) -> impl Iterator<Item = Value> + use<> {
+    (0..function.value_count()).map(Value::new)
+}
+
+#[test]
+fn values_are_live_where_a_path_leads_to_a_use() {
+    let mut pairs = 0;
+    for seed in 0..FUNCTIONS {
+        let function = function(seed);
+        let graph = FlowGraph::of(&function);
+        let live = Liveness::new(&function, &graph, &DefUse::new(&function));
+        for block in graph.blocks() {
+            let params = function.block_params(block);
+            let live_in: Vec<Value> = values(&function)
+                .filter(|value| {
+                    !params.contains(value) && is_value_live(&function, *value, block, 0)
+                })
+                .collect();
+            assert_eq!(live.live_in(block), live_in, "function {seed}: {block}");
+            let live_out: Vec<Value> = values(&function)
+                .filter(|&value| {
+                    graph.succs(block).iter().any(|&succ| {
+                        !function.block_params(succ).contains(&value)
+                            && is_value_live(&function, value, succ, 0)
+                    })
+                })
+                .collect();
+            assert_eq!(live.live_out(block), live_out, "function {seed}: {block}");
+            assert!(live_in.iter().all(|&value| live.is_live_in(value, block)));
+            assert!(live_out.iter().all(|&value| live.is_live_out(value, block)));
+            let by_class: usize = Class::ALL
+                .into_iter()
+                .map(|class| of_class(&function, live.live_in(block), class).count())
+                .sum();
+            assert_eq!(by_class, live_in.len());
+            pairs += live_in.len();
+        }
+    }
+    assert!(pairs > 10_000, "only {pairs} live values");
+}
+
+fn count(types: impl Iterator<Item = Type>) -> [u32; 5] {
+    let mut counts = [0; 5];
+    for ty in types {
+        counts[ty.class() as usize] += u32::from(ty.len());
+    }
+    counts
+}
+
+fn larger(a: [u32; 5], b: [u32; 5]) -> [u32; 5] {
+    std::array::from_fn(|class| a[class].max(b[class]))
+}
+
+fn plain(counts: Counts) -> [u32; 5] {
+    Class::ALL.map(|class| counts[class])
+}
+
+#[test]
+fn pressure_counts_what_is_live_or_written_at_each_point() {
+    for seed in 0..FUNCTIONS / 4 {
+        let function = function(seed);
+        let graph = FlowGraph::of(&function);
+        let live = Liveness::new(&function, &graph, &DefUse::new(&function));
+        let pressure = Pressure::new(&function, &live);
+        let mut overall = [0; 5];
+        for block in graph.blocks() {
+            let live_at = |index: usize| -> BTreeSet<Value> {
+                values(&function)
+                    .filter(|&value| is_value_live(&function, value, block, index))
+                    .collect()
+            };
+            let types =
+                |set: &BTreeSet<Value>| count(set.iter().map(|&value| function.value_type(value)));
+            let mut at_entry = live_at(0);
+            at_entry.extend(function.block_params(block));
+            let mut peak = types(&at_entry);
+            assert_eq!(
+                plain(pressure.at_entry(block)),
+                peak,
+                "function {seed}: {block}"
+            );
+            for (index, inst) in function.block_insts(block).enumerate() {
+                let mut after = live_at(index + 1);
+                after.extend(function.value_defs(inst));
+                let expected = larger(types(&live_at(index)), types(&after));
+                assert_eq!(
+                    plain(pressure.at(inst)),
+                    expected,
+                    "function {seed}: {block}, {index}"
+                );
+                peak = larger(peak, expected);
+            }
+            assert_eq!(
+                plain(pressure.in_block(block)),
+                peak,
+                "function {seed}: {block}"
+            );
+            overall = larger(overall, peak);
+        }
+        assert_eq!(plain(pressure.overall()), overall, "function {seed}");
+    }
+}
+
+#[test]
+fn def_use_chains_lead_to_every_place_a_value_is_read() {
+    for seed in 0..FUNCTIONS {
+        let function = function(seed);
+        let chains = DefUse::new(&function);
+        let mut from_chains: Vec<(Inst, Value)> = Vec::new();
+        for value in values(&function) {
+            assert_eq!(chains.is_unused(value), chains.uses(value).is_empty());
+            for read in chains.uses(value) {
+                let inst = read.inst;
+                let reads = match read.place {
+                    Place::Guard => function.inst(inst).guard().reg() == Some(Reg::from(value)),
+                    Place::Operand(index) => function
+                        .operand_regs(function.operands(inst)[usize::from(index)])
+                        .any(|reg| reg == Reg::from(value)),
+                    Place::Kept(index) => {
+                        function.kept(inst)[usize::from(index)].as_value() == Some(value)
+                    }
+                    Place::Implicit(index) => {
+                        function.implicit_uses(inst)[usize::from(index)].as_value() == Some(value)
+                    }
+                    Place::Argument { edge, index } => {
+                        function.edge_args(function.edges(inst)[usize::from(edge)])
+                            [usize::from(index)]
+                            == value
+                    }
+                };
+                assert!(
+                    reads,
+                    "function {seed}: {value} in {inst} at {:?}",
+                    read.place
+                );
+                from_chains.push((inst, value));
+            }
+        }
+        let mut by_inst: Vec<(Inst, Value)> = function
+            .blocks()
+            .flat_map(|block| function.block_insts(block))
+            .flat_map(|inst| function.value_uses(inst).map(move |value| (inst, value)))
+            .collect();
+        by_inst.sort();
+        from_chains.sort();
+        assert_eq!(from_chains, by_inst, "function {seed}");
+    }
+}
+
+fn is_register_live(function: &Function, unit: PhysReg, block: Block, index: usize) -> bool {
+    let touches = |reg: Reg| reg.phys().is_some_and(|reg| reg.overlaps(unit));
+    let at_inst = |inst: Inst| {
+        if function.uses(inst).any(touches) {
+            Meets::Read
+        } else if function.inst(inst).guard().is_always() && function.defs(inst).any(touches) {
+            Meets::Overwrite
+        } else {
+            Meets::Neither
+        }
+    };
+    is_live(function, block, index, at_inst, |_| false)
+}
+
+fn all_units() -> Vec<PhysReg> {
+    let units = |class: Class| {
+        (0..class.count().min(9)).filter_map(move |index| PhysReg::new(class, index))
+    };
+    Class::ALL.into_iter().flat_map(units).collect()
+}
+
+#[test]
+fn registers_are_live_until_overwritten_for_certain() {
+    let units = all_units();
+    let mut pairs = 0;
+    for seed in 0..FUNCTIONS / 4 {
+        let function = physical_function(seed);
+        let graph = FlowGraph::of(&function);
+        let live = RegisterLiveness::new(&function, &graph, &DepthFirst::new(&graph));
+        let pressure = Pressure::of_registers(&function, &live);
+        for block in graph.blocks() {
+            let live_at = |index: usize| -> BTreeSet<PhysReg> {
+                units
+                    .iter()
+                    .copied()
+                    .filter(|&unit| is_register_live(&function, unit, block, index))
+                    .collect()
+            };
+            let insts: Vec<Inst> = function.block_insts(block).collect();
+            assert_eq!(
+                live.live_in(block).iter().collect::<BTreeSet<_>>(),
+                live_at(0),
+                "function {seed}: {block}"
+            );
+            let end = live_at(insts.len());
+            assert_eq!(
+                live.live_out(block).iter().collect::<BTreeSet<_>>(),
+                end,
+                "function {seed}: {block}"
+            );
+            pairs += end.len();
+            let mut set = *live.live_out(block);
+            for (index, &inst) in insts.iter().enumerate().rev() {
+                step_back(&function, inst, &mut set);
+                let before = live_at(index);
+                assert_eq!(
+                    set.iter().collect::<BTreeSet<_>>(),
+                    before,
+                    "function {seed}: {block}, {index}"
+                );
+                let mut after = live_at(index + 1);
+                after.extend(
+                    function
+                        .defs(inst)
+                        .filter_map(Reg::phys)
+                        .flat_map(PhysReg::units),
+                );
+                let types = |set: &BTreeSet<PhysReg>| count(set.iter().map(|unit| unit.ty()));
+                let expected = larger(types(&before), types(&after));
+                assert_eq!(
+                    plain(pressure.at(inst)),
+                    expected,
+                    "function {seed}: {block}, {index}"
+                );
+            }
+        }
+    }
+    assert!(pairs > 10_000, "only {pairs} live registers");
+}
+
+#[test]
+fn register_sets_hold_every_register_once() {
+    let mut set = RegisterSet::EMPTY;
+    for class in Class::ALL {
+        for index in 0..class.count() {
+            let reg = PhysReg::new(class, index).expect("a register");
+            assert!(!set.intersects(reg), "{reg} has a bit of its own");
+            set.insert(reg);
+            assert!(set.intersects(reg));
+            assert_eq!(set.count(class), u32::from(index) + 1);
+        }
+        class
+            .constant()
+            .into_iter()
+            .for_each(|constant| set.insert(constant));
+        assert_eq!(set.count(class), u32::from(class.count()));
+    }
+    set.remove(PhysReg::tuple(Class::R, 4, 4).expect("a tuple"));
+    assert_eq!(set.count(Class::R), 251);
+    assert_eq!(set.iter().count(), 344);
+}

@@ -1,0 +1,228 @@
+//! How the results of an operation depend on the lane.
+//!
+//! Most operations compute the same in every lane that gives them the same operands. The rows of [`EXCEPTIONS`] say which do not,
+//! and which give all lanes one answer whatever some operands are. An operation that touches memory, varies by itself or
+//! works across lanes must have a row; a test sees to it.
+
+use crate::operation::{Match, Order, Space, Special};
+use crate::{AbstractOp, Effects, Function, Inst, Operand};
+
+/// How one result depends on the lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spread {
+    /// The same in all lanes in which the sources of this set are the same; bit *i* is source *i*.
+    Sources(u32),
+    /// Another in each lane, whatever the sources are.
+    Lanes,
+}
+
+impl Spread {
+    /// The same in all lanes in which all sources are the same.
+    pub const ALL_SOURCES: Spread = Spread::Sources(u32::MAX);
+}
+
+/// What a row says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    /// Each result spreads like this.
+    Always(Spread),
+    /// A special register: some are the same for the whole warp.
+    SpecialRegister,
+    /// A load: what lanes share depends on the space and on the order.
+    Load,
+    /// Lanes with the same value: the same for all lanes only if all lanes must agree.
+    Match,
+    /// The elected lane, and whether it is this one.
+    Elect,
+}
+
+const LANES: Rule = Rule::Always(Spread::Lanes);
+const ALL: Rule = Rule::Always(Spread::ALL_SOURCES);
+
+/// The operations that do not simply follow their sources, or that need it said that they do.
+const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
+    (AbstractOp::Sreg, Rule::SpecialRegister),
+    (AbstractOp::Sreg64, Rule::SpecialRegister),
+    // The stack is each lane's own.
+    (AbstractOp::Alloca, LANES),
+    (AbstractOp::StackSave, LANES),
+    (AbstractOp::Ld, Rule::Load),
+    // By its definition the same in all lanes, for one address.
+    (AbstractOp::Ldu, ALL),
+    // Lanes take turns.
+    (AbstractOp::Atom, LANES),
+    (AbstractOp::MultimemLd, LANES),
+    (AbstractOp::MbarrierArrive, LANES),
+    (AbstractOp::MbarrierWait, LANES),
+    // One answer for all threads of the barrier; sources are number, count, predicate.
+    (AbstractOp::BarRed, Rule::Always(Spread::Sources(0b011))),
+    (AbstractOp::BarRedPopc, Rule::Always(Spread::Sources(0b011))),
+    (AbstractOp::Shfl, LANES),
+    // One answer for all lanes of the mask, which is the second source.
+    (AbstractOp::VotePred, Rule::Always(Spread::Sources(0b10))),
+    (AbstractOp::Ballot, Rule::Always(Spread::Sources(0b10))),
+    (AbstractOp::Redux, Rule::Always(Spread::Sources(0b10))),
+    (AbstractOp::MatchLanes, Rule::Match),
+    // Which lanes run together is nobody's promise.
+    (AbstractOp::ActiveMask, LANES),
+    (AbstractOp::Elect, Rule::Elect),
+    // Each lane holds its own piece of a matrix.
+    (AbstractOp::Ldmatrix, LANES),
+    (AbstractOp::Movmatrix, LANES),
+    (AbstractOp::Mma, LANES),
+    (AbstractOp::MmaSparse, LANES),
+    (AbstractOp::Wgmma, LANES),
+    (AbstractOp::WgmmaSparse, LANES),
+    (AbstractOp::Tex, LANES),
+    (AbstractOp::Tld4, LANES),
+    (AbstractOp::Suld, LANES),
+    (AbstractOp::Call, LANES),
+];
+
+/// The rule of each operation, by its number.
+static RULES: [Rule; AbstractOp::ALL.len()] = {
+    let mut rules = [ALL; AbstractOp::ALL.len()];
+    let mut row = 0;
+    while row < EXCEPTIONS.len() {
+        rules[EXCEPTIONS[row].0 as usize] = EXCEPTIONS[row].1;
+        row += 1;
+    }
+    rules
+};
+
+/// Special registers that hold the same for every lane of a warp.
+///
+/// Clocks and performance counters are not among them: lanes that do not run together read them at different times.
+const WARP_WIDE: &[Special] = &[
+    Special::NtidX,
+    Special::NtidY,
+    Special::NtidZ,
+    Special::CtaidX,
+    Special::CtaidY,
+    Special::CtaidZ,
+    Special::NctaidX,
+    Special::NctaidY,
+    Special::NctaidZ,
+    Special::WarpId,
+    Special::NwarpId,
+    Special::SmId,
+    Special::NsmId,
+    Special::GridId,
+    Special::ClusterIdX,
+    Special::ClusterIdY,
+    Special::ClusterIdZ,
+    Special::NclusterIdX,
+    Special::NclusterIdY,
+    Special::NclusterIdZ,
+    Special::ClusterCtaidX,
+    Special::ClusterCtaidY,
+    Special::ClusterCtaidZ,
+    Special::ClusterNctaidX,
+    Special::ClusterNctaidY,
+    Special::ClusterNctaidZ,
+    Special::ClusterCtarank,
+    Special::ClusterNctarank,
+    Special::IsExplicitCluster,
+    Special::DynamicSmemSize,
+    Special::TotalSmemSize,
+    Special::AggrSmemSize,
+    Special::ReservedSmemBegin,
+    Special::ReservedSmemEnd,
+    Special::ReservedSmemCap,
+    Special::CurrentGraphExec,
+];
+
+/// How result `index` of `inst` depends on the lane, `index` being that of the operand. Sources are numbered after the results, as the
+/// row lists them.
+///
+/// For a machine operation only the effects are known here: one that reads memory or a special register, calls, varies, or works across lanes
+/// is taken to differ in each lane.
+pub fn spread(function: &Function, inst: Inst, index: usize) -> Spread {
+    let opcode = function.opcode(inst);
+    let Some(op) = opcode.as_abstract() else {
+        const TOUCHES_LANES: Effects = Effects::READS
+            .with(Effects::CALL)
+            .with(Effects::VARIES)
+            .with(Effects::CONVERGENT);
+        let special = function
+            .operands(inst)
+            .iter()
+            .any(|operand| matches!(operand, Operand::Special(_)));
+        return match special || opcode.effects().intersects(TOUCHES_LANES) {
+            true => Spread::Lanes,
+            false => Spread::ALL_SOURCES,
+        };
+    };
+    match RULES[op as usize] {
+        Rule::Always(spread) => spread,
+        Rule::SpecialRegister => special_register(function, function.modifier(inst)),
+        Rule::Load => load(function.modifier(inst), function.modifier(inst)),
+        Rule::Match => match function.modifier(inst) {
+            Some(Match::All) => Spread::Sources(0b10),
+            Some(Match::Any) | None => Spread::Lanes,
+        },
+        Rule::Elect => match index {
+            0 => Spread::Sources(0b1),
+            _ => Spread::Lanes,
+        },
+    }
+}
+
+/// A warp is 32 threads in a row, numbered along x, then y, then z: when a row of threads fills warps exactly, y and z are the same
+/// in a warp, and when a plane does, z is.
+fn special_register(function: &Function, register: Option<Special>) -> Spread {
+    const WARP: u64 = 32;
+    let [x, y, _] = function.attributes.max_threads.map(u64::from);
+    let known = function.attributes.required_threads;
+    let rows_fill_warps = known && x > 0 && x.is_multiple_of(WARP);
+    let planes_fill_warps = known && x * y > 0 && (x * y).is_multiple_of(WARP);
+    let same = match register {
+        Some(Special::TidY) => rows_fill_warps,
+        Some(Special::TidZ) => planes_fill_warps,
+        Some(other) => WARP_WIDE.contains(&other),
+        None => false,
+    };
+    match same {
+        true => Spread::ALL_SOURCES,
+        false => Spread::Lanes,
+    }
+}
+
+/// Lanes that load weakly from one address see one value. Local memory is each lane's own, and a generic address may point there;
+/// a load with an order may see another value in each lane.
+fn load(space: Option<Space>, order: Option<Order>) -> Spread {
+    let shared = matches!(
+        space,
+        Some(Space::Global | Space::Shared | Space::SharedCluster | Space::Const | Space::Param)
+    );
+    match shared && order == Some(Order::Weak) {
+        true => Spread::ALL_SOURCES,
+        false => Spread::Lanes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_beyond_arithmetic_say_how_they_spread() {
+        const NEEDS_A_ROW: Effects = Effects::READS
+            .with(Effects::CALL)
+            .with(Effects::VARIES)
+            .with(Effects::CONVERGENT)
+            .with(Effects::BARRIER)
+            .with(Effects::SIDE);
+        // Tokens name a set of lanes; they are the same for all of them.
+        let tokens = [AbstractOp::RegionOpen, AbstractOp::RegionLeave];
+        for &op in AbstractOp::ALL {
+            let row = op.row();
+            let needs = row.effects.intersects(NEEDS_A_ROW)
+                && !row.results.is_empty()
+                && !tokens.contains(&op);
+            let has = EXCEPTIONS.iter().filter(|(named, _)| *named == op).count();
+            assert!(has <= 1, "{op} has {has} rows");
+            assert!(!needs || has == 1, "{op} needs a row");
+        }
+    }
+}
