@@ -135,24 +135,17 @@ impl Trips {
             };
             let count = leaving_both[inner.index()];
             leaving_both[outer.index()] += count;
-            if self.hiding(outer).is_none() {
-                // Two say as much as many: there is more than one way out.
-                for _ in 0..count.min(2) {
-                    edges.push((self.node(Kind::Folded(inner)), self.node(Kind::Out(outer))));
-                }
+            // One edge will do: a loop inside another has a way to stay in it as well.
+            if count > 0 && self.hiding(outer).is_none() {
+                edges.push((self.node(Kind::Folded(inner)), self.node(Kind::Out(outer))));
             }
         }
         let root = self.node(Kind::Root);
-        let entry = match nest.headed_by(walk.preorder()[0]) {
-            _ if self.hiding_block(nest, walk.preorder()[0]).is_some() => self
-                .hiding_block(nest, walk.preorder()[0])
-                .map(|hiding| self.node(Kind::Folded(hiding))),
-            Some(headed) => Some(self.node(Kind::Folded(headed))),
-            None => None,
-        };
+        let entry = graph.entry();
+        let folded = self.hiding_block(nest, entry).or(nest.headed_by(entry));
         edges.push((
             root,
-            entry.unwrap_or(self.node(Kind::Block(walk.preorder()[0]))),
+            self.node(folded.map_or(Kind::Block(entry), Kind::Folded)),
         ));
         for each in nest.loops().filter(|&each| self.hiding(each).is_none()) {
             edges.push((root, self.node(Kind::Block(nest.header(each)))));
