@@ -134,6 +134,7 @@ fn emit_operation(out: &mut String, operation: &Operation) {
             let shown = match &item.shown {
                 Shown::Slot(slot) => format!("Shown::Slot({slot})"),
                 Shown::Literal(text) => format!("Shown::Literal({text:?})"),
+                Shown::Modifier(index) => format!("Shown::Modifier({index})"),
             };
             format!(
                 "TextItem {{ shown: {shown}, omission: Omission::{}, after_space: {}, suffixes: &{:?} }}",

@@ -85,6 +85,7 @@ pub struct Form {
 pub enum Shown {
     Slot(u8),
     Literal(String),
+    Modifier(u8),
 }
 
 #[derive(Debug)]
@@ -279,10 +280,9 @@ pub fn operation(block: &Block) -> Result<Operation, String> {
             .parts
             .iter()
             .any(|part| matches!(part, Part::Modifier(m) if *m == at))
-            || operation
-                .items
-                .iter()
-                .any(|item| item.suffixes.contains(&at))
+            || operation.items.iter().any(|item| {
+                item.suffixes.contains(&at) || matches!(item.shown, Shown::Modifier(m) if m == at)
+            })
             || operation.forms.iter().any(|form| {
                 form.places.iter().any(|place| {
                     matches!(&place.kind, Kind::Address { base: Some(base), .. }
@@ -688,6 +688,18 @@ fn text(line: &Line, operation: &mut Operation) -> Result<(), String> {
         }
         if !tail.is_empty() {
             return Err(format!("'{tail}' after a suffix"));
+        }
+        if head.is_empty() {
+            let [modifier] = suffixes[..] else {
+                return Err(format!("'{item}' is not one modifier"));
+            };
+            operation.items.push(Item {
+                shown: Shown::Modifier(modifier),
+                omission: "Never",
+                after_space,
+                suffixes: Vec::new(),
+            });
+            continue;
         }
         if let Some(literal) = head.strip_prefix('"').and_then(|i| i.strip_suffix('"')) {
             operation.items.push(Item {

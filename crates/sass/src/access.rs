@@ -77,16 +77,20 @@ impl Instruction {
                     }
                 }
                 (Operand::Address(address), PlaceKind::Address(shape)) => {
+                    // A width written for the slot is that of the address's first register.
+                    let first = |width: u8| match row.slots[index].width {
+                        Width::Fixed(1) => width,
+                        _ => self.width(index),
+                    };
                     if let (Some(register), Some(base)) = (address.base, shape.base) {
-                        push(register, base.width, Access::Read, slot);
+                        push(register, first(base.width), Access::Read, slot);
                     }
                     if let Some(register) = address.uniform {
-                        // A width written for the slot is that of an address in uniform registers alone.
-                        let count = match row.slots[index].width {
-                            Width::Fixed(1) => shape.uniform_width,
-                            _ => self.width(index),
+                        let width = match shape.base {
+                            Some(_) => shape.uniform_width,
+                            None => first(shape.uniform_width),
                         };
-                        push(register, count, Access::Read, slot);
+                        push(register, width, Access::Read, slot);
                     }
                     if let Some(register) = address.descriptor {
                         push(register, 2, Access::Read, slot);

@@ -519,6 +519,8 @@ pub enum Shown {
     Slot(u8),
     /// The same words always.
     Literal(&'static str),
+    /// The value of the modifier with this index, as an operand; nothing where the value is not printed.
+    Modifier(u8),
 }
 
 /// One part of a printed mnemonic.

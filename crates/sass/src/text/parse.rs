@@ -368,6 +368,22 @@ impl Attempt<'_> {
                         let slot = usize::from(slot);
                         self.operand(row, form, slot, shape.suffixes, piece, slots, read)
                     }
+                    Shown::Modifier(index) => {
+                        let modifier = &row.modifiers[usize::from(index)];
+                        let text = &self.text[found.start..found.end];
+                        match modifier.value_named(text).filter(|value| value.printed) {
+                            Some(value) => {
+                                read.mods = read.mods.with(modifier, value.value);
+                                Some(1)
+                            }
+                            None => {
+                                self.fail(found.start, || {
+                                    format!("'{text}' is not a {}", modifier.name)
+                                });
+                                None
+                            }
+                        }
+                    }
                 };
                 if let Some(used) = used
                     && self.items(row, form, item + 1, piece + used, slots, read)
@@ -384,13 +400,21 @@ impl Attempt<'_> {
             self.fail(end, || format!("{} needs another operand", row.name));
         }
         (read.mods, read.reuse, read.label) = saved;
-        if let Shown::Slot(slot) = shape.shown
-            && shape.omission != Omission::Never
-        {
-            slots[usize::from(slot)] = None;
-            return self.items(row, form, item + 1, piece, slots, read);
+        match shape.shown {
+            Shown::Slot(slot) if shape.omission != Omission::Never => {
+                slots[usize::from(slot)] = None;
+                self.items(row, form, item + 1, piece, slots, read)
+            }
+            Shown::Modifier(index) => {
+                let modifier = &row.modifiers[usize::from(index)];
+                let Some(hidden) = modifier.values.iter().find(|value| !value.printed) else {
+                    return false;
+                };
+                read.mods = read.mods.with(modifier, hidden.value);
+                self.items(row, form, item + 1, piece, slots, read)
+            }
+            _ => false,
         }
-        false
     }
 
     /// Reads words that stand for themselves, with their modifiers; takes one piece.

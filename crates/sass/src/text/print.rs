@@ -72,6 +72,12 @@ impl Printer {
             first = false;
             match item.shown {
                 Shown::Literal(text) => out.push_str(text),
+                Shown::Modifier(index) => {
+                    let modifier = &row.modifiers[usize::from(index)];
+                    if let Some(value) = modifier.value(instruction.mods().get(modifier)) {
+                        out.push_str(value.name);
+                    }
+                }
                 Shown::Slot(slot) => {
                     self.push_operand(out, instruction, usize::from(slot), pc, &label);
                 }
@@ -239,10 +245,16 @@ fn alias_holds(condition: AliasCondition, operands: &[Operand]) -> bool {
 /// Whether item `index` is left out.
 fn omitted(items: &[TextItem], index: usize, instruction: &Instruction, row: &Operation) -> bool {
     let item = &items[index];
-    let Shown::Slot(slot) = item.shown else {
-        return false;
+    let slot = match item.shown {
+        Shown::Slot(slot) => usize::from(slot),
+        Shown::Literal(_) => return false,
+        Shown::Modifier(index) => {
+            let modifier = &row.modifiers[usize::from(index)];
+            return modifier
+                .value(instruction.mods().get(modifier))
+                .is_none_or(|value| !value.printed);
+        }
     };
-    let slot = usize::from(slot);
     match item.omission {
         Omission::Never => false,
         Omission::Default => is_default(instruction, slot, row),
