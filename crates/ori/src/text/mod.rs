@@ -20,7 +20,7 @@
 //! | --- | --- |
 //! | `v12`, `v12:rx2` | a value; with its type where it is defined |
 //! | `R4`, `R4..R7`, `RZ` | a physical register, a tuple, a constant register |
-//! | `_` | an operand left out, a result nobody wants |
+//! | `_` | an operand left out, a result nobody wants; not written at the end of an abstract operation's results or operands |
 //! | `-v1`, `\|v1\|`, `!v1`, `R4.reuse` | source modifiers |
 //! | `7`, `-1`, `0x3f800000` | an immediate of 64 bits; floats by their pattern |
 //! | `c[0x0][0x210]`, `c[3][v1+8]`, `cx[v2][0x10]` | constant banks |

@@ -9,6 +9,7 @@ use crate::instruction::Operation;
 use crate::machine;
 use crate::module::Module;
 use crate::operand::Operand;
+use crate::operation::{Arity, Slot};
 use crate::register::{Class, Guard, Type};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
@@ -388,11 +389,17 @@ impl<'a> Parser<'a> {
         self.uses.clear();
         self.defs.clear();
         self.edges.clear();
-        let results = self.results()?;
+        let mut results = self.results()?;
         let start = self.cursor.at;
         let operation = self.operation()?;
         match operation {
-            Operation::Abstract(..) => self.abstract_operands()?,
+            Operation::Abstract(op, _) => {
+                let row = op.row();
+                fill_omitted(&mut self.operands, 0, row.results);
+                results = self.operands.len();
+                self.abstract_operands()?;
+                fill_omitted(&mut self.operands, results, row.operands);
+            }
             Operation::Machine(op, _) if results == 0 => self.machine_operands(start, op)?,
             Operation::Machine(..) => {
                 return Err(self.cursor.error_at(
@@ -689,6 +696,16 @@ impl<'a> Parser<'a> {
         fixed(self, b']')?;
         self.cursor.skip_blanks();
         Ok(control.with_stall(stall))
+    }
+}
+
+/// Puts back what the text form leaves out: places at the end that may be empty. The group starts at `start`.
+fn fill_omitted(operands: &mut Vec<Operand>, start: usize, slots: &[Slot]) {
+    while let Some(slot) = slots.get(operands.len() - start) {
+        if slot.arity != Arity::Optional {
+            break;
+        }
+        operands.push(Operand::None);
     }
 }
 

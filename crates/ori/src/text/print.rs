@@ -8,6 +8,7 @@ use crate::entity::{Block, Edge, Inst, Symbol};
 use crate::function::{Function, FunctionKind};
 use crate::instruction::Opcode;
 use crate::operand::{Address, Operand, SourceMods, SymbolPart};
+use crate::operation::{Arity, Slot};
 use crate::register::{PhysReg, Reg, RegKind, Type};
 use orias_sass as sass;
 
@@ -229,8 +230,10 @@ impl Printer<'_> {
         let mut edges_in_place = 0;
         let mut kept = Kept::new(self.func, inst);
         match data.operation.opcode() {
-            Opcode::Abstract(_) => {
+            Opcode::Abstract(op) => {
                 let (results, sources) = self.func.operands(inst).split_at(data.results.into());
+                let results = without_omitted(results, op.row().results);
+                let sources = without_omitted(sources, op.row().operands);
                 for (index, &operand) in results.iter().enumerate() {
                     if index > 0 {
                         self.text(", ");
@@ -541,6 +544,18 @@ impl Printer<'_> {
         }
         self.out.push(']');
     }
+}
+
+/// Drops what the text form leaves out: places at the end that may be empty and are.
+fn without_omitted<'a>(operands: &'a [Operand], slots: &[Slot]) -> &'a [Operand] {
+    let mut len = operands.len();
+    if len != slots.len() {
+        return operands;
+    }
+    while len > 0 && operands[len - 1] == Operand::None && slots[len - 1].arity == Arity::Optional {
+        len -= 1;
+    }
+    &operands[..len]
 }
 
 /// Deals out the kept values to the definitions they belong to.

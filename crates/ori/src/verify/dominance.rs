@@ -50,8 +50,11 @@ pub(super) fn check(report: &mut Report<'_>) {
                     tree.strictly_dominates(from, block)
                 };
                 if count == 1 && !dominates {
-                    let message =
-                        format!("{value} is defined in {from}, which is not always before");
+                    let message = if from == block {
+                        format!("{value} is defined later")
+                    } else {
+                        format!("{value} is defined in {from}, which is not on every way here")
+                    };
                     report.add(Invariant::Dominance, message);
                 }
             }

@@ -130,10 +130,7 @@ fn check_kept(func: &Function, inst: Inst, wrong: Sink<'_>) {
     let kept = func.kept(inst);
     let wanted = func.kept_places(inst).count();
     if wanted != kept.len() {
-        let message = format!(
-            "{wanted} definitions keep a value, but {} are given",
-            kept.len()
-        );
+        let message = format!("kept values needed: {wanted}, given: {}", kept.len());
         wrong(Invariant::Kept, message);
         return;
     }
@@ -537,6 +534,9 @@ fn check_machine(func: &Function, inst: Inst, op: sass::Op, mods: sass::Mods, wr
         }
     }
     check_edge_operands(func, inst, op, wrong);
+    if !addresses_have_their_classes(func, operands, wrong) {
+        return;
+    }
     let Some(target) = sass::Target::from_name(&func.target) else {
         let message = format!("there is no instruction table for {}", func.target);
         wrong(Invariant::Encoding, message);
@@ -623,24 +623,31 @@ fn check_place(
                     check(reg, 2);
                 }
             }
-            check_address_classes(func, address, wrong);
         }
         _ => {}
     }
 }
 
-fn check_address_classes(func: &Function, address: &Address, wrong: Sink<'_>) {
-    for (name, reg, class) in [
-        ("base", address.base, Class::R),
-        ("uniform base", address.uniform, Class::UR),
-        ("descriptor", address.descriptor, Class::UR),
-    ] {
-        if let Some(reg) = reg.get() {
-            let have = func.reg_type(reg).class();
-            if have != class {
-                let message = format!("the {name} {reg} is of class {}", have.name());
+fn addresses_have_their_classes(func: &Function, operands: &[Operand], wrong: Sink<'_>) -> bool {
+    let mut right = true;
+    for &operand in operands {
+        let Operand::Address(id) = operand else {
+            continue;
+        };
+        let address = func.address(id);
+        for (name, reg, class) in [
+            ("base", address.base, Class::R),
+            ("uniform base", address.uniform, Class::UR),
+            ("descriptor", address.descriptor, Class::UR),
+        ] {
+            if let Some(reg) = reg.get()
+                && func.reg_type(reg).class() != class
+            {
+                let message = format!("the {name} {reg} is not of class {}", class.name());
                 wrong(Invariant::Address, message);
+                right = false;
             }
         }
     }
+    right
 }

@@ -66,6 +66,31 @@ pub enum Invariant {
     Call,
 }
 
+impl Invariant {
+    /// Every invariant.
+    pub const ALL: [Invariant; 19] = [
+        Invariant::Entry,
+        Invariant::Terminator,
+        Invariant::Edge,
+        Invariant::EdgeArgs,
+        Invariant::SingleDef,
+        Invariant::Dominance,
+        Invariant::Modifier,
+        Invariant::Signature,
+        Invariant::Type,
+        Invariant::Tuple,
+        Invariant::Encoding,
+        Invariant::Guard,
+        Invariant::Kept,
+        Invariant::Level,
+        Invariant::Uniform,
+        Invariant::Control,
+        Invariant::Address,
+        Invariant::Span,
+        Invariant::Call,
+    ];
+}
+
 /// A broken invariant, in the names of the text form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {

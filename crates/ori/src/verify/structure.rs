@@ -30,6 +30,11 @@ pub(super) fn check(report: &mut Report<'_>) -> bool {
 fn check_block(report: &mut Report<'_>, block: Block, entry: Block) -> bool {
     let func = report.func;
     let mut sound = true;
+    if !func.level.is_ssa() && !func.block_params(block).is_empty() {
+        report.at(Some(block), None);
+        let message = "blocks have no parameters after allocation";
+        report.add(Invariant::Level, message.to_owned());
+    }
     for inst in func.block_insts(block) {
         let is_last = func.layout.last_inst(block) == Some(inst);
         let is_terminator = func.opcode(inst).is_terminator();
