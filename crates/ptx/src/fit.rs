@@ -464,8 +464,14 @@ impl Context<'_> {
         match operand.kind {
             OperandKind::AtRegister(register, _) | OperandKind::Register(register) => {
                 let register = &self.body.registers[register.index()];
-                if register.vector == 1 && addresses(register.ty) {
+                // Tensor memory has addresses of its own, of 32 bits.
+                let wide = space == Some("tensor") && register.ty.bits() != 32;
+                if register.vector == 1 && addresses(register.ty) && !wide {
                     Ok(())
+                } else if wide {
+                    fail(Reason::Kind(
+                        "a 32-bit register that holds an address in tensor memory".to_owned(),
+                    ))
                 } else {
                     fail(Reason::Kind("a register that holds an address".to_owned()))
                 }
