@@ -5,7 +5,8 @@
 //! works across lanes must have a row; a test sees to it.
 
 use crate::operation::{Match, Order, Space, Special};
-use crate::{AbstractOp, Effects, Function, Inst, Operand};
+use crate::{AbstractOp, Function, Inst, Opcode, Operand};
+use orias_sass as sass;
 
 /// How one result depends on the lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,30 +133,42 @@ const WARP_WIDE: &[Special] = &[
     Special::CurrentGraphExec,
 ];
 
-/// How result `index` of `inst` depends on the lane, `index` being that of the operand. Sources are numbered after the results, as the
-/// row lists them.
-///
-/// For a machine operation only the effects are known here: one that reads memory or a special register, calls, varies, or works across lanes
-/// is taken to differ in each lane.
+/// Special registers of the machine that hold the same for every lane of a warp, by name.
+const MACHINE_WARP_WIDE: &[&str] = &[
+    "SR_VIRTCFG",
+    "SR_VIRTID",
+    "SR_CTAID.X",
+    "SR_CTAID.Y",
+    "SR_CTAID.Z",
+    "SR_NTID",
+    "SR_SMEMSZ",
+    "SR_SWINHI",
+    "SR_SWINLO",
+    "SR_SWINSZ",
+    "SR_LWINHI",
+    "SR_LWINLO",
+    "SR_LWINSZ",
+    "SR_WARPGROUPID",
+    "SR_CgaCtaId",
+    "SR_GpcLocalCgaId",
+    "SRZ",
+];
+
+/// How result `index` of `inst` depends on the lane, `index` being that of the operand. Sources are numbered after the
+/// results, as the row lists them; machine operations do not tell sources apart.
 pub fn spread(function: &Function, inst: Inst, index: usize) -> Spread {
-    let opcode = function.opcode(inst);
-    let Some(op) = opcode.as_abstract() else {
-        const TOUCHES_LANES: Effects = Effects::READS
-            .with(Effects::CALL)
-            .with(Effects::VARIES)
-            .with(Effects::CONVERGENT);
-        let special = function
-            .operands(inst)
-            .iter()
-            .any(|operand| matches!(operand, Operand::Special(_)));
-        return match special || opcode.effects().intersects(TOUCHES_LANES) {
-            true => Spread::Lanes,
-            false => Spread::ALL_SOURCES,
-        };
+    let op = match function.opcode(inst) {
+        Opcode::Abstract(op) => op,
+        Opcode::Machine(op) => return machine(function, inst, op),
     };
     match RULES[op as usize] {
         Rule::Always(spread) => spread,
-        Rule::SpecialRegister => special_register(function, function.modifier(inst)),
+        Rule::SpecialRegister => match function.modifier(inst) {
+            Some(Special::TidY) => same_in_warp(rows_fill_warps(function)),
+            Some(Special::TidZ) => same_in_warp(planes_fill_warps(function)),
+            Some(other) => same_in_warp(WARP_WIDE.contains(&other)),
+            None => Spread::Lanes,
+        },
         Rule::Load => load(function.modifier(inst), function.modifier(inst)),
         Rule::Match => match function.modifier(inst) {
             Some(Match::All) => Spread::Sources(0b10),
@@ -168,24 +181,56 @@ pub fn spread(function: &Function, inst: Inst, index: usize) -> Spread {
     }
 }
 
-/// A warp is 32 threads in a row, numbered along x, then y, then z: when a row of threads fills warps exactly, y and z are the same
-/// in a warp, and when a plane does, z is.
-fn special_register(function: &Function, register: Option<Special>) -> Spread {
-    const WARP: u64 = 32;
-    let [x, y, _] = function.attributes.max_threads.map(u64::from);
-    let known = function.attributes.required_threads;
-    let rows_fill_warps = known && x > 0 && x.is_multiple_of(WARP);
-    let planes_fill_warps = known && x * y > 0 && (x * y).is_multiple_of(WARP);
-    let same = match register {
-        Some(Special::TidY) => rows_fill_warps,
-        Some(Special::TidZ) => planes_fill_warps,
-        Some(other) => WARP_WIDE.contains(&other),
-        None => false,
-    };
+/// A machine operation follows its sources unless it reads memory other than constant banks, yields what its operands do not
+/// determine, or works across lanes.
+fn machine(function: &Function, inst: Inst, op: sass::Op) -> Spread {
+    let special = function
+        .operands(inst)
+        .iter()
+        .find_map(|operand| match operand {
+            Operand::Special(number) => Some(sass::special::name(*number)),
+            _ => None,
+        });
+    match special {
+        Some(Some("SR_TID.Y")) => return same_in_warp(rows_fill_warps(function)),
+        Some(Some("SR_TID.Z")) => return same_in_warp(planes_fill_warps(function)),
+        Some(name) => {
+            return same_in_warp(name.is_some_and(|name| MACHINE_WARP_WIDE.contains(&name)));
+        }
+        None => {}
+    }
+    let row = op.row();
+    let beyond_operands = sass::Effects::CALL
+        .union(sass::Effects::VOLATILE)
+        .union(sass::Effects::CONVERGENT)
+        .union(sass::Effects::BARRIER);
+    let reads_shared_state = row
+        .memory
+        .iter()
+        .any(|memory| memory.reads && memory.space != sass::Space::Constant);
+    same_in_warp(!reads_shared_state && !row.effects.intersects(beyond_operands))
+}
+
+fn same_in_warp(same: bool) -> Spread {
     match same {
         true => Spread::ALL_SOURCES,
         false => Spread::Lanes,
     }
+}
+
+/// A warp is 32 threads in a row, numbered along x, then y, then z.
+const WARP: u64 = 32;
+
+/// Whether a row of threads fills warps exactly, so that y and z are the same in a warp.
+fn rows_fill_warps(function: &Function) -> bool {
+    let [x, ..] = function.attributes.max_threads.map(u64::from);
+    function.attributes.required_threads && x > 0 && x.is_multiple_of(WARP)
+}
+
+/// Whether a plane of threads fills warps exactly, so that z is the same in a warp.
+fn planes_fill_warps(function: &Function) -> bool {
+    let [x, y, _] = function.attributes.max_threads.map(u64::from);
+    function.attributes.required_threads && x * y > 0 && (x * y).is_multiple_of(WARP)
 }
 
 /// Lanes that load weakly from one address see one value. Local memory is each lane's own, and a generic address may point there;
@@ -195,15 +240,13 @@ fn load(space: Option<Space>, order: Option<Order>) -> Spread {
         space,
         Some(Space::Global | Space::Shared | Space::SharedCluster | Space::Const | Space::Param)
     );
-    match shared && order == Some(Order::Weak) {
-        true => Spread::ALL_SOURCES,
-        false => Spread::Lanes,
-    }
+    same_in_warp(shared && order == Some(Order::Weak))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Effects;
 
     #[test]
     fn operations_beyond_arithmetic_say_how_they_spread() {
@@ -223,6 +266,13 @@ mod tests {
             let has = EXCEPTIONS.iter().filter(|(named, _)| *named == op).count();
             assert!(has <= 1, "{op} has {has} rows");
             assert!(!needs || has == 1, "{op} needs a row");
+        }
+    }
+
+    #[test]
+    fn special_registers_of_the_machine_are_named_as_the_instruction_set_names_them() {
+        for name in MACHINE_WARP_WIDE {
+            assert!(sass::special::number(name).is_some(), "{name}");
         }
     }
 }

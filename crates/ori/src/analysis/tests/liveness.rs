@@ -7,58 +7,70 @@ use crate::{Block, Class, Function, Inst, PhysReg, Reg, Type, Value};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeSet;
 
-/// What one instruction does to whatever is looked for.
-enum Meets {
-    Read,
-    Overwrite,
-    Neither,
+/// What each instruction reads and certainly overwrites, and what each block defines on entry, looked up once.
+struct Facts<T> {
+    insts: Vec<Vec<(Vec<T>, Vec<T>)>>,
+    params: Vec<Vec<T>>,
+    succs: Vec<Vec<usize>>,
 }
 
-/// Whether a path leads from just before instruction `index` of `block` to a read, with no definition on the way.
-fn is_live(
-    function: &Function,
-    block: Block,
-    index: usize,
-    at_inst: impl Fn(Inst) -> Meets,
-    defined_by: impl Fn(Block) -> bool,
-) -> bool {
-    let mut seen = BTreeSet::new();
-    let mut pending = vec![(block, index)];
-    while let Some((block, index)) = pending.pop() {
-        let mut ended = false;
-        for inst in function.block_insts(block).skip(index) {
-            match at_inst(inst) {
-                Meets::Read => return true,
-                Meets::Overwrite => {
-                    ended = true;
-                    break;
-                }
-                Meets::Neither => {}
-            }
-        }
-        if !ended {
-            let fresh = function
-                .successors(block)
-                .filter(|&succ| !defined_by(succ) && seen.insert(succ));
-            pending.extend(fresh.map(|succ| (succ, 0)));
+impl<T: PartialEq> Facts<T> {
+    fn new(
+        function: &Function,
+        at_inst: impl Fn(Inst) -> (Vec<T>, Vec<T>),
+        at_entry: impl Fn(Block) -> Vec<T>,
+    ) -> Self {
+        let blocks = || (0..function.block_count()).map(Block::new);
+        Facts {
+            insts: blocks()
+                .map(|block| function.block_insts(block).map(&at_inst).collect())
+                .collect(),
+            params: blocks().map(&at_entry).collect(),
+            succs: blocks()
+                .map(|block| {
+                    function
+                        .successors(block)
+                        .map(|succ| succ.index())
+                        .collect()
+                })
+                .collect(),
         }
     }
-    false
+
+    /// Whether a path leads from just before instruction `index` of `block` to a read, with no definition on the way.
+    fn is_live(&self, what: &T, block: Block, index: usize) -> bool {
+        let mut seen = vec![false; self.insts.len()];
+        let mut pending = vec![(block.index(), index)];
+        while let Some((block, index)) = pending.pop() {
+            let met = self.insts[block][index..]
+                .iter()
+                .find(|(reads, writes)| reads.contains(what) || writes.contains(what));
+            match met {
+                Some((reads, _)) if reads.contains(what) => return true,
+                Some(_) => continue,
+                None => {}
+            }
+            for &succ in &self.succs[block] {
+                if !self.params[succ].contains(what) && !std::mem::replace(&mut seen[succ], true) {
+                    pending.push((succ, 0));
+                }
+            }
+        }
+        false
+    }
 }
 
-fn is_value_live(function: &Function, value: Value, block: Block, index: usize) -> bool {
-    let at_inst = |inst: Inst| {
-        if function.value_uses(inst).any(|used| used == value) {
-            Meets::Read
-        } else if function.value_defs(inst).any(|defined| defined == value) {
-            Meets::Overwrite
-        } else {
-            Meets::Neither
-        }
-    };
-    is_live(function, block, index, at_inst, |block| {
-        function.block_params(block).contains(&value)
-    })
+fn value_facts(function: &Function) -> Facts<Value> {
+    Facts::new(
+        function,
+        |inst| {
+            (
+                function.value_uses(inst).collect(),
+                function.value_defs(inst).collect(),
+            )
+        },
+        |block| function.block_params(block).to_vec(),
+    )
 }
 
 fn values(function: &Function) -> impl Iterator<Item = Value> + use<> {
@@ -72,19 +84,18 @@ fn values_are_live_where_a_path_leads_to_a_use() {
         let function = function(seed);
         let graph = FlowGraph::of(&function);
         let live = Liveness::new(&function, &graph, &DefUse::new(&function));
+        let facts = value_facts(&function);
         for block in graph.blocks() {
             let params = function.block_params(block);
             let live_in: Vec<Value> = values(&function)
-                .filter(|value| {
-                    !params.contains(value) && is_value_live(&function, *value, block, 0)
-                })
+                .filter(|value| !params.contains(value) && facts.is_live(value, block, 0))
                 .collect();
             assert_eq!(live.live_in(block), live_in, "function {seed}: {block}");
             let live_out: Vec<Value> = values(&function)
                 .filter(|&value| {
                     graph.succs(block).iter().any(|&succ| {
                         !function.block_params(succ).contains(&value)
-                            && is_value_live(&function, value, succ, 0)
+                            && facts.is_live(&value, succ, 0)
                     })
                 })
                 .collect();
@@ -120,16 +131,17 @@ fn plain(counts: Counts) -> [u32; 5] {
 
 #[test]
 fn pressure_counts_what_is_live_or_written_at_each_point() {
-    for seed in 0..FUNCTIONS / 4 {
+    for seed in 0..FUNCTIONS {
         let function = function(seed);
         let graph = FlowGraph::of(&function);
         let live = Liveness::new(&function, &graph, &DefUse::new(&function));
+        let facts = value_facts(&function);
         let pressure = Pressure::new(&function, &live);
         let mut overall = [0; 5];
         for block in graph.blocks() {
             let live_at = |index: usize| -> BTreeSet<Value> {
                 values(&function)
-                    .filter(|&value| is_value_live(&function, value, block, index))
+                    .filter(|&value| facts.is_live(&value, block, index))
                     .collect()
             };
             let types =
@@ -210,18 +222,16 @@ fn def_use_chains_lead_to_every_place_a_value_is_read() {
     }
 }
 
-fn is_register_live(function: &Function, unit: PhysReg, block: Block, index: usize) -> bool {
-    let touches = |reg: Reg| reg.phys().is_some_and(|reg| reg.overlaps(unit));
+fn register_facts(function: &Function) -> Facts<PhysReg> {
+    let units = |reg: Reg| reg.phys().into_iter().flat_map(PhysReg::units);
     let at_inst = |inst: Inst| {
-        if function.uses(inst).any(touches) {
-            Meets::Read
-        } else if function.inst(inst).guard().is_always() && function.defs(inst).any(touches) {
-            Meets::Overwrite
-        } else {
-            Meets::Neither
-        }
+        let writes = match function.inst(inst).guard().is_always() {
+            true => function.defs(inst).flat_map(units).collect(),
+            false => Vec::new(),
+        };
+        (function.uses(inst).flat_map(units).collect(), writes)
     };
-    is_live(function, block, index, at_inst, |_| false)
+    Facts::new(function, at_inst, |_| Vec::new())
 }
 
 fn all_units() -> Vec<PhysReg> {
@@ -235,17 +245,18 @@ fn all_units() -> Vec<PhysReg> {
 fn registers_are_live_until_overwritten_for_certain() {
     let units = all_units();
     let mut pairs = 0;
-    for seed in 0..FUNCTIONS / 4 {
+    for seed in 0..FUNCTIONS {
         let function = physical_function(seed);
         let graph = FlowGraph::of(&function);
         let live = RegisterLiveness::new(&function, &graph, &DepthFirst::new(&graph));
         let pressure = Pressure::of_registers(&function, &live);
+        let facts = register_facts(&function);
         for block in graph.blocks() {
             let live_at = |index: usize| -> BTreeSet<PhysReg> {
                 units
                     .iter()
                     .copied()
-                    .filter(|&unit| is_register_live(&function, unit, block, index))
+                    .filter(|&unit| facts.is_live(&unit, block, index))
                     .collect()
             };
             let insts: Vec<Inst> = function.block_insts(block).collect();
