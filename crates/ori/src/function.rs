@@ -16,6 +16,7 @@ use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap};
 use orias_sass::{self as sass, Access};
 use rustc_hash::FxHashMap;
+use std::fmt;
 
 /// How far a function has come; the verifier knows what belongs where.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -139,7 +140,7 @@ struct EdgeData {
 }
 
 /// A function, at any level.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Function {
     /// Its name.
     pub name: String,
@@ -1016,6 +1017,13 @@ fn slot_access(op: sass::Op, slot: usize) -> Option<Access> {
 
 fn is_constant(reg: Reg) -> bool {
     matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
+}
+
+impl fmt::Debug for Function {
+    /// The text form: the pools say nothing to a reader.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::text::print_function(self))
+    }
 }
 
 impl PartialEq for Function {
