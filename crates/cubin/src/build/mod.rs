@@ -63,8 +63,8 @@ pub struct Module {
     pub externs: Vec<String>,
     /// Calls between functions that have sections of their own or lie elsewhere: caller and callee.
     pub calls: Vec<(String, String)>,
-    /// The tool that made the file; no note if `None`.
-    pub tool: Option<ToolNote>,
+    /// The tool that made the file. Drivers refuse a file that does not say.
+    pub tool: ToolNote,
     /// Whether a debugger gets `.debug_frame`.
     pub frame_info: bool,
     /// `ISA_CLASS` of `.nv.compat`: ptxas writes 1, with matrix and similar instructions 2 or 4.
@@ -285,14 +285,14 @@ impl Module {
             addresses: Vec::new(),
             externs: Vec::new(),
             calls: Vec::new(),
-            tool: Some(ToolNote {
+            tool: ToolNote {
                 version: 2,
                 object: String::new(),
                 name: "orias".to_owned(),
                 tool_version: concat!("Orias ", env!("CARGO_PKG_VERSION")).to_owned(),
                 branch: String::new(),
                 arguments: String::new(),
-            }),
+            },
             frame_info: true,
             isa_class: 1,
         }

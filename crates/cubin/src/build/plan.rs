@@ -330,10 +330,7 @@ impl<'a> Plan<'a> {
                 sht::NOTE,
                 shf::NOTE_TKINFO,
                 4,
-                note(
-                    NOTE_TKINFO,
-                    NoteContent::Tool(module.tool.clone().unwrap_or_default()),
-                ),
+                note(NOTE_TKINFO, NoteContent::Tool(module.tool.clone())),
             ),
             Key::CudaNote => Section {
                 link: u32::from(self.index(Key::ToolNote)),
@@ -579,8 +576,7 @@ fn section_keys(module: &Module) -> Vec<Key> {
 
     let mut keys = vec![Key::Null, Key::SectionNames, Key::SymbolNames, Key::Symbols];
     keys.extend(optional(framed, Key::DebugFrame));
-    keys.extend(optional(module.tool.is_some(), Key::ToolNote));
-    keys.extend([Key::CudaNote, Key::Info, Key::Compat]);
+    keys.extend([Key::ToolNote, Key::CudaNote, Key::Info, Key::Compat]);
     keys.extend(which(&|_| true, &Key::FunctionInfo));
     keys.push(Key::CallGraph);
     keys.extend(which(
