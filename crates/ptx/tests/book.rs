@@ -69,12 +69,11 @@ fn page() -> String {
         for row in rows {
             let _ = writeln!(
                 page,
-                "| {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | not yet |",
                 form(row),
                 gates(row.since),
                 if is_read(row) { "yes" } else { "no" },
-                checked(row),
-                "not yet"
+                checked(row)
             );
         }
     }
