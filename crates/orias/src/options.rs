@@ -2,9 +2,10 @@
 
 use crate::diagnostics::{Diagnostics, Severity};
 use crate::target::Target;
+use orias_codegen::knobs::Knobs;
 
 /// How to compile. Cheap to clone; the default is what ptxas does without options.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// What to compile for. A virtual target stops after the checks.
     pub target: Target,
@@ -12,6 +13,8 @@ pub struct Options {
     pub opt_level: u8,
     /// The entry functions to compile; all of them when empty.
     pub entries: Vec<String>,
+    /// What steers single decisions of single phases.
+    pub knobs: Knobs,
     /// Leave warnings out.
     pub no_warnings: bool,
     /// Take warnings for errors.
@@ -24,6 +27,7 @@ impl Default for Options {
             target: Target::DEFAULT,
             opt_level: 3,
             entries: Vec::new(),
+            knobs: Knobs::default(),
             no_warnings: false,
             warnings_are_errors: false,
         }

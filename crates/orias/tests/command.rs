@@ -167,3 +167,164 @@ fn what_cannot_be_compiled_leaves_no_file() {
     let old = std::fs::read_to_string(folder.path().join("old")).expect("read");
     assert_eq!(old, "old");
 }
+
+/// A folder with a good module, a bad one, and an Ori function.
+fn workshop() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    };
+    let head = ".version 8.0\n.target sm_90a\n.address_size 64\n";
+    write(
+        "good.ptx",
+        &format!("{head}.visible .entry k() {{ ret; }}\n"),
+    );
+    write(
+        "bad.ptx",
+        &format!("{head}.visible .entry k() {{ foo; ret; }}\n"),
+    );
+    write(
+        "f.ori",
+        "func f abstract sm_90a -> r {\nblock0(v0:r):\n    v1:r = mov.b32 v0\n    ret v1\n}\n",
+    );
+    write(
+        "broken.ori",
+        "func f abstract sm_90a -> r {\nblock0:\n    ret v1\n}\n",
+    );
+    write(
+        "malformed.ori",
+        "func f abstract sm_90a {\nblock0:\n    frob\n}\n",
+    );
+    write("knobs", "GeneralOptimizeKeep = always\n");
+    folder
+}
+
+#[test]
+fn a_virtual_target_checks_and_writes_nothing() {
+    let folder = workshop();
+    let in_folder = |arguments: &[&str]| orias_in(folder.path(), arguments, b"");
+    assert_eq!(
+        in_folder(&["-arch=compute_90a", "good.ptx"]),
+        (0, String::new(), String::new())
+    );
+    let (code, _, messages) = in_folder(&["-arch=compute_90a", "bad.ptx"]);
+    assert_eq!(code, 255);
+    assert!(
+        messages.starts_with(
+            "ptxas bad.ptx, line 4; error   : Not a name of any known instruction: 'foo'"
+        ),
+        "{messages}"
+    );
+    assert!(messages.ends_with("ptxas fatal   : Ptx assembly aborted due to errors\n"));
+    assert_eq!(
+        in_folder(&["-arch=compute_90", "good.ptx"]).2,
+        "ptxas fatal   : PTX with .target 'sm_90a' cannot be compiled for architecture 'compute_90'\n"
+    );
+    assert_eq!(
+        in_folder(&["-arch=compute_90a", "good.ptx", "-e", "k,nope"]).2,
+        "ptxas fatal   : Unknown function nope\n"
+    );
+    assert!(!folder.path().join("elf.o").exists());
+}
+
+#[test]
+fn check_explains_and_its_exit_code_tells() {
+    let folder = workshop();
+    let in_folder = |arguments: &[&str]| orias_in(folder.path(), arguments, b"");
+    assert_eq!(
+        in_folder(&["check", "good.ptx"]),
+        (0, String::new(), String::new())
+    );
+    let (code, output, messages) = in_folder(&["check", "bad.ptx", "good.ptx", "none.ptx"]);
+    assert_eq!((code, output.as_str()), (1, ""));
+    assert!(messages.contains("bad.ptx:4:23"), "{messages}");
+    assert!(messages.contains("none.ptx: "), "{messages}");
+    let (code, output, messages) = in_folder(&["check", "--json", "bad.ptx"]);
+    assert_eq!((code, messages.as_str()), (1, ""));
+    assert!(
+        output.starts_with("{\"file\":\"bad.ptx\",\"line\":4,"),
+        "{output}"
+    );
+    let (code, output, _) = in_folder(&["check", "--print", "good.ptx"]);
+    assert_eq!(code, 0);
+    assert!(output.contains(".entry k"), "{output}");
+    assert_eq!(in_folder(&["check", "--arch", "sm_1", "good.ptx"]).0, 2);
+    assert_eq!(in_folder(&["check"]).0, 2);
+}
+
+#[test]
+fn opt_runs_the_pipeline_on_ori_text() {
+    let folder = workshop();
+    let in_folder = |arguments: &[&str]| orias_in(folder.path(), arguments, b"");
+    let result = "func f abstract sm_90a -> r {\nblock0(v0:r):\n    ret v0\n}\n";
+    let (code, output, messages) = in_folder(&["opt", "f.ori", "--verify-each"]);
+    assert_eq!((code, output.as_str(), messages.as_str()), (0, result, ""));
+    for unchanged in [
+        &["opt", "f.ori", "-O0"][..],
+        &["opt", "f.ori", "--disable-phase", "generaloptimize"],
+        &["opt", "f.ori", "--start-from=107"],
+        &["opt", "f.ori", "--knob=GeneralOptimizeKeep=WHEN=op:mov"],
+        &["opt", "f.ori", "--knob-file=knobs"],
+    ] {
+        let (code, output, _) = in_folder(unchanged);
+        assert_eq!(code, 0);
+        assert!(output.contains("mov.b32"), "{unchanged:?}: {output}");
+    }
+    let (_, output, messages) = in_folder(&[
+        "opt",
+        "f.ori",
+        "--print-before=29",
+        "--print-after=all",
+        "--stop-after=29",
+        "--time-phases",
+    ]);
+    assert!(
+        output.starts_with("; before GeneralOptimize (29)\nfunc f"),
+        "{output}"
+    );
+    assert!(
+        output.contains("; after GeneralOptimize (29)\nfunc f"),
+        "{output}"
+    );
+    assert!(messages.contains("GeneralOptimize"), "{messages}");
+    let (code, output, _) = in_folder(&["opt", "f.ori", "-o", "out.ori"]);
+    assert_eq!((code, output.as_str()), (0, ""));
+    let written = std::fs::read_to_string(folder.path().join("out.ori")).expect("a file");
+    assert_eq!(written, result);
+}
+
+#[test]
+fn opt_tells_bad_input_from_bad_usage() {
+    let folder = workshop();
+    for (arguments, code, message) in [
+        (&["opt", "none.ori"][..], 1, "none.ori: "),
+        (&["opt", "malformed.ori"], 1, "malformed.ori:3:5: "),
+        (
+            &["opt", "broken.ori", "--verify-each"],
+            1,
+            "after the input: f, block0",
+        ),
+        (&["opt", "broken.ori", "-O0"], 1, "f, block0"),
+        (
+            &["opt", "f.ori", "--print-after=Generaloptimise"],
+            2,
+            "did you mean 'GeneralOptimize'?",
+        ),
+        (
+            &["opt", "f.ori", "--knob", "Keep"],
+            2,
+            "a knob is set by NAME=VALUE",
+        ),
+        (
+            &["opt", "f.ori", "--knob-file", "f.ori"],
+            2,
+            "f.ori, line 1: ",
+        ),
+        (&["opt", "f.ori", "-O4"], 2, "4"),
+        (&["opt"], 2, "Usage"),
+    ] {
+        let (found, _, messages) = orias_in(folder.path(), arguments, b"");
+        assert_eq!(found, code, "{arguments:?}: {messages}");
+        assert!(messages.contains(message), "{arguments:?}: {messages}");
+    }
+}

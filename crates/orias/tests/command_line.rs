@@ -286,6 +286,8 @@ fn every_row_can_be_given_by_both_of_its_names() {
             Takes::OneOf(words) => &format!("={}", words[0]),
             Takes::OptionsFiles => "=",
             Takes::List | Takes::Module => "=x",
+            Takes::Texts => "=10029=always",
+            Takes::FileText => "=knobs",
             Takes::Text => match row.long {
                 "gpu-name" => "=sm_90",
                 "Ofast-compile" => "=mid",
@@ -295,7 +297,7 @@ fn every_row_can_be_given_by_both_of_its_names() {
         };
         for name in [format!("--{}", row.long), format!("-{}", row.short)] {
             let line = format!("{name}{value} a.ptx");
-            match (read_with(&[], &line), row.status) {
+            match (read_with(&[("knobs", "# none")], &line), row.status) {
                 (Ok(_), Status::Refused(_)) => assert_eq!(value, "=false", "{line}"),
                 (Ok(_), _) => {}
                 (Err(error), Status::Refused(feature)) => {
@@ -330,5 +332,37 @@ fn values_out_of_range_are_warned_about_only_when_something_is_compiled() {
         read("-Ofc m.ptx").action,
         Action::Help,
         "the only file is a value"
+    );
+}
+
+#[test]
+fn knobs_are_set_in_order_and_wrong_ones_are_refused() {
+    use orias_codegen::knobs::registry::GENERAL_OPTIMIZE_KEEP;
+    let files = [
+        ("good", "GeneralOptimizeKeep=always\n"),
+        ("bad", "\nKeep=1\n"),
+    ];
+    let keep = |line: &str| {
+        let read = read_with(&files, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        read.options.knobs.when(&GENERAL_OPTIMIZE_KEEP).to_string()
+    };
+    assert_eq!(keep("a.ptx"), "never");
+    assert_eq!(keep("--knob-file=good a.ptx"), "always");
+    assert_eq!(
+        keep("--knob-file good --knob generaloptimizekeep=WHEN=op:mov,add a.ptx"),
+        "WHEN=op:mov,add"
+    );
+    let refused = |line: &str| read_with(&files, line).expect_err(line).to_string();
+    assert_eq!(
+        refused("--knob GeneralOptimizeKep=always a.ptx"),
+        "ptxas fatal   : no knob is named 'GeneralOptimizeKep', did you mean 'GeneralOptimizeKeep'?"
+    );
+    assert_eq!(
+        refused("--knob-file=bad a.ptx"),
+        "ptxas fatal   : Knob file, line 2: no knob is named 'Keep'"
+    );
+    assert_eq!(
+        refused("--knob-file=none a.ptx"),
+        "ptxas fatal   : Could not read file 'none'"
     );
 }

@@ -28,8 +28,8 @@ const VALUES: &[&[&str]] = &[
     &["1"],
 ];
 
-/// Options that read or write files named by their value, which the invented values would litter.
-const TOUCHES_FILES: &[&str] = &["output-file", "options-file"];
+/// Options that read or write files named by their value, which the invented values would litter, and Orias's own.
+const NOT_TRIED: &[&str] = &["output-file", "options-file", "knob", "knob-file"];
 
 pub fn run(args: &[String]) -> Result<(), String> {
     if let Some(extra) = args.first() {
@@ -43,7 +43,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut unsupported = 0;
     let mut wrong = Vec::new();
     for row in OPTIONS {
-        if TOUCHES_FILES.contains(&row.long) {
+        if NOT_TRIED.contains(&row.long) {
             continue;
         }
         let spellings: BTreeSet<String> = ["--", "-"]

@@ -29,7 +29,7 @@ pub enum Input {
 }
 
 /// A command line, read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
     /// What to do.
     pub action: Action,

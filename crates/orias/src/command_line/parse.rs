@@ -119,6 +119,12 @@ impl Reader {
                 }
             }
             Takes::Module => self.inputs.push(Input::Text(text)),
+            Takes::FileText => {
+                let contents = read_file(&text).and_then(|bytes| String::from_utf8(bytes).ok());
+                let contents =
+                    contents.ok_or_else(|| fatal(format!("Could not read file '{text}'")))?;
+                self.give(spelled.row, Value::List(vec![contents]));
+            }
             _ => self.give(spelled.row, read_value(row, text)?),
         }
         Ok(())
@@ -286,7 +292,7 @@ fn read_value(row: &OptionRow, text: String) -> Result<Value, Diagnostic> {
             }
         }
         Takes::List | Takes::OptionsFiles => split_list(&text).map(Value::List),
-        Takes::Module => Ok(Value::Text(text)),
+        Takes::Texts | Takes::Module | Takes::FileText => Ok(Value::List(vec![text])),
     }
 }
 

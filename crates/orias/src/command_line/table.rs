@@ -36,8 +36,12 @@ pub enum Takes {
     OneOf(&'static [&'static str]),
     /// Words separated by commas; repeating the option adds to them.
     List,
+    /// Any text, commas and all; repeating the option adds another.
+    Texts,
     /// A PTX module, commas and all; repeating the option adds another.
     Module,
+    /// The name of a file whose text is the value; repeating the option adds another.
+    FileText,
     /// Names of options files, separated by commas.
     OptionsFiles,
 }
@@ -99,7 +103,10 @@ const fn row(
 }
 
 use Status::{Effective, NoEffect, Refused};
-use Takes::{Level, List, Module, Nothing, Number, NumberOf, OneOf, OptionsFiles, Text, Truth};
+use Takes::{
+    FileText, Level, List, Module, Nothing, Number, NumberOf, OneOf, OptionsFiles, Text, Texts,
+    Truth,
+};
 
 const WAITS_FOR_ALLOCATION: Status = NoEffect("waits for register allocation");
 const WAITS_FOR_LOWERING: Status = NoEffect("waits for lowering");
@@ -110,7 +117,8 @@ const NO_SUCH_WARNING: Status = NoEffect("Orias does not give this warning");
 const NO_TENSOR_MEMORY: Status =
     NoEffect("Hopper has no tensor memory; ptxas ignores it there too");
 
-/// The options of ptxas 13.0.88's `--help`, in its order, and below them those that it takes without listing them.
+/// The options of ptxas 13.0.88's `--help`, in its order; below them those that it takes without listing them, and Orias's
+/// own.
 #[rustfmt::skip]
 pub const OPTIONS: &[OptionRow] = &[
     row("Ofast-compile", "Ofc", Text, "<0|min|mid|max>", ONE_SCHEDULE, check_fast_compile,
@@ -229,6 +237,11 @@ pub const OPTIONS: &[OptionRow] = &[
     // Not in ptxas's help.
     row("regAllocOptLevel", "regAllocOptLevel", Number, "<N>", ONE_SCHEDULE, nothing,
         "Effort of register allocation; Triton passes it."),
+    // Orias's own.
+    row("knob-file", "knob-file", FileText, "<file>", WAITS_FOR_LOWERING, set_knob_files,
+        "Set knobs from a file, one NAME=VALUE a line."),
+    row("knob", "knob", Texts, "<NAME=VALUE>", WAITS_FOR_LOWERING, set_knobs,
+        "Set a knob of a phase; 'orias knobs' lists them."),
 ];
 
 /// The help text of the compile mode.
@@ -345,6 +358,26 @@ fn set_opt_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagn
         invocation.options.opt_level = u8::try_from((*level).clamp(0, 3)).unwrap_or(3);
     }
     Ok(())
+}
+
+fn set_knobs(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::List(assignments) = value else {
+        return Ok(());
+    };
+    assignments.iter().try_for_each(|assignment| {
+        let set = invocation.options.knobs.set(assignment);
+        set.map_err(|error| fatal(error.to_string()))
+    })
+}
+
+fn set_knob_files(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::List(files) = value else {
+        return Ok(());
+    };
+    files.iter().try_for_each(|text| {
+        let set = invocation.options.knobs.set_from_file(text);
+        set.map_err(|error| fatal(format!("Knob file, {error}")))
+    })
 }
 
 fn set_no_warnings(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
