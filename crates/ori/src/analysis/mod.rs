@@ -3,7 +3,7 @@
 //! Two layers. The lower one looks at the shape of control flow alone: a [`FlowGraph`] of dense block numbers, its
 //! [`DepthFirst`] orders, [`DominatorTree`], [`PostDominatorTree`], [`LoopNest`], and [`Split`], which says what follows when
 //! branches split a warp. The upper one looks at a function: [`DefUse`] chains, [`Liveness`] of values and [`RegisterLiveness`] of physical
-//! registers, [`Pressure`], and [`Divergence`]. Nothing here changes a function, and nothing is kept up to date when one
+//! registers, [`Pressure`], [`Divergence`], and [`uniform_misuses`], which checks uniform registers against it. Nothing here changes a function, and nothing is kept up to date when one
 //! changes: an analysis is a snapshot.
 //!
 //! Each is near-linear in the size of what it looks at and keeps its results in flat arrays; none recurses. Each is tested on
@@ -26,6 +26,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 mod trips;
+mod uniform_registers;
 mod uniformity;
 mod union_find;
 
@@ -41,4 +42,5 @@ pub use order::DepthFirst;
 pub use pressure::{Counts, Pressure};
 pub use registers::{RegisterLiveness, RegisterSet, step_back};
 pub use split::{Consequence, Split};
+pub use uniform_registers::{Reason, UniformMisuse, uniform_misuses};
 pub use uniformity::{Spread, spread};
