@@ -15,17 +15,13 @@ struct Place {
     block: Option<Block>,
 }
 
-pub(super) fn check(report: &mut Report<'_>) {
+pub(super) fn check(report: &mut Report<'_>, graph: &FlowGraph, walk: &DepthFirst) {
     let func = report.func;
     if !func.level.is_ssa() {
         return;
     }
     let defs = definitions(report);
-    let Some(graph) = graph(func) else {
-        return;
-    };
-    let walk = DepthFirst::new(&graph);
-    let tree = DominatorTree::new(&graph, &walk);
+    let tree = DominatorTree::new(graph, walk);
     for block in func.blocks() {
         // Code that cannot be reached has no dominators; nothing in it runs.
         if !walk.is_reachable(block) {
@@ -61,18 +57,6 @@ pub(super) fn check(report: &mut Report<'_>) {
         }
     }
     report.at(None, None);
-}
-
-fn graph(func: &Function) -> Option<FlowGraph> {
-    let mut edges = Vec::new();
-    for block in func.blocks() {
-        edges.extend(func.successors(block).map(|to| (block, to)));
-    }
-    Some(FlowGraph::from_edges(
-        func.block_count(),
-        func.entry()?,
-        &edges,
-    ))
 }
 
 /// Where each value is defined, by walking the layout; values defined twice or under a wrong address are reported.

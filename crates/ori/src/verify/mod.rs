@@ -16,20 +16,21 @@
 //! | [`Guard`](Invariant::Guard) | A guard is one predicate of the class its operation takes, if it takes one. |
 //! | [`Kept`](Invariant::Kept) | Each value defined under a guard, or in a place both read and written, has a kept value of its type; no other has. |
 //! | [`Level`](Invariant::Level) | Operations, virtual and physical registers, classes and parameters are those of the function's level. |
-//! | [`Uniform`](Invariant::Uniform) | In divergent code a uniform register does not live across a branch. |
+//! | [`Uniform`](Invariant::Uniform) | A uniform register written where only part of the warp may run does not live across a branch, and none is read where lanes may differ on it (machine level). |
 //! | [`Control`](Invariant::Control) | In final code each machine instruction has a control word with barriers that exist, reuse flags stand where the encoding has them, and falling through goes to the next block; before, there are none of them. |
 //! | [`Address`](Invariant::Address) | The parts of an address have the classes their places name, and belong to one operand. |
 //! | [`Span`](Invariant::Span) | A source location is one the function lists. |
 //! | [`Call`](Invariant::Call) | A return gives the function's results and is in a device function; only a call through a register lists its targets. |
 //!
 //! What an instruction must be by itself is checked in any order, everything is reported that is found (up to
-//! [`MAX_ERRORS`]), and checks that need a sound control-flow graph (dominance, uniform registers) run only if blocks and
-//! edges are sound.
+//! [`MAX_ERRORS`]). Dominance is looked at only if blocks and edges are sound, uniform registers only if nothing else is wrong.
 
 mod dominance;
 mod instruction;
 mod structure;
+mod uniform;
 
+use crate::analysis::{DepthFirst, FlowGraph};
 use crate::entity::{Block, Inst};
 use crate::function::Function;
 use crate::module::Module;
@@ -141,7 +142,13 @@ pub fn verify_function(func: &Function) -> Result<(), Vec<VerifyError>> {
     report.at(None, None);
     instruction::check_shared_addresses(&mut report);
     if sound {
-        dominance::check(&mut report);
+        let graph = FlowGraph::of(func);
+        let walk = DepthFirst::new(&graph);
+        dominance::check(&mut report, &graph, &walk);
+        // What diverges is a question about values whose definitions are sound.
+        if report.errors.is_empty() {
+            uniform::check(&mut report, &graph, &walk);
+        }
     }
     if report.errors.is_empty() {
         Ok(())
