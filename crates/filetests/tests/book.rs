@@ -1,0 +1,50 @@
+//! The book says what is so: its table of test kinds is the code's, and its index links every page.
+
+use orias_filetests::{KINDS, MISSING_KINDS};
+use std::path::{Path, PathBuf};
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// The table between two markers of `testing.md`. `BLESS=1` writes it.
+#[test]
+fn the_table_of_kinds_is_the_codes() {
+    let mut table = String::from("| kind | files | arguments and output |\n| --- | --- | --- |\n");
+    for kind in KINDS {
+        let files = kind.extensions.join("`, `.");
+        table += &format!("| `{}` | `.{files}` | {} |\n", kind.name, kind.about);
+    }
+    for (name, missing) in MISSING_KINDS {
+        table += &format!("| `{name}` | | not yet: waits for {missing} |\n");
+    }
+    let path = docs().join("testing.md");
+    let text = std::fs::read_to_string(&path).expect("the page exists");
+    let begin = text.find("<!-- kinds:").expect("the first marker");
+    let start = begin + text[begin..].find('\n').expect("a line") + 1;
+    let stop = text.find("<!-- end of kinds -->").expect("the last marker");
+    if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
+        let new = format!("{}{table}{}", &text[..start], &text[stop..]);
+        std::fs::write(&path, new).expect("the page can be written");
+        return;
+    }
+    assert!(
+        text[start..stop] == table,
+        "the table of kinds in docs/testing.md is not the code's; run BLESS=1 cargo test --test book"
+    );
+}
+
+#[test]
+fn the_index_links_every_page() {
+    let index = std::fs::read_to_string(docs().join("README.md")).expect("the index exists");
+    for entry in std::fs::read_dir(docs()).expect("docs/ exists") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_string_lossy();
+        if name.ends_with(".md") && name != "README.md" {
+            assert!(
+                index.contains(&format!("]({name})")),
+                "docs/README.md does not link {name}"
+            );
+        }
+    }
+}
