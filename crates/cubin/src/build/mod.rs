@@ -8,6 +8,26 @@
 //! 2. decide which symbols there are, in ptxas's order ([`SymbolKey`]);
 //! 3. make each section's body, now that every index is known.
 //!
+//! ```
+//! use orias_cubin::build::{BuildTarget, Entry, Function, Module, Param};
+//!
+//! let mut module = Module::new(BuildTarget::SM_90A);
+//! module.functions.push(Function {
+//!     name: "k".to_owned(),
+//!     entry: Some(Entry {
+//!         params: vec![Param { offset: 0, size: 8, pointee_log_align: 0, space: 0 }],
+//!         ..Entry::default()
+//!     }),
+//!     code: vec![0; 128], // from an encoder
+//!     registers: 8,
+//!     exits: vec![0x10],
+//!     ..Function::default()
+//! });
+//! let file = module.build()?.write()?;
+//! assert!(file.starts_with(b"\x7fELF"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Nothing is inferred from the code: offsets of exits and of other special instructions come from whoever wrote the code.
 
 mod check;
