@@ -152,7 +152,11 @@ fn compare(word: u128, pc: u64, answer: Answer, tally: &mut Tally) {
             } else if ignores(word, pc, &theirs) {
                 tally.ignored_bits += 1;
             } else {
-                let mnemonic = theirs.split(['.', ' ']).next().unwrap_or_default();
+                let mnemonic = theirs
+                    .split(' ')
+                    .find(|word| !word.starts_with('@'))
+                    .and_then(|word| word.split('.').next())
+                    .unwrap_or_default();
                 tally
                     .we_refuse
                     .add(format!("{mnemonic}: {}", class(&error)), || {
