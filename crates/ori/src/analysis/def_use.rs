@@ -34,8 +34,13 @@ pub struct Use {
     pub place: Place,
 }
 
-/// Calls `found` for each register `inst` reads, constant registers included, and the place it is read.
-pub(crate) fn for_each_read(function: &Function, inst: Inst, mut found: impl FnMut(Reg, Place)) {
+/// Calls `found` for each value `inst` reads and the place it is read.
+fn for_each_read(function: &Function, inst: Inst, mut found: impl FnMut(Value, Place)) {
+    let mut found = |reg: Reg, place: Place| {
+        if let Some(value) = reg.value() {
+            found(value, place);
+        }
+    };
     if let Some(reg) = function.inst(inst).guard().reg() {
         found(reg, Place::Guard);
     }
@@ -82,10 +87,8 @@ impl DefUse {
         let mut found: Vec<(u32, Use)> = Vec::new();
         for block in function.blocks() {
             for inst in function.block_insts(block) {
-                for_each_read(function, inst, |reg, place| {
-                    if let Some(value) = reg.value() {
-                        found.push((value.as_u32(), Use { inst, place }));
-                    }
+                for_each_read(function, inst, |value, place| {
+                    found.push((value.as_u32(), Use { inst, place }));
                 });
             }
         }

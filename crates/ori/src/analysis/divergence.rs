@@ -199,16 +199,13 @@ impl<'a> Finder<'a> {
                 self.mark(value);
             }
         }
-        let mut reads = Vec::new();
-        super::def_use::for_each_read(function, inst, |reg, place| {
-            let differs = reg
-                .phys()
-                .is_some_and(|reg| !reg.is_constant() && !reg.class().is_uniform());
-            if differs {
-                reads.push(place);
-            }
-        });
-        for place in reads {
+        let reads_lanes = function
+            .uses(inst)
+            .filter_map(|reg| reg.phys())
+            .any(|reg| !reg.class().is_uniform());
+        if reads_lanes {
+            // Like an implicit use, it is taken to be part of every result.
+            let place = Place::Implicit(0);
             self.read_divergent(Use { inst, place }, false);
         }
     }

@@ -8,7 +8,6 @@
 //! predecessors once. Cost: O(operands + edges), with a factor of at most the number of registers that are ever live
 //! on one edge, whatever the depth of loops.
 
-use super::def_use::for_each_read;
 use super::flow::FlowGraph;
 use super::order::DepthFirst;
 use crate::{Block, Class, Function, Inst, PhysReg};
@@ -226,9 +225,7 @@ fn overwritten(function: &Function, inst: Inst) -> RegisterSet {
 /// Turns the registers live after `inst` into those live before it.
 pub fn step_back(function: &Function, inst: Inst, live: &mut RegisterSet) {
     *live = live.without(overwritten(function, inst));
-    for_each_read(function, inst, |reg, _| {
-        if let Some(reg) = reg.phys() {
-            live.insert(reg);
-        }
-    });
+    for reg in function.uses(inst).filter_map(|reg| reg.phys()) {
+        live.insert(reg);
+    }
 }

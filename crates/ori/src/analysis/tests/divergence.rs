@@ -1,4 +1,4 @@
-use super::functions::{FUNCTIONS, function};
+use super::functions::{FUNCTIONS, any_function, function};
 use super::generate::Random;
 use super::lanes::{Moment, TripCounter};
 use super::split::Slow;
@@ -8,8 +8,8 @@ use crate::analysis::{
 };
 use crate::operation::{Match, Order, Space, Special};
 use crate::{
-    AbstractMods, AbstractOp, Block, Edge, Function, FunctionKind, Inst, Level, Operand, Reg,
-    RegKind, Type, Value,
+    AbstractMods, AbstractOp, Block, Edge, Function, FunctionKind, Inst, Level, Operand, Reg, Type,
+    Value, ValueDef,
 };
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,23 +25,30 @@ struct SlowDivergence {
     temporal: BTreeSet<Value>,
 }
 
-/// Calls `read` for each value `inst` reads, with its place among the sources if it is one, but not for arguments.
-fn sources(function: &Function, inst: Inst, mut read: impl FnMut(Value, Option<usize>)) {
-    if let Some(RegKind::Value(value)) = function.inst(inst).guard().reg().map(Reg::kind) {
-        read(value, None);
+/// Calls `read` for each register `inst` reads, with its place among the sources if it is one, but not for arguments.
+fn sources(function: &Function, inst: Inst, mut read: impl FnMut(Reg, Option<usize>)) {
+    if let Some(reg) = function.inst(inst).guard().reg() {
+        read(reg, None);
     }
     let results = function.result_count(inst);
-    for (index, &operand) in function.operands(inst).iter().enumerate().skip(results) {
-        for value in function.operand_regs(operand).filter_map(Reg::value) {
-            read(value, Some(index - results));
+    for (index, &operand) in function.operands(inst).iter().enumerate() {
+        let only_written = !function.is_use(inst, index);
+        let replaced = function.is_def(inst, index) && operand.as_value().is_some();
+        for reg in function
+            .operand_regs(operand)
+            .filter(|_| !only_written && !replaced)
+        {
+            read(reg, Some(index - results));
         }
     }
-    for value in function
+    for &operand in function
         .kept(inst)
         .iter()
-        .filter_map(|kept| kept.as_value())
+        .chain(function.implicit_uses(inst))
     {
-        read(value, None);
+        for reg in function.operand_regs(operand) {
+            read(reg, None);
+        }
     }
 }
 
@@ -103,25 +110,40 @@ fn slow_divergence(
                 }
             }
             for inst in function.block_insts(block) {
-                let mut read: Vec<Option<usize>> = Vec::new();
-                sources(function, inst, |value, place| {
+                // Where it reads what differs, and whether in a register that exists once for the warp.
+                let mut read: Vec<(Option<usize>, bool)> = Vec::new();
+                sources(function, inst, |reg, place| {
+                    let Some(value) = reg.value() else { return };
+                    let per_warp = function.value_type(value).class().is_uniform();
                     if from_other_trip(value, block) {
                         found.temporal.insert(value);
-                        read.push(place);
+                        read.push((place, per_warp));
                     } else if found.values.contains(&value) {
-                        read.push(place);
+                        read.push((place, per_warp));
                     }
                 });
-                for index in 0..function.result_count(inst) {
-                    let Some(value) = function.operands(inst)[index].as_value() else {
-                        continue;
+                let physical = function.uses(inst).filter_map(Reg::phys);
+                read.extend(
+                    physical
+                        .filter(|reg| !reg.class().is_uniform())
+                        .map(|_| (None, false)),
+                );
+                for value in function.value_defs(inst) {
+                    let ValueDef::Inst(_, index) = function.value_def(value) else {
+                        panic!("{value} has a definition")
                     };
-                    let differs = match spread(function, inst, index) {
+                    let once = function.value_type(value).class().is_uniform();
+                    let spread = spread(function, inst, usize::from(index));
+                    let depends = |place: Option<usize>| match spread {
                         Spread::Lanes => true,
-                        Spread::Sources(set) => read
-                            .iter()
-                            .any(|place| place.is_none_or(|at| set >> at & 1 != 0)),
+                        Spread::Sources(set) => {
+                            place.is_none_or(|at| at >= 32 || set >> at & 1 != 0)
+                        }
                     };
+                    let differs = read
+                        .iter()
+                        .any(|&(place, per_warp)| depends(place) && (per_warp || !once))
+                        || spread == Spread::Lanes && !once;
                     if differs || in_scattered(block) {
                         found.values.insert(value);
                     }
@@ -177,7 +199,7 @@ fn analyse(function: &Function) -> Analysed {
 fn the_worklist_finds_what_going_over_everything_finds() {
     let mut seen = [0; 6];
     for seed in 0..FUNCTIONS {
-        let function = function(seed);
+        let function = any_function(seed);
         let Analysed {
             graph,
             walk,
@@ -283,9 +305,9 @@ fn run(function: &Function, nest: &LoopNest, launch: u64, lane: u64) -> BTreeMap
                         if function.opcode(inst) == AbstractOp::Ld.into() {
                             parts.push(when);
                         }
-                        sources(function, inst, |value, place| {
+                        sources(function, inst, |reg, place| {
                             if place.is_some_and(|place| set >> place & 1 != 0) {
-                                parts.push(values[&value]);
+                                parts.push(values[&reg.value().expect("a value")]);
                             }
                         });
                         mix(parts)

@@ -2,6 +2,7 @@
 
 use super::generate::{Random, graph};
 use crate::analysis::{DepthFirst, DominatorTree, FlowGraph};
+use crate::generate::{self, Size};
 use crate::operation::{Modifier, Scalar, Space, Special, Vector};
 use crate::{
     AbstractMods, AbstractOp, Address, Block, Class, Edge, Function, FunctionKind, Guard, Inst,
@@ -44,6 +45,32 @@ pub(crate) fn function(seed: u64) -> Function {
         filler.end(block, graph.succs(block));
     }
     function
+}
+
+/// The function of `seed` in SSA form, on one of two levels: one of [`function`]'s, or one with operations from all over the tables.
+pub(crate) fn any_function(seed: u64) -> Function {
+    const SIZE: Size = Size {
+        blocks: 8,
+        insts: 4,
+    };
+    match seed % 4 {
+        0 | 1 => function(seed),
+        2 => generate::function(seed, Level::Abstract, SIZE),
+        _ => generate::function(seed, Level::Machine, SIZE),
+    }
+}
+
+/// The function of `seed` after allocation: one of [`physical_function`]'s, or one with operations from all over the tables.
+pub(crate) fn any_physical_function(seed: u64) -> Function {
+    const SIZE: Size = Size {
+        blocks: 6,
+        insts: 4,
+    };
+    match seed % 4 {
+        0 | 1 => physical_function(seed),
+        2 => generate::function(seed, Level::Physical, SIZE),
+        _ => generate::function(seed, Level::Final, SIZE),
+    }
 }
 
 struct Filler<'a> {
@@ -235,7 +262,7 @@ fn with<M: Modifier>(op: AbstractOp, value: M) -> AbstractMods {
 }
 
 /// The function of `seed` on physical registers: copies of tuples, guarded at times, with implicit uses and definitions.
-pub(crate) fn physical_function(seed: u64) -> Function {
+fn physical_function(seed: u64) -> Function {
     let graph: FlowGraph = graph(seed);
     let mut random = Random::new(seed ^ 0xfeed);
     let mut function = Function::new("generated", FunctionKind::Entry, Level::Physical, "sm_90a");

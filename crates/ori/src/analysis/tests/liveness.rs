@@ -1,4 +1,4 @@
-use super::functions::{FUNCTIONS, function, physical_function};
+use super::functions::{FUNCTIONS, any_function, any_physical_function};
 use crate::analysis::{
     Counts, DefUse, DepthFirst, FlowGraph, Liveness, Place, Pressure, RegisterLiveness,
     RegisterSet, of_class, step_back,
@@ -81,7 +81,7 @@ fn values(function: &Function) -> impl Iterator<Item = Value> + use<> {
 fn values_are_live_where_a_path_leads_to_a_use() {
     let mut pairs = 0;
     for seed in 0..FUNCTIONS {
-        let function = function(seed);
+        let function = any_function(seed);
         let graph = FlowGraph::of(&function);
         let live = Liveness::new(&function, &graph, &DefUse::new(&function));
         let facts = value_facts(&function);
@@ -132,7 +132,7 @@ fn plain(counts: Counts) -> [u32; 5] {
 #[test]
 fn pressure_counts_what_is_live_or_written_at_each_point() {
     for seed in 0..FUNCTIONS {
-        let function = function(seed);
+        let function = any_function(seed);
         let graph = FlowGraph::of(&function);
         let live = Liveness::new(&function, &graph, &DefUse::new(&function));
         let facts = value_facts(&function);
@@ -179,7 +179,7 @@ fn pressure_counts_what_is_live_or_written_at_each_point() {
 #[test]
 fn def_use_chains_lead_to_every_place_a_value_is_read() {
     for seed in 0..FUNCTIONS {
-        let function = function(seed);
+        let function = any_function(seed);
         let chains = DefUse::new(&function);
         let mut from_chains: Vec<(Inst, Value)> = Vec::new();
         for value in values(&function) {
@@ -234,23 +234,32 @@ fn register_facts(function: &Function) -> Facts<PhysReg> {
     Facts::new(function, at_inst, |_| Vec::new())
 }
 
-fn all_units() -> Vec<PhysReg> {
-    let units = |class: Class| {
-        (0..class.count().min(9)).filter_map(move |index| PhysReg::new(class, index))
-    };
-    Class::ALL.into_iter().flat_map(units).collect()
+/// The registers the function touches, and some it may not.
+fn units(function: &Function) -> BTreeSet<PhysReg> {
+    let few = Class::ALL
+        .into_iter()
+        .filter_map(|class| PhysReg::new(class, 3));
+    let insts = function
+        .blocks()
+        .flat_map(|block| function.block_insts(block));
+    insts
+        .flat_map(|inst| function.uses(inst).chain(function.defs(inst)))
+        .filter_map(Reg::phys)
+        .flat_map(PhysReg::units)
+        .chain(few)
+        .collect()
 }
 
 #[test]
 fn registers_are_live_until_overwritten_for_certain() {
-    let units = all_units();
     let mut pairs = 0;
     for seed in 0..FUNCTIONS {
-        let function = physical_function(seed);
+        let function = any_physical_function(seed);
         let graph = FlowGraph::of(&function);
         let live = RegisterLiveness::new(&function, &graph, &DepthFirst::new(&graph));
         let pressure = Pressure::of_registers(&function, &live);
         let facts = register_facts(&function);
+        let units = units(&function);
         for block in graph.blocks() {
             let live_at = |index: usize| -> BTreeSet<PhysReg> {
                 units
