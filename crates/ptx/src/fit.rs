@@ -48,6 +48,12 @@ pub enum Reason {
     OneOf(&'static [i64]),
     /// Elements of a vector that do not go together.
     Elements,
+    /// A predicate as element of a vector. ptxas takes it for a 32-bit register.
+    PredicateElement,
+    /// A function's name where no address may stand. ptxas takes it for any constant.
+    FunctionValue,
+    /// A special register that would be written.
+    SpecialResult,
     /// A modifier behind the operand that may not stand there.
     Suffix(Modifier),
     /// A modifier behind the operand is missing.
@@ -248,7 +254,8 @@ impl Context<'_> {
             OperandKind::Sink if form.sink => Ok(()),
             OperandKind::Sink => fail(Reason::Sink),
             OperandKind::Special(special, component) => {
-                if !form.name {
+                // cvt reads special registers too; it is the one with relaxed values that are no vectors.
+                if !form.name && !(form.relaxed && form.constant) {
                     return fail(Reason::Special);
                 }
                 let row = special.register();
@@ -263,7 +270,8 @@ impl Context<'_> {
                         class,
                         TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
                     );
-                if register_agrees(row.ty, wanted.ty, false, true) || (integer && (narrow || grid))
+                if register_agrees(row.ty, wanted.ty, form.relaxed, true)
+                    || (integer && (narrow || grid))
                 {
                     Ok(())
                 } else {
@@ -294,11 +302,15 @@ impl Context<'_> {
                     fail(kind())
                 }
             }
-            OperandKind::Function(_) if form.name => {
-                if wanted.ty.class() != TypeClass::Pred && wanted.ty.bits() >= 32 {
+            OperandKind::Function(_) => {
+                let address = matches!(
+                    wanted.ty.class(),
+                    TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+                );
+                if form.name && address && wanted.ty.bits() >= 32 {
                     Ok(())
                 } else {
-                    fail(kind())
+                    fail(Reason::FunctionValue)
                 }
             }
             _ => fail(kind()),
@@ -383,42 +395,71 @@ impl Context<'_> {
             }
             _ => None,
         };
+        let fail = |part: &Operand, reason| {
+            Err(Misfit {
+                span: part.span,
+                reason,
+                progress: 0,
+            })
+        };
         let mut bits = None;
         let mut untyped = false;
         let mut typed = false;
+        let (mut integers, mut floats) = (false, false);
         for part in parts {
             let Some(ty) = register_type(part) else {
                 typed |= part.kind != OperandKind::Sink;
                 continue;
             };
+            if ty == Type::Pred && element.ty != Type::Pred {
+                return fail(part, Reason::PredicateElement);
+            }
             if *bits.get_or_insert(ty.bits()) != ty.bits() {
-                return Err(Misfit {
-                    span: part.span,
-                    reason: Reason::Elements,
-                    progress: 0,
-                });
+                return fail(part, Reason::Elements);
             }
             untyped |= ty.class() == TypeClass::Bits;
+            integers |= ty.is_integer();
+            floats |= ty.class() == TypeClass::Float;
             typed = true;
         }
-        if !typed && element.form.sink {
-            return Err(Misfit {
-                span: whole.span,
-                reason: Reason::Elements,
-                progress: 0,
-            });
+        let mixed = integers && floats && !untyped;
+        if (!typed && element.form.sink) || (mixed && element.form.register) {
+            return fail(whole, Reason::Elements);
         }
-        parts.iter().try_for_each(|part| {
-            if !self.strict_vectors
-                && element.form.register
-                && let Some(ty) = register_type(part)
-                && ty != Type::Pred
-                && lenient_element(ty, element, untyped)
-            {
-                return Ok(());
+        parts.iter().try_for_each(|part| match register_type(part) {
+            Some(ty) if element.form.register && self.element_agrees(ty, element, untyped) => {
+                Ok(())
             }
-            self.value(part, element)
+            Some(ty) if element.form.register => fail(part, Reason::Type(ty, element.ty)),
+            _ => match part.kind {
+                OperandKind::Special(..) if !element.form.constant => {
+                    fail(part, Reason::SpecialResult)
+                }
+                OperandKind::Special(special, component) => {
+                    let row = special.register();
+                    let scalar = !row.vector || component != u8::MAX;
+                    if scalar && register_agrees(row.ty, element.ty, element.form.relaxed, true) {
+                        Ok(())
+                    } else {
+                        fail(part, Reason::Special)
+                    }
+                }
+                _ => self.value(part, element),
+            },
         })
+    }
+
+    fn element_agrees(&self, register: Type, element: &ValuePattern, untyped: bool) -> bool {
+        let wanted = element.ty;
+        if self.strict_vectors {
+            return match wanted.class() {
+                _ if untyped => register.bits() == wanted.bits(),
+                TypeClass::Bits => register == Type::F16x2,
+                _ => register_agrees(register, wanted, false, element.named),
+            };
+        }
+        lenient_element(register, element, untyped)
+            || register_agrees(register, wanted, element.form.relaxed, element.named)
     }
 
     fn bracket(&self, operand: &Operand, inner: &[Pattern]) -> Result<(), Misfit> {
@@ -435,7 +476,7 @@ impl Context<'_> {
                 parts
                     .iter()
                     .zip(inner)
-                    .try_for_each(|(part, pattern)| self.operand(part, pattern))
+                    .try_for_each(|(part, pattern)| self.in_brackets(part, pattern))
             }
             OperandKind::AtRegister(..)
             | OperandKind::AtVariable(..)
@@ -443,13 +484,27 @@ impl Context<'_> {
             | OperandKind::Element(..)
                 if inner.len() == 1 =>
             {
-                self.operand(operand, &inner[0])
+                self.in_brackets(operand, &inner[0])
             }
             _ => Err(Misfit {
                 span: operand.span,
                 reason: Reason::Kind("an address in brackets".to_owned()),
                 progress: 0,
             }),
+        }
+    }
+
+    /// What stands first in brackets is read as an address; a row may want a plain value there.
+    fn in_brackets(&self, operand: &Operand, pattern: &Pattern) -> Result<(), Misfit> {
+        match (operand.kind, &pattern.kind) {
+            (OperandKind::AtRegister(register, 0), PatternKind::Value(value)) => {
+                let plain = Operand {
+                    kind: OperandKind::Register(register),
+                    span: operand.span,
+                };
+                self.value(&plain, value)
+            }
+            _ => self.operand(operand, pattern),
         }
     }
 

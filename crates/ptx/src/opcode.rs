@@ -13,7 +13,7 @@ use crate::grammar::{
 };
 use crate::lex::{Lexer, TokenKind};
 use crate::name::Name;
-use crate::types::Type;
+use crate::types::{Type, TypeClass};
 
 /// An opcode as written, and the forms it may have.
 #[derive(Debug)]
@@ -231,6 +231,20 @@ fn components(text: &[u8]) -> Vec<&str> {
 /// More written modifiers than any row has slots for; longer opcodes are refused without search.
 const MAX_MODIFIERS: usize = 24;
 
+/// Modifiers that say the same when written twice.
+const REPEATABLE: &[&str] = &["sat", "satfinite", "relu", "approx", "sync", "uni", "cc"];
+
+/// Matrix instructions on formats below 32 bits take their elements in untyped registers only.
+fn is_half_matrix(op: Op, modifiers: &[Modifier]) -> bool {
+    let family = op.name().split('.').next().unwrap_or_default();
+    matches!(family, "mma" | "wmma" | "wgmma" | "tcgen05")
+        && modifiers.iter().any(|modifier| {
+            modifier.as_type().is_some_and(|ty| {
+                matches!(ty.class(), TypeClass::Packed) || matches!(ty, Type::F16 | Type::F16x2)
+            })
+        })
+}
+
 /// Matches an opcode with the tables.
 pub fn resolve(name: Name, text: &[u8]) -> Opcode {
     let words = components(text);
@@ -246,13 +260,12 @@ pub fn resolve(name: Name, text: &[u8]) -> Opcode {
         return opcode;
     };
     opcode.op = Some(op);
-    opcode.strict_vectors = ["mma", "wmma", "wgmma", "tcgen05"]
-        .iter()
-        .any(|family| op.name().split('.').next() == Some(family));
     let words = &words[length..];
     let mut modifiers = Vec::with_capacity(words.len());
     for word in words {
         match Modifier::from_name(word) {
+            // ptxas takes these twice.
+            Some(modifier) if REPEATABLE.contains(word) && modifiers.contains(&modifier) => {}
             Some(modifier) if modifiers.len() < MAX_MODIFIERS => modifiers.push(modifier),
             _ => {
                 opcode.problem = Some(unknown_modifier(op, word));
@@ -260,6 +273,7 @@ pub fn resolve(name: Name, text: &[u8]) -> Opcode {
             }
         }
     }
+    opcode.strict_vectors = is_half_matrix(op, &modifiers);
     let mut broken_rule = None;
     for row in rows_of(op) {
         let Some(chosen) = assign(row, &modifiers) else {
@@ -286,6 +300,7 @@ fn ordered_kind(modifier: Modifier) -> u8 {
     }
     match modifier.name() {
         "global" | "shared" | "shared::cta" | "shared::cluster" | "const" | "local" | "param" => 2,
+        "row" | "col" => 3,
         _ => 0,
     }
 }
@@ -517,7 +532,7 @@ fn unknown_instruction(words: &[&str]) -> Problem {
         name.split('.').next().unwrap_or(name)
     });
     Problem {
-        message: format!("Not a name of any known instruction: '{word}'"),
+        message: format!("Not a name of any known instruction: '{}'", shown(word)),
         suggestion: crate::diagnostic::nearest(word, known)
             .filter(|near| *near != word)
             .map(|near| format!("did you mean '{near}'?")),
@@ -532,10 +547,15 @@ fn known_modifiers(op: Op) -> impl Iterator<Item = Modifier> {
         .map(|it| it.modifier)
 }
 
+/// A word of the source, short enough for a message.
+fn shown(word: &str) -> &str {
+    word.get(..60).unwrap_or(word)
+}
+
 fn unknown_modifier(op: Op, word: &str) -> Problem {
     let near = crate::diagnostic::nearest(word, known_modifiers(op).map(Modifier::name));
     Problem {
-        message: format!("Unknown modifier '.{word}'"),
+        message: format!("Unknown modifier '.{}'", shown(word)),
         suggestion: near.map(|near| format!("did you mean '.{near}'?")),
     }
 }

@@ -15,6 +15,9 @@ impl Checker<'_, '_> {
     pub(super) fn calls(&mut self, function: &Function, body: &Body) {
         let module = self.module;
         for instruction in &body.instructions {
+            if instruction.guard.get().is_some() {
+                self.guarded_parameter(function, body, instruction);
+            }
             match module.opcode(instruction).op {
                 Some(Op::Call) => self.call(body, instruction),
                 Some(Op::St) => self.parameter_access(
@@ -52,6 +55,28 @@ impl Checker<'_, '_> {
         {
             let name = self.module.name(self.module.variable(id).name);
             self.error(operand.span, format!("{message} '{name}'"));
+        }
+    }
+
+    /// The parameters of a call are filled and read unconditionally.
+    fn guarded_parameter(&mut self, function: &Function, body: &Body, instruction: &Instruction) {
+        let module = self.module;
+        let op = match module.opcode(instruction).op {
+            Some(op @ (Op::Ld | Op::St)) => op,
+            _ => return,
+        };
+        for operand in body.operands(instruction) {
+            if let OperandKind::AtVariable(id, _) = operand.kind
+                && module.variable(id).space == Space::Param
+                && !function.parameters.contains(&id)
+                && !function.returns.contains(&id)
+            {
+                let name = module.name(module.variable(id).name);
+                self.error(
+                    operand.span,
+                    format!("Illegal to predicate instruction '{op}.param' with operand '{name}'"),
+                );
+            }
         }
     }
 

@@ -67,6 +67,9 @@ impl Checker<'_, '_> {
                     format!("Predicate variable '{text}' must be in register state space"),
                 );
             }
+            if !function.entry {
+                self.parameter_alignment(parameter);
+            }
             if function.entry && parameter.dimensions.contains(&0) {
                 self.error(
                     parameter.span,

@@ -86,6 +86,9 @@ impl Checker<'_, '_> {
                 self.error(span, message);
             }
         }
+        if variable.space == Space::Param {
+            self.parameter_alignment(variable);
+        }
         if variable.ty == Type::Pred {
             self.error(
                 span,
@@ -149,6 +152,19 @@ impl Checker<'_, '_> {
             self.error(
                 span,
                 format!("Vector type of variable '{name}' is too wide"),
+            );
+        }
+    }
+
+    /// Parameters are passed in memory that is aligned to 128 bytes at most.
+    pub(super) fn parameter_alignment(&mut self, variable: &Variable) {
+        if variable.align.is_some_and(|align| align > 128) {
+            let name = self.module.name(variable.name);
+            self.error(
+                variable.span,
+                format!(
+                    "Parameter '{name}' has illegal alignment (must be aligned to 1, 2, 4, 8, 16, 32, 64, or 128 bytes)"
+                ),
             );
         }
     }

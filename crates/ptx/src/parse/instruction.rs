@@ -214,6 +214,13 @@ pub(crate) fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
             .expected(format!("one of {values:?}")),
         Reason::Elements => error("Incompatible elements of vector expression".to_owned())
             .expected("registers of one width"),
+        Reason::PredicateElement => error("A predicate is not an element of a vector".to_owned()),
+        Reason::FunctionValue => error(format!(
+            "The name of a function is not a value for instruction '{op}'"
+        )),
+        Reason::SpecialResult => error(format!(
+            "A special register is not a result of instruction '{op}'"
+        )),
         Reason::Suffix(modifier) => error(format!(
             "Illegal modifier '{modifier}' behind an operand of instruction '{op}'"
         )),

@@ -225,6 +225,16 @@ impl Parser<'_> {
                 if vector > 1 && self.token.kind == TokenKind::Dotted {
                     return self.component(register, vector);
                 }
+                if self.token.is(b'+') {
+                    let span = Span::new(token.start, self.token.end);
+                    return Err(self.fail(
+                        Diagnostic::error(
+                            span,
+                            "A register with an offset is an address and belongs in brackets",
+                        )
+                        .expected("a register"),
+                    ));
+                }
                 Ok(OperandKind::Register(register))
             }
             Binding::Variable(variable) => {

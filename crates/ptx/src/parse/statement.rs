@@ -13,8 +13,8 @@ use crate::lex::{Token, TokenKind};
 use crate::name::Name;
 use crate::types::{Type, TypeClass};
 
-/// The most registers that one declaration may name.
-const MAX_RANGE: i64 = 1 << 24;
+/// The most registers that one declaration may name. None of them costs memory before it is used.
+const MAX_RANGE: u64 = u32::MAX as u64;
 
 impl Parser<'_> {
     /// A body, from `{` to its `}`. The scope with the parameters is open already.
@@ -256,14 +256,14 @@ impl Parser<'_> {
                     return Err(self.unexpected("how many registers"));
                 };
                 self.advance();
-                let written = written.value as i64;
-                if !(0..=MAX_RANGE).contains(&written) {
+                let written = written.value;
+                if written > MAX_RANGE {
                     self.report(Diagnostic::error(
                         at.span(),
                         format!("Register range of {written} is out of bounds"),
                     ));
                 }
-                count = Some(written.clamp(0, MAX_RANGE) as u32);
+                count = Some(written.min(MAX_RANGE) as u32);
                 self.expect(b'>')?;
             }
             match count {

@@ -119,7 +119,7 @@ impl Parser<'_> {
                 b".align" => {
                     self.advance();
                     let at = self.token;
-                    let align = self.integer_constant("an alignment")?;
+                    let align = self.integer_token("an alignment")?;
                     let legal = u32::try_from(align)
                         .ok()
                         .filter(|align| align.is_power_of_two());

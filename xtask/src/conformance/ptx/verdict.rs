@@ -66,7 +66,7 @@ impl Oracle {
             .filter(|program| !self.known.contains_key(&hash(program)))
             .collect();
         let next = AtomicUsize::new(0);
-        let found: Mutex<Vec<(u64, Verdict)>> = Mutex::new(Vec::new());
+        let found = Mutex::new((Vec::<(u64, Verdict)>::new(), &mut self.memory));
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..PROCESSES)
@@ -77,8 +77,16 @@ impl Oracle {
                     scope.spawn(move || -> Result<(), String> {
                         while let Some(program) = fresh.get(next.fetch_add(1, Ordering::Relaxed)) {
                             let verdict = ask(ptxas, architecture, &path, program)?;
+                            let key = hash(program);
+                            let text = match &verdict {
+                                Verdict::Accepted => "ok",
+                                Verdict::Refused(message) => message,
+                            };
                             if let Ok(mut found) = found.lock() {
-                                found.push((hash(program), verdict));
+                                // Written at once, so that a run that is stopped was not in vain.
+                                writeln!(found.1, "{key:016x} {text}")
+                                    .map_err(|error| error.to_string())?;
+                                found.0.push((key, verdict));
                             }
                         }
                         Ok(())
@@ -90,14 +98,10 @@ impl Oracle {
             }
             Ok::<(), String>(())
         })?;
-        for (key, verdict) in found.into_inner().unwrap_or_default() {
-            let text = match &verdict {
-                Verdict::Accepted => "ok",
-                Verdict::Refused(message) => message,
-            };
-            writeln!(self.memory, "{key:016x} {text}").map_err(|error| error.to_string())?;
-            self.known.insert(key, verdict);
-        }
+        let found = found
+            .into_inner()
+            .map_err(|_| "a worker stopped".to_owned())?;
+        self.known.extend(found.0);
         programs
             .iter()
             .map(|program| {
