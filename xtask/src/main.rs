@@ -6,6 +6,7 @@ mod ablate;
 mod conformance;
 mod exercise;
 mod gpu;
+mod mine;
 mod oracle;
 
 use std::process::ExitCode;
@@ -32,6 +33,11 @@ const CHORES: &[Chore] = &[
         name: "conformance",
         about: "compare the rooms with NVIDIA's public tools: all suites, or one with its arguments",
         run: conformance::run,
+    },
+    Chore {
+        name: "mine",
+        about: "the smallest distances between dependent instructions in finished cubins",
+        run: mine::run,
     },
     Chore {
         name: "gpu",

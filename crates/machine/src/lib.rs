@@ -6,3 +6,5 @@
 //! **May know:** `sass`, whose operations key its rows.
 //!
 //! **Must never know:** how its numbers are used: no scheduling, no allocation, no checks.
+
+pub mod timing;

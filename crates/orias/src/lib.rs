@@ -6,6 +6,7 @@
 //!
 //! **Must never know:** how any room does its work: it calls their public functions and reports what they say.
 
+mod assemble;
 mod check;
 pub mod command_line;
 mod compile;
@@ -13,6 +14,7 @@ pub mod diagnostics;
 pub mod options;
 pub mod target;
 
+pub use assemble::assemble_cubin;
 pub use check::check;
 pub use compile::{Compiled, Source, compile, compile_all};
 pub use diagnostics::{Diagnostic, Diagnostics, Kind, Place, Severity};

@@ -6,3 +6,6 @@
 //! **May know:** `sass`, `machine` (the mined latencies only) and `cubin`.
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: a judge that shares logic with the accused is no judge.
+
+pub mod flow;
+pub mod program;

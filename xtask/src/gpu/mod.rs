@@ -9,12 +9,14 @@
 //! | `gpu record FILE` | writes the chip's results of single operations down, for the replay without a GPU |
 //! | `gpu matrices WARPS` | multiplies random matrices on the tensor cores and compares them with their definition |
 //! | `gpu record-matrices FILE` | writes the tensor cores' results down, for the replay without a GPU |
+//! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
 //! | `gpu worker` | runs jobs from standard input; started by the others |
 
 mod compare_forms;
 mod driver;
 mod forms;
 mod job;
+mod latency;
 mod matrices;
 mod worker;
 
@@ -37,6 +39,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["ablation", folder, manifest] => ablation(folder, manifest),
         ["forms", lanes] => compare_forms::compare(lanes.parse().map_err(|_| format!("'{lanes}' is not a count"))?),
         ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
+        ["latency"] => latency::measure(),
         ["record-matrices", file] => matrices::record(file),
         ["forms-module"] => {
             print!("{}", forms::module(&forms::all()));
@@ -45,7 +48,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
                   | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE | gpu matrices WARPS \
-                  | gpu record-matrices FILE"
+                  | gpu record-matrices FILE | gpu latency"
             .to_owned()),
     }
 }

@@ -1,0 +1,53 @@
+//! The kernels written by hand in `bench/kernels` assemble into cubins that say what their listings say.
+
+use orias_cubin::Cubin;
+use orias_sass::Target;
+use std::path::Path;
+
+#[test]
+fn every_listing_becomes_a_cubin_with_its_kernel() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/kernels");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder exists") {
+        let path = entry.expect("a readable entry").path();
+        if path.extension().is_none_or(|extension| extension != "sass") {
+            continue;
+        }
+        let listing = std::fs::read_to_string(&path).expect("readable text");
+        let cubin = orias::assemble_cubin(&listing, Target::Sm90a)
+            .unwrap_or_else(|errors| panic!("{path:?}: {errors:?}"));
+        let bytes = cubin.write().expect("a cubin that can be written");
+        let back = Cubin::read(&bytes).expect("a cubin that can be read");
+        let functions = back.functions();
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        assert_eq!(functions.len(), 1, "{name}");
+        assert_eq!(functions[0].name, name);
+        assert!(functions[0].is_entry);
+        let params = listing
+            .lines()
+            .filter(|line| line.starts_with(".param"))
+            .count();
+        assert_eq!(functions[0].params.len(), params, "{name}");
+        seen += 1;
+    }
+    assert_eq!(seen, 8);
+}
+
+#[test]
+fn a_wrong_directive_is_an_error_with_its_line() {
+    let errors = |text: &str| match orias::assemble_cubin(text, Target::Sm90a) {
+        Ok(_) => panic!("assembled: {text}"),
+        Err(errors) => errors
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    assert!(errors(".kernel k\n.param 3, 3\nEXIT ;\n").starts_with("2:1: .param"));
+    assert!(
+        errors(".kernel k\n.registers 8\nMOV R20, R1 ;\nEXIT ;\n").contains("less than the 23")
+    );
+    assert!(errors(".data v, 2, 112233\n.kernel k\nEXIT ;\n").starts_with("1:1: .data"));
+    assert!(errors(".const 4, 0, 00\n.kernel k\nEXIT ;\n").contains("bank 3"));
+    assert!(errors(".func f\n.param 8\nEXIT ;\n").contains("only a kernel"));
+}
