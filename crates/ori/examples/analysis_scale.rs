@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The larger function has `blocks` blocks (100,000 unless given) of ten instructions; `straight` has the same number of
-//! instructions in blocks of ten thousand. A ratio of about 2 is linear growth. Each time is the best of five.
+//! instructions in blocks of ten thousand. A ratio of about 2 is linear growth. Each time is the best of five by the clock on
+//! the wall: on a busy machine runs longer than a time slice are interrupted, and ratios come out too high.
 
 use orias_ori::analysis::{
     DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, Liveness, LoopNest,
