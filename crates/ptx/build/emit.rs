@@ -351,11 +351,12 @@ fn operand(operand: &Operand) -> String {
 
 fn value(value: &Value) -> String {
     format!(
-        "ValueForm {{ ty: {}, register: {}, constant: {}, name: {}, sink: {}, relaxed: {}, not: {}, negate: {}, range: {:?}, step: {}, one_of: &{:?} }}",
+        "ValueForm {{ ty: {}, register: {}, constant: {}, name: {}, special: {}, sink: {}, relaxed: {}, not: {}, negate: {}, range: {:?}, step: {}, one_of: &{:?} }}",
         value.ty,
         value.register,
         value.constant,
         value.name,
+        value.special,
         value.sink,
         value.relaxed,
         value.not,

@@ -39,6 +39,7 @@ pub struct Value {
     pub register: bool,
     pub constant: bool,
     pub name: bool,
+    pub special: bool,
     pub sink: bool,
     pub relaxed: bool,
     pub not: bool,
@@ -316,7 +317,11 @@ fn read_value(text: &str, access: &str, scope: &Scope) -> Result<Value, String> 
         match word {
             "reg" => value.constant = false,
             "imm" => value.register = false,
-            "any" => value.name = true,
+            "any" => {
+                value.name = true;
+                value.special = true;
+            }
+            "special" => value.special = true,
             "sink" => value.sink = true,
             "only" => {
                 value.register = false;

@@ -254,8 +254,7 @@ impl Context<'_> {
             OperandKind::Sink if form.sink => Ok(()),
             OperandKind::Sink => fail(Reason::Sink),
             OperandKind::Special(special, component) => {
-                // cvt reads special registers too; it is the one with relaxed values that are no vectors.
-                if !form.name && !(form.relaxed && form.constant) {
+                if !form.special {
                     return fail(Reason::Special);
                 }
                 let row = special.register();

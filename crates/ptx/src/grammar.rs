@@ -172,8 +172,10 @@ pub struct ValueForm {
     pub register: bool,
     /// Constants are allowed.
     pub constant: bool,
-    /// Names of variables, functions and labels, and special registers are allowed, as in `mov`.
+    /// Names of variables, functions and labels are allowed, as in `mov`.
     pub name: bool,
+    /// Special registers are allowed, as in `mov` and `cvt`.
+    pub special: bool,
     /// `_` is allowed.
     pub sink: bool,
     /// A register may be wider than the type: loads, stores and conversions.
