@@ -34,7 +34,9 @@
 //! A comment goes from `;` to the end of the line. One instruction stands on one line. Numbers of values and blocks are
 //! kept, so the text form of a function does not change by passing through it.
 
+mod control_word;
 mod cursor;
+mod header;
 mod mnemonic;
 mod operands;
 mod parse;

@@ -2,9 +2,9 @@
 
 use super::cursor::{Cursor, read_digits};
 use super::mnemonic;
-use crate::control::{BARRIERS, ControlWord};
+use crate::control::ControlWord;
 use crate::entity::{Block, Edge, Span, Value};
-use crate::function::{Attributes, Function, FunctionKind, KernelParam, Level, Location, ValueDef};
+use crate::function::{Function, FunctionKind, Level, ValueDef};
 use crate::instruction::Operation;
 use crate::machine;
 use crate::module::Module;
@@ -146,96 +146,7 @@ impl<'a> Parser<'a> {
         Ok(std::mem::replace(&mut self.func, empty))
     }
 
-    fn header(&mut self) -> Result<(), ParseError> {
-        let mut attributes = Attributes::default();
-        loop {
-            self.cursor.skip_lines();
-            let start = self.cursor.at;
-            if matches!(self.cursor.peek(), Some(b'}') | None) {
-                break;
-            }
-            match self.cursor.word() {
-                "shared" => attributes.shared = self.cursor.number32()?,
-                "local" => attributes.local = self.cursor.number32()?,
-                "min_blocks" => attributes.min_blocks = self.cursor.number32()?,
-                "max_registers" => attributes.max_registers = self.cursor.number32()?,
-                "barriers" => attributes.barriers = self.cursor.number32()?,
-                "max_threads" => attributes.max_threads = self.three_numbers()?,
-                "cluster" => attributes.cluster = self.three_numbers()?,
-                "required_threads" => attributes.required_threads = true,
-                "fixed" => {
-                    let start = self.cursor.at;
-                    let Some(reg) = self.reg()?.phys() else {
-                        return Err(self.cursor.error_at(start, "expected a physical register"));
-                    };
-                    attributes.fixed.push(reg);
-                }
-                "param" => {
-                    let offset = self.cursor.number32()?;
-                    let size = self.cursor.number32()?;
-                    self.func.kernel_params.push(KernelParam { offset, size });
-                }
-                "loc" => self.location()?,
-                word if is_block_name(word) => {
-                    self.cursor.at = start;
-                    break;
-                }
-                word => {
-                    let message = format!("`{word}` is neither an attribute nor a block");
-                    return Err(self.cursor.error_at(start, message));
-                }
-            }
-            self.end_of_line()?;
-        }
-        self.func.attributes = attributes;
-        Ok(())
-    }
-
-    fn three_numbers(&mut self) -> Result<[u32; 3], ParseError> {
-        Ok([
-            self.cursor.number32()?,
-            self.cursor.number32()?,
-            self.cursor.number32()?,
-        ])
-    }
-
-    fn location(&mut self) -> Result<(), ParseError> {
-        self.cursor.expect(b'#')?;
-        let start = self.cursor.at;
-        let number = self.cursor.number32()?;
-        let next = self.func.locations.len();
-        if number as usize != next {
-            let message = format!("locations are numbered in order: this one is #{next}");
-            return Err(self.cursor.error_at(start, message));
-        }
-        self.cursor.expect(b'=')?;
-        let file = self.cursor.number32()?;
-        self.cursor.expect(b':')?;
-        let line = self.cursor.number32()?;
-        self.cursor.expect(b':')?;
-        let column = self.cursor.number32()?;
-        let mut inlined_at = None;
-        if self.cursor.eat_text("inlined") {
-            self.cursor.expect(b'#')?;
-            let start = self.cursor.at;
-            let outer = self.cursor.number32()?;
-            if outer as usize >= next {
-                return Err(self
-                    .cursor
-                    .error_at(start, "code is inlined at an earlier location"));
-            }
-            inlined_at = Some(Span::from_u32(outer));
-        }
-        self.func.locations.push(Location {
-            file,
-            line,
-            column,
-            inlined_at: inlined_at.into(),
-        });
-        Ok(())
-    }
-
-    fn end_of_line(&mut self) -> Result<(), ParseError> {
+    pub(super) fn end_of_line(&mut self) -> Result<(), ParseError> {
         if self.cursor.at_line_end() {
             Ok(())
         } else {
@@ -617,86 +528,6 @@ impl<'a> Parser<'a> {
         self.values = values;
         Ok(edge)
     }
-
-    fn control(&mut self) -> Result<ControlWord, ParseError> {
-        let mut control = ControlWord::PLAIN;
-        let fixed = |parser: &mut Self, byte: u8| {
-            if parser.cursor.peek() == Some(byte) {
-                parser.cursor.at += 1;
-                Ok(())
-            } else {
-                let message = format!("expected `{}` in a control word", byte as char);
-                Err(parser.cursor.error(message))
-            }
-        };
-        let next = |parser: &mut Self| {
-            let byte = parser.cursor.peek().filter(u8::is_ascii);
-            match byte {
-                Some(byte) => {
-                    parser.cursor.at += 1;
-                    Ok(byte)
-                }
-                None => Err(parser.cursor.error("a control word ends early")),
-            }
-        };
-        fixed(self, b'[')?;
-        fixed(self, b'B')?;
-        let mut mask = 0;
-        for number in 0..BARRIERS {
-            match next(self)? {
-                b'-' => {}
-                digit if digit == b'0' + number => mask |= 1 << number,
-                _ => {
-                    let message = format!("expected `-` or `{number}` in a wait mask");
-                    return Err(self.cursor.error_at(self.cursor.at - 1, message));
-                }
-            }
-        }
-        control = control.with_wait_mask(mask);
-        for letter in [b'R', b'W'] {
-            fixed(self, b':')?;
-            fixed(self, letter)?;
-            let barrier = match next(self)? {
-                b'-' => None,
-                // 6 fits the field but names no barrier; the verifier says so.
-                digit @ b'0'..=b'6' => Some(digit - b'0'),
-                _ => {
-                    let message = "expected `-` or the number of a barrier";
-                    return Err(self.cursor.error_at(self.cursor.at - 1, message));
-                }
-            };
-            control = if letter == b'R' {
-                control.with_read_barrier(barrier)
-            } else {
-                control.with_write_barrier(barrier)
-            };
-        }
-        fixed(self, b':')?;
-        control = match next(self)? {
-            b'Y' => control.with_yield(true),
-            b'-' => control.with_yield(false),
-            _ => {
-                return Err(self
-                    .cursor
-                    .error_at(self.cursor.at - 1, "expected `Y` or `-`"));
-            }
-        };
-        fixed(self, b':')?;
-        fixed(self, b'S')?;
-        let digits = [next(self)?, next(self)?];
-        let stall = match digits {
-            [b'0', ones @ b'0'..=b'9'] => ones - b'0',
-            [b'1', ones @ b'0'..=b'5'] => 10 + ones - b'0',
-            _ => {
-                return Err(self
-                    .cursor
-                    .error_at(self.cursor.at - 2, "a stall is 00 to 15"));
-            }
-        };
-        fixed(self, b']')?;
-        self.cursor.skip_blanks();
-        Ok(control.with_stall(stall))
-    }
 }
 
 /// Puts back what the text form leaves out: places at the end that may be empty. The group starts at `start`.
@@ -709,7 +540,7 @@ fn fill_omitted(operands: &mut Vec<Operand>, start: usize, slots: &[Slot]) {
     }
 }
 
-fn is_block_name(word: &str) -> bool {
+pub(super) fn is_block_name(word: &str) -> bool {
     word.strip_prefix("block")
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }

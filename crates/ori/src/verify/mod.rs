@@ -25,8 +25,10 @@
 //! What an instruction must be by itself is checked in any order, everything is reported that is found (up to
 //! [`MAX_ERRORS`]). Dominance is looked at only if blocks and edges are sound, uniform registers only if nothing else is wrong.
 
+mod abstract_rows;
 mod dominance;
 mod instruction;
+mod machine_rows;
 mod structure;
 mod uniform;
 

@@ -1,0 +1,96 @@
+//! From text to a function's attributes and source locations.
+
+use super::parse::{ParseError, Parser, is_block_name};
+use crate::entity::Span;
+use crate::function::{Attributes, KernelParam, Location};
+
+impl Parser<'_> {
+    pub(super) fn header(&mut self) -> Result<(), ParseError> {
+        let mut attributes = Attributes::default();
+        loop {
+            self.cursor.skip_lines();
+            let start = self.cursor.at;
+            if matches!(self.cursor.peek(), Some(b'}') | None) {
+                break;
+            }
+            match self.cursor.word() {
+                "shared" => attributes.shared = self.cursor.number32()?,
+                "local" => attributes.local = self.cursor.number32()?,
+                "min_blocks" => attributes.min_blocks = self.cursor.number32()?,
+                "max_registers" => attributes.max_registers = self.cursor.number32()?,
+                "barriers" => attributes.barriers = self.cursor.number32()?,
+                "max_threads" => attributes.max_threads = self.three_numbers()?,
+                "cluster" => attributes.cluster = self.three_numbers()?,
+                "required_threads" => attributes.required_threads = true,
+                "fixed" => {
+                    let start = self.cursor.at;
+                    let Some(reg) = self.reg()?.phys() else {
+                        return Err(self.cursor.error_at(start, "expected a physical register"));
+                    };
+                    attributes.fixed.push(reg);
+                }
+                "param" => {
+                    let offset = self.cursor.number32()?;
+                    let size = self.cursor.number32()?;
+                    self.func.kernel_params.push(KernelParam { offset, size });
+                }
+                "loc" => self.location()?,
+                word if is_block_name(word) => {
+                    self.cursor.at = start;
+                    break;
+                }
+                word => {
+                    let message = format!("`{word}` is neither an attribute nor a block");
+                    return Err(self.cursor.error_at(start, message));
+                }
+            }
+            self.end_of_line()?;
+        }
+        self.func.attributes = attributes;
+        Ok(())
+    }
+
+    fn three_numbers(&mut self) -> Result<[u32; 3], ParseError> {
+        Ok([
+            self.cursor.number32()?,
+            self.cursor.number32()?,
+            self.cursor.number32()?,
+        ])
+    }
+
+    fn location(&mut self) -> Result<(), ParseError> {
+        self.cursor.expect(b'#')?;
+        let start = self.cursor.at;
+        let number = self.cursor.number32()?;
+        let next = self.func.locations.len();
+        if number as usize != next {
+            let message = format!("locations are numbered in order: this one is #{next}");
+            return Err(self.cursor.error_at(start, message));
+        }
+        self.cursor.expect(b'=')?;
+        let file = self.cursor.number32()?;
+        self.cursor.expect(b':')?;
+        let line = self.cursor.number32()?;
+        self.cursor.expect(b':')?;
+        let column = self.cursor.number32()?;
+        let mut inlined_at = None;
+        if self.cursor.eat_text("inlined") {
+            self.cursor.expect(b'#')?;
+            let start = self.cursor.at;
+            let outer = self.cursor.number32()?;
+            if outer as usize >= next {
+                return Err(self
+                    .cursor
+                    .error_at(start, "code is inlined at an earlier location"));
+            }
+            inlined_at = Some(Span::from_u32(outer));
+        }
+        self.func.locations.push(Location {
+            file,
+            line,
+            column,
+            inlined_at: inlined_at.into(),
+        });
+        Ok(())
+    }
+}

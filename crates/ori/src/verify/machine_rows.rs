@@ -1,0 +1,163 @@
+//! Machine instructions against the rows of the instruction set.
+
+use super::Invariant;
+use super::instruction::Sink;
+use crate::entity::Inst;
+use crate::function::{Function, Level};
+use crate::machine;
+use crate::operand::{Operand, SourceMods};
+use crate::register::{Class, Reg, Type};
+use orias_sass as sass;
+
+pub(super) fn check_machine(
+    func: &Function,
+    inst: Inst,
+    op: sass::Op,
+    mods: sass::Mods,
+    wrong: Sink<'_>,
+) {
+    if func.level == Level::Abstract {
+        let message = format!("`{op}` does not belong in abstract code");
+        wrong(Invariant::Level, message);
+    }
+    let slots = op.row().slots;
+    let operands = func.operands(inst);
+    if operands.len() != slots.len() {
+        let message = format!(
+            "`{op}` has {} operands, not {}",
+            slots.len(),
+            operands.len()
+        );
+        wrong(Invariant::Signature, message);
+        return;
+    }
+    for (slot, &operand) in slots.iter().zip(operands) {
+        let written = slot.access.writes();
+        let fits = match operand {
+            Operand::None => slot.default.is_some(),
+            Operand::Reg { mods, .. } => !written || mods.is_empty(),
+            _ => !written,
+        };
+        if !fits {
+            let message = format!("`{op}` takes no such operand as its {}", slot.name);
+            wrong(Invariant::Signature, message);
+        }
+    }
+    check_edge_operands(func, inst, op, wrong);
+    if !addresses_have_their_classes(func, operands, wrong) {
+        return;
+    }
+    let Some(target) = sass::Target::from_name(&func.target) else {
+        let message = format!("there is no instruction table for {}", func.target);
+        wrong(Invariant::Encoding, message);
+        return;
+    };
+    let fitted = match machine::fit(func, inst, op, mods, target) {
+        Ok(fitted) => fitted,
+        Err(error) => {
+            wrong(Invariant::Encoding, error.to_string());
+            return;
+        }
+    };
+    for (index, place) in fitted.form().places.iter().enumerate() {
+        check_place(func, op, mods, index, place, operands[index], wrong);
+        if operands[index].mods().contains(SourceMods::REUSE)
+            && !(func.level == Level::Final && place.reuse.exists())
+        {
+            let message = format!("the operand {} has no reuse flag", slots[index].name);
+            wrong(Invariant::Control, message);
+        }
+    }
+}
+
+/// Jump targets are numbered in the order of the operands, and only a terminator has them.
+fn check_edge_operands(func: &Function, inst: Inst, op: sass::Op, wrong: Sink<'_>) {
+    let mut next = 0;
+    for &operand in func.operands(inst) {
+        match operand {
+            Operand::Edge(number) => {
+                if number != next || number as usize >= func.edges(inst).len() {
+                    let message = format!("edge {number} is out of order");
+                    wrong(Invariant::Edge, message);
+                }
+                next += 1;
+            }
+            Operand::Block(block) if machine::jumps(op) || !func.layout.contains_block(block) => {
+                let message = format!("{block} is not a block that can be named here");
+                wrong(Invariant::Edge, message);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The lengths of the registers at one place of the form.
+fn check_place(
+    func: &Function,
+    op: sass::Op,
+    mods: sass::Mods,
+    index: usize,
+    place: &sass::Place,
+    operand: Operand,
+    wrong: Sink<'_>,
+) {
+    let mut check = |reg: Reg, width: u8| {
+        let constant = reg.phys().is_some_and(|reg| reg.is_constant());
+        let ty = func.reg_type(reg);
+        // A width of zero means that the modifiers leave the register unread.
+        if !constant && width != 0 && ty.len() != width {
+            let want =
+                Type::tuple(ty.class(), width).map_or("nothing".to_owned(), |ty| ty.to_string());
+            wrong(Invariant::Type, format!("{reg} is {ty}, not {want}"));
+        }
+    };
+    let width = machine::slot_width(op, mods, index);
+    match operand {
+        Operand::Reg { reg, .. } | Operand::Descriptor(reg) => check(reg, width),
+        Operand::Bindless { descriptor, .. } => check(descriptor, 2),
+        Operand::Const { index, .. } => {
+            if let Some(reg) = index.get() {
+                check(reg, 1);
+            }
+        }
+        Operand::Address(id) => {
+            let address = func.address(id);
+            if let sass::PlaceKind::Address(shape) = &place.kind {
+                if let (Some(reg), Some(base)) = (address.base.get(), shape.base) {
+                    check(reg, base.width);
+                }
+                if let Some(reg) = address.uniform.get() {
+                    check(reg, shape.uniform_width);
+                }
+                if let Some(reg) = address.descriptor.get() {
+                    check(reg, 2);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn addresses_have_their_classes(func: &Function, operands: &[Operand], wrong: Sink<'_>) -> bool {
+    let mut right = true;
+    for &operand in operands {
+        let Operand::Address(id) = operand else {
+            continue;
+        };
+        let address = func.address(id);
+        for (name, reg, class) in [
+            ("base", address.base, Class::R),
+            ("uniform base", address.uniform, Class::UR),
+            ("descriptor", address.descriptor, Class::UR),
+        ] {
+            if let Some(reg) = reg.get()
+                && func.reg_type(reg).class() != class
+            {
+                let message = format!("the {name} {reg} is not of class {}", class.name());
+                wrong(Invariant::Address, message);
+                right = false;
+            }
+        }
+    }
+    right
+}
