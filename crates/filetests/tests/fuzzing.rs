@@ -3,8 +3,14 @@
 use orias_filetests::fuzzing::{Mutator, targets};
 use std::path::Path;
 
-/// Enough to meet the usual mistakes, few enough to cost about a second in all.
+/// Enough to meet the usual mistakes, few enough to cost seconds in all.
 const INPUTS: usize = 20_000;
+
+/// How many inputs each reader gets: more when `ORIAS_FUZZ_INPUTS` says so.
+fn inputs() -> usize {
+    let wanted = std::env::var("ORIAS_FUZZ_INPUTS").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(INPUTS)
+}
 
 #[test]
 fn no_reader_breaks_its_promise_on_broken_input() {
@@ -14,7 +20,7 @@ fn no_reader_breaks_its_promise_on_broken_input() {
             (target.check)(seed);
         }
         let mut mutator = Mutator::new(&seeds, target.words, stream as u64);
-        for number in 0..INPUTS {
+        for number in 0..inputs() {
             let input = mutator.next_input();
             let outcome = std::panic::catch_unwind(|| (target.check)(&input));
             assert!(

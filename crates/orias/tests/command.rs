@@ -328,3 +328,24 @@ fn opt_tells_bad_input_from_bad_usage() {
         assert!(messages.contains(message), "{arguments:?}: {messages}");
     }
 }
+
+#[test]
+fn every_subcommand_is_in_the_book() {
+    let (_, output, _) = orias(&["help"]);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/command-line.md");
+    let page = std::fs::read_to_string(page).expect("the page exists");
+    let listed: Vec<&str> = output
+        .lines()
+        .skip_while(|line| !line.starts_with("Subcommands"))
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(listed.contains(&"check"), "{listed:?}");
+    for name in listed {
+        assert!(
+            page.contains(&format!("| `{name}` |")),
+            "docs/command-line.md does not list {name}"
+        );
+    }
+}
