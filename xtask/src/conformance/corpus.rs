@@ -1,4 +1,4 @@
-//! The PTX that conformance runs on.
+//! The files that conformance runs on.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub fn modules() -> Result<Vec<PathBuf>, String> {
     };
     let mut modules = Vec::new();
     for folder in &folders {
-        collect(folder, &mut modules)?;
+        modules.extend(files(folder, "ptx")?);
     }
     modules.sort();
     modules.dedup();
@@ -32,7 +32,9 @@ pub fn modules() -> Result<Vec<PathBuf>, String> {
     Ok(modules)
 }
 
-fn collect(folder: &Path, modules: &mut Vec<PathBuf>) -> Result<(), String> {
+/// The files below a folder whose names end in `.extension`, in a fixed order.
+pub fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
         let entries =
@@ -43,10 +45,11 @@ fn collect(folder: &Path, modules: &mut Vec<PathBuf>) -> Result<(), String> {
                 .path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "ptx") {
-                modules.push(path);
+            } else if path.extension().is_some_and(|known| known == extension) {
+                found.push(path);
             }
         }
     }
-    Ok(())
+    found.sort();
+    Ok(found)
 }

@@ -18,7 +18,7 @@ use orias_cubin::attribute::{self, Value};
 use orias_cubin::{Body, Cubin, Extent, Placement, derive_segments, elf};
 
 use super::corpus;
-use crate::oracle;
+use crate::{exercise, oracle};
 
 /// A way of calling ptxas.
 struct Variant {
@@ -78,9 +78,14 @@ struct Tally {
 }
 
 /// `cargo xtask conformance cubin [FILTER [COUNT]]`: all modules, or those whose path contains FILTER; all variants, or the first
-/// COUNT.
+/// COUNT. Then the cubins that `cargo xtask exercise` left, if it ran.
+///
+/// `cargo xtask conformance cubin FOLDER`: the cubins below a folder, whoever made them.
 pub fn run(args: &[String]) -> Result<(), String> {
     let filter = args.first().map_or("", String::as_str);
+    if Path::new(filter).is_dir() {
+        return finish(report("", filter, &try_cubins(Path::new(filter))?));
+    }
     let count = match args.get(1) {
         Some(count) => count
             .parse()
@@ -97,42 +102,64 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut failures = 0;
     for variant in VARIANTS.iter().take(count) {
         let tally = try_variant(variant, &modules, &ptxas, folder.path())?;
+        failures += report(variant.target, variant.name, &tally);
+    }
+    let exercises = exercise::folder();
+    if filter.is_empty() && exercises.is_dir() {
+        failures += report("", "exercises", &try_cubins(&exercises)?);
+    }
+    finish(failures)
+}
+
+fn finish(failures: usize) -> Result<(), String> {
+    match failures {
+        0 => Ok(()),
+        count => Err(format!("{count} cubins came back wrong")),
+    }
+}
+
+/// Prints what was seen. Gives the number of things that are wrong.
+fn report(target: &str, name: &str, tally: &Tally) -> usize {
+    println!(
+        "{target:<8} {name:<26} {:>4} cubins ({} refused by ptxas), {:>9} bytes: {} equal; {} mutants, {} read, {} wrong",
+        tally.cubins,
+        tally.refused_by_ptxas,
+        tally.bytes,
+        tally.equal,
+        tally.mutants,
+        tally.mutants_read,
+        tally.mutants_wrong.len(),
+    );
+    let tried = tally.rebuilt + tally.not_rebuilt.values().sum::<usize>();
+    if tried + tally.rebuilt_wrong.len() > 0 {
         println!(
-            "{:<8} {:<26} {:>4} cubins ({} refused by ptxas), {:>9} bytes: {} equal; {} mutants, {} read, {} wrong",
-            variant.target,
-            variant.name,
-            tally.cubins,
-            tally.refused_by_ptxas,
-            tally.bytes,
-            tally.equal,
-            tally.mutants,
-            tally.mutants_read,
-            tally.mutants_wrong.len(),
+            "    {} built again by us and accepted by readelf, cuobjdump and nvdisasm",
+            tally.rebuilt
         );
-        if variant.rebuild {
-            println!(
-                "    {} built again by us and accepted by readelf, cuobjdump and nvdisasm",
-                tally.rebuilt
-            );
-            for (what, count) in &tally.not_rebuilt {
-                println!("    {count} not built again: {what}");
-            }
-        }
-        for (what, count) in tally.irregular.iter().chain(&tally.unnamed) {
-            println!("    {count} × {what}");
-        }
-        let wrong = [&tally.unequal, &tally.mutants_wrong, &tally.rebuilt_wrong];
-        for list in wrong {
-            failures += list.len();
-            for wrong in list.iter().take(10) {
-                println!("    WRONG {wrong}");
-            }
-        }
     }
-    if failures > 0 {
-        return Err(format!("{failures} cubins came back wrong"));
+    for (what, count) in &tally.not_rebuilt {
+        println!("    {count} not built again: {what}");
     }
-    Ok(())
+    for (what, count) in tally.irregular.iter().chain(&tally.unnamed) {
+        println!("    {count} × {what}");
+    }
+    let wrong = [&tally.unequal, &tally.mutants_wrong, &tally.rebuilt_wrong];
+    for wrong in wrong.iter().flat_map(|list| list.iter().take(10)) {
+        println!("    WRONG {wrong}");
+    }
+    wrong.iter().map(|list| list.len()).sum()
+}
+
+/// Reads and writes the cubins below a folder.
+fn try_cubins(folder: &Path) -> Result<Tally, String> {
+    let tally = Mutex::new(Tally::default());
+    let temporary = tempfile::tempdir().map_err(|error| error.to_string())?;
+    for path in corpus::files(folder, "cubin")? {
+        let file = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.display().to_string();
+        try_cubin(&file, &name, false, temporary.path(), &tally)?;
+    }
+    tally.into_inner().map_err(|error| error.to_string())
 }
 
 fn try_variant(
@@ -208,11 +235,21 @@ fn try_module(
     }
     let file = std::fs::read(&output).map_err(|error| error.to_string())?;
     let name = format!("{} {} {}", module.display(), variant.target, variant.name);
-    let result = round_trip(&file);
-    let mutants = mutate(&file, &name);
+    try_cubin(&file, &name, variant.rebuild, folder, tally)
+}
+
+fn try_cubin(
+    file: &[u8],
+    name: &str,
+    build_again: bool,
+    folder: &Path,
+    tally: &Mutex<Tally>,
+) -> Result<(), String> {
+    let result = round_trip(file);
+    let mutants = mutate(file, name);
     let rebuilt = match &result {
-        Ok(cubin) if variant.rebuild => Some(match rebuild::rebuild(cubin) {
-            rebuild::Outcome::Same(ours) => match rebuild::accepted(&file, &ours, folder) {
+        Ok(cubin) if build_again => Some(match rebuild::rebuild(cubin) {
+            rebuild::Outcome::Same(ours) => match rebuild::accepted(file, &ours, folder) {
                 Ok(()) => rebuild::Outcome::Same(ours),
                 Err(error) => rebuild::Outcome::Different(vec![error]),
             },
@@ -407,20 +444,25 @@ fn mutate(file: &[u8], name: &str) -> Mutants {
     const FLIPS: u64 = 40;
     const CUTS: u64 = 8;
     let mut mutants = Mutants::default();
+    if file.is_empty() {
+        return mutants;
+    }
+    // Where the section headers start, if that is in the file.
+    let stated = file.get(0x28..0x30).unwrap_or_default();
+    let stated = stated
+        .iter()
+        .rev()
+        .fold(0, |offset, byte| offset << 8 | u64::from(*byte));
+    let headers = usize::try_from(stated).map_or(0, |at| if at < file.len() { at } else { 0 });
     let mut random = Lcg(file.len() as u64 ^ 0x9e37_79b9_7f4a_7c15);
     for round in 0..FLIPS + CUTS {
         let mut damaged = file.to_vec();
         let what = if round < FLIPS {
             // Half of the flips hit the headers, where they hurt most.
-            let at = if round % 2 == 0 {
-                random.below(file.len())
-            } else {
-                let header = (file[0x28..0x30].iter().rev())
-                    .fold(0_usize, |offset, byte| offset << 8 | usize::from(*byte));
-                match round % 4 {
-                    1 => random.below(64),
-                    _ => header + random.below(file.len() - header),
-                }
+            let at = match round % 4 {
+                1 => random.below(64.min(file.len())),
+                3 => headers + random.below(file.len() - headers),
+                _ => random.below(file.len()),
             };
             let bit = random.below(8);
             damaged[at] ^= 1 << bit;
