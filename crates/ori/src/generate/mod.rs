@@ -154,7 +154,11 @@ impl Generator {
     /// Uniform registers stay in the block that made them: in divergent code they must not live across a branch.
     fn pick_value(&mut self, ty: Type) -> Value {
         let mut block = Some(self.current());
-        while let Some(at) = block {
+        // Looking further up would make large functions slow to draw.
+        for _ in 0..8 {
+            let Some(at) = block else {
+                break;
+            };
             let here = &self.values[at];
             if !here.is_empty() {
                 // A few tries from a random place on find most types without scanning everything.

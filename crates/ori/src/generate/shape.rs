@@ -7,6 +7,7 @@ use crate::function::{FunctionKind, Level};
 use crate::operand::Operand;
 use crate::operation::{AbstractMods, AbstractOp};
 use crate::register::{Class, Type};
+use cranelift_entity::SecondaryMap;
 
 /// How a block ends. Targets are by block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,18 +65,18 @@ impl Generator {
         let walk = DepthFirst::new(&graph);
         let tree = DominatorTree::new(&graph, &walk);
         let mut filled = vec![false; count];
+        let mut places: SecondaryMap<Block, Option<usize>> = SecondaryMap::new();
+        for (place, (block, _)) in ends.iter().enumerate() {
+            places[*block] = Some(place);
+        }
         let reachable: Vec<Block> = walk.reverse_postorder().collect();
         for block in reachable.iter().chain(&order) {
             if std::mem::replace(&mut filled[block.as_u32() as usize], true) {
                 continue;
             }
             self.dominators[*block] = tree.immediate_dominator(*block);
-            let end = ends
-                .iter()
-                .find(|(from, _)| from == block)
-                .map(|(_, end)| end);
-            if let Some(end) = end {
-                self.fill(*block, end, size);
+            if let Some(place) = places[*block] {
+                self.fill(*block, &ends[place].1, size);
             }
         }
     }
