@@ -8,6 +8,7 @@ mod exercise;
 mod gpu;
 mod mine;
 mod oracle;
+mod probe;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,11 @@ const CHORES: &[Chore] = &[
         name: "gpu",
         about: "launch cubins on a GPU and compare: needs a GPU and its driver",
         run: gpu::run,
+    },
+    Chore {
+        name: "probe",
+        about: "learn what every bit of an instruction word does from what nvdisasm prints, below target/probe",
+        run: probe::run,
     },
     Chore {
         name: "exercise",

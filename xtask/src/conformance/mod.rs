@@ -7,7 +7,7 @@ mod corpus;
 mod cubin;
 mod options;
 mod ptx;
-mod sass;
+pub(crate) mod sass;
 
 /// One suite: its name, what it shows, and the function that runs it with the arguments after its name.
 struct Suite {

@@ -10,7 +10,7 @@
 //! every operation and form that was seen, with nvdisasm's text, to the file that `cargo test` checks without nvdisasm. `--speed` measures ([`speed`]).
 
 mod corpus_words;
-mod nvdisasm;
+pub(crate) mod nvdisasm;
 mod random;
 mod report;
 mod speed;
