@@ -25,8 +25,8 @@ use std::fmt::Write;
 /// Words per call of nvdisasm: enough to spread its start-up time.
 const WORDS_PER_CALL: usize = 16_000;
 
-/// An impossible value of the stall field: nvdisasm refuses every word that has it, naming the class.
-const NO_SUCH_STALL: u128 = 16 << 105;
+/// An impossible value of the stall field, and no barriers: nvdisasm refuses every word that has it, naming the class.
+const NO_SUCH_STALL: u128 = 16 << 105 | 0b111_111 << 110;
 /// A control field every instruction takes.
 const CONTROL: u128 = 0x000f_c200_0000_0000 << 64;
 /// Bits 12–104: what the probe varies, bit 91 apart.

@@ -757,6 +757,7 @@ fn constant_operand<'t>(
         },
     };
     let index = match (index, shape.index) {
+        (None, Some((RegisterClass::UR, _))) => return None,
         (None, Some((class, _))) => Some(Register::new(class, class.constant_index()?)),
         (index, _) => index,
     };

@@ -294,7 +294,7 @@ fn push_before(out: &mut String, modifiers: SourceModifiers, complement: char) {
     }
 }
 
-/// The bar of an absolute value closes before a select of both halves of a general register (`|R2|.H0_H0`), and after
+/// The bar of an absolute value closes before a select that makes a pair of a general register (`|R2|.H0_H0`), and after
 /// any other select (`|UR2.H0_H0|`, `|R2.H1|`).
 fn push_after(
     out: &mut String,
@@ -308,7 +308,7 @@ fn push_after(
         Some(Some(name)) if !place.select.is_empty() => name,
         _ => "",
     };
-    let early = modifiers.absolute && (select.is_empty() || (general && select.contains('_')));
+    let early = modifiers.absolute && (select.is_empty() || (general && select.len() > 2));
     if early {
         out.push('|');
     }
@@ -349,7 +349,12 @@ fn push_constant(out: &mut String, constant: &Constant, spaced: bool) {
     }
     out.push_str(if spaced { "] [" } else { "][" });
     match constant.index {
-        Some(register) if !register.is_constant() || constant.offset == 0 => {
+        // RZ is left out where there is an offset, URZ never is.
+        Some(register)
+            if !register.is_constant()
+                || register.class == RegisterClass::UR
+                || constant.offset == 0 =>
+        {
             push_register(out, register);
             if constant.offset != 0 {
                 out.push('+');
