@@ -10,6 +10,6 @@ pub mod registry;
 mod settings;
 mod when;
 
-pub use registry::{Default, Key, Knob};
+pub use registry::{DefaultValue, Key, Knob};
 pub use settings::{KnobError, Knobs};
 pub use when::{Point, WhenError, WhenList};

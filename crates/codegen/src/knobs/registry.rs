@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 /// The value a knob has when nobody sets it. It also says which type the knob has.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Default {
+pub enum DefaultValue {
     /// A truth value.
     Bool(bool),
     /// A whole number.
@@ -21,7 +21,7 @@ pub enum Default {
     Never,
 }
 
-impl Default {
+impl DefaultValue {
     /// The type's name as users see it.
     pub fn type_name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Default {
     }
 }
 
-impl std::fmt::Display for Default {
+impl std::fmt::Display for DefaultValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Bool(value) => write!(f, "{value}"),
@@ -54,7 +54,7 @@ pub struct Knob {
     /// Its name.
     pub name: &'static str,
     /// Its type and its value when nobody sets it.
-    pub default: Default,
+    pub default: DefaultValue,
     /// The phase that reads it.
     pub phase: &'static str,
     /// What it does.
@@ -96,10 +96,10 @@ macro_rules! key_of {
     };
 }
 
-key_of!(bool, bool, Default::Bool);
-key_of!(i64, i64, Default::Int);
-key_of!(f64, f64, Default::Double);
-key_of!(str, &'static str, Default::Text);
+key_of!(bool, bool, DefaultValue::Bool);
+key_of!(i64, i64, DefaultValue::Int);
+key_of!(f64, f64, DefaultValue::Double);
+key_of!(str, &'static str, DefaultValue::Text);
 
 impl Key<WhenList> {
     /// Declares a knob that is a list of conditions, by default none.
@@ -113,7 +113,7 @@ impl Key<WhenList> {
             knob: Knob {
                 number,
                 name,
-                default: Default::Never,
+                default: DefaultValue::Never,
                 phase,
                 about,
             },

@@ -1,6 +1,6 @@
 //! The values knobs have in one compilation.
 
-use super::registry::{Default as KnobDefault, KNOBS, Key, Knob};
+use super::registry::{DefaultValue, KNOBS, Key, Knob};
 use super::when::{WhenError, WhenList};
 use crate::names;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl Knobs {
     /// The value of a truth knob.
     pub fn bool(&self, key: &Key<bool>) -> bool {
         match (self.set.get(&key.knob.number), key.knob.default) {
-            (Some(&Value::Bool(value)), _) | (_, KnobDefault::Bool(value)) => value,
+            (Some(&Value::Bool(value)), _) | (_, DefaultValue::Bool(value)) => value,
             _ => false,
         }
     }
@@ -147,7 +147,7 @@ impl Knobs {
     /// The value of a knob that is a whole number.
     pub fn int(&self, key: &Key<i64>) -> i64 {
         match (self.set.get(&key.knob.number), key.knob.default) {
-            (Some(&Value::Int(value)), _) | (_, KnobDefault::Int(value)) => value,
+            (Some(&Value::Int(value)), _) | (_, DefaultValue::Int(value)) => value,
             _ => 0,
         }
     }
@@ -155,7 +155,7 @@ impl Knobs {
     /// The value of a knob that is a number.
     pub fn double(&self, key: &Key<f64>) -> f64 {
         match (self.set.get(&key.knob.number), key.knob.default) {
-            (Some(&Value::Double(value)), _) | (_, KnobDefault::Double(value)) => value,
+            (Some(&Value::Double(value)), _) | (_, DefaultValue::Double(value)) => value,
             _ => 0.0,
         }
     }
@@ -164,7 +164,7 @@ impl Knobs {
     pub fn text(&self, key: &Key<str>) -> &str {
         match (self.set.get(&key.knob.number), key.knob.default) {
             (Some(Value::Text(value)), _) => value,
-            (_, KnobDefault::Text(value)) => value,
+            (_, DefaultValue::Text(value)) => value,
             _ => "",
         }
     }
@@ -186,20 +186,20 @@ fn read_value(knob: &'static Knob, text: &str) -> Result<Value, KnobError> {
         value: text.to_owned(),
     };
     match knob.default {
-        KnobDefault::Bool(_) => match text.to_ascii_lowercase().as_str() {
+        DefaultValue::Bool(_) => match text.to_ascii_lowercase().as_str() {
             "1" | "true" | "on" | "yes" => Ok(Value::Bool(true)),
             "0" | "false" | "off" | "no" => Ok(Value::Bool(false)),
             _ => Err(wrong("a bool (true or false)")),
         },
-        KnobDefault::Int(_) => read_int(text)
+        DefaultValue::Int(_) => read_int(text)
             .map(Value::Int)
             .ok_or_else(|| wrong("an int (a whole number)")),
-        KnobDefault::Double(_) => match text.parse::<f64>() {
+        DefaultValue::Double(_) => match text.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(Value::Double(value)),
             _ => Err(wrong("a double (a finite number)")),
         },
-        KnobDefault::Text(_) => Ok(Value::Text(text.to_owned())),
-        KnobDefault::Never => {
+        DefaultValue::Text(_) => Ok(Value::Text(text.to_owned())),
+        DefaultValue::Never => {
             WhenList::parse(text)
                 .map(Value::When)
                 .map_err(|error| KnobError::When {

@@ -2,7 +2,7 @@
 
 use super::{Target, texts};
 use orias::command_line::{parse, split_options_file};
-use orias_codegen::knobs::{Default as KnobDefault, Key, Knob, Knobs, Point, WhenList};
+use orias_codegen::knobs::{DefaultValue, Key, Knob, Knobs, Point, WhenList};
 
 pub(super) const TARGETS: &[Target] = &[
     Target {
@@ -118,5 +118,5 @@ fn knob_file(input: &[u8]) {
         instruction: Some((7, "LDG.E")),
     };
     assert!(!list.is_never() || !list.holds(point));
-    assert!(matches!(WHERE.knob.default, KnobDefault::Never));
+    assert!(matches!(WHERE.knob.default, DefaultValue::Never));
 }
