@@ -11,6 +11,7 @@ mod check;
 pub mod command_line;
 mod compile;
 pub mod diagnostics;
+mod disassemble;
 pub mod options;
 pub mod target;
 
@@ -18,5 +19,6 @@ pub use assemble::assemble_cubin;
 pub use check::check;
 pub use compile::{Compiled, Source, compile, compile_all};
 pub use diagnostics::{Diagnostic, Diagnostics, Kind, Place, Severity};
+pub use disassemble::{disassemble, disassemble_json, disassemble_words, target_of, words};
 pub use options::Options;
 pub use target::Target;

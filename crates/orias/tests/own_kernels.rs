@@ -2,6 +2,7 @@
 
 use orias_cubin::Cubin;
 use orias_sass::Target;
+use orias_sass::text::{ListingStyle, assemble};
 use std::path::Path;
 
 #[test]
@@ -31,6 +32,32 @@ fn every_listing_becomes_a_cubin_with_its_kernel() {
         seen += 1;
     }
     assert_eq!(seen, 8);
+}
+
+#[test]
+fn a_disassembled_kernel_assembles_to_the_same_words() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/kernels");
+    for name in ["axpy", "collatz", "local_array"] {
+        let listing = std::fs::read_to_string(folder.join(name).with_extension("sass"))
+            .expect("readable text");
+        let cubin = orias::assemble_cubin(&listing, Target::Sm90a).expect("the kernel assembles");
+        assert_eq!(orias::target_of(&cubin), Some(Target::Sm90a));
+        let text = orias::disassemble(&cubin, Target::Sm90a, ListingStyle { control: true });
+        let again =
+            assemble(&text, Target::Sm90).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
+        assert_eq!(again.target, Target::Sm90a, "{text}");
+        assert_eq!(
+            again.functions[0].words,
+            orias::words(cubin.functions()[0].code),
+            "{name}"
+        );
+        let json = orias::disassemble_json(&cubin, Target::Sm90a);
+        assert_eq!(json["functions"][0]["name"], name);
+        let count = json["functions"][0]["instructions"]
+            .as_array()
+            .map(Vec::len);
+        assert_eq!(count, Some(again.functions[0].words.len()));
+    }
 }
 
 #[test]

@@ -38,6 +38,8 @@ struct Producer {
     class: &'static str,
     text: &'static str,
     file: File,
+    /// Whether the upper half of a pair is under test: consumers then read R11.
+    upper: bool,
 }
 
 /// An instruction that reads the register under test and leaves a word in R20.
@@ -54,6 +56,16 @@ const fn general(class: &'static str, text: &'static str) -> Producer {
         class,
         text,
         file: File::General,
+        upper: false,
+    }
+}
+
+const fn upper(class: &'static str, text: &'static str) -> Producer {
+    Producer {
+        class,
+        text,
+        file: File::General,
+        upper: true,
     }
 }
 
@@ -65,7 +77,7 @@ const PRODUCERS: &[Producer] = &[
     general("FMNMX", "FMNMX R$, R6, R5, !PT"),
     general("FSEL", "FSEL R$, R6, R5, PT"),
     general("IADD3", "IADD3 R$, R4, R5, R6"),
-    general("LOP3", "LOP3.LUT R$, R5, R6, R7, 0x96, !PT"),
+    general("LOP3", "LOP3.LUT R$, R5, R6, R7, 0x69, !PT"),
     general("SHF", "SHF.R.U32.HI R$, RZ, 0x1, R5"),
     general("LEA", "LEA R$, R5, R6, 0x2"),
     general("SEL", "SEL R$, R6, R5, PT"),
@@ -75,6 +87,8 @@ const PRODUCERS: &[Producer] = &[
     general("IMAD", "IMAD R$, R5, R7, R6"),
     general("IMAD.MOV", "IMAD.MOV.U32 R$, RZ, RZ, R6"),
     general("IMAD.WIDE", "IMAD.WIDE R$, R5, R7, R8"),
+    upper("IMAD.WIDE.hi", "IMAD.WIDE R$, R5, R7, R8"),
+    upper("DADD.hi", "DADD R$, R8, R8"),
     general("HADD2", "HADD2 R$, R5, R6"),
     general("HFMA2", "HFMA2 R$, R5, R6, R7"),
     general("HFMA2.MMA", "HFMA2.MMA R$, R5, R6, R7"),
@@ -86,61 +100,85 @@ const PRODUCERS: &[Producer] = &[
         class: "ISETP",
         text: "ISETP.NE.AND P0, PT, R5, R6, PT",
         file: File::Predicate,
+        upper: false,
     },
     Producer {
         class: "FSETP",
         text: "FSETP.NEU.AND P0, PT, R5, R6, PT",
         file: File::Predicate,
+        upper: false,
     },
     Producer {
         class: "PLOP3",
         text: "PLOP3.LUT P0, PT, PT, PT, PT, 0x80, 0x0",
         file: File::Predicate,
+        upper: false,
     },
     Producer {
         class: "LOP3.P",
         text: "LOP3.LUT P0, RZ, R5, R6, R7, 0xfe, !PT",
         file: File::Predicate,
+        upper: false,
     },
     Producer {
         class: "IADD3.P",
-        text: "IADD3 RZ, P0, R7, R7, RZ",
+        text: "IADD3 RZ, P0, R9, R9, RZ",
         file: File::Predicate,
+        upper: false,
     },
     Producer {
         class: "UIADD3",
         text: "UIADD3 UR$, UR6, UR7, URZ",
         file: File::Uniform,
+        upper: false,
     },
     Producer {
         class: "ULOP3",
         text: "ULOP3.LUT UR$, UR6, UR7, URZ, 0x3c, !UPT",
         file: File::Uniform,
+        upper: false,
     },
     Producer {
         class: "USHF",
         text: "USHF.R.U32.HI UR$, URZ, 0x1, UR6",
         file: File::Uniform,
+        upper: false,
     },
     Producer {
         class: "ULEA",
         text: "ULEA UR$, UR6, UR7, 0x2",
         file: File::Uniform,
+        upper: false,
     },
     Producer {
         class: "UMOV",
         text: "UMOV UR$, UR7",
         file: File::Uniform,
+        upper: false,
     },
     Producer {
         class: "UIMAD",
         text: "UIMAD UR$, UR6, UR7, URZ",
         file: File::Uniform,
+        upper: false,
+    },
+    Producer {
+        class: "R2UR",
+        text: "R2UR UR$, R5",
+        file: File::Uniform,
+        upper: false,
+    },
+    Producer {
+        class: "ULDC",
+        text: "ULDC UR$, c[0x0][0x0]",
+        file: File::Uniform,
+        upper: false,
     },
     Producer {
         class: "UISETP",
         text: "UISETP.NE.AND UP0, UPT, UR6, UR7, UPT",
         file: File::UniformPredicate,
+        upper: false,
     },
 ];
 
@@ -274,7 +312,7 @@ fn old_value(file: File) -> &'static [&'static str] {
     match file {
         File::General => &["MOV R10, R4", "MOV R11, R4"],
         File::Predicate => &["ISETP.NE.AND P0, PT, RZ, RZ, PT", "MOV R20, R6"],
-        File::Uniform => &["UMOV UR10, UR4"],
+        File::Uniform => &["UMOV UR10, UR8"],
         File::UniformPredicate => &["UISETP.NE.AND UP0, UPT, URZ, URZ, UPT", "UMOV UR20, UR7"],
     }
 }
@@ -325,7 +363,9 @@ fn edges() -> Vec<Edge> {
     let mut edges = Vec::new();
     for (producer, p) in PRODUCERS.iter().enumerate() {
         for (consumer, c) in CONSUMERS.iter().enumerate() {
-            if p.file == c.file {
+            // A pair cannot start at an odd register.
+            let pair = p.upper && c.class.starts_with('D');
+            if p.file == c.file && !pair {
                 edges.extend([false, true].map(|busy| Edge {
                     producer,
                     consumer,
@@ -360,7 +400,8 @@ fn trial(code: &mut Code, edge: &Edge, distance: usize, slot: usize) -> Result<(
             left -= stall;
         }
     }
-    code.settled(consumer.text)?;
+    let register = if producer.upper { "R11" } else { "R10" };
+    code.settled(&consumer.text.replace("R10", register))?;
     code.drain()?;
     if !consumer.then.is_empty() {
         code.settled(consumer.then)?;
@@ -387,11 +428,11 @@ fn kernel(edges: &[Edge]) -> Result<Code, String> {
         (6, 0x40a0_4321),
         (7, 0x40e0_0007),
         (8, 0x1234_5678),
-        (9, 0x4010_2030),
+        (9, 0xc010_2030),
     ] {
         code.settled(&format!("MOV R{register}, {value:#x}"))?;
     }
-    for (register, value) in [(6, 0x4040_1234u32), (7, 0x40a0_4321)] {
+    for (register, value) in [(6, 0x3f80_1234u32), (7, 0x0010_4321), (8, 0x4000_0000)] {
         code.settled(&format!("UMOV UR{register}, {value:#x}"))?;
     }
     code.drain()?;

@@ -187,15 +187,16 @@ fn ablation(folder: &str, manifest: &str) -> Result<(), String> {
         })
         .collect();
     names.sort();
-    let mut workers = Workers::new();
     let path = |name: &str| format!("{folder}/{name}.cubin");
-    let base = workers.run(&Job::from_test(test, path("base"))?)?;
+    // A worker of its own for each cubin: what one launch leaves on the device must not make up for what the next lacks.
+    let launch = |name: &str| Workers::new().run(&Job::from_test(test, path(name))?);
+    let base = launch("base")?;
     if let Outcome::Failed(message) = &base {
         return Err(format!("the whole cubin fails already: {message}"));
     }
     println!("| left out | what happens |\n| --- | --- |");
     for name in names.iter().filter(|name| *name != "base") {
-        let verdict = match workers.run(&Job::from_test(test, path(name))?)? {
+        let verdict = match launch(name)? {
             Outcome::Failed(message) => message,
             ran if ran == base => "runs, same result".to_owned(),
             Outcome::Ran { .. } => "runs, **other result**".to_owned(),

@@ -2,6 +2,7 @@
 
 mod asm;
 mod check;
+mod disasm;
 mod elf;
 mod knobs;
 mod opt;
@@ -27,6 +28,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "check", about: "explain what is wrong with PTX", run: check::run },
     Command { name: "opt", about: "run phases on Ori text", run: opt::run },
     Command { name: "phases", about: "list the phases of the pipeline and when each runs", run: phases::run },
+    Command { name: "disasm", about: "print the code of a cubin as nvdisasm does, with control fields on request", run: disasm::run },
     Command { name: "asm", about: "turn a SASS listing into a cubin or raw words", run: asm::run },
     Command { name: "elf", about: "print a cubin: header, sections, symbols, attributes, parameters, relocations", run: elf::run },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
