@@ -282,8 +282,9 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
             field,
             scale,
             relative,
+            absolute,
         } => format!(
-            "PlaceKind::Target {{ field: {}, scale: {scale}, relative: {relative} }}",
+            "PlaceKind::Target {{ field: {}, scale: {scale}, relative: {relative}, absolute: {absolute} }}",
             field.rust()
         ),
         Kind::Special(field) => format!("PlaceKind::Special {{ field: {} }}", field.rust()),

@@ -111,6 +111,7 @@ pub enum Kind {
         field: Field,
         scale: u8,
         relative: bool,
+        absolute: bool,
     },
     Special(Field),
 }
@@ -213,9 +214,9 @@ impl Kind {
             return Ok(Kind::Special(Field::parse(rest, 8)?));
         }
         if let Some(rest) = text.strip_prefix('J') {
-            let (rest, relative) = match rest.strip_prefix('R') {
-                Some(rest) => (rest, true),
-                None => (rest, false),
+            let (rest, relative, absolute) = match rest.strip_prefix(['R', 'A']) {
+                Some(after) => (after, true, rest.starts_with('A')),
+                None => (rest, false, false),
             };
             let (field, scale) = match rest.split_once('*') {
                 Some((field, scale)) => (field, number(scale)?),
@@ -225,6 +226,7 @@ impl Kind {
                 field: Field::parse(field, 32)?,
                 scale,
                 relative,
+                absolute,
             });
         }
         let digits = text

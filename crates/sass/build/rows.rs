@@ -919,7 +919,7 @@ fn resolve(
                 },
                 (!uniform).then_some(false),
             ),
-            3 | 5 if bindless => (Kind::parse("cx[UR32][S40:14*4]")?, Some(true)),
+            3 | 5 if bindless => (Kind::parse("cx[UR32][40:14*4]")?, Some(true)),
             3 | 5 => (constant()?, Some(false)),
             6 | 7 => (Kind::parse("UR32")?, Some(true)),
             _ => return Err(format!("form digit {digit} has no flexible source")),
@@ -972,7 +972,8 @@ fn resolve(
             offset,
             signed,
             scale,
-            spaced: attributes.spaced,
+            // Where a part is selected (`c[0x0] [0x10].H0_H0`), nvdisasm writes bank and offset apart.
+            spaced: attributes.spaced || attributes.select.is_some(),
         },
         other => other,
     };

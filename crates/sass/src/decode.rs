@@ -245,8 +245,18 @@ fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Oper
         PlaceKind::Descriptor { field, .. } => {
             Operand::Descriptor(Register::ur(field.get(word) as u8))
         }
-        PlaceKind::Target { field, scale, .. } => {
-            Operand::Target(field.get_signed(word) * i64::from(*scale))
+        PlaceKind::Target {
+            field,
+            scale,
+            absolute,
+            ..
+        } => {
+            let units = if *absolute {
+                field.get(word) as i64
+            } else {
+                field.get_signed(word)
+            };
+            Operand::Target(units * i64::from(*scale))
         }
         PlaceKind::Special { field } => Operand::Special(field.get(word) as u8),
     })

@@ -508,12 +508,28 @@ pub(crate) fn fits(
         (Operand::Descriptor(register), PlaceKind::Descriptor { field, .. }) => {
             register_fits(*register, RegisterClass::UR, *field)
         }
-        (Operand::Target(distance), PlaceKind::Target { field, scale, .. }) => {
+        (
+            Operand::Target(distance),
+            PlaceKind::Target {
+                field,
+                scale,
+                absolute,
+                ..
+            },
+        ) => {
             let scale_bytes = i64::from(*scale);
             if distance % scale_bytes != 0 {
                 return Err(OperandMismatch::Alignment(*distance, *scale));
             }
-            signed_fits(distance / scale_bytes, *field)
+            let units = distance / scale_bytes;
+            if *absolute {
+                return if units >= 0 && units as u64 <= field.max() {
+                    Ok(())
+                } else {
+                    Err(OperandMismatch::Range(units, field.len()))
+                };
+            }
+            signed_fits(units, *field)
         }
         (Operand::Special(number), PlaceKind::Special { field }) => {
             if u64::from(*number) > field.max() {

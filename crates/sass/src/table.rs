@@ -245,6 +245,8 @@ pub enum PlaceKind {
         scale: u8,
         /// Whether text shows the distance itself instead of the address it leads to.
         relative: bool,
+        /// Whether it is an address by itself: not signed, and counted from zero.
+        absolute: bool,
     },
     /// A special register.
     Special {

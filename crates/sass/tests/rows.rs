@@ -102,6 +102,12 @@ impl Random {
             PlaceKind::Descriptor { field, .. } => {
                 Operand::Descriptor(self.register(RegisterClass::UR, *field))
             }
+            PlaceKind::Target {
+                field,
+                scale,
+                absolute: true,
+                ..
+            } => Operand::Target((self.next() & field.max()) as i64 * i64::from(*scale)),
             PlaceKind::Target { field, scale, .. } => {
                 // Addresses are 64-bit: a distance near the field's limits has no address to print.
                 let distance = self.signed(*field) >> 8;

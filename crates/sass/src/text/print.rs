@@ -14,7 +14,8 @@ use crate::text::float;
 /// How to print.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Printer {
-    /// Keep what nvdisasm's text loses (payloads of NaNs), so that reading the text gives the same word.
+    /// Keep what nvdisasm's text loses (payloads of NaNs, which of two carries is meant), so that reading the text gives the
+    /// same word.
     pub exact: bool,
 }
 
@@ -61,7 +62,7 @@ impl Printer {
         }
         let mut first = true;
         for (index, item) in row.items.iter().enumerate() {
-            if omitted(row.items, index, instruction, row) {
+            if omitted(row.items, index, instruction, row, self.exact) {
                 continue;
             }
             if first || item.after_space {
@@ -243,7 +244,13 @@ fn alias_holds(condition: AliasCondition, operands: &[Operand]) -> bool {
 }
 
 /// Whether item `index` is left out.
-fn omitted(items: &[TextItem], index: usize, instruction: &Instruction, row: &Operation) -> bool {
+fn omitted(
+    items: &[TextItem],
+    index: usize,
+    instruction: &Instruction,
+    row: &Operation,
+    exact: bool,
+) -> bool {
     let item = &items[index];
     let slot = match item.shown {
         Shown::Slot(slot) => usize::from(slot),
@@ -258,12 +265,14 @@ fn omitted(items: &[TextItem], index: usize, instruction: &Instruction, row: &Op
     match item.omission {
         Omission::Never => false,
         Omission::Default => is_default(instruction, slot, row),
+        // nvdisasm prints `P1` for the second carry alone, which reads as the first.
+        Omission::DefaultChain if !exact => is_default(instruction, slot, row),
         Omission::DefaultChain => {
             // Chains are as long as the row's items, so this does not follow the input.
             is_default(instruction, slot, row)
                 && items
                     .get(index + 1)
-                    .is_none_or(|_| omitted(items, index + 1, instruction, row))
+                    .is_none_or(|_| omitted(items, index + 1, instruction, row, exact))
         }
     }
 }

@@ -15,7 +15,9 @@ use super::report::Classes;
 
 /// Words per opcode.
 const WORDS: usize = 5_000;
-const WORDS_IN_SAMPLE: usize = 500;
+const WORDS_IN_SAMPLE: usize = 100;
+/// Words nvdisasm gets at once: it takes longer to start than to print thousands.
+const WORDS_PER_CALL: usize = 50_000;
 
 /// xorshift64*: small, seeded, the same on every machine.
 struct Random(u64);
@@ -58,8 +60,13 @@ pub fn run(filter: &str, sample: bool) -> Result<(), String> {
     let count = if sample { WORDS_IN_SAMPLE } else { WORDS };
     let mut tally = Tally::default();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for forms in by_opcode.values() {
-        let words: Vec<u128> = (0..count).map(|_| word(forms, &mut random)).collect();
+    let opcodes: Vec<_> = by_opcode.values().collect();
+    for group in opcodes.chunks((WORDS_PER_CALL / count).max(1)) {
+        let words: Vec<u128> = group
+            .iter()
+            .flat_map(|forms| std::iter::repeat_n(*forms, count))
+            .map(|forms| word(forms, &mut random))
+            .collect();
         let answers = nvdisasm::raw(&words, "SM90a")?;
         for (index, (word, answer)) in words.iter().zip(answers).enumerate() {
             compare(*word, index as u64 * 16, answer, &mut tally);
