@@ -234,13 +234,16 @@ const MAX_MODIFIERS: usize = 24;
 /// Modifiers that say the same when written twice.
 const REPEATABLE: &[&str] = &["sat", "satfinite", "relu", "approx", "sync", "uni", "cc"];
 
-/// Matrix instructions on formats below 32 bits take their elements in untyped registers only.
+/// Matrix instructions on f16 take their elements in untyped registers only; wmma and wgmma do so for bf16, tf32 and the
+/// narrow formats too, where mma does not mind.
 fn is_half_matrix(op: Op, modifiers: &[Modifier]) -> bool {
     let family = op.name().split('.').next().unwrap_or_default();
-    matches!(family, "mma" | "wmma" | "wgmma" | "tcgen05")
+    let packed_too = matches!(family, "wmma" | "wgmma");
+    (packed_too || matches!(family, "mma" | "tcgen05"))
         && modifiers.iter().any(|modifier| {
             modifier.as_type().is_some_and(|ty| {
-                matches!(ty.class(), TypeClass::Packed) || matches!(ty, Type::F16 | Type::F16x2)
+                matches!(ty, Type::F16 | Type::F16x2)
+                    || (packed_too && ty.class() == TypeClass::Packed)
             })
         })
 }

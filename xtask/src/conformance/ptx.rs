@@ -172,6 +172,10 @@ const NONSENSE: &[(&str, &str)] = &[
         "`ldmatrix … {%r1, %p1}`: a predicate taken for a 32-bit register",
     ),
     (
+        "A special register is not an address",
+        "`st.u32 [%laneid], %r1`: a special register as an address; with a component, ptxas refuses it too",
+    ),
+    (
         "A special register is not a result",
         "`ld.global.b32 {%laneid}, [%rd1]`: a load into a register that cannot be written",
     ),

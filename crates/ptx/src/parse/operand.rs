@@ -411,6 +411,13 @@ impl Parser<'_> {
             return match base {
                 Binding::Register(register) => Ok(OperandKind::AtRegister(register, offset)),
                 Binding::Variable(variable) => Ok(OperandKind::AtVariable(variable, offset)),
+                Binding::Unbound if Special::from_name(self.bytes(token)).is_some() => {
+                    self.report(
+                        Diagnostic::error(token.span(), "A special register is not an address")
+                            .suggest("read it into a register with mov first"),
+                    );
+                    Ok(OperandKind::Error)
+                }
                 Binding::Unbound => {
                     self.unknown_symbol(name, token.span());
                     Ok(OperandKind::Error)
