@@ -4,9 +4,13 @@
 //! instruction a pattern stands for becomes a kernel ([`kernel`]), kernels are gathered into modules, and `ptxas`
 //! assembles each module at several optimisation levels. The PTX and the cubins stay below `target/exercise` for
 //! comparisons of other chores; what `ptxas` refuses is reported with its message.
+//!
+//! `--rows` adds modules made from every row of the PTX tables ([`rows`]), assembled without optimisation: nothing uses
+//! their results.
 
 mod kernel;
 mod patterns;
+mod rows;
 
 use crate::oracle;
 use kernel::Inputs;
@@ -25,14 +29,16 @@ pub fn folder() -> PathBuf {
     oracle::repository().join("target").join("exercise")
 }
 
-/// Runs the chore: `cargo xtask exercise [--target sm_90a] [FILE...]`, where FILE is the stem of an exercise file.
+/// Runs the chore: `cargo xtask exercise [--target sm_90a] [--rows] [FILE...]`, where FILE is the stem of an exercise file.
 pub fn run(args: &[String]) -> Result<(), String> {
     let mut target = "sm_90a".to_string();
     let mut stems = Vec::new();
+    let mut rows_too = false;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--target" => target = args.next().ok_or("--target needs a value")?.clone(),
+            "--rows" => rows_too = true,
             stem => stems.push(stem.to_string()),
         }
     }
@@ -40,6 +46,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let source = oracle::repository().join("xtask").join("exercises");
     let out = folder().join(&target);
     std::fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    if rows_too {
+        rows::assemble(&ptxas, &out, &target)?;
+    }
     let mut files: Vec<PathBuf> = std::fs::read_dir(&source)
         .map_err(|error| format!("{}: {error}", source.display()))?
         .flatten()
