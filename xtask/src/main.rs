@@ -31,6 +31,11 @@ const CHORES: &[Chore] = &[
         run: ablate::run,
     },
     Chore {
+        name: "corpus",
+        about: "unpack the corpus beside the repository below target/corpus",
+        run: conformance::unpack_corpus,
+    },
+    Chore {
         name: "conformance",
         about: "compare the rooms with NVIDIA's public tools: all suites, or one with its arguments",
         run: conformance::run,

@@ -7,11 +7,18 @@ use crate::oracle;
 /// All PTX modules of the corpus, in a fixed order.
 ///
 /// The corpus is every `.ptx` file below the folders in `ORIAS_CORPUS` (separated as in `PATH`), by default below `../shared/corpus`
-/// beside the repository. Archives there are not unpacked: point `ORIAS_CORPUS` at what they were unpacked to.
+/// beside the repository and below `target/corpus`, where `cargo xtask corpus` unpacks its archives.
 pub fn modules() -> Result<Vec<PathBuf>, String> {
     let folders = match std::env::var_os("ORIAS_CORPUS") {
         Some(folders) => std::env::split_paths(&folders).collect(),
-        None => vec![oracle::repository().join("../shared/corpus")],
+        None => {
+            let unpacked = unpacked();
+            let mut folders = vec![packed()];
+            if unpacked.exists() {
+                folders.push(unpacked);
+            }
+            folders
+        }
     };
     let mut modules = Vec::new();
     for folder in &folders {
@@ -30,6 +37,39 @@ pub fn modules() -> Result<Vec<PathBuf>, String> {
         ));
     }
     Ok(modules)
+}
+
+/// Where the corpus is found.
+fn packed() -> PathBuf {
+    oracle::repository().join("../shared/corpus")
+}
+
+/// Where its archives are unpacked to.
+fn unpacked() -> PathBuf {
+    oracle::repository().join("target").join("corpus")
+}
+
+/// `cargo xtask corpus`: unpacks the archives of the corpus below `target/corpus`.
+pub fn unpack(args: &[String]) -> Result<(), String> {
+    if let Some(extra) = args.first() {
+        return Err(format!("takes no argument, got '{extra}'"));
+    }
+    let folder = unpacked();
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for archive in files(&packed(), "xz")? {
+        let status = std::process::Command::new("tar")
+            .arg("-xf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(&folder)
+            .status()
+            .map_err(|error| format!("tar: {error}"))?;
+        if !status.success() {
+            return Err(format!("tar could not unpack {}", archive.display()));
+        }
+    }
+    println!("{} modules", modules()?.len());
+    Ok(())
 }
 
 /// The files below a folder whose names end in `.extension`, in a fixed order.

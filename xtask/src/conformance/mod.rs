@@ -1,4 +1,6 @@
-//! `cargo xtask conformance [SUITE…]`: compares the rooms with NVIDIA's public tools.
+//! `cargo xtask conformance [--sample | SUITE [ARGUMENTS]]`: compares the rooms with NVIDIA's public tools.
+//!
+//! Without arguments every suite runs in full; with `--sample` each runs on the part its row names, which takes minutes.
 //!
 //! A suite is a row of [`SUITES`] and a module of its own. It prints what it measured and fails if anything disagrees that its docs
 //! do not explain.
@@ -9,11 +11,15 @@ mod options;
 mod ptx;
 pub(crate) mod sass;
 
+pub use corpus::unpack as unpack_corpus;
+
 /// One suite: its name, what it shows, and the function that runs it with the arguments after its name.
 struct Suite {
     name: &'static str,
     about: &'static str,
     run: fn(&[String]) -> Result<(), String>,
+    /// The arguments of a short run.
+    sample: &'static [&'static str],
 }
 
 const SUITES: &[Suite] = &[
@@ -21,21 +27,25 @@ const SUITES: &[Suite] = &[
         name: "cubin",
         about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
         run: cubin::run,
+        sample: &["reduce", "1"],
     },
     Suite {
         name: "options",
         about: "ptxas's options are taken or refused as ptxas does",
         run: options::run,
+        sample: &[],
     },
     Suite {
         name: "ptx",
         about: "programs that ptxas accepts or refuses, we accept or refuse",
         run: ptx::run,
+        sample: &["400"],
     },
     Suite {
         name: "sass",
         about: "our disassembly is nvdisasm's, and encoding and assembling give the same words back",
         run: sass::run,
+        sample: &["--sample", "cuda"],
     },
 ];
 
@@ -47,6 +57,18 @@ pub fn run(args: &[String]) -> Result<(), String> {
             (suite.run)(&[])
         });
     };
+    if name == "--sample" {
+        return SUITES.iter().try_for_each(|suite| {
+            let arguments: Vec<String> = suite.sample.iter().map(ToString::to_string).collect();
+            println!(
+                "== {} {}: {}",
+                suite.name,
+                suite.sample.join(" "),
+                suite.about
+            );
+            (suite.run)(&arguments)
+        });
+    }
     match SUITES.iter().find(|suite| suite.name == name) {
         Some(suite) => (suite.run)(rest),
         None => {
