@@ -114,7 +114,7 @@ fn errors_say_where_and_what() {
         ),
         (
             "entry k abstract sm_90a {\nblock0:\n    v9999999:r = undef\n}",
-            "3:5: 9999999 is too large for a text of this size; the largest number is 65594",
+            "3:5: 9999999 is too large: a text of this size has room for 65999 more numbers",
         ),
         (
             "entry k machine sm_90a {\nblock0:\n    MOV v0:r, \n}",
@@ -136,6 +136,18 @@ fn errors_say_where_and_what() {
             "entry k abstract sm_90a {\nblock0:\n    v0:r = mov.b32 0x10000000000000000\n}",
             "3:20: `0x10000000000000000` is not a number of 64 bits",
         ),
+        (
+            "entry k abstract sm_90a {\nblock0:\n    v0:r = mov.b32 -0x8000000000000001\n}",
+            "3:20: `-9223372036854775809` is not a number of 64 bits",
+        ),
+        (
+            "entry k abstract sm_90a {\n  shared 4\n  shared 8\n}",
+            "3:3: `shared` is there twice",
+        ),
+        (
+            "entry k machine sm_90a {\nblock0:\n    LDS.64.128 v0:rx4, [v1]\n}",
+            "3:5: `LDS` has its size twice",
+        ),
     ];
     for (text, message) in cases {
         match parse_function(text) {
@@ -143,4 +155,23 @@ fn errors_say_where_and_what() {
             Err(error) => assert_eq!(error.to_string(), message, "{text}"),
         }
     }
+}
+
+#[test]
+fn numbers_left_out_cost_no_more_than_the_text_in_all_functions_together() {
+    let function = |number| {
+        format!("entry k{number} abstract sm_90a {{\nblock0:\n    v60000:r = undef\n    exit\n}}\n")
+    };
+    assert!(parse_module(&function(0)).is_ok());
+    let many: String = (0..100).map(function).collect();
+    let error = parse_module(&many).expect_err("a hundred large gaps");
+    assert!(error.message.contains("too large"), "{error}");
+}
+
+#[test]
+fn a_function_is_in_a_module_once() {
+    let function = "func f abstract sm_90a {\nblock0:\n    ret\n}\n";
+    assert!(parse_module(function).is_ok());
+    let error = parse_module(&function.repeat(2)).expect_err("two of a name");
+    assert_eq!(error.to_string(), "5:1: the function `f` is there twice");
 }

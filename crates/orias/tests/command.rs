@@ -192,6 +192,10 @@ fn workshop() -> tempfile::TempDir {
         "func f abstract sm_90a -> r {\nblock0:\n    ret v1\n}\n",
     );
     write(
+        "broken_edge.ori",
+        "func f abstract sm_90a {\nblock0(v0:r):\n    br -> block1\nblock1(v1:r):\n    ret\n}\n",
+    );
+    write(
         "malformed.ori",
         "func f abstract sm_90a {\nblock0:\n    frob\n}\n",
     );
@@ -299,12 +303,14 @@ fn opt_tells_bad_input_from_bad_usage() {
     for (arguments, code, message) in [
         (&["opt", "none.ori"][..], 1, "none.ori: "),
         (&["opt", "malformed.ori"], 1, "malformed.ori:3:5: "),
-        (
-            &["opt", "broken.ori", "--verify-each"],
-            1,
-            "after the input: f, block0",
-        ),
+        (&["opt", "broken.ori", "--verify-each"], 1, "f, block0"),
         (&["opt", "broken.ori", "-O0"], 1, "f, block0"),
+        (&["opt", "broken_edge.ori", "-O3"], 1, "(EdgeArgs)"),
+        (
+            &["opt", "f.ori", "--start-from=112", "--stop-after=29"],
+            2,
+            "comes after",
+        ),
         (
             &["opt", "f.ori", "--print-after=Generaloptimise"],
             2,

@@ -7,13 +7,22 @@ use crate::function::{Attributes, KernelParam, Location};
 impl Parser<'_> {
     pub(super) fn header(&mut self) -> Result<(), ParseError> {
         let mut attributes = Attributes::default();
+        let mut given: Vec<&str> = Vec::new();
         loop {
             self.cursor.skip_lines();
             let start = self.cursor.at;
             if matches!(self.cursor.peek(), Some(b'}') | None) {
                 break;
             }
-            match self.cursor.word() {
+            let word = self.cursor.word();
+            if given.contains(&word) {
+                let message = format!("`{word}` is there twice");
+                return Err(self.cursor.error_at(start, message));
+            }
+            if !matches!(word, "fixed" | "param" | "loc") {
+                given.push(word);
+            }
+            match word {
                 "shared" => attributes.shared = self.cursor.number32()?,
                 "local" => attributes.local = self.cursor.number32()?,
                 "min_blocks" => attributes.min_blocks = self.cursor.number32()?,

@@ -170,6 +170,7 @@ fn parse_machine(op: sass::Op, rest: &str) -> Result<Operation, String> {
     let spelling = &SPELLINGS[op.index()];
     let mut mods = sass::Mods::ZERO;
     let mut missing = 0u64;
+    let mut given = 0u64;
     for (index, modifier) in row.modifiers.iter().enumerate() {
         match spelling.modifiers[index].unwritten {
             Some(value) => mods = mods.with(modifier, value),
@@ -183,6 +184,11 @@ fn parse_machine(op: sass::Op, rest: &str) -> Result<Operation, String> {
         at += part.len();
         let (index, value) = parse_machine_modifier(row, spelling, written)
             .ok_or_else(|| format!("`{}` has no modifier `{}`", row.name, &written[1..]))?;
+        if given >> index & 1 == 1 {
+            let name = row.modifiers[index].name;
+            return Err(format!("`{}` has its {name} twice", row.name));
+        }
+        given |= 1 << index;
         mods = mods.with(&row.modifiers[index], value);
         missing &= !(1 << index);
     }
@@ -338,5 +344,6 @@ mod tests {
         assert_eq!(error("add"), "`add` lacks its Scalar");
         assert_eq!(error("add.s32.rn"), "`add` has no modifier `rn`");
         assert_eq!(error("IADD3.FAST"), "`IADD3` has no modifier `FAST`");
+        assert_eq!(error("LDS.64.128"), "`LDS` has its size twice");
     }
 }

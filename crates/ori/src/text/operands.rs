@@ -69,6 +69,10 @@ impl Parser<'_> {
             {
                 self.cursor.at += 1;
                 let magnitude = self.cursor.number()?;
+                if magnitude > 1 << 63 {
+                    let message = format!("`-{magnitude}` is not a number of 64 bits");
+                    return Err(self.cursor.error_at(start, message));
+                }
                 return Ok(Operand::imm(magnitude.wrapping_neg()));
             }
             self.cursor.at += 1;

@@ -12,7 +12,7 @@ use crate::operand::Operand;
 use crate::operation::{Arity, Slot};
 use crate::register::{Class, Guard, Type};
 use cranelift_entity::EntityRef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
 /// What is wrong with a text, and where.
@@ -49,24 +49,33 @@ pub fn parse_function(text: &str) -> Result<Function, ParseError> {
 pub fn parse_module(text: &str) -> Result<Module, ParseError> {
     let mut parser = Parser::new(text);
     let mut module = Module::default();
+    let mut names = FxHashSet::default();
     loop {
         parser.cursor.skip_lines();
         if parser.cursor.peek().is_none() {
             return Ok(module);
         }
-        module.functions.push(parser.function()?);
+        let start = parser.cursor.at;
+        let function = parser.function()?;
+        if !names.insert(function.name.clone()) {
+            let message = format!("the function `{}` is there twice", function.name);
+            return Err(parser.cursor.error_at(start, message));
+        }
+        module.functions.push(function);
     }
 }
 
-/// Numbers of values and blocks may leave gaps, but not so large that the pools outgrow the text.
-fn largest_number(text: &str) -> usize {
-    (1 << 16) + text.len()
+/// How many values and blocks a text may have in all of its functions. Numbers may leave gaps, but not so large that the
+/// pools outgrow the text.
+fn most_numbers(text: &str) -> usize {
+    (1 << 16) + 8 * text.len()
 }
 
 pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) func: Function,
-    largest_number: usize,
+    /// How many more values and blocks the text may have.
+    spare_numbers: usize,
     /// Operations with modifiers seen before: most lines repeat one.
     operations: FxHashMap<&'a str, Operation>,
     /// Groups of the instruction being read; kept to spare allocations.
@@ -83,7 +92,7 @@ impl<'a> Parser<'a> {
         Parser {
             cursor: Cursor::new(text),
             func: Function::new("", FunctionKind::Device, Level::Abstract, ""),
-            largest_number: largest_number(text),
+            spare_numbers: most_numbers(text),
             operations: FxHashMap::default(),
             operands: Vec::new(),
             kept: Vec::new(),
@@ -154,8 +163,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A number of a value or block, small enough for the pools.
-    fn entity_number(&mut self, start: usize, digits: &str) -> Result<usize, ParseError> {
+    /// A number of a value or block, of which there are `have` so far; small enough for the pools to grow to it.
+    fn entity_number(
+        &mut self,
+        start: usize,
+        digits: &str,
+        have: usize,
+    ) -> Result<usize, ParseError> {
         let number = read_digits(digits.as_bytes(), 10)
             .and_then(|number| usize::try_from(number).ok())
             .ok_or_else(|| self.cursor.error_at(start, "expected a number"))?;
@@ -164,12 +178,16 @@ impl<'a> Parser<'a> {
                 .cursor
                 .error_at(start, "a number has no leading zeroes"));
         }
-        if number > self.largest_number {
-            let message = format!(
-                "{number} is too large for a text of this size; the largest number is {}",
-                self.largest_number
-            );
-            return Err(self.cursor.error_at(start, message));
+        let new = (number + 1).saturating_sub(have);
+        match self.spare_numbers.checked_sub(new) {
+            Some(spare) => self.spare_numbers = spare,
+            None => {
+                let message = format!(
+                    "{number} is too large: a text of this size has room for {} more numbers",
+                    self.spare_numbers
+                );
+                return Err(self.cursor.error_at(start, message));
+            }
         }
         Ok(number)
     }
@@ -179,7 +197,7 @@ impl<'a> Parser<'a> {
         start: usize,
         digits: &str,
     ) -> Result<Value, ParseError> {
-        let number = self.entity_number(start, digits)?;
+        let number = self.entity_number(start, digits, self.func.value_count())?;
         while self.func.value_count() <= number {
             self.func.create_value(Type::R);
         }
@@ -193,7 +211,7 @@ impl<'a> Parser<'a> {
         if !is_block_name(word) {
             return Err(self.cursor.error_at(start, "expected a block"));
         }
-        let number = self.entity_number(start, &word["block".len()..])?;
+        let number = self.entity_number(start, &word["block".len()..], self.func.block_count())?;
         while self.func.block_count() <= number {
             self.func.create_block();
         }

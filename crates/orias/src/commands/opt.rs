@@ -5,7 +5,7 @@ use crate::report::Report;
 use clap::Parser;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, Event, Failure, PHASES, Phase, Pipeline, find_phase};
-use orias_ori::{Function, Module, parse_module, print_function, verify_module};
+use orias_ori::{Function, Module, VerifyError, parse_module, print_function, verify_module};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -46,7 +46,7 @@ struct Arguments {
     /// Set knobs from a file, one NAME=VALUE a line
     #[arg(long, value_name = "FILE")]
     knob_file: Vec<String>,
-    /// Verify functions before the first phase and after each
+    /// Verify functions after each phase, not only at the beginning and the end
     #[arg(long)]
     verify_each: bool,
     /// Print how long each phase took, in all functions together
@@ -68,6 +68,10 @@ pub fn run(arguments: &[String]) -> Report {
         Err(message) => return Report::failure("opt", message),
     };
     let mut watch = Watch::default();
+    // Phases take sound functions for granted.
+    if let Err(errors) = verify_module(&module) {
+        return unsound(&arguments, &errors, watch);
+    }
     for function in &mut module.functions {
         let context = Context {
             opt_level: arguments.opt_level,
@@ -107,6 +111,9 @@ impl Plan {
         }
         if let Some(name) = &arguments.stop_after {
             pipeline.end = find_phase(PHASES, name)? + 1;
+        }
+        if pipeline.first >= pipeline.end {
+            return Err("the phase to start from comes after the one to stop after".to_owned());
         }
         for name in &arguments.disable_phase {
             pipeline.disabled.push(find_phase(PHASES, name)?);
@@ -198,16 +205,7 @@ fn explain(file: &str, function: &str, failure: &Failure) -> String {
 /// Prints or writes the module, which must be sound whatever was asked for.
 fn finish(arguments: &Arguments, module: &Module, watch: Watch) -> Report {
     if let Err(errors) = verify_module(module) {
-        let mut messages = String::new();
-        for error in errors {
-            // Writing to a string cannot fail.
-            let _ = writeln!(messages, "orias opt: {}: {error}", arguments.file);
-        }
-        return Report {
-            output: watch.printed.into_bytes(),
-            messages,
-            code: 1,
-        };
+        return unsound(arguments, &errors, watch);
     }
     let mut report = Report::success(watch.printed);
     if arguments.time_phases {
@@ -224,6 +222,20 @@ fn finish(arguments: &Arguments, module: &Module, watch: Watch) -> Report {
         }
     }
     report
+}
+
+/// What was printed on the way, and what the verifier says.
+fn unsound(arguments: &Arguments, errors: &[VerifyError], watch: Watch) -> Report {
+    let mut messages = String::new();
+    for error in errors {
+        // Writing to a string cannot fail.
+        let _ = writeln!(messages, "orias opt: {}: {error}", arguments.file);
+    }
+    Report {
+        output: watch.printed.into_bytes(),
+        messages,
+        code: 1,
+    }
 }
 
 fn time_table(times: &[(Duration, usize)]) -> String {
