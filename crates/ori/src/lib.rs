@@ -26,7 +26,7 @@ mod register;
 mod text;
 pub mod verify;
 
-pub use control::{BARRIERS, ControlWord};
+pub use control::ControlWord;
 pub use entity::{AddressId, Block, Edge, Inst, Span, Symbol, Value};
 pub use function::{Attributes, Function, FunctionKind, KernelParam, Level, Location, ValueDef};
 pub use instruction::{InstData, Opcode, Operation};

@@ -4,6 +4,7 @@
 //! mean (`s32`, `f16x2`) is said by the operation that reads them, as on the chip.
 
 use crate::Value;
+use orias_sass as sass;
 use std::fmt;
 
 /// The five register files of an SM.
@@ -22,75 +23,44 @@ pub enum Class {
     B,
 }
 
-/// One row for each class: how it is written, how many registers name storage, and which index reads as zero or true.
-struct ClassRow {
-    physical: &'static str,
-    virtual_: &'static str,
-    count: u8,
-    constant: Option<(u8, &'static str)>,
-}
-
-/// Indexed by `Class as usize`. Counts are what the encodings can name; a target's limits are `machine`'s.
-const CLASSES: [ClassRow; 5] = [
-    ClassRow {
-        physical: "R",
-        virtual_: "r",
-        count: 255,
-        constant: Some((255, "RZ")),
-    },
-    ClassRow {
-        physical: "P",
-        virtual_: "p",
-        count: 7,
-        constant: Some((7, "PT")),
-    },
-    ClassRow {
-        physical: "UR",
-        virtual_: "ur",
-        count: 63,
-        constant: Some((63, "URZ")),
-    },
-    ClassRow {
-        physical: "UP",
-        virtual_: "up",
-        count: 7,
-        constant: Some((7, "UPT")),
-    },
-    ClassRow {
-        physical: "B",
-        virtual_: "b",
-        count: 16,
-        constant: None,
-    },
-];
-
 impl Class {
     /// Every class, in a fixed order.
     pub const ALL: [Class; 5] = [Class::R, Class::P, Class::UR, Class::UP, Class::B];
 
-    const fn row(self) -> &'static ClassRow {
-        &CLASSES[self as usize]
+    /// The class in the instruction set, which knows names, counts and constant registers.
+    const fn file(self) -> sass::RegisterClass {
+        sass::RegisterClass::ALL[self as usize]
     }
 
     /// The prefix of physical registers: `R`, `P`, `UR`, `UP`, `B`.
     pub const fn name(self) -> &'static str {
-        self.row().physical
+        self.file().prefix()
     }
 
     /// The name of the type of one virtual register: `r`, `p`, `ur`, `up`, `b`.
     pub const fn type_name(self) -> &'static str {
-        self.row().virtual_
+        match self {
+            Class::R => "r",
+            Class::P => "p",
+            Class::UR => "ur",
+            Class::UP => "up",
+            Class::B => "b",
+        }
     }
 
-    /// How many registers of this class hold state. The constant register is not one of them.
+    /// How many registers of this class hold state: as many as encodings can name (a target's limits are `machine`'s),
+    /// without the constant register, which is the last.
     pub const fn count(self) -> u8 {
-        self.row().count
+        match self.file().constant_index() {
+            Some(last) => last,
+            None => 1 << self.file().bits(),
+        }
     }
 
     /// The register that always reads as zero (`RZ`, `URZ`) or true (`PT`, `UPT`), where the class has one.
     pub const fn constant(self) -> Option<PhysReg> {
-        match self.row().constant {
-            Some((index, _)) => Some(PhysReg {
+        match self.file().constant_index() {
+            Some(index) => Some(PhysReg {
                 class: self,
                 index,
                 len: 1,
@@ -101,9 +71,12 @@ impl Class {
 
     /// The name of the constant register; empty where there is none.
     pub const fn constant_name(self) -> &'static str {
-        match self.row().constant {
-            Some((_, name)) => name,
-            None => "",
+        match self {
+            Class::R => "RZ",
+            Class::P => "PT",
+            Class::UR => "URZ",
+            Class::UP => "UPT",
+            Class::B => "",
         }
     }
 
@@ -228,8 +201,8 @@ impl PhysReg {
 
     /// Register `index` of `class`, the constant register included; `None` when there is no such register.
     pub const fn new(class: Class, index: u8) -> Option<PhysReg> {
-        let is_constant = match class.row().constant {
-            Some((constant, _)) => constant == index,
+        let is_constant = match class.file().constant_index() {
+            Some(constant) => constant == index,
             None => false,
         };
         if index < class.count() || is_constant {
@@ -315,15 +288,14 @@ impl PhysReg {
 
 impl fmt::Display for PhysReg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = self.class.row();
-        match row.constant {
-            Some((index, name)) if index == self.index => return f.write_str(name),
-            _ => {}
+        if self.is_constant() {
+            return f.write_str(self.class.constant_name());
         }
-        write!(f, "{}{}", row.physical, self.index)?;
+        let name = self.class.name();
+        write!(f, "{name}{}", self.index)?;
         if self.len > 1 {
             let last = u16::from(self.index) + u16::from(self.len) - 1;
-            write!(f, "..{}{last}", row.physical)?;
+            write!(f, "..{name}{last}")?;
         }
         Ok(())
     }
@@ -396,8 +368,8 @@ impl Reg {
 impl From<Value> for Reg {
     fn from(value: Value) -> Reg {
         debug_assert!(
-            value.as_u32() < Reg::PHYSICAL,
-            "a function has fewer than 2^31 values"
+            value.as_u32() < Guard::NEGATED,
+            "a function has fewer than 2^30 values"
         );
         Reg(value.as_u32())
     }
@@ -569,6 +541,24 @@ mod tests {
         }
         let value = Value::from_u32(12);
         assert_eq!(Reg::from(value).kind(), RegKind::Value(value));
+    }
+
+    #[test]
+    fn classes_are_those_of_the_instruction_set() {
+        for class in Class::ALL {
+            let file = sass::RegisterClass::from(class);
+            assert_eq!(Class::from(file), class);
+            assert_eq!(format!("{class:?}"), format!("{file:?}"));
+            for index in 0..=u8::MAX {
+                let ours = PhysReg::new(class, index);
+                let theirs = sass::Register::new(file, index);
+                assert_eq!(ours.is_some(), theirs.exists(), "{theirs}");
+                if let Some(ours) = ours {
+                    assert_eq!(ours.to_string(), theirs.to_string());
+                    assert_eq!(ours.is_constant(), theirs.is_constant());
+                }
+            }
+        }
     }
 
     #[test]

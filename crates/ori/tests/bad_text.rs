@@ -129,6 +129,10 @@ fn errors_say_where_and_what() {
             "3:23: a stall is 00 to 15",
         ),
         (
+            "entry k final sm_90a {\nblock0:\n    [B------:R6:W-:-:S01] EXIT PT\n}",
+            "3:15: expected `-` or the number of a barrier",
+        ),
+        (
             "entry \"näh abstract sm_90a {\n}",
             "1:7: the quotation mark has no partner",
         ),

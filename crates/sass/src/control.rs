@@ -55,7 +55,9 @@ impl WaitMask {
 
     /// The members, lowest first.
     pub fn iter(self) -> impl Iterator<Item = Barrier> {
-        (0..6).map(Barrier).filter(move |b| self.contains(*b))
+        (0..Barrier::COUNT)
+            .map(Barrier)
+            .filter(move |b| self.contains(*b))
     }
 }
 
@@ -72,10 +74,13 @@ impl fmt::Debug for WaitMask {
 pub struct Barrier(u8);
 
 impl Barrier {
+    /// How many there are.
+    pub const COUNT: u8 = 6;
+
     /// Barrier `index`, if there is one.
     #[must_use]
     pub const fn new(index: u8) -> Option<Self> {
-        if index < 6 {
+        if index < Self::COUNT {
             Some(Barrier(index))
         } else {
             None

@@ -2,11 +2,13 @@
 //!
 //! The same number gives the same input on every machine, so a failure in a test is reproduced by running it again.
 
+use orias_ori::generate::Rng;
+
 /// Makes inputs from seeds and words that mean something to the reader.
 pub struct Mutator<'a> {
     seeds: &'a [Vec<u8>],
     words: &'a [&'a str],
-    state: u64,
+    random: Rng,
 }
 
 /// No input grows beyond this, so that many can be tried.
@@ -18,24 +20,15 @@ impl<'a> Mutator<'a> {
         Self {
             seeds,
             words,
-            state: stream,
+            random: Rng::new(stream),
         }
-    }
-
-    /// The next number (splitmix64).
-    fn number(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 
     /// A number below `limit`, or 0 when there is none.
     fn below(&mut self, limit: usize) -> usize {
         match limit {
             0 => 0,
-            _ => (self.number() % limit as u64) as usize,
+            _ => (self.random.next_u64() % limit as u64) as usize,
         }
     }
 
@@ -63,7 +56,7 @@ impl<'a> Mutator<'a> {
         let at = self.below(input.len() + 1);
         match self.below(8) {
             0 if at < input.len() => input[at] ^= 1 << self.below(8),
-            1 if at < input.len() => input[at] = self.number() as u8,
+            1 if at < input.len() => input[at] = self.random.next_u64() as u8,
             2 => {
                 let range = self.range(input.len());
                 input.drain(range);
@@ -79,7 +72,9 @@ impl<'a> Mutator<'a> {
                 input.splice(at..at, piece);
             }
             6 => {
-                let bytes: Vec<u8> = (0..self.below(9)).map(|_| self.number() as u8).collect();
+                let bytes: Vec<u8> = (0..self.below(9))
+                    .map(|_| self.random.next_u64() as u8)
+                    .collect();
                 input.splice(at..at, bytes);
             }
             _ if !self.words.is_empty() => {

@@ -116,7 +116,9 @@ impl Generator {
             })
             .collect();
         self.func.set_edges(inst, &edges);
-        let control = self.control();
+        let reuse = |operand: &Operand| operand.mods().contains(SourceMods::REUSE);
+        let reuses = self.func.operands(inst).iter().any(reuse);
+        let control = self.control(reuses);
         self.func.set_control(inst, control);
         Some(inst)
     }

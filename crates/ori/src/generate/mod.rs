@@ -12,13 +12,14 @@ mod shape;
 
 pub use rng::Rng;
 
-use crate::control::{BARRIERS, ControlWord};
+use crate::control::ControlWord;
 use crate::entity::{Block, Span, Value};
 use crate::function::{Function, FunctionKind, KernelParam, Level, Location};
 use crate::operand::Operand;
 use crate::operation::{AbstractMods, AbstractOp};
 use crate::register::{Class, PhysReg, Type};
 use cranelift_entity::SecondaryMap;
+use orias_sass::Barrier;
 
 /// How large a function is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,22 +120,25 @@ impl Generator {
         (count > 0 && self.rng.one_in(3)).then(|| Span::from_u32(self.rng.below(count) as u32))
     }
 
-    /// A control word, in final code.
-    fn control(&mut self) -> ControlWord {
+    /// A control word, in final code, for an instruction with reuse flags or without: they need the yield bit.
+    fn control(&mut self, reuse: bool) -> ControlWord {
         if self.func.level != Level::Final {
             return ControlWord::NONE;
         }
         let rng = &mut self.rng;
-        let mut barrier = || {
-            let number = rng.below(2 * usize::from(BARRIERS)) as u8;
-            (number < BARRIERS).then_some(number)
-        };
+        let mut barrier = || Barrier::new(rng.below(2 * usize::from(Barrier::COUNT)) as u8);
         let (read, write) = (barrier(), barrier());
+        let yields = reuse || rng.one_in(2);
+        let stall = if yields {
+            1 + rng.below(11)
+        } else {
+            rng.below(16)
+        };
         ControlWord::PLAIN
             .with_read_barrier(read)
             .with_write_barrier(write)
-            .with_stall(rng.below(16) as u8)
-            .with_yield(rng.one_in(2))
+            .with_stall(stall as u8)
+            .with_yield(yields)
             .with_wait_mask(rng.below(64) as u8)
     }
 

@@ -1,7 +1,8 @@
 //! From text to a control word: `[B0-2---:R1:W-:Y:S04]`.
 
 use super::parse::{ParseError, Parser};
-use crate::control::{BARRIERS, ControlWord};
+use crate::control::ControlWord;
+use orias_sass::Barrier;
 
 impl Parser<'_> {
     pub(super) fn control(&mut self) -> Result<ControlWord, ParseError> {
@@ -28,7 +29,7 @@ impl Parser<'_> {
         fixed(self, b'[')?;
         fixed(self, b'B')?;
         let mut mask = 0;
-        for number in 0..BARRIERS {
+        for number in 0..Barrier::COUNT {
             match next(self)? {
                 b'-' => {}
                 digit if digit == b'0' + number => mask |= 1 << number,
@@ -44,11 +45,12 @@ impl Parser<'_> {
             fixed(self, letter)?;
             let barrier = match next(self)? {
                 b'-' => None,
-                // 6 fits the field but names no barrier; the verifier says so.
-                digit @ b'0'..=b'6' => Some(digit - b'0'),
-                _ => {
-                    let message = "expected `-` or the number of a barrier";
-                    return Err(self.cursor.error_at(self.cursor.at - 1, message));
+                digit => {
+                    let barrier = Barrier::new(digit.wrapping_sub(b'0'));
+                    Some(barrier.ok_or_else(|| {
+                        let message = "expected `-` or the number of a barrier";
+                        self.cursor.error_at(self.cursor.at - 1, message)
+                    })?)
                 }
             };
             control = if letter == b'R' {

@@ -3,7 +3,6 @@
 //! Everything is pushed onto one string; nothing goes through the formatting machinery, which would be most of the time.
 
 use super::mnemonic;
-use crate::control::{BARRIERS, ControlWord};
 use crate::entity::{Block, Edge, Inst, Symbol};
 use crate::function::{Function, FunctionKind};
 use crate::instruction::Opcode;
@@ -219,7 +218,7 @@ impl Printer<'_> {
     fn inst(&mut self, inst: Inst) {
         let data = self.func.inst(inst);
         if data.control.is_some() {
-            self.control(data.control);
+            data.control.write(&mut self.out);
             self.out.push(' ');
         }
         if let Some(reg) = data.guard.reg() {
@@ -297,28 +296,6 @@ impl Printer<'_> {
         if !operands.is_empty() {
             self.out.push(')');
         }
-    }
-
-    /// `[B0-2---:R1:W-:Y:S04]`
-    fn control(&mut self, control: ControlWord) {
-        self.text("[B");
-        for number in 0..BARRIERS {
-            let waits = control.wait_mask() >> number & 1 != 0;
-            self.out
-                .push(if waits { (b'0' + number) as char } else { '-' });
-        }
-        for (letter, barrier) in [
-            (":R", control.read_barrier()),
-            (":W", control.write_barrier()),
-        ] {
-            self.text(letter);
-            self.out
-                .push(barrier.map_or('-', |number| (b'0' + number) as char));
-        }
-        self.text(if control.yields() { ":Y:S" } else { ":-:S" });
-        self.out.push((b'0' + control.stall() / 10) as char);
-        self.out.push((b'0' + control.stall() % 10) as char);
-        self.out.push(']');
     }
 
     fn phys(&mut self, reg: PhysReg) {

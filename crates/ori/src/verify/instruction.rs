@@ -3,12 +3,11 @@
 use super::abstract_rows::check_abstract;
 use super::machine_rows::check_machine;
 use super::{Invariant, Report};
-use crate::control::BARRIERS;
 use crate::entity::{AddressId, Inst};
 use crate::function::{Function, Level};
 use crate::instruction::Operation;
 use crate::machine;
-use crate::operand::Operand;
+use crate::operand::{Operand, SourceMods};
 use crate::register::{Class, Reg, RegKind, Type};
 use cranelift_entity::SecondaryMap;
 
@@ -160,14 +159,13 @@ fn check_control(func: &Function, inst: Inst, wrong: Sink<'_>) {
         wrong(Invariant::Control, message.to_owned());
     }
     if control.is_some() {
-        for (name, barrier) in [
-            ("read", control.read_barrier()),
-            ("write", control.write_barrier()),
-        ] {
-            if let Some(number) = barrier.filter(|&number| number >= BARRIERS) {
-                let message = format!("there is no barrier {number} for the {name} barrier");
-                wrong(Invariant::Control, message);
-            }
+        let reuse = |operand: &Operand| operand.mods().contains(SourceMods::REUSE);
+        let reuse = u8::from(func.operands(inst).iter().any(reuse));
+        let field = control
+            .field()
+            .map(|field| field.with_reuse(reuse).unwrap_or(field));
+        if let Err(error) = field.and_then(|field| field.check()) {
+            wrong(Invariant::Control, error.to_string());
         }
     }
 }

@@ -17,7 +17,7 @@
 //! | [`Kept`](Invariant::Kept) | Each value defined under a guard, or in a place both read and written, has a kept value of its type; no other has. |
 //! | [`Level`](Invariant::Level) | Operations, virtual and physical registers, classes and parameters are those of the function's level. |
 //! | [`Uniform`](Invariant::Uniform) | A uniform register written where only part of the warp may run does not live across a branch, and none is read where lanes may differ on it (machine level). |
-//! | [`Control`](Invariant::Control) | In final code each machine instruction has a control word with barriers that exist, reuse flags stand where the encoding has them, and falling through goes to the next block; before, there are none of them. |
+//! | [`Control`](Invariant::Control) | In final code each machine instruction has a control word that exists, reuse flags stand where the encoding and the control word have them, and falling through goes to the next block; before, there are none of them. |
 //! | [`Address`](Invariant::Address) | The parts of an address have the classes their places name, and belong to one operand. |
 //! | [`Span`](Invariant::Span) | A source location is one the function lists. |
 //! | [`Call`](Invariant::Call) | A return gives the function's results and is in a device function; only a call through a register lists its targets. |

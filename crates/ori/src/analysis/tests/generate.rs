@@ -2,21 +2,18 @@
 
 use crate::Block;
 use crate::analysis::FlowGraph;
+use crate::generate::Rng;
 
-/// SplitMix64: tiny, seedable, good enough to vary shapes.
-pub(crate) struct Random(u64);
+/// Draws that shapes are made of.
+pub(crate) struct Random(Rng);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Random(seed)
+        Random(Rng::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     pub(crate) fn below(&mut self, bound: usize) -> usize {
