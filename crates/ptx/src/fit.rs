@@ -8,6 +8,7 @@ use crate::ast::{Body, Operand, OperandKind, Space, Variable, VariableId};
 use crate::diagnostic::Span;
 use crate::grammar::Modifier;
 use crate::opcode::{Pattern, PatternKind, Shape, ValuePattern};
+use crate::special::SpecialRegister;
 use crate::types::{Type, TypeClass};
 
 /// Why operands do not fit.
@@ -68,6 +69,8 @@ pub struct Context<'m> {
     pub variables: &'m [Variable],
     /// Whether elements of vectors must have the very type, as in matrix instructions.
     pub strict_vectors: bool,
+    /// How many bits a register needs to hold an address here.
+    pub address_bits: u32,
 }
 
 /// Whether a register declared as `register` may stand where `wanted` is.
@@ -258,20 +261,11 @@ impl Context<'_> {
                     return fail(Reason::Special);
                 }
                 let row = special.register();
-                if row.vector && component == u8::MAX {
+                if row.vector && component == u8::MAX && wanted.ty != Type::B128 {
                     return fail(Reason::Length(1, 1));
                 }
-                let narrow = row.ty.bits() <= 32 && wanted.ty.bits() == 16;
-                let grid = row.name == "%gridid" && wanted.ty.bits() == 32;
-                let class = wanted.ty.class();
-                let integer = row.ty != Type::Pred
-                    && matches!(
-                        class,
-                        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
-                    );
-                if register_agrees(row.ty, wanted.ty, form.relaxed, true)
-                    || (integer && (narrow || grid))
-                {
+                let whole = row.vector && component == u8::MAX;
+                if whole || special_agrees(row, wanted) {
                     Ok(())
                 } else {
                     fail(Reason::Type(row.ty, wanted.ty))
@@ -372,6 +366,16 @@ impl Context<'_> {
                     Ok(())
                 } else {
                     fail(Reason::Type(register.ty, element.ty))
+                }
+            }
+            OperandKind::Special(special, u8::MAX)
+                if element.form.special && special.register().vector && low == 4 =>
+            {
+                let row = special.register();
+                if special_agrees(row, element) {
+                    Ok(())
+                } else {
+                    fail(Reason::Type(row.ty, element.ty))
                 }
             }
             OperandKind::Sink => fail(Reason::Sink),
@@ -520,7 +524,8 @@ impl Context<'_> {
                 let register = &self.body.registers[register.index()];
                 // Tensor memory has addresses of its own, of 32 bits.
                 let wide = space == Some("tensor") && register.ty.bits() != 32;
-                if register.vector == 1 && addresses(register.ty) && !wide {
+                let holds = addresses(register.ty) && register.ty.bits() >= self.address_bits;
+                if register.vector == 1 && holds && !wide {
                     Ok(())
                 } else if wide {
                     fail(Reason::Kind(
@@ -583,6 +588,20 @@ impl Context<'_> {
     fn variable(&self, id: VariableId) -> &Variable {
         &self.variables[id.index()]
     }
+}
+
+/// Whether a special register may stand where `wanted` is. Those that had 16 bits in old versions may still be read so.
+fn special_agrees(row: &SpecialRegister, wanted: &ValuePattern) -> bool {
+    const ONCE_NARROW: &[&str] = &["%tid", "%ntid", "%ctaid", "%nctaid", "%gridid"];
+    let bits = wanted.ty.bits();
+    let integer = matches!(
+        wanted.ty.class(),
+        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+    );
+    let narrow = ONCE_NARROW.contains(&row.name)
+        && integer
+        && (bits == 16 || (bits == 32 && row.ty.bits() == 64));
+    narrow || register_agrees(row.ty, wanted.ty, wanted.form.relaxed, true)
 }
 
 /// Whether a register passes as an element although its class is another.

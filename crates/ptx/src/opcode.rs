@@ -30,6 +30,18 @@ pub struct Opcode {
     pub problem: Option<Problem>,
 }
 
+impl Opcode {
+    /// How many bits a register needs to hold an address of this instruction: ptxas minds in two families only.
+    pub fn address_bits(&self) -> u32 {
+        let name = self.op.map_or("", Op::name);
+        match name.split('.').next() {
+            Some("wmma") => 32,
+            Some("multimem") => 64,
+            _ => 8,
+        }
+    }
+}
+
 /// What is wrong with an opcode.
 #[derive(Debug)]
 pub struct Problem {
@@ -664,6 +676,28 @@ fn no_row(op: Op, modifiers: &[Modifier]) -> Problem {
         if best.is_none_or(|(least, _)| score < least) {
             best = Some((score, row));
         }
+    }
+    // A kind of modifier that all rows have, and none is written.
+    let lacking = best.and_then(|(score, row)| {
+        let slot = row.slots.iter().find(|slot| {
+            !slot.optional
+                && !slot
+                    .alternatives
+                    .iter()
+                    .any(|it| modifiers.contains(&it.modifier))
+        })?;
+        let plain = slot
+            .alternatives
+            .iter()
+            .all(|it| it.modifier.as_type().is_none());
+        (score == 1 && plain).then_some(slot)
+    });
+    if let Some(slot) = lacking {
+        let wanted = list(slot.alternatives.iter().map(|it| it.modifier));
+        return Problem {
+            message: format!("Instruction '{op}' lacks a modifier: {wanted}"),
+            suggestion: best.map(|(_, row)| format!("the nearest form is `{}`", form_text(row))),
+        };
     }
     let message = if types(modifiers) > 0 || without_types.is_empty() {
         format!("Unexpected instruction types specified for '{op}'")

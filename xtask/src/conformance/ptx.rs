@@ -1,11 +1,11 @@
 //! The PTX room against ptxas: what it accepts we accept, what it refuses we refuse.
 //!
-//! `cargo xtask conformance ptx [MUTANTS] [--real]` takes small programs, spoils most of them a little, and compares the
-//! two verdicts. The programs are single statements out of the corpus, each with the declarations it needs, and samples
-//! made from every row of the instruction tables. The mutations drop, double and swap tokens, exchange modifiers, types,
-//! operands, versions, targets and numbers. Everything is seeded, so a run can be repeated; ptxas's verdicts are kept in
-//! `target/ptx-oracle` and asked for once. Disagreements are written to `target/ptx-disagreements.txt`, grouped by what
-//! the two said.
+//! `cargo xtask conformance ptx [MUTANTS] [--seed=N] [--real]` takes small programs, spoils most of them a little, and
+//! compares the two verdicts. The programs are single statements out of the corpus, each with the declarations it needs,
+//! and samples made from every row of the instruction tables. The mutations drop, double and swap tokens, exchange
+//! modifiers, types, operands, versions, targets and numbers. Everything is seeded, so a run can be repeated; `--seed=N`
+//! makes other mutants. ptxas's verdicts are kept in `target/ptx-oracle` and asked for once. Disagreements are written to
+//! `target/ptx-disagreements.txt`, grouped by what the two said.
 //!
 //! `--real` asks `-arch=sm_90a` (with the limits of the machine) instead of `-arch=compute_90a`.
 //! `--rows` only compares the samples of all rows, for several targets.
@@ -27,6 +27,7 @@ const MUTANTS: usize = 20_000;
 
 pub fn run(args: &[String]) -> Result<(), String> {
     let mut count = MUTANTS;
+    let mut seed = 0;
     let mut real = false;
     let (mut rows_only, mut speed_only) = (false, false);
     for arg in args {
@@ -34,6 +35,11 @@ pub fn run(args: &[String]) -> Result<(), String> {
             "--real" => real = true,
             "--rows" => rows_only = true,
             "--speed" => speed_only = true,
+            option if option.starts_with("--seed=") => {
+                seed = option["--seed=".len()..]
+                    .parse()
+                    .map_err(|_| format!("'{option}' does not end in a number"))?;
+            }
             number => {
                 count = number
                     .parse()
@@ -59,7 +65,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let rows = seeds::rows("sm_90a", 2);
     println!("{} samples of rows", rows.len());
     seeds.extend(rows);
-    let programs = mutate::mutants(&seeds, count);
+    let programs = mutate::mutants(&seeds, count, seed);
     compare("mutants", &programs, architecture, count)
 }
 
@@ -174,6 +180,14 @@ const NONSENSE: &[(&str, &str)] = &[
     (
         "A special register is not an address",
         "`st.u32 [%laneid], %r1`: a special register as an address; with a component, ptxas refuses it too",
+    ),
+    (
+        "Instruction 'testp' lacks a modifier",
+        "`testp.f32 %p1, %f1`: a test of nothing",
+    ),
+    (
+        "Illegal modifier '.b2' for instruction 'v",
+        "`vsub.u32.u32.u32.b2 …`: a modifier that no video instruction has; ptxas skips it",
     ),
     (
         "A special register is not a result",

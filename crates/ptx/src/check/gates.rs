@@ -1,6 +1,6 @@
 //! Versions and targets: whether an instruction exists where the module says it runs.
 
-use super::Checker;
+use super::{Checker, Mode};
 use crate::ast::{Body, Instruction, OperandKind};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::fit::Context;
@@ -50,6 +50,8 @@ impl Checker<'_, '_> {
     /// Checks version and target of every instruction of a body.
     pub(super) fn gates(&mut self, body: &Body, verdicts: &mut Verdicts) {
         let module = self.module;
+        let narrow_addresses = self.options.mode == Mode::Real
+            && self.options.architecture.is_some_and(|it| it.sm >= 90);
         for instruction in &body.instructions {
             let opcode = &module.opcodes[instruction.opcode.index()];
             if opcode.forms.is_empty() {
@@ -76,6 +78,9 @@ impl Checker<'_, '_> {
                     NamedCheck::TextureMode => self.texture_mode(opcode, form, instruction),
                     NamedCheck::VectorBytes => self.vector_bytes(opcode, form, instruction),
                 }
+            }
+            if narrow_addresses {
+                self.narrow_addresses(body, opcode, form, instruction);
             }
             if opcode.op == Some(Op::Mov) {
                 for operand in body.operands(instruction) {
@@ -108,6 +113,7 @@ impl Checker<'_, '_> {
             body,
             variables: &self.module.variables,
             strict_vectors: opcode.strict_vectors,
+            address_bits: opcode.address_bits(),
         };
         opcode.forms.iter().any(|form| {
             self.open(form)

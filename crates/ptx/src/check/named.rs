@@ -1,7 +1,8 @@
 //! The rules that rows ask for by name, because a row cannot express them.
 
 use super::Checker;
-use crate::ast::{Instruction, TargetOption};
+use crate::ast::{Body, Instruction, OperandKind, TargetOption};
+use crate::grammar::Op;
 use crate::opcode::{Form, Opcode, PatternKind};
 use crate::types::Type;
 
@@ -35,6 +36,54 @@ impl Checker<'_, '_> {
                     if independent { "is missing" } else { "may not be named" }
                 ),
             );
+        }
+    }
+
+    /// From sm_90 on, a 32-bit register holds no generic or global address. ptxas minds where the instruction becomes a
+    /// plain memory access, not where the address goes to a copy engine or a matrix load.
+    pub(super) fn narrow_addresses(
+        &mut self,
+        body: &Body,
+        opcode: &Opcode,
+        form: &Form,
+        instruction: &Instruction,
+    ) {
+        const PLAIN: &[&str] = &[
+            "ld",
+            "ldu",
+            "st",
+            "atom",
+            "red",
+            "prefetch",
+            "prefetchu",
+            "discard",
+            "applypriority",
+            "mbarrier",
+        ];
+        let name = opcode.op.map_or("", Op::name);
+        let asynchronous = name == "st.async" || name == "red.async";
+        let family = name.split('.').next().unwrap_or_default();
+        let Some(shape) = form.shapes.get(instruction.shape as usize) else {
+            return;
+        };
+        if asynchronous || !PLAIN.contains(&family) {
+            return;
+        }
+        for (operand, pattern) in body.operands(instruction).iter().zip(&shape.operands) {
+            let (OperandKind::AtRegister(register, _), PatternKind::Bracket(inner)) =
+                (operand.kind, &pattern.kind)
+            else {
+                continue;
+            };
+            let far = inner
+                .iter()
+                .any(|it| matches!(it.kind, PatternKind::Address(None | Some("global"))));
+            if far && body.registers[register.index()].ty.bits() == 32 {
+                self.error(
+                    operand.span,
+                    "A 32-bit register holds no generic or global address on sm_90 or higher architectures",
+                );
+            }
         }
     }
 

@@ -136,6 +136,7 @@ impl Parser<'_> {
             body: &self.function.body,
             variables: &self.module.variables,
             strict_vectors: opcode.strict_vectors,
+            address_bits: opcode.address_bits(),
         };
         let first = instruction.operands as usize;
         let operands: &[Operand] = &context.body.operands[first..first + count];

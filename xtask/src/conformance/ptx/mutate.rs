@@ -4,14 +4,15 @@ use orias_ptx::lex::{Lexer, Token, TokenKind};
 use orias_ptx::synth::Random;
 use orias_ptx::types::Type;
 
-/// `count` changed programs, in rounds over all seeds. What becomes of a seed in a round depends on nothing else, so that
+/// `count` changed programs, in rounds over all seeds. What becomes of a seed in a round depends only on `choice`, so that
 /// verdicts stay known when seeds are added.
-pub fn mutants(seeds: &[String], count: usize) -> Vec<String> {
+pub fn mutants(seeds: &[String], count: usize, choice: u64) -> Vec<String> {
+    let choice = choice.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut programs = Vec::with_capacity(count);
     let mut round = 0;
     while programs.len() < count && !seeds.is_empty() && round < count as u64 {
         for seed in seeds {
-            let mut random = Random::new(super::verdict::hash(seed) ^ (round << 48));
+            let mut random = Random::new(super::verdict::hash(seed) ^ (round << 48) ^ choice);
             let mutation = MUTATIONS[random.below(MUTATIONS.len())];
             if let Some(program) = mutation(seed, &mut random)
                 && program != *seed
@@ -62,9 +63,12 @@ const MUTATIONS: &[Mutation] = &[
     retype_register,
     retype_register,
     retype_wider,
+    retype_wider,
+    retype_wider,
     exchange_operand,
     exchange_operand,
     exchange_operand,
+    swap_operands,
     swap_operands,
     swap_operands,
     change_number,
