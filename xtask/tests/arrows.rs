@@ -55,13 +55,25 @@ const EVERY_ROOM_AND_DOOR: &[&str] = &[
 /// The rooms that `manifest` depends on, tests and build scripts included: a judge must not meet the accused there either.
 fn rooms_known(manifest: &str) -> BTreeSet<String> {
     let manifest: toml::Table = manifest.parse().expect("a manifest is TOML");
-    ["dependencies", "dev-dependencies", "build-dependencies"]
-        .iter()
-        .filter_map(|section| manifest.get(*section)?.as_table())
-        .flat_map(|table| table.keys())
-        .filter_map(|name| match name.as_str() {
-            "orias" => Some("orias".to_owned()),
-            other => other.strip_prefix("orias-").map(str::to_owned),
+    // What holds on some platforms only stands in tables of its own.
+    let platforms = manifest.get("target").and_then(toml::Value::as_table);
+    let platforms = platforms.into_iter().flat_map(toml::Table::values);
+    [&manifest]
+        .into_iter()
+        .chain(platforms.filter_map(toml::Value::as_table))
+        .flat_map(|table| {
+            ["dependencies", "dev-dependencies", "build-dependencies"]
+                .iter()
+                .filter_map(|section| table.get(*section)?.as_table())
+        })
+        .flatten()
+        .filter_map(|(name, dependency)| {
+            // A renamed dependency says what it is.
+            let renamed = dependency.get("package").and_then(toml::Value::as_str);
+            match renamed.unwrap_or(name) {
+                "orias" => Some("orias".to_owned()),
+                other => other.strip_prefix("orias-").map(str::to_owned),
+            }
         })
         .collect()
 }
@@ -112,6 +124,11 @@ fn a_wrong_arrow_is_noticed() {
     assert_eq!(
         forbidden("verify", &known),
         ["verify must not know codegen"]
+    );
+    let hidden = "[target.'cfg(unix)'.dependencies]\nhouse = { package = \"orias-ori\", path = \"../ori\" }\n";
+    assert_eq!(
+        forbidden("verify", &rooms_known(hidden)),
+        ["verify must not know ori"]
     );
     assert_eq!(
         forbidden("attic", &known),

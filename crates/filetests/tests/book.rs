@@ -1,4 +1,4 @@
-//! The book says what is so: its table of test kinds is the code's, and its index links every page.
+//! The book says what is so: its table of test kinds is the code's, its index links every page, and links lead somewhere.
 
 use orias_filetests::{KINDS, MISSING_KINDS};
 use std::path::{Path, PathBuf};
@@ -47,4 +47,30 @@ fn the_index_links_every_page() {
             );
         }
     }
+}
+
+/// Links within the repository, from pages of the book and from the pages that lead there.
+#[test]
+fn every_link_leads_somewhere() {
+    let root = docs().join("..");
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(docs())
+        .expect("docs/ exists")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.extend(["README.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
+    let mut links = 0;
+    for page in pages {
+        let text = std::fs::read_to_string(&page).expect("a readable page");
+        let folder = page.parent().expect("a folder");
+        for link in text.split("](").skip(1) {
+            let link = link.split([')', '#']).next().unwrap_or_default();
+            if !link.is_empty() && !link.contains("://") {
+                links += 1;
+                let there = folder.join(link);
+                assert!(there.exists(), "{}: no {link}", page.display());
+            }
+        }
+    }
+    assert!(links > 20, "only {links} links found");
 }

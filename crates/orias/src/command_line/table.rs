@@ -209,7 +209,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "Instrument the code for a tool."),
     row("sp-bounds-check", "sp-bounds-check", Nothing, "", Refused("stack bounds checks"), nothing,
         "Check the stack pointer's bounds."),
-    row("split-compile", "split-compile", Number, "<N>", NoEffect("functions are compiled in parallel anyway"), check_split,
+    row("split-compile", "split-compile", Number, "<N>", NoEffect("waits for code generation"), check_split,
         "Most threads of the compiler; 0 for all processors."),
     row("suppress-async-bulk-multicast-advisory-warning", "suppress-async-bulk-multicast-advisory-warning", Nothing, "",
         NO_SUCH_WARNING, nothing,
