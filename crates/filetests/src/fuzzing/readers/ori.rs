@@ -1,6 +1,8 @@
 //! Ori text.
 
 use super::{Target, texts};
+use orias_codegen::knobs::Knobs;
+use orias_codegen::pipeline::{Context, Pipeline};
 use orias_ori::{parse_module, print_function, verify_module};
 
 pub(super) const TARGETS: &[Target] = &[Target {
@@ -42,9 +44,14 @@ const ORI_SEEDS: &[&str] = &[
      block2:\n    trap\n}\n",
     "entry k final sm_90a {\nblock0:\n    [B0-----:R-:W1:-:S02] @!P0 LDS.64 R4..R5, [R2+UR4+0x10]\n    \
      [B------:R-:W-:-:S05] EXIT PT\n}\n",
+    "func f abstract sm_90a -> r {\nblock0(v0:r, v1:p):\n    v2:rx2 = collect v0, v0\n    v3:r, v4:r = split v2\n    \
+     br -> block1(v3)\nblock1(v5:r):\n    v6:r = add.s32 v5, v4\n    cbr v1 -> block1(v6), block2(v0)\nblock2(v7:r):\n    \
+     v8:r = selp.b32 v7, v6, v1\n    ret v7\n}\n",
+    "entry k physical sm_90a {\nblock1:\n    NOP\n    IADD3 RZ, PT, PT, R1, 1, RZ\n    BRA PT, block0\nblock0:\n    \
+     EXIT PT\n}\n",
 ];
 
-/// What can be read prints, reads back equal, and can be verified.
+/// What can be read prints, reads back equal, and can be verified; what is sound goes through the phases and stays so.
 fn ori_text(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let Ok(module) = parse_module(&text) else {
@@ -56,7 +63,24 @@ fn ori_text(input: &[u8]) {
         Err(error) => panic!("{error}\n{printed}"),
     }
     // Broken functions are errors, not panics.
-    let _ = verify_module(&module);
+    if verify_module(&module).is_err() {
+        return;
+    }
+    let pipeline = Pipeline {
+        verify_each: true,
+        ..Pipeline::default()
+    };
+    for opt_level in [1, 3] {
+        let context = Context {
+            opt_level,
+            knobs: &Knobs::default(),
+        };
+        for mut function in module.functions.iter().cloned() {
+            if let Err(failure) = pipeline.run(&mut function, &context, &mut |_| {}) {
+                panic!("{failure}\n{printed}");
+            }
+        }
+    }
 }
 
 #[cfg(test)]
