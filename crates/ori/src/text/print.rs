@@ -218,7 +218,7 @@ impl Printer<'_> {
     fn inst(&mut self, inst: Inst) {
         let data = self.func.inst(inst);
         if data.control.is_some() {
-            data.control.write(&mut self.out);
+            data.control.write(self.out);
             self.out.push(' ');
         }
         if let Some(reg) = data.guard.reg() {
