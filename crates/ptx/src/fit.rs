@@ -7,7 +7,7 @@
 use crate::ast::{Body, Operand, OperandKind, Space, Variable, VariableId};
 use crate::diagnostic::Span;
 use crate::grammar::Modifier;
-use crate::opcode::{Pattern, PatternKind, Shape, ValuePattern};
+use crate::opcode::{ElementRule, Elements, Pattern, PatternKind, Shape, ValuePattern};
 use crate::special::SpecialRegister;
 use crate::types::{Type, TypeClass};
 
@@ -41,6 +41,8 @@ pub enum Reason {
     Space(String),
     /// A constant address where none may stand.
     ConstantAddress,
+    /// A register of a type that holds no address.
+    AddressType(Type),
     /// A constant outside its range.
     Range(i64, i64),
     /// A constant that is not a multiple of this.
@@ -67,8 +69,8 @@ pub struct Context<'m> {
     pub body: &'m Body,
     /// The module's variables.
     pub variables: &'m [Variable],
-    /// Whether elements of vectors must have the very type, as in matrix instructions.
-    pub strict_vectors: bool,
+    /// Which registers may be elements of vectors.
+    pub elements: Elements,
     /// How many bits a register needs to hold an address here.
     pub address_bits: u32,
 }
@@ -425,6 +427,14 @@ impl Context<'_> {
             floats |= ty.class() == TypeClass::Float;
             typed = true;
         }
+        let constants = bits.is_none() && typed;
+        let guessed = matches!(element.ty.class(), TypeClass::Bits) || element.ty == Type::F32;
+        if self.elements.matrix && constants && guessed && element.form.register {
+            return fail(
+                whole,
+                Reason::Kind("a register among the elements".to_owned()),
+            );
+        }
         let mixed = integers && floats && !untyped;
         if (!typed && element.form.sink) || (mixed && element.form.register) {
             return fail(whole, Reason::Elements);
@@ -447,6 +457,15 @@ impl Context<'_> {
                         fail(part, Reason::Special)
                     }
                 }
+                // Among untyped registers a number is a pattern of bits.
+                OperandKind::Signed(_)
+                | OperandKind::Unsigned(_)
+                | OperandKind::Single(_)
+                | OperandKind::Double(_)
+                    if untyped && element.form.constant =>
+                {
+                    Ok(())
+                }
                 _ => self.value(part, element),
             },
         })
@@ -454,15 +473,21 @@ impl Context<'_> {
 
     fn element_agrees(&self, register: Type, element: &ValuePattern, untyped: bool) -> bool {
         let wanted = element.ty;
-        if self.strict_vectors {
-            return match wanted.class() {
-                _ if untyped => register.bits() == wanted.bits(),
-                TypeClass::Bits => register == Type::F16x2,
-                _ => register_agrees(register, wanted, false, element.named),
-            };
+        let rule = match wanted.class() {
+            TypeClass::Bits => self.elements.factors,
+            TypeClass::Float => self.elements.sums,
+            _ => ElementRule::Lenient,
+        };
+        let wide = register.bits() == wanted.bits();
+        let very_type = register_agrees(register, wanted, element.form.relaxed, element.named);
+        match rule {
+            ElementRule::Lenient => lenient_element(register, element, untyped) || very_type,
+            _ if untyped => wide,
+            ElementRule::Strict => wanted.class() != TypeClass::Bits && very_type,
+            ElementRule::Half => register == Type::F16x2,
+            ElementRule::Integer => wide && register.is_integer(),
+            ElementRule::Any => wide,
         }
-        lenient_element(register, element, untyped)
-            || register_agrees(register, wanted, element.form.relaxed, element.named)
     }
 
     fn bracket(&self, operand: &Operand, inner: &[Pattern]) -> Result<(), Misfit> {
@@ -531,6 +556,8 @@ impl Context<'_> {
                     fail(Reason::Kind(
                         "a 32-bit register that holds an address in tensor memory".to_owned(),
                     ))
+                } else if register.vector == 1 && !addresses(register.ty) {
+                    fail(Reason::AddressType(register.ty))
                 } else {
                     fail(Reason::Kind("a register that holds an address".to_owned()))
                 }

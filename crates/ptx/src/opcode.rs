@@ -24,8 +24,8 @@ pub struct Opcode {
     pub op: Option<Op>,
     /// The rows that fit, in the order of the tables; empty when none does.
     pub forms: Vec<Form>,
-    /// Whether elements of vectors must have the very type the row names.
-    pub strict_vectors: bool,
+    /// Which registers may be elements of vectors.
+    pub elements: Elements,
     /// Why no row fits.
     pub problem: Option<Problem>,
 }
@@ -244,20 +244,79 @@ fn components(text: &[u8]) -> Vec<&str> {
 const MAX_MODIFIERS: usize = 24;
 
 /// Modifiers that say the same when written twice.
-const REPEATABLE: &[&str] = &["sat", "satfinite", "relu", "approx", "sync", "uni", "cc"];
+const REPEATABLE: &[&str] = &[
+    "sat",
+    "satfinite",
+    "relu",
+    "approx",
+    "sync",
+    "uni",
+    "cc",
+    "shiftamt",
+];
 
-/// Matrix instructions on f16 take their elements in untyped registers only; wmma and wgmma do so for bf16, tf32 and the
-/// narrow formats too, where mma does not mind.
-fn is_half_matrix(op: Op, modifiers: &[Modifier]) -> bool {
+/// Which registers may be elements of an instruction's vectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elements {
+    /// Whether this is a matrix instruction, whose vectors of untyped elements need a register among them.
+    pub matrix: bool,
+    /// The rule for untyped elements: the factors.
+    pub factors: ElementRule,
+    /// The rule for elements of floating point: the sums.
+    pub sums: ElementRule,
+}
+
+/// Which registers may be elements of a vector, unless one is untyped: then all go that are equally wide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ElementRule {
+    /// Those of the type, and integers for floating point.
+    #[default]
+    Lenient,
+    /// Those of the type only.
+    Strict,
+    /// Pairs of f16 only.
+    Half,
+    /// Integers only.
+    Integer,
+    /// All that are equally wide.
+    Any,
+}
+
+/// The rules of matrix instructions, as ptxas has them: they differ by format, and for sparse matrices.
+fn elements_of(op: Op, modifiers: &[Modifier]) -> Elements {
     let family = op.name().split('.').next().unwrap_or_default();
-    let packed_too = matches!(family, "wmma" | "wgmma");
-    (packed_too || matches!(family, "mma" | "tcgen05"))
-        && modifiers.iter().any(|modifier| {
-            modifier.as_type().is_some_and(|ty| {
-                matches!(ty, Type::F16 | Type::F16x2)
-                    || (packed_too && ty.class() == TypeClass::Packed)
-            })
-        })
+    let has = |test: fn(Type) -> bool| modifiers.iter().any(|it| it.as_type().is_some_and(test));
+    let half = has(|ty| matches!(ty, Type::F16 | Type::F16x2));
+    let wide = has(|ty| matches!(ty, Type::Bf16 | Type::Tf32));
+    let packed = has(|ty| ty.class() == TypeClass::Packed);
+    let float = has(|ty| ty.class() == TypeClass::Float);
+    let sparse = modifiers
+        .iter()
+        .any(|it| matches!(it.name(), "sp" | "sp::ordered_metadata"));
+    use ElementRule::{Any, Half, Integer, Lenient, Strict};
+    let (factors, sums) = match family {
+        "mma" if sparse => match (half, wide, packed) {
+            (true, ..) => (Half, Any),
+            (_, true, _) => (Lenient, Any),
+            (.., true) => (Lenient, Strict),
+            _ => (Lenient, Lenient),
+        },
+        "mma" => match (half, wide, packed) {
+            (true, ..) => (Half, Strict),
+            (_, true, _) => (Strict, Strict),
+            (.., true) => (Lenient, Strict),
+            _ => (Lenient, Lenient),
+        },
+        "wmma" | "wgmma" if half || packed || (family == "wmma" && float) => (Half, Strict),
+        "wmma" if op.name() == "wmma.mma" => (Integer, Lenient),
+        "tcgen05" if half => (Half, Strict),
+        _ => (Lenient, Lenient),
+    };
+    Elements {
+        matrix: matches!(family, "mma" | "wmma" | "wgmma" | "stmatrix"),
+        factors,
+        sums,
+    }
 }
 
 /// Matches an opcode with the tables.
@@ -267,7 +326,7 @@ pub fn resolve(name: Name, text: &[u8]) -> Opcode {
         name,
         op: None,
         forms: Vec::new(),
-        strict_vectors: false,
+        elements: Elements::default(),
         problem: None,
     };
     let Some((op, length)) = split_name(&words) else {
@@ -288,7 +347,7 @@ pub fn resolve(name: Name, text: &[u8]) -> Opcode {
             }
         }
     }
-    opcode.strict_vectors = is_half_matrix(op, &modifiers);
+    opcode.elements = elements_of(op, &modifiers);
     let mut broken_rule = None;
     for row in rows_of(op) {
         let Some(chosen) = assign(row, &modifiers) else {

@@ -186,6 +186,14 @@ const NONSENSE: &[(&str, &str)] = &[
         "`testp.f32 %p1, %f1`: a test of nothing",
     ),
     (
+        "Illegal to use a register of type",
+        "`cp.async.bulk.prefetch.tensor … [%f1, {%r1}]`: a float or a predicate as an address; other instructions refuse it",
+    ),
+    (
+        "Argument out of range for instruction 'wgmma.wait_group'",
+        "`wgmma.wait_group.sync.aligned 100`: at most 7 groups can be waited for",
+    ),
+    (
         "Illegal modifier '.b2' for instruction 'v",
         "`vsub.u32.u32.u32.b2 …`: a modifier that no video instruction has; ptxas skips it",
     ),

@@ -112,7 +112,7 @@ impl Checker<'_, '_> {
         let context = Context {
             body,
             variables: &self.module.variables,
-            strict_vectors: opcode.strict_vectors,
+            elements: opcode.elements,
             address_bits: opcode.address_bits(),
         };
         opcode.forms.iter().any(|form| {

@@ -135,7 +135,7 @@ impl Parser<'_> {
         let context = Context {
             body: &self.function.body,
             variables: &self.module.variables,
-            strict_vectors: opcode.strict_vectors,
+            elements: opcode.elements,
             address_bits: opcode.address_bits(),
         };
         let first = instruction.operands as usize;
@@ -207,6 +207,10 @@ pub(crate) fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
         Reason::ConstantAddress => {
             error("Immediate addresses allowed only for .local state space".to_owned())
         }
+        Reason::AddressType(ty) => error(format!(
+            "Illegal to use a register of type {ty} as an address"
+        ))
+        .expected("an integer or untyped register of at most 64 bits"),
         Reason::Range(low, high) => error(format!("Argument out of range for instruction '{op}'"))
             .expected(format!("a value from {low} to {high}")),
         Reason::Step(step) => error(format!("Argument out of range for instruction '{op}'"))
