@@ -34,9 +34,9 @@ impl Opcode {
     /// How many bits a register needs to hold an address of this instruction: ptxas minds in two families only.
     pub fn address_bits(&self) -> u32 {
         let name = self.op.map_or("", Op::name);
-        match name.split('.').next() {
-            Some("wmma") => 32,
-            Some("multimem") => 64,
+        match name {
+            "multimem.red" => 64,
+            _ if name.starts_with("wmma.") => 32,
             _ => 8,
         }
     }
@@ -334,12 +334,14 @@ pub fn resolve(name: Name, text: &[u8]) -> Opcode {
         return opcode;
     };
     opcode.op = Some(op);
-    let words = &words[length..];
+    let (name_words, words) = words.split_at(length);
     let mut modifiers = Vec::with_capacity(words.len());
     for word in words {
         match Modifier::from_name(word) {
             // ptxas takes these twice.
-            Some(modifier) if REPEATABLE.contains(word) && modifiers.contains(&modifier) => {}
+            Some(modifier)
+                if REPEATABLE.contains(word)
+                    && (modifiers.contains(&modifier) || name_words.contains(word)) => {}
             Some(modifier) if modifiers.len() < MAX_MODIFIERS => modifiers.push(modifier),
             _ => {
                 opcode.problem = Some(unknown_modifier(op, word));

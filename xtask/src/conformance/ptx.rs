@@ -194,6 +194,18 @@ const NONSENSE: &[(&str, &str)] = &[
         "`wgmma.wait_group.sync.aligned 100`: at most 7 groups can be waited for",
     ),
     (
+        "Illegal modifier '.col' for instruction 'wgmma",
+        "`wgmma.mma_async.sync.col…`: a layout where none is, skipped",
+    ),
+    (
+        "Illegal modifier '.v2' for instruction 'w",
+        "`wmma.load.c.v2…`: a vector modifier on a matrix instruction, skipped",
+    ),
+    (
+        "Illegal modifier '.v4' for instruction 'w",
+        "`wgmma.mma_async.sync.v4…`: the same",
+    ),
+    (
         "Illegal modifier '.b2' for instruction 'v",
         "`vsub.u32.u32.u32.b2 …`: a modifier that no video instruction has; ptxas skips it",
     ),

@@ -153,6 +153,7 @@ impl Parser<'_> {
                         if best
                             .as_ref()
                             .is_none_or(|best| misfit.progress > best.progress)
+                            || misfit.reason == Reason::PredicateElement
                         {
                             best = Some(misfit);
                         }
