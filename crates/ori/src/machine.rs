@@ -1,7 +1,7 @@
 //! Machine operations as Ori sees them: the rows of the instruction set, with values in the place of registers.
 //!
 //! A machine instruction has one operand for each slot of its row, in the row's order. Which encoding form it takes follows
-//! from the kinds of its operands when it is encoded; [`fit`] asks the instruction set whether there is one.
+//! from the kinds of its operands when it is encoded; `fit` asks the instruction set whether there is one.
 
 use crate::entity::{Edge, Inst};
 use crate::function::Function;

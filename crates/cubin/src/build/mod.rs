@@ -4,8 +4,8 @@
 //! the places of special instructions; for the module its variables. [`Module::build`] lays this out as ptxas 13 does for a file
 //! that the driver loads:
 //!
-//! 1. decide which sections there are, in ptxas's order ([`Key`]);
-//! 2. decide which symbols there are, in ptxas's order ([`SymbolKey`]);
+//! 1. decide which sections there are, in ptxas's order (`Key`);
+//! 2. decide which symbols there are, in ptxas's order (`SymbolKey`);
 //! 3. make each section's body, now that every index is known.
 //!
 //! ```

@@ -1,6 +1,6 @@
 //! Floating point in every format the chip knows, from one description of a format.
 //!
-//! A bit pattern is *unpacked* to the exact value it stands for ([`format`]), values are combined without loss or with a
+//! A bit pattern is *unpacked* to the exact value it stands for ([`mod@format`]), values are combined without loss or with a
 //! sticky digit far below any format's last one ([`exact`]), and the result is *rounded* once ([`round`]). Flushing,
 //! saturation and the chip's NaN come around that ([`arithmetic`], [`convert`], [`compare`]).
 

@@ -1,6 +1,6 @@
 //! Abstract operations: typed, close to PTX, and free of any chip's encodings.
 //!
-//! Each is one row of [`table`]: name, modifiers, the types it takes, what its results and operands are, its effects, and
+//! Each is one row of `table`: name, modifiers, the types it takes, what its results and operands are, its effects, and
 //! the levels it may appear on. The text form, the builder, the verifier and the generator of random functions all read the
 //! same rows, so an operation is added by adding a row.
 //!

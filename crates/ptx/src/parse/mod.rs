@@ -23,7 +23,7 @@ use scope::Scopes;
 /// The newest PTX version that is read, as `10 * major + minor`.
 pub const NEWEST_VERSION: u16 = 90;
 
-/// Reads a module. Messages about its text, names, types and operands come with it; [`crate::check`] adds what depends on
+/// Reads a module. Messages about its text, names, types and operands come with it; [`fn@crate::check`] adds what depends on
 /// versions, targets and limits.
 pub fn parse(source: &[u8]) -> (Module<'_>, Diagnostics) {
     let mut parser = Parser::new(source);
