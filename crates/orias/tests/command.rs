@@ -81,6 +81,16 @@ fn subcommands_called_wrongly_exit_with_2() {
 }
 
 #[test]
+fn a_subcommand_that_is_not_written_says_so() {
+    let (code, _, messages) = orias(&["verify", "kernel.cubin"]);
+    assert_eq!(code, 1);
+    assert!(
+        messages.contains("orias verify: not supported yet"),
+        "{messages}"
+    );
+}
+
+#[test]
 fn a_misspelt_knob_is_found_out() {
     let (code, _, messages) = orias(&["knobs", "GeneralOptimizeKep"]);
     assert_eq!(code, 1);

@@ -34,6 +34,9 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];
 
+/// Subcommands that are still to be written: their names are not taken for files.
+pub const PLANNED: &[&str] = &["verify", "run", "reschedule"];
+
 /// The subcommand called `name`.
 pub fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
