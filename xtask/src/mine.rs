@@ -5,6 +5,7 @@
 //! by a wait instead. What ptxas never goes below is safe; this is where `verify` takes its latencies from.
 
 use orias_cubin::Cubin;
+use orias_cubin::attribute::Value;
 use orias_sass::{Instruction, RegisterClass, Target};
 use orias_verify::flow::{self, Dependence, Hazard};
 use orias_verify::program::Program;
@@ -42,8 +43,27 @@ pub fn run(args: &[String]) -> Result<(), String> {
         let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         let cubin = Cubin::read(&bytes).map_err(|error| format!("{path}: {error}"))?;
         for function in cubin.functions() {
-            let program = match Program::new(function.name, function.code, Target::Sm90a, |_| None)
-            {
+            let targets = |offset: usize| {
+                function
+                    .attributes
+                    .iter()
+                    .find_map(|attribute| match &attribute.value {
+                        Value::IndirectBranches(branches) => {
+                            let branch = branches
+                                .iter()
+                                .find(|branch| branch.offset as usize == offset)?;
+                            Some(
+                                branch
+                                    .targets
+                                    .iter()
+                                    .map(|target| *target as usize)
+                                    .collect(),
+                            )
+                        }
+                        _ => None,
+                    })
+            };
+            let program = match Program::new(function.name, function.code, Target::Sm90a, targets) {
                 Ok(program) => program,
                 Err(error) => {
                     println!("left out: {path}: {error}");

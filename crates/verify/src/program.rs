@@ -1,6 +1,6 @@
 //! A function of a cubin as decoded instructions and a control-flow graph.
 
-use orias_sass::{DecodeError, Effects, Instruction, Target, decode};
+use orias_sass::{DecodeError, Effects, Instruction, PlaceKind, Target, decode};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
@@ -137,7 +137,13 @@ fn branch_targets(
             .filter(|target| *target < instructions.len())
             .ok_or_else(|| outside(target))
     };
-    if let Some(distance) = instruction.target() {
+    // Beside a register a distance is only the start of a table: the targets come from the container.
+    let table = instruction
+        .form()
+        .places
+        .iter()
+        .any(|place| matches!(place.kind, PlaceKind::Target { relative: true, .. }));
+    if let Some(distance) = instruction.target().filter(|_| !table) {
         return match to_index(offset as i64 + WORD as i64 + distance) {
             Ok(target) => Ok(vec![target]),
             // A call may leave the function.
@@ -145,7 +151,10 @@ fn branch_targets(
             Err(error) => Err(error),
         };
     }
-    if effects.contains(Effects::CALL) {
+    // Calls come back to the next instruction, returns leave, and what only waits for lanes to meet (BSYNC) goes on.
+    let leaves = effects.contains(Effects::TERMINATOR)
+        && !effects.intersects(Effects::CALL | Effects::RETURN);
+    if !leaves {
         return Ok(Vec::new());
     }
     match indirect(offset) {

@@ -138,6 +138,22 @@ fn sources_of_loads_are_read_late_unless_a_barrier_tells() {
 }
 
 #[test]
+fn a_jump_through_a_table_needs_the_list_of_its_targets() {
+    let text = ".kernel k\n BRX R2 -0x10 ;\n EXIT ;\n EXIT ;";
+    let assembly = assemble(text, Target::Sm90a).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let words = &assembly.functions[0].words;
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let unknown = Program::new("k", &code, Target::Sm90a, |_| None);
+    assert!(
+        matches!(unknown, Err(ProgramError::Indirect { offset: 0, .. })),
+        "{unknown:?}"
+    );
+    let known = Program::new("k", &code, Target::Sm90a, |_| Some(vec![0x10, 0x20]))
+        .expect("the list is known");
+    assert_eq!(known.blocks[0].successors, [1, 2]);
+}
+
+#[test]
 fn code_that_cannot_be_followed_is_refused() {
     let half = Program::new("k", &[0; 24], Target::Sm90a, |_| None);
     assert!(matches!(half, Err(ProgramError::Length { size: 24, .. })));
