@@ -1,7 +1,7 @@
 //! Floating-point operations, comparisons and conversions.
 
 use super::Width::{B16, B32, B64, Pred};
-use super::{Form, Kind, Operand, Width};
+use super::{Form, Kind, Operand, form};
 use orias_eval::float::arithmetic::clamp_to_unit;
 use orias_eval::float::compare::{Extreme, Relation, compare, extreme};
 use orias_eval::float::convert::{Integer, from_integer, to_format, to_integer, to_integral};
@@ -20,22 +20,6 @@ const F16: Operand = (B16, Kind::F16);
 const BF16: Operand = (B16, Kind::BF16);
 const F16X2: Operand = (B32, Kind::F16);
 const BF16X2: Operand = (B32, Kind::BF16);
-
-fn form(
-    opcode: &str,
-    result: Width,
-    operands: &[Operand],
-    definition: impl Fn([u64; 3]) -> u64 + Send + Sync + 'static,
-) -> Form {
-    let names = ["%a", "%b", "%c"][..operands.len()].join(", ");
-    Form {
-        name: opcode.to_owned(),
-        ptx: format!("{opcode} %d, {names};"),
-        result,
-        operands: operands.to_vec(),
-        definition: Box::new(definition),
-    }
-}
 
 /// All floating-point forms.
 pub fn forms() -> Vec<Form> {

@@ -1,7 +1,7 @@
 //! Integer, logic and bit operations.
 
 use super::Width::{B16, B32, B64, Pred};
-use super::{Form, Kind, Operand, Width};
+use super::{Form, Kind, Operand, Width, form};
 use core::cmp::Ordering;
 use orias_eval::bits::{self, Permutation};
 use orias_eval::integer::{self, Beyond};
@@ -55,22 +55,6 @@ fn number(width: Width, is_signed: bool, bits: u64) -> i128 {
 /// The low bits of a number.
 fn low(width: Width, number: i128) -> u64 {
     number as u64 & mask(width)
-}
-
-fn form(
-    opcode: &str,
-    result: Width,
-    operands: &[Operand],
-    definition: impl Fn([u64; 3]) -> u64 + Send + Sync + 'static,
-) -> Form {
-    let names = ["%a", "%b", "%c"][..operands.len()].join(", ");
-    Form {
-        name: opcode.to_owned(),
-        ptx: format!("{opcode} %d, {names};"),
-        result,
-        operands: operands.to_vec(),
-        definition: Box::new(definition),
-    }
 }
 
 /// A form whose statements are more than an opcode and its operands.

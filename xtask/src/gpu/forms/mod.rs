@@ -63,6 +63,23 @@ pub struct Form {
     pub definition: Definition,
 }
 
+/// A form that is an opcode and its operands, the result first.
+fn form(
+    opcode: &str,
+    result: Width,
+    operands: &[Operand],
+    definition: impl Fn([u64; 3]) -> u64 + Send + Sync + 'static,
+) -> Form {
+    let names = ["%a", "%b", "%c"][..operands.len()].join(", ");
+    Form {
+        name: opcode.to_owned(),
+        ptx: format!("{opcode} %d, {names};"),
+        result,
+        operands: operands.to_vec(),
+        definition: Box::new(definition),
+    }
+}
+
 /// Every form, in a fixed order.
 pub fn all() -> Vec<Form> {
     let mut forms = integers::forms();
