@@ -9,6 +9,7 @@ mod gpu;
 mod mine;
 mod oracle;
 mod probe;
+mod timing;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,11 @@ const CHORES: &[Chore] = &[
         name: "mine",
         about: "the smallest distances between dependent instructions in finished cubins",
         run: mine::run,
+    },
+    Chore {
+        name: "timing",
+        about: "the latencies of the tables, with where they come from; those assumed, those measured smaller than mined",
+        run: timing::run,
     },
     Chore {
         name: "gpu",

@@ -1,0 +1,235 @@
+//! Cycles from a result group to a use group, with provenance.
+
+use super::TABLES;
+use super::groups::{ResultGroup, UseGroup};
+use std::fmt;
+
+/// Which latencies to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// What finished code relies on: the smallest distance ptxas dares. For judging, never for making code.
+    Mined,
+    /// The larger of what was measured on the chip and what was mined. For making code.
+    Safe,
+}
+
+/// Where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Provenance {
+    /// Measured on the chip.
+    Measured,
+    /// Seen in finished code.
+    Mined,
+    /// Published by others.
+    Published,
+    /// Nobody has looked yet.
+    Assumed,
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Measured => "measured",
+            Self::Mined => "mined",
+            Self::Published => "published",
+            Self::Assumed => "assumed",
+        })
+    }
+}
+
+/// A latency with where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// Cycles from the issue of the producer to the first issue of a consumer that reads the new value.
+    pub cycles: u8,
+    /// Where the number comes from.
+    pub provenance: Provenance,
+    /// When it was found out, as year-month-day.
+    pub date: &'static str,
+}
+
+/// What one table file says of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Cycles.
+    pub cycles: u8,
+    /// How often the edge was seen, in mined rows.
+    pub seen: u32,
+    /// When.
+    pub date: &'static str,
+}
+
+/// Everything known of one edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What is written.
+    pub result: ResultGroup,
+    /// What is read.
+    pub used: UseGroup,
+    /// From the chip.
+    pub measured: Option<Source>,
+    /// From finished code.
+    pub mined: Option<Source>,
+    /// A latency that is believed to be needed at least, and one that is believed to be enough.
+    pub assumed: (u8, u8),
+    /// When that was written down.
+    pub assumed_date: &'static str,
+}
+
+impl Row {
+    /// The row's latency in a table.
+    #[must_use]
+    pub fn latency(&self, table: Table) -> Latency {
+        let from = |source: Source, provenance| Latency {
+            cycles: source.cycles,
+            provenance,
+            date: source.date,
+        };
+        let assumed = |cycles| Latency {
+            cycles,
+            provenance: Provenance::Assumed,
+            date: self.assumed_date,
+        };
+        match (table, self.measured, self.mined) {
+            (_, None, Some(mined)) | (Table::Mined, Some(_), Some(mined)) => {
+                from(mined, Provenance::Mined)
+            }
+            (Table::Mined, _, None) => assumed(self.assumed.0),
+            (Table::Safe, Some(measured), Some(mined)) => {
+                if measured.cycles >= mined.cycles {
+                    from(measured, Provenance::Measured)
+                } else {
+                    from(mined, Provenance::Mined)
+                }
+            }
+            // Nobody has dared it yet: what was measured counts only where it asks for more.
+            (Table::Safe, Some(measured), None) if measured.cycles >= self.assumed.0 => {
+                from(measured, Provenance::Measured)
+            }
+            (Table::Safe, _, None) => assumed(self.assumed.1),
+        }
+    }
+}
+
+pub(super) struct Latencies {
+    /// By result group, then use group; none where the register files differ.
+    pub edges: Vec<Option<Row>>,
+    pub uses: usize,
+    /// By earlier, then later result group: cycles after which a later write of the same register lands later.
+    pub overwrites: Vec<Option<Overwrite>>,
+    pub results: usize,
+}
+
+/// What is known of two writes of one register.
+#[derive(Clone, Copy)]
+pub(super) struct Overwrite {
+    pub mined: Option<Source>,
+    /// By the difference of the two latencies.
+    pub derived: u8,
+}
+
+/// Cycles from the issue of a producer to the first issue of a consumer that may read the result.
+///
+/// # Panics
+///
+/// If the groups belong to different register files: no register connects them.
+#[must_use]
+pub fn latency(table: Table, result: ResultGroup, used: UseGroup) -> Latency {
+    row(result, used).map_or_else(
+        || {
+            panic!(
+                "{:?} {} is never read as {:?} {}",
+                result.class(),
+                result.name(),
+                used.class(),
+                used.name()
+            )
+        },
+        |row| row.latency(table),
+    )
+}
+
+fn row(result: ResultGroup, used: UseGroup) -> Option<&'static Row> {
+    let latencies = &TABLES.latencies;
+    latencies.edges[usize::from(result.0) * latencies.uses + usize::from(used.0)].as_ref()
+}
+
+/// Cycles after which a later fixed-latency write of the same register is sure to be the one that stays.
+///
+/// A later write with a variable latency takes longer than any fixed one: one cycle is enough.
+#[must_use]
+pub fn overwrite(table: Table, earlier: ResultGroup, later: ResultGroup) -> u8 {
+    let latencies = &TABLES.latencies;
+    let Some(known) =
+        latencies.overwrites[usize::from(earlier.0) * latencies.results + usize::from(later.0)]
+    else {
+        return 1;
+    };
+    match (table, known.mined) {
+        (Table::Mined, Some(mined)) => mined.cycles.min(known.derived),
+        (Table::Mined, None) | (Table::Safe, _) => known.derived,
+    }
+}
+
+/// Every edge, in the order of the groups.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    TABLES.latencies.edges.iter().flatten()
+}
+
+/// The edges of a table that rest on an assumption.
+pub fn assumed(table: Table) -> impl Iterator<Item = &'static Row> {
+    rows().filter(move |row| row.latency(table).provenance == Provenance::Assumed)
+}
+
+/// The edges where the chip was measured to be faster than ptxas dares.
+pub fn smaller_than_mined() -> impl Iterator<Item = &'static Row> {
+    rows().filter(|row| match (row.measured, row.mined) {
+        (Some(measured), Some(mined)) => measured.cycles < mined.cycles,
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn safe_is_never_below_measured_or_mined() {
+        for row in rows() {
+            let safe = row.latency(Table::Safe).cycles;
+            for source in [row.measured, row.mined].into_iter().flatten() {
+                assert!(safe >= source.cycles, "{row:?}");
+            }
+            assert!(safe >= row.latency(Table::Mined).cycles, "{row:?}");
+        }
+    }
+
+    /// What ptxas dares, the chip must do: a mined row below a measured one is a wrong measurement or a wrong reading.
+    #[test]
+    fn nothing_mined_is_below_what_was_measured() {
+        let below: Vec<String> = rows()
+            .filter(|row| match (row.measured, row.mined) {
+                (Some(measured), Some(mined)) => mined.cycles < measured.cycles,
+                _ => false,
+            })
+            .map(|row| {
+                format!(
+                    "{:?} {} -> {}",
+                    row.result.class(),
+                    row.result.name(),
+                    row.used.name()
+                )
+            })
+            .collect();
+        assert_eq!(below, Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_pair_of_groups_of_a_register_file_has_a_row() {
+        for result in ResultGroup::all() {
+            for used in UseGroup::all().filter(|used| used.class() == result.class()) {
+                assert!(row(result, used).is_some());
+            }
+        }
+    }
+}
