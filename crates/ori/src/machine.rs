@@ -5,6 +5,7 @@
 
 use crate::entity::{Edge, Inst};
 use crate::function::Function;
+use crate::instruction::Operation;
 use crate::operand::{Address, BaseForm, Operand, SourceMods};
 use crate::operation::Effects;
 use crate::register::{Class, PhysReg, Reg, RegKind};
@@ -171,6 +172,12 @@ impl Function {
     }
 }
 
+/// The edge along which machine instruction `inst` goes on with the next instruction, if it may.
+pub fn falls_through(func: &Function, inst: Inst) -> Option<Edge> {
+    let op = func.opcode(inst).as_machine()?;
+    func.machine_fall_through(inst, op)
+}
+
 fn is_constant(reg: Reg) -> bool {
     matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
 }
@@ -186,6 +193,94 @@ pub(crate) fn fit(
     mods: sass::Mods,
     target: sass::Target,
 ) -> Result<sass::Instruction, sass::EncodeError> {
+    encoded(func, inst, op, mods, target, &mut |slot, operand| {
+        zero(op, slot, operand)
+    })
+}
+
+/// The instruction of the instruction set that machine instruction `inst` stands for, with register 0 of its class in the
+/// place of each value. What only its place in the code tells (the distance to a block, the address of a name) is asked of
+/// `resolve`, with the slot: operands of the kinds `Edge`, `Block` and `Symbol`, and memory operands with a name, whose offset
+/// it gives as an immediate.
+///
+/// `None` if `inst` is abstract. The control field is the instruction's, reuse flags included; the default without one.
+pub fn instruction(
+    func: &Function,
+    inst: Inst,
+    target: sass::Target,
+    resolve: &mut dyn FnMut(usize, Operand) -> sass::Operand,
+) -> Option<Result<sass::Instruction, sass::EncodeError>> {
+    let Operation::Machine(op, mods) = func.inst(inst).operation() else {
+        return None;
+    };
+    Some(
+        encoded(func, inst, op, mods, target, resolve).and_then(|mut instruction| {
+            instruction.control = control_field(func, inst, &instruction)?;
+            Ok(instruction)
+        }),
+    )
+}
+
+/// The instruction that `inst` stands for, as [`instruction`] gives it, with zero for every name and distance: enough to ask
+/// what it reads and writes.
+pub fn placeless(
+    func: &Function,
+    inst: Inst,
+    target: sass::Target,
+) -> Option<Result<sass::Instruction, sass::EncodeError>> {
+    let op = func.opcode(inst).as_machine()?;
+    instruction(func, inst, target, &mut |slot, operand| {
+        zero(op, slot, operand)
+    })
+}
+
+/// The control field of `inst`: its control word, and the reuse flags that stand on its operands.
+fn control_field(
+    func: &Function,
+    inst: Inst,
+    instruction: &sass::Instruction,
+) -> Result<sass::Control, sass::ControlError> {
+    let word = func.inst(inst).control();
+    if !word.is_some() {
+        return Ok(sass::Control::default());
+    }
+    let mut reuse = 0;
+    for (operand, place) in func
+        .operands(inst)
+        .iter()
+        .zip(instruction.form().places)
+        .filter(|(operand, place)| {
+            operand.mods().contains(SourceMods::REUSE) && place.reuse.exists()
+        })
+    {
+        debug_assert!(operand.reg().is_some());
+        reuse |= 1 << (place.reuse.0 - REUSE_BIT);
+    }
+    let field = word.field()?;
+    Ok(field.with_reuse(reuse).unwrap_or(field))
+}
+
+/// The first of the bits that hold the reuse flags.
+const REUSE_BIT: u8 = 122;
+
+/// Zero in the place of a name or distance.
+fn zero(op: sass::Op, slot: usize, operand: Operand) -> sass::Operand {
+    match operand {
+        // A name stands for an immediate in most places and for a code address in a call.
+        Operand::Symbol { .. } if !takes_target(op, slot) => sass::Operand::Immediate(0),
+        Operand::Address(_) => sass::Operand::Immediate(0),
+        _ => sass::Operand::Target(0),
+    }
+}
+
+fn encoded(
+    func: &Function,
+    inst: Inst,
+    op: sass::Op,
+    mods: sass::Mods,
+    target: sass::Target,
+    resolve: &mut dyn FnMut(usize, Operand) -> sass::Operand,
+) -> Result<sass::Instruction, sass::EncodeError> {
     let data = func.inst(inst);
     let guard = match data.guard().reg() {
         Some(reg) => sass::Guard {
@@ -198,7 +293,7 @@ pub(crate) fn fit(
         .operands(inst)
         .iter()
         .enumerate()
-        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand));
+        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand, resolve));
     sass::Instruction::new(op, guard, mods, operands, target)
 }
 
@@ -209,7 +304,13 @@ fn stand_in(func: &Function, reg: Reg) -> sass::Register {
     }
 }
 
-fn stand_in_operand(func: &Function, op: sass::Op, slot: usize, operand: Operand) -> sass::Operand {
+fn stand_in_operand(
+    func: &Function,
+    op: sass::Op,
+    slot: usize,
+    operand: Operand,
+    resolve: &mut dyn FnMut(usize, Operand) -> sass::Operand,
+) -> sass::Operand {
     let modifiers = |mods: SourceMods| sass::SourceModifiers {
         negate: mods.contains(SourceMods::NEGATE),
         absolute: mods.contains(SourceMods::ABSOLUTE),
@@ -243,13 +344,18 @@ fn stand_in_operand(func: &Function, op: sass::Op, slot: usize, operand: Operand
             offset,
             modifiers: modifiers(mods),
         }),
-        Operand::Address(id) => sass::Operand::Address(stand_in_address(func, func.address(id))),
+        Operand::Address(id) => {
+            let mut address = stand_in_address(func, func.address(id));
+            if func.address(id).symbol.is_some()
+                && let sass::Operand::Immediate(offset) = resolve(slot, operand)
+            {
+                address.offset = offset as i32;
+            }
+            sass::Operand::Address(address)
+        }
         Operand::Descriptor(reg) => sass::Operand::Descriptor(stand_in(func, reg)),
         Operand::Special(number) => sass::Operand::Special(number),
-        Operand::Edge(_) | Operand::Block(_) => sass::Operand::Target(0),
-        // A name stands for an immediate in most places and for a code address in a call.
-        Operand::Symbol { .. } if takes_target(op, slot) => sass::Operand::Target(0),
-        Operand::Symbol { .. } => sass::Operand::Immediate(0),
+        Operand::Edge(_) | Operand::Block(_) | Operand::Symbol { .. } => resolve(slot, operand),
         // Left out: the constant register of whatever class the slot has.
         Operand::None => op.row().slots[slot]
             .default_operand()
@@ -258,7 +364,7 @@ fn stand_in_operand(func: &Function, op: sass::Op, slot: usize, operand: Operand
 }
 
 /// Whether some form has a code address in `slot`.
-pub(crate) fn takes_target(op: sass::Op, slot: usize) -> bool {
+pub fn takes_target(op: sass::Op, slot: usize) -> bool {
     op.row().forms.iter().any(|form| {
         form.places
             .get(slot)

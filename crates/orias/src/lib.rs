@@ -13,6 +13,7 @@ mod compile;
 pub mod diagnostics;
 mod disassemble;
 pub mod options;
+pub mod reschedule;
 pub mod target;
 
 pub use assemble::assemble_cubin;

@@ -21,7 +21,43 @@ pub struct RegisterAccess {
     pub slot: Option<u8>,
 }
 
+/// How many registers each part of an address names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AddressWidths {
+    /// The base register.
+    pub base: u8,
+    /// The uniform register added to it.
+    pub uniform: u8,
+    /// The memory descriptor.
+    pub descriptor: u8,
+}
+
 impl Instruction {
+    /// How many registers the parts of the address in `slot` name; one each where the slot holds none.
+    #[must_use]
+    pub fn address_widths(&self, slot: usize) -> AddressWidths {
+        let PlaceKind::Address(shape) = &self.form().places[slot].kind else {
+            return AddressWidths {
+                base: 1,
+                uniform: 1,
+                descriptor: 1,
+            };
+        };
+        // A width written for the slot is that of the address's first register.
+        let first = |width: u8| match self.op.row().slots[slot].width {
+            Width::Fixed(1) => width,
+            _ => self.width(slot),
+        };
+        AddressWidths {
+            base: shape.base.map_or(1, |base| first(base.width)),
+            uniform: match shape.base {
+                Some(_) => shape.uniform_width,
+                None => first(shape.uniform_width),
+            },
+            descriptor: 2,
+        }
+    }
+
     /// How many consecutive registers the operand in `slot` names.
     #[must_use]
     pub fn width(&self, slot: usize) -> u8 {
@@ -77,23 +113,15 @@ impl Instruction {
                     }
                 }
                 (Operand::Address(address), PlaceKind::Address(shape)) => {
-                    // A width written for the slot is that of the address's first register.
-                    let first = |width: u8| match row.slots[index].width {
-                        Width::Fixed(1) => width,
-                        _ => self.width(index),
-                    };
-                    if let (Some(register), Some(base)) = (address.base, shape.base) {
-                        push(register, first(base.width), Access::Read, slot);
+                    let widths = self.address_widths(index);
+                    if let (Some(register), Some(_)) = (address.base, shape.base) {
+                        push(register, widths.base, Access::Read, slot);
                     }
                     if let Some(register) = address.uniform {
-                        let width = match shape.base {
-                            Some(_) => shape.uniform_width,
-                            None => first(shape.uniform_width),
-                        };
-                        push(register, width, Access::Read, slot);
+                        push(register, widths.uniform, Access::Read, slot);
                     }
                     if let Some(register) = address.descriptor {
-                        push(register, 2, Access::Read, slot);
+                        push(register, widths.descriptor, Access::Read, slot);
                     }
                 }
                 (Operand::Descriptor(register), PlaceKind::Descriptor { skip, .. }) => {

@@ -37,7 +37,7 @@ mod table;
 mod target;
 pub mod text;
 
-pub use access::RegisterAccess;
+pub use access::{AddressWidths, RegisterAccess};
 pub use control::{Barrier, Control, ControlError, WaitMask};
 pub use decode::{BitSet, DecodeError, decode};
 pub use encode::encode;

@@ -7,6 +7,8 @@
 
 mod corpus;
 mod cubin;
+mod finished;
+mod lift;
 mod options;
 mod ptx;
 pub(crate) mod sass;
@@ -28,6 +30,12 @@ const SUITES: &[Suite] = &[
         about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
         run: cubin::run,
         sample: &["reduce", "1"],
+    },
+    Suite {
+        name: "lift",
+        about: "every function that ptxas makes becomes Ori that verifies, prints and parses, and comes back byte for byte",
+        run: lift::run,
+        sample: &["--sample"],
     },
     Suite {
         name: "options",

@@ -475,7 +475,6 @@ impl<'a> Parser<'a> {
 
     fn machine_operands(&mut self, start: usize, op: orias_sass::Op) -> Result<(), ParseError> {
         let slots = op.row().slots;
-        let jumps = machine::jumps(op);
         for (index, slot) in slots.iter().enumerate() {
             let more = if index == 0 {
                 self.at_operand()
@@ -495,7 +494,7 @@ impl<'a> Parser<'a> {
                 continue;
             }
             self.cursor.skip_blanks();
-            let operand = if jumps && self.at_block() {
+            let operand = if machine::is_jump_slot(op, index) && self.at_block() {
                 let edge = self.edge()?;
                 self.edges.push(edge);
                 Operand::Edge(self.edges.len() as u32 - 1)

@@ -60,7 +60,7 @@ pub(super) fn check_machine(
         }
     };
     for (index, place) in fitted.form().places.iter().enumerate() {
-        check_place(func, op, mods, index, place, operands[index], wrong);
+        check_place(func, &fitted, index, operands[index], wrong);
         if operands[index].mods().contains(SourceMods::REUSE)
             && !(func.level == Level::Final && place.reuse.exists())
         {
@@ -73,7 +73,7 @@ pub(super) fn check_machine(
 /// Jump targets are numbered in the order of the operands, and only a terminator has them.
 fn check_edge_operands(func: &Function, inst: Inst, op: sass::Op, wrong: Sink<'_>) {
     let mut next = 0;
-    for &operand in func.operands(inst) {
+    for (slot, &operand) in func.operands(inst).iter().enumerate() {
         match operand {
             Operand::Edge(number) => {
                 if number != next || number as usize >= func.edges(inst).len() {
@@ -82,7 +82,9 @@ fn check_edge_operands(func: &Function, inst: Inst, op: sass::Op, wrong: Sink<'_
                 }
                 next += 1;
             }
-            Operand::Block(block) if machine::jumps(op) || !func.layout.contains_block(block) => {
+            Operand::Block(block)
+                if machine::is_jump_slot(op, slot) || !func.layout.contains_block(block) =>
+            {
                 let message = format!("{block} is not a block that can be named here");
                 wrong(Invariant::Edge, message);
             }
@@ -94,10 +96,8 @@ fn check_edge_operands(func: &Function, inst: Inst, op: sass::Op, wrong: Sink<'_
 /// The lengths of the registers at one place of the form.
 fn check_place(
     func: &Function,
-    op: sass::Op,
-    mods: sass::Mods,
+    fitted: &sass::Instruction,
     index: usize,
-    place: &sass::Place,
     operand: Operand,
     wrong: Sink<'_>,
 ) {
@@ -111,7 +111,7 @@ fn check_place(
             wrong(Invariant::Type, format!("{reg} is {ty}, not {want}"));
         }
     };
-    let width = machine::slot_width(op, mods, index);
+    let width = fitted.width(index);
     match operand {
         Operand::Reg { reg, .. } | Operand::Descriptor(reg) => check(reg, width),
         Operand::Bindless { descriptor, .. } => check(descriptor, 2),
@@ -122,15 +122,14 @@ fn check_place(
         }
         Operand::Address(id) => {
             let address = func.address(id);
-            if let sass::PlaceKind::Address(shape) = &place.kind {
-                if let (Some(reg), Some(base)) = (address.base.get(), shape.base) {
-                    check(reg, base.width);
-                }
-                if let Some(reg) = address.uniform.get() {
-                    check(reg, shape.uniform_width);
-                }
-                if let Some(reg) = address.descriptor.get() {
-                    check(reg, 2);
+            let widths = fitted.address_widths(index);
+            for (reg, width) in [
+                (address.base, widths.base),
+                (address.uniform, widths.uniform),
+                (address.descriptor, widths.descriptor),
+            ] {
+                if let Some(reg) = reg.get() {
+                    check(reg, width);
                 }
             }
         }
