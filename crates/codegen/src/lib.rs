@@ -11,3 +11,4 @@ pub mod knobs;
 pub mod names;
 pub mod phases;
 pub mod pipeline;
+mod regalloc;

@@ -22,6 +22,7 @@
 use crate::knobs::{Key, Knobs};
 use crate::names;
 use crate::phases;
+use crate::regalloc;
 use orias_ori::{Function, Level, verify_function};
 use orias_sass::Target;
 use std::fmt;
@@ -33,6 +34,10 @@ use std::time::{Duration, Instant};
 pub const PHASES: &[Phase] = &[
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
+    phase(101, "AllocateRegisters", Stage::Allocate, MACHINE, gate(0..=3), regalloc::allocate_registers,
+        "values become physical registers"),
+    phase(104, "PostExpansion", Stage::Allocate, PHYSICAL, gate(0..=3), regalloc::expand_after_allocation,
+        "the stack frame"),
     phase(107, "OriRemoveNopCode", Stage::PostRa, PHYSICAL, gate(0..=3), phases::remove_nop_code,
         "instructions that do nothing"),
     phase(112, "PlaceBlocksInSourceOrder", Stage::PostRa, PHYSICAL, gate(1..=1), phases::place_blocks_in_source_order,
@@ -40,6 +45,7 @@ pub const PHASES: &[Phase] = &[
 ];
 
 const ABSTRACT: RangeInclusive<Level> = Level::Abstract..=Level::Abstract;
+const MACHINE: RangeInclusive<Level> = Level::Machine..=Level::Machine;
 const PHYSICAL: RangeInclusive<Level> = Level::Physical..=Level::Physical;
 
 /// The stages of the table above.

@@ -130,5 +130,17 @@ pub static GENERAL_OPTIMIZE_KEEP: Key<WhenList> = Key::<WhenList>::new(
     "instructions and blocks that the phase leaves alone",
 );
 
+/// Every allocation is proved against the code before it.
+pub static VERIFY_REGISTER_ALLOCATION: Key<bool> = Key::<bool>::new(
+    10101,
+    "VerifyRegisterAllocation",
+    false,
+    "AllocateRegisters",
+    "proves each allocation against the code before it",
+);
+
 /// Every knob, by number.
-pub static KNOBS: &[&Knob] = &[&GENERAL_OPTIMIZE_KEEP.knob];
+pub static KNOBS: &[&Knob] = &[
+    &GENERAL_OPTIMIZE_KEEP.knob,
+    &VERIFY_REGISTER_ALLOCATION.knob,
+];

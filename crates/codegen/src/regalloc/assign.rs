@@ -1,0 +1,914 @@
+//! The scan that gives every value a register.
+//!
+//! Blocks are visited in reverse postorder, instructions in order. At each point the scan knows which value lies in which
+//! register ([`File`]). A block starts with its live values where one of its predecessors left them; what the other
+//! predecessors left elsewhere is moved on the edge ([`super::edges`]). In SSA form a value has one definition, which comes
+//! first, so nothing is ever revisited.
+//!
+//! At an instruction, values read for the last time give up their registers, and then results are placed: where their group
+//! wishes ([`super::affinity`]), else where they break up least. A result may take a register that the same instruction
+//! reads: the chip reads first. Where there is no run of free registers for a tuple, values are moved out of the way by a
+//! parallel copy before the instruction. Moves happen for general registers only: a uniform register belongs to the whole
+//! warp, and other lanes may be where the value still is in the old place.
+//!
+//! Collecting, splitting and copying make no new contents, so their results lie in the same registers as their sources
+//! wherever alignment allows, while both live. Only a definition that keeps a value (a guarded instruction, or a place
+//! read and written) changes a register in place; it is given a copy first if anyone still needs the old contents.
+//!
+//! Cost: one pass; for each result at most one look at each register of its file.
+
+use super::affinity::{Affinity, Wish};
+use super::file::{File, Units, contains, insert};
+use crate::pipeline::PhaseError;
+use cranelift_entity::EntityRef;
+use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::{
+    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, PhysReg, Reg, RegKind,
+    Type, Value, print_inst,
+};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Why an allocation did not succeed.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// No room for a value of this class, though the number of registers should have been enough.
+    Full(Class),
+    /// An error to be reported.
+    Error(PhaseError),
+}
+
+impl From<PhaseError> for Stop {
+    fn from(error: PhaseError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+/// Where values lie at the borders of blocks, sorted by value.
+pub(super) type Places = Vec<(Value, u8)>;
+
+/// The register of `value` in `places`.
+pub(super) fn look_up(places: &Places, value: Value) -> Option<u8> {
+    let index = places.binary_search_by_key(&value, |&(value, _)| value).ok()?;
+    Some(places[index].1)
+}
+
+/// What the scan found out.
+#[derive(Debug)]
+pub(super) struct Borders {
+    /// By block: live values and parameters at the start.
+    pub(super) entry: Vec<Places>,
+    /// By block: live values and arguments of edges at the end.
+    pub(super) exit: Vec<Places>,
+    /// How many registers of each class are used.
+    pub(super) used: [u8; 5],
+}
+
+/// Registers for one class: how many there are, and how many should do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    pub(super) usable: u8,
+    pub(super) enough: u8,
+}
+
+/// Gives registers to all values of `func`. Edges still carry arguments afterwards.
+pub(super) fn assign(
+    func: &mut Function,
+    graph: &FlowGraph,
+    live: &Liveness,
+    loops: &LoopNest,
+    tokens: &FxHashMap<Value, u8>,
+    budgets: [Budget; 5],
+) -> Result<Borders, Stop> {
+    let fixed = func.attributes.fixed.clone();
+    let files = Class::ALL.map(|class| {
+        let budget = budgets[class as usize];
+        let fixed = fixed
+            .iter()
+            .filter(|reg| reg.class() == class)
+            .flat_map(|reg| reg.units())
+            .map(|unit| unit.index());
+        File::new(class, budget.usable, budget.enough, fixed)
+    });
+    let mut scan = Scan {
+        affinity: Affinity::new(func, loops),
+        home: vec![None; func.value_count()],
+        last_use: vec![0; func.value_count()],
+        files,
+        clock: 1,
+        visited: vec![false; graph.block_count()],
+        borders: Borders {
+            entry: vec![Places::new(); graph.block_count()],
+            exit: vec![Places::new(); graph.block_count()],
+            used: [0; 5],
+        },
+        func,
+        graph,
+        live,
+        loops,
+    };
+    for (&token, &register) in tokens {
+        scan.home[token.index()] = Some(register);
+    }
+    let walk = DepthFirst::new(graph);
+    let reachable: Vec<Block> = walk.reverse_postorder().collect();
+    let unreachable: Vec<Block> = scan
+        .func
+        .blocks()
+        .filter(|&block| !walk.is_reachable(block))
+        .collect();
+    for block in reachable.into_iter().chain(unreachable) {
+        scan.block(block)?;
+    }
+    let mut borders = scan.borders;
+    for class in Class::ALL {
+        borders.used[class as usize] = scan.files[class as usize].used;
+    }
+    for &register in tokens.values() {
+        let used = &mut borders.used[Class::B as usize];
+        *used = (*used).max(register + 1);
+    }
+    Ok(borders)
+}
+
+/// A move of a value's registers before an instruction.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    value: Value,
+    from: u8,
+    to: u8,
+    ty: Type,
+}
+
+/// What happens at one instruction.
+#[derive(Default, Debug)]
+struct Turn {
+    /// Values read here for the last time.
+    dying: SmallVec<[Value; 6]>,
+    /// Registers, by class, that are read here for the last time: nothing is moved there before the instruction.
+    pinned: [Units; 5],
+    /// Registers, by class, that the instruction's results have been given: they are not moved away.
+    taken: [Units; 5],
+    /// What is moved before the instruction.
+    moves: Vec<Move>,
+}
+
+struct Scan<'a> {
+    func: &'a mut Function,
+    graph: &'a FlowGraph,
+    live: &'a Liveness,
+    loops: &'a LoopNest,
+    affinity: Affinity,
+    files: [File; 5],
+    /// The register of each value; none for values whose contents do not matter.
+    home: Vec<Option<u8>>,
+    /// The clock of each value's last use in the current block; `u32::MAX` if it lives on.
+    last_use: Vec<u32>,
+    clock: u32,
+    visited: Vec<bool>,
+    borders: Borders,
+}
+
+impl Scan<'_> {
+    fn ty(&self, value: Value) -> Type {
+        self.func.value_type(value)
+    }
+
+    fn file(&mut self, class: Class) -> &mut File {
+        &mut self.files[class as usize]
+    }
+
+    fn broken(&self, inst: Inst, what: &str) -> Stop {
+        Stop::Error(PhaseError::Broken {
+            at: print_inst(self.func, inst),
+            what: what.to_owned(),
+        })
+    }
+
+    fn block(&mut self, block: Block) -> Result<(), Stop> {
+        for file in &mut self.files {
+            file.clear();
+        }
+        self.enter(block)?;
+        self.visited[block.index()] = true;
+        let insts: Vec<Inst> = self.func.block_insts(block).collect();
+        let start = self.clock;
+        self.clock += insts.len() as u32 + 1;
+        for (offset, &inst) in insts.iter().enumerate() {
+            for value in self.func.value_uses(inst) {
+                self.last_use[value.index()] = start + offset as u32;
+            }
+        }
+        for &value in self.live.live_out(block) {
+            self.last_use[value.index()] = u32::MAX;
+        }
+        // Arguments stay where they are until the edge has moved them.
+        for &edge in self.func.successor_edges(block) {
+            for &value in self.func.edge_args(edge) {
+                self.last_use[value.index()] = u32::MAX;
+            }
+        }
+        // Parameters and values of the entry that nobody reads.
+        for &param in self.func.block_params(block).to_vec().iter() {
+            if self.last_use[param.index()] < start {
+                self.release(param, start);
+            }
+        }
+        for (offset, &inst) in insts.iter().enumerate() {
+            self.inst(inst, start + offset as u32)?;
+        }
+        let mut exit = Places::new();
+        let args = self
+            .func
+            .successor_edges(block)
+            .iter()
+            .flat_map(|&edge| self.func.edge_args(edge).iter().copied());
+        for value in self.live.live_out(block).iter().copied().chain(args) {
+            if let Some(at) = self.home[value.index()] {
+                exit.push((value, at));
+            }
+        }
+        exit.sort_unstable();
+        exit.dedup();
+        self.borders.exit[block.index()] = exit;
+        Ok(())
+    }
+
+    /// Puts live values where a predecessor left them, and places the parameters.
+    fn enter(&mut self, block: Block) -> Result<(), Stop> {
+        let from = self
+            .graph
+            .preds(block)
+            .iter()
+            .copied()
+            .filter(|pred| self.visited[pred.index()])
+            .max_by_key(|&pred| self.loops.block_depth(pred));
+        let mut entry = Places::new();
+        if let Some(from) = from {
+            let left = std::mem::take(&mut self.borders.exit[from.index()]);
+            for &value in self.live.live_in(block) {
+                let ty = self.ty(value);
+                if ty.class() == Class::B {
+                    continue;
+                }
+                self.home[value.index()] = look_up(&left, value);
+                if let Some(at) = self.home[value.index()] {
+                    self.file(ty.class()).occupy(value, at, ty.len());
+                    entry.push((value, at));
+                }
+            }
+            self.borders.exit[from.index()] = left;
+        }
+        let params = self.func.block_params(block).to_vec();
+        let mut turn = Turn::default();
+        let mut later = Vec::new();
+        for (index, &param) in params.iter().enumerate() {
+            if self.ty(param).class() == Class::B {
+                continue;
+            }
+            self.home[param.index()] = None;
+            match from.and_then(|from| self.left_for(from, block, index)) {
+                Some(at) if self.is_free(param, at) => {
+                    self.take(param, at);
+                }
+                _ => later.push(param),
+            }
+        }
+        for param in later {
+            self.place(param, &mut turn)?;
+        }
+        // A live value that had to make room starts out in its new place: the edges bring it there.
+        for moved in &turn.moves {
+            if let Some(place) = entry.iter_mut().find(|(value, _)| *value == moved.value) {
+                place.1 = moved.to;
+            }
+        }
+        for &param in &params {
+            if let Some(at) = self.home[param.index()]
+                && self.ty(param).class() != Class::B
+            {
+                entry.push((param, at));
+            }
+        }
+        entry.sort_unstable();
+        self.borders.entry[block.index()] = entry;
+        Ok(())
+    }
+
+    /// Where the argument for parameter `index` of `block` lies at the end of `from`.
+    fn left_for(&self, from: Block, block: Block, index: usize) -> Option<u8> {
+        let edge = self
+            .func
+            .successor_edges(from)
+            .iter()
+            .copied()
+            .find(|&edge| self.func.edge_target(edge) == block)?;
+        let arg = *self.func.edge_args(edge).get(index)?;
+        look_up(&self.borders.exit[from.index()], arg)
+    }
+
+    fn is_free(&self, value: Value, at: u8) -> bool {
+        let ty = self.ty(value);
+        self.files[ty.class() as usize].is_free(at, ty.len(), &Units::default())
+    }
+
+    fn take(&mut self, value: Value, at: u8) {
+        let ty = self.ty(value);
+        self.home[value.index()] = Some(at);
+        self.file(ty.class()).occupy(value, at, ty.len());
+        if let Some((group, low, high)) = self.affinity.settle(value, at)
+            && high - low > 1
+        {
+            self.file(ty.class()).wish(group, low, high);
+        }
+    }
+
+    fn release(&mut self, value: Value, clock: u32) {
+        let ty = self.ty(value);
+        if ty.class() != Class::B
+            && let Some(at) = self.home[value.index()]
+        {
+            self.file(ty.class()).vacate(value, at, ty.len(), clock);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+        match self.func.opcode(inst) {
+            Opcode::Abstract(AbstractOp::Undef) => {
+                self.func.remove_inst(inst);
+                Ok(())
+            }
+            Opcode::Abstract(AbstractOp::Collect) => self.collect(inst, now),
+            Opcode::Abstract(AbstractOp::Split) => self.split(inst, now),
+            Opcode::Abstract(AbstractOp::ParCopy) => self.copy(inst, now),
+            Opcode::Abstract(AbstractOp::FallThrough) | Opcode::Machine(_) => {
+                self.machine(inst, now)
+            }
+            Opcode::Abstract(AbstractOp::Unreachable) => Ok(()),
+            Opcode::Abstract(op) => Err(Stop::Error(PhaseError::Unsupported(format!(
+                "register allocation of `{op}`"
+            )))),
+        }
+    }
+
+    fn turn(&self, inst: Inst, now: u32) -> Turn {
+        let mut turn = Turn::default();
+        for value in self.func.value_uses(inst) {
+            if self.last_use[value.index()] == now && !turn.dying.contains(&value) {
+                turn.dying.push(value);
+                if let Some(at) = self.home[value.index()] {
+                    let ty = self.ty(value);
+                    insert(&mut turn.pinned[ty.class() as usize], at, ty.len());
+                }
+            }
+        }
+        turn
+    }
+
+    /// Frees results that nobody reads.
+    fn drop_unread(&mut self, results: &[Value], now: u32) {
+        for &value in results {
+            if self.last_use[value.index()] <= now {
+                self.release(value, now);
+            }
+        }
+    }
+
+    fn machine(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+        let mut turn = self.turn(inst, now);
+        let results: SmallVec<[Value; 4]> = self.func.value_defs(inst).collect();
+        let tied: SmallVec<[(Value, Value); 2]> = self
+            .func
+            .kept_places(inst)
+            .zip(self.func.kept(inst))
+            .filter_map(|(place, kept)| {
+                let result = self.func.operands(inst)[place].as_value()?;
+                Some((result, kept.as_value()?))
+            })
+            .filter(|(result, kept)| {
+                self.ty(*result).class() != Class::B && self.home[kept.index()].is_some()
+            })
+            .collect();
+        let mut in_place: SmallVec<[(Value, PhysReg); 2]> = SmallVec::new();
+        for &(result, kept) in &tied {
+            let ty = self.ty(kept);
+            let Some(at) = self.home[kept.index()] else {
+                continue;
+            };
+            let Some(reg) = PhysReg::tuple(ty.class(), at, ty.len()) else {
+                continue;
+            };
+            let shared = in_place.iter().any(|(_, other)| other.overlaps(reg));
+            let file = &self.files[ty.class() as usize];
+            let needed = (at..at + ty.len())
+                .flat_map(|unit| file.owners(unit))
+                .any(|owner| !turn.dying.contains(owner));
+            if !needed && !shared {
+                in_place.push((result, reg));
+                continue;
+            }
+            // Somebody needs the old contents: the instruction works on a copy.
+            let pinned = turn.pinned[ty.class() as usize];
+            let to = self.find_place(result, &pinned, &mut turn)?;
+            self.take(result, to);
+            insert(&mut turn.taken[ty.class() as usize], to, ty.len());
+            turn.moves.push(Move {
+                value: result,
+                from: at,
+                to,
+                ty,
+            });
+        }
+        for &value in &turn.dying.clone() {
+            self.release(value, now);
+        }
+        for (result, reg) in in_place {
+            self.take(result, reg.index());
+            insert(&mut turn.taken[reg.class() as usize], reg.index(), reg.len());
+        }
+        for &result in &results {
+            let ty = self.ty(result);
+            if ty.class() != Class::B
+                && !tied.iter().any(|&(tied, _)| tied == result)
+            {
+                self.home[result.index()] = None;
+                self.place(result, &mut turn)?;
+            }
+        }
+        self.rewrite(inst)?;
+        self.insert_moves(inst, &turn);
+        self.drop_unread(&results, now);
+        Ok(())
+    }
+
+    /// Puts registers in the place of values.
+    fn rewrite(&mut self, inst: Inst) -> Result<(), Stop> {
+        let mut lost = false;
+        let home = &self.home;
+        let types: SmallVec<[(Value, Type); 8]> = self
+            .func
+            .value_uses(inst)
+            .chain(self.func.value_defs(inst))
+            .map(|value| (value, self.func.value_type(value)))
+            .collect();
+        let mut map = |reg: Reg| match reg.kind() {
+            RegKind::Phys(_) => reg,
+            RegKind::Value(value) => {
+                let ty = types
+                    .iter()
+                    .find(|(known, _)| *known == value)
+                    .map_or(Type::R, |&(_, ty)| ty);
+                let phys = match home[value.index()] {
+                    Some(at) => PhysReg::tuple(ty.class(), at, ty.len()),
+                    None => ty.class().constant(),
+                };
+                match phys {
+                    Some(phys) => Reg::from(phys),
+                    None => {
+                        lost = true;
+                        reg
+                    }
+                }
+            }
+        };
+        self.func.map_uses(inst, &mut map);
+        self.func.map_defs(inst, &mut map);
+        if !self.func.kept(inst).is_empty() {
+            self.func.set_kept(inst, &[]);
+        }
+        if lost {
+            return Err(self.broken(inst, "a value has no register"));
+        }
+        Ok(())
+    }
+
+    /// The moves of a turn, as one parallel copy before `inst`.
+    fn insert_moves(&mut self, inst: Inst, turn: &Turn) {
+        let copies: Vec<(PhysReg, PhysReg)> = turn
+            .moves
+            .iter()
+            .filter(|moved| moved.from != moved.to)
+            .flat_map(|moved| {
+                let (class, len) = (moved.ty.class(), moved.ty.len());
+                PhysReg::tuple(class, moved.to, len).zip(PhysReg::tuple(class, moved.from, len))
+            })
+            .collect();
+        self.insert_copies(inst, &copies);
+    }
+
+    fn insert_copies(&mut self, inst: Inst, copies: &[(PhysReg, PhysReg)]) {
+        if let Some(copy) = parallel_copy(self.func, copies) {
+            let span = self.func.inst(inst).span();
+            self.func.set_span(copy, span);
+            self.func.layout.insert_inst_before(copy, inst);
+        }
+    }
+
+    /// Finds a place for `value` and takes it.
+    fn place(&mut self, value: Value, turn: &mut Turn) -> Result<(), Stop> {
+        let at = self.find_place(value, &Units::default(), turn)?;
+        let ty = self.ty(value);
+        insert(&mut turn.taken[ty.class() as usize], at, ty.len());
+        self.take(value, at);
+        Ok(())
+    }
+
+    /// A free place for `value` outside `avoid`, after moving others away if need be.
+    fn find_place(&mut self, value: Value, avoid: &Units, turn: &mut Turn) -> Result<u8, Stop> {
+        let ty = self.ty(value);
+        let own = self.affinity.group(value);
+        let wish = self.affinity.wish(value);
+        let affinity = &self.affinity;
+        let file = &self.files[ty.class() as usize];
+        let waits = |group| affinity.is_pending(group);
+        match wish {
+            Some(Wish::At(at)) => {
+                let aligned = at.is_multiple_of(ty.alignment());
+                if aligned && file.is_free(at, ty.len(), avoid) {
+                    return Ok(at);
+                }
+            }
+            Some(Wish::Within {
+                below,
+                span,
+                align,
+                residue,
+            }) if span > ty.len() => {
+                if let Some(base) = file.find(span, align, residue, avoid, own, waits)
+                    && base + span <= file.enough
+                {
+                    return Ok(base + below);
+                }
+            }
+            _ => {}
+        }
+        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, own, waits) {
+            return Ok(at);
+        }
+        self.make_room(ty, avoid, turn)
+    }
+
+    /// Moves values away until there is room for a tuple of type `ty`.
+    fn make_room(&mut self, ty: Type, avoid: &Units, turn: &mut Turn) -> Result<u8, Stop> {
+        if ty.class() != Class::R {
+            return Err(Stop::Full(ty.class()));
+        }
+        let file = &self.files[ty.class() as usize];
+        let taken = turn.taken[ty.class() as usize];
+        let mut windows: Vec<(usize, u8)> = Vec::new();
+        let mut base = 0;
+        while base + u16::from(ty.len()) <= u16::from(file.usable) {
+            let at = base as u8;
+            base += u16::from(ty.alignment());
+            let units = at..at + ty.len();
+            if units.clone().all(|unit| {
+                file.is_allocatable(unit) && !contains(&taken, unit) && !contains(avoid, unit)
+            }) {
+                let occupied = units.filter(|&unit| !file.owners(unit).is_empty()).count();
+                windows.push((occupied, at));
+            }
+        }
+        windows.sort_unstable();
+        for (_, at) in windows {
+            if self.empty_window(ty, at, avoid, turn) {
+                return Ok(at);
+            }
+        }
+        Err(Stop::Full(ty.class()))
+    }
+
+    /// Moves everything out of the registers of `ty` from `at` on, or nothing.
+    fn empty_window(&mut self, ty: Type, at: u8, avoid: &Units, turn: &mut Turn) -> bool {
+        let class = ty.class();
+        let file = &self.files[class as usize];
+        let mut window = Units::default();
+        insert(&mut window, at, ty.len());
+        // Values that share registers move together.
+        let mut bundles: Vec<Bundle> = Vec::new();
+        for unit in at..at + ty.len() {
+            for &owner in file.owners(unit) {
+                if !bundles.iter().any(|bundle| bundle.values.contains(&owner)) {
+                    bundles.push(self.bundle(class, owner));
+                }
+            }
+        }
+        let taken = turn.taken[class as usize];
+        let in_taken = |bundle: &Bundle| {
+            (bundle.low..bundle.high).any(|unit| contains(&taken, unit))
+        };
+        if bundles.iter().any(in_taken) {
+            return false;
+        }
+        bundles.sort_by_key(|bundle| std::cmp::Reverse(bundle.high - bundle.low));
+        let mut trial = self.files[class as usize].clone();
+        for bundle in &bundles {
+            for &value in &bundle.values {
+                let (from, len) = (self.home[value.index()].unwrap_or(0), self.ty(value).len());
+                trial.vacate(value, from, len, 0);
+            }
+        }
+        // What is read here for the last time must survive until the instruction.
+        let mut blocked = *avoid;
+        for (word, (one, other)) in blocked
+            .iter_mut()
+            .zip(window.iter().zip(&turn.pinned[class as usize]))
+        {
+            *word |= one | other;
+        }
+        let mut places = Vec::new();
+        for bundle in &bundles {
+            let span = bundle.high - bundle.low;
+            let residue = bundle.low % bundle.align;
+            let Some(to) = trial.find(span, bundle.align, residue, &blocked, u32::MAX, |_| false)
+            else {
+                return false;
+            };
+            insert(&mut blocked, to, span);
+            places.push(to);
+        }
+        for (bundle, &to) in bundles.iter().zip(&places) {
+            for &value in &bundle.values {
+                let (from, ty) = (self.home[value.index()].unwrap_or(0), self.ty(value));
+                self.file(class).vacate(value, from, ty.len(), 0);
+            }
+            for &value in &bundle.values {
+                let (from, ty) = (self.home[value.index()].unwrap_or(0), self.ty(value));
+                let target = to + (from - bundle.low);
+                self.file(class).occupy(value, target, ty.len());
+                self.home[value.index()] = Some(target);
+                match turn.moves.iter_mut().find(|moved| moved.value == value) {
+                    Some(moved) => moved.to = target,
+                    None => turn.moves.push(Move {
+                        value,
+                        from,
+                        to: target,
+                        ty,
+                    }),
+                }
+            }
+        }
+        true
+    }
+
+    /// `value` and all that shares registers with it.
+    fn bundle(&self, class: Class, value: Value) -> Bundle {
+        let mut bundle = Bundle {
+            values: SmallVec::from_slice(&[value]),
+            low: u8::MAX,
+            high: 0,
+            align: 1,
+        };
+        let mut next = 0;
+        while next < bundle.values.len() {
+            let value = bundle.values[next];
+            next += 1;
+            let (at, ty) = (self.home[value.index()].unwrap_or(0), self.ty(value));
+            bundle.low = bundle.low.min(at);
+            bundle.high = bundle.high.max(at + ty.len());
+            bundle.align = bundle.align.max(ty.alignment());
+            for unit in at..at + ty.len() {
+                for &owner in self.files[class as usize].owners(unit) {
+                    if !bundle.values.contains(&owner) {
+                        bundle.values.push(owner);
+                    }
+                }
+            }
+        }
+        bundle
+    }
+
+    fn collect(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+        let mut turn = self.turn(inst, now);
+        let Some(tuple) = self.func.operands(inst)[0].as_value() else {
+            return Err(self.broken(inst, "collects into something that is no value"));
+        };
+        let ty = self.ty(tuple);
+        // By register of the tuple: the value whose register belongs there, and which of its registers.
+        let mut parts: Vec<Part> = Vec::with_capacity(usize::from(ty.len()));
+        for &operand in &self.func.operands(inst)[1..] {
+            let Some(reg) = operand.reg() else {
+                return Err(self.broken(inst, "collects something that is no register"));
+            };
+            match reg.kind() {
+                RegKind::Phys(reg) if reg.is_constant() => parts.push(Part::Constant(reg)),
+                RegKind::Phys(reg) => parts.extend(reg.units().map(Part::Constant)),
+                RegKind::Value(value) => {
+                    let len = self.ty(value).len();
+                    match self.home[value.index()] {
+                        Some(_) => parts.extend((0..len).map(|unit| Part::Value(value, unit))),
+                        None => parts.extend((0..len).map(|_| Part::Undefined)),
+                    }
+                }
+            }
+        }
+        let at = match self.collected_in_place(tuple, &parts, &turn) {
+            Some(at) => {
+                for &value in &turn.dying.clone() {
+                    self.release(value, now);
+                }
+                at
+            }
+            None => {
+                for &value in &turn.dying.clone() {
+                    self.release(value, now);
+                }
+                self.home[tuple.index()] = None;
+                self.find_place(tuple, &Units::default(), &mut turn)?
+            }
+        };
+        self.take(tuple, at);
+        self.insert_moves(inst, &turn);
+        let mut copies = Vec::new();
+        for (offset, part) in parts.iter().enumerate() {
+            let to = PhysReg::new(ty.class(), at + offset as u8);
+            let from = match *part {
+                Part::Undefined => None,
+                Part::Constant(reg) => Some(reg),
+                Part::Value(value, unit) => self.home[value.index()]
+                    .and_then(|home| PhysReg::new(ty.class(), home + unit)),
+            };
+            if let (Some(to), Some(from)) = (to, from)
+                && to != from
+            {
+                copies.push((to, from));
+            }
+        }
+        self.insert_copies(inst, &copies);
+        self.func.remove_inst(inst);
+        self.drop_unread(&[tuple], now);
+        Ok(())
+    }
+
+    /// The place for a tuple in which most of its parts lie already.
+    fn collected_in_place(&mut self, tuple: Value, parts: &[Part], turn: &Turn) -> Option<u8> {
+        let ty = self.ty(tuple);
+        let mut candidates: SmallVec<[u8; 8]> = SmallVec::new();
+        if let Some(Wish::At(at)) = self.affinity.wish(tuple) {
+            candidates.push(at);
+        }
+        for (offset, part) in parts.iter().enumerate() {
+            if let Part::Value(value, unit) = *part
+                && let Some(home) = self.home[value.index()]
+                && let Some(base) = (home + unit).checked_sub(offset as u8)
+                && !candidates.contains(&base)
+            {
+                candidates.push(base);
+            }
+        }
+        let file = &self.files[ty.class() as usize];
+        let lies_at = |part: &Part, at: u8| match *part {
+            Part::Value(value, unit) => self.home[value.index()] == at.checked_sub(unit),
+            _ => false,
+        };
+        let fits = |&base: &u8| {
+            base.is_multiple_of(ty.alignment())
+                && parts.iter().enumerate().all(|(offset, part)| {
+                    let Some(at) = base.checked_add(offset as u8) else {
+                        return false;
+                    };
+                    file.is_allocatable(at)
+                        && (lies_at(part, at)
+                            || file.owners(at).iter().all(|owner| turn.dying.contains(owner)))
+                })
+        };
+        candidates
+            .into_iter()
+            .filter(fits)
+            .map(|base| {
+                let in_place = parts
+                    .iter()
+                    .enumerate()
+                    .filter(|(offset, part)| lies_at(part, base + *offset as u8))
+                    .count();
+                (std::cmp::Reverse(in_place), base)
+            })
+            .min()
+            .map(|(_, base)| base)
+    }
+
+    fn split(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+        let count = self.func.result_count(inst);
+        let results: Vec<Operand> = self.func.operands(inst)[..count].to_vec();
+        let Some(source) = self.func.operands(inst)[count].reg() else {
+            return Err(self.broken(inst, "splits something that is no register"));
+        };
+        let home = match source.kind() {
+            RegKind::Value(value) => self.home[value.index()],
+            RegKind::Phys(_) => return Err(self.broken(inst, "splits a physical register")),
+        };
+        let mut offset = 0;
+        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+        let mut misplaced: SmallVec<[(Value, u8); 2]> = SmallVec::new();
+        for result in results {
+            let Some(part) = result.as_value() else {
+                // A part nobody wants.
+                offset += result.reg().map_or(1, |reg| self.func.reg_type(reg).len());
+                continue;
+            };
+            let ty = self.ty(part);
+            self.home[part.index()] = None;
+            if let Some(home) = home {
+                let at = home + offset;
+                if at.is_multiple_of(ty.alignment()) {
+                    self.take(part, at);
+                } else {
+                    misplaced.push((part, at));
+                }
+            }
+            offset += ty.len();
+            parts.push(part);
+        }
+        let mut turn = self.turn(inst, now);
+        let mut copies = Vec::new();
+        for (part, from) in misplaced {
+            // Off its alignment: copied out before the tuple is given up.
+            let pinned = turn.pinned[self.ty(part).class() as usize];
+            let to = self.find_place(part, &pinned, &mut turn)?;
+            self.take(part, to);
+            let ty = self.ty(part);
+            copies.extend(
+                PhysReg::tuple(ty.class(), to, ty.len())
+                    .into_iter()
+                    .flat_map(PhysReg::units)
+                    .zip((from..from + ty.len()).filter_map(|at| PhysReg::new(ty.class(), at))),
+            );
+        }
+        for &value in &turn.dying.clone() {
+            self.release(value, now);
+        }
+        self.insert_moves(inst, &turn);
+        self.insert_copies(inst, &copies);
+        self.func.remove_inst(inst);
+        self.drop_unread(&parts, now);
+        Ok(())
+    }
+
+    /// A copy lies where its source does.
+    fn copy(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+        let (to, from) = self.func.operands(inst).split_at(self.func.result_count(inst));
+        let pairs: Vec<(Operand, Operand)> = to.iter().copied().zip(from.iter().copied()).collect();
+        let mut results = Vec::new();
+        let mut copies = Vec::new();
+        let mut turn = self.turn(inst, now);
+        for (to, from) in pairs {
+            let (Some(to), Some(from)) = (to.as_value(), from.reg()) else {
+                return Err(self.broken(inst, "copies something that is no value"));
+            };
+            self.home[to.index()] = None;
+            match from.kind() {
+                RegKind::Value(from) => {
+                    if let Some(at) = self.home[from.index()] {
+                        self.take(to, at);
+                    }
+                }
+                RegKind::Phys(from) => {
+                    let pinned = turn.pinned[self.ty(to).class() as usize];
+                    let at = self.find_place(to, &pinned, &mut turn)?;
+                    self.take(to, at);
+                    let ty = self.ty(to);
+                    copies.extend(PhysReg::tuple(ty.class(), at, ty.len()).map(|to| (to, from)));
+                }
+            }
+            results.push(to);
+        }
+        for &value in &turn.dying.clone() {
+            self.release(value, now);
+        }
+        self.insert_moves(inst, &turn);
+        self.insert_copies(inst, &copies);
+        self.func.remove_inst(inst);
+        self.drop_unread(&results, now);
+        Ok(())
+    }
+}
+
+/// Values that share registers, and the run of registers they lie in.
+#[derive(Debug)]
+struct Bundle {
+    values: SmallVec<[Value; 4]>,
+    low: u8,
+    high: u8,
+    align: u8,
+}
+
+/// What one register of a collected tuple holds.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Value(Value, u8),
+    Constant(PhysReg),
+    Undefined,
+}
+
+/// A parallel copy of `(to, from)`, in no block yet; none if there is nothing to copy.
+pub(super) fn parallel_copy(func: &mut Function, copies: &[(PhysReg, PhysReg)]) -> Option<Inst> {
+    if copies.is_empty() {
+        return None;
+    }
+    let operands: Vec<Operand> = copies
+        .iter()
+        .map(|&(to, _)| Operand::from(to))
+        .chain(copies.iter().map(|&(_, from)| Operand::from(from)))
+        .collect();
+    let mods = AbstractMods::NONE;
+    Some(func.create_abstract(AbstractOp::ParCopy, mods, copies.len(), &operands))
+}

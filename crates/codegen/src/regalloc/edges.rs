@@ -1,0 +1,161 @@
+//! Moves on edges.
+//!
+//! The scan leaves live values and arguments somewhere at the end of a block and expects them somewhere at the start of the
+//! next. Where the two differ, the edge carries a parallel copy. It goes to the end of the block the edge leaves if that has
+//! no other edge, to the start of the block it enters if no other edge enters that one, and else before the branch if nothing
+//! that lives on the other edges is overwritten (so a loop keeps its one jump), or into a new block on the edge.
+//!
+//! Afterwards edges have no arguments and blocks no parameters.
+
+use super::assign::{Borders, Places, look_up, parallel_copy};
+use super::file::{Units, contains, insert};
+use cranelift_entity::EntityRef;
+use orias_ori::analysis::{FlowGraph, Liveness};
+use orias_ori::{AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, PhysReg, Value};
+
+type Copies = Vec<(PhysReg, PhysReg)>;
+
+/// Puts the moves in place.
+pub(super) fn resolve(func: &mut Function, graph: &FlowGraph, live: &Liveness, borders: &Borders) {
+    let blocks: Vec<Block> = func.blocks().collect();
+    for &block in &blocks {
+        resolve_block(func, graph, live, borders, block);
+    }
+    for &block in &blocks {
+        let edges: Vec<Edge> = func.successor_edges(block).to_vec();
+        for edge in edges {
+            let target = func.edge_target(edge);
+            func.set_edge(edge, target, &[]);
+        }
+        for index in (0..func.block_params(block).len()).rev() {
+            func.remove_block_param(block, index, &[]);
+        }
+    }
+}
+
+fn resolve_block(
+    func: &mut Function,
+    graph: &FlowGraph,
+    live: &Liveness,
+    borders: &Borders,
+    block: Block,
+) {
+    let Some(terminator) = func.terminator(block) else {
+        return;
+    };
+    let edges: Vec<Edge> = func.edges(terminator).to_vec();
+    let exit = &borders.exit[block.index()];
+    // What must not be overwritten before the branch: what it reads, and by edge what goes along it.
+    let mut read = [Units::default(); 5];
+    for reg in func.uses(terminator).filter_map(|reg| reg.phys()) {
+        insert(&mut read[reg.class() as usize], reg.index(), reg.len());
+    }
+    let carried: Vec<[Units; 5]> = edges
+        .iter()
+        .map(|&edge| sources(func, live, exit, edge))
+        .collect();
+    let mut settled = [Units::default(); 5];
+    for (index, &edge) in edges.iter().enumerate() {
+        let target = func.edge_target(edge);
+        let copies = copies(func, live, exit, &borders.entry[target.index()], edge);
+        if copies.is_empty() {
+            continue;
+        }
+        let overwrites = |set: &[Units; 5]| {
+            copies
+                .iter()
+                .any(|(to, _)| contains(&set[to.class() as usize], to.index()))
+        };
+        let harmless = !overwrites(&read)
+            && !overwrites(&settled)
+            && (0..edges.len()).all(|other| other == index || !overwrites(&carried[other]));
+        if graph.preds(target).len() == 1 && !harmless {
+            place_first(func, target, &copies);
+        } else if harmless {
+            place_before(func, terminator, &copies);
+            // What was brought into place stays there, whatever another edge still moves.
+            for &(value, at) in &borders.entry[target.index()] {
+                let ty = func.value_type(value);
+                insert(&mut settled[ty.class() as usize], at, ty.len());
+            }
+        } else {
+            place_between(func, block, terminator, edge, &copies);
+        }
+    }
+}
+
+/// The registers that hold what goes along `edge`.
+fn sources(func: &Function, live: &Liveness, exit: &Places, edge: Edge) -> [Units; 5] {
+    let mut units = [Units::default(); 5];
+    let target = func.edge_target(edge);
+    let values = live.live_in(target).iter().chain(func.edge_args(edge));
+    for &value in values {
+        if let Some(at) = look_up(exit, value) {
+            let ty = func.value_type(value);
+            insert(&mut units[ty.class() as usize], at, ty.len());
+        }
+    }
+    units
+}
+
+/// What has to move along `edge`, register by register.
+fn copies(func: &Function, live: &Liveness, exit: &Places, entry: &Places, edge: Edge) -> Copies {
+    let target = func.edge_target(edge);
+    let lives = live.live_in(target).iter().map(|&value| (value, value));
+    let params = func.block_params(target).iter().copied();
+    let args = func.edge_args(edge).iter().copied();
+    let mut copies = Copies::new();
+    for (to, from) in lives.chain(params.zip(args)) {
+        let ty = func.value_type(to);
+        let places: (Option<u8>, Option<u8>) = (look_up(entry, to), look_up(exit, from));
+        if let (Some(to), Some(from)) = places
+            && to != from
+            && ty.class() != Class::B
+        {
+            let pairs = (to..to + ty.len())
+                .zip(from..from + ty.len())
+                .filter_map(|(to, from)| {
+                    PhysReg::new(ty.class(), to).zip(PhysReg::new(ty.class(), from))
+                });
+            copies.extend(pairs);
+        }
+    }
+    // Values with equal contents may share a register; one copy is enough.
+    copies.sort_unstable();
+    copies.dedup_by_key(|&mut (to, _)| to);
+    copies
+}
+
+fn place_before(func: &mut Function, terminator: Inst, copies: &Copies) {
+    if let Some(copy) = parallel_copy(func, copies) {
+        let span = func.inst(terminator).span();
+        func.set_span(copy, span);
+        func.layout.insert_inst_before(copy, terminator);
+    }
+}
+
+fn place_first(func: &mut Function, block: Block, copies: &Copies) {
+    if let Some(copy) = parallel_copy(func, copies) {
+        func.layout.prepend_inst(copy, block);
+    }
+}
+
+/// A new block on `edge`: behind the branch if that is where it goes on, else at the end.
+fn place_between(func: &mut Function, block: Block, branch: Inst, edge: Edge, copies: &Copies) {
+    let target = func.edge_target(edge);
+    let falls = func.edges(branch).last() == Some(&edge) && func.edges(branch).len() > 1;
+    let middle = func.create_block();
+    if falls {
+        func.layout.insert_block_after(middle, block);
+    } else {
+        func.layout.append_block(middle);
+    }
+    if let Some(copy) = parallel_copy(func, copies) {
+        func.layout.append_inst(copy, middle);
+    }
+    let next = func.create_abstract(AbstractOp::FallThrough, AbstractMods::NONE, 0, &[]);
+    let onward = func.create_edge(target, &[] as &[Value]);
+    func.set_edges(next, &[onward]);
+    func.layout.append_inst(next, middle);
+    func.set_edge(edge, middle, &[]);
+}

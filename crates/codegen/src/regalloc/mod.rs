@@ -1,0 +1,155 @@
+//! AllocateRegisters (101): values become physical registers. PostExpansion (104): the stack frame.
+//!
+//! The function comes in SSA form with machine operations on values of all five classes, tuples collected and split, and
+//! block parameters. It leaves on physical registers, without parameters and without parallel copies
+//! (ConvertAllMovPhiToMov, 73, happens here).
+//!
+//! 1. Tokens of convergence regions get barrier registers ([`tokens`]).
+//! 2. Values are spilled until everything fits ([`spill`]): predicates and uniform registers to general registers, general
+//!    registers to local memory; what is cheap to compute again is computed again.
+//! 3. One scan over the blocks gives registers ([`assign`], by the wishes of [`affinity`]).
+//! 4. Edges get the moves that remain ([`edges`]), and parallel copies become moves ([`moves`]).
+//!
+//! If alignment leaves no room although the registers would be enough, the scan is started again with a smaller budget for
+//! step 2. [`check`] proves an allocation against the code before it; it shares nothing with the steps above, and runs
+//! when the knob `VerifyRegisterAllocation` is set and in tests.
+//!
+//! Cost: linear in the number of operands and of live pairs of value and block.
+
+mod affinity;
+mod assign;
+mod check;
+mod edges;
+mod file;
+mod frame;
+mod moves;
+mod spill;
+mod tokens;
+
+pub use frame::expand_after_allocation;
+
+use crate::knobs::registry;
+use crate::pipeline::{Context, PhaseError};
+use assign::{Budget, Stop};
+use orias_machine::registers::{self, RegisterFiles};
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::builder::BuildError;
+use check::check_allocation;
+use orias_ori::{Class, Function, Inst, Level, Reg, print_inst};
+use orias_sass::Target;
+
+/// How often the budget is lowered before the phase gives up.
+const ATTEMPTS: u8 = 12;
+
+/// Runs the phase.
+pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    let Some(target) = Target::from_name(&func.target) else {
+        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
+    };
+    if func.entry().is_some_and(|entry| !func.block_params(entry).is_empty()) {
+        return Err(PhaseError::Unsupported(format!(
+            "`{}`, a function that takes its parameters in registers,",
+            func.name
+        )));
+    }
+    if let Some(inst) = named_register(func) {
+        return Err(PhaseError::Unsupported(format!(
+            "`{}`, which names a register before allocation,",
+            print_inst(func, inst)
+        )));
+    }
+    let files = registers::of(target);
+    let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
+    let mut margin = [0; 5];
+    for _ in 0..ATTEMPTS {
+        let mut attempt = func.clone();
+        match allocate(&mut attempt, files, margin) {
+            Ok(()) => {
+                if check {
+                    check_allocation(func, &attempt)?;
+                }
+                moves::expand(&mut attempt)?;
+                *func = attempt;
+                return Ok(());
+            }
+            Err(Stop::Full(class)) => margin[class as usize] += 2 + margin[class as usize] / 2,
+            Err(Stop::Error(error)) => return Err(error),
+        }
+    }
+    Err(PhaseError::Unsupported(format!(
+        "a function whose register tuples do not fit into {} registers",
+        limit(func, files, Class::R)
+    )))
+}
+
+/// An instruction that names a physical register other than a fixed one, such as a call by the ABI.
+fn named_register(func: &Function) -> Option<Inst> {
+    let fixed = &func.attributes.fixed;
+    func.blocks()
+        .flat_map(|block| func.block_insts(block))
+        .find(|&inst| {
+            func.uses(inst)
+                .chain(func.defs(inst))
+                .filter_map(Reg::phys)
+                .any(|reg| !fixed.iter().any(|fixed| fixed.overlaps(reg)))
+        })
+}
+
+/// One attempt, with `margin` registers of each class left unused by what is not spilled. Parallel copies are left.
+fn allocate(func: &mut Function, files: &RegisterFiles, margin: [u8; 5]) -> Result<(), Stop> {
+    let limits = Class::ALL.map(|class| limit(func, files, class));
+    let goals: [u8; 5] = std::array::from_fn(|class| limits[class].saturating_sub(margin[class]));
+    let pressure = spill::fit(func, goals)?;
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    let loops = LoopNest::new(&graph, &walk);
+    let live = Liveness::new(func, &graph, &DefUse::new(func));
+    let tokens = tokens::assign(func, &graph, &live, limits[Class::B as usize])?;
+    let budgets = std::array::from_fn(|class| Budget {
+        usable: limits[class],
+        enough: enough(files, Class::ALL[class], pressure[class], limits[class]),
+    });
+    let borders = assign::assign(func, &graph, &live, &loops, &tokens, budgets)?;
+    edges::resolve(func, &graph, &live, &borders);
+    func.level = Level::Physical;
+    Ok(())
+}
+
+/// How many registers of `class` the function may use, by the chip and by what the source asks for.
+fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
+    let mut most = u32::from(files.file(class.into()).usable);
+    if class == Class::R {
+        let reserved = files.reserved;
+        let wanted = &func.attributes;
+        if wanted.max_registers > 0 {
+            most = most.min(wanted.max_registers.saturating_sub(reserved));
+        }
+        let threads = wanted.max_threads.iter().map(|&n| n.max(1)).product::<u32>();
+        if wanted.min_blocks > 0 && threads > 1 {
+            let warps = threads.div_ceil(files.warp) * wanted.min_blocks;
+            let each = files.per_multiprocessor / (warps * files.warp).max(1);
+            let whole = each / files.granularity * files.granularity;
+            most = most.min(whole.saturating_sub(reserved));
+        }
+        most = most.max(u32::from(files.fewest));
+    }
+    most as u8
+}
+
+/// How many registers should do for `pressure`: general registers are handed to warps in portions, so the rest of the last
+/// portion costs nothing.
+fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
+    let goal = if class == Class::R {
+        (pressure + files.reserved).next_multiple_of(files.granularity) - files.reserved
+    } else {
+        u32::from(limit)
+    };
+    goal.min(u32::from(limit)) as u8
+}
+
+fn refused(error: BuildError) -> PhaseError {
+    PhaseError::Broken {
+        at: error.inst.clone(),
+        what: error.to_string(),
+    }
+}

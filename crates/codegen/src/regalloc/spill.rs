@@ -1,0 +1,540 @@
+//! Spilling: values leave the registers until what is left fits.
+//!
+//! A class is too full at a point when the values live there need more registers than it may use, each tuple counted with
+//! the registers its alignment may cost: then a tightly packed arrangement exists. From the values live across such a point
+//! those go that cost least: few uses, outside loops, for many registers. A value goes entirely: it is stored where it is
+//! defined and loaded before each use.
+//!
+//! | class | goes to | stored by | loaded by |
+//! | --- | --- | --- | --- |
+//! | any, if its instruction reads no register and no memory but constants | nowhere | | the instruction again |
+//! | R | local memory | `STL` | `LDL` |
+//! | P | R | `SEL` | `ISETP` |
+//! | UR | R | `MOV` | `R2UR` |
+//!
+//! Loaded values are short and are not spilled again. Rounds follow until all points fit; a point that is too full with
+//! nothing left to spill is an error.
+//!
+//! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
+
+use super::assign::Stop;
+use super::refused;
+use crate::pipeline::PhaseError;
+use cranelift_entity::EntityRef;
+use orias_machine::abi;
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::builder::Cursor;
+use orias_ori::{
+    AbstractMods, AbstractOp, Address, Block, Class, Effects, Function, Inst, Opcode, Operand,
+    PhysReg, Reg, SourceMods, Type, Value, ValueDef,
+};
+use orias_sass::{self as sass, Op};
+
+/// How many rounds there are at most; each makes the function fit better, and two are the rule.
+const ROUNDS: usize = 16;
+
+/// Spills until every class fits into its goal, and returns the highest pressure of each.
+pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<[u32; 5], Stop> {
+    let mut short = vec![false; func.value_count()];
+    for _ in 0..ROUNDS {
+        let graph = FlowGraph::of(func);
+        let chains = DefUse::new(func);
+        let live = Liveness::new(func, &graph, &chains);
+        let mut look = Look::new(func, &graph, &chains, &short, goals);
+        for block in func.blocks() {
+            look.block(block, live.live_out(block));
+        }
+        if let Some(class) = look.stuck {
+            return Err(Stop::Error(PhaseError::Unsupported(format!(
+                "an instruction that needs more {} registers than the {} there are",
+                class.name(),
+                goals[class as usize]
+            ))));
+        }
+        let (peak, chosen) = (look.peak, look.chosen);
+        if chosen.is_empty() {
+            return Ok(peak);
+        }
+        for value in chosen {
+            let refuge = spill(func, &chains, value)?;
+            // Whatever is new was loaded or goes to be stored; only the refuge may live long.
+            short.resize(func.value_count(), true);
+            if let Refuge::General(general) = refuge {
+                short[general.index()] = false;
+            }
+        }
+    }
+    Err(Stop::Full(Class::R))
+}
+
+/// How many registers a value needs, alignment included.
+fn weight(ty: Type) -> u32 {
+    u32::from(ty.len().next_multiple_of(ty.alignment()))
+}
+
+/// Looks for points that are too full.
+struct Look<'a> {
+    func: &'a Function,
+    /// Values that must not be spilled.
+    short: &'a [bool],
+    goals: [u8; 5],
+    /// By value: what spilling it costs for each register it frees.
+    cost: Vec<f32>,
+    is_live: Vec<bool>,
+    gone: Vec<bool>,
+    /// What is live, in no order; the place of each in `place`.
+    live: Vec<Value>,
+    place: Vec<u32>,
+    count: [u32; 5],
+    peak: [u32; 5],
+    chosen: Vec<Value>,
+    stuck: Option<Class>,
+}
+
+impl<'a> Look<'a> {
+    fn new(
+        func: &'a Function,
+        graph: &FlowGraph,
+        chains: &DefUse,
+        short: &'a [bool],
+        goals: [u8; 5],
+    ) -> Look<'a> {
+        let loops = LoopNest::new(graph, &DepthFirst::new(graph));
+        let often = |block: Block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
+        let cost = (0..func.value_count())
+            .map(|number| {
+                let value = Value::new(number);
+                let uses: f32 = chains
+                    .uses(value)
+                    .iter()
+                    .map(|read| often(read.block(func)))
+                    .sum();
+                let again = func
+                    .defining_inst(value)
+                    .is_some_and(|inst| can_repeat(func, inst));
+                let made = func.defining_block(value).map_or(0.0, often);
+                let total = if again { uses / 4.0 } else { uses + made };
+                total / weight(func.value_type(value)) as f32
+            })
+            .collect();
+        Look {
+            func,
+            short,
+            goals,
+            cost,
+            is_live: vec![false; func.value_count()],
+            gone: vec![false; func.value_count()],
+            live: Vec::new(),
+            place: vec![0; func.value_count()],
+            count: [0; 5],
+            peak: [0; 5],
+            chosen: Vec::new(),
+            stuck: None,
+        }
+    }
+
+    fn begin(&mut self, value: Value) {
+        if !std::mem::replace(&mut self.is_live[value.index()], true) {
+            let ty = self.func.value_type(value);
+            self.count[ty.class() as usize] += weight(ty);
+            self.place[value.index()] = self.live.len() as u32;
+            self.live.push(value);
+        }
+    }
+
+    fn end(&mut self, value: Value) {
+        if std::mem::replace(&mut self.is_live[value.index()], false) {
+            let ty = self.func.value_type(value);
+            self.count[ty.class() as usize] -= weight(ty);
+            let place = self.place[value.index()] as usize;
+            self.live.swap_remove(place);
+            if let Some(&moved) = self.live.get(place) {
+                self.place[moved.index()] = place as u32;
+            }
+        }
+    }
+
+    fn block(&mut self, block: Block, live_out: &[Value]) {
+        for &value in live_out {
+            if !self.gone[value.index()] {
+                self.begin(value);
+            }
+        }
+        let mut inst = self.func.layout.last_inst(block);
+        while let Some(at) = inst {
+            inst = self.func.layout.prev_inst(at);
+            let results: Vec<Value> = self.func.value_defs(at).collect();
+            let reads: Vec<Value> = self.func.value_uses(at).collect();
+            // After the instruction: what lives on, and all results.
+            for &value in &results {
+                self.begin(value);
+            }
+            self.make_fit(&results);
+            for &value in &results {
+                self.end(value);
+            }
+            // Before it: what lives on, and all it reads. A spilled value is loaded for it.
+            for &value in &reads {
+                self.begin(value);
+            }
+            self.make_fit(&reads);
+            for &value in &reads {
+                if self.gone[value.index()] {
+                    self.end(value);
+                }
+            }
+        }
+        let params = self.func.block_params(block).to_vec();
+        for &param in &params {
+            self.begin(param);
+        }
+        self.make_fit(&params);
+        while let Some(&value) = self.live.last() {
+            self.end(value);
+        }
+    }
+
+    /// Chooses values to spill, none of `needed`, until no class is too full.
+    fn make_fit(&mut self, needed: &[Value]) {
+        for class in Class::ALL {
+            // Tokens have their own way of finding registers.
+            if class == Class::B {
+                continue;
+            }
+            while self.count[class as usize] > u32::from(self.goals[class as usize]) {
+                let cheapest = self
+                    .live
+                    .iter()
+                    .copied()
+                    .filter(|&value| {
+                        self.func.value_type(value).class() == class
+                            && !self.short[value.index()]
+                            && !needed.contains(&value)
+                    })
+                    .min_by(|&a, &b| {
+                        let (one, other) = (self.cost[a.index()], self.cost[b.index()]);
+                        one.total_cmp(&other).then(a.cmp(&b))
+                    });
+                let Some(value) = cheapest else {
+                    self.stuck = Some(class);
+                    break;
+                };
+                self.gone[value.index()] = true;
+                self.chosen.push(value);
+                self.end(value);
+            }
+            self.peak[class as usize] = self.peak[class as usize].max(self.count[class as usize]);
+        }
+    }
+}
+
+/// Whether running `inst` again anywhere gives the same result.
+fn can_repeat(func: &Function, inst: Inst) -> bool {
+    let Opcode::Machine(op) = func.opcode(inst) else {
+        return false;
+    };
+    let effects = func.opcode(inst).effects();
+    let constant = op.row().memory.iter().all(|memory| {
+        matches!(memory.space, sass::Space::Constant) && !memory.writes
+    });
+    constant
+        && (effects == Effects::NONE || effects == Effects::READS)
+        && func.inst(inst).guard().is_always()
+        && func.uses(inst).next().is_none()
+        && func.value_defs(inst).count() == 1
+        && func.implicit_defs(inst).is_empty()
+}
+
+/// Where a spilled value is.
+#[derive(Clone, Copy)]
+enum Refuge {
+    /// Its instruction is run again.
+    Again(Inst),
+    /// In the stack frame, at this offset.
+    Frame(u32),
+    /// In this value of class R.
+    General(Value),
+}
+
+/// Stores `value` where it is defined and loads it before every use.
+fn spill(func: &mut Function, chains: &DefUse, value: Value) -> Result<Refuge, Stop> {
+    let ty = func.value_type(value);
+    let defining = func.defining_inst(value);
+    let refuge = match (defining, ty.class()) {
+        (Some(inst), _) if can_repeat(func, inst) => Refuge::Again(inst),
+        (_, Class::R) => Refuge::Frame(slot(func, ty)),
+        (_, Class::P) if ty.len() > 1 => {
+            return Err(Stop::Error(PhaseError::Unsupported(
+                "spilling a tuple of predicates".to_owned(),
+            )));
+        }
+        (_, Class::P | Class::UR) => {
+            let class = Class::R;
+            let Some(general) = Type::tuple(class, ty.len()) else {
+                return Err(Stop::Full(class));
+            };
+            Refuge::General(func.create_value(general))
+        }
+        (_, class) => {
+            return Err(Stop::Error(PhaseError::Unsupported(format!(
+                "more than {} live {} registers",
+                class.count(),
+                class.name()
+            ))));
+        }
+    };
+    let mut places: Vec<Inst> = chains.uses(value).iter().map(|read| read.inst).collect();
+    places.dedup();
+    for inst in places {
+        // A use may have gone with an instruction that was run again elsewhere.
+        if func.layout.inst_block(inst).is_none() {
+            continue;
+        }
+        let fresh = load(func, inst, refuge, ty)?;
+        func.map_uses(inst, |reg| {
+            if reg == Reg::from(value) {
+                Reg::from(fresh)
+            } else {
+                reg
+            }
+        });
+    }
+    match refuge {
+        Refuge::Again(inst) => func.remove_inst(inst),
+        Refuge::Frame(_) | Refuge::General(_) => store(func, value, refuge, ty)?,
+    }
+    Ok(refuge)
+}
+
+/// Room in the stack frame for a value of type `ty`.
+fn slot(func: &mut Function, ty: Type) -> u32 {
+    let size = u32::from(ty.len()) * 4;
+    let start = func.attributes.local.next_multiple_of(u32::from(ty.alignment()) * 4);
+    func.attributes.local = start + size;
+    if let Some(pointer) = PhysReg::new(Class::R, abi::STACK_POINTER)
+        && !func.attributes.fixed.contains(&pointer)
+    {
+        func.attributes.fixed.push(pointer);
+    }
+    start
+}
+
+/// The pieces one access moves: offset and length in registers.
+fn pieces(ty: Type) -> Vec<(u8, u8)> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while at < ty.len() {
+        let len = match ty.len() - at {
+            1 => 1,
+            2 | 3 => 2,
+            _ => 4,
+        };
+        pieces.push((at, len));
+        at += len;
+    }
+    pieces
+}
+
+fn stack_address(offset: u32) -> Result<Address, Stop> {
+    let pointer = PhysReg::new(Class::R, abi::STACK_POINTER);
+    match (pointer, i32::try_from(offset)) {
+        (Some(pointer), Ok(offset)) => Ok(Address::base(pointer, offset)),
+        _ => Err(Stop::Error(PhaseError::Unsupported(
+            "a stack frame that large".to_owned(),
+        ))),
+    }
+}
+
+/// How the size of an access of `len` registers is called.
+fn size_name(len: u8) -> &'static str {
+    match len {
+        1 => "32",
+        2 => "64",
+        _ => "128",
+    }
+}
+
+fn stop(error: orias_ori::builder::BuildError) -> Stop {
+    Stop::Error(refused(error))
+}
+
+/// Loads a spilled value before `inst`.
+fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Value, Stop> {
+    match refuge {
+        Refuge::Again(original) => {
+            let fresh = func.create_value(ty);
+            let copy = func.copy_inst(original);
+            func.map_defs(copy, |reg| {
+                if reg.value().is_some() {
+                    Reg::from(fresh)
+                } else {
+                    reg
+                }
+            });
+            func.layout.insert_inst_before(copy, inst);
+            Ok(fresh)
+        }
+        Refuge::Frame(start) => {
+            let mut parts = Vec::new();
+            for (at, len) in pieces(ty) {
+                let address = stack_address(start + u32::from(at) * 4)?;
+                let part = Cursor::before(func, inst)
+                    .build(Op::LDL)
+                    .modifier("size", size_name(len))
+                    .define(Type::tuple(Class::R, len).unwrap_or(Type::R))
+                    .address(address)
+                    .value()
+                    .map_err(stop)?;
+                parts.push(part);
+            }
+            Ok(joined(func, inst, ty, parts))
+        }
+        Refuge::General(general) => match ty.class() {
+            Class::P => Cursor::before(func, inst)
+                .build(Op::ISETP)
+                .modifier("cmp", "NE")
+                .define(ty)
+                .operand(PhysReg::PT)
+                .operand(general)
+                .operand(PhysReg::RZ)
+                .operand(PhysReg::PT)
+                .value()
+                .map_err(stop),
+            _ => {
+                let words = parted(func, inst, general);
+                let mut parts = Vec::new();
+                for word in words {
+                    let part = Cursor::before(func, inst)
+                        .build(Op::R2UR)
+                        .none()
+                        .define(Type::UR)
+                        .operand(word)
+                        .value()
+                        .map_err(stop)?;
+                    parts.push(part);
+                }
+                Ok(joined(func, inst, ty, parts))
+            }
+        },
+    }
+}
+
+/// One tuple of `parts`, made before `inst`.
+fn joined(func: &mut Function, inst: Inst, ty: Type, parts: Vec<Value>) -> Value {
+    if let [only] = parts[..] {
+        return only;
+    }
+    let tuple = func.create_value(ty);
+    let operands: Vec<Operand> = std::iter::once(tuple)
+        .chain(parts)
+        .map(Operand::from)
+        .collect();
+    let collect = func.create_abstract(AbstractOp::Collect, AbstractMods::NONE, 1, &operands);
+    func.layout.insert_inst_before(collect, inst);
+    tuple
+}
+
+/// The single registers of `tuple`, taken apart before `inst`.
+fn parted(func: &mut Function, inst: Inst, tuple: Value) -> Vec<Value> {
+    let ty = func.value_type(tuple);
+    taken_apart(func, inst, tuple, (0..ty.len()).map(|at| (at, 1)))
+}
+
+fn taken_apart(
+    func: &mut Function,
+    inst: Inst,
+    tuple: Value,
+    pieces: impl Iterator<Item = (u8, u8)>,
+) -> Vec<Value> {
+    let class = func.value_type(tuple).class();
+    let lens: Vec<u8> = pieces.map(|(_, len)| len).collect();
+    if lens.len() == 1 {
+        return vec![tuple];
+    }
+    let parts: Vec<Value> = lens
+        .iter()
+        .map(|&len| func.create_value(Type::tuple(class, len).unwrap_or(Type::single(class))))
+        .collect();
+    let operands: Vec<Operand> = parts
+        .iter()
+        .copied()
+        .chain([tuple])
+        .map(Operand::from)
+        .collect();
+    let split = func.create_abstract(AbstractOp::Split, AbstractMods::NONE, parts.len(), &operands);
+    func.layout.insert_inst_before(split, inst);
+    parts
+}
+
+/// Stores `value` right after its definition.
+fn store(func: &mut Function, value: Value, refuge: Refuge, ty: Type) -> Result<(), Stop> {
+    let next = match func.value_def(value) {
+        ValueDef::Inst(inst, _) => func.layout.next_inst(inst),
+        ValueDef::Param(block, _) => func.layout.first_inst(block),
+        ValueDef::None => None,
+    };
+    let Some(before) = next else {
+        return Err(Stop::Error(PhaseError::Broken {
+            at: value.to_string(),
+            what: "nothing follows the definition of a value that is spilled".to_owned(),
+        }));
+    };
+    match (refuge, ty.class()) {
+        (Refuge::Frame(start), _) => {
+            let parts = taken_apart(func, before, value, pieces(ty).into_iter());
+            for ((at, len), part) in pieces(ty).into_iter().zip(parts) {
+                let address = stack_address(start + u32::from(at) * 4)?;
+                Cursor::before(func, before)
+                    .build(Op::STL)
+                    .modifier("size", size_name(len))
+                    .address(address)
+                    .operand(part)
+                    .finish()
+                    .map_err(stop)?;
+            }
+        }
+        (Refuge::General(general), Class::P) => {
+            let unless = Operand::from(value)
+                .with_mods(SourceMods::NOT)
+                .unwrap_or(Operand::from(value));
+            Cursor::before(func, before)
+                .build(Op::SEL)
+                .operand(general)
+                .operand(PhysReg::RZ)
+                .imm(1)
+                .operand(unless)
+                .finish()
+                .map_err(stop)?;
+        }
+        (Refuge::General(general), _) => {
+            let words = taken_apart(func, before, value, (0..ty.len()).map(|at| (at, 1)));
+            let mut parts = Vec::new();
+            for word in words {
+                let single = if ty.len() == 1 {
+                    general
+                } else {
+                    func.create_value(Type::R)
+                };
+                Cursor::before(func, before)
+                    .build(Op::MOV)
+                    .operand(single)
+                    .operand(word)
+                    .imm(0xf)
+                    .finish()
+                    .map_err(stop)?;
+                parts.push(single);
+            }
+            if ty.len() > 1 {
+                let operands: Vec<Operand> = std::iter::once(general)
+                    .chain(parts)
+                    .map(Operand::from)
+                    .collect();
+                let mods = AbstractMods::NONE;
+                let collect = func.create_abstract(AbstractOp::Collect, mods, 1, &operands);
+                func.layout.insert_inst_before(collect, before);
+            }
+        }
+        (Refuge::Again(_), _) => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Convergence barriers for tokens.
+//!
+//! A barrier register belongs to the warp, not to a lane: while some lanes are on their way to the meeting place of a
+//! region, others may be anywhere else in it, also where the token is dead because the path leaves by `EXIT`. Liveness
+//! along one path is therefore not enough. A token keeps its register in every block that can be reached from where it is
+//! made without passing the last instruction that waits on it; two tokens whose blocks meet get different registers.
+//!
+//! Tokens joined by a tied definition (`BREAK`) or a copy are one token, made in one place. A token is never passed along an
+//! edge.
+//!
+//! **Algorithm.** One walk over the graph for each token, then the lowest register no overlapping token has, in the order
+//! tokens are made. Cost: O(tokens × blocks), and regions nest, so tokens are few wherever their blocks are many.
+
+use crate::pipeline::PhaseError;
+use cranelift_entity::EntityRef;
+use orias_ori::analysis::{FlowGraph, Liveness};
+use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Value};
+use rustc_hash::FxHashMap;
+
+/// The register of every token, by value.
+pub(super) fn assign(
+    func: &Function,
+    graph: &FlowGraph,
+    live: &Liveness,
+    registers: u8,
+) -> Result<FxHashMap<Value, u8>, PhaseError> {
+    let mut webs = Webs::new(func);
+    let mut tokens: Vec<Token> = Vec::new();
+    let mut by_root: FxHashMap<u32, usize> = FxHashMap::default();
+    for block in func.blocks() {
+        for inst in func.block_insts(block) {
+            for value in func.value_defs(inst).filter(|&value| is_token(func, value)) {
+                if func.value_type(value).len() > 1 {
+                    return Err(PhaseError::Unsupported("a tuple of tokens".to_owned()));
+                }
+                let root = webs.find(value.as_u32());
+                let token = *by_root.entry(root).or_insert_with(|| {
+                    tokens.push(Token::default());
+                    tokens.len() - 1
+                });
+                tokens[token].made.push(inst);
+                let undefined = func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef);
+                let changed = func.kept(inst).iter().any(|kept| {
+                    kept.as_value().is_some_and(|kept| {
+                        is_token(func, kept) && webs.find(kept.as_u32()) == root
+                    })
+                });
+                tokens[token].makers += u32::from(!undefined && !changed);
+            }
+        }
+    }
+    let passed = func
+        .blocks()
+        .any(|block| func.block_params(block).iter().any(|&param| is_token(func, param)));
+    if passed || tokens.iter().any(|token| token.makers > 1) {
+        return Err(PhaseError::Unsupported(
+            "a convergence token that is made in several places".to_owned(),
+        ));
+    }
+    for token in &mut tokens {
+        token.blocks = vec![0; graph.block_count().div_ceil(64)];
+    }
+    for (root, index) in &by_root {
+        let made = tokens[*index].made.clone();
+        for inst in made {
+            cover(func, live, &mut webs, *root, inst, &mut tokens[*index].blocks);
+        }
+    }
+    let mut given: Vec<u8> = Vec::with_capacity(tokens.len());
+    for (index, token) in tokens.iter().enumerate() {
+        let mut taken = 0_u32;
+        for (other, &register) in tokens[..index].iter().zip(&given) {
+            if token.meets(other) {
+                taken |= 1 << register;
+            }
+        }
+        let register = taken.trailing_ones() as u8;
+        if register >= registers {
+            return Err(PhaseError::Unsupported(format!(
+                "a nest of more than {registers} convergence regions"
+            )));
+        }
+        given.push(register);
+    }
+    let mut result = FxHashMap::default();
+    for number in 0..func.value_count() as u32 {
+        let value = Value::from_u32(number);
+        if is_token(func, value)
+            && let Some(&token) = by_root.get(&webs.find(number))
+        {
+            result.insert(value, given[token]);
+        }
+    }
+    Ok(result)
+}
+
+fn is_token(func: &Function, value: Value) -> bool {
+    func.value_type(value).class() == Class::B
+}
+
+/// Values of class B that share a register.
+struct Webs(Vec<u32>);
+
+impl Webs {
+    fn new(func: &Function) -> Webs {
+        let mut webs = Webs((0..func.value_count() as u32).collect());
+        for block in func.blocks() {
+            for inst in func.block_insts(block) {
+                for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
+                    let pair = func.operands(inst)[place].as_value().zip(kept.as_value());
+                    webs.join(func, pair);
+                }
+                if func.opcode(inst) == Opcode::Abstract(AbstractOp::ParCopy) {
+                    let (to, from) = func.operands(inst).split_at(func.result_count(inst));
+                    for (to, from) in to.iter().zip(from) {
+                        webs.join(func, to.as_value().zip(from.as_value()));
+                    }
+                }
+            }
+        }
+        webs
+    }
+
+    fn join(&mut self, func: &Function, pair: Option<(Value, Value)>) {
+        if let Some((a, b)) = pair
+            && is_token(func, a)
+        {
+            let (a, b) = (self.find(a.as_u32()), self.find(b.as_u32()));
+            self.0[a.max(b) as usize] = a.min(b);
+        }
+    }
+
+    fn find(&mut self, mut value: u32) -> u32 {
+        while self.0[value as usize] != value {
+            self.0[value as usize] = self.0[self.0[value as usize] as usize];
+            value = self.0[value as usize];
+        }
+        value
+    }
+}
+
+#[derive(Clone, Default, Debug)]
+struct Token {
+    made: Vec<Inst>,
+    /// How many instructions make it, not counting those that change it.
+    makers: u32,
+    /// The blocks in which lanes may still be on their way, as bits.
+    blocks: Vec<u64>,
+}
+
+impl Token {
+    fn meets(&self, other: &Token) -> bool {
+        self.blocks.iter().zip(&other.blocks).any(|(a, b)| a & b != 0)
+    }
+}
+
+/// Marks the blocks reached from `inst` before something waits on the token of `root`.
+fn cover(
+    func: &Function,
+    live: &Liveness,
+    webs: &mut Webs,
+    root: u32,
+    inst: Inst,
+    blocks: &mut [u64],
+) {
+    let Some(home) = func.layout.inst_block(inst) else {
+        return;
+    };
+    let mut pending = vec![(home, func.layout.next_inst(inst))];
+    mark(blocks, home.index());
+    while let Some((block, first)) = pending.pop() {
+        let mut at = first;
+        let mut met = false;
+        while let Some(inst) = at {
+            let reads = func
+                .value_uses(inst)
+                .any(|value| is_token(func, value) && webs.find(value.as_u32()) == root);
+            if reads {
+                // What reads the token and does not make it anew is where lanes meet, if it is the last that reads it.
+                met = func.value_defs(inst).next().is_none() && func.edges(inst).is_empty();
+            }
+            at = func.layout.next_inst(inst);
+        }
+        met &= !live
+            .live_out(block)
+            .iter()
+            .any(|&value| is_token(func, value) && webs.find(value.as_u32()) == root);
+        if !met {
+            for next in func.successors(block) {
+                if mark(blocks, next.index()) {
+                    pending.push((next, func.layout.first_inst(next)));
+                }
+            }
+        }
+    }
+}
+
+/// Whether the bit was clear.
+fn mark(bits: &mut [u64], index: usize) -> bool {
+    let fresh = bits[index / 64] >> (index % 64) & 1 == 0;
+    bits[index / 64] |= 1 << (index % 64);
+    fresh
+}
