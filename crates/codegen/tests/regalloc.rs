@@ -191,14 +191,22 @@ impl Draw {
                 let kept = self.rng.one_in(3).then(|| self.pick(block, own, Type::R));
                 let guard = self.pick(block, own, Type::P);
                 let mut at = Cursor::at_end(&mut self.func, block);
-                let sum = at.build(Op::IADD3).define(Type::R).none().none().operands(operands);
+                let sum = at
+                    .build(Op::IADD3)
+                    .define(Type::R)
+                    .none()
+                    .none()
+                    .operands(operands);
                 match kept {
                     Some(kept) => sum.guard(Guard::when(guard)).kept(kept).finish(),
                     None => sum.finish(),
                 }
             }
             2 => {
-                let (a, b) = (self.pick(block, own, Type::R), self.pick(block, own, Type::R));
+                let (a, b) = (
+                    self.pick(block, own, Type::R),
+                    self.pick(block, own, Type::R),
+                );
                 let c = self.pick(block, own, Type::R2);
                 Cursor::at_end(&mut self.func, block)
                     .build(Op::IMAD_WIDE)
@@ -220,7 +228,10 @@ impl Draw {
                     .finish()
             }
             4 => {
-                let (a, b) = (self.pick(block, own, Type::R), self.pick(block, own, Type::R));
+                let (a, b) = (
+                    self.pick(block, own, Type::R),
+                    self.pick(block, own, Type::R),
+                );
                 Cursor::at_end(&mut self.func, block)
                     .build(Op::ISETP)
                     .modifier("cmp", "LT")
@@ -254,7 +265,10 @@ impl Draw {
                     .finish()
             }
             8 => {
-                let (a, p) = (self.pick(block, own, Type::R), self.pick(block, own, Type::P));
+                let (a, p) = (
+                    self.pick(block, own, Type::R),
+                    self.pick(block, own, Type::P),
+                );
                 let b = self.pick(block, own, Type::UR);
                 Cursor::at_end(&mut self.func, block)
                     .build(Op::SEL)

@@ -123,7 +123,9 @@ impl Affinity {
         let mut offset = 0;
         for &part in parts {
             self.join_operands(func, part, tuple, offset);
-            offset += part.reg().map_or(1, |reg| i16::from(func.reg_type(reg).len()));
+            offset += part
+                .reg()
+                .map_or(1, |reg| i16::from(func.reg_type(reg).len()));
         }
     }
 

@@ -49,7 +49,9 @@ pub(super) type Places = Vec<(Value, u8)>;
 
 /// The register of `value` in `places`.
 pub(super) fn look_up(places: &Places, value: Value) -> Option<u8> {
-    let index = places.binary_search_by_key(&value, |&(value, _)| value).ok()?;
+    let index = places
+        .binary_search_by_key(&value, |&(value, _)| value)
+        .ok()?;
     Some(places[index].1)
 }
 
@@ -424,13 +426,15 @@ impl Scan<'_> {
         }
         for (result, reg) in in_place {
             self.take(result, reg.index());
-            insert(&mut turn.taken[reg.class() as usize], reg.index(), reg.len());
+            insert(
+                &mut turn.taken[reg.class() as usize],
+                reg.index(),
+                reg.len(),
+            );
         }
         for &result in &results {
             let ty = self.ty(result);
-            if ty.class() != Class::B
-                && !tied.iter().any(|&(tied, _)| tied == result)
-            {
+            if ty.class() != Class::B && !tied.iter().any(|&(tied, _)| tied == result) {
                 self.home[result.index()] = None;
                 self.place(result, &mut turn)?;
             }
@@ -593,9 +597,8 @@ impl Scan<'_> {
             }
         }
         let taken = turn.taken[class as usize];
-        let in_taken = |bundle: &Bundle| {
-            (bundle.low..bundle.high).any(|unit| contains(&taken, unit))
-        };
+        let in_taken =
+            |bundle: &Bundle| (bundle.low..bundle.high).any(|unit| contains(&taken, unit));
         if bundles.iter().any(in_taken) {
             return false;
         }
@@ -724,8 +727,9 @@ impl Scan<'_> {
             let from = match *part {
                 Part::Undefined => None,
                 Part::Constant(reg) => Some(reg),
-                Part::Value(value, unit) => self.home[value.index()]
-                    .and_then(|home| PhysReg::new(ty.class(), home + unit)),
+                Part::Value(value, unit) => {
+                    self.home[value.index()].and_then(|home| PhysReg::new(ty.class(), home + unit))
+                }
             };
             if let (Some(to), Some(from)) = (to, from)
                 && to != from
@@ -768,7 +772,10 @@ impl Scan<'_> {
                     };
                     file.is_allocatable(at)
                         && (lies_at(part, at)
-                            || file.owners(at).iter().all(|owner| turn.dying.contains(owner)))
+                            || file
+                                .owners(at)
+                                .iter()
+                                .all(|owner| turn.dying.contains(owner)))
                 })
         };
         candidates
@@ -845,7 +852,10 @@ impl Scan<'_> {
 
     /// A copy lies where its source does.
     fn copy(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
-        let (to, from) = self.func.operands(inst).split_at(self.func.result_count(inst));
+        let (to, from) = self
+            .func
+            .operands(inst)
+            .split_at(self.func.result_count(inst));
         let pairs: Vec<(Operand, Operand)> = to.iter().copied().zip(from.iter().copied()).collect();
         let mut results = Vec::new();
         let mut copies = Vec::new();

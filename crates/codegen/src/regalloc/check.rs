@@ -58,14 +58,16 @@ impl State {
 
     fn holds(&self, place: Place, name: Name) -> bool {
         self.anywhere.contains(&name)
-            || self.held.get(&place).is_some_and(|names| names.contains(&name))
+            || self
+                .held
+                .get(&place)
+                .is_some_and(|names| names.contains(&name))
     }
 
     /// Takes away every name of `value`.
     fn forget(&mut self, value: Value) {
-        let is_other = |name: &Name| {
-            !matches!(name, Name::Part(of, _) | Name::Kept(of, _) if *of == value)
-        };
+        let is_other =
+            |name: &Name| !matches!(name, Name::Part(of, _) | Name::Kept(of, _) if *of == value);
         for names in self.held.values_mut() {
             names.retain(is_other);
         }
@@ -170,7 +172,10 @@ impl Checker<'_> {
                 !matches!(
                     self.before.opcode(inst),
                     Opcode::Abstract(
-                        AbstractOp::Undef | AbstractOp::Collect | AbstractOp::Split | AbstractOp::ParCopy
+                        AbstractOp::Undef
+                            | AbstractOp::Collect
+                            | AbstractOp::Split
+                            | AbstractOp::ParCopy
                     )
                 ) && !self.names.is_repeatable(self.before, inst)
             });
@@ -193,8 +198,8 @@ impl Checker<'_> {
 
     fn same_inst(&self, inst: Inst) -> Result<(), PhaseError> {
         let (before, after) = (self.before, self.after);
-        let same_guard = before.inst(inst).guard().is_negated()
-            == after.inst(inst).guard().is_negated();
+        let same_guard =
+            before.inst(inst).guard().is_negated() == after.inst(inst).guard().is_negated();
         let operands = before.operands(inst).len() == after.operands(inst).len()
             && before
                 .operands(inst)
@@ -216,7 +221,8 @@ impl Checker<'_> {
     /// An operand without its registers.
     fn shape(&self, func: &Function, operand: Operand) -> (Operand, Option<Address>) {
         let nowhere = |_: Reg| Reg::from(PhysReg::RZ);
-        let operand_class = |reg: Reg| Reg::from(func.reg_type(reg).class().constant().unwrap_or(PhysReg::RZ));
+        let operand_class =
+            |reg: Reg| Reg::from(func.reg_type(reg).class().constant().unwrap_or(PhysReg::RZ));
         match operand {
             Operand::Reg { reg, mods } => (
                 Operand::Reg {
@@ -327,7 +333,8 @@ impl Checker<'_> {
             }
             _ => None,
         };
-        let held = |state: &State, class: Class, unit: u8| state.names(Place::Register(class, unit));
+        let held =
+            |state: &State, class: Class, unit: u8| state.names(Place::Register(class, unit));
         let wrap = |names: Names| -> Names {
             names
                 .into_iter()
@@ -351,13 +358,17 @@ impl Checker<'_> {
             Some(Op::STL) if always && let (Some(at), Some(from)) = (frame(0), reg(1)) => {
                 for (offset, unit) in from.units().enumerate() {
                     let names = held(state, Class::R, unit.index());
-                    state.held.insert(Place::Frame(at + offset as u32 * 4), names);
+                    state
+                        .held
+                        .insert(Place::Frame(at + offset as u32 * 4), names);
                 }
             }
             Some(Op::LDL) if always && let (Some(to), Some(at)) = (reg(0), frame(1)) => {
                 for (offset, unit) in to.units().enumerate() {
                     let names = state.names(Place::Frame(at + offset as u32 * 4));
-                    state.held.insert(Place::Register(Class::R, unit.index()), names);
+                    state
+                        .held
+                        .insert(Place::Register(Class::R, unit.index()), names);
                 }
             }
             Some(Op::SEL)
@@ -368,7 +379,9 @@ impl Checker<'_> {
                     && operands[3].mods() == SourceMods::NOT =>
             {
                 let names = wrap(held(state, Class::P, from.index()));
-                state.held.insert(Place::Register(Class::R, to.index()), names);
+                state
+                    .held
+                    .insert(Place::Register(Class::R, to.index()), names);
             }
             Some(Op::ISETP)
                 if always
@@ -377,7 +390,9 @@ impl Checker<'_> {
                     && print_inst(after, inst).starts_with("ISETP.NE.") =>
             {
                 let names = unwrap(held(state, Class::R, from.index()));
-                state.held.insert(Place::Register(Class::P, to.index()), names);
+                state
+                    .held
+                    .insert(Place::Register(Class::P, to.index()), names);
             }
             Some(Op::MOV)
                 if always
@@ -385,11 +400,15 @@ impl Checker<'_> {
                     && from.class() == Class::UR =>
             {
                 let names = wrap(held(state, Class::UR, from.index()));
-                state.held.insert(Place::Register(Class::R, to.index()), names);
+                state
+                    .held
+                    .insert(Place::Register(Class::R, to.index()), names);
             }
             Some(Op::R2UR) if always && let (Some(to), Some(from)) = (reg(1), reg(2)) => {
                 let names = unwrap(held(state, Class::R, from.index()));
-                state.held.insert(Place::Register(Class::UR, to.index()), names);
+                state
+                    .held
+                    .insert(Place::Register(Class::UR, to.index()), names);
             }
             _ => {
                 let Some(value) = self.names.repeated(after, inst) else {
@@ -398,7 +417,9 @@ impl Checker<'_> {
                 let results: Vec<PhysReg> = after.defs(inst).filter_map(Reg::phys).collect();
                 for (offset, unit) in results.into_iter().flat_map(PhysReg::units).enumerate() {
                     let place = Place::Register(unit.class(), unit.index());
-                    state.held.insert(place, Names::from([Name::Part(value, offset as u8)]));
+                    state
+                        .held
+                        .insert(place, Names::from([Name::Part(value, offset as u8)]));
                 }
             }
         }
@@ -443,12 +464,14 @@ impl Checker<'_> {
             }
         }
         let mut defined: Vec<(Value, PhysReg)> = Vec::new();
-        for (one, other) in before.operands(inst).iter().zip(after.operands(inst)).enumerate().filter_map(
-            |(index, pair)| before.is_def(inst, index).then_some(pair),
-        ) {
-            if let (Some(value), Some(reg)) =
-                (one.as_value(), other.reg().and_then(Reg::phys))
-            {
+        for (one, other) in before
+            .operands(inst)
+            .iter()
+            .zip(after.operands(inst))
+            .enumerate()
+            .filter_map(|(index, pair)| before.is_def(inst, index).then_some(pair))
+        {
+            if let (Some(value), Some(reg)) = (one.as_value(), other.reg().and_then(Reg::phys)) {
                 defined.push((value, reg));
             }
         }
@@ -458,7 +481,9 @@ impl Checker<'_> {
         }
         for reg in after.defs(inst).filter_map(Reg::phys) {
             for unit in reg.units() {
-                state.held.remove(&Place::Register(unit.class(), unit.index()));
+                state
+                    .held
+                    .remove(&Place::Register(unit.class(), unit.index()));
             }
         }
         for (value, reg) in defined {
@@ -472,13 +497,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn reads(
-        &self,
-        state: &State,
-        inst: Inst,
-        reg: Reg,
-        place: Reg,
-    ) -> Result<(), PhaseError> {
+    fn reads(&self, state: &State, inst: Inst, reg: Reg, place: Reg) -> Result<(), PhaseError> {
         let RegKind::Value(value) = reg.kind() else {
             return if reg == place {
                 Ok(())
@@ -677,6 +696,9 @@ fn computation(func: &Function, inst: Inst) -> String {
         .filter(|&(index, _)| !func.is_def(inst, index))
         .map(|(_, operand)| format!("{operand:?}"))
         .collect();
-    let len: Vec<u8> = func.defs(inst).map(|reg| func.reg_type(reg).len()).collect();
+    let len: Vec<u8> = func
+        .defs(inst)
+        .map(|reg| func.reg_type(reg).len())
+        .collect();
     format!("{:?} {operands:?} {len:?}", func.inst(inst).operation())
 }

@@ -27,7 +27,6 @@ pub(super) fn contains(units: &Units, unit: u8) -> bool {
 /// A register file.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    pub(super) class: Class,
     owners: Vec<Owners>,
     /// Registers never handed out.
     barred: Vec<bool>,
@@ -47,14 +46,18 @@ const NOBODY: u32 = u32::MAX;
 
 impl File {
     /// An empty file of which `usable` registers may be used, and `enough` should do.
-    pub(super) fn new(class: Class, usable: u8, enough: u8, fixed: impl Iterator<Item = u8>) -> File {
+    pub(super) fn new(
+        class: Class,
+        usable: u8,
+        enough: u8,
+        fixed: impl Iterator<Item = u8>,
+    ) -> File {
         let count = usize::from(class.count());
         let mut barred = vec![false; count];
         for index in fixed {
             barred[usize::from(index)] = true;
         }
         File {
-            class,
             owners: vec![Owners::new(); count],
             barred,
             freed: vec![0; count],
@@ -149,7 +152,9 @@ impl File {
             let (hole, age) = if beyond {
                 (0, 0)
             } else {
-                let age = (base..base + len).map(|unit| self.freed[usize::from(unit)]).max();
+                let age = (base..base + len)
+                    .map(|unit| self.freed[usize::from(unit)])
+                    .max();
                 (self.hole(base, len), age.unwrap_or(0))
             };
             let rank = match (beyond, wished) {

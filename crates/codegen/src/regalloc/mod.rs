@@ -31,10 +31,10 @@ pub use frame::expand_after_allocation;
 use crate::knobs::registry;
 use crate::pipeline::{Context, PhaseError};
 use assign::{Budget, Stop};
+use check::check_allocation;
 use orias_machine::registers::{self, RegisterFiles};
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::builder::BuildError;
-use check::check_allocation;
 use orias_ori::{Class, Function, Inst, Level, Reg, print_inst};
 use orias_sass::Target;
 
@@ -46,7 +46,10 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let Some(target) = Target::from_name(&func.target) else {
         return Err(PhaseError::Unsupported(format!("target {}", func.target)));
     };
-    if func.entry().is_some_and(|entry| !func.block_params(entry).is_empty()) {
+    if func
+        .entry()
+        .is_some_and(|entry| !func.block_params(entry).is_empty())
+    {
         return Err(PhaseError::Unsupported(format!(
             "`{}`, a function that takes its parameters in registers,",
             func.name
@@ -124,14 +127,18 @@ fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
         if wanted.max_registers > 0 {
             most = most.min(wanted.max_registers.saturating_sub(reserved));
         }
-        let threads = wanted.max_threads.iter().map(|&n| n.max(1)).product::<u32>();
+        let threads = wanted
+            .max_threads
+            .iter()
+            .map(|&n| n.max(1))
+            .product::<u32>();
         if wanted.min_blocks > 0 && threads > 1 {
             let warps = threads.div_ceil(files.warp) * wanted.min_blocks;
             let each = files.per_multiprocessor / (warps * files.warp).max(1);
             let whole = each / files.granularity * files.granularity;
             most = most.min(whole.saturating_sub(reserved));
         }
-        most = most.max(u32::from(files.fewest));
+        most = most.max(files.fewest - reserved);
     }
     most as u8
 }

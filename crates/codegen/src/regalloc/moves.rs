@@ -7,10 +7,10 @@
 //! **Algorithm.** The moves form a graph in which every register has at most one source. Destinations nobody reads are
 //! written first, and free their sources in turn; what is left are circles. Linear in the number of registers moved.
 
-use crate::pipeline::PhaseError;
 use super::refused;
+use crate::pipeline::PhaseError;
 use orias_ori::builder::Cursor;
-use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, PhysReg, SourceMods, Operand};
+use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Operand, PhysReg, SourceMods};
 use orias_sass::Op;
 use rustc_hash::FxHashMap;
 

@@ -234,9 +234,11 @@ fn can_repeat(func: &Function, inst: Inst) -> bool {
         return false;
     };
     let effects = func.opcode(inst).effects();
-    let constant = op.row().memory.iter().all(|memory| {
-        matches!(memory.space, sass::Space::Constant) && !memory.writes
-    });
+    let constant = op
+        .row()
+        .memory
+        .iter()
+        .all(|memory| matches!(memory.space, sass::Space::Constant) && !memory.writes);
     constant
         && (effects == Effects::NONE || effects == Effects::READS)
         && func.inst(inst).guard().is_always()
@@ -309,7 +311,10 @@ fn spill(func: &mut Function, chains: &DefUse, value: Value) -> Result<Refuge, S
 /// Room in the stack frame for a value of type `ty`.
 fn slot(func: &mut Function, ty: Type) -> u32 {
     let size = u32::from(ty.len()) * 4;
-    let start = func.attributes.local.next_multiple_of(u32::from(ty.alignment()) * 4);
+    let start = func
+        .attributes
+        .local
+        .next_multiple_of(u32::from(ty.alignment()) * 4);
     func.attributes.local = start + size;
     if let Some(pointer) = PhysReg::new(Class::R, abi::STACK_POINTER)
         && !func.attributes.fixed.contains(&pointer)
@@ -461,7 +466,12 @@ fn taken_apart(
         .chain([tuple])
         .map(Operand::from)
         .collect();
-    let split = func.create_abstract(AbstractOp::Split, AbstractMods::NONE, parts.len(), &operands);
+    let split = func.create_abstract(
+        AbstractOp::Split,
+        AbstractMods::NONE,
+        parts.len(),
+        &operands,
+    );
     func.layout.insert_inst_before(split, inst);
     parts
 }

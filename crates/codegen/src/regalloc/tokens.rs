@@ -49,9 +49,11 @@ pub(super) fn assign(
             }
         }
     }
-    let passed = func
-        .blocks()
-        .any(|block| func.block_params(block).iter().any(|&param| is_token(func, param)));
+    let passed = func.blocks().any(|block| {
+        func.block_params(block)
+            .iter()
+            .any(|&param| is_token(func, param))
+    });
     if passed || tokens.iter().any(|token| token.makers > 1) {
         return Err(PhaseError::Unsupported(
             "a convergence token that is made in several places".to_owned(),
@@ -63,7 +65,14 @@ pub(super) fn assign(
     for (root, index) in &by_root {
         let made = tokens[*index].made.clone();
         for inst in made {
-            cover(func, live, &mut webs, *root, inst, &mut tokens[*index].blocks);
+            cover(
+                func,
+                live,
+                &mut webs,
+                *root,
+                inst,
+                &mut tokens[*index].blocks,
+            );
         }
     }
     let mut given: Vec<u8> = Vec::with_capacity(tokens.len());
@@ -150,7 +159,10 @@ struct Token {
 
 impl Token {
     fn meets(&self, other: &Token) -> bool {
-        self.blocks.iter().zip(&other.blocks).any(|(a, b)| a & b != 0)
+        self.blocks
+            .iter()
+            .zip(&other.blocks)
+            .any(|(a, b)| a & b != 0)
     }
 }
 
