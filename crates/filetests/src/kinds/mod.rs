@@ -52,6 +52,12 @@ pub const KINDS: &[Kind] = &[
         run: ptx::reprint,
     },
     Kind {
+        name: "lower",
+        extensions: &["ptx"],
+        about: "[--arch NAME] [--no-fmad] [--data]: the kernels as Ori, verified, and with --data the module's symbols and parameters; or what is not supported",
+        run: ptx::lower,
+    },
+    Kind {
         name: "asm",
         extensions: &["sass"],
         about: "[--arch NAME]: the word of each instruction, after decoding it gave the instruction again; or the error",
@@ -66,10 +72,8 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Kinds that are planned, and what each waits for.
-pub const MISSING_KINDS: &[(&str, &str)] = &[
-    ("compile", "lowering from PTX to Ori"),
-    ("run", "the emulator"),
-];
+pub const MISSING_KINDS: &[(&str, &str)] =
+    &[("compile", "code generation"), ("run", "the emulator")];
 
 /// The words after a kind's name: `--name value` pairs and flags among them, the rest in order.
 struct Arguments<'a> {

@@ -2,6 +2,7 @@
 
 use super::Arguments;
 use crate::case::Case;
+use orias_codegen::lower::LowerOptions;
 use orias_ptx::{Diagnostics, Module, Options};
 
 pub(super) fn check(case: &Case<'_>) -> Result<String, String> {
@@ -37,6 +38,56 @@ pub(super) fn reprint(case: &Case<'_>) -> Result<String, String> {
     }
     if orias_ptx::print(&again) != text {
         return Err(format!("printing it again gives something else:\n{text}"));
+    }
+    Ok(text)
+}
+
+pub(super) fn lower(case: &Case<'_>) -> Result<String, String> {
+    let arguments = Arguments::parse(case, &["--arch"], &["--no-fmad", "--data"])?;
+    arguments.no_more_words(case.kind)?;
+    let arch = arguments.value("--arch").unwrap_or("sm_90a");
+    let source = case.input.as_bytes();
+    let (module, mut found) = read(source, &options(Some(arch))?);
+    if found.has_errors() {
+        return Ok(found.to_excerpts(case.file_name, source));
+    }
+    let options = LowerOptions {
+        target: arch.to_owned(),
+        contract: !arguments.flags.contains(&"--no-fmad"),
+        ..LowerOptions::default()
+    };
+    let lowered = match orias_codegen::lower::lower(&module, &options) {
+        Ok(lowered) => lowered,
+        Err(problems) => {
+            for problem in problems {
+                found.push(problem);
+            }
+            return Ok(found.to_excerpts(case.file_name, source));
+        }
+    };
+    let mut text = String::new();
+    for kernel in &lowered.kernels {
+        if let Err(errors) = orias_ori::verify_function(&kernel.code) {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return Err(format!("lowering made unsound code: {}", errors.join("; ")));
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &orias_ori::print_function(&kernel.code);
+        if arguments.flags.contains(&"--data") {
+            text += &format!("parameters: {:?}\n", kernel.parameters);
+            text += &format!("shared: {:?}\n", kernel.shared);
+            text += &format!("dynamic shared: {:?}\n", kernel.dynamic_shared);
+        }
+    }
+    if arguments.flags.contains(&"--data") {
+        for symbol in &lowered.symbols {
+            text += &format!("{symbol:?}\n");
+        }
+        for external in &lowered.externs {
+            text += &format!("{external:?}\n");
+        }
     }
     Ok(text)
 }

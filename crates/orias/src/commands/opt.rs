@@ -1,24 +1,34 @@
-//! `orias opt`: phases on Ori text.
+//! `orias opt`: phases on Ori text, or on PTX after lowering.
 
 use crate::output::write_whole;
 use crate::report::Report;
 use clap::Parser;
 use orias_codegen::knobs::Knobs;
+use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Event, Failure, PHASES, Phase, Pipeline, find_phase};
 use orias_ori::{Function, Module, VerifyError, parse_module, print_function, verify_module};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// Reads Ori text, takes each function through the pipeline, and prints what comes out.
+/// Reads Ori text or PTX, takes each function through the pipeline, and prints what comes out.
+///
+/// A file whose name ends in '.ptx' is lowered first; its kernels are the functions. '--print-after=lower' and
+/// '--stop-after=lower' name that step.
 ///
 /// Phases run when their gates say so and when the function is at a level they work on; 'orias phases' lists them. They are
 /// named in any case, or by number.
 #[derive(Parser)]
 #[command(name = "opt", bin_name = "orias opt")]
 struct Arguments {
-    /// A file of Ori text; '-' is standard input
+    /// A file of Ori text, or of PTX if its name ends in '.ptx'; '-' is standard input
     file: String,
+    /// The target that PTX is lowered for; that of the PTX when not given
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
+    /// Whether products and sums of PTX may be rounded once; by default above -O0
+    #[arg(long, value_name = "BOOL")]
+    fmad: Option<bool>,
     /// Where the result goes; standard output when not given
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
@@ -63,7 +73,7 @@ pub fn run(arguments: &[String]) -> Report {
         Ok(plan) => plan,
         Err(message) => return Report::usage("opt", message),
     };
-    let mut module = match read_module(&arguments.file) {
+    let mut module = match read_module(&arguments) {
         Ok(module) => module,
         Err(message) => return Report::failure("opt", message),
     };
@@ -71,6 +81,12 @@ pub fn run(arguments: &[String]) -> Report {
     // Phases take sound functions for granted.
     if let Err(errors) = verify_module(&module) {
         return unsound(&arguments, &errors, watch);
+    }
+    if plan.after_lowering && is_ptx(&arguments.file) {
+        for function in &module.functions {
+            // Writing to a string cannot fail.
+            let _ = writeln!(watch.printed, "; after lower\n{}", print_function(function));
+        }
     }
     for function in &mut module.functions {
         let context = Context {
@@ -98,7 +114,12 @@ struct Plan {
     /// Whether functions are printed before and after each row.
     before: Vec<bool>,
     after: Vec<bool>,
+    /// Whether functions are printed after lowering.
+    after_lowering: bool,
 }
+
+/// The step before the table.
+const LOWER: &str = "lower";
 
 impl Plan {
     fn new(arguments: &Arguments) -> Result<Self, String> {
@@ -109,10 +130,16 @@ impl Plan {
         if let Some(name) = &arguments.start_from {
             pipeline.first = find_phase(PHASES, name)?;
         }
+        let mut only_lower = false;
         if let Some(name) = &arguments.stop_after {
-            pipeline.end = find_phase(PHASES, name)? + 1;
+            only_lower = name.eq_ignore_ascii_case(LOWER);
+            pipeline.end = if only_lower {
+                0
+            } else {
+                find_phase(PHASES, name)? + 1
+            };
         }
-        if pipeline.first >= pipeline.end {
+        if pipeline.first >= pipeline.end && !(only_lower && pipeline.first == 0) {
             return Err("the phase to start from comes after the one to stop after".to_owned());
         }
         for name in &arguments.disable_phase {
@@ -133,6 +160,10 @@ impl Plan {
             knobs,
             before: chosen_rows(&arguments.print_before)?,
             after: chosen_rows(&arguments.print_after)?,
+            after_lowering: arguments
+                .print_after
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(LOWER) || name.eq_ignore_ascii_case("all")),
         })
     }
 }
@@ -143,7 +174,7 @@ fn chosen_rows(names: &[String]) -> Result<Vec<bool>, String> {
     for name in names {
         if name.eq_ignore_ascii_case("all") {
             chosen.fill(true);
-        } else {
+        } else if !name.eq_ignore_ascii_case(LOWER) {
             chosen[find_phase(PHASES, name)?] = true;
         }
     }
@@ -192,10 +223,56 @@ impl Watch {
     }
 }
 
-fn read_module(file: &str) -> Result<Module, String> {
+fn is_ptx(file: &str) -> bool {
+    Path::new(file)
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("ptx"))
+}
+
+fn read_module(arguments: &Arguments) -> Result<Module, String> {
+    let file = &arguments.file;
     let bytes = super::read_input(file).map_err(|error| format!("{file}: {error}"))?;
+    if is_ptx(file) {
+        return lower_ptx(arguments, &bytes);
+    }
     let text = String::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8 text"))?;
     parse_module(&text).map_err(|error| format!("{file}:{error}"))
+}
+
+/// Reads, checks and lowers PTX.
+fn lower_ptx(arguments: &Arguments, source: &[u8]) -> Result<Module, String> {
+    let (ptx, mut found) = orias_ptx::parse(source);
+    let target = match (&arguments.arch, ptx.target) {
+        (Some(name), _) => name.clone(),
+        (None, Some(target)) => target.to_string(),
+        (None, None) => LowerOptions::default().target,
+    };
+    let Some(options) = orias_ptx::Options::for_architecture(&target) else {
+        return Err(format!("'{target}' is no architecture"));
+    };
+    found.append(orias_ptx::check(&ptx, &options));
+    found.sort();
+    let options = LowerOptions {
+        target,
+        contract: arguments.fmad.unwrap_or(arguments.opt_level > 0),
+        ..LowerOptions::default()
+    };
+    if !found.has_errors() {
+        match lower(&ptx, &options) {
+            Ok(module) => {
+                let functions = module.kernels.into_iter().map(|kernel| kernel.code);
+                return Ok(Module {
+                    functions: functions.collect(),
+                });
+            }
+            Err(problems) => {
+                for problem in problems {
+                    found.push(problem);
+                }
+            }
+        }
+    }
+    Err(found.to_excerpts(&arguments.file, source))
 }
 
 fn explain(file: &str, function: &str, failure: &Failure) -> String {

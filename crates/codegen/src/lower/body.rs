@@ -1,0 +1,899 @@
+//! The statements of a kernel, in order.
+//!
+//! A [`Body`] writes one function. It walks the kernel's statements; a call of a function that the module defines pushes a
+//! [`Frame`] and goes on with the callee's statements, whose registers are variables of their own, so inlining needs no
+//! recursion and copies no tree. Parameters of callees are words held in variables, unless something takes their address:
+//! then they have a place in the frame in local memory.
+//!
+//! A guard on an instruction stays on the operation that has the effect or makes the result, which names the value it
+//! keeps; what is computed on the way is not guarded. Guarded branches, returns, exits, traps and calls become `cbr`.
+
+use super::LowerOptions;
+use super::data::{Symbols, alignment, linkage};
+use super::rules;
+use super::ssa::{Ssa, Variable};
+use crate::emit::{Emit, Mods};
+use crate::module::{Extern, Kernel, Parameter, Pointer, SharedPlace, SymbolSpace};
+use orias_ori::builder::BuildError;
+use orias_ori::operation::{AbstractMods, AbstractOp, Scalar, Space};
+use orias_ori::{
+    Block, Function, FunctionKind, Guard, KernelParam, Level, Location, Operand, Reg, SourceMods,
+    Span, Type, Value,
+};
+use orias_ptx::Diagnostic;
+use orias_ptx::ast::{
+    self, FunctionDirectiveKind, FunctionId, LabelId, OpcodeId, RegisterId, VariableId,
+};
+use orias_ptx::grammar::Op;
+use orias_ptx::opcode::{Form, Pattern};
+use orias_ptx::types::Type as PtxType;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Why an instruction was not lowered.
+pub(super) enum Refusal {
+    /// It is not supported; what exactly, and where if not all of it is to blame.
+    Unsupported(String),
+    /// What lowering made of it is no legal instruction.
+    Broken(BuildError),
+}
+
+impl From<BuildError> for Refusal {
+    fn from(error: BuildError) -> Refusal {
+        Refusal::Broken(error)
+    }
+}
+
+/// What lowering something gives.
+pub(super) type Lowered<T = ()> = Result<T, Refusal>;
+
+/// "Not supported yet".
+pub(super) fn unsupported<T>(what: impl Into<String>) -> Lowered<T> {
+    Err(Refusal::Unsupported(what.into()))
+}
+
+/// An instruction of the PTX, looked up.
+pub(super) struct Statement<'m> {
+    /// The instruction's name.
+    pub op: Op,
+    /// The row it fits, with its modifiers.
+    pub form: &'m Form,
+    /// What its operands are like.
+    pub patterns: &'m [Pattern],
+    /// Its operands.
+    pub operands: &'m [ast::Operand],
+    /// The body it stands in.
+    pub body: &'m ast::Body,
+    /// The spelling of its opcode, and the form's number: the same for the same modifiers.
+    pub key: (OpcodeId, u8),
+    /// Where it stands.
+    pub span: orias_ptx::Span,
+}
+
+/// Where something is kept that PTX calls a parameter.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Storage {
+    /// In the kernel's parameter space, from that byte on.
+    Kernel(u32),
+    /// In variables, four bytes each, from that one on.
+    Words(Variable, u32),
+    /// In the frame, from that byte on.
+    Frame(u32),
+}
+
+/// What a PTX function looks like before it is lowered: the same for every call of it.
+pub(super) struct Scan {
+    /// The first variable of each register, relative to the frame's, and one past the last.
+    variables: Vec<u32>,
+    /// The types of all variables.
+    types: Vec<Type>,
+    /// Parameters whose address is used as a number.
+    taken: Vec<VariableId>,
+}
+
+/// A function being lowered into the kernel.
+pub(super) struct Frame<'m> {
+    pub id: FunctionId,
+    pub function: &'m ast::Function,
+    pub body: &'m ast::Body,
+    scan: Rc<Scan>,
+    /// The statement to go on with.
+    next: usize,
+    first: Variable,
+    labels: Vec<Option<Block>>,
+    /// Where control goes when the function returns; `None` for the kernel itself.
+    pub after: Option<Block>,
+    /// The variables that the call's results go to.
+    pub returns: Vec<ast::Operand>,
+    /// The top of the frame memory before the call.
+    pub memory: u32,
+    /// The call's source location.
+    pub called_from: Option<Span>,
+}
+
+impl Frame<'_> {
+    /// The variable of a register.
+    pub fn variable(&self, register: RegisterId) -> Variable {
+        Variable(self.first.0 + self.scan.variables[register.index()])
+    }
+}
+
+/// The most statements one kernel may have, inlined ones included.
+const MAX_STATEMENTS: usize = 4_000_000;
+
+/// The most bytes of a parameter that are kept in variables.
+const MAX_PARAMETER_WORDS: u64 = 1024;
+
+/// Writes one kernel.
+pub(super) struct Body<'m, 'a> {
+    pub module: &'m orias_ptx::Module<'a>,
+    pub symbols: &'m Symbols,
+    pub func: Function,
+    pub ssa: Ssa,
+    /// The block being written; none after a terminator, until a label.
+    pub block: Option<Block>,
+    /// The guard of the instruction being lowered: a predicate, maybe turned round.
+    pub guard: Option<Operand>,
+    pub frames: Vec<Frame<'m>>,
+    /// The carry flag.
+    pub carry: Variable,
+    /// Where parameters and local variables are kept.
+    pub storage: FxHashMap<VariableId, Storage>,
+    /// Top, highest top and alignment of the frame in local memory.
+    pub memory: (u32, u32, u32),
+    /// The value of the frame's base, once needed.
+    pub frame_base: Option<Value>,
+    /// Symbols of shared memory in use.
+    pub shared: BTreeSet<usize>,
+    pub externs: Vec<Extern>,
+    /// Whether the stack grows at run time.
+    pub alloca: bool,
+    /// How many named barriers are in use.
+    pub barriers: u32,
+    /// Modifiers of operations, by opcode.
+    pub packed: FxHashMap<((OpcodeId, u8), AbstractOp), AbstractMods>,
+    scans: FxHashMap<FunctionId, Rc<Scan>>,
+    span: Option<Span>,
+    locations: FxHashMap<Location, Span>,
+    pragmas: Vec<String>,
+    statements: usize,
+    problems: Vec<Diagnostic>,
+}
+
+/// The type of values of a PTX register.
+pub(super) fn register_type(ty: PtxType) -> Type {
+    match ty {
+        PtxType::Pred => Type::P,
+        other => match other.bits().div_ceil(32) {
+            0 | 1 => Type::R,
+            2 => Type::R2,
+            _ => Type::R4,
+        },
+    }
+}
+
+/// Lowers one kernel; the functions it calls that are not here come with it.
+pub(super) fn lower_kernel<'m>(
+    module: &'m orias_ptx::Module<'_>,
+    symbols: &'m Symbols,
+    id: FunctionId,
+    options: &LowerOptions,
+) -> Result<(Kernel, Vec<Extern>), Vec<Diagnostic>> {
+    let function = module.function(id);
+    let name = module.name(function.name);
+    let mut ssa = Ssa::default();
+    let carry = ssa.declare(Type::P);
+    let mut body = Body {
+        module,
+        symbols,
+        func: Function::new(name, FunctionKind::Entry, Level::Abstract, &options.target),
+        ssa,
+        block: None,
+        guard: None,
+        frames: Vec::new(),
+        carry,
+        storage: FxHashMap::default(),
+        memory: (0, 0, 1),
+        frame_base: None,
+        shared: BTreeSet::new(),
+        externs: Vec::new(),
+        alloca: false,
+        barriers: 0,
+        packed: FxHashMap::default(),
+        scans: FxHashMap::default(),
+        span: None,
+        locations: FxHashMap::default(),
+        pragmas: Vec::new(),
+        statements: 0,
+        problems: Vec::new(),
+    };
+    let parameters = body.parameters(function);
+    body.directives(function);
+    body.run(id);
+    if body.problems.is_empty()
+        && let Err(refusal) = body.finish(options)
+    {
+        body.report(function.span, refusal);
+    }
+    if !body.problems.is_empty() {
+        return Err(body.problems);
+    }
+    Ok(body.into_kernel(function, parameters))
+}
+
+impl<'m> Body<'m, '_> {
+    // The head.
+
+    /// Lays out the kernel's parameters.
+    fn parameters(&mut self, function: &ast::Function) -> Vec<Parameter> {
+        let mut end = 0_u64;
+        let mut parameters = Vec::new();
+        for &id in &function.parameters {
+            let variable = self.module.variable(id);
+            let align = alignment(variable);
+            let offset = end.next_multiple_of(u64::from(align));
+            let size = variable.bytes();
+            end = offset.saturating_add(size);
+            let (Ok(offset), Ok(size)) = (u32::try_from(offset), u32::try_from(size)) else {
+                let message = "not supported yet: parameters this large";
+                self.problems
+                    .push(Diagnostic::error(variable.span, message));
+                return parameters;
+            };
+            self.storage.insert(id, Storage::Kernel(offset));
+            self.func.kernel_params.push(KernelParam { offset, size });
+            parameters.push(Parameter {
+                name: self.module.name(variable.name).to_owned(),
+                offset,
+                size,
+                align,
+                pointer: variable.pointer.map(|pointer| Pointer {
+                    space: pointer.space.and_then(|space| match space {
+                        ast::Space::Global => Some(SymbolSpace::Global),
+                        ast::Space::Const => Some(SymbolSpace::Const),
+                        ast::Space::Shared => Some(SymbolSpace::Shared),
+                        ast::Space::Local => Some(SymbolSpace::Local),
+                        ast::Space::Param | ast::Space::Reg | ast::Space::Tex => None,
+                    }),
+                    align: pointer.align.unwrap_or(0),
+                }),
+            });
+        }
+        parameters
+    }
+
+    fn directives(&mut self, function: &ast::Function) {
+        for directive in &function.directives {
+            let attributes = &mut self.func.attributes;
+            let values = directive.values;
+            match directive.kind {
+                FunctionDirectiveKind::MaxNReg => attributes.max_registers = values[0],
+                FunctionDirectiveKind::MaxNTid => attributes.max_threads = values,
+                FunctionDirectiveKind::ReqNTid => {
+                    attributes.max_threads = values;
+                    attributes.required_threads = true;
+                }
+                FunctionDirectiveKind::MinNCtaPerSm | FunctionDirectiveKind::MaxNCtaPerSm => {
+                    attributes.min_blocks = values[0];
+                }
+                FunctionDirectiveKind::ReqNCtaPerCluster => attributes.cluster = values,
+                FunctionDirectiveKind::Pragma => {
+                    let text = self.module.text(directive.span).into_owned();
+                    self.pragmas.push(text);
+                }
+                // Kept in the kernel's record, or without meaning for a kernel.
+                FunctionDirectiveKind::NoReturn
+                | FunctionDirectiveKind::ExplicitCluster
+                | FunctionDirectiveKind::MaxClusterRank
+                | FunctionDirectiveKind::BlocksAreClusters
+                | FunctionDirectiveKind::AbiPreserve
+                | FunctionDirectiveKind::AbiPreserveControl
+                | FunctionDirectiveKind::Unique => {}
+            }
+        }
+    }
+
+    // The statements.
+
+    /// Lowers the kernel and what it calls.
+    fn run(&mut self, id: FunctionId) {
+        let entry = self.func.append_block();
+        self.block = Some(entry);
+        self.enter(id, None, Vec::new());
+        while let Some(frame) = self.frames.last_mut() {
+            let Some(&statement) = frame.body.statements.get(frame.next) else {
+                self.leave();
+                continue;
+            };
+            frame.next += 1;
+            self.statements += 1;
+            if self.statements > MAX_STATEMENTS {
+                let message = format!(
+                    "not supported yet: more than {MAX_STATEMENTS} statements, inlined ones included"
+                );
+                let span = self.module.function(id).span;
+                self.problems.push(Diagnostic::error(span, message));
+                return;
+            }
+            self.statement(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: ast::Statement) {
+        let Some(frame) = self.frames.last() else {
+            return;
+        };
+        let body = frame.body;
+        match statement {
+            ast::Statement::Instruction(id) => {
+                if self.block.is_some() {
+                    self.instruction(body, &body.instructions[id.index()]);
+                }
+            }
+            ast::Statement::Label(label) => {
+                let block = self.label(label);
+                self.open(block);
+            }
+            ast::Statement::Variable(id) => self.declare(id),
+            ast::Statement::Location(at) => self.locate(&body.locations[at as usize]),
+            ast::Statement::Pragma(at) => {
+                let text = self.module.text(body.pragmas[at as usize]).into_owned();
+                self.pragmas.push(text);
+            }
+            ast::Statement::Open
+            | ast::Statement::Close
+            | ast::Statement::Registers(_)
+            | ast::Statement::List(_) => {}
+        }
+    }
+
+    /// Starts to lower a function: the kernel, or one that is called.
+    pub fn enter(&mut self, id: FunctionId, after: Option<Block>, returns: Vec<ast::Operand>) {
+        let function = self.module.function(id);
+        let Some(body) = &function.body else { return };
+        let scan = self.scan(id, body);
+        let first = Variable(self.ssa.declared());
+        for &ty in &scan.types {
+            self.ssa.declare(ty);
+        }
+        self.frames.push(Frame {
+            id,
+            function,
+            body,
+            scan,
+            next: 0,
+            first,
+            labels: vec![None; body.labels.len()],
+            after,
+            returns,
+            memory: self.memory.0,
+            called_from: self.span,
+        });
+    }
+
+    /// Ends the function being lowered: what it returns goes to the caller.
+    fn leave(&mut self) {
+        if self.block.is_some() {
+            self.return_from();
+        }
+        let Some(frame) = self.frames.pop() else {
+            return;
+        };
+        self.memory.0 = frame.memory;
+        self.span = frame.called_from;
+        if let Some(after) = frame.after {
+            self.open(after);
+            if let Err(refusal) = self.take_results(&frame) {
+                self.report(frame.function.span, refusal);
+            }
+        }
+    }
+
+    fn scan(&mut self, id: FunctionId, body: &ast::Body) -> Rc<Scan> {
+        if let Some(scan) = self.scans.get(&id) {
+            return Rc::clone(scan);
+        }
+        let mut scan = Scan {
+            variables: Vec::with_capacity(body.registers.len() + 1),
+            types: Vec::new(),
+            taken: Vec::new(),
+        };
+        for register in &body.registers {
+            scan.variables.push(scan.types.len() as u32);
+            let ty = register_type(register.ty);
+            scan.types
+                .extend(std::iter::repeat_n(ty, usize::from(register.vector.max(1))));
+        }
+        for instruction in &body.instructions {
+            if self.module.opcode(instruction).op == Some(Op::Call) {
+                continue;
+            }
+            for operand in body.operands(instruction) {
+                if let ast::OperandKind::Variable(id, _) | ast::OperandKind::Element(id, _) =
+                    operand.kind
+                    && self.module.variable(id).space == ast::Space::Param
+                {
+                    scan.taken.push(id);
+                }
+            }
+        }
+        let scan = Rc::new(scan);
+        self.scans.insert(id, Rc::clone(&scan));
+        scan
+    }
+
+    /// A variable comes into being.
+    fn declare(&mut self, id: VariableId) {
+        let variable = self.module.variable(id);
+        match variable.space {
+            ast::Space::Local => {
+                if let Err(refusal) = self.place_in_frame(id) {
+                    self.report(variable.span, refusal);
+                }
+            }
+            ast::Space::Param => {
+                if let Err(refusal) = self.place_parameter(id) {
+                    self.report(variable.span, refusal);
+                }
+            }
+            // Symbols, and registers, which are variables already.
+            _ => {}
+        }
+    }
+
+    /// Gives a variable a place in the frame, from now until the function being lowered ends.
+    pub fn place_in_frame(&mut self, id: VariableId) -> Lowered<u32> {
+        let variable = self.module.variable(id);
+        let align = alignment(variable);
+        let (top, highest, most) = self.memory;
+        let offset = u64::from(top).next_multiple_of(u64::from(align));
+        let end = offset.saturating_add(variable.bytes());
+        // Local memory has 512 KB a thread at most.
+        if end > 512 * 1024 {
+            return unsupported("more than 512 KB of local memory");
+        }
+        self.memory = (end as u32, highest.max(end as u32), most.max(align));
+        self.storage.insert(id, Storage::Frame(offset as u32));
+        Ok(offset as u32)
+    }
+
+    /// Gives a parameter of a call or of a function that is inlined a place.
+    pub fn place_parameter(&mut self, id: VariableId) -> Lowered<Storage> {
+        let variable = self.module.variable(id);
+        let words = variable.bytes().div_ceil(4);
+        let taken = self
+            .frames
+            .iter()
+            .any(|frame| frame.scan.taken.contains(&id));
+        let storage = if taken || words > MAX_PARAMETER_WORDS {
+            Storage::Frame(self.place_in_frame(id)?)
+        } else {
+            let first = Variable(self.ssa.declared());
+            for _ in 0..words {
+                self.ssa.declare(Type::R);
+            }
+            Storage::Words(first, words as u32)
+        };
+        self.storage.insert(id, storage);
+        Ok(storage)
+    }
+
+    fn instruction(&mut self, body: &'m ast::Body, instruction: &'m ast::Instruction) {
+        let opcode = self.module.opcode(instruction);
+        let (Some(op), Some(form)) = (opcode.op, opcode.forms.get(usize::from(instruction.form)))
+        else {
+            return;
+        };
+        let Some(shape) = form.shapes.get(usize::from(instruction.shape)) else {
+            return;
+        };
+        let statement = Statement {
+            op,
+            form,
+            patterns: &shape.operands,
+            operands: body.operands(instruction),
+            body,
+            key: (instruction.opcode, instruction.form),
+            span: instruction.span(),
+        };
+        self.guard = instruction.guard.get().map(|(register, negated)| {
+            let value = self.read(self.variable(register, 0));
+            let mods = if negated {
+                SourceMods::NOT
+            } else {
+                SourceMods::NONE
+            };
+            Operand::from(value).with_mods(mods).unwrap_or(value.into())
+        });
+        if let Err(refusal) = rules::apply(self, &statement) {
+            let refusal = match refusal {
+                Refusal::Unsupported(what) if what.is_empty() => {
+                    Refusal::Unsupported(self.module.name(opcode.name).to_owned())
+                }
+                other => other,
+            };
+            self.report(statement.span, refusal);
+        }
+        self.guard = None;
+    }
+
+    /// Reports that something was not lowered.
+    pub fn report(&mut self, span: orias_ptx::Span, refusal: Refusal) {
+        let message = match refusal {
+            Refusal::Unsupported(what) => format!("not supported yet: {what}"),
+            Refusal::Broken(error) => format!("internal error: lowering made {error}"),
+        };
+        self.problems.push(Diagnostic::error(span, message));
+    }
+
+    fn locate(&mut self, location: &ast::Location) {
+        let called_from = self.frames.last().and_then(|frame| frame.called_from);
+        let inlined_at = match location.inlined {
+            Some(inlined) => Some(self.location(Location {
+                file: inlined.at.0,
+                line: inlined.at.1,
+                column: inlined.at.2,
+                inlined_at: called_from.into(),
+            })),
+            None => called_from,
+        };
+        self.span = Some(self.location(Location {
+            file: location.file,
+            line: location.line,
+            column: location.column,
+            inlined_at: inlined_at.into(),
+        }));
+    }
+
+    fn location(&mut self, location: Location) -> Span {
+        let locations = &mut self.func.locations;
+        *self
+            .locations
+            .entry(location)
+            .or_insert_with(|| locations.push(location))
+    }
+
+    // Blocks.
+
+    /// The block of a label of the function being lowered.
+    pub fn label(&mut self, label: LabelId) -> Block {
+        let func = &mut self.func;
+        match self.frames.last_mut() {
+            Some(frame) => *frame.labels[label.index()].get_or_insert_with(|| func.create_block()),
+            None => func.create_block(),
+        }
+    }
+
+    /// Goes on in `block`, which comes next in the layout.
+    pub fn open(&mut self, block: Block) {
+        if self.block.is_some() {
+            self.end(AbstractOp::Br, &[], &[block]);
+        }
+        if !self.func.layout.contains_block(block) {
+            self.func.layout.append_block(block);
+        }
+        self.block = Some(block);
+    }
+
+    /// Ends the block being written.
+    pub fn end(&mut self, op: AbstractOp, operands: &[Operand], targets: &[Block]) {
+        let Some(block) = self.block.take() else {
+            return;
+        };
+        let mut emit = Emit::at_end(&mut self.func, block, self.span);
+        let targets: Vec<(Block, &[Value])> =
+            targets.iter().map(|&block| (block, &[][..])).collect();
+        emit.end(op, operands, &targets);
+        if let Err(error) = emit.finish() {
+            let span = self
+                .frames
+                .first()
+                .map_or_else(Default::default, |frame| frame.function.span);
+            self.report(span, error.into());
+        }
+    }
+
+    /// Ends the block with `leave`, where the guard holds; where it does not, control goes on behind.
+    pub fn end_if_guarded(&mut self, leave: impl FnOnce(&mut Self) -> Lowered) -> Lowered {
+        let Some(guard) = self.guard.take() else {
+            return leave(self);
+        };
+        let taken = self.func.create_block();
+        let on = self.func.create_block();
+        self.end(AbstractOp::CondBr, &[guard], &[taken, on]);
+        self.open(taken);
+        leave(self)?;
+        self.open(on);
+        Ok(())
+    }
+
+    // Values.
+
+    /// The variable of a register's component, in the function being lowered.
+    pub fn variable(&self, register: RegisterId, component: u8) -> Variable {
+        match self.frames.last() {
+            Some(frame) => {
+                let first = frame.scan.variables[register.index()];
+                Variable(frame.first.0 + first + u32::from(component))
+            }
+            None => Variable(0),
+        }
+    }
+
+    /// What a variable has now.
+    pub fn read(&mut self, variable: Variable) -> Value {
+        match self.block {
+            Some(block) => self.ssa.read(&mut self.func, block, variable),
+            None => self.func.create_value(self.ssa.ty(variable)),
+        }
+    }
+
+    /// Gives a variable a value, whatever the guard.
+    pub fn set(&mut self, variable: Variable, value: Value) {
+        if let Some(block) = self.block {
+            self.ssa.write(block, variable, value);
+        }
+    }
+
+    /// The guard, as instructions have it.
+    pub fn ori_guard(&self) -> Guard {
+        match self.guard {
+            Some(operand) => match operand.as_value() {
+                Some(value) if operand.mods().contains(SourceMods::NOT) => Guard::unless(value),
+                Some(value) => Guard::when(value),
+                None => Guard::ALWAYS,
+            },
+            None => Guard::ALWAYS,
+        }
+    }
+
+    /// Writes instructions that nothing guards.
+    pub fn with<T>(&mut self, write: impl FnOnce(&mut Emit<'_>) -> T) -> Lowered<T> {
+        let Some(block) = self.block else {
+            return unsupported("code after the end of a block");
+        };
+        let mut emit = Emit::at_end(&mut self.func, block, self.span);
+        let made = write(&mut emit);
+        emit.finish()?;
+        Ok(made)
+    }
+
+    /// An operation without effect, not guarded.
+    pub fn compute<M: Mods>(
+        &mut self,
+        op: AbstractOp,
+        mods: M,
+        operands: &[Operand],
+    ) -> Lowered<Operand> {
+        self.with(|emit| emit.op(op, mods, operands))
+    }
+
+    /// A value nobody relies on.
+    pub fn undefined(&mut self, ty: Type) -> Lowered<Value> {
+        self.with(|emit| {
+            let value = emit.func().create_value(ty);
+            let result = [value.into()];
+            emit.put(AbstractOp::Undef, (), &result, &[], Guard::ALWAYS, &[]);
+            value
+        })
+    }
+
+    /// An operation under the guard, with results that nothing else is done to.
+    pub fn assign<M: Mods>(
+        &mut self,
+        op: AbstractOp,
+        mods: M,
+        destinations: &[Destination],
+        operands: &[Operand],
+    ) -> Lowered {
+        let guard = self.ori_guard();
+        let mut results: Vec<Operand> = Vec::with_capacity(destinations.len());
+        let mut kept = Vec::new();
+        for &destination in destinations {
+            let (ty, old) = match destination {
+                Destination::None => {
+                    results.push(Operand::None);
+                    continue;
+                }
+                Destination::Variable(variable) => (self.ssa.ty(variable), Some(variable)),
+                Destination::Unused(ty) => (ty, None),
+            };
+            results.push(self.func.create_value(ty).into());
+            if !guard.is_always() {
+                let old = match old {
+                    Some(variable) => self.read(variable),
+                    None => self.undefined(ty)?,
+                };
+                kept.push(old);
+            }
+        }
+        self.with(|emit| emit.put(op, mods, &results, operands, guard, &kept))?;
+        for (&destination, result) in destinations.iter().zip(results) {
+            if let (Destination::Variable(variable), Some(value)) = (destination, result.as_value())
+            {
+                self.set(variable, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a variable a value under the guard.
+    pub fn write(&mut self, variable: Variable, operand: Operand) -> Lowered {
+        let plain = operand.as_value().filter(|&value| {
+            operand.mods().is_empty() && self.func.value_type(value) == self.ssa.ty(variable)
+        });
+        if let (None, Some(value)) = (self.guard, plain) {
+            self.set(variable, value);
+            return Ok(());
+        }
+        let ty = self.ssa.ty(variable);
+        let scalar = match (ty, ty.len()) {
+            (Type::P, _) => Scalar::Pred,
+            (_, 1) => Scalar::B32,
+            (_, 2) => Scalar::B64,
+            _ => Scalar::B128,
+        };
+        self.assign(
+            AbstractOp::Mov,
+            (scalar,),
+            &[Destination::Variable(variable)],
+            &[operand],
+        )
+    }
+
+    // The end.
+
+    fn finish(&mut self, options: &LowerOptions) -> Lowered {
+        remove_unreachable(&mut self.func);
+        self.define_frame_base()?;
+        std::mem::take(&mut self.ssa).finish(&mut self.func)?;
+        if options.contract {
+            super::contract::contract(&mut self.func);
+        }
+        Ok(())
+    }
+
+    /// Takes the frame's address at the entry where something needs it as a number. Once the stack grows at run time, all
+    /// accesses to the frame do: the stack pointer no longer points there.
+    fn define_frame_base(&mut self) -> Lowered {
+        if self.alloca && self.memory.1 > 0 {
+            let base = self.frame_base();
+            let blocks: Vec<Block> = self.func.blocks().collect();
+            for block in blocks {
+                let insts: Vec<_> = self.func.block_insts(block).collect();
+                for inst in insts {
+                    if self.func.modifier::<Space>(inst) != Some(Space::Local) {
+                        continue;
+                    }
+                    let operands = self.func.operands(inst).to_vec();
+                    for operand in operands {
+                        if let Operand::Address(id) = operand
+                            && self.func.address(id).base.get().is_none()
+                        {
+                            self.func.address_mut(id).base = Reg::from(base).into();
+                        }
+                    }
+                }
+            }
+        }
+        let (Some(base), Some(entry)) = (self.frame_base, self.func.entry()) else {
+            return Ok(());
+        };
+        let first = self.func.layout.first_inst(entry);
+        let mut emit = match first {
+            Some(inst) => Emit::before(&mut self.func, inst),
+            None => Emit::at_end(&mut self.func, entry, None),
+        };
+        emit.put(
+            AbstractOp::StackSave,
+            (Scalar::B32,),
+            &[base.into()],
+            &[],
+            Guard::ALWAYS,
+            &[],
+        );
+        emit.finish()?;
+        Ok(())
+    }
+
+    fn into_kernel(
+        mut self,
+        function: &ast::Function,
+        parameters: Vec<Parameter>,
+    ) -> (Kernel, Vec<Extern>) {
+        let mut shared = Vec::new();
+        let mut end = 0_u64;
+        let mut dynamic = None;
+        for &index in &self.shared {
+            let symbol = &self.symbols.list[index];
+            let align = u64::from(symbol.align.max(1));
+            // Arrays of open size all start behind what has a size.
+            if symbol.size == 0 {
+                dynamic = Some(dynamic.unwrap_or(1).max(align));
+                continue;
+            }
+            let offset = end.next_multiple_of(align);
+            end = offset + symbol.size;
+            shared.push(SharedPlace {
+                symbol: symbol.name.clone(),
+                offset: u32::try_from(offset).unwrap_or(u32::MAX),
+            });
+        }
+        let dynamic_shared = dynamic.map(|align| {
+            let start = u32::try_from(end.next_multiple_of(align)).unwrap_or(u32::MAX);
+            for &index in &self.shared {
+                let symbol = &self.symbols.list[index];
+                if symbol.size == 0 {
+                    shared.push(SharedPlace {
+                        symbol: symbol.name.clone(),
+                        offset: start,
+                    });
+                }
+            }
+            start
+        });
+        let attributes = &mut self.func.attributes;
+        attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
+        attributes.local = self.memory.1.next_multiple_of(self.memory.2);
+        attributes.barriers = self.barriers;
+        let directive = |kind| {
+            let mut directives = function.directives.iter();
+            directives.find(move |it| it.kind == kind)
+        };
+        let parameter_bytes = parameters.last().map_or(0, |last| last.offset + last.size);
+        let kernel = Kernel {
+            linkage: linkage(function.linkage),
+            parameters,
+            parameter_bytes,
+            frame_align: self.memory.2,
+            shared,
+            dynamic_shared,
+            alloca: self.alloca,
+            pragmas: self.pragmas,
+            max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)
+                .map(|it| it.values[0]),
+            explicit_cluster: directive(FunctionDirectiveKind::ExplicitCluster).is_some(),
+            blocks_are_clusters: directive(FunctionDirectiveKind::BlocksAreClusters).is_some(),
+            code: self.func,
+        };
+        (kernel, self.externs)
+    }
+}
+
+/// Where a result goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Destination {
+    /// To a variable.
+    Variable(Variable),
+    /// Nowhere, but the operation must have it: a value of that type.
+    Unused(Type),
+    /// Nowhere.
+    None,
+}
+
+/// Takes blocks that control never reaches out of the layout.
+fn remove_unreachable(func: &mut Function) {
+    let Some(entry) = func.entry() else { return };
+    let mut reached = vec![false; func.block_count()];
+    reached[entry.as_u32() as usize] = true;
+    let mut work = vec![entry];
+    while let Some(block) = work.pop() {
+        for to in func.successors(block) {
+            if !std::mem::replace(&mut reached[to.as_u32() as usize], true) {
+                work.push(to);
+            }
+        }
+    }
+    let gone: Vec<Block> = func
+        .blocks()
+        .filter(|block| !reached[block.as_u32() as usize])
+        .collect();
+    for block in gone {
+        let insts: Vec<_> = func.block_insts(block).collect();
+        for inst in insts {
+            func.remove_inst(inst);
+        }
+        func.layout.remove_block(block);
+    }
+}

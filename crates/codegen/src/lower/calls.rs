@@ -1,0 +1,488 @@
+//! Calls: of functions that the module defines by lowering them in place, of others by the abstract `call`.
+//!
+//! Arguments and results are bytes in parameter space. A parameter in variables is copied word by word, which makes no
+//! code; one in the frame is copied through registers.
+
+use super::body::{Body, Destination, Frame, Lowered, Statement, Storage, unsupported};
+use super::ssa::Variable;
+use crate::emit::imm;
+use crate::module::Extern;
+use orias_ori::operation::{AbstractOp, Scalar, Space, Vector};
+use orias_ori::{Address, Class, Operand, SymbolPart, Type, Value};
+use orias_ptx::ast::{self, FunctionDirectiveKind, FunctionId, OperandKind, VariableId};
+use orias_ptx::opcode::PatternKind;
+use orias_ptx::types::Type as PtxType;
+
+/// `call`
+pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let mut results = Vec::new();
+    let mut arguments = Vec::new();
+    let mut callee = None;
+    for (operand, pattern) in statement.operands.iter().zip(statement.patterns) {
+        match (&pattern.kind, operand.kind) {
+            (PatternKind::CallReturn, OperandKind::Arguments(parts)) => {
+                results = statement.body.parts(parts).to_vec();
+            }
+            (PatternKind::CallArguments, OperandKind::Arguments(parts)) => {
+                arguments = statement.body.parts(parts).to_vec();
+            }
+            (PatternKind::Function, OperandKind::Function(id)) => callee = Some(id),
+            (PatternKind::Function, _) => return unsupported("indirect calls"),
+            _ => {}
+        }
+    }
+    let Some(id) = callee.map(|id| body.definition(id)) else {
+        return unsupported("");
+    };
+    let name = body.module.name(body.module.function(id).name);
+    if body.frames.iter().any(|frame| frame.id == id) {
+        return unsupported(format!("recursive call of {name}"));
+    }
+    if body.module.function(id).body.is_none() {
+        return body
+            .end_call_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
+    }
+    // Where the guard does not hold, control goes on behind the call.
+    let after = body.func.create_block();
+    if let Some(guard) = body.guard.take() {
+        let taken = body.func.create_block();
+        let around = body.func.create_block();
+        body.end(AbstractOp::CondBr, &[guard], &[taken, around]);
+        body.open(around);
+        body.end(AbstractOp::Br, &[], &[after]);
+        body.open(taken);
+    }
+    let values = body.arguments(statement, id, &arguments)?;
+    body.enter(id, Some(after), results);
+    body.pass(id, values)
+}
+
+/// An argument on its way into the callee.
+pub(super) enum Argument {
+    /// The words of a parameter, or of a register, as many bytes.
+    Words(Vec<Value>),
+    /// Bytes in the frame from there on.
+    Frame(u32),
+}
+
+impl<'m> Body<'m, '_> {
+    /// The function that defines what `id` declares, if the module has it.
+    fn definition(&self, id: FunctionId) -> FunctionId {
+        let function = self.module.function(id);
+        if function.body.is_some() {
+            return id;
+        }
+        let found = self
+            .module
+            .functions
+            .iter()
+            .position(|it| it.name == function.name && it.body.is_some());
+        match found {
+            Some(index) => FunctionId(index as u32),
+            None => {
+                let alias = self
+                    .module
+                    .aliases
+                    .iter()
+                    .find(|it| it.name == function.name);
+                let target = alias.and_then(|alias| {
+                    let functions = &self.module.functions;
+                    functions
+                        .iter()
+                        .position(|it| it.name == alias.of && it.body.is_some())
+                });
+                target.map_or(id, |index| FunctionId(index as u32))
+            }
+        }
+    }
+
+    /// Reads the arguments of a call in the caller.
+    fn arguments(
+        &mut self,
+        statement: &Statement<'_>,
+        callee: FunctionId,
+        arguments: &[ast::Operand],
+    ) -> Lowered<Vec<Argument>> {
+        let formals = &self.module.function(callee).parameters;
+        formals
+            .iter()
+            .zip(arguments)
+            .map(|(&formal, argument)| {
+                let ty = self.module.variable(formal).ty;
+                self.argument(statement, argument, ty)
+            })
+            .collect()
+    }
+
+    fn argument(
+        &mut self,
+        statement: &Statement<'_>,
+        argument: &ast::Operand,
+        ty: PtxType,
+    ) -> Lowered<Argument> {
+        if let OperandKind::Variable(id, 0) = argument.kind
+            && self.module.variable(id).space == ast::Space::Param
+        {
+            return match self.place(id)? {
+                Storage::Words(first, count) => Ok(Argument::Words(
+                    (0..count)
+                        .map(|word| self.read(Variable(first.0 + word)))
+                        .collect(),
+                )),
+                Storage::Frame(start) => Ok(Argument::Frame(start)),
+                Storage::Kernel(_) => unsupported("a kernel parameter as argument"),
+            };
+        }
+        let value = self.value_of(statement, argument.kind, ty)?;
+        let value = self.in_registers(value, ty.bits())?;
+        if self.func.value_type(value) == Type::P {
+            return Ok(Argument::Words(vec![value]));
+        }
+        Ok(Argument::Words(self.with(|emit| emit.words(value))?))
+    }
+
+    /// Gives the parameters of the function just entered their values.
+    fn pass(&mut self, callee: FunctionId, arguments: Vec<Argument>) -> Lowered {
+        let function = self.module.function(callee);
+        for &id in &function.returns {
+            if self.module.variable(id).space == ast::Space::Param {
+                self.place_parameter(id)?;
+            }
+        }
+        for (&id, argument) in function.parameters.iter().zip(arguments) {
+            self.give(id, argument)?;
+        }
+        Ok(())
+    }
+
+    /// Puts an argument where a parameter, of the function being lowered, is kept.
+    fn give(&mut self, id: VariableId, argument: Argument) -> Lowered {
+        let variable = self.module.variable(id);
+        if let Some(register) = variable.register {
+            let Argument::Words(words) = argument else {
+                return unsupported("a parameter in memory for one in a register");
+            };
+            let variable = self.variable(register, 0);
+            let value = self.gather(&words, self.ssa.ty(variable))?;
+            self.set(variable, value);
+            return Ok(());
+        }
+        let storage = self.place_parameter(id)?;
+        let bytes = variable.bytes();
+        match (argument, storage) {
+            (Argument::Words(words), Storage::Words(first, count)) => {
+                for (word, value) in (0..count).zip(words) {
+                    self.set(Variable(first.0 + word), value);
+                }
+                Ok(())
+            }
+            (Argument::Words(words), Storage::Frame(start)) => {
+                for (index, value) in words.into_iter().enumerate() {
+                    let left = bytes - 4 * index as u64;
+                    self.store_word(start + 4 * index as u32, value, left)?;
+                }
+                Ok(())
+            }
+            (Argument::Frame(from), Storage::Words(first, count)) => {
+                for word in 0..count {
+                    let left = bytes - 4 * u64::from(word);
+                    let value = self.load_word(from + 4 * word, left)?;
+                    self.set(Variable(first.0 + word), value);
+                }
+                Ok(())
+            }
+            (Argument::Frame(from), Storage::Frame(to)) => {
+                for word in 0..bytes.div_ceil(4) {
+                    let left = bytes - 4 * word;
+                    let value = self.load_word(from + 4 * word as u32, left)?;
+                    self.store_word(to + 4 * word as u32, value, left)?;
+                }
+                Ok(())
+            }
+            (_, Storage::Kernel(_)) => unsupported("a call of a kernel"),
+        }
+    }
+
+    /// A value of type `ty` of words.
+    fn gather(&mut self, words: &[Value], ty: Type) -> Lowered<Value> {
+        if words.len() == 1 && self.func.value_type(words[0]) == ty {
+            return Ok(words[0]);
+        }
+        self.with(|emit| emit.collect(words))
+    }
+
+    /// The scalar that an access to what is left of a parameter has.
+    fn piece(left: u64) -> Scalar {
+        match left {
+            1 => Scalar::U8,
+            2 => Scalar::U16,
+            _ => Scalar::B32,
+        }
+    }
+
+    fn store_word(&mut self, offset: u32, value: Value, left: u64) -> Lowered {
+        let scalar = match Self::piece(left) {
+            Scalar::U8 => Scalar::B8,
+            Scalar::U16 => Scalar::B16,
+            other => other,
+        };
+        self.with(|emit| {
+            let address = frame_address(offset);
+            let address = emit.func().create_address(address);
+            let mods = (Space::Local, Vector::V1, scalar);
+            let operands = [address, value.into()];
+            emit.put(
+                AbstractOp::St,
+                mods,
+                &[],
+                &operands,
+                orias_ori::Guard::ALWAYS,
+                &[],
+            );
+        })
+    }
+
+    fn load_word(&mut self, offset: u32, left: u64) -> Lowered<Value> {
+        let scalar = Self::piece(left);
+        self.with(|emit| {
+            let address = emit.func().create_address(frame_address(offset));
+            emit.value(
+                AbstractOp::Ld,
+                (Space::Local, Vector::V1, scalar),
+                &[address],
+            )
+        })
+    }
+
+    /// Takes the results of a function that was lowered in place, back in the caller.
+    pub fn take_results(&mut self, frame: &Frame<'m>) -> Lowered {
+        for (&formal, actual) in frame.function.returns.iter().zip(&frame.returns) {
+            let variable = self.module.variable(formal);
+            let argument = match variable.register {
+                Some(register) => {
+                    // The callee's frame is gone; its variables are not.
+                    let value = self.read(frame.variable(register));
+                    if self.func.value_type(value) == Type::P {
+                        Argument::Words(vec![value])
+                    } else {
+                        Argument::Words(self.with(|emit| emit.words(value))?)
+                    }
+                }
+                None => match self.place(formal)? {
+                    Storage::Words(first, count) => Argument::Words(
+                        (0..count)
+                            .map(|word| self.read(Variable(first.0 + word)))
+                            .collect(),
+                    ),
+                    Storage::Frame(start) => Argument::Frame(start),
+                    Storage::Kernel(_) => return unsupported("a call of a kernel"),
+                },
+            };
+            self.receive(actual, argument)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a result where the caller wants it.
+    fn receive(&mut self, actual: &ast::Operand, argument: Argument) -> Lowered {
+        match actual.kind {
+            OperandKind::Register(register) => {
+                let Argument::Words(words) = argument else {
+                    return unsupported("a result in memory for one in a register");
+                };
+                let variable = self.variable(register, 0);
+                let value = self.gather(&words, self.ssa.ty(variable))?;
+                self.set(variable, value);
+                Ok(())
+            }
+            OperandKind::Variable(id, 0) => {
+                let bytes = self.module.variable(id).bytes();
+                match (argument, self.place(id)?) {
+                    (Argument::Words(words), Storage::Words(first, count)) => {
+                        for (word, value) in (0..count).zip(words) {
+                            self.set(Variable(first.0 + word), value);
+                        }
+                        Ok(())
+                    }
+                    (Argument::Words(words), Storage::Frame(start)) => {
+                        for (index, value) in words.into_iter().enumerate() {
+                            let left = bytes - 4 * index as u64;
+                            self.store_word(start + 4 * index as u32, value, left)?;
+                        }
+                        Ok(())
+                    }
+                    (Argument::Frame(from), Storage::Words(first, count)) => {
+                        for word in 0..count {
+                            let left = bytes - 4 * u64::from(word);
+                            let value = self.load_word(from + 4 * word, left)?;
+                            self.set(Variable(first.0 + word), value);
+                        }
+                        Ok(())
+                    }
+                    (Argument::Frame(from), Storage::Frame(to)) => {
+                        for word in 0..bytes.div_ceil(4) {
+                            let left = bytes - 4 * word;
+                            let value = self.load_word(from + 4 * word as u32, left)?;
+                            self.store_word(to + 4 * word as u32, value, left)?;
+                        }
+                        Ok(())
+                    }
+                    (_, Storage::Kernel(_)) => unsupported("a result in a kernel parameter"),
+                }
+            }
+            OperandKind::Sink => Ok(()),
+            _ => unsupported("such a result of a call"),
+        }
+    }
+
+    /// A call out of the module, with a branch around it where it is guarded.
+    fn end_call_if_guarded(&mut self, call: impl FnOnce(&mut Self) -> Lowered) -> Lowered {
+        let Some(guard) = self.guard.take() else {
+            return call(self);
+        };
+        let taken = self.func.create_block();
+        let on = self.func.create_block();
+        self.end(AbstractOp::CondBr, &[guard], &[taken, on]);
+        self.open(taken);
+        call(self)?;
+        self.open(on);
+        Ok(())
+    }
+
+    /// Calls a function that is defined elsewhere: scalar arguments and results are values, longer ones tuples.
+    fn call_extern(
+        &mut self,
+        statement: &Statement<'_>,
+        callee: FunctionId,
+        results: &[ast::Operand],
+        arguments: &[ast::Operand],
+    ) -> Lowered {
+        let function = self.module.function(callee);
+        let name = self.module.name(function.name);
+        let size = |id: &VariableId| self.module.variable(*id).bytes() as u32;
+        let record = Extern {
+            name: name.to_owned(),
+            parameters: function.parameters.iter().map(size).collect(),
+            results: function.returns.iter().map(size).collect(),
+            no_return: function
+                .directives
+                .iter()
+                .any(|it| it.kind == FunctionDirectiveKind::NoReturn),
+        };
+        let no_return = record.no_return;
+        if !self.externs.contains(&record) {
+            self.externs.push(record);
+        }
+        let mut operands = vec![Operand::Symbol {
+            symbol: self.func.symbol(name),
+            part: SymbolPart::Whole,
+            addend: 0,
+        }];
+        for argument in self.arguments(statement, callee, arguments)? {
+            let Argument::Words(words) = argument else {
+                return unsupported(format!("an argument in memory for {name}"));
+            };
+            operands.push(self.gather(&words, Type::R)?.into());
+        }
+        let mut values = Vec::new();
+        for &id in &function.returns {
+            let words = self.module.variable(id).bytes().div_ceil(4);
+            let ty = u8::try_from(words)
+                .ok()
+                .and_then(|words| Type::tuple(Class::R, words));
+            let Some(ty) = ty else {
+                return unsupported(format!("a result as large as that of {name}"));
+            };
+            values.push(self.func.create_value(ty));
+        }
+        self.with(|emit| {
+            let results: Vec<Operand> = values.iter().map(|&value| value.into()).collect();
+            emit.put(
+                AbstractOp::Call,
+                (),
+                &results,
+                &operands,
+                orias_ori::Guard::ALWAYS,
+                &[],
+            );
+        })?;
+        for (actual, value) in results.iter().zip(values) {
+            let words = self.with(|emit| emit.words(value))?;
+            self.receive(actual, Argument::Words(words))?;
+        }
+        if no_return {
+            self.end(AbstractOp::Unreachable, &[], &[]);
+        }
+        Ok(())
+    }
+}
+
+fn frame_address(offset: u32) -> Address {
+    Address {
+        offset: offset as i32,
+        ..Address::default()
+    }
+}
+
+/// Reads bytes of a parameter in variables: a load with an offset known now.
+pub(super) fn load_words(
+    body: &mut Body<'_, '_>,
+    first: Variable,
+    offset: u32,
+    ty: PtxType,
+) -> Lowered<Operand> {
+    let word = body.read(Variable(first.0 + offset / 4));
+    match ty.bits() {
+        64 | 128 => {
+            let words: Vec<Value> = (0..ty.bits() / 32)
+                .map(|index| body.read(Variable(first.0 + offset / 4 + index)))
+                .collect();
+            body.with(|emit| emit.collect(&words).into())
+        }
+        32 => Ok(word.into()),
+        _ => match 8 * u64::from(offset % 4) {
+            0 => Ok(word.into()),
+            shift => body.with(|emit| emit.shr(Scalar::U32, word.into(), imm(shift))),
+        },
+    }
+}
+
+/// Writes bytes of a parameter in variables, under the guard.
+pub(super) fn store_words(
+    body: &mut Body<'_, '_>,
+    first: Variable,
+    offset: u32,
+    value: Operand,
+    ty: PtxType,
+) -> Lowered {
+    let place = |word: u32| Variable(first.0 + offset / 4 + word);
+    match ty.bits() {
+        64 | 128 => {
+            let value = body.in_registers(value, ty.bits())?;
+            let words = body.with(|emit| emit.words(value))?;
+            for (index, word) in (0..).zip(words) {
+                body.write(place(index), word.into())?;
+            }
+            Ok(())
+        }
+        32 => body.write(place(0), value),
+        narrow => {
+            let old = body.read(place(0));
+            let shift = imm(8 * u64::from(offset % 4));
+            let inserted = body.compute(
+                AbstractOp::Bfi,
+                (Scalar::B32,),
+                &[value, old.into(), shift, imm(u64::from(narrow))],
+            )?;
+            body.write(place(0), inserted)
+        }
+    }
+}
+
+/// Where a result that nobody wants would go.
+pub(super) fn unused(destination: Destination, ty: Type) -> Destination {
+    match destination {
+        Destination::None => Destination::Unused(ty),
+        other => other,
+    }
+}

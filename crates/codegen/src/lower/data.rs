@@ -1,0 +1,264 @@
+//! Variables of the module: symbols, their places, and the bytes they start with.
+
+use crate::module::{Linkage, Relocation, Symbol, SymbolSpace};
+use orias_ptx::Diagnostic;
+use orias_ptx::ast::{
+    self, Attribute, Constant, InitialiserPart, Item, Statement, Variable, VariableId,
+};
+use orias_ptx::types::Type;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The largest initialised variable, in bytes: past this the container could not hold it anyway.
+const MAX_INITIALISED: u64 = 1 << 31;
+
+/// The alignment of a variable in bytes: what it asks for, or its element's size.
+pub(super) fn alignment(variable: &Variable) -> u32 {
+    variable
+        .align
+        .unwrap_or_else(|| variable.element_bytes().clamp(1, 128) as u32)
+        .max(1)
+}
+
+/// The symbols of a module.
+pub(super) struct Symbols {
+    /// In the order of the source.
+    pub list: Vec<Symbol>,
+    of: FxHashMap<VariableId, usize>,
+}
+
+impl Symbols {
+    /// Symbols of all variables of the module in shared, global and constant memory, those of functions included.
+    pub fn of(module: &orias_ptx::Module<'_>, problems: &mut Vec<Diagnostic>) -> Symbols {
+        let mut symbols = Symbols {
+            list: Vec::new(),
+            of: FxHashMap::default(),
+        };
+        let mut taken = FxHashSet::default();
+        let mut variables = Vec::new();
+        for item in &module.items {
+            match *item {
+                Item::Variable(id) => variables.push((id, None)),
+                Item::Function(id) => {
+                    let function = module.function(id);
+                    let Some(body) = &function.body else { continue };
+                    for statement in &body.statements {
+                        if let Statement::Variable(id) = *statement {
+                            variables.push((id, Some(function.name)));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        for &(id, function) in &variables {
+            let variable = module.variable(id);
+            let space = match variable.space {
+                ast::Space::Global => SymbolSpace::Global,
+                ast::Space::Const => SymbolSpace::Const,
+                ast::Space::Shared => SymbolSpace::Shared,
+                ast::Space::Tex => {
+                    problems.push(unsupported(variable, "textures"));
+                    continue;
+                }
+                ast::Space::Local | ast::Space::Param | ast::Space::Reg => continue,
+            };
+            if matches!(variable.ty, Type::Texref | Type::Samplerref | Type::Surfref) {
+                problems.push(unsupported(variable, "textures and surfaces"));
+                continue;
+            }
+            let plain = module.name(variable.name);
+            let mut name = plain.to_owned();
+            if let Some(function) = function
+                && taken.contains(plain)
+            {
+                name = format!("{}${plain}", module.name(function));
+            }
+            while function.is_some() && taken.contains(&name) {
+                name.push('$');
+            }
+            // A declaration and the definition after it are one symbol.
+            if let Some(known) = symbols.list.iter().position(|it| it.name == name) {
+                symbols.of.insert(id, known);
+                if symbols.list[known].linkage == Linkage::Extern {
+                    symbols.list[known] = symbol(variable, name, space);
+                }
+                continue;
+            }
+            taken.insert(name.clone());
+            symbols.of.insert(id, symbols.list.len());
+            symbols.list.push(symbol(variable, name, space));
+        }
+        for &(id, _) in &variables {
+            let Some(&index) = symbols.of.get(&id) else {
+                continue;
+            };
+            if let Err(problem) = symbols.initialise(module, id, index) {
+                problems.push(problem);
+            }
+        }
+        symbols
+    }
+
+    /// The symbol of a variable, by its place in the list.
+    pub fn index(&self, id: VariableId) -> Option<usize> {
+        self.of.get(&id).copied()
+    }
+
+    /// Writes the initial bytes of a variable.
+    fn initialise(
+        &mut self,
+        module: &orias_ptx::Module<'_>,
+        id: VariableId,
+        index: usize,
+    ) -> Result<(), Diagnostic> {
+        let variable = module.variable(id);
+        let Some(initialiser) = &variable.initialiser else {
+            return Ok(());
+        };
+        let width = u64::from(variable.ty.bits().div_ceil(8));
+        // The size of what braces enclose, by depth: the whole, rows, vectors.
+        let mut sizes = vec![width];
+        if variable.vector > 1 {
+            sizes.push(width * u64::from(variable.vector));
+        }
+        for &count in variable.dimensions.iter().skip(1).rev() {
+            let inner = sizes[sizes.len() - 1];
+            sizes.push(inner.saturating_mul(count));
+        }
+        if !variable.dimensions.is_empty() {
+            sizes.push(u64::MAX);
+        }
+        sizes.reverse();
+        let mut bytes: Vec<u8> = Vec::new();
+        let mut relocations = Vec::new();
+        let mut starts: Vec<u64> = Vec::new();
+        let mut at = 0_u64;
+        let mut mask = None;
+        for part in &initialiser.parts {
+            match *part {
+                InitialiserPart::Open => starts.push(at),
+                InitialiserPart::Close => {
+                    // The next row starts after this one's full size, whether it was filled or not.
+                    let depth = starts.len();
+                    let start = starts.pop().unwrap_or(0);
+                    if depth > 1
+                        && let Some(&size) = sizes.get(depth - 1)
+                        && size != u64::MAX
+                    {
+                        at = start.saturating_add(size);
+                    }
+                }
+                InitialiserPart::Constant(constant) => {
+                    if at.saturating_add(width) > MAX_INITIALISED {
+                        return Err(unsupported(variable, "an initialised variable this large"));
+                    }
+                    put(&mut bytes, at, &constant_bytes(constant, variable.ty));
+                    at += width;
+                }
+                InitialiserPart::Mask(bits) => mask = Some(bits),
+                InitialiserPart::Variable {
+                    variable: target,
+                    offset,
+                    generic,
+                } => {
+                    let Some(target) = self.index(target) else {
+                        return Err(unsupported(
+                            variable,
+                            "the address of a variable without a symbol as initial value",
+                        ));
+                    };
+                    let (shift, stored) = match mask.take() {
+                        None => (0, width),
+                        Some(mask) => (mask.trailing_zeros() as u8, width),
+                    };
+                    put(&mut bytes, at, &vec![0; width as usize]);
+                    relocations.push(Relocation {
+                        offset: at,
+                        bytes: stored as u8,
+                        shift,
+                        symbol: self.list[target].name.clone(),
+                        addend: offset,
+                        generic,
+                    });
+                    at += width;
+                }
+                InitialiserPart::Function(_) => {
+                    return Err(unsupported(
+                        variable,
+                        "the address of a function as initial value",
+                    ));
+                }
+            }
+        }
+        let symbol = &mut self.list[index];
+        if symbol.size == 0 {
+            symbol.size = at;
+        }
+        symbol.initial = Some(bytes);
+        symbol.relocations = relocations;
+        Ok(())
+    }
+}
+
+fn unsupported(variable: &Variable, what: &str) -> Diagnostic {
+    Diagnostic::error(variable.span, format!("not supported yet: {what}"))
+}
+
+fn symbol(variable: &Variable, name: String, space: SymbolSpace) -> Symbol {
+    Symbol {
+        name,
+        space,
+        bank: variable.bank,
+        linkage: linkage(variable.linkage),
+        size: variable.bytes(),
+        align: alignment(variable),
+        initial: None,
+        relocations: Vec::new(),
+        managed: variable.attributes.contains(&Attribute::Managed),
+    }
+}
+
+/// Who sees a name.
+pub(super) fn linkage(linkage: ast::Linkage) -> Linkage {
+    match linkage {
+        ast::Linkage::Internal => Linkage::Internal,
+        ast::Linkage::Extern => Linkage::Extern,
+        ast::Linkage::Visible => Linkage::Visible,
+        ast::Linkage::Weak => Linkage::Weak,
+        ast::Linkage::Common => Linkage::Common,
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, at: u64, what: &[u8]) {
+    let at = at as usize;
+    if bytes.len() < at + what.len() {
+        bytes.resize(at + what.len(), 0);
+    }
+    bytes[at..at + what.len()].copy_from_slice(what);
+}
+
+/// A constant in the bytes of a type.
+fn constant_bytes(constant: Constant, ty: Type) -> Vec<u8> {
+    let width = ty.bits().div_ceil(8) as usize;
+    let bits = match (constant, ty) {
+        (Constant::Signed(value), Type::F64) => (value as f64).to_bits(),
+        (Constant::Unsigned(value), Type::F64) => (value as f64).to_bits(),
+        (Constant::Signed(value), Type::F32) => u64::from((value as f32).to_bits()),
+        (Constant::Unsigned(value), Type::F32) => u64::from((value as f32).to_bits()),
+        (Constant::Signed(value), _) => value as u64,
+        (Constant::Unsigned(value), _) => value,
+        (Constant::Single(bits), Type::F64) => f64::from(f32::from_bits(bits)).to_bits(),
+        (Constant::Single(bits), _) => u64::from(bits),
+        (Constant::Double(bits), Type::F32) => u64::from((f64::from_bits(bits) as f32).to_bits()),
+        (Constant::Double(bits), _) => bits,
+    };
+    let mut bytes = bits.to_le_bytes().to_vec();
+    // 128-bit values: negative numbers carry their sign on.
+    let fill = match constant {
+        Constant::Signed(value) if value < 0 => 0xff,
+        _ => 0,
+    };
+    bytes.resize(width.max(8), fill);
+    bytes.truncate(width);
+    bytes
+}

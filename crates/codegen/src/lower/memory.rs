@@ -1,0 +1,471 @@
+//! Loads, stores and what else is done to memory.
+//!
+//! An access of several elements reads or writes one tuple, packed as memory has it. Elements narrower than their
+//! registers are extended by their type: the abstract load does that itself for one element of 8 or 16 bits.
+
+use super::body::{Body, Destination, Lowered, Statement, Storage, unsupported};
+use super::calls::{load_words, store_words, unused};
+use super::modifiers::{self, modifier, set};
+use super::movement::{pack_elements, unpack_elements, write_elements};
+use super::operands::bits;
+use crate::emit::imm;
+use orias_ori::operation::{
+    AbstractMods, AbstractOp, Cache, Count, Evict, Order, Prefetch, Scalar, Scope, Shape, Space,
+    Transpose, Vector,
+};
+use orias_ori::{Address, Class, Operand, Type, Value};
+use orias_ptx::ast::OperandKind;
+use orias_ptx::grammar::{Modifier, Op};
+use orias_ptx::opcode::PatternKind;
+use orias_ptx::types::{Type as PtxType, TypeClass};
+
+/// The type of the elements of an access.
+fn element_type(statement: &Statement<'_>) -> Lowered<PtxType> {
+    match statement.form.types().last() {
+        Some(ty) => Ok(ty),
+        None => unsupported(""),
+    }
+}
+
+/// The type an access has for elements of `width` bits.
+fn stored(width: u32) -> Scalar {
+    match width {
+        8 => Scalar::B8,
+        other => bits(other),
+    }
+}
+
+/// Modifiers of a load or store that carry over; the order comes from wherever PTX says it.
+fn access_mods(
+    body: &mut Body<'_, '_>,
+    statement: &Statement<'_>,
+    op: AbstractOp,
+    space: Space,
+    ty: Scalar,
+) -> Lowered<AbstractMods> {
+    let form = statement.form;
+    let mut mods = body.carried(statement, op)?;
+    mods = set(op, mods, space);
+    mods = set(op, mods, ty);
+    if form.has(Modifier::Mmio) {
+        mods = set(op, mods, Order::Mmio);
+        mods = set(op, mods, Scope::Sys);
+    }
+    if form.has(Modifier::Nc) {
+        mods = set(op, mods, Cache::Nc);
+    }
+    Ok(mods)
+}
+
+/// The policy of an access with a cache hint: the last operand.
+fn policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand> {
+    let hinted = statement.form.has(Modifier::L2CacheHint);
+    match (hinted, statement.operands.len().checked_sub(1)) {
+        (true, Some(last)) => Ok(body.source_value(statement, last)?.into()),
+        _ => Ok(Operand::None),
+    }
+}
+
+/// The variable that an address names directly.
+fn named_variable(
+    statement: &Statement<'_>,
+    index: usize,
+) -> Option<(orias_ptx::ast::VariableId, i64)> {
+    let mut kind = statement.operands.get(index)?.kind;
+    if let OperandKind::Suffixed(inner, _) = kind {
+        kind = statement.body.operands[inner as usize].kind;
+    }
+    match kind {
+        OperandKind::AtVariable(id, offset) | OperandKind::Element(id, offset) => {
+            Some((id, offset))
+        }
+        _ => None,
+    }
+}
+
+/// Where a parameter in variables is accessed, and how many of its bytes there are from there.
+fn words_at(
+    body: &mut Body<'_, '_>,
+    statement: &Statement<'_>,
+    index: usize,
+    bytes: u32,
+) -> Lowered<Option<(super::ssa::Variable, u32)>> {
+    let Some((id, offset)) = named_variable(statement, index) else {
+        return Ok(None);
+    };
+    if body.module.variable(id).space != orias_ptx::ast::Space::Param {
+        return Ok(None);
+    }
+    match body.place(id)? {
+        Storage::Words(first, words) => {
+            let inside = u32::try_from(offset).ok().filter(|offset| {
+                offset
+                    .checked_add(bytes)
+                    .is_some_and(|end| end <= 4 * words)
+            });
+            match inside {
+                Some(offset) => Ok(Some((first, offset))),
+                None => unsupported("an access outside a parameter"),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `ld` and `ldu`
+pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let ty = element_type(statement)?;
+    let width = ty.bits();
+    let destinations = body.element_destinations(statement, 0)?;
+    let bytes = destinations.len() as u32 * width / 8;
+    if let Some((first, offset)) = words_at(body, statement, 1, bytes)? {
+        for (index, &(destination, register)) in (0..).zip(&destinations) {
+            if let Destination::Variable(variable) = destination {
+                let value = load_words(body, first, offset + index * width / 8, ty)?;
+                body.write_extended(variable, register, value, ty)?;
+            }
+        }
+        return Ok(());
+    }
+    let op = if statement.op == Op::Ldu {
+        AbstractOp::Ldu
+    } else {
+        AbstractOp::Ld
+    };
+    let space = match statement.op {
+        Op::Ldu => Space::Global,
+        _ => modifiers::space(statement.form),
+    };
+    let (address, space) = body.address(statement, 1, space)?;
+    let policy = policy(body, statement)?;
+    let address = body.func.create_address(address);
+    let mut operands = vec![address];
+    if op == AbstractOp::Ld {
+        operands.push(policy);
+    }
+    if let [(destination, register)] = destinations[..] {
+        // The load extends to 32 bits by itself.
+        let narrow = match (width, ty.is_signed()) {
+            (8, false) => Scalar::U8,
+            (8, true) => Scalar::S8,
+            (16, true) => Scalar::S16,
+            (16, false) if register > 16 => Scalar::U16,
+            _ => stored(width),
+        };
+        let mods = access_mods(body, statement, op, space, narrow)?;
+        let wide = register > 32 && register > width;
+        if !wide {
+            let unused = unused(destination, super::body::register_type(ty));
+            return body.assign(op, mods, &[unused], &operands);
+        }
+        let value = guarded_load(body, op, mods, super::body::register_type(ty), &operands)?;
+        let Destination::Variable(variable) = destination else {
+            return Ok(());
+        };
+        return body.write_extended(variable, register, value.into(), ty);
+    }
+    let mods = access_mods(body, statement, op, space, stored(width))?;
+    let words = (destinations.len() as u32 * width).div_ceil(32);
+    let Some(tuple) = u8::try_from(words)
+        .ok()
+        .and_then(|words| Type::tuple(Class::R, words))
+    else {
+        return unsupported("");
+    };
+    load_vector(body, op, mods, tuple, &operands, &destinations, ty)
+}
+
+/// A load whose result goes through more instructions: under a guard it keeps anything.
+fn guarded_load(
+    body: &mut Body<'_, '_>,
+    op: AbstractOp,
+    mods: AbstractMods,
+    ty: Type,
+    operands: &[Operand],
+) -> Lowered<Value> {
+    let value = body.func.create_value(ty);
+    let guard = body.ori_guard();
+    let kept = if guard.is_always() {
+        Vec::new()
+    } else {
+        vec![body.undefined(ty)?]
+    };
+    body.with(|emit| emit.put(op, mods, &[value.into()], operands, guard, &kept))?;
+    Ok(value)
+}
+
+/// Several elements at once. Under a guard the tuple keeps the registers' old contents, so that taking it apart is all
+/// that is left to do.
+fn load_vector(
+    body: &mut Body<'_, '_>,
+    op: AbstractOp,
+    mods: AbstractMods,
+    tuple: Type,
+    operands: &[Operand],
+    destinations: &[(Destination, u32)],
+    ty: PtxType,
+) -> Lowered {
+    let width = ty.bits();
+    let whole = destinations.iter().all(|&(destination, register)| {
+        matches!(destination, Destination::Variable(_)) && register == width
+    }) && width >= 32;
+    let wanted: Vec<bool> = destinations
+        .iter()
+        .map(|(destination, _)| matches!(destination, Destination::Variable(_)))
+        .collect();
+    if whole && body.guard.is_some() {
+        let mut old = Vec::with_capacity(destinations.len());
+        for &(destination, _) in destinations {
+            if let Destination::Variable(variable) = destination {
+                old.push(body.read(variable));
+            }
+        }
+        let guard = body.ori_guard();
+        let value = body.func.create_value(tuple);
+        let elements = body.with(|emit| {
+            let kept = emit.collect(&old);
+            emit.put(op, mods, &[value.into()], operands, guard, &[kept]);
+            unpack_elements(emit, value, width, &wanted)
+        })?;
+        for (&(destination, _), element) in destinations.iter().zip(elements) {
+            if let (Destination::Variable(variable), Some(value)) =
+                (destination, element.as_value())
+            {
+                body.set(variable, value);
+            }
+        }
+        return Ok(());
+    }
+    let value = guarded_load(body, op, mods, tuple, operands)?;
+    let elements = body.with(|emit| unpack_elements(emit, value, width, &wanted))?;
+    write_elements(body, destinations, &elements, ty)
+}
+
+/// `st`
+pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let ty = element_type(statement)?;
+    let width = ty.bits();
+    let elements = body.elements(statement, &statement.operands[1], ty)?;
+    let bytes = elements.len() as u32 * width / 8;
+    if let Some((first, offset)) = words_at(body, statement, 0, bytes)? {
+        for (index, &element) in (0..).zip(&elements) {
+            store_words(body, first, offset + index * width / 8, element, ty)?;
+        }
+        return Ok(());
+    }
+    let space = modifiers::space(statement.form);
+    let (address, space) = body.address(statement, 0, space)?;
+    let policy = policy(body, statement)?;
+    let value = match elements[..] {
+        [one] if one.as_value().is_some() || width <= 64 => one,
+        _ => body
+            .with(|emit| pack_elements(emit, &elements, width))?
+            .into(),
+    };
+    let mods = access_mods(body, statement, AbstractOp::St, space, stored(width))?;
+    let address = body.func.create_address(address);
+    body.assign(AbstractOp::St, mods, &[], &[address, value, policy])
+}
+
+/// `prefetch` and `prefetchu`
+pub(super) fn prefetch(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let form = statement.form;
+    if form.has(Modifier::Tensormap) {
+        return unsupported("");
+    }
+    let (address, space) = body.address(statement, 0, modifiers::space(form))?;
+    let address = body.func.create_address(address);
+    if statement.op == Op::Prefetchu {
+        return body.assign(AbstractOp::PrefetchU, (), &[], &[address]);
+    }
+    let evict: Evict = modifier(form).unwrap_or(Evict::Default);
+    let level = if form.has(Modifier::L1) { 1 } else { 2 };
+    let operands = [address, imm(level)];
+    body.assign(AbstractOp::PrefetchLine, (space, evict), &[], &operands)
+}
+
+/// `discard` and `applypriority`: what is done to a line.
+pub(super) fn line(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let (address, space) = body.address(statement, 0, modifiers::space(statement.form))?;
+    let address = body.func.create_address(address);
+    let size = imm(body.immediate(statement, 1)?);
+    if statement.op == Op::Discard {
+        return body.assign(AbstractOp::Discard, (space,), &[], &[address, size]);
+    }
+    let mods = (space, Evict::Normal);
+    body.assign(AbstractOp::ApplyPriority, mods, &[], &[address, size])
+}
+
+/// `createpolicy`: priorities are numbers of [`Evict`].
+pub(super) fn create_policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let number = |slot: &str| {
+        let name = statement.form.get(slot)?.name().strip_prefix("L2::")?;
+        let names = orias_ori::operation::ModifierKind::Evict.names();
+        let place = names.iter().position(|&it| it == name)?;
+        Some(imm(place as u64))
+    };
+    let Some(primary) = number("primary") else {
+        return unsupported("");
+    };
+    let secondary = number("secondary").unwrap_or(imm(Evict::Unchanged as u64));
+    let destination = body.destination(statement, 0)?;
+    if statement.op == Op::CreatepolicyRange {
+        let (address, _) = body.address(statement, 1, Space::Global)?;
+        let address = body.func.create_address(address);
+        let primary_size = body.source(statement, 2)?;
+        let total_size = body.source(statement, 3)?;
+        let operands = [address, primary, secondary, primary_size, total_size];
+        return body.assign(AbstractOp::CreatePolicyRange, (), &[destination], &operands);
+    }
+    let fraction = match statement.operands.len() {
+        1 => Operand::None,
+        _ => body.source(statement, 1)?,
+    };
+    let operands = [primary, secondary, fraction];
+    body.assign(AbstractOp::CreatePolicy, (), &[destination], &operands)
+}
+
+/// `alloca`
+pub(super) fn alloca(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    body.alloca = true;
+    let scalar = bits(element_type(statement)?.bits());
+    let size = match body.source(statement, 1)? {
+        Operand::Imm(size) => imm(size.bits() & 0xffff_ffff),
+        size if scalar == Scalar::B64 => body.with(|emit| emit.halves(size).0)?,
+        size => size,
+    };
+    let align = match statement.operands.len() {
+        3 => body.immediate(statement, 2)?,
+        _ => 8,
+    };
+    let destination = unused(body.destination(statement, 0)?, Type::R);
+    body.assign(
+        AbstractOp::Alloca,
+        (scalar,),
+        &[destination],
+        &[size, imm(align)],
+    )
+}
+
+/// `stacksave`
+pub(super) fn stack_save(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let scalar = bits(element_type(statement)?.bits());
+    let destination = body.destination(statement, 0)?;
+    body.assign(AbstractOp::StackSave, (scalar,), &[destination], &[])
+}
+
+/// `stackrestore`
+pub(super) fn stack_restore(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    body.alloca = true;
+    let scalar = bits(element_type(statement)?.bits());
+    let value = body.source(statement, 0)?;
+    body.assign(AbstractOp::StackRestore, (scalar,), &[], &[value])
+}
+
+/// `cp.async`
+pub(super) fn copy_async(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let form = statement.form;
+    let (to, _) = body.address(statement, 0, Space::Shared)?;
+    let (from, _) = body.address(statement, 1, Space::Global)?;
+    let size = imm(body.immediate(statement, 2)?);
+    let policy = policy(body, statement)?;
+    let mut read = Operand::None;
+    let mut ignore = Operand::None;
+    if let Some(pattern) = statement.patterns.get(3) {
+        match (&pattern.kind, pattern.name) {
+            (PatternKind::Value(value), _) if value.ty.class() == TypeClass::Pred => {
+                ignore = body.source(statement, 3)?;
+            }
+            (_, "srcsize") => read = body.source(statement, 3)?,
+            _ => {}
+        }
+    }
+    let cache = if form.has(Modifier::Cg) {
+        Cache::Cg
+    } else {
+        Cache::Ca
+    };
+    let prefetch: Prefetch = modifier(form).unwrap_or(Prefetch::None);
+    let to = body.func.create_address(to);
+    let from = body.func.create_address(from);
+    let operands = [to, from, size, read, ignore, policy];
+    body.assign(AbstractOp::CpAsync, (cache, prefetch), &[], &operands)
+}
+
+/// `ldmatrix` and `stmatrix` of 8×8 matrices.
+pub(super) fn matrix(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let form = statement.form;
+    if !form.has(Modifier::M8n8) {
+        return unsupported("");
+    }
+    let count: Count = modifier(form).unwrap_or(Count::X1);
+    let transpose = if form.has(Modifier::Trans) {
+        Transpose::Trans
+    } else {
+        Transpose::Straight
+    };
+    let mods = (Shape::M8n8, count, transpose, Scalar::B16);
+    let number = match count {
+        Count::X1 => 1,
+        Count::X2 => 2,
+        Count::X4 => 4,
+    };
+    if statement.op == Op::Stmatrix {
+        let (address, _) = shared_address(body, statement, 0)?;
+        let elements = body.elements(statement, &statement.operands[1], PtxType::B32)?;
+        let value = body.with(|emit| pack_elements(emit, &elements, 32))?;
+        let address = body.func.create_address(address);
+        return body.assign(AbstractOp::Stmatrix, mods, &[], &[address, value.into()]);
+    }
+    let (address, _) = shared_address(body, statement, 1)?;
+    let address = body.func.create_address(address);
+    let destinations = body.element_destinations(statement, 0)?;
+    let Some(tuple) = Type::tuple(Class::R, number) else {
+        return unsupported("");
+    };
+    let Some(mods) = crate::emit::Mods::pack(mods, AbstractOp::Ldmatrix.row()) else {
+        return unsupported("");
+    };
+    let op = AbstractOp::Ldmatrix;
+    load_vector(
+        body,
+        op,
+        mods,
+        tuple,
+        &[address],
+        &destinations,
+        PtxType::B32,
+    )
+}
+
+/// An address in shared memory, whether the opcode names the space or leaves it generic.
+fn shared_address(
+    body: &mut Body<'_, '_>,
+    statement: &Statement<'_>,
+    index: usize,
+) -> Lowered<(Address, Space)> {
+    let space = modifiers::space(statement.form);
+    let found = body.address(statement, index, space)?;
+    if found.1 == Space::Generic {
+        return unsupported("matrix access through a generic address");
+    }
+    Ok(found)
+}
+
+/// `movmatrix`
+pub(super) fn move_matrix(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let destination = body.destination(statement, 0)?;
+    let source = body.source(statement, 1)?;
+    let mods = (Shape::M8n8, Scalar::B16);
+    body.assign(AbstractOp::Movmatrix, mods, &[destination], &[source])
+}
+
+/// How many elements a vector access has.
+pub(super) fn vector(count: usize) -> Vector {
+    match count {
+        2 => Vector::V2,
+        4 => Vector::V4,
+        8 => Vector::V8,
+        _ => Vector::V1,
+    }
+}

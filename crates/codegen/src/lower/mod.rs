@@ -1,0 +1,125 @@
+//! PTX becomes Ori.
+//!
+//! [`lower`] takes a module that `ptx::check` has nothing against and makes a [`Module`]: for each kernel a function of
+//! abstract operations in SSA form, and beside it what is not code (parameters, symbols, launch limits, files).
+//!
+//! - `data`: variables become symbols with their initial bytes.
+//! - `body`: the statements of a kernel in order; labels become blocks, guards kept values or branches, calls the
+//!   callee's statements.
+//! - `ssa`: registers that change become values that do not.
+//! - `operands`: what PTX operands are in Ori: values, immediates, addresses.
+//! - `rules`: for each PTX instruction the rule that lowers it. Most say "the same operation"; how modifiers carry over
+//!   is in `modifiers`. The others are functions, in a module for each family.
+//! - `contract`: products and sums that may be rounded once.
+//!
+//! Everything that cannot be lowered is reported, not only the first; a module with errors yields no code.
+
+mod arithmetic;
+mod atomics;
+mod body;
+mod calls;
+mod contract;
+mod control;
+mod convert;
+mod data;
+mod memory;
+mod modifiers;
+mod movement;
+mod operands;
+mod rules;
+mod ssa;
+mod sync;
+
+use crate::module::{Module, SourceFile};
+use orias_ptx::Diagnostic;
+use orias_ptx::ast;
+
+/// What lowering is told.
+#[derive(Clone, Debug)]
+pub struct LowerOptions {
+    /// The target, as PTX names it: `sm_90a`.
+    pub target: String,
+    /// Whether a product and a sum may become one operation with one rounding (`--fmad`).
+    pub contract: bool,
+    /// The kernels to lower; all when empty.
+    pub entries: Vec<String>,
+}
+
+impl Default for LowerOptions {
+    fn default() -> Self {
+        LowerOptions {
+            target: "sm_90a".to_owned(),
+            contract: true,
+            entries: Vec::new(),
+        }
+    }
+}
+
+/// Lowers a checked module.
+///
+/// ```
+/// use orias_codegen::lower::{LowerOptions, lower};
+///
+/// let source = b".version 8.0\n.target sm_90a\n.address_size 64\n
+///     .visible .entry one(.param .u64 p) {
+///         .reg .b64 %rd<2>;
+///         ld.param.u64 %rd1, [p];
+///         st.global.u32 [%rd1], 1;
+///         ret;
+///     }";
+/// let (ptx, _) = orias_ptx::parse(source);
+/// let module = lower(&ptx, &LowerOptions::default()).unwrap();
+/// let text = orias_ori::print_function(&module.kernels[0].code);
+/// assert!(text.contains("v0:rx2 = ld.param.b64 [0x0]"), "{text}");
+/// ```
+pub fn lower(
+    ptx: &orias_ptx::Module<'_>,
+    options: &LowerOptions,
+) -> Result<Module, Vec<Diagnostic>> {
+    let mut problems = Vec::new();
+    let symbols = data::Symbols::of(ptx, &mut problems);
+    let mut module = Module {
+        target: options.target.clone(),
+        ptx_version: ptx.version,
+        files: ptx
+            .files
+            .iter()
+            .map(|file| SourceFile {
+                index: file.index,
+                name: ptx.text(file.name).trim_matches('"').to_owned(),
+                stamp: file.stamp,
+            })
+            .collect(),
+        ..Module::default()
+    };
+    for item in &ptx.items {
+        let ast::Item::Function(id) = *item else {
+            continue;
+        };
+        let function = ptx.function(id);
+        let name = ptx.name(function.name);
+        let wanted = options.entries.is_empty() || options.entries.iter().any(|it| it == name);
+        if !function.entry || function.body.is_none() || !wanted {
+            continue;
+        }
+        match body::lower_kernel(ptx, &symbols, id, options) {
+            Ok((kernel, externs)) => {
+                module.kernels.push(kernel);
+                for it in externs {
+                    if !module.externs.contains(&it) {
+                        module.externs.push(it);
+                    }
+                }
+            }
+            Err(found) => problems.extend(found),
+        }
+    }
+    module.symbols = symbols.list;
+    if problems.is_empty() {
+        Ok(module)
+    } else {
+        problems.sort_by_key(|problem| problem.span.start);
+        problems.dedup();
+        Err(problems)
+    }
+}

@@ -1,0 +1,573 @@
+//! PTX operands as Ori has them: values, immediates, addresses.
+
+use super::body::{Body, Destination, Lowered, Statement, Storage, register_type, unsupported};
+use super::ssa::Variable;
+use crate::emit::imm;
+use crate::module::SymbolSpace;
+use cranelift_entity::packed_option::PackedOption;
+use orias_ori::operation::{AbstractOp, Compare, Modifier, Scalar, Source, Space, Special};
+use orias_ori::{Address, Operand, OptReg, SourceMods, SymbolPart, Type, Value};
+use orias_ptx::ast::{self, OperandKind, RegisterId, VariableId};
+use orias_ptx::opcode::PatternKind;
+use orias_ptx::types::{Type as PtxType, TypeClass};
+
+/// Ori's type of a PTX type, by name.
+pub(super) fn scalar(ty: PtxType) -> Lowered<Scalar> {
+    let names = Scalar::KIND.names();
+    match names.iter().position(|&name| name == ty.name()) {
+        Some(number) => Ok(Scalar::ALL[number]),
+        None => unsupported(format!("type {ty}")),
+    }
+}
+
+/// The untyped type of so many bits, at least 16.
+pub(super) const fn bits(width: u32) -> Scalar {
+    match width {
+        0..=16 => Scalar::B16,
+        17..=32 => Scalar::B32,
+        33..=64 => Scalar::B64,
+        _ => Scalar::B128,
+    }
+}
+
+/// An integer type of 8 to 64 bits.
+pub(super) const fn integer(width: u32, signed: bool) -> Scalar {
+    match (width, signed) {
+        (0..=8, false) => Scalar::U8,
+        (0..=8, true) => Scalar::S8,
+        (9..=16, false) => Scalar::U16,
+        (9..=16, true) => Scalar::S16,
+        (17..=32, false) => Scalar::U32,
+        (17..=32, true) => Scalar::S32,
+        (_, false) => Scalar::U64,
+        (_, true) => Scalar::S64,
+    }
+}
+
+/// What a constant is as a pattern of a type.
+fn constant(kind: OperandKind, ty: PtxType) -> Option<u64> {
+    let mask = match ty.bits() {
+        1 => 1,
+        width if width < 32 => (1 << width) - 1,
+        32 => 0xffff_ffff,
+        _ => u64::MAX,
+    };
+    Some(match kind {
+        OperandKind::Signed(value) if ty == PtxType::Pred => u64::from(value != 0),
+        OperandKind::Unsigned(value) if ty == PtxType::Pred => u64::from(value != 0),
+        OperandKind::Signed(value) => value as u64 & mask,
+        OperandKind::Unsigned(value) => value & mask,
+        OperandKind::Single(pattern) if ty.bits() == 64 => {
+            f64::from(f32::from_bits(pattern)).to_bits()
+        }
+        OperandKind::Single(pattern) => u64::from(pattern),
+        OperandKind::Double(pattern) if ty.bits() <= 32 => {
+            u64::from((f64::from_bits(pattern) as f32).to_bits())
+        }
+        OperandKind::Double(pattern) => pattern,
+        _ => return None,
+    })
+}
+
+impl Body<'_, '_> {
+    // What is read.
+
+    /// The operand of that number, as a value of the type its pattern says.
+    pub fn source(&mut self, statement: &Statement<'_>, index: usize) -> Lowered<Operand> {
+        let (Some(operand), Some(pattern)) =
+            (statement.operands.get(index), statement.patterns.get(index))
+        else {
+            return unsupported("");
+        };
+        match pattern.kind {
+            PatternKind::Value(value) | PatternKind::Vector(_, _, value) => {
+                self.value_of(statement, operand.kind, value.ty)
+            }
+            _ => unsupported(""),
+        }
+    }
+
+    /// The operand of that number as an immediate.
+    pub fn immediate(&mut self, statement: &Statement<'_>, index: usize) -> Lowered<u64> {
+        match self.source(statement, index)? {
+            Operand::Imm(bits) => Ok(bits.bits()),
+            _ => unsupported(""),
+        }
+    }
+
+    /// The operand of that number as a value in registers.
+    pub fn source_value(&mut self, statement: &Statement<'_>, index: usize) -> Lowered<Value> {
+        let ty = match statement.patterns.get(index).map(|it| &it.kind) {
+            Some(PatternKind::Value(value) | PatternKind::Vector(_, _, value)) => value.ty,
+            _ => return unsupported(""),
+        };
+        let operand = self.source(statement, index)?;
+        self.in_registers(operand, ty.bits())
+    }
+
+    /// An operand of so many bits in registers.
+    pub fn in_registers(&mut self, operand: Operand, width: u32) -> Lowered<Value> {
+        let scalar = if width == 1 {
+            Scalar::Pred
+        } else {
+            bits(width.max(32))
+        };
+        self.with(|emit| emit.as_value(scalar, operand))
+    }
+
+    /// An operand as a value of type `ty`.
+    pub fn value_of(
+        &mut self,
+        statement: &Statement<'_>,
+        kind: OperandKind,
+        ty: PtxType,
+    ) -> Lowered<Operand> {
+        match kind {
+            OperandKind::Register(register) => self.register(register, 0, ty),
+            OperandKind::Component(register, component) => self.register(register, component, ty),
+            OperandKind::Not(register) => {
+                let value = self.read(self.variable(register, 0));
+                Ok(Operand::from(value)
+                    .with_mods(SourceMods::NOT)
+                    .unwrap_or(value.into()))
+            }
+            OperandKind::Negated(register) => {
+                let value = self.register(register, 0, ty)?;
+                self.compute(AbstractOp::Neg, (integer(ty.bits(), true),), &[value])
+            }
+            OperandKind::Special(special, component) => {
+                let value = self.special(special, component)?;
+                self.fit(value.into(), ty)
+            }
+            OperandKind::Variable(id, offset) | OperandKind::Element(id, offset) => {
+                self.address_of(id, offset, ty)
+            }
+            OperandKind::Function(id) => {
+                let name = self.module.name(self.module.function(id).name);
+                unsupported(format!("the address of function {name}"))
+            }
+            OperandKind::Label(_) | OperandKind::List(_) => unsupported("the address of a label"),
+            OperandKind::Suffixed(inner, _) => {
+                let inner = statement.body.operands[inner as usize].kind;
+                match inner {
+                    OperandKind::Suffixed(..) => unsupported(""),
+                    _ => self.value_of(statement, inner, ty),
+                }
+            }
+            OperandKind::Vector(parts) if parts.count == 1 => {
+                let inner = statement.body.parts(parts)[0].kind;
+                match inner {
+                    OperandKind::Vector(_) => unsupported(""),
+                    _ => self.value_of(statement, inner, ty),
+                }
+            }
+            _ => match constant(kind, ty) {
+                Some(pattern) => Ok(imm(pattern)),
+                None => unsupported(""),
+            },
+        }
+    }
+
+    fn register(&mut self, register: RegisterId, component: u8, ty: PtxType) -> Lowered<Operand> {
+        let value = self.read(self.variable(register, component));
+        self.fit(value.into(), ty)
+    }
+
+    /// The low registers of a value, as many as type `ty` has; a short one is extended with zeroes.
+    fn fit(&mut self, operand: Operand, ty: PtxType) -> Lowered<Operand> {
+        let Some(value) = operand.as_value() else {
+            return Ok(operand);
+        };
+        let (have, want) = (self.func.value_type(value), register_type(ty));
+        if have == want || have == Type::P || want == Type::P {
+            return Ok(operand);
+        }
+        self.with(|emit| {
+            let words = emit.words(value);
+            match (have.len(), want.len()) {
+                (1, 2) => emit.cvt(Scalar::U64, Scalar::U32, operand),
+                (_, 1) => words[0].into(),
+                (_, 2) => emit.collect(&words[..2]).into(),
+                _ => operand,
+            }
+        })
+    }
+
+    /// The elements of a vector operand, or the one of a scalar.
+    pub fn elements(
+        &mut self,
+        statement: &Statement<'_>,
+        operand: &ast::Operand,
+        ty: PtxType,
+    ) -> Lowered<Vec<Operand>> {
+        match operand.kind {
+            OperandKind::Vector(parts) => statement
+                .body
+                .parts(parts)
+                .iter()
+                .map(|part| self.value_of(statement, part.kind, ty))
+                .collect(),
+            OperandKind::Register(register) => {
+                let count = statement.body.registers[register.index()].vector.max(1);
+                (0..count)
+                    .map(|component| self.register(register, component, ty))
+                    .collect()
+            }
+            kind => Ok(vec![self.value_of(statement, kind, ty)?]),
+        }
+    }
+
+    /// The value of a special register, 32 or 64 bits or a predicate.
+    fn special(&mut self, special: orias_ptx::special::Special, component: u8) -> Lowered<Value> {
+        let row = special.register();
+        let name = match (row.name, component) {
+            ("%envreg", _) => {
+                let number = imm(u64::from(special.number()));
+                return self.with(|emit| emit.value(AbstractOp::EnvReg, (), &[number]));
+            }
+            // The fourth component of a vector is zero.
+            (_, 3) => return self.with(|emit| emit.as_value(Scalar::B32, imm(0))),
+            (name, 0..=2) => format!("{}_{}", &name[1..], ["x", "y", "z"][component as usize]),
+            ("%pm", _) if row.ty.bits() == 32 => format!("pm{}", special.number()),
+            (name, _) => match name {
+                "%reserved_smem_offset_begin" => "reserved_smem_begin".to_owned(),
+                "%reserved_smem_offset_end" => "reserved_smem_end".to_owned(),
+                "%reserved_smem_offset_cap" => "reserved_smem_cap".to_owned(),
+                other => other[1..].to_owned(),
+            },
+        };
+        let Some(&register) = Special::ALL.iter().find(|it| it.to_string() == name) else {
+            return unsupported(format!("special register {special}"));
+        };
+        let op = if row.ty.bits() == 64 {
+            AbstractOp::Sreg64
+        } else {
+            AbstractOp::Sreg
+        };
+        self.with(|emit| {
+            let value = emit.value(op, (register,), &[]);
+            match row.ty {
+                PtxType::Pred => {
+                    let set = emit.setp(Compare::Ne, Scalar::B32, value.into(), imm(0));
+                    set.as_value().unwrap_or(value)
+                }
+                _ => value,
+            }
+        })
+    }
+
+    // Addresses.
+
+    /// The address of a variable in its own space, as a number of type `ty`.
+    fn address_of(&mut self, id: VariableId, offset: i64, ty: PtxType) -> Lowered<Operand> {
+        let wide = ty.bits() == 64;
+        let scalar = if wide { Scalar::B64 } else { Scalar::B32 };
+        if let Some(symbol) = self.symbol(id) {
+            let (addend, rest) = match i32::try_from(offset) {
+                Ok(offset) => (offset, 0),
+                Err(_) => (0, offset),
+            };
+            let name = self.func.symbol(&symbol);
+            let operand = Operand::Symbol {
+                symbol: name,
+                part: SymbolPart::Whole,
+                addend,
+            };
+            let address = self.compute(AbstractOp::AddressOf, (scalar,), &[operand])?;
+            if rest == 0 {
+                return Ok(address);
+            }
+            let ty = if wide { Scalar::U64 } else { Scalar::U32 };
+            return self.compute(AbstractOp::Add, (ty,), &[address, imm(rest as u64)]);
+        }
+        match self.place(id)? {
+            Storage::Kernel(start) => Ok(imm((i64::from(start) + offset) as u64)),
+            Storage::Frame(start) => {
+                let base = self.frame_base();
+                self.with(|emit| {
+                    let offset = imm((i64::from(start) + offset) as u64 & 0xffff_ffff);
+                    let address = emit.add(base.into(), offset);
+                    if wide {
+                        emit.cvt(Scalar::U64, Scalar::U32, address)
+                    } else {
+                        address
+                    }
+                })
+            }
+            Storage::Words(..) => unsupported("the address of a parameter kept in registers"),
+        }
+    }
+
+    /// The name of a variable that is a symbol. One in shared memory is the kernel's from now on.
+    fn symbol(&mut self, id: VariableId) -> Option<String> {
+        let index = self.symbols.index(id)?;
+        let symbol = &self.symbols.list[index];
+        if symbol.space == SymbolSpace::Shared {
+            self.shared.insert(index);
+        }
+        Some(symbol.name.clone())
+    }
+
+    /// Where a parameter or local variable is kept.
+    pub fn place(&mut self, id: VariableId) -> Lowered<Storage> {
+        match self.storage.get(&id) {
+            Some(&storage) => Ok(storage),
+            None => match self.module.variable(id).space {
+                ast::Space::Param => self.place_parameter(id),
+                _ => Ok(Storage::Frame(self.place_in_frame(id)?)),
+            },
+        }
+    }
+
+    /// The address where the frame begins. The entry block defines it in the end.
+    pub fn frame_base(&mut self) -> Value {
+        let func = &mut self.func;
+        *self
+            .frame_base
+            .get_or_insert_with(|| func.create_value(Type::R))
+    }
+
+    /// The memory operand of that number, and the space it is in: the one the opcode names, or the variable's.
+    pub fn address(
+        &mut self,
+        statement: &Statement<'_>,
+        index: usize,
+        space: Space,
+    ) -> Lowered<(Address, Space)> {
+        let Some(operand) = statement.operands.get(index) else {
+            return unsupported("");
+        };
+        let mut kind = operand.kind;
+        if let OperandKind::Suffixed(inner, _) = kind {
+            kind = statement.body.operands[inner as usize].kind;
+        }
+        if let OperandKind::Bracket(parts) = kind
+            && let [only] = statement.body.parts(parts)
+        {
+            kind = only.kind;
+        }
+        self.address_at(kind, space)
+    }
+
+    /// A memory operand.
+    pub fn address_at(&mut self, kind: OperandKind, space: Space) -> Lowered<(Address, Space)> {
+        match kind {
+            OperandKind::AtRegister(register, offset) => {
+                let value = self.read(self.variable(register, 0));
+                // Parameters of functions whose address is taken are in local memory.
+                let space = match space {
+                    Space::Param if self.frames.len() > 1 => Space::Local,
+                    other => other,
+                };
+                Ok((self.based(value, offset, space)?, space))
+            }
+            OperandKind::AtConstant(offset) => {
+                let address = match i32::try_from(offset) {
+                    Ok(offset) => Address {
+                        offset,
+                        ..Address::default()
+                    },
+                    Err(_) => {
+                        let value = self.in_registers(imm(offset as u64), 64)?;
+                        self.based(value, 0, space)?
+                    }
+                };
+                Ok((address, space))
+            }
+            OperandKind::AtVariable(id, offset)
+            | OperandKind::Variable(id, offset)
+            | OperandKind::Element(id, offset) => self.at_variable(id, offset, space),
+            _ => unsupported(""),
+        }
+    }
+
+    fn at_variable(
+        &mut self,
+        id: VariableId,
+        offset: i64,
+        space: Space,
+    ) -> Lowered<(Address, Space)> {
+        let own = match self.module.variable(id).space {
+            ast::Space::Global => Space::Global,
+            ast::Space::Const => Space::Const,
+            ast::Space::Shared if space == Space::SharedCluster => space,
+            ast::Space::Shared => Space::Shared,
+            ast::Space::Local => Space::Local,
+            ast::Space::Param => Space::Param,
+            ast::Space::Reg | ast::Space::Tex => return unsupported(""),
+        };
+        let Ok(short) = i32::try_from(offset) else {
+            return unsupported(format!("an offset of {offset} from a variable"));
+        };
+        if let Some(symbol) = self.symbol(id) {
+            let address = Address {
+                symbol: PackedOption::from(self.func.symbol(&symbol)),
+                offset: short,
+                ..Address::default()
+            };
+            return Ok((address, own));
+        }
+        let (start, space) = match self.place(id)? {
+            Storage::Kernel(start) => (start, Space::Param),
+            Storage::Frame(start) => (start, Space::Local),
+            Storage::Words(..) => return unsupported("a parameter in registers as memory"),
+        };
+        let address = Address {
+            offset: short.wrapping_add_unsigned(start),
+            ..Address::default()
+        };
+        Ok((address, space))
+    }
+
+    /// An address with a base register: 64 bits wide in global and generic memory, 32 elsewhere.
+    fn based(&mut self, base: Value, offset: i64, space: Space) -> Lowered<Address> {
+        let wide = matches!(space, Space::Global | Space::Generic);
+        let want = if wide { PtxType::U64 } else { PtxType::U32 };
+        let mut base = self.fit(base.into(), want)?;
+        let mut short = 0;
+        match i32::try_from(offset) {
+            Ok(offset) => short = offset,
+            Err(_) if wide => {
+                base =
+                    self.compute(AbstractOp::Add, (Scalar::U64,), &[base, imm(offset as u64)])?;
+            }
+            Err(_) => short = offset as i32,
+        }
+        Ok(Address {
+            base: base.reg().map_or(OptReg::NONE, OptReg::from),
+            offset: short,
+            ..Address::default()
+        })
+    }
+
+    // What is written.
+
+    /// Where the result in the operand of that number goes; a place for `_` is made where the operation needs one.
+    pub fn destination(&mut self, statement: &Statement<'_>, index: usize) -> Lowered<Destination> {
+        match statement.operands.get(index) {
+            Some(operand) => self.destination_of(statement, operand.kind),
+            None => Ok(Destination::None),
+        }
+    }
+
+    /// Where a result goes.
+    pub fn destination_of(
+        &mut self,
+        statement: &Statement<'_>,
+        kind: OperandKind,
+    ) -> Lowered<Destination> {
+        match kind {
+            OperandKind::Register(register) => {
+                Ok(Destination::Variable(self.variable(register, 0)))
+            }
+            OperandKind::Component(register, component) => {
+                Ok(Destination::Variable(self.variable(register, component)))
+            }
+            OperandKind::Sink => Ok(Destination::None),
+            OperandKind::Vector(parts) if parts.count == 1 => {
+                match statement.body.parts(parts)[0].kind {
+                    OperandKind::Register(register) => {
+                        Ok(Destination::Variable(self.variable(register, 0)))
+                    }
+                    OperandKind::Component(register, component) => {
+                        Ok(Destination::Variable(self.variable(register, component)))
+                    }
+                    OperandKind::Sink => Ok(Destination::None),
+                    _ => unsupported(""),
+                }
+            }
+            _ => unsupported(""),
+        }
+    }
+
+    /// Both destinations of `a|b`; one alone has no second.
+    pub fn destinations(
+        &mut self,
+        statement: &Statement<'_>,
+        index: usize,
+    ) -> Lowered<(Destination, Destination)> {
+        let Some(operand) = statement.operands.get(index) else {
+            return unsupported("");
+        };
+        match operand.kind {
+            OperandKind::Pair(first) => {
+                let first = first as usize;
+                let (a, b) = (
+                    statement.body.operands[first].kind,
+                    statement.body.operands[first + 1].kind,
+                );
+                Ok((
+                    self.destination_of(statement, a)?,
+                    self.destination_of(statement, b)?,
+                ))
+            }
+            kind => Ok((self.destination_of(statement, kind)?, Destination::None)),
+        }
+    }
+
+    /// The destinations of a vector operand, or the one of a scalar, each with the bits of its register.
+    pub fn element_destinations(
+        &mut self,
+        statement: &Statement<'_>,
+        index: usize,
+    ) -> Lowered<Vec<(Destination, u32)>> {
+        let Some(operand) = statement.operands.get(index) else {
+            return unsupported("");
+        };
+        let width = |register: RegisterId| statement.body.registers[register.index()].ty.bits();
+        match operand.kind {
+            OperandKind::Vector(parts) => statement
+                .body
+                .parts(parts)
+                .iter()
+                .map(|part| {
+                    let bits = match part.kind {
+                        OperandKind::Register(register) | OperandKind::Component(register, _) => {
+                            width(register)
+                        }
+                        _ => 0,
+                    };
+                    Ok((self.destination_of(statement, part.kind)?, bits))
+                })
+                .collect(),
+            OperandKind::Register(register) => {
+                let count = statement.body.registers[register.index()].vector.max(1);
+                Ok((0..count)
+                    .map(|component| {
+                        let variable = self.variable(register, component);
+                        (Destination::Variable(variable), width(register))
+                    })
+                    .collect())
+            }
+            OperandKind::Component(register, component) => {
+                let variable = self.variable(register, component);
+                Ok(vec![(Destination::Variable(variable), width(register))])
+            }
+            OperandKind::Sink => Ok(vec![(Destination::None, 0)]),
+            _ => unsupported(""),
+        }
+    }
+
+    /// Writes a result of type `ty` to a register of so many bits: a wider one is filled up by the type's sign.
+    pub fn write_extended(
+        &mut self,
+        variable: Variable,
+        width: u32,
+        value: Operand,
+        ty: PtxType,
+    ) -> Lowered {
+        let narrow = ty.bits();
+        if width <= narrow || ty.class() == TypeClass::Pred {
+            return self.write(variable, value);
+        }
+        let signed = ty.is_signed();
+        if width > 64 {
+            return unsupported("extension to 128 bits");
+        }
+        let from = Source::from(integer(narrow, signed));
+        // A register of 16 bits for a type of 8 is one of 32 whose high half nobody reads.
+        let to = integer(width.max(32), signed);
+        let value = self.compute(AbstractOp::Cvt, (to, from), &[value])?;
+        self.write(variable, value)
+    }
+}

@@ -1,0 +1,330 @@
+//! Registers that change become values that do not.
+//!
+//! While a body is lowered, each PTX register (and the carry flag, and each word of a parameter) is a [`Variable`], and
+//! for each block it is known which value a variable has at its end so far. Reading a variable that the block has not
+//! written makes a *placeholder*: a value without a definition that stands for "what the variable has when the block is
+//! entered". Only once all blocks and edges exist are the placeholders resolved, in four steps (after Braun et al.,
+//! *Simple and Efficient Construction of Static Single Assignment Form*, with everything left to the end):
+//!
+//! 1. each placeholder asks the ends of its block's predecessors, which may make placeholders there; in the entry block
+//!    it is `undef`, since PTX registers start with anything;
+//! 2. a placeholder that gets one value from everywhere (itself left out) is that value, and those that got it are
+//!    looked at again;
+//! 3. of the others, those that something uses become block parameters;
+//! 4. one pass over the code puts the final values in the placeholders' places.
+//!
+//! Each variable costs one placeholder for each block it lives through. Nothing recurses.
+
+use crate::emit::Emit;
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use orias_ori::builder::BuildError;
+use orias_ori::operation::AbstractOp;
+use orias_ori::{Block, Edge, Function, Guard, Reg, Type, Value};
+use rustc_hash::FxHashMap;
+
+/// Something that changes while the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Variable(pub u32);
+
+/// What a variable has when its block is entered.
+struct Placeholder {
+    block: Block,
+    variable: Variable,
+    value: Value,
+    /// One for each edge into the block, in the order of [`Predecessors`].
+    args: Vec<Value>,
+    /// Placeholders that got this one as an argument.
+    users: Vec<u32>,
+}
+
+/// The variables of a function under construction.
+#[derive(Default)]
+pub(super) struct Ssa {
+    types: Vec<Type>,
+    /// What a variable has at the end of a block, so far.
+    ends: FxHashMap<(Block, Variable), Value>,
+    placeholders: Vec<Placeholder>,
+    /// The placeholder a value is.
+    of_value: SecondaryMap<Value, PackedPlaceholder>,
+}
+
+/// The number of a placeholder plus one; zero is none.
+#[derive(Clone, Copy, Default)]
+struct PackedPlaceholder(u32);
+
+/// Edges into each block, with the blocks they leave.
+struct Predecessors {
+    first: SecondaryMap<Block, u32>,
+    count: SecondaryMap<Block, u32>,
+    edges: Vec<(Block, Edge)>,
+}
+
+impl Predecessors {
+    fn of(func: &Function) -> Predecessors {
+        let mut count: SecondaryMap<Block, u32> = SecondaryMap::new();
+        for block in func.blocks() {
+            for to in func.successors(block) {
+                count[to] += 1;
+            }
+        }
+        let mut first: SecondaryMap<Block, u32> = SecondaryMap::new();
+        let mut total = 0;
+        for block in func.blocks() {
+            first[block] = total;
+            total += count[block];
+        }
+        let filler = func.blocks().next().and_then(|block| {
+            let edge = func.blocks().find_map(|from| {
+                let edges = func.successor_edges(from);
+                edges.first().copied()
+            })?;
+            Some((block, edge))
+        });
+        let mut edges = match filler {
+            Some(filler) => vec![filler; total as usize],
+            None => Vec::new(),
+        };
+        let mut next = first.clone();
+        for block in func.blocks() {
+            for &edge in func.successor_edges(block) {
+                let to = func.edge_target(edge);
+                edges[next[to] as usize] = (block, edge);
+                next[to] += 1;
+            }
+        }
+        Predecessors {
+            first,
+            count,
+            edges,
+        }
+    }
+
+    fn get(&self, block: Block) -> &[(Block, Edge)] {
+        let first = self.first[block] as usize;
+        &self.edges[first..first + self.count[block] as usize]
+    }
+}
+
+impl Ssa {
+    /// A new variable.
+    pub fn declare(&mut self, ty: Type) -> Variable {
+        self.types.push(ty);
+        Variable(self.types.len() as u32 - 1)
+    }
+
+    /// How many variables there are: the number of the next one.
+    pub fn declared(&self) -> u32 {
+        self.types.len() as u32
+    }
+
+    /// The type of a variable's values.
+    pub fn ty(&self, variable: Variable) -> Type {
+        self.types[variable.0 as usize]
+    }
+
+    /// What `variable` has at the end of `block` as it is now.
+    pub fn read(&mut self, func: &mut Function, block: Block, variable: Variable) -> Value {
+        if let Some(&value) = self.ends.get(&(block, variable)) {
+            return value;
+        }
+        self.placeholder(func, block, variable)
+    }
+
+    /// `variable` has `value` from here on.
+    pub fn write(&mut self, block: Block, variable: Variable, value: Value) {
+        self.ends.insert((block, variable), value);
+    }
+
+    fn placeholder(&mut self, func: &mut Function, block: Block, variable: Variable) -> Value {
+        let value = func.create_value(self.ty(variable));
+        self.placeholders.push(Placeholder {
+            block,
+            variable,
+            value,
+            args: Vec::new(),
+            users: Vec::new(),
+        });
+        self.of_value[value] = PackedPlaceholder(self.placeholders.len() as u32);
+        self.ends.insert((block, variable), value);
+        value
+    }
+
+    fn number(&self, value: Value) -> Option<usize> {
+        match self.of_value[value].0 {
+            0 => None,
+            number => Some(number as usize - 1),
+        }
+    }
+
+    /// Resolves all placeholders. Every block in the layout can be reached and has its terminator.
+    pub fn finish(mut self, func: &mut Function) -> Result<(), BuildError> {
+        let Some(entry) = func.entry() else {
+            return Ok(());
+        };
+        let predecessors = Predecessors::of(func);
+        self.fill(func, entry, &predecessors)?;
+        let mut is = Replacements::default();
+        self.simplify(&mut is);
+        self.make_parameters(func, &predecessors, &mut is);
+        func.map_all_uses(|reg| match reg.value() {
+            Some(value) => Reg::from(is.resolve(value)),
+            None => reg,
+        });
+        Ok(())
+    }
+
+    /// Gives each placeholder its arguments; new ones come at the end of the list and get theirs in turn.
+    fn fill(
+        &mut self,
+        func: &mut Function,
+        entry: Block,
+        predecessors: &Predecessors,
+    ) -> Result<(), BuildError> {
+        let mut undefined = Vec::new();
+        let mut next = 0;
+        while next < self.placeholders.len() {
+            let (block, variable) = {
+                let placeholder = &self.placeholders[next];
+                (placeholder.block, placeholder.variable)
+            };
+            let mut args = Vec::new();
+            if block == entry {
+                undefined.push(next);
+            } else {
+                for &(from, _) in predecessors.get(block) {
+                    let value = self.read(func, from, variable);
+                    args.push(value);
+                    if let Some(used) = self.number(value) {
+                        self.placeholders[used].users.push(next as u32);
+                    }
+                }
+            }
+            self.placeholders[next].args = args;
+            next += 1;
+        }
+        // The values themselves get a definition: they are placeholders no longer.
+        let first = func.layout.first_inst(entry);
+        for number in undefined {
+            let value = self.placeholders[number].value;
+            self.of_value[value] = PackedPlaceholder(0);
+            let mut emit = match first {
+                Some(inst) => Emit::before(func, inst),
+                None => Emit::at_end(func, entry, None),
+            };
+            emit.put(
+                AbstractOp::Undef,
+                (),
+                &[value.into()],
+                &[],
+                Guard::ALWAYS,
+                &[],
+            );
+            emit.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Finds placeholders that are another value. Later ones first: they are the nearer to definitions.
+    fn simplify(&mut self, is: &mut Replacements) {
+        let mut work: Vec<u32> = (0..self.placeholders.len() as u32).collect();
+        while let Some(number) = work.pop() {
+            let placeholder = &self.placeholders[number as usize];
+            let own = placeholder.value;
+            if self.number(own).is_none() || is.contains(own) {
+                continue;
+            }
+            let mut only = None;
+            let trivial = placeholder.args.iter().all(|&arg| {
+                let arg = is.resolve(arg);
+                arg == own || *only.get_or_insert(arg) == arg
+            });
+            let (true, Some(only)) = (trivial, only) else {
+                continue;
+            };
+            is.set(own, only);
+            // Who got this one gets the other now, and is to be looked at again when that one is found out.
+            let mut users = std::mem::take(&mut self.placeholders[number as usize].users);
+            users.retain(|&user| !is.contains(self.placeholders[user as usize].value));
+            work.extend(&users);
+            if let Some(only) = self.number(only) {
+                self.placeholders[only].users.append(&mut users);
+            }
+        }
+    }
+
+    /// Makes block parameters of the placeholders that are left and used.
+    fn make_parameters(
+        &self,
+        func: &mut Function,
+        predecessors: &Predecessors,
+        is: &mut Replacements,
+    ) {
+        let mut live = vec![false; self.placeholders.len()];
+        let mut work = Vec::new();
+        let mut used = |value: Value, work: &mut Vec<usize>| {
+            if let Some(number) = self.number(is.resolve(value))
+                && !std::mem::replace(&mut live[number], true)
+            {
+                work.push(number);
+            }
+        };
+        for block in func.blocks() {
+            for inst in func.block_insts(block) {
+                for value in func.value_uses(inst) {
+                    used(value, &mut work);
+                }
+            }
+        }
+        while let Some(number) = work.pop() {
+            for &arg in &self.placeholders[number].args {
+                used(arg, &mut work);
+            }
+        }
+        let mut parameters = Vec::new();
+        for (placeholder, live) in self.placeholders.iter().zip(live) {
+            if live {
+                let ty = self.ty(placeholder.variable);
+                let parameter = func.append_block_param(placeholder.block, ty);
+                parameters.push((placeholder, parameter));
+            }
+        }
+        for &(placeholder, parameter) in &parameters {
+            is.set(placeholder.value, parameter);
+        }
+        for (placeholder, _) in parameters {
+            let edges = predecessors.get(placeholder.block);
+            for (&(_, edge), &arg) in edges.iter().zip(&placeholder.args) {
+                func.push_edge_arg(edge, is.resolve(arg));
+            }
+        }
+    }
+}
+
+/// Which value stands for another.
+#[derive(Default)]
+struct Replacements(SecondaryMap<Value, PackedOption<Value>>);
+
+impl Replacements {
+    fn contains(&self, value: Value) -> bool {
+        self.0[value].is_some()
+    }
+
+    fn set(&mut self, value: Value, by: Value) {
+        self.0[value] = by.into();
+    }
+
+    /// The value that stands for `value` in the end. The way there is made short.
+    fn resolve(&mut self, value: Value) -> Value {
+        let mut last = value;
+        while let Some(next) = self.0[last].expand() {
+            last = next;
+        }
+        let mut at = value;
+        while let Some(next) = self.0[at].expand() {
+            self.0[at] = last.into();
+            at = next;
+        }
+        last
+    }
+}

@@ -1,0 +1,177 @@
+//! Barriers, fences, and what the lanes of a warp do together.
+
+use super::body::{Body, Destination, Lowered, Statement, unsupported};
+use super::calls::unused;
+use super::modifiers::{modifier, set};
+use super::rules::places;
+use orias_ori::operation::{AbstractOp, Aligned, Combine, Match, Order, Proxy, Scope, Vote};
+use orias_ori::{Operand, Type};
+use orias_ptx::grammar::{Access, Modifier, Op};
+
+/// `bar`, `barrier` and their variants.
+pub(super) fn barrier(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let name = statement.op.name();
+    // The older names are for whole warps; the newer ones say so.
+    let aligned = if !name.starts_with("barrier") || statement.form.has(Modifier::Aligned) {
+        Aligned::Aligned
+    } else {
+        Aligned::Any
+    };
+    let mut destinations = Vec::new();
+    let mut operands = Vec::new();
+    for (index, pattern) in statement.patterns.iter().enumerate() {
+        if pattern.access == Access::Write {
+            destinations.push(body.destination(statement, index)?);
+        } else {
+            operands.push(body.source(statement, index)?);
+        }
+    }
+    let used = match operands.first() {
+        Some(Operand::Imm(number)) => number.bits() as u32 + 1,
+        _ => 16,
+    };
+    body.barriers = body.barriers.max(used);
+    match statement.op {
+        Op::BarArrive | Op::BarCtaArrive | Op::BarrierArrive | Op::BarrierCtaArrive => {
+            body.assign(AbstractOp::BarArrive, (aligned,), &[], &operands)
+        }
+        Op::BarRed | Op::BarCtaRed | Op::BarrierRed | Op::BarrierCtaRed => {
+            let popc = statement.form.modifiers().any(|it| it.name() == "popc");
+            if operands.len() == 2 {
+                operands.insert(1, Operand::None);
+            }
+            if popc {
+                let destination = unused(destinations[0], Type::R);
+                return body.assign(
+                    AbstractOp::BarRedPopc,
+                    (aligned,),
+                    &[destination],
+                    &operands,
+                );
+            }
+            let Some(combine) = modifier::<Combine>(statement.form) else {
+                return unsupported("");
+            };
+            let destination = unused(destinations[0], Type::P);
+            let mods = (combine, aligned);
+            body.assign(AbstractOp::BarRed, mods, &[destination], &operands)
+        }
+        _ => {
+            if operands.len() == 1 {
+                operands.push(Operand::None);
+            }
+            body.assign(AbstractOp::Bar, (aligned,), &[], &operands)
+        }
+    }
+}
+
+/// `membar` and `fence`. `membar` is `fence.sc`; a fence that does not say is `.acq_rel`.
+pub(super) fn fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let form = statement.form;
+    if form
+        .modifiers()
+        .any(|it| it.name().starts_with("mbarrier_init") || it.name().starts_with("sync_restrict"))
+    {
+        return unsupported("");
+    }
+    let scope = if form.modifiers().any(|it| it.name() == "gl") {
+        Scope::Gpu
+    } else {
+        modifier(form).unwrap_or(Scope::Gpu)
+    };
+    let order = match statement.op {
+        Op::Membar => Order::Sc,
+        _ => modifier(form).unwrap_or(Order::AcqRel),
+    };
+    body.assign(AbstractOp::Fence, (order, scope), &[], &[])
+}
+
+/// `fence.proxy` for generic and asynchronous accesses.
+pub(super) fn fence_proxy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let form = statement.form;
+    let has = |name: &str| form.modifiers().any(|it| it.name() == name);
+    let proxy = if has("alias") {
+        Proxy::Alias
+    } else if has("async") {
+        match () {
+            () if has("global") => Proxy::AsyncGlobal,
+            () if has("shared::cta") => Proxy::AsyncShared,
+            () if has("shared::cluster") => Proxy::AsyncSharedCluster,
+            () => Proxy::Async,
+        }
+    } else {
+        return unsupported("");
+    };
+    body.assign(
+        AbstractOp::FenceProxy,
+        (proxy,),
+        &[],
+        &[Operand::None, Operand::None],
+    )
+}
+
+/// `shfl.sync`
+pub(super) fn shuffle(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let mods = body.carried(statement, AbstractOp::Shfl)?;
+    let (first, second) = body.destinations(statement, 0)?;
+    let mut operands = Vec::with_capacity(4);
+    for index in 1..statement.operands.len() {
+        operands.push(body.source(statement, index)?);
+    }
+    if operands.len() != 4 {
+        return unsupported("");
+    }
+    let first = unused(first, Type::R);
+    body.assign(AbstractOp::Shfl, mods, &[first, second], &operands)
+}
+
+/// `vote.sync`
+pub(super) fn vote(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let (destinations, operands) = places(body, statement)?;
+    let Some(kind) = modifier::<Vote>(statement.form) else {
+        return unsupported("");
+    };
+    if operands.len() != 2 {
+        return unsupported("");
+    }
+    if kind == Vote::Ballot {
+        return body.assign(AbstractOp::Ballot, (), &destinations, &operands);
+    }
+    body.assign(AbstractOp::VotePred, (kind,), &destinations, &operands)
+}
+
+/// `match.any.sync` and `match.all.sync`
+pub(super) fn match_lanes(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let kind = if statement.form.has(Modifier::All) {
+        Match::All
+    } else {
+        Match::Any
+    };
+    let mods = body.carried(statement, AbstractOp::MatchLanes)?;
+    let mods = set(AbstractOp::MatchLanes, mods, kind);
+    let (first, second) = body.destinations(statement, 0)?;
+    let operands = [body.source(statement, 1)?, body.source(statement, 2)?];
+    let first = unused(first, Type::R);
+    body.assign(AbstractOp::MatchLanes, mods, &[first, second], &operands)
+}
+
+/// `elect.sync`
+pub(super) fn elect(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let (first, second) = body.destinations(statement, 0)?;
+    let mask = body.source(statement, 1)?;
+    let second = match second {
+        Destination::None => Destination::Unused(Type::P),
+        other => other,
+    };
+    body.assign(AbstractOp::Elect, (), &[first, second], &[mask])
+}
+
+/// `griddepcontrol`
+pub(super) fn grid_dependency(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let op = if statement.form.modifiers().any(|it| it.name() == "wait") {
+        AbstractOp::GridDepWait
+    } else {
+        AbstractOp::GridDepLaunch
+    };
+    body.assign(op, (), &[], &[])
+}

@@ -1,0 +1,184 @@
+//! A lowered module: code in Ori, and everything about it that is not code.
+//!
+//! Lowering makes it from PTX; later phases change the functions' code and leave the rest alone; the container is built
+//! from what it says about symbols, parameters and launch limits.
+
+use orias_ori::Function;
+
+/// What one PTX module becomes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Module {
+    /// The target all functions are compiled for: `sm_90a`.
+    pub target: String,
+    /// `.version` of the PTX, ten times the major number plus the minor one.
+    pub ptx_version: u16,
+    /// The kernels, in the order of the source. Device functions are inlined where they are called and leave no code.
+    pub kernels: Vec<Kernel>,
+    /// Variables in shared, global and constant memory, in the order of the source.
+    pub symbols: Vec<Symbol>,
+    /// Functions that are called and not defined here, such as `vprintf`.
+    pub externs: Vec<Extern>,
+    /// Source files that line information names.
+    pub files: Vec<SourceFile>,
+}
+
+impl Module {
+    /// The symbol of that name.
+    pub fn symbol(&self, name: &str) -> Option<&Symbol> {
+        self.symbols.iter().find(|symbol| symbol.name == name)
+    }
+}
+
+/// A kernel and what its launch needs to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// The code; launch limits, shared and local sizes are among its attributes.
+    pub code: Function,
+    /// Who sees the name.
+    pub linkage: Linkage,
+    /// The parameters.
+    pub parameters: Vec<Parameter>,
+    /// Bytes of all parameters together.
+    pub parameter_bytes: u32,
+    /// Alignment the frame of local memory needs; its size is `code.attributes.local`.
+    pub frame_align: u32,
+    /// Shared variables the kernel and the functions inlined into it use, with their places.
+    pub shared: Vec<SharedPlace>,
+    /// Where dynamic shared memory begins: the end of static shared memory, aligned for the extern arrays used.
+    pub dynamic_shared: Option<u32>,
+    /// Whether the kernel allocates on the stack at run time, so that its frame has no fixed size.
+    pub alloca: bool,
+    /// Strings of `.pragma` on the kernel and in its body.
+    pub pragmas: Vec<String>,
+    /// Most thread blocks a cluster may have, where said.
+    pub max_cluster_rank: Option<u32>,
+    /// Whether the kernel is launched with cluster dimensions (`.explicitcluster`).
+    pub explicit_cluster: bool,
+    /// Whether the grid is given in clusters (`.blocksareclusters`).
+    pub blocks_are_clusters: bool,
+}
+
+/// A kernel parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in the PTX.
+    pub name: String,
+    /// Where it starts in the parameter area, in bytes.
+    pub offset: u32,
+    /// Its size in bytes.
+    pub size: u32,
+    /// Its alignment in bytes.
+    pub align: u32,
+    /// What it points to, where the PTX says (`.ptr`).
+    pub pointer: Option<Pointer>,
+}
+
+/// What a parameter points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// The state space; `None` is generic.
+    pub space: Option<SymbolSpace>,
+    /// The alignment promised, in bytes; 0 where none is.
+    pub align: u32,
+}
+
+/// A shared variable's place in a kernel's shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedPlace {
+    /// The symbol.
+    pub symbol: String,
+    /// Bytes from the start of the kernel's static shared memory.
+    pub offset: u32,
+}
+
+/// Who sees a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linkage {
+    /// This module only.
+    Internal,
+    /// Everybody.
+    Visible,
+    /// Everybody, unless another module defines it strongly.
+    Weak,
+    /// Everybody; modules that define it share one.
+    Common,
+    /// Defined elsewhere.
+    Extern,
+}
+
+/// The memory a symbol lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolSpace {
+    /// Global memory.
+    Global,
+    /// Constant memory.
+    Const,
+    /// Shared memory of a thread block.
+    Shared,
+    /// Local memory of a thread: only pointers name it.
+    Local,
+}
+
+/// A variable in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its name, made unique where the PTX has several in different scopes.
+    pub name: String,
+    /// Where it lives.
+    pub space: SymbolSpace,
+    /// The constant bank of `.const[N]`.
+    pub bank: Option<u8>,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// Its size in bytes; 0 for an array of open size.
+    pub size: u64,
+    /// Its alignment in bytes.
+    pub align: u32,
+    /// The bytes it starts with, where it is initialised; missing bytes at the end are zero.
+    pub initial: Option<Vec<u8>>,
+    /// Addresses to be put among the initial bytes.
+    pub relocations: Vec<Relocation>,
+    /// `.attribute(.managed)`
+    pub managed: bool,
+}
+
+/// An address within a symbol's initial bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relocation {
+    /// Where it goes, in bytes.
+    pub offset: u64,
+    /// How many bytes are stored, from the lowest of the shifted address.
+    pub bytes: u8,
+    /// How far the address is shifted down first, in bits (`0xFF00(name)` stores one byte, shifted by eight).
+    pub shift: u8,
+    /// Whose address.
+    pub symbol: String,
+    /// Added to it.
+    pub addend: i64,
+    /// Whether the generic address is meant rather than the one in the symbol's space.
+    pub generic: bool,
+}
+
+/// A function that is called and defined elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extern {
+    /// Its name.
+    pub name: String,
+    /// Sizes of its parameters in bytes.
+    pub parameters: Vec<u32>,
+    /// Sizes of its results in bytes.
+    pub results: Vec<u32>,
+    /// Whether it never returns.
+    pub no_return: bool,
+}
+
+/// A source file of line information.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The number that locations use.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Time and size, where known.
+    pub stamp: Option<(u64, u64)>,
+}
