@@ -1,7 +1,10 @@
 //! Writes the rows as Rust.
 
+use crate::forms::{Form, Place};
 use crate::place::{Field, Kind};
-use crate::rows::{Form, Operation, Part, Place, Shown, Width, constant_name};
+use crate::rows::{Operation, constant_name};
+use crate::slots::Width;
+use crate::text::{Part, Shown};
 use std::fmt::Write;
 
 pub fn rust(operations: &[Operation]) -> String {
@@ -245,6 +248,7 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
             uniform_width,
             hide_urz,
             descriptor,
+            tied,
             offset,
             signed_alone,
         } => {
@@ -268,7 +272,7 @@ fn emit_place(out: &mut String, place: &Place, operation: &Operation) {
                 )
             });
             format!(
-                "PlaceKind::Address(AddressPlace {{ base: {base}, uniform: {}, descriptor: {}, offset: {}, uniform_width: {uniform_width}, hide_urz: {hide_urz}, signed_alone: {signed_alone} }})",
+                "PlaceKind::Address(AddressPlace {{ base: {base}, uniform: {}, descriptor: {}, tied: {tied}, offset: {}, uniform_width: {uniform_width}, hide_urz: {hide_urz}, signed_alone: {signed_alone} }})",
                 optional(uniform.as_ref()),
                 optional(descriptor.as_ref()),
                 offset.rust()

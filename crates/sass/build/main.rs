@@ -1,12 +1,16 @@
 //! Compiles `tables/*.isa` into static rows. `docs/add-an-instruction.md` describes the notation.
 //!
 //! Three steps: [`syntax`] splits a file into rows of tokens that remember their line, [`rows`] gives them meaning and
-//! checks them (no two fields of a form overlap, every name is known, modifiers fit 64 bits), and [`emit`] writes Rust.
+//! checks them (no two fields of a form overlap, every name is known, modifiers fit 64 bits) with the help of [`slots`],
+//! [`text`], [`forms`] and [`place`], and [`emit`] writes Rust.
 
 mod emit;
+mod forms;
 mod place;
 mod rows;
+mod slots;
 mod syntax;
+mod text;
 
 use std::path::Path;
 

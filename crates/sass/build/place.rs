@@ -65,6 +65,8 @@ const IMMEDIATES: &[(&str, &str)] = &[
     ("D", "F64High"),
     ("H", "F16x2"),
     ("T", "Bf16x2"),
+    ("h", "F16"),
+    ("t", "Bf16"),
 ];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,6 +104,8 @@ pub enum Kind {
         uniform_width: u8,
         hide_urz: bool,
         descriptor: Option<Field>,
+        /// The descriptor is the register after the one another slot has in the same field.
+        tied: bool,
         offset: Field,
         signed_alone: bool,
     },
@@ -140,13 +144,15 @@ impl Kind {
                 base,
                 uniform,
                 descriptor,
+                tied,
                 offset,
                 ..
             } => {
+                let descriptor = descriptor.as_ref().filter(|_| !tied);
                 offset.mask()
                     | base.as_ref().map_or(0, |base| base.field.mask())
                     | uniform.as_ref().map_or(0, Field::mask)
-                    | descriptor.as_ref().map_or(0, Field::mask)
+                    | descriptor.map_or(0, Field::mask)
             }
         }
     }
@@ -175,13 +181,15 @@ impl Kind {
                 base,
                 uniform,
                 descriptor,
+                tied,
                 offset,
                 ..
             } => {
+                let descriptor = descriptor.as_ref().filter(|_| !tied);
                 offset.len()
                     + base.as_ref().map_or(0, |base| base.field.len())
                     + uniform.as_ref().map_or(0, Field::len)
-                    + descriptor.as_ref().map_or(0, Field::len)
+                    + descriptor.map_or(0, Field::len)
             }
         }
     }
@@ -263,6 +271,14 @@ pub fn immediate_format(letter: &str) -> Result<&'static str, String> {
         .ok_or_else(|| format!("'{letter}' is not an immediate format"))
 }
 
+/// How many bits from 32 on an immediate of a flexible source has.
+pub fn immediate_bits(format: &str) -> u8 {
+    match format {
+        "F16" | "Bf16" => 16,
+        _ => 32,
+    }
+}
+
 fn register(text: &str, expected: &str) -> Result<(&'static str, Field), String> {
     let digits = text
         .find(|c: char| c.is_ascii_digit())
@@ -281,15 +297,19 @@ fn register(text: &str, expected: &str) -> Result<(&'static str, Field), String>
 }
 
 /// `[R24.64{scale}+UR32+S40:24]`, with `desc[UR32]` before it; `*n` after a register: it is read as n registers. A lone
-/// `desc[UR32]` is a cache policy.
+/// `desc[UR32]` is a cache policy; `desc[UR32+1]` is the register after another slot's `UR32`.
 fn address(text: &str) -> Result<Kind, String> {
     let malformed = || format!("'{text}' is not an address place");
-    let (descriptor, rest) = match text.strip_prefix("desc[") {
+    let (descriptor, tied, rest) = match text.strip_prefix("desc[") {
         Some(rest) => {
             let (inner, rest) = rest.split_once(']').ok_or_else(malformed)?;
-            (Some(register(inner, "UR")?.1), rest)
+            let (inner, tied) = match inner.strip_suffix("+1") {
+                Some(inner) => (inner, true),
+                None => (inner, false),
+            };
+            (Some(register(inner, "UR")?.1), tied, rest)
         }
-        None => (None, text),
+        None => (None, false, text),
     };
     if rest.is_empty() && descriptor.is_some() {
         return Ok(Kind::Address {
@@ -297,6 +317,7 @@ fn address(text: &str) -> Result<Kind, String> {
             uniform: None,
             uniform_width: 1,
             descriptor,
+            tied,
             hide_urz: false,
             signed_alone: false,
             offset: Field::default(),
@@ -368,6 +389,7 @@ fn address(text: &str) -> Result<Kind, String> {
         uniform_width,
         hide_urz,
         descriptor,
+        tied,
         offset,
         signed_alone,
     })

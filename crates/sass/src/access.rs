@@ -54,7 +54,7 @@ impl Instruction {
                 Some(_) => shape.uniform_width,
                 None => first(shape.uniform_width),
             },
-            descriptor: 2,
+            descriptor: if shape.tied { 1 } else { 2 },
         }
     }
 

@@ -75,6 +75,16 @@ pub enum DecodeError {
         /// The register.
         register: Register,
     },
+    /// An immediate the machine does not have.
+    #[error("{op}: operand '{slot}' cannot be {value}")]
+    ImmediateValue {
+        /// The operation.
+        op: Op,
+        /// The slot.
+        slot: &'static str,
+        /// The encoding found there.
+        value: u64,
+    },
     /// A control field that does not exist.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -208,7 +218,17 @@ fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Oper
                 modifiers: decode_modifiers(word, op, slot, place)?,
             })
         }
-        PlaceKind::Immediate { field, .. } => Operand::Immediate(field.get(word)),
+        PlaceKind::Immediate { field, format } => {
+            let value = field.get(word);
+            if !format.exists(value) {
+                return Err(DecodeError::ImmediateValue {
+                    op,
+                    slot: slot.name,
+                    value,
+                });
+            }
+            Operand::Immediate(value)
+        }
         PlaceKind::Constant(shape) => Operand::Constant(Constant {
             bank: match shape.handle {
                 Some(field) => ConstantBank::Bindless(Register::ur(field.get(word) as u8)),
@@ -226,16 +246,32 @@ fn decode_operand(word: u128, op: Op, slot: &Slot, place: &Place) -> Result<Oper
             modifiers: decode_modifiers(word, op, slot, place)?,
         }),
         PlaceKind::Address(shape) => Operand::Address(Address {
-            base: shape
-                .base
-                .map(|base| Register::new(base.class, base.field.get(word) as u8)),
+            base: match shape.base {
+                Some(base) => {
+                    let register = Register::new(base.class, base.field.get(word) as u8);
+                    if place.named && register.is_constant() {
+                        return Err(DecodeError::ConstantRegister {
+                            op,
+                            slot: slot.name,
+                            register,
+                        });
+                    }
+                    Some(register)
+                }
+                None => None,
+            },
             kind: shape.base.map_or(BaseKind::Plain, |base| base.kind),
             uniform: shape
                 .uniform
                 .map(|field| Register::ur(field.get(word) as u8)),
-            descriptor: shape
-                .descriptor
-                .map(|field| Register::ur(field.get(word) as u8)),
+            descriptor: shape.descriptor.map(|field| {
+                let register = Register::ur(field.get(word) as u8);
+                if shape.tied {
+                    register.after()
+                } else {
+                    register
+                }
+            }),
             offset: if shape.offset.is_empty() {
                 0
             } else {

@@ -68,7 +68,7 @@ fn operand_bits(operand: &Operand, place: &Place) -> u128 {
             shape.offset.put(i64::from(address.offset) as u64)
                 | register(address.base, shape.base.map(|base| base.field))
                 | register(address.uniform, shape.uniform)
-                | register(address.descriptor, shape.descriptor)
+                | register(address.descriptor, shape.descriptor.filter(|_| !shape.tied))
         }
         (Operand::Descriptor(register), PlaceKind::Descriptor { field, .. }) => {
             field.put(u64::from(register.index))

@@ -154,6 +154,9 @@ pub enum OperandMismatch {
     /// The forms for this operand do not exist with these modifiers.
     #[error("no form with these modifiers takes it")]
     Form,
+    /// A descriptor that must be the register after another operand's uniform register.
+    #[error("the descriptor must be the register after the other address's uniform register")]
+    Tied,
     /// Negation, absolute value, complement or select that the place has no bit for.
     #[error("this form cannot apply that source modifier")]
     Modifier,
@@ -438,16 +441,9 @@ fn find_form(op: Op, mods: Mods, operands: &[Operand], target: Target) -> Result
             best.get_or_insert((0, OperandMismatch::Form));
             continue;
         }
-        let mut refused = None;
-        for (slot, (operand, place)) in operands.iter().zip(form.places).enumerate() {
-            if let Err(reason) = fits(operand, place, row.slots[slot].selects) {
-                refused = Some((slot, reason));
-                break;
-            }
-        }
-        match refused {
-            None => return Ok(index as u8),
-            Some((slot, reason)) => {
+        match operands_fit(row, form, operands) {
+            Ok(()) => return Ok(index as u8),
+            Err((slot, reason)) => {
                 let better = match best {
                     Some((other, OperandMismatch::Kind | OperandMismatch::Form)) => {
                         slot > other || slot == other && reason != OperandMismatch::Kind
@@ -480,8 +476,22 @@ pub(crate) fn modifiers_agree(row: &Operation, mods: Mods, form: &Form) -> bool 
     })
 }
 
+/// Whether every operand can stand at its place in the form; the error names the first slot that cannot.
+pub(crate) fn operands_fit(
+    row: &Operation,
+    form: &Form,
+    operands: &[Operand],
+) -> Result<(), (usize, OperandMismatch)> {
+    for (slot, (operand, place)) in operands.iter().zip(form.places).enumerate() {
+        fits(operand, place, row.slots[slot].selects)
+            .and_then(|()| tie_holds(operand, place, operands, form))
+            .map_err(|reason| (slot, reason))?;
+    }
+    Ok(())
+}
+
 /// Whether `operand` can stand at `place`.
-pub(crate) fn fits(
+fn fits(
     operand: &Operand,
     place: &Place,
     selects: &[Option<&'static str>],
@@ -494,8 +504,8 @@ pub(crate) fn fits(
             }
             modifiers_fit(operand.modifiers, place, selects)
         }
-        (Operand::Immediate(value), PlaceKind::Immediate { field, .. }) => {
-            if *value > field.max() {
+        (Operand::Immediate(value), PlaceKind::Immediate { field, format }) => {
+            if *value > field.max() || !format.exists(*value) {
                 return Err(OperandMismatch::Range(*value as i64, field.len()));
             }
             Ok(())
@@ -504,7 +514,12 @@ pub(crate) fn fits(
             constant_fits(constant, shape)?;
             modifiers_fit(constant.modifiers, place, selects)
         }
-        (Operand::Address(address), PlaceKind::Address(shape)) => address_fits(address, shape),
+        (Operand::Address(address), PlaceKind::Address(shape)) => {
+            if place.named && address.base.is_some_and(Register::is_constant) {
+                return Err(OperandMismatch::Constant);
+            }
+            address_fits(address, shape)
+        }
         (Operand::Descriptor(register), PlaceKind::Descriptor { field, .. }) => {
             register_fits(*register, RegisterClass::UR, *field)
         }
@@ -538,6 +553,35 @@ pub(crate) fn fits(
             Ok(())
         }
         _ => Err(OperandMismatch::Kind),
+    }
+}
+
+/// Whether a descriptor without a field of its own follows the uniform register whose field it shares.
+fn tie_holds(
+    operand: &Operand,
+    place: &Place,
+    operands: &[Operand],
+    form: &Form,
+) -> Result<(), OperandMismatch> {
+    let (Operand::Address(address), PlaceKind::Address(shape)) = (operand, &place.kind) else {
+        return Ok(());
+    };
+    if !shape.tied {
+        return Ok(());
+    }
+    let uniform = operands
+        .iter()
+        .zip(form.places)
+        .find_map(|(operand, place)| match (operand, &place.kind) {
+            (Operand::Address(other), PlaceKind::Address(at)) if at.uniform == shape.descriptor => {
+                other.uniform
+            }
+            _ => None,
+        });
+    if address.descriptor == uniform.map(Register::after) {
+        Ok(())
+    } else {
+        Err(OperandMismatch::Tied)
     }
 }
 

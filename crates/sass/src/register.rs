@@ -118,6 +118,16 @@ impl Register {
         Register::new(RegisterClass::B, index)
     }
 
+    /// The next register of the class; the constant register has none and stays.
+    #[must_use]
+    pub fn after(self) -> Self {
+        if self.is_constant() {
+            self
+        } else {
+            Register::new(self.class, self.index.saturating_add(1))
+        }
+    }
+
     /// Whether this is RZ, PT, URZ or UPT.
     #[must_use]
     pub fn is_constant(self) -> bool {

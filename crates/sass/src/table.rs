@@ -135,12 +135,24 @@ pub enum ImmediateFormat {
     F16x2,
     /// Two bfloat16 numbers, the upper one first.
     Bf16x2,
+    /// A half-precision number.
+    F16,
+    /// A bfloat16 number.
+    Bf16,
     /// A scoreboard: `SB0`.
     Scoreboard,
     /// A warp-group scoreboard: `gsb0`.
     GroupScoreboard,
     /// A set of scoreboards, the highest first: `{5,0}`.
     ScoreboardSet,
+}
+
+impl ImmediateFormat {
+    /// Whether the machine has `value`: there are six scoreboards.
+    #[must_use]
+    pub const fn exists(self, value: u64) -> bool {
+        !matches!(self, ImmediateFormat::Scoreboard) || value < 6
+    }
 }
 
 /// Where the base register of an address is, and how it is read and printed.
@@ -167,6 +179,9 @@ pub struct AddressPlace {
     pub uniform: Option<Field>,
     /// The register that holds the memory descriptor.
     pub descriptor: Option<Field>,
+    /// The descriptor has no field of its own: it is the register after the uniform register that another operand has in this
+    /// field, and only that one register is read.
+    pub tied: bool,
     /// The signed offset; empty where there is none.
     pub offset: Field,
     /// How many uniform registers the uniform part reads.
@@ -499,6 +514,8 @@ pub enum Omission {
     Default,
     /// When it has its default value and the item after it is left out as well.
     DefaultChain,
+    /// When it has its default value or is RZ; exact text keeps RZ.
+    DefaultOrZero,
 }
 
 /// One comma-separated item of an operation's text.
@@ -550,7 +567,7 @@ pub enum AliasCondition {
     Class(u8, RegisterClass),
     /// The slot is an immediate, whichever.
     AnyImmediate(u8),
-    /// The slot is a constant, whichever.
+    /// The slot is a constant of a numbered bank, whichever.
     AnyConstant(u8),
     /// The slot needs no uniform register.
     NotUniform(u8),

@@ -37,6 +37,10 @@ fn tuples_addresses_guards_and_implicit_registers_are_counted() {
         ("STG.E.64 desc[UR6][R2.64], R4", "R2*2 UR6*2 R4*2 -> "),
         ("LDS.64 R4, [R6+UR4+0x8]", "R6 UR4 -> R4*2"),
         ("LDSM.16.M88.4 R4, [R6]", "R6 -> R4*4"),
+        (
+            "LDGSTS.E.128 [R8+UR4], desc[UR5][R2.64]",
+            "R8 UR4 R2*2 UR5 -> ",
+        ),
         ("LDC.64 R2, c[0x0][0x210]", " -> R2*2"),
         ("LDC R2, c[0x3][R7+0x8]", "R7 -> R2"),
         ("IMAD.WIDE R4, R2, 0x4, R6", "R2 R6*2 -> R4*2"),
@@ -86,4 +90,11 @@ fn control_flow_and_memory_are_marked() {
     assert!(effects("CALL.REL.NOINC 0x0").contains(Effects::CALL));
     assert!(!effects("CALL.REL.NOINC 0x0").contains(Effects::TERMINATOR));
     assert_eq!(effects("IADD3 R0, R1, R2, R3"), Effects::empty());
+}
+
+#[test]
+fn a_descriptor_tied_to_a_uniform_register_must_follow_it() {
+    let text = "LDGSTS.E.128 [UR4], desc[UR6][R2.64]";
+    let error = parse_instruction(text, 0, Target::Sm90a).expect_err("UR6 does not follow UR4");
+    assert!(error.to_string().contains("the register after"), "{error}");
 }

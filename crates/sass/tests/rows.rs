@@ -69,7 +69,10 @@ impl Random {
                 },
                 modifiers: self.modifiers(place, selects),
             }),
-            PlaceKind::Immediate { field, .. } => Operand::Immediate(self.next() & field.max()),
+            PlaceKind::Immediate { field, format } => {
+                let value = self.next() & field.max();
+                Operand::Immediate(if format.exists(value) { value } else { 0 })
+            }
             PlaceKind::Constant(shape) => Operand::Constant(Constant {
                 bank: match shape.handle {
                     Some(field) => ConstantBank::Bindless(self.register(RegisterClass::UR, field)),
@@ -87,7 +90,10 @@ impl Random {
                 modifiers: self.modifiers(place, selects),
             }),
             PlaceKind::Address(shape) => Operand::Address(Address {
-                base: shape.base.map(|base| self.register(base.class, base.field)),
+                base: shape.base.map(|base| match place.named {
+                    true => Register::new(base.class, 2),
+                    false => self.register(base.class, base.field),
+                }),
                 kind: shape
                     .base
                     .map_or(orias_sass::BaseKind::Plain, |base| base.kind),
@@ -114,6 +120,32 @@ impl Random {
                 Operand::Target(distance * i64::from(*scale))
             }
             PlaceKind::Special { .. } => Operand::Special(self.next() as u8),
+        }
+    }
+}
+
+/// Gives descriptors without a field of their own the register they are tied to.
+fn tie(form: &Form, operands: &mut [Operand]) {
+    for at in 0..operands.len() {
+        let PlaceKind::Address(shape) = &form.places[at].kind else {
+            continue;
+        };
+        if !shape.tied {
+            continue;
+        }
+        let uniform = operands
+            .iter()
+            .zip(form.places)
+            .find_map(|(operand, place)| match (operand, &place.kind) {
+                (Operand::Address(other), PlaceKind::Address(at))
+                    if at.uniform == shape.descriptor =>
+                {
+                    other.uniform
+                }
+                _ => None,
+            });
+        if let Operand::Address(address) = &mut operands[at] {
+            address.descriptor = uniform.map(Register::after);
         }
     }
 }
@@ -168,12 +200,13 @@ fn instructions(op: Op, target: Target, random: &mut Random) -> Vec<Instruction>
             }
         }
         for mods in variants {
-            let operands: Vec<Operand> = row
+            let mut operands: Vec<Operand> = row
                 .slots
                 .iter()
                 .zip(form.places)
                 .map(|(slot, place)| random.operand(place, slot.selects))
                 .collect();
+            tie(form, &mut operands);
             let mut instruction = Instruction::new(op, guard(row, random), mods, operands, target)
                 .unwrap_or_else(|error| panic!("{op}: {error}"));
             // A control field with a stall of 2 and the group kept, so that reuse flags are legal.

@@ -6,6 +6,7 @@
 mod assemble;
 mod float;
 mod listing;
+mod operands;
 mod parse;
 mod print;
 

@@ -126,7 +126,7 @@ impl Printer {
             }
             (Operand::Address(address), PlaceKind::Address(shape)) => {
                 let row = instruction.op().row();
-                push_address(out, address, shape, row, instruction.mods());
+                push_address(out, address, shape, row, instruction.mods(), self.exact);
             }
             (Operand::Descriptor(register), _) => {
                 out.push_str("gdesc[");
@@ -169,6 +169,8 @@ impl Printer {
             ImmediateFormat::Decimal => push_decimal(out, value),
             ImmediateFormat::F32 => float::write(out, value, float::F32, self.exact),
             ImmediateFormat::F64High => float::write(out, value, float::F64_HIGH, self.exact),
+            ImmediateFormat::F16 => float::write(out, value, float::F16, self.exact),
+            ImmediateFormat::Bf16 => float::write(out, value, float::BF16, self.exact),
             ImmediateFormat::F16x2 | ImmediateFormat::Bf16x2 => {
                 let format = if format == ImmediateFormat::F16x2 {
                     float::F16
@@ -229,7 +231,10 @@ fn alias_holds(condition: AliasCondition, operands: &[Operand]) -> bool {
         AliasCondition::AnyImmediate(slot) => {
             matches!(operand(slot), Some(Operand::Immediate(_)))
         }
-        AliasCondition::AnyConstant(slot) => matches!(operand(slot), Some(Operand::Constant(_))),
+        AliasCondition::AnyConstant(slot) => matches!(
+            operand(slot),
+            Some(Operand::Constant(constant)) if matches!(constant.bank, ConstantBank::Index(_))
+        ),
         AliasCondition::NotUniform(slot) => match operand(slot) {
             Some(Operand::Register(operand)) => !matches!(
                 operand.register.class,
@@ -265,6 +270,10 @@ fn omitted(
     match item.omission {
         Omission::Never => false,
         Omission::Default => is_default(instruction, slot, row),
+        Omission::DefaultOrZero => {
+            is_default(instruction, slot, row)
+                || !exact && instruction.operands()[slot].as_register() == Some(Register::RZ)
+        }
         // nvdisasm prints `P1` for the second carry alone, which reads as the first.
         Omission::DefaultChain if !exact => is_default(instruction, slot, row),
         Omission::DefaultChain => {
@@ -381,6 +390,7 @@ fn push_address(
     shape: &AddressPlace,
     row: &Operation,
     mods: Mods,
+    exact: bool,
 ) {
     if let Some(register) = address.descriptor {
         out.push_str("desc[");
@@ -400,9 +410,12 @@ fn push_address(
                 modifier
                     .value(mods.get(modifier))
                     .is_some_and(|value| value.printed)
-            });
+            })
+            // nvdisasm does not say how RZ is scaled where nothing is added to it but a number.
+            .filter(|_| exact || !register.is_constant() || address.uniform.is_some());
         let implied = register.is_constant()
             && address.kind == BaseKind::Plain
+            && address.descriptor.is_none()
             && scale.is_none()
             && (address.uniform.is_some() || address.offset != 0);
         if !implied {
