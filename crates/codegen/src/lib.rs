@@ -15,9 +15,6 @@ mod module;
 pub mod names;
 pub mod phases;
 pub mod pipeline;
-<<<<<<< HEAD
 mod regalloc;
-=======
 
 pub use module::*;
->>>>>>> 9fb54c3 (Lower PTX to Ori: SSA, guards, memory, inlined calls, module data)
