@@ -7,7 +7,11 @@
 //!
 //! **Must never know:** registers, instructions, memory, PTX or SASS text. It depends on no other room.
 
+pub mod approximate;
 pub mod bits;
 pub mod float;
 pub mod integer;
 pub mod matrix;
+pub mod number;
+pub mod printf;
+pub mod warp;

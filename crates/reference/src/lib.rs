@@ -1,7 +1,66 @@
-//! Executes PTX directly from its definition: slow, obvious, the judge of what a program means.
+//! Executes PTX directly from its definition: slow and obvious, the judge of what a program means.
 //!
-//! **For:** answering what a kernel computes without compiling it.
+//! **For:** saying what any PTX program must compute, so that compiled code can be checked against it, with or without a GPU.
 //!
-//! **May know:** `ptx` for the program and `eval` for the arithmetic.
+//! **May know:** the PTX tree of `ptx` and what operations compute in `eval`.
 //!
-//! **Must never know:** anything of the compiler or of the machine: it would inherit their mistakes.
+//! **Must never know:** SASS, Ori, or how anything is compiled.
+//!
+//! # How it works
+//! [`Program::load`] turns each statement into a *step* once: operands become numbers of register slots, addresses of
+//! variables and constants; an operation that only computes becomes a function from operand bits to result bits
+//! (`compute`). [`Program::launch`] then runs a grid. Each thread is on its own: it executes steps one after the
+//! other until it ends or has to wait. It waits in two kinds of place:
+//!
+//! - at a *collective* (`shfl.sync`, `vote.sync`, `mma` and the like) until every thread of the warp that the member mask
+//!   names and that has not ended stands at the same instruction; then all of them get their results at once;
+//! - at a *barrier* of its CTA until as many threads have arrived as it expects.
+//!
+//! So divergence needs no bookkeeping at all. Threads take turns after some thousand steps, and so do CTAs after some
+//! million, so a thread that spins until another has written makes progress. Memory is as simple as can be: every access
+//! happens at once and in the order of execution, which is one of the orders that the memory model allows; only
+//! `cp.async` waits until the thread waits for it.
+//!
+//! # Approximate functions
+//! `sin`, `cos`, `lg2`, `ex2`, `tanh`, `rsqrt`, `rcp.approx`, `div.approx`, `div.full` and `sqrt.approx` have a bound in the
+//! manual, not a value. Here they yield the exactly rounded result. A comparison with another implementation must allow the
+//! documented bound for them, or leave them out, as the program generator does.
+//!
+//! ```
+//! let source = b".version 8.0\n.target sm_90\n.address_size 64\n
+//! .visible .entry double(.param .u64 data) {
+//!     .reg .u64 %rd<3>; .reg .u32 %r<3>;
+//!     ld.param.u64 %rd1, [data];
+//!     mov.u32 %r1, %tid.x;
+//!     mad.wide.u32 %rd2, %r1, 4, %rd1;
+//!     ld.global.u32 %r2, [%rd2];
+//!     shl.b32 %r2, %r2, 1;
+//!     st.global.u32 [%rd2], %r2;
+//!     ret;
+//! }";
+//! let (module, diagnostics) = orias_ptx::parse(source);
+//! assert!(!diagnostics.has_errors());
+//! let mut program = orias_reference::Program::load(&module)?;
+//! let data = program.memory_mut().allocate([1u32, 2, 3].map(u32::to_le_bytes).concat());
+//! let launch = orias_reference::Launch::new("double", [1, 1, 1], [3, 1, 1]).argument(data.to_le_bytes());
+//! program.launch(&launch)?;
+//! assert_eq!(program.memory().read(data, 12)?, [2u32, 4, 6].map(u32::to_le_bytes).concat());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod collective;
+mod compute;
+mod cta;
+mod decode;
+mod error;
+mod launch;
+mod library;
+mod memory;
+mod program;
+mod step;
+mod thread;
+
+pub use error::{Fault, FaultKind, LoadError, Location};
+pub use launch::{Launch, Outcome};
+pub use memory::{Memory, MemoryError};
+pub use program::{Parameter, Program};

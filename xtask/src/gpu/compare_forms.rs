@@ -199,4 +199,59 @@ mod tests {
             }
         }
     }
+
+    /// Every form as a kernel in the interpreter: parsing, operands, parameters, memory and computation together.
+    #[test]
+    fn the_interpreter_gives_what_the_chip_gave() {
+        let forms = forms::all();
+        let text = forms::module(&forms);
+        let (module, found) = orias_ptx::parse(text.as_bytes());
+        assert!(
+            !found.has_errors(),
+            "{}",
+            found.to_lines("forms", text.as_bytes())
+        );
+        let mut program = orias_reference::Program::load(&module).unwrap();
+        let mut wrong = Vec::new();
+        for (index, (form, (_, chip))) in forms.iter().zip(&recorded()).enumerate() {
+            let lanes = forms::lanes(form, RECORDED_LANES);
+            let column = |at: usize| -> Vec<u8> {
+                lanes
+                    .iter()
+                    .flat_map(|lane| lane[at].to_le_bytes())
+                    .collect()
+            };
+            let memory = program.memory_mut();
+            let operands = [0, 1, 2].map(|at| memory.allocate(column(at)));
+            let result = memory.allocate(vec![0; 8 * RECORDED_LANES]);
+            let blocks = RECORDED_LANES.div_ceil(128) as u32;
+            let mut launch =
+                orias_reference::Launch::new(&format!("form{index}"), [blocks, 1, 1], [128, 1, 1]);
+            launch.check_uninitialised = true;
+            for address in operands.into_iter().chain([result]) {
+                launch = launch.argument(address.to_le_bytes());
+            }
+            launch = launch.argument((RECORDED_LANES as u32).to_le_bytes());
+            program
+                .launch(&launch)
+                .unwrap_or_else(|fault| panic!("{}: {fault}", form.name));
+            let words = program.memory().read(result, 8 * RECORDED_LANES).unwrap();
+            for (lane, (word, expected)) in words.chunks(8).zip(chip).enumerate() {
+                let word = u64::from_le_bytes(word.try_into().unwrap());
+                if word != *expected {
+                    wrong.push(format!(
+                        "{} of {:x?}: {word:x}, not {expected:x}",
+                        form.name, lanes[lane]
+                    ));
+                    break;
+                }
+            }
+        }
+        assert!(
+            wrong.is_empty(),
+            "{} forms differ:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
+    }
 }

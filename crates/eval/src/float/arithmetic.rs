@@ -123,6 +123,15 @@ pub const fn clamp_to_unit(format: Format, bits: u64) -> u64 {
     }
 }
 
+/// Negative numbers become positive zero (`.relu`); a NaN stays what it is.
+pub const fn rectify(format: Format, bits: u64) -> u64 {
+    if !format.is_nan(bits) && bits & format.sign_mask() != 0 {
+        0
+    } else {
+        bits
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,410 @@
+//! The threads of a CTA: whose turn it is, and when those that wait may go on.
+
+use crate::collective::{Arrival, Collective};
+use crate::error::{Fault, FaultKind, Location, line_of};
+use crate::memory::Region;
+use crate::program::Code;
+use crate::step::{Action, BarrierAction, CollectiveStep};
+use crate::thread::{BarrierArrival, State, Thread, World};
+
+/// Steps a thread makes before the next has its turn.
+const TURN: u64 = 4096;
+
+/// A CTA that runs.
+pub(crate) struct Cta {
+    pub index: [u32; 3],
+    threads: Vec<Thread>,
+    pub shared: Region,
+    /// Who has come to each of the sixteen barriers.
+    barriers: Vec<Vec<(usize, BarrierArrival)>>,
+}
+
+/// Whether a CTA is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Ended,
+    /// It has made its turns without coming to an end.
+    Running,
+}
+
+impl Cta {
+    pub fn new(
+        index: [u32; 3],
+        block: [u32; 3],
+        kernel: usize,
+        code: &Code,
+        shared_bytes: u64,
+        checked: bool,
+    ) -> Self {
+        let [width, height, depth] = block;
+        let threads = (0..width * height * depth).map(|linear| {
+            let index = [
+                linear % width,
+                linear / width % height,
+                linear / width / height,
+            ];
+            Thread::new(index, linear, kernel, code, checked)
+        });
+        Self {
+            index,
+            threads: threads.collect(),
+            shared: Region::fresh(shared_bytes as usize, checked),
+            barriers: vec![Vec::new(); 16],
+        }
+    }
+
+    /// Gives every thread its turns, until all have ended or about `budget` steps are made.
+    ///
+    /// `world` makes the surroundings of a thread, given the shared memory.
+    pub fn run(&mut self, world: &mut Surroundings<'_>, budget: u64) -> Result<Progress, Fault> {
+        let stop_at = world.steps.saturating_add(budget);
+        loop {
+            let mut moved = false;
+            for at in 0..self.threads.len() {
+                if self.threads[at].state != State::Ready {
+                    continue;
+                }
+                moved = true;
+                let mut around = world.of(self.index, &mut self.shared);
+                let ran = self.threads[at].run(&mut around, TURN);
+                ran.map_err(|kind| self.fault(world, at, kind))?;
+                if let Some(arrival) = self.threads[at].arrived.take() {
+                    self.barriers[arrival.number as usize].push((at, arrival));
+                    self.open_barriers(world)?;
+                }
+                if self.threads[at].state != State::Ready {
+                    self.meet(world, self.threads[at].warp)?;
+                }
+                if self.threads[at].state == State::Ended {
+                    self.open_barriers(world)?;
+                }
+            }
+            if self.threads.iter().all(|it| it.state == State::Ended) {
+                return Ok(Progress::Ended);
+            }
+            if !moved && !self.release_active_masks(world)? {
+                return Err(self.deadlock(world));
+            }
+            if *world.steps >= stop_at {
+                return Ok(Progress::Running);
+            }
+        }
+    }
+
+    /// A fault of a thread, with its place.
+    fn fault(&self, world: &Surroundings<'_>, at: usize, kind: FaultKind) -> Fault {
+        let thread = &self.threads[at];
+        let step = &world.code[thread.function].steps[thread.pc];
+        let text = |span: orias_ptx::Span| {
+            let bytes = world.source.get(span.start as usize..span.end as usize);
+            String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
+        };
+        Fault {
+            kind,
+            at: Some(Box::new(Location {
+                cta: self.index,
+                thread: thread.index,
+                statement: text(step.span),
+                line: line_of(world.source, step.span),
+            })),
+        }
+    }
+
+    /// The threads of a warp.
+    fn warp(&self, warp: u32) -> std::ops::Range<usize> {
+        let start = warp as usize * 32;
+        start..(start + 32).min(self.threads.len())
+    }
+
+    /// Lets the threads of a warp go on that wait for one another and are all here.
+    fn meet(&mut self, world: &mut Surroundings<'_>, warp: u32) -> Result<(), Fault> {
+        for at in self.warp(warp) {
+            let State::AtCollective {
+                opcode, members, ..
+            } = self.threads[at].state
+            else {
+                continue;
+            };
+            if matches!(self.collective(world, at).kind, Collective::ActiveMask) {
+                continue;
+            }
+            let same = |it: &Thread| matches!(it.state, State::AtCollective { opcode: o, members: m, .. } if (o, m) == (opcode, members));
+            let here = self.warp(warp).all(|other| {
+                let thread = &self.threads[other];
+                members >> thread.lane & 1 == 0 || thread.state == State::Ended || same(thread)
+            });
+            if !here {
+                continue;
+            }
+            let group: Vec<usize> = self
+                .warp(warp)
+                .filter(|&other| members >> self.threads[other].lane & 1 == 1)
+                .filter(|&other| same(&self.threads[other]))
+                .collect();
+            self.exchange(world, &group)?;
+        }
+        Ok(())
+    }
+
+    fn collective<'w>(&self, world: &Surroundings<'w>, at: usize) -> &'w CollectiveStep {
+        let thread = &self.threads[at];
+        match &world.code[thread.function].steps[thread.pc].action {
+            Action::Collective(step) => step,
+            _ => unreachable!("only a collective makes a thread wait for its warp"),
+        }
+    }
+
+    /// Executes a collective for the threads that stand at it.
+    fn exchange(&mut self, world: &mut Surroundings<'_>, group: &[usize]) -> Result<(), Fault> {
+        let arrivals: Vec<Arrival> = group
+            .iter()
+            .map(|&at| {
+                let thread = &mut self.threads[at];
+                let (sources, address) = match &mut thread.state {
+                    State::AtCollective {
+                        sources, address, ..
+                    } => (std::mem::take(sources), *address),
+                    _ => (Vec::new(), 0),
+                };
+                Arrival {
+                    lane: thread.lane,
+                    sources,
+                    address,
+                }
+            })
+            .collect();
+        let first = self.collective(world, group[0]);
+        if first.kind.needs_full_warp() && group.len() != 32 {
+            let kind = FaultKind::Undefined(format!("only {} lanes execute it", group.len()));
+            return Err(self.fault(world, group[0], kind));
+        }
+        let results = match first.kind {
+            Collective::LoadMatrix { transposed } => {
+                let count = first.results.len();
+                load_matrices(&self.shared, &arrivals, count, transposed)
+            }
+            Collective::StoreMatrix { transposed } => {
+                store_matrices(&mut self.shared, &arrivals, transposed)
+            }
+            _ => Ok(first.kind.run(&arrivals)),
+        };
+        let results = results.map_err(|kind| self.fault(world, group[0], kind))?;
+        for (&at, values) in group.iter().zip(results) {
+            let step = self.collective(world, at);
+            self.threads[at].resume(&step.results, &values);
+        }
+        Ok(())
+    }
+
+    /// When nobody else can move, the threads of a warp that ask at one place who is active are: all of them.
+    fn release_active_masks(&mut self, world: &mut Surroundings<'_>) -> Result<bool, Fault> {
+        let waiting = |it: &Self, at: usize| {
+            matches!(it.threads[at].state, State::AtCollective { .. })
+                && matches!(it.collective(world, at).kind, Collective::ActiveMask)
+        };
+        let Some(first) = (0..self.threads.len()).find(|&at| waiting(self, at)) else {
+            return Ok(false);
+        };
+        let place = |at: usize| (self.threads[at].function, self.threads[at].pc);
+        let group: Vec<usize> = self
+            .warp(self.threads[first].warp)
+            .filter(|&at| waiting(self, at) && place(at) == place(first))
+            .collect();
+        self.exchange(world, &group)?;
+        Ok(true)
+    }
+
+    /// Opens the barriers that have seen all they expect.
+    fn open_barriers(&mut self, world: &mut Surroundings<'_>) -> Result<(), Fault> {
+        for number in 0..self.barriers.len() {
+            let arrivals = &self.barriers[number];
+            let Some((first, arrival)) = arrivals.first() else {
+                continue;
+            };
+            if let Some((other, _)) = arrivals.iter().find(|(_, it)| it.count != arrival.count) {
+                let kind = FaultKind::Undefined(format!(
+                    "barrier {number} with another count than in thread {:?}",
+                    self.threads[*first].index
+                ));
+                return Err(self.fault(world, *other, kind));
+            }
+            let complete = match arrival.count {
+                Some(count) => self.arrived(number) >= count,
+                None => (0..self.threads.len()).all(|at| {
+                    self.threads[at].state == State::Ended
+                        || arrivals.iter().any(|(thread, _)| *thread == at)
+                }),
+            };
+            if complete {
+                self.open(world, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many threads count as arrived. Hardware counts whole warps: one whose living threads are all here counts in full.
+    fn arrived(&self, number: usize) -> u32 {
+        let warps = self.threads.len().div_ceil(32) as u32;
+        (0..warps)
+            .map(|warp| {
+                let range = self.warp(warp);
+                let here = self.barriers[number]
+                    .iter()
+                    .filter(|(at, _)| range.contains(at));
+                let here = here.count() as u32;
+                let ended = |at: &usize| self.threads[*at].state == State::Ended;
+                let living = range.clone().filter(|at| !ended(at)).count() as u32;
+                match living {
+                    0 => here,
+                    _ => here / living * 32 + here % living,
+                }
+            })
+            .sum()
+    }
+
+    fn open(&mut self, world: &Surroundings<'_>, number: usize) {
+        let arrivals = std::mem::take(&mut self.barriers[number]);
+        // Those that only arrive have no predicate.
+        let voters = || arrivals.iter().filter(|(_, it)| it.waits);
+        let count = voters().filter(|(_, it)| it.predicate).count() as u64;
+        let (all, any) = (voters().all(|(_, it)| it.predicate), count > 0);
+        for (at, _) in voters() {
+            let thread = &mut self.threads[*at];
+            let step = &world.code[thread.function].steps[thread.pc];
+            let Action::Barrier { action, result, .. } = &step.action else {
+                unreachable!("only a barrier makes a thread wait at one");
+            };
+            let value = match action {
+                BarrierAction::Count => count,
+                BarrierAction::And => all.into(),
+                BarrierAction::Or => any.into(),
+                BarrierAction::Sync | BarrierAction::Arrive => 0,
+            };
+            thread.resume(&[*result], &[value]);
+        }
+    }
+
+    /// Who waits for what.
+    fn deadlock(&self, world: &Surroundings<'_>) -> Fault {
+        let waiting = |it: &&Thread| it.state != State::Ended;
+        let count = self.threads.iter().filter(waiting).count();
+        let first = self.threads.iter().position(|it| waiting(&it)).unwrap_or(0);
+        let what = match &self.threads[first].state {
+            State::AtBarrier(number) => format!("at barrier {number}"),
+            State::AtCollective { members, .. } => {
+                format!("for the lanes of mask {members:#x} to come to the same instruction")
+            }
+            State::Ready | State::Ended => String::new(),
+        };
+        let kind = FaultKind::Deadlock(format!("{count} threads wait, the first {what}"));
+        self.fault(world, first, kind)
+    }
+}
+
+/// What all CTAs of a launch share.
+pub(crate) struct Surroundings<'w> {
+    pub code: &'w [Code],
+    pub memory: &'w mut crate::memory::Memory,
+    pub printed: &'w mut Vec<u8>,
+    pub steps: &'w mut u64,
+    pub step_limit: u64,
+    pub launch: &'w crate::launch::Launch,
+    pub shared_bytes: u64,
+    pub source: &'w [u8],
+}
+
+impl Surroundings<'_> {
+    fn of<'s>(&'s mut self, cta: [u32; 3], shared: &'s mut Region) -> World<'s> {
+        World {
+            code: self.code,
+            memory: self.memory,
+            shared,
+            printed: self.printed,
+            steps: self.steps,
+            step_limit: self.step_limit,
+            launch: self.launch,
+            cta,
+            shared_bytes: self.shared_bytes,
+        }
+    }
+}
+
+/// Row `row` of matrix `matrix`: lane `8 · matrix + row` says where it starts.
+fn row_address(arrivals: &[Arrival], matrix: usize, row: usize) -> Result<u64, FaultKind> {
+    let address = arrivals[matrix * 8 + row].address;
+    if address.is_multiple_of(16) {
+        Ok(address)
+    } else {
+        Err(FaultKind::Undefined(format!(
+            "a matrix row at {address:#x}, which is no multiple of 16"
+        )))
+    }
+}
+
+fn shared_error(access: &'static str, address: u64, problem: crate::memory::Problem) -> FaultKind {
+    FaultKind::Memory(crate::memory::MemoryError {
+        access,
+        address,
+        bytes: 16,
+        space: "shared",
+        problem,
+    })
+}
+
+/// Lane `l` gets elements `2 (l mod 4)` and the next of row `l / 4`, or of that column.
+fn load_matrices(
+    shared: &Region,
+    arrivals: &[Arrival],
+    count: usize,
+    transposed: bool,
+) -> Result<Vec<Vec<u64>>, FaultKind> {
+    let mut results = vec![Vec::new(); 32];
+    for matrix in 0..count {
+        let mut elements = [[0u64; 8]; 8];
+        for (row, elements) in elements.iter_mut().enumerate() {
+            let address = row_address(arrivals, matrix, row)?;
+            let bytes = shared.read(address, 16);
+            let bytes = bytes.map_err(|problem| shared_error("read", address, problem))?;
+            for (element, pair) in elements.iter_mut().zip(bytes.chunks(2)) {
+                *element = crate::library::little_endian(pair);
+            }
+        }
+        for (lane, results) in results.iter_mut().enumerate() {
+            let (row, column) = (lane / 4, lane % 4 * 2);
+            results.push(if transposed {
+                elements[column][row] | elements[column + 1][row] << 16
+            } else {
+                elements[row][column] | elements[row][column + 1] << 16
+            });
+        }
+    }
+    Ok(results)
+}
+
+/// The opposite of [`load_matrices`].
+fn store_matrices(
+    shared: &mut Region,
+    arrivals: &[Arrival],
+    transposed: bool,
+) -> Result<Vec<Vec<u64>>, FaultKind> {
+    let count = arrivals.first().map_or(0, |it| it.sources.len());
+    for matrix in 0..count {
+        for row in 0..8 {
+            let mut bytes = Vec::with_capacity(16);
+            for column in 0..8 {
+                let (r, c) = if transposed {
+                    (column, row)
+                } else {
+                    (row, column)
+                };
+                let register = arrivals[r * 4 + c / 2].sources[matrix];
+                let element = (register >> (16 * (c % 2))) as u16;
+                bytes.extend_from_slice(&element.to_le_bytes());
+            }
+            let address = row_address(arrivals, matrix, row)?;
+            let wrote = shared.write(address, &bytes);
+            wrote.map_err(|problem| shared_error("write", address, problem))?;
+        }
+    }
+    Ok(vec![Vec::new(); arrivals.len()])
+}

@@ -1,0 +1,223 @@
+//! Launching a kernel: its shape and arguments, and running all CTAs of the grid.
+
+use crate::cta::{Cta, Progress, Surroundings};
+use crate::error::{Fault, FaultKind};
+use crate::memory::PARAMETER_BASE;
+use crate::program::{Code, Program};
+
+/// Steps a CTA makes before the next has its turn.
+const CTA_TURN: u64 = 4 << 20;
+
+/// Threads a CTA has at most.
+const LARGEST_BLOCK: u64 = 1024;
+
+/// Bytes of shared memory a CTA has at most: the most any device has.
+const LARGEST_SHARED: u64 = 228 << 10;
+
+/// A launch: which kernel, how many threads, which arguments.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// The kernel's name.
+    pub kernel: String,
+    /// CTAs in each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a CTA in each dimension.
+    pub block: [u32; 3],
+    /// Bytes of shared memory beside what the program declares.
+    pub dynamic_shared: u32,
+    /// The bytes of each parameter, in order.
+    pub arguments: Vec<Vec<u8>>,
+    /// Steps of all threads together after which the run is stopped.
+    pub step_limit: Option<u64>,
+    /// Whether reading registers, shared and local memory before they are written is an error.
+    pub check_uninitialised: bool,
+}
+
+/// What a launch that came to its end left, beside memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the program printed.
+    pub printed: Vec<u8>,
+    /// Steps of all threads together.
+    pub steps: u64,
+}
+
+impl Launch {
+    /// A launch without arguments yet.
+    pub fn new(kernel: &str, grid: [u32; 3], block: [u32; 3]) -> Self {
+        Self {
+            kernel: kernel.to_owned(),
+            grid,
+            block,
+            ..Self::default()
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn argument(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.arguments.push(bytes.into());
+        self
+    }
+}
+
+impl Program {
+    /// Runs a kernel to its end.
+    ///
+    /// # Errors
+    /// The launch does not fit the kernel, or a thread does something it must not.
+    pub fn launch(&mut self, launch: &Launch) -> Result<Outcome, Fault> {
+        let mut outcome = Outcome::default();
+        self.launch_with(launch, &mut outcome, &mut |_, _| {})?;
+        Ok(outcome)
+    }
+
+    /// Runs a kernel; what it printed is there even if it stops early, and `progress` hears how many of how many CTAs have
+    /// ended.
+    ///
+    /// # Errors
+    /// As for [`Program::launch`].
+    pub fn launch_with(
+        &mut self,
+        launch: &Launch,
+        outcome: &mut Outcome,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), Fault> {
+        let kernel = self.find(launch)?;
+        let code = &self.code[kernel];
+        check_shape(code, launch, self.shared_bytes)?;
+        let parameters = parameter_bytes(code, launch)?;
+        self.memory.place(PARAMETER_BASE, parameters, true);
+        let [width, height, depth] = launch.grid.map(u64::from);
+        let total = width * height * depth;
+        let shared_bytes = self.shared_bytes + u64::from(launch.dynamic_shared);
+        let mut surroundings = Surroundings {
+            code: &self.code,
+            memory: &mut self.memory,
+            printed: &mut outcome.printed,
+            steps: &mut outcome.steps,
+            step_limit: launch.step_limit.unwrap_or(u64::MAX),
+            launch,
+            shared_bytes,
+            source: &self.source,
+        };
+        // CTAs that have started and not ended. A new one starts when all of these have had their turn.
+        let mut running: Vec<Cta> = Vec::new();
+        let (mut started, mut ended) = (0, 0);
+        while ended < total {
+            if started < total {
+                let index = [
+                    (started % width) as u32,
+                    (started / width % height) as u32,
+                    (started / width / height) as u32,
+                ];
+                running.push(Cta::new(
+                    index,
+                    launch.block,
+                    kernel,
+                    code,
+                    shared_bytes,
+                    launch.check_uninitialised,
+                ));
+                started += 1;
+            }
+            let mut at = 0;
+            while at < running.len() {
+                match running[at].run(&mut surroundings, CTA_TURN)? {
+                    Progress::Ended => {
+                        running.remove(at);
+                        ended += 1;
+                        progress(ended, total);
+                    }
+                    Progress::Running => at += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, launch: &Launch) -> Result<usize, FaultKind> {
+        let found = |code: &Code| code.entry && code.name == launch.kernel;
+        self.code.iter().position(found).ok_or_else(|| {
+            let known: Vec<&str> = self.kernels().collect();
+            FaultKind::Launch(match known[..] {
+                [] => "the module has no kernel".to_owned(),
+                _ => format!(
+                    "no kernel is named '{}'; there is {}",
+                    launch.kernel,
+                    known.join(", ")
+                ),
+            })
+        })
+    }
+}
+
+fn check_shape(code: &Code, launch: &Launch, static_shared: u64) -> Result<(), FaultKind> {
+    let wrong = |text: String| Err(FaultKind::Launch(text));
+    if launch.grid.contains(&0) || launch.block.contains(&0) {
+        return wrong("a grid or block without threads".into());
+    }
+    let threads: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
+    if threads > LARGEST_BLOCK {
+        return wrong(format!("{threads} threads in a block; {LARGEST_BLOCK} fit"));
+    }
+    let shared = static_shared + u64::from(launch.dynamic_shared);
+    if shared > LARGEST_SHARED {
+        return wrong(format!(
+            "{shared} bytes of shared memory; {LARGEST_SHARED} fit"
+        ));
+    }
+    if let Some(required) = code.required_block
+        && required != launch.block
+    {
+        return wrong(format!(
+            "'{}' requires blocks of {required:?}, not {:?}",
+            code.name, launch.block
+        ));
+    }
+    if let Some(largest) = code.largest_block {
+        let most: u64 = largest.iter().map(|&n| u64::from(n)).product();
+        if threads > most {
+            return wrong(format!(
+                "'{}' takes blocks of {most} threads at most, not {threads}",
+                code.name
+            ));
+        }
+    }
+    if code.clusters {
+        return Err(FaultKind::Unsupported(format!(
+            "clusters of several CTAs, which '{}' requires, in the interpreter",
+            code.name
+        )));
+    }
+    Ok(())
+}
+
+/// The parameter area of a kernel.
+fn parameter_bytes(code: &Code, launch: &Launch) -> Result<Vec<u8>, FaultKind> {
+    let (given, wanted) = (&launch.arguments, &code.kernel_parameters);
+    if given.len() != wanted.len() {
+        return Err(FaultKind::Launch(format!(
+            "'{}' takes {} arguments, not {}",
+            code.name,
+            wanted.len(),
+            given.len()
+        )));
+    }
+    let end = wanted.last().map_or(0, |it| it.offset + it.bytes);
+    let mut bytes = vec![0; end as usize];
+    for (number, (argument, parameter)) in given.iter().zip(wanted).enumerate() {
+        if argument.len() as u64 != parameter.bytes {
+            return Err(FaultKind::Launch(format!(
+                "argument {number} of '{}' has {} bytes, its parameter '{}' has {}",
+                code.name,
+                argument.len(),
+                parameter.name,
+                parameter.bytes
+            )));
+        }
+        let start = parameter.offset as usize;
+        bytes[start..start + argument.len()].copy_from_slice(argument);
+    }
+    Ok(bytes)
+}

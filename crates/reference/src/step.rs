@@ -1,0 +1,262 @@
+//! Statements, made ready to run: names and types are resolved, nothing is looked up while a thread runs.
+
+use crate::collective::Collective;
+use crate::thread::Special;
+
+/// What a computing instruction does: the bits of its operands in, the bits of its results out.
+pub(crate) type Function = Box<dyn Fn(&[u64; OPERANDS]) -> [u64; 2] + Send + Sync>;
+
+/// The most operands a computing instruction reads.
+pub(crate) const OPERANDS: usize = 5;
+
+/// One value to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    /// The low bits of a register.
+    Register { slot: u32, mask: u64 },
+    /// The opposite of a predicate.
+    Not { slot: u32 },
+    /// The negative of a register.
+    Negated { slot: u32, mask: u64 },
+    /// A constant.
+    Constant(u64),
+    /// A special register.
+    Special(Special),
+    /// The address of something in the function's frame: an offset in local memory.
+    Frame(u64),
+    /// The carry flag.
+    Carry,
+}
+
+/// Where a result goes: a register of `mask`'s width, filled up with the sign of a `signed_bits` wide result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Destination {
+    pub slot: u32,
+    pub mask: u64,
+    pub signed_bits: Option<u32>,
+}
+
+impl Destination {
+    /// The bits the register holds after `value` was written to it.
+    pub fn extend(self, value: u64) -> u64 {
+        let value = match self.signed_bits {
+            Some(bits) => {
+                let up = 64 - bits;
+                ((value << up).cast_signed() >> up).cast_unsigned()
+            }
+            None => value,
+        };
+        value & self.mask
+    }
+}
+
+/// The space an address is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// Any; global memory, constants and parameters have generic addresses only.
+    Generic,
+    /// Offsets in the CTA's shared memory.
+    Shared,
+    /// Offsets in the thread's local memory.
+    Local,
+}
+
+/// An address: a value, an offset, a space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub space: Space,
+    pub base: Source,
+    pub offset: i64,
+}
+
+/// What an atomic does with the old value and the operands.
+pub(crate) type Update = Box<dyn Fn(u64, [u64; 2]) -> u64 + Send + Sync>;
+
+/// One element of a vector load.
+pub(crate) type Element = Option<Destination>;
+
+/// What a barrier instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BarrierAction {
+    /// Waits.
+    Sync,
+    /// Goes on.
+    Arrive,
+    /// Waits, and counts the threads whose predicate is true.
+    Count,
+    /// Waits, and asks whether all predicates are true.
+    And,
+    /// Waits, and asks whether any predicate is true.
+    Or,
+}
+
+/// A call's argument or result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Passed {
+    /// A value of so many bytes.
+    Value { source: Source, bytes: u32 },
+    /// Bytes of the frame.
+    Frame { offset: u64, bytes: u32 },
+    /// Nothing: `_`.
+    Nothing,
+}
+
+/// Where a call's result goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Returned {
+    Register { slot: u32, mask: u64 },
+    Frame { offset: u64, bytes: u32 },
+    Nothing,
+}
+
+/// Whom a call reaches.
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    /// A function of the program.
+    Function(usize),
+    /// A function that the system provides.
+    Library(crate::library::Routine),
+    /// A function whose address is in a register.
+    Indirect(Source),
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub callee: Callee,
+    pub arguments: Vec<Passed>,
+    pub results: Vec<Returned>,
+}
+
+/// What a step does.
+pub(crate) enum Action {
+    /// Computes, from and to registers. Where `carry` is set the second result is the carry flag.
+    Compute {
+        function: Function,
+        sources: Vec<Source>,
+        results: [Option<Destination>; 2],
+        carry: bool,
+    },
+    /// Moves words of 64 bits, all read before any is written: vectors and 128-bit registers.
+    Move { moves: Vec<(Source, Destination)> },
+    /// Packs elements of `bits` each, the first lowest, and takes the whole apart into registers.
+    Repack {
+        sources: Vec<Source>,
+        source_bits: u32,
+        destinations: Vec<Element>,
+        destination_bits: u32,
+    },
+    /// Reads elements of `bytes` each from memory.
+    Load {
+        address: Address,
+        bytes: u32,
+        elements: Vec<Element>,
+    },
+    /// Writes elements to memory.
+    Store {
+        address: Address,
+        bytes: u32,
+        elements: Vec<Source>,
+    },
+    /// Replaces each element in memory by a function of it and of two operands, and yields the old ones.
+    Atomic {
+        address: Address,
+        bytes: u32,
+        update: Update,
+        operands: Vec<[Source; 2]>,
+        results: Vec<Element>,
+    },
+    /// Compares and exchanges, or exchanges, 128 bits: the operand to compare with is `None` for an exchange.
+    Atomic128 {
+        address: Address,
+        compare: Option<[Source; 2]>,
+        value: [Source; 2],
+        results: [Element; 2],
+    },
+    /// Copies `bytes` from the second address to the first when the thread waits for it; `kept` of them are copied,
+    /// the rest becomes zero.
+    CopyLater {
+        to: Address,
+        from: Address,
+        bytes: u32,
+        kept: Source,
+    },
+    /// Closes the group of the copies begun so far.
+    CommitCopies,
+    /// Waits until at most so many groups are open, or for all copies.
+    WaitCopies { open: Option<usize> },
+    /// Whether a generic address lies in a space.
+    IsSpace {
+        address: Source,
+        space: SpaceTest,
+        result: Destination,
+    },
+    /// Takes bytes of local memory.
+    Allocate {
+        size: Source,
+        alignment: u64,
+        result: Destination,
+    },
+    /// The top of the stack.
+    SaveStack { result: Destination },
+    /// Sets the top of the stack.
+    RestoreStack { source: Source },
+    /// Goes on elsewhere.
+    Branch { target: usize },
+    /// Goes on at the target of that number.
+    BranchIndexed { index: Source, targets: Vec<usize> },
+    /// Calls.
+    Call(Box<Call>),
+    /// Returns.
+    Return,
+    /// Ends the thread.
+    Exit,
+    /// Waits for other threads of the warp and exchanges something with them.
+    Collective(Box<CollectiveStep>),
+    /// A barrier of the CTA.
+    Barrier {
+        action: BarrierAction,
+        number: Source,
+        count: Option<Source>,
+        predicate: Option<Source>,
+        result: Option<Destination>,
+    },
+    /// Stops the run.
+    Trap,
+    /// Stops the run.
+    Breakpoint,
+    /// Has no effect that a program can see here: fences, prefetches, hints.
+    Nothing,
+}
+
+/// Which space `isspacep` asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpaceTest {
+    Global,
+    Shared,
+    Local,
+    Const,
+    Param,
+}
+
+/// A collective with its operands.
+pub(crate) struct CollectiveStep {
+    pub kind: Collective,
+    /// The instruction and its modifiers, as a number: threads meet at equal ones.
+    pub opcode: u32,
+    /// The member mask; `None` for all threads of the warp.
+    pub members: Option<Source>,
+    pub sources: Vec<Source>,
+    pub results: Vec<Element>,
+    /// The address a matrix load or store uses.
+    pub address: Option<Address>,
+}
+
+/// A statement.
+pub(crate) struct Step {
+    /// The predicate, and the value at which the step runs.
+    pub guard: Option<(u32, bool)>,
+    pub action: Action,
+    /// Where it stands in the source.
+    pub span: orias_ptx::Span,
+}
