@@ -42,6 +42,8 @@ pub const PHASES: &[Phase] = &[
         "instructions that do nothing"),
     phase(112, "PlaceBlocksInSourceOrder", Stage::PostRa, PHYSICAL, gate(1..=1), phases::place_blocks_in_source_order,
         "blocks in the order of the source"),
+    phase(113, "PostFixForMercTargets", Stage::PostRa, PHYSICAL, gate(0..=3), phases::fix_positions,
+        "jumps that the final order of blocks makes necessary or needless"),
 ];
 
 const ABSTRACT: RangeInclusive<Level> = Level::Abstract..=Level::Abstract;

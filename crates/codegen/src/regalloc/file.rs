@@ -174,9 +174,9 @@ impl File {
     fn hole(&self, base: u8, len: u8) -> u8 {
         let taken = |from: u8, count: u8| {
             (from..from.saturating_add(count)).any(|unit| {
-                usize::from(unit) >= self.owners.len()
-                    || self.barred[usize::from(unit)]
-                    || !self.owners[usize::from(unit)].is_empty()
+                usize::from(unit) < self.owners.len()
+                    && (self.barred[usize::from(unit)]
+                        || !self.owners[usize::from(unit)].is_empty())
             })
         };
         match len {

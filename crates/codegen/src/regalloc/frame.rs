@@ -2,40 +2,36 @@
 //!
 //! Local variables and spilled values lie in the thread's stack frame, addressed from `R1`. How large the frame is is known
 //! only after allocation, so this is where it is made: the stack pointer is read from the constant bank at the start of the
-//! kernel, and lowered by the size of the frame.
+//! kernel, and lowered by the size of the frame. A kernel without a frame reads the stack pointer, too: tools that patch
+//! finished code (compute-sanitizer) call their own functions from there, and these need a stack.
 
 use super::refused;
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::abi;
 use orias_ori::builder::Cursor;
-use orias_ori::{Class, Function, FunctionKind, Operand, PhysReg, Reg};
+use orias_ori::{Class, Function, FunctionKind, Operand, OptReg, PhysReg, SourceMods};
 use orias_sass::Op;
 
-/// Makes the frame of a kernel that has one, or that names the stack pointer.
+/// Makes the frame of a kernel.
 pub fn expand_after_allocation(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    if func.kind != FunctionKind::Entry {
-        return Ok(());
-    }
-    let stack = abi::STACK_POINTER;
-    let Some(pointer) = PhysReg::new(Class::R, stack) else {
+    let first = func.entry().and_then(|entry| func.layout.first_inst(entry));
+    let pointer = PhysReg::new(Class::R, abi::STACK_POINTER);
+    let (FunctionKind::Entry, Some(pointer), Some(first)) = (func.kind, pointer, first) else {
         return Ok(());
     };
     let frame = func.attributes.local.next_multiple_of(abi::STACK_ALIGNMENT);
     func.attributes.local = frame;
-    let named = frame > 0
-        || func.blocks().any(|block| {
-            func.block_insts(block)
-                .any(|inst| func.uses(inst).any(|reg| reg == Reg::from(pointer)))
-        });
-    let first = func.entry().and_then(|entry| func.layout.first_inst(entry));
-    let (true, Some(first)) = (named, first) else {
-        return Ok(());
-    };
     let mut at = Cursor::before(func, first);
     at.set_span(None);
     at.build(Op::LDC)
+        .modifier("size", "32")
         .operand(pointer)
-        .operand(Operand::constant(0, abi::INITIAL_STACK_POINTER))
+        .operand(Operand::Const {
+            mods: SourceMods::NONE,
+            bank: 0,
+            offset: abi::INITIAL_STACK_POINTER,
+            index: OptReg::from(PhysReg::RZ),
+        })
         .finish()
         .map_err(refused)?;
     if frame > 0 {

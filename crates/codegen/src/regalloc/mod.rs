@@ -32,10 +32,11 @@ use crate::knobs::registry;
 use crate::pipeline::{Context, PhaseError};
 use assign::{Budget, Stop};
 use check::check_allocation;
+use orias_machine::abi;
 use orias_machine::registers::{self, RegisterFiles};
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::builder::BuildError;
-use orias_ori::{Class, Function, Inst, Level, Reg, print_inst};
+use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
 use orias_sass::Target;
 
 /// How often the budget is lowered before the phase gives up.
@@ -66,6 +67,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let mut margin = [0; 5];
     for _ in 0..ATTEMPTS {
         let mut attempt = func.clone();
+        keep_stack_pointer(&mut attempt);
         match allocate(&mut attempt, files, margin) {
             Ok(()) => {
                 if check {
@@ -83,6 +85,15 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         "a function whose register tuples do not fit into {} registers",
         limit(func, files, Class::R)
     )))
+}
+
+/// The stack pointer is nobody else's.
+fn keep_stack_pointer(func: &mut Function) {
+    if let Some(pointer) = PhysReg::new(Class::R, abi::STACK_POINTER)
+        && !func.attributes.fixed.contains(&pointer)
+    {
+        func.attributes.fixed.push(pointer);
+    }
 }
 
 /// An instruction that names a physical register other than a fixed one, such as a call by the ABI.

@@ -316,11 +316,6 @@ fn slot(func: &mut Function, ty: Type) -> u32 {
         .local
         .next_multiple_of(u32::from(ty.alignment()) * 4);
     func.attributes.local = start + size;
-    if let Some(pointer) = PhysReg::new(Class::R, abi::STACK_POINTER)
-        && !func.attributes.fixed.contains(&pointer)
-    {
-        func.attributes.fixed.push(pointer);
-    }
     start
 }
 
