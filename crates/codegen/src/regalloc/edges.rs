@@ -11,7 +11,10 @@ use super::assign::{Borders, Places, look_up, parallel_copy};
 use super::file::{Units, contains, insert};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{FlowGraph, Liveness};
-use orias_ori::{AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, PhysReg, Value};
+use orias_ori::{
+    AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, PhysReg, Value,
+};
+use orias_sass::Op;
 
 type Copies = Vec<(PhysReg, PhysReg)>;
 
@@ -130,7 +133,12 @@ fn place_before(func: &mut Function, terminator: Inst, copies: &Copies) {
     if let Some(copy) = parallel_copy(func, copies) {
         let span = func.inst(terminator).span();
         func.set_span(copy, span);
-        func.layout.insert_inst_before(copy, terminator);
+        // Lanes that meet go on where the region was opened to, behind the instruction that waits: nothing stands between.
+        let before = match func.layout.prev_inst(terminator) {
+            Some(meet) if func.opcode(meet) == Opcode::Machine(Op::BSYNC) => meet,
+            _ => terminator,
+        };
+        func.layout.insert_inst_before(copy, before);
     }
 }
 
