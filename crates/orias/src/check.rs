@@ -53,7 +53,12 @@ pub(crate) fn checker_options(
     }
 }
 
-fn translate(diagnostic: &ptx::Diagnostic, source: &str, lines: &LineIndex<'_>) -> Diagnostic {
+/// A message of the PTX room in the front door's words.
+pub(crate) fn translate(
+    diagnostic: &ptx::Diagnostic,
+    source: &str,
+    lines: &LineIndex<'_>,
+) -> Diagnostic {
     let (line, column) = lines.position(diagnostic.span.start);
     let number = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
     let severity = match diagnostic.severity {

@@ -1,9 +1,15 @@
 //! PTX in, cubin out.
 
-use crate::check::check;
-use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::check::{check, translate};
+use crate::container::{self, Finished};
+use crate::diagnostics::{Diagnostic, Diagnostics, Kind};
 use crate::options::Options;
 use crate::target::TargetKind;
+use orias_codegen::Kernel;
+use orias_codegen::lower::{LowerOptions, lower};
+use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
+use orias_ptx::diagnostic::LineIndex;
+use rayon::prelude::*;
 
 /// A PTX module and the name that messages call it by.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +72,132 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
             diagnostics,
         });
     }
-    diagnostics.0.push(Diagnostic::unsupported(
-        "code generation (lowering from PTX to Ori)",
-    ));
-    Err(diagnostics)
+    match generate(sources, options) {
+        Ok(cubin) => Ok(Compiled {
+            cubin: Some(cubin),
+            diagnostics,
+        }),
+        Err(errors) => {
+            diagnostics.0.extend(errors);
+            Err(diagnostics)
+        }
+    }
+}
+
+/// Lowers checked modules, takes every kernel through the pipeline, and puts the code into a container.
+fn generate(sources: &[Source<'_>], options: &Options) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    let name = options.target.to_string();
+    let Some(target) = orias_sass::Target::from_name(&name) else {
+        let feature = format!("code for {name}");
+        return Err(vec![Diagnostic::unsupported(feature)]);
+    };
+    let mut module = orias_codegen::Module::default();
+    let mut errors = Vec::new();
+    for source in sources {
+        match lower_source(source, options, &name) {
+            Ok(lowered) => merge(&mut module, lowered),
+            Err(found) => errors.extend(found),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let finished: Vec<Result<Finished<'_>, Diagnostic>> = module
+        .kernels
+        .par_iter()
+        .map(|kernel| finish(kernel, options))
+        .collect();
+    let mut kernels = Vec::with_capacity(finished.len());
+    for kernel in finished {
+        match kernel {
+            Ok(kernel) => kernels.push(kernel),
+            Err(error) => errors.push(error),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    container::build(&module, &kernels, target).map_err(|error| vec![error])
+}
+
+fn lower_source(
+    source: &Source<'_>,
+    options: &Options,
+    target: &str,
+) -> Result<orias_codegen::Module, Vec<Diagnostic>> {
+    let (ptx, _) = orias_ptx::parse(source.text);
+    let how = LowerOptions {
+        target: target.to_owned(),
+        contract: options.contracts(),
+        entries: options.entries.clone(),
+    };
+    lower(&ptx, &how).map_err(|problems| {
+        let lines = LineIndex::new(source.text);
+        problems
+            .iter()
+            .map(|problem| not_lowered(problem, source.name, &lines))
+            .collect()
+    })
+}
+
+/// What lowering refuses is right PTX that is not compiled yet.
+fn not_lowered(problem: &orias_ptx::Diagnostic, source: &str, lines: &LineIndex<'_>) -> Diagnostic {
+    let said = translate(problem, source, lines);
+    Diagnostic {
+        kind: Kind::Unsupported {
+            feature: said.message.clone(),
+        },
+        ..said
+    }
+}
+
+fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
+    module.target = lowered.target;
+    module.ptx_version = module.ptx_version.max(lowered.ptx_version);
+    module.kernels.extend(lowered.kernels);
+    module.symbols.extend(lowered.symbols);
+    module.externs.extend(lowered.externs);
+    module.files.extend(lowered.files);
+}
+
+/// Takes a kernel through the pipeline and encodes it.
+fn finish<'a>(kernel: &'a Kernel, options: &Options) -> Result<Finished<'a>, Diagnostic> {
+    let mut function = kernel.code.clone();
+    if let Some(limit) = options.max_registers {
+        let own = function.attributes.max_registers;
+        function.attributes.max_registers = if own == 0 { limit } else { own.min(limit) };
+    }
+    let context = Context {
+        opt_level: options.opt_level,
+        knobs: &options.knobs,
+    };
+    Pipeline::default()
+        .run(&mut function, &context, &mut |_| ())
+        .map_err(|failure| not_finished(kernel, failure))?;
+    let code = orias_mercury::emit(&function)
+        .map_err(|error| Diagnostic::internal("MercGenerateSassUCode", None, error))?;
+    Ok(Finished {
+        kernel,
+        function,
+        code,
+    })
+}
+
+fn not_finished(kernel: &Kernel, failure: Failure) -> Diagnostic {
+    let name = &kernel.code.name;
+    match failure {
+        Failure::Phase {
+            error: PhaseError::Unsupported(what),
+            ..
+        } => Diagnostic::unsupported(format!("{what} in '{name}'")),
+        Failure::Phase {
+            phase,
+            error: PhaseError::Broken { at, what },
+        } => Diagnostic::internal(phase, Some(at), format!("{what} in '{name}'")),
+        Failure::Invalid { after, errors } => {
+            Diagnostic::internal(after, None, format!("{errors} in '{name}'"))
+        }
+    }
 }
 
 #[cfg(test)]

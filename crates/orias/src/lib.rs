@@ -10,6 +10,7 @@ mod assemble;
 mod check;
 pub mod command_line;
 mod compile;
+mod container;
 pub mod diagnostics;
 mod disassemble;
 pub mod options;

@@ -13,6 +13,10 @@ pub struct Options {
     pub opt_level: u8,
     /// The entry functions to compile; all of them when empty.
     pub entries: Vec<String>,
+    /// Whether a product and a sum may become one operation with one rounding; by default above -O0.
+    pub contract: Option<bool>,
+    /// The most registers a thread may have, where the source does not ask for fewer.
+    pub max_registers: Option<u32>,
     /// What steers single decisions of single phases.
     pub knobs: Knobs,
     /// Leave warnings out.
@@ -27,6 +31,8 @@ impl Default for Options {
             target: Target::DEFAULT,
             opt_level: 3,
             entries: Vec::new(),
+            contract: None,
+            max_registers: None,
             knobs: Knobs::default(),
             no_warnings: false,
             warnings_are_errors: false,
@@ -35,6 +41,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether a product and a sum may become one operation with one rounding.
+    pub fn contracts(&self) -> bool {
+        self.contract.unwrap_or(self.opt_level > 0)
+    }
+
     /// Leaves warnings out or makes errors of them, as asked.
     #[must_use]
     pub fn treat_warnings(&self, diagnostics: Diagnostics) -> Diagnostics {

@@ -153,7 +153,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "Compile these entry functions only."),
     row("extensible-whole-program", "ewp", Nothing, "", Refused("extensible whole programs"), nothing,
         "Make a whole program that can be extended."),
-    row("fmad", "fmad", Truth, "<true|false>", NoEffect("Orias does not contract multiplication and addition"), nothing,
+    row("fmad", "fmad", Truth, "<true|false>", Effective, set_contract,
         "Allow multiplication and addition to become one operation with one rounding."),
     row("force-load-cache", "flcm", Text, "<modifier>", WAITS_FOR_LOWERING, check_load_cache,
         "Cache modifier of all global and generic loads."),
@@ -182,7 +182,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "Make memory faults visible before a kernel ends."),
     row("maxntid", "maxntid", List, "<N>,...", WAITS_FOR_ALLOCATION, warn_thread_counts,
         "Most threads of a block, in up to three dimensions."),
-    row("maxrregcount", "maxrregcount", Text, "<archmax|archmin|N>", WAITS_FOR_ALLOCATION, check_register_count,
+    row("maxrregcount", "maxrregcount", Text, "<archmax|archmin|N>", Effective, set_register_count,
         "Most registers a function may use."),
     row("minnctapersm", "minnctapersm", Number, "<N>", WAITS_FOR_ALLOCATION, nothing,
         "Least blocks that must fit on a multiprocessor."),
@@ -380,6 +380,13 @@ fn set_knob_files(invocation: &mut Invocation, value: &Value) -> Result<(), Diag
     })
 }
 
+fn set_contract(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Bool(contract) = value {
+        invocation.options.contract = Some(*contract);
+    }
+    Ok(())
+}
+
 fn set_no_warnings(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     invocation.options.no_warnings = true;
     Ok(())
@@ -428,22 +435,26 @@ fn check_store_cache(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic
 /// The fewest registers ptxas compiles for, and the most it can name; the same for every target of ptxas 13.0.
 const REGISTER_COUNTS: std::ops::RangeInclusive<i32> = 24..=255;
 
-fn check_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+fn set_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
     let Value::Text(text) = value else {
         return Ok(());
     };
-    if ["archmax", "archmin"].contains(&text.as_str()) {
+    let (fewest, most) = (*REGISTER_COUNTS.start(), *REGISTER_COUNTS.end());
+    if text == "archmax" || text == "archmin" {
+        let count = if text == "archmax" { most } else { fewest };
+        invocation.options.max_registers = u32::try_from(count).ok();
         return Ok(());
     }
     let count = read_number(text)
         .map_err(|_| fatal(format!("Invalid value '{text}' for option 'maxrregcount'")))?;
-    let (fewest, most) = (REGISTER_COUNTS.start(), REGISTER_COUNTS.end());
-    if count < 0 || count > *most {
+    if count < 0 || count > most {
         warn(
             invocation,
             format!("Too big maxrregcount value specified {count}, will be ignored"),
         );
-    } else if count < *fewest {
+        return Ok(());
+    }
+    if count < fewest {
         let target = invocation.options.target;
         warn(
             invocation,
@@ -452,6 +463,7 @@ fn check_register_count(invocation: &mut Invocation, value: &Value) -> Result<()
             ),
         );
     }
+    invocation.options.max_registers = u32::try_from(count.max(fewest)).ok();
     Ok(())
 }
 

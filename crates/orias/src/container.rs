@@ -1,0 +1,345 @@
+//! From finished code to a cubin: what the container has to know about each kernel, and where variables lie.
+//!
+//! Addresses in shared and constant memory are known now and are written into the code; addresses in global memory are
+//! known to the driver only, and become relocations.
+
+use crate::diagnostics::Diagnostic;
+use orias_codegen::{Kernel, Linkage, Module, Symbol, SymbolSpace};
+use orias_cubin::build::{
+    self, Address, BuildTarget, CodeRelocation, Entry, Param, Shared, Variable,
+};
+use orias_cubin::elf;
+use orias_machine::registers;
+use orias_mercury::{Code, Patch, Relocation};
+use orias_ori::{Class, Function, Operand, Reg, SymbolPart};
+use orias_sass::{Effects, Target};
+use rustc_hash::FxHashMap;
+
+/// A kernel with its finished code.
+#[derive(Debug)]
+pub(crate) struct Finished<'a> {
+    /// What lowering said about it.
+    pub(crate) kernel: &'a Kernel,
+    /// The final function.
+    pub(crate) function: Function,
+    /// Its bytes.
+    pub(crate) code: Code,
+}
+
+/// How many registers a kernel is launched with at least.
+const FEWEST_REGISTERS: u32 = 8;
+/// A barrier number in a register may be any of these.
+const ALL_BARRIERS: u8 = 16;
+
+/// The bytes of the cubin.
+pub(crate) fn build(
+    module: &Module,
+    kernels: &[Finished<'_>],
+    target: Target,
+) -> Result<Vec<u8>, Diagnostic> {
+    let chip = match target {
+        Target::Sm90 => BuildTarget::SM_90,
+        Target::Sm90a => BuildTarget::SM_90A,
+    };
+    let mut cubin = build::Module::new(chip);
+    for symbol in &module.symbols {
+        let variables = match symbol.space {
+            SymbolSpace::Global => &mut cubin.globals,
+            SymbolSpace::Const => &mut cubin.constants,
+            SymbolSpace::Shared | SymbolSpace::Local => continue,
+        };
+        variables.push(variable(symbol)?);
+    }
+    Variable::place_in_order(&mut cubin.globals);
+    place_constants(&mut cubin.constants);
+    let constants: FxHashMap<String, u64> = cubin
+        .constants
+        .iter()
+        .map(|variable| (variable.name.clone(), variable.offset))
+        .collect();
+    for finished in kernels {
+        cubin
+            .functions
+            .push(function(module, finished, &constants, target)?);
+    }
+    let cubin = cubin.build().map_err(internal)?;
+    cubin.write().map_err(internal)
+}
+
+fn internal(error: impl std::fmt::Display) -> Diagnostic {
+    Diagnostic::internal("the container", None, error)
+}
+
+/// Constants share one bank, whether they have initial values or not.
+fn place_constants(variables: &mut [Variable]) {
+    let mut end = 0_u64;
+    for variable in variables {
+        variable.offset = end.next_multiple_of(variable.align.max(1));
+        end = variable.offset + variable.size;
+    }
+}
+
+fn variable(symbol: &Symbol) -> Result<Variable, Diagnostic> {
+    if matches!(symbol.linkage, Linkage::Extern) {
+        let feature = format!(
+            "the variable '{}', which another module defines",
+            symbol.name
+        );
+        return Err(Diagnostic::unsupported(feature));
+    }
+    if symbol.managed {
+        let feature = format!("the managed variable '{}'", symbol.name);
+        return Err(Diagnostic::unsupported(feature));
+    }
+    let mut addresses = Vec::new();
+    for relocation in &symbol.relocations {
+        if relocation.bytes != 8 || relocation.shift != 0 {
+            let feature = format!(
+                "part of an address in the initial value of '{}'",
+                symbol.name
+            );
+            return Err(Diagnostic::unsupported(feature));
+        }
+        addresses.push((
+            relocation.offset,
+            Address {
+                symbol: relocation.symbol.clone(),
+                addend: relocation.addend,
+            },
+        ));
+    }
+    Ok(Variable {
+        name: symbol.name.clone(),
+        offset: 0,
+        size: symbol.size,
+        align: u64::from(symbol.align.max(1)),
+        initial: symbol.initial.clone(),
+        addresses,
+        visible: !matches!(symbol.linkage, Linkage::Internal),
+    })
+}
+
+fn function(
+    module: &Module,
+    finished: &Finished<'_>,
+    constants: &FxHashMap<String, u64>,
+    target: Target,
+) -> Result<build::Function, Diagnostic> {
+    let Finished {
+        kernel,
+        function,
+        code,
+    } = finished;
+    let attributes = &function.attributes;
+    let mut bytes = code.bytes.clone();
+    let mut relocations = Vec::new();
+    for relocation in &code.relocations {
+        match place_of(module, kernel, constants, &relocation.symbol) {
+            Some(address) => patch(&mut bytes, relocation, address)?,
+            None => relocations.push(relocate(relocation)?),
+        }
+    }
+    let dimensions = |wanted: bool| wanted.then(|| attributes.max_threads.map(|n| n.max(1)));
+    let limited = attributes.max_threads != [0; 3];
+    let shared_align = kernel
+        .shared
+        .iter()
+        .filter_map(|place| module.symbol(&place.symbol))
+        .map(|symbol| u64::from(symbol.align))
+        .max()
+        .unwrap_or(1);
+    let uses_shared = attributes.shared > 0 || kernel.dynamic_shared.is_some();
+    Ok(build::Function {
+        name: function.name.clone(),
+        entry: Some(Entry {
+            params: parameters(kernel)?,
+            params_size: narrow(kernel.parameter_bytes, "parameters")?,
+            max_threads: dimensions(limited && !attributes.required_threads),
+            required_threads: dimensions(limited && attributes.required_threads),
+            cluster: (attributes.cluster != [0; 3]).then(|| attributes.cluster.map(|n| n.max(1))),
+            max_cluster_rank: kernel.max_cluster_rank,
+        }),
+        code: bytes,
+        registers: register_count(function, target),
+        barriers: barrier_count(function),
+        frame_size: attributes.local,
+        min_stack_size: if kernel.alloca { 0 } else { attributes.local },
+        max_registers: u16::try_from(attributes.max_registers)
+            .ok()
+            .filter(|&limit| limit > 0),
+        shared: uses_shared.then_some(Shared {
+            size: u64::from(attributes.shared),
+            align: shared_align,
+        }),
+        exits: exits(function, code),
+        relocations,
+        ..build::Function::default()
+    })
+}
+
+fn narrow(value: u32, what: &str) -> Result<u16, Diagnostic> {
+    u16::try_from(value).map_err(|_| internal(format!("{what} of {value} bytes")))
+}
+
+fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
+    kernel
+        .parameters
+        .iter()
+        .map(|parameter| {
+            Ok(Param {
+                offset: narrow(parameter.offset, "parameters")?,
+                size: narrow(parameter.size, "a parameter")?,
+                pointee_log_align: 0,
+                space: 0,
+            })
+        })
+        .collect()
+}
+
+/// Registers of a thread: the highest that is named, plus one, plus those the hardware keeps.
+pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
+    let highest = function
+        .blocks()
+        .flat_map(|block| function.block_insts(block))
+        .flat_map(|inst| function.uses(inst).chain(function.defs(inst)))
+        .filter_map(Reg::phys)
+        .filter(|reg| reg.class() == Class::R && !reg.is_constant())
+        .map(|reg| u32::from(reg.index()) + u32::from(reg.len()))
+        .max()
+        .unwrap_or(0);
+    (highest + registers::of(target).reserved).max(FEWEST_REGISTERS)
+}
+
+/// What the rows of `BAR` call the operand that names the barrier.
+const BARRIER_SLOT: &str = "b";
+
+/// One more than the highest named barrier; all of them where a register says which.
+pub(crate) fn barrier_count(function: &Function) -> u8 {
+    let mut count = u8::try_from(function.attributes.barriers).unwrap_or(ALL_BARRIERS);
+    for inst in function
+        .blocks()
+        .flat_map(|block| function.block_insts(block))
+    {
+        let Some(op) = function.opcode(inst).as_machine() else {
+            continue;
+        };
+        if op.row().mnemonic != "BAR" {
+            continue;
+        }
+        let named = function
+            .operands(inst)
+            .iter()
+            .enumerate()
+            .find(|&(index, _)| op.row().slots[index].name == BARRIER_SLOT);
+        count = count.max(match named {
+            Some((_, Operand::Imm(number))) => number.bits() as u8 + 1,
+            _ => ALL_BARRIERS,
+        });
+    }
+    count.min(ALL_BARRIERS)
+}
+
+fn exits(function: &Function, code: &Code) -> Vec<u32> {
+    code.placed
+        .iter()
+        .enumerate()
+        .filter(|&(_, &inst)| {
+            function
+                .opcode(inst)
+                .as_machine()
+                .is_some_and(|op| op.row().effects.contains(Effects::EXIT))
+        })
+        .map(|(number, _)| number as u32 * 16)
+        .collect()
+}
+
+/// The address of a name that is known now: in shared or constant memory.
+fn place_of(
+    module: &Module,
+    kernel: &Kernel,
+    constants: &FxHashMap<String, u64>,
+    name: &str,
+) -> Option<u64> {
+    let symbol = module.symbol(name)?;
+    match symbol.space {
+        SymbolSpace::Shared => {
+            let place = kernel.shared.iter().find(|place| place.symbol == name);
+            let offset = match place {
+                Some(place) => place.offset,
+                None => kernel.dynamic_shared?,
+            };
+            Some(RESERVED_SHARED + u64::from(offset))
+        }
+        SymbolSpace::Const => constants.get(name).copied(),
+        SymbolSpace::Global | SymbolSpace::Local => None,
+    }
+}
+
+/// Shared memory at the start of a block's that the system keeps for itself.
+const RESERVED_SHARED: u64 = 0x400;
+
+/// Writes a known address into the code.
+fn patch(bytes: &mut [u8], relocation: &Relocation, address: u64) -> Result<(), Diagnostic> {
+    let at = relocation.offset as usize;
+    let word = bytes.get_mut(at..at + 16);
+    let (
+        Some(word),
+        Patch::Address {
+            part,
+            first_bit,
+            bits,
+        },
+    ) = (word, relocation.patch)
+    else {
+        let what = format!("a jump to the variable '{}'", relocation.symbol);
+        return Err(internal(what));
+    };
+    let address = address.wrapping_add_signed(relocation.addend);
+    let value = match part {
+        SymbolPart::Whole | SymbolPart::Low => address,
+        SymbolPart::High => address >> 32,
+    };
+    let mask = u128::MAX >> (128 - u32::from(bits));
+    let mut whole = u128::from_le_bytes(word.try_into().unwrap_or([0; 16]));
+    whole &= !(mask << first_bit);
+    whole |= (u128::from(value) & mask) << first_bit;
+    word.copy_from_slice(&whole.to_le_bytes());
+    Ok(())
+}
+
+/// A relocation the driver resolves.
+fn relocate(relocation: &Relocation) -> Result<CodeRelocation, Diagnostic> {
+    let kind = match relocation.patch {
+        Patch::Address {
+            part: SymbolPart::Low,
+            first_bit: 32,
+            ..
+        } => "R_CUDA_ABS32_LO_32",
+        Patch::Address {
+            part: SymbolPart::High,
+            first_bit: 32,
+            ..
+        } => "R_CUDA_ABS32_HI_32",
+        Patch::Address {
+            part: SymbolPart::Whole,
+            first_bit: 32,
+            ..
+        } => "R_CUDA_ABS32_32",
+        other => {
+            let what = format!("the address of '{}' in {other:?}", relocation.symbol);
+            return Err(Diagnostic::unsupported(what));
+        }
+    };
+    let number = elf::RELOCATION_TYPES
+        .iter()
+        .find(|(_, name)| *name == kind)
+        .map_or(0, |&(number, _)| number);
+    Ok(CodeRelocation {
+        offset: u64::from(relocation.offset),
+        kind: number,
+        address: Address {
+            symbol: relocation.symbol.clone(),
+            addend: relocation.addend,
+        },
+    })
+}
