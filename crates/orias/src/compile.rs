@@ -5,11 +5,13 @@ use crate::container::{self, Finished};
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind};
 use crate::options::Options;
 use crate::target::TargetKind;
+use crate::usage;
 use orias_codegen::Kernel;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
 use orias_ptx::diagnostic::LineIndex;
 use rayon::prelude::*;
+use std::time::Instant;
 
 /// A PTX module and the name that messages call it by.
 #[derive(Clone, Copy, Debug)]
@@ -73,10 +75,13 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
         });
     }
     match generate(sources, options) {
-        Ok(cubin) => Ok(Compiled {
-            cubin: Some(cubin),
-            diagnostics,
-        }),
+        Ok((cubin, report)) => {
+            diagnostics.0.extend(report);
+            Ok(Compiled {
+                cubin: Some(cubin),
+                diagnostics,
+            })
+        }
         Err(errors) => {
             diagnostics.0.extend(errors);
             Err(diagnostics)
@@ -84,8 +89,12 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
     }
 }
 
-/// Lowers checked modules, takes every kernel through the pipeline, and puts the code into a container.
-fn generate(sources: &[Source<'_>], options: &Options) -> Result<Vec<u8>, Vec<Diagnostic>> {
+/// Lowers checked modules, takes every kernel through the pipeline, and puts the code into a container. The second result
+/// is the report of `-v`, if it is asked for.
+fn generate(
+    sources: &[Source<'_>],
+    options: &Options,
+) -> Result<(Vec<u8>, Vec<Diagnostic>), Vec<Diagnostic>> {
     let name = options.target.to_string();
     let Some(target) = orias_sass::Target::from_name(&name) else {
         let feature = format!("code for {name}");
@@ -117,7 +126,13 @@ fn generate(sources: &[Source<'_>], options: &Options) -> Result<Vec<u8>, Vec<Di
     if !errors.is_empty() {
         return Err(errors);
     }
-    container::build(&module, &kernels, target).map_err(|error| vec![error])
+    let cubin = container::build(&module, &kernels, target).map_err(|error| vec![error])?;
+    let report = if options.verbose {
+        usage::report(&module, &kernels, target)
+    } else {
+        Vec::new()
+    };
+    Ok((cubin, report))
 }
 
 fn lower_source(
@@ -162,10 +177,12 @@ fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
 
 /// Takes a kernel through the pipeline and encodes it.
 fn finish<'a>(kernel: &'a Kernel, options: &Options) -> Result<Finished<'a>, Diagnostic> {
+    let start = Instant::now();
     let mut function = kernel.code.clone();
-    if let Some(limit) = options.max_registers {
-        let own = function.attributes.max_registers;
-        function.attributes.max_registers = if own == 0 { limit } else { own.min(limit) };
+    let own = &mut function.attributes;
+    // What the source says about an entry goes before the command line.
+    if own.max_registers == 0 && own.max_threads == [0; 3] {
+        own.max_registers = options.max_registers.unwrap_or(0);
     }
     let context = Context {
         opt_level: options.opt_level,
@@ -180,6 +197,7 @@ fn finish<'a>(kernel: &'a Kernel, options: &Options) -> Result<Finished<'a>, Dia
         kernel,
         function,
         code,
+        time: start.elapsed(),
     })
 }
 

@@ -14,6 +14,7 @@ use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Class, Function, Operand, Reg, SymbolPart};
 use orias_sass::{Effects, Target};
 use rustc_hash::FxHashMap;
+use std::time::Duration;
 
 /// A kernel with its finished code.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Finished<'a> {
     pub(crate) function: Function,
     /// Its bytes.
     pub(crate) code: Code,
+    /// How long it took.
+    pub(crate) time: Duration,
 }
 
 /// How many registers a kernel is launched with at least.
@@ -129,6 +132,7 @@ fn function(
         kernel,
         function,
         code,
+        ..
     } = finished;
     let attributes = &function.attributes;
     let mut bytes = code.bytes.clone();

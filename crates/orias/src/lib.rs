@@ -16,6 +16,7 @@ mod disassemble;
 pub mod options;
 pub mod reschedule;
 pub mod target;
+mod usage;
 
 pub use assemble::assemble_cubin;
 pub use check::check;

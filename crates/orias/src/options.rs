@@ -19,6 +19,8 @@ pub struct Options {
     pub max_registers: Option<u32>,
     /// What steers single decisions of single phases.
     pub knobs: Knobs,
+    /// Report what each kernel uses.
+    pub verbose: bool,
     /// Leave warnings out.
     pub no_warnings: bool,
     /// Take warnings for errors.
@@ -34,6 +36,7 @@ impl Default for Options {
             contract: None,
             max_registers: None,
             knobs: Knobs::default(),
+            verbose: false,
             no_warnings: false,
             warnings_are_errors: false,
         }

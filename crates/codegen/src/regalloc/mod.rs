@@ -143,8 +143,8 @@ fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
             .iter()
             .map(|&n| n.max(1))
             .product::<u32>();
-        if wanted.min_blocks > 0 && threads > 1 {
-            let warps = threads.div_ceil(files.warp) * wanted.min_blocks;
+        if wanted.max_threads != [0; 3] {
+            let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
             let each = files.per_multiprocessor / (warps * files.warp).max(1);
             let whole = each / files.granularity * files.granularity;
             most = most.min(whole.saturating_sub(reserved));

@@ -222,7 +222,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "No advice about mma.sp."),
     row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", NO_SUCH_WARNING, nothing,
         "No warning when the size of the stack is unknown."),
-    row("verbose", "v", Nothing, "", WAITS_FOR_REPORT, nothing,
+    row("verbose", "v", Nothing, "", Effective, set_verbose,
         "Report registers, memory and barriers used by each function."),
     row("version", "V", Nothing, "", Effective, set_version,
         "Print the version."),
@@ -238,9 +238,9 @@ pub const OPTIONS: &[OptionRow] = &[
     row("regAllocOptLevel", "regAllocOptLevel", Number, "<N>", ONE_SCHEDULE, nothing,
         "Effort of register allocation; Triton passes it."),
     // Orias's own.
-    row("knob-file", "knob-file", FileText, "<file>", WAITS_FOR_LOWERING, set_knob_files,
+    row("knob-file", "knob-file", FileText, "<file>", Effective, set_knob_files,
         "Set knobs from a file, one NAME=VALUE a line."),
-    row("knob", "knob", Texts, "<NAME=VALUE>", WAITS_FOR_LOWERING, set_knobs,
+    row("knob", "knob", Texts, "<NAME=VALUE>", Effective, set_knobs,
         "Set a knob of a phase; 'orias knobs' lists them."),
 ];
 
@@ -384,6 +384,11 @@ fn set_contract(invocation: &mut Invocation, value: &Value) -> Result<(), Diagno
     if let Value::Bool(contract) = value {
         invocation.options.contract = Some(*contract);
     }
+    Ok(())
+}
+
+fn set_verbose(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.verbose = true;
     Ok(())
 }
 

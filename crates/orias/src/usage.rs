@@ -1,0 +1,93 @@
+//! The report of `-v`: what each kernel uses, in ptxas's words.
+
+use crate::container::{Finished, barrier_count, register_count};
+use crate::diagnostics::{Diagnostic, Severity};
+use orias_codegen::{Module, SymbolSpace};
+use orias_machine::abi;
+use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
+use orias_sass::{Op, Target};
+
+/// What there is to say about a module: its global memory first, then each kernel.
+pub(crate) fn report(module: &Module, kernels: &[Finished<'_>], target: Target) -> Vec<Diagnostic> {
+    let global: u64 = module
+        .symbols
+        .iter()
+        .filter(|symbol| symbol.space == SymbolSpace::Global)
+        .map(|symbol| symbol.size)
+        .sum();
+    let mut lines = vec![info(format!("{global} bytes gmem"))];
+    for finished in kernels {
+        lines.extend(kernel(finished, target));
+    }
+    lines
+}
+
+fn info(message: String) -> Diagnostic {
+    Diagnostic::new(Severity::Info, message)
+}
+
+fn kernel(finished: &Finished<'_>, target: Target) -> [Diagnostic; 4] {
+    let function = &finished.function;
+    let name = &function.name;
+    let attributes = &function.attributes;
+    let (stores, loads) = spills(finished.kernel.code.attributes.local, function);
+    let mut used = format!(
+        "Used {} registers, used {} barriers",
+        register_count(function, target),
+        barrier_count(function)
+    );
+    if attributes.local > 0 {
+        used += &format!(", {} bytes cumulative stack size", attributes.local);
+    }
+    if attributes.shared > 0 {
+        used += &format!(", {} bytes smem", attributes.shared);
+    }
+    [
+        info(format!("Compiling entry function '{name}' for '{target}'")),
+        info(format!(
+            "Function properties for {name}\n    {} bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads",
+            attributes.local
+        )),
+        info(used),
+        info(format!(
+            "Compile time = {:.3} ms",
+            finished.time.as_secs_f64() * 1000.0
+        )),
+    ]
+}
+
+/// Bytes that the code stores to and loads from the part of the frame above `locals`, where spilled values lie.
+fn spills(locals: u32, function: &Function) -> (u32, u32) {
+    let (mut stores, mut loads) = (0, 0);
+    for inst in function
+        .blocks()
+        .flat_map(|block| function.block_insts(block))
+    {
+        match function.opcode(inst) {
+            Opcode::Machine(Op::STL) => stores += spilled_bytes(locals, function, inst, 0, 1),
+            Opcode::Machine(Op::LDL) => loads += spilled_bytes(locals, function, inst, 1, 0),
+            _ => {}
+        }
+    }
+    (stores, loads)
+}
+
+/// The bytes an access moves, if its address (operand `address`) is that of a spilled value.
+fn spilled_bytes(locals: u32, function: &Function, inst: Inst, address: usize, data: usize) -> u32 {
+    let Operand::Address(id) = function.operands(inst)[address] else {
+        return 0;
+    };
+    let at = function.address(id);
+    let from_frame = at
+        .base
+        .get()
+        .and_then(Reg::phys)
+        .is_some_and(|base| base.index() == abi::STACK_POINTER);
+    let above = u32::try_from(at.offset).is_ok_and(|offset| offset >= locals);
+    match function.inst(inst).operation() {
+        orias_ori::Operation::Machine(op, mods) if from_frame && above => {
+            u32::from(machine::slot_width(op, mods, data)) * 4
+        }
+        _ => 0,
+    }
+}
