@@ -1,0 +1,200 @@
+//! Where a value can lie: where its group wishes, where it breaks up least, or where others make room for it.
+//!
+//! Room is made for general registers only: of the aligned windows a tuple could take, the one with the fewest registers in
+//! use is emptied, by moves before the instruction. Values that share registers move together and keep their distance. What
+//! the instruction reads for the last time stays where it is, as the moves come before the reading.
+
+use super::super::affinity::Wish;
+use super::super::file::{Units, contains, insert};
+use super::{Move, Scan, Stop, Turn};
+use cranelift_entity::EntityRef;
+use orias_ori::{Class, Type, Value};
+use smallvec::SmallVec;
+
+impl Scan<'_> {
+    /// Finds a place for `value` and takes it.
+    pub(super) fn place(&mut self, value: Value, turn: &mut Turn) -> Result<(), Stop> {
+        let at = self.find_place(value, &Units::default(), turn)?;
+        let ty = self.ty(value);
+        insert(&mut turn.taken[ty.class() as usize], at, ty.len());
+        self.take(value, at);
+        Ok(())
+    }
+
+    /// A free place for `value` outside `avoid`, after moving others away if need be.
+    pub(super) fn find_place(
+        &mut self,
+        value: Value,
+        avoid: &Units,
+        turn: &mut Turn,
+    ) -> Result<u8, Stop> {
+        let ty = self.ty(value);
+        let own = self.affinity.group(value);
+        let wish = self.affinity.wish(value);
+        let affinity = &self.affinity;
+        let file = &self.files[ty.class() as usize];
+        let waits = |group| affinity.is_pending(group);
+        match wish {
+            Some(Wish::At(at)) => {
+                let aligned = at.is_multiple_of(ty.alignment());
+                if aligned && file.is_free(at, ty.len(), avoid) {
+                    return Ok(at);
+                }
+            }
+            Some(Wish::Within {
+                below,
+                span,
+                align,
+                residue,
+            }) if span > ty.len() => {
+                if let Some(base) = file.find(span, align, residue, avoid, own, waits)
+                    && base + span <= file.enough
+                {
+                    return Ok(base + below);
+                }
+            }
+            _ => {}
+        }
+        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, own, waits) {
+            return Ok(at);
+        }
+        self.make_room(ty, avoid, turn)
+    }
+
+    /// Moves values away until there is room for a tuple of type `ty`.
+    fn make_room(&mut self, ty: Type, avoid: &Units, turn: &mut Turn) -> Result<u8, Stop> {
+        if ty.class() != Class::R {
+            return Err(Stop::Full(ty.class()));
+        }
+        let file = &self.files[ty.class() as usize];
+        let taken = turn.taken[ty.class() as usize];
+        let mut windows: Vec<(usize, u8)> = Vec::new();
+        let mut base = 0;
+        while base + u16::from(ty.len()) <= u16::from(file.usable) {
+            let at = base as u8;
+            base += u16::from(ty.alignment());
+            let units = at..at + ty.len();
+            if units.clone().all(|unit| {
+                file.is_allocatable(unit) && !contains(&taken, unit) && !contains(avoid, unit)
+            }) {
+                let occupied = units.filter(|&unit| !file.owners(unit).is_empty()).count();
+                windows.push((occupied, at));
+            }
+        }
+        windows.sort_unstable();
+        for (_, at) in windows {
+            if self.empty_window(ty, at, avoid, turn) {
+                return Ok(at);
+            }
+        }
+        Err(Stop::Full(ty.class()))
+    }
+
+    /// Moves everything out of the registers of `ty` from `at` on, or nothing.
+    fn empty_window(&mut self, ty: Type, at: u8, avoid: &Units, turn: &mut Turn) -> bool {
+        let class = ty.class();
+        let file = &self.files[class as usize];
+        let mut window = Units::default();
+        insert(&mut window, at, ty.len());
+        // Values that share registers move together.
+        let mut bundles: Vec<Bundle> = Vec::new();
+        for unit in at..at + ty.len() {
+            for &owner in file.owners(unit) {
+                if !bundles.iter().any(|bundle| bundle.values.contains(&owner)) {
+                    bundles.push(self.bundle(class, owner));
+                }
+            }
+        }
+        let taken = turn.taken[class as usize];
+        let in_taken =
+            |bundle: &Bundle| (bundle.low..bundle.high).any(|unit| contains(&taken, unit));
+        if bundles.iter().any(in_taken) {
+            return false;
+        }
+        bundles.sort_by_key(|bundle| std::cmp::Reverse(bundle.high - bundle.low));
+        let mut trial = self.files[class as usize].clone();
+        for bundle in &bundles {
+            for &value in &bundle.values {
+                let (from, len) = (self.home[value.index()].unwrap_or(0), self.ty(value).len());
+                trial.vacate(value, from, len, 0);
+            }
+        }
+        // What is read here for the last time must survive until the instruction.
+        let mut blocked = *avoid;
+        for (word, (one, other)) in blocked
+            .iter_mut()
+            .zip(window.iter().zip(&turn.pinned[class as usize]))
+        {
+            *word |= one | other;
+        }
+        let mut places = Vec::new();
+        for bundle in &bundles {
+            let span = bundle.high - bundle.low;
+            let residue = bundle.low % bundle.align;
+            let Some(to) = trial.find(span, bundle.align, residue, &blocked, u32::MAX, |_| false)
+            else {
+                return false;
+            };
+            insert(&mut blocked, to, span);
+            places.push(to);
+        }
+        for (bundle, &to) in bundles.iter().zip(&places) {
+            for &value in &bundle.values {
+                let (from, ty) = (self.home[value.index()].unwrap_or(0), self.ty(value));
+                self.file(class).vacate(value, from, ty.len(), 0);
+            }
+            for &value in &bundle.values {
+                let (from, ty) = (self.home[value.index()].unwrap_or(0), self.ty(value));
+                let target = to + (from - bundle.low);
+                self.file(class).occupy(value, target, ty.len());
+                self.home[value.index()] = Some(target);
+                match turn.moves.iter_mut().find(|moved| moved.value == value) {
+                    Some(moved) => moved.to = target,
+                    None => turn.moves.push(Move {
+                        value,
+                        from,
+                        to: target,
+                        ty,
+                    }),
+                }
+            }
+        }
+        true
+    }
+
+    /// `value` and all that shares registers with it.
+    fn bundle(&self, class: Class, value: Value) -> Bundle {
+        let mut bundle = Bundle {
+            values: SmallVec::from_slice(&[value]),
+            low: u8::MAX,
+            high: 0,
+            align: 1,
+        };
+        let mut next = 0;
+        while next < bundle.values.len() {
+            let value = bundle.values[next];
+            next += 1;
+            let (at, ty) = (self.home[value.index()].unwrap_or(0), self.ty(value));
+            bundle.low = bundle.low.min(at);
+            bundle.high = bundle.high.max(at + ty.len());
+            bundle.align = bundle.align.max(ty.alignment());
+            for unit in at..at + ty.len() {
+                for &owner in self.files[class as usize].owners(unit) {
+                    if !bundle.values.contains(&owner) {
+                        bundle.values.push(owner);
+                    }
+                }
+            }
+        }
+        bundle
+    }
+}
+
+/// Values that share registers, and the run of registers they lie in.
+#[derive(Debug)]
+struct Bundle {
+    values: SmallVec<[Value; 4]>,
+    low: u8,
+    high: u8,
+    align: u8,
+}
