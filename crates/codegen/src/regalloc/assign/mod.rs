@@ -467,7 +467,11 @@ impl Scan<'_> {
                     .map_or(Type::R, |&(_, ty)| ty);
                 let phys = match home[value.index()] {
                     Some(at) => PhysReg::tuple(ty.class(), at, ty.len()),
-                    None => ty.class().constant(),
+                    // Contents that do not matter: any register will do. Not every place takes the constant one.
+                    None => match ty.class() {
+                        Class::R | Class::UR => PhysReg::tuple(ty.class(), 0, ty.len()),
+                        Class::P | Class::UP | Class::B => ty.class().constant(),
+                    },
                 };
                 match phys {
                     Some(phys) => Reg::from(phys),
