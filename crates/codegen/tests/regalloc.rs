@@ -51,7 +51,7 @@ fn remove_implicit_registers(func: &mut Function) {
 #[test]
 fn functions_of_all_operations_are_allocated_as_they_mean_or_refused_by_name() {
     let mut done = 0;
-    for seed in 0..1500 {
+    for seed in 0..800 {
         let size = Size {
             blocks: 12,
             insts: 10,
@@ -60,7 +60,7 @@ fn functions_of_all_operations_are_allocated_as_they_mean_or_refused_by_name() {
         remove_implicit_registers(&mut func);
         done += usize::from(allocate(&mut func).is_ok());
     }
-    assert!(done > 100, "only {done} functions could be allocated");
+    assert!(done > 60, "only {done} functions could be allocated");
 }
 
 /// A kernel of arithmetic on words, pairs and longer tuples, with guards, loops and many values live at once.
@@ -337,7 +337,7 @@ fn count(func: &Function, op: Op) -> usize {
 
 #[test]
 fn arithmetic_kernels_are_allocated_as_they_mean() {
-    for seed in 0..800 {
+    for seed in 0..300 {
         let mut func = Draw::kernel(seed, 30);
         assert_eq!(verify_function(&func), Ok(()));
         let before = func.clone();
@@ -351,7 +351,7 @@ fn arithmetic_kernels_are_allocated_as_they_mean() {
 #[test]
 fn few_registers_make_spills_that_change_nothing() {
     let mut spilled = 0;
-    for seed in 0..400 {
+    for seed in 0..150 {
         let mut func = Draw::kernel(seed, 120);
         func.attributes.max_registers = 96;
         let before = func.clone();
@@ -360,5 +360,5 @@ fn few_registers_make_spills_that_change_nothing() {
         }
         spilled += usize::from(count(&func, Op::STL) > 0);
     }
-    assert!(spilled > 200, "only {spilled} functions spilled");
+    assert!(spilled > 75, "only {spilled} functions spilled");
 }

@@ -52,8 +52,11 @@ struct State {
 }
 
 impl State {
+    /// All names that may be read at `place`.
     fn names(&self, place: Place) -> Names {
-        self.held.get(&place).cloned().unwrap_or_default()
+        let mut names = self.held.get(&place).cloned().unwrap_or_default();
+        names.extend(&self.anywhere);
+        names
     }
 
     fn holds(&self, place: Place, name: Name) -> bool {
