@@ -15,3 +15,4 @@ pub mod matrix;
 pub mod number;
 pub mod printf;
 pub mod warp;
+pub mod mufu;

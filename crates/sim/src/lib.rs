@@ -5,3 +5,52 @@
 //! **May know:** `sass`, `machine`, `cubin` and `eval`.
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: it sees bytes, not intentions.
+//!
+//! A [`Device`] has memory; [`Device::load`] places a cubin on it, [`Device::launch`] runs a kernel to its end or to a
+//! [`Fault`]. `docs/emulator.md` explains the model.
+//!
+//! ```no_run
+//! use orias_sim::{Device, Launch, Options};
+//!
+//! let mut device = Device::new();
+//! let module = device.load(&std::fs::read("axpy.cubin")?)?;
+//! let x = device.allocate(&[0; 4096]);
+//! let launch = Launch {
+//!     kernel: "axpy".to_owned(),
+//!     grid: [4, 1, 1],
+//!     block: [256, 1, 1],
+//!     arguments: vec![x.to_le_bytes().to_vec(), 1024u32.to_le_bytes().to_vec()],
+//!     ..Launch::default()
+//! };
+//! let outcome = device.launch(&module, &launch, &Options::default())?;
+//! if let Some(fault) = outcome.fault {
+//!     return Err(fault.into());
+//! }
+//! println!("{:?}", device.read(x, 16));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod access;
+mod block;
+mod core;
+mod device;
+mod fault;
+mod flight;
+mod flow;
+mod heap;
+mod launch;
+mod memory;
+mod module;
+mod operand;
+mod profile;
+mod program;
+mod semantics;
+mod shared;
+mod system;
+mod warp;
+
+pub use device::{Device, LaunchError};
+pub use fault::{Fault, FaultKind};
+pub use launch::{Checks, Finding, FindingKind, Launch, Options, Outcome, Timing};
+pub use module::{LoadError, Module};
+pub use profile::{Counts, Profile};

@@ -40,7 +40,7 @@ pub fn modules() -> Result<Vec<PathBuf>, String> {
 }
 
 /// Where the corpus is found.
-fn packed() -> PathBuf {
+pub fn packed() -> PathBuf {
     oracle::repository().join("../shared/corpus")
 }
 

@@ -12,6 +12,7 @@ mod lift;
 mod options;
 mod ptx;
 pub(crate) mod sass;
+mod sim;
 
 pub use corpus::unpack as unpack_corpus;
 
@@ -54,6 +55,12 @@ const SUITES: &[Suite] = &[
         about: "our disassembly is nvdisasm's, and encoding and assembling give the same words back",
         run: sass::run,
         sample: &["--sample", "cuda"],
+    },
+    Suite {
+        name: "sim",
+        about: "cubins of ptxas give in the emulator what they gave on the H200",
+        run: sim::run,
+        sample: &["--sample"],
     },
 ];
 

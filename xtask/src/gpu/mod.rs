@@ -3,6 +3,7 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | `gpu launches MANIFEST CUBINS AGAINST` | runs every launch of a manifest with the cubins of two folders and compares all buffers |
+//! | `gpu digests MANIFEST CUBINS FILE` | writes the hash of every buffer after each launch of a manifest down, for the emulator |
 //! | `gpu ablation FOLDER MANIFEST` | runs a manifest's only launch with each cubin of a folder and says what the driver made of it |
 //! | `gpu forms LANES` | runs single operations on the chip and compares them with their definition in `eval` |
 //! | `gpu forms-module` | prints the PTX of those operations |
@@ -15,7 +16,7 @@
 mod compare_forms;
 mod driver;
 mod forms;
-mod job;
+pub(crate) mod job;
 mod latency;
 mod matrices;
 mod worker;
@@ -36,6 +37,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             Ok(())
         }
         ["launches", manifest, cubins, against, rest @ ..] => launches(manifest, cubins, against, &Repeat::parse(rest)?),
+        ["digests", manifest, cubins, file] => digests(manifest, cubins, file),
         ["ablation", folder, manifest] => ablation(folder, manifest),
         ["forms", lanes] => compare_forms::compare(lanes.parse().map_err(|_| format!("'{lanes}' is not a count"))?),
         ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
@@ -47,7 +49,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
         ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
-                  | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE | gpu matrices WARPS \
+                  | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE | gpu matrices WARPS \
                   | gpu record-matrices FILE | gpu latency"
             .to_owned()),
     }
@@ -81,7 +83,7 @@ impl Repeat {
 }
 
 /// The tests of a manifest file.
-fn tests(manifest: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn tests(manifest: &str) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(manifest).map_err(|error| format!("{manifest}: {error}"))?;
     let value: Value =
         serde_json::from_str(&text).map_err(|error| format!("{manifest}: {error}"))?;
@@ -164,6 +166,30 @@ fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Res
             equal + other
         ))
     }
+}
+
+/// The hashes of all buffers after each launch, a line each: name, then the hashes in the order of the arguments.
+fn digests(manifest: &str, cubins: &str, file: &str) -> Result<(), String> {
+    let mut workers = Workers::new();
+    let mut lines = String::new();
+    let mut failed = 0;
+    for test in tests(manifest)? {
+        let mut job = Job::from_test(&test, cubin_of(&test, cubins)?)?;
+        job.runs = 2;
+        match workers.run(&job)? {
+            Outcome::Ran { buffers, .. } => {
+                let hashes: Vec<String> =
+                    buffers.iter().map(|hash| format!("{hash:016x}")).collect();
+                lines.push_str(&format!("{} {}\n", job.name, hashes.join(" ")));
+            }
+            Outcome::Failed(message) => {
+                failed += 1;
+                println!("failed     {}: {message}", job.name);
+            }
+        }
+    }
+    println!("{} launches recorded, {failed} failed", lines.lines().count());
+    std::fs::write(file, lines).map_err(|error| format!("{file}: {error}"))
 }
 
 /// One launch with each cubin of a folder. `base.cubin` says what is right; the others leave something out.

@@ -1,0 +1,406 @@
+//! A thread block: its warps, shared memory and named barriers, and the loop that runs them.
+
+use crate::core::Core;
+use crate::fault::{Cause, Fault, FaultKind, text_of};
+use crate::flight::Flight;
+use crate::flow::Next;
+use crate::launch::Context;
+use crate::profile::Profile;
+use crate::program::{GuardKind, Run};
+use crate::shared::SharedMemory;
+use crate::warp::{Wait, Warp};
+
+/// Instructions a warp runs before the next one has its turn.
+const TURN: u32 = 4096;
+/// Instructions a group runs before another group of its warp has its turn.
+const GROUP_TURN: u32 = 128;
+
+/// A named barrier of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Barrier {
+    /// Threads that have come in this phase.
+    pub arrived: u32,
+    /// How many must come, if the instructions say so; otherwise all threads of the block.
+    pub expected: Option<u32>,
+    /// Phases that are over.
+    pub generation: u64,
+    /// True predicates of a reduction in this phase, and threads that gave one.
+    votes: u32,
+    voters: u32,
+    /// Whether one true predicate makes the reduction true; otherwise all must be.
+    any: bool,
+    /// Reduction of the phase before: number of true predicates, and the predicate.
+    result: (u32, bool),
+}
+
+/// What a block has besides its warps.
+#[derive(Debug)]
+pub(crate) struct BlockState {
+    /// Its index in the grid.
+    pub index: [u32; 3],
+    pub shared: SharedMemory,
+    pub barriers: [Barrier; 16],
+    /// Threads that have not ended.
+    pub live: u32,
+}
+
+/// A thread block.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub warps: Vec<Warp>,
+    pub state: BlockState,
+}
+
+/// Where a block stands after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// All threads have ended.
+    Done,
+    /// It can go on.
+    Runnable,
+}
+
+/// Counts of a turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub warps: u64,
+    pub threads: u64,
+    pub profile: Option<Profile>,
+}
+
+impl BlockState {
+    /// `threads` come to a barrier.
+    pub fn arrive(
+        &mut self,
+        id: u8,
+        threads: u32,
+        voters: u32,
+        expected: Option<u32>,
+        votes: Option<(u32, bool)>,
+    ) -> Result<(), Cause> {
+        let live = self.live;
+        let barrier = &mut self.barriers[usize::from(id)];
+        let misuse = |reason: String| {
+            Err(FaultKind::Barrier {
+                barrier: u32::from(id),
+                reason,
+            }
+            .into())
+        };
+        if barrier.arrived > 0 && barrier.expected != expected {
+            let say = |count: Option<u32>| {
+                count.map_or_else(|| "all threads".to_owned(), |n| format!("{n} threads"))
+            };
+            return misuse(format!(
+                "some threads wait for {}, others for {}",
+                say(barrier.expected),
+                say(expected)
+            ));
+        }
+        if let Some(expected) = expected
+            && (expected == 0 || expected % 32 != 0)
+        {
+            return misuse(format!("{expected} threads are not whole warps"));
+        }
+        barrier.expected = expected;
+        barrier.arrived += threads;
+        if let Some((votes, any)) = votes {
+            barrier.votes += votes;
+            barrier.voters += voters;
+            barrier.any = any;
+        }
+        if let Some(expected) = expected
+            && barrier.arrived > expected
+        {
+            let reason = format!("{} threads came, {expected} were expected", barrier.arrived);
+            return misuse(reason);
+        }
+        if barrier.arrived >= expected.unwrap_or(live) {
+            self.complete(id);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, id: u8) {
+        let barrier = &mut self.barriers[usize::from(id)];
+        *barrier = Barrier {
+            generation: barrier.generation + 1,
+            result: (
+                barrier.votes,
+                if barrier.any { barrier.votes > 0 } else { barrier.votes == barrier.voters },
+            ),
+            ..Barrier::default()
+        };
+        self.shared.synchronize();
+    }
+
+    /// Threads have ended: barriers that waited for all may be complete now.
+    pub fn threads_ended(&mut self, count: u32) {
+        self.live -= count;
+        for id in 0..16 {
+            let barrier = &self.barriers[usize::from(id)];
+            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= self.live {
+                self.complete(id);
+            }
+        }
+    }
+}
+
+impl Tally {
+    /// Adds another tally.
+    pub fn add(&mut self, other: Tally) {
+        self.warps += other.warps;
+        self.threads += other.threads;
+        match (&mut self.profile, other.profile) {
+            (Some(profile), Some(other)) => profile.add(&other),
+            (profile @ None, other) => *profile = other,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+impl Block {
+    pub fn new(index: [u32; 3], context: &Context<'_>) -> Self {
+        let threads = context.block.iter().product::<u32>();
+        let warps = (0..threads.div_ceil(32))
+            .map(|number| {
+                let flight = Flight::new(context.options.timing, index, number);
+                Warp::new(number, context.block, context.kernel.registers, flight)
+            })
+            .collect();
+        Self {
+            warps,
+            state: BlockState {
+                index,
+                shared: SharedMemory::new(context.shared, context.options.checks),
+                barriers: [Barrier::default(); 16],
+                live: threads,
+            },
+        }
+    }
+
+    /// Adds what the warps counted to a tally, when all have ended.
+    pub fn finish(&self, tally: &mut Tally) {
+        if let Some(profile) = &mut tally.profile {
+            for warp in &self.warps {
+                let cycles = warp.flight.cycle();
+                profile.warp_cycles += cycles;
+                profile.longest_warp = profile.longest_warp.max(cycles);
+            }
+        }
+    }
+
+    /// Gives every warp a turn. A block whose warps all wait for something that cannot come is a deadlock.
+    pub fn turn(&mut self, context: &Context<'_>, tally: &mut Tally) -> Result<Status, Fault> {
+        let mut progress = false;
+        for number in 0..self.warps.len() {
+            let before = tally.threads;
+            let ran = self.run_warp(number, context, tally)?;
+            progress |= ran;
+            if context.count(tally.threads - before) {
+                let limit = context.options.max_steps.unwrap_or(0);
+                return Err(self.fault(number, context, FaultKind::StepLimit(limit).into()));
+            }
+        }
+        if self.warps.iter().all(Warp::is_done) {
+            return Ok(Status::Done);
+        }
+        if !progress {
+            let number = self.warps.iter().position(|warp| !warp.is_done()).unwrap_or(0);
+            let reason = self.describe_waits();
+            return Err(self.fault(number, context, FaultKind::Deadlock(reason).into()));
+        }
+        Ok(Status::Runnable)
+    }
+
+    fn describe_waits(&self) -> String {
+        let mut parts = Vec::new();
+        for warp in &self.warps {
+            for group in &warp.groups {
+                let what = match group.wait {
+                    Wait::None => "can run".to_owned(),
+                    Wait::Sync(barrier) => format!("waits for its lanes at B{barrier}"),
+                    Wait::Lanes(mask) | Wait::Collective { mask, .. } => {
+                        format!("waits for lanes {mask:#010x}")
+                    }
+                    Wait::Barrier { id, .. } => {
+                        let barrier = &self.state.barriers[usize::from(id)];
+                        let expected = barrier.expected.unwrap_or(self.state.live);
+                        format!(
+                            "waits at barrier {id}, where {} of {expected} threads are",
+                            barrier.arrived
+                        )
+                    }
+                    Wait::Cluster { .. } => "waits for its cluster".to_owned(),
+                };
+                parts.push(format!(
+                    "warp {} lanes {:#010x} at {:#x} {what}",
+                    warp.number,
+                    group.lanes,
+                    u64::from(group.pc) * 16
+                ));
+            }
+        }
+        const SHOWN: usize = 8;
+        let more = parts.len().saturating_sub(SHOWN);
+        parts.truncate(SHOWN);
+        let mut text = parts.join("; ");
+        if more > 0 {
+            text.push_str(&format!("; and {more} more groups"));
+        }
+        text
+    }
+
+    /// Wakes groups whose barrier is complete; whether the current group can run afterwards.
+    fn wake(&mut self, number: usize) -> bool {
+        let warp = &mut self.warps[number];
+        for group in &mut warp.groups {
+            if let Wait::Barrier { id, generation } = group.wait {
+                let barrier = &self.state.barriers[usize::from(id)];
+                if barrier.generation != generation {
+                    group.wait = Wait::None;
+                    warp.barrier_result = barrier.result;
+                }
+            }
+        }
+        match warp.groups.get(warp.current) {
+            None => false,
+            Some(group) if group.wait == Wait::None => true,
+            Some(_) => {
+                warp.rotate();
+                warp.groups[warp.current].wait == Wait::None
+            }
+        }
+    }
+
+    /// Runs a warp until its turn is over or it must wait; whether it ran at all.
+    fn run_warp(
+        &mut self,
+        number: usize,
+        context: &Context<'_>,
+        tally: &mut Tally,
+    ) -> Result<bool, Fault> {
+        if !self.wake(number) {
+            return Ok(false);
+        }
+        let mut left = TURN;
+        while left > 0 {
+            left -= 1;
+            match self.step(number, context, tally) {
+                Ok(Next::Continue) => {}
+                Ok(Next::Blocked) => {
+                    if !self.wake(number) {
+                        break;
+                    }
+                }
+                Ok(Next::Yield) => break,
+                Err(cause) => return Err(self.fault(number, context, cause)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Issues one instruction of the current group.
+    #[inline]
+    fn step(
+        &mut self,
+        number: usize,
+        context: &Context<'_>,
+        tally: &mut Tally,
+    ) -> Result<Next, Cause> {
+        let warp = &mut self.warps[number];
+        let group = warp.groups[warp.current];
+        let index = group.pc as usize;
+        let Some(step) = context.kernel.program.steps.get(index) else {
+            return Err(FaultKind::Jump(u64::from(group.pc) * 16).into());
+        };
+        tally.warps += 1;
+        tally.threads += u64::from(group.lanes.count_ones());
+        let mut core = Core {
+            warp,
+            block: &mut self.state,
+            context,
+            active: group.lanes,
+            group: group.lanes,
+            index,
+            violation: None,
+        };
+        let waited = core.issue(step)?;
+        core.active = match step.guard {
+            GuardKind::Always => group.lanes,
+            GuardKind::Predicate { index, negated } => {
+                let bits = core.p(index);
+                group.lanes & if negated { !bits } else { bits }
+            }
+            GuardKind::Uniform { index, negated } => {
+                let bits = core.up(index);
+                group.lanes & if negated { !bits } else { bits }
+            }
+        };
+        if let Some(profile) = &mut tally.profile {
+            let counts = &mut profile.instructions[index];
+            counts.issued += 1;
+            counts.threads += u64::from(core.active.count_ones());
+            counts.stalled += waited.stalled;
+            counts.waited += waited.waited;
+        }
+        let next = match &step.run {
+            Run::Action(action) => {
+                if core.active != 0 {
+                    core.perform(step, action)?;
+                }
+                core.warp.groups[core.warp.current].pc += 1;
+                core.warp.since_switch += 1;
+                Next::Continue
+            }
+            Run::Flow(flow) => flow.run(&mut core)?,
+            Run::Fault(kind) => {
+                if core.active != 0 {
+                    return Err(kind.clone().into());
+                }
+                core.warp.groups[core.warp.current].pc += 1;
+                Next::Continue
+            }
+        };
+        if let Some(register) = core.violation {
+            let operation = step
+                .instruction
+                .as_ref()
+                .map_or("?", |instruction| instruction.op().name());
+            return Err(FaultKind::Undeclared {
+                operation,
+                register,
+            }
+            .into());
+        }
+        if core.warp.groups.len() > 1 && core.warp.since_switch >= GROUP_TURN {
+            core.warp.rotate();
+        }
+        Ok(next)
+    }
+
+    #[cold]
+    fn fault(&self, number: usize, context: &Context<'_>, cause: Cause) -> Fault {
+        let warp = &self.warps[number];
+        let pc = warp
+            .groups
+            .get(warp.current)
+            .map_or(0, |group| group.pc as usize);
+        let offset = pc as u64 * 16;
+        let instruction = context
+            .kernel
+            .program
+            .steps
+            .get(pc)
+            .and_then(|step| step.instruction.as_ref())
+            .map_or_else(String::new, |instruction| text_of(instruction, offset));
+        Fault {
+            kind: cause.kind,
+            kernel: context.kernel.name.clone(),
+            block: self.state.index,
+            thread: cause.lane.map(|lane| warp.thread(usize::from(lane))),
+            offset,
+            instruction,
+        }
+    }
+}

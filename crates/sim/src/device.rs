@@ -1,0 +1,311 @@
+//! The device: memory, loaded modules, launches.
+
+use crate::block::{Block, Status, Tally};
+use crate::fault::Fault;
+use crate::heap::Heap;
+use crate::launch::{Context, Launch, Options, Outcome};
+use crate::memory::Memory;
+use crate::module::{DRIVER_BANK, Kernel, LOCAL, LoadError, Module};
+use crate::profile::Profile;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use thiserror::Error;
+
+/// Most threads of a block.
+const MOST_THREADS: u64 = 1024;
+/// Most shared memory of a block, what the system keeps included.
+const MOST_SHARED: usize = 228 << 10;
+/// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
+const HEAP: usize = 8 << 20;
+/// Most local memory of a thread.
+const MOST_LOCAL: u32 = 512 << 10;
+/// Warps that are in the machine at once.
+const RESIDENT_WARPS: usize = 2048;
+
+/// A launch that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LaunchError {
+    /// No such kernel.
+    #[error("there is no kernel '{name}'; there is {known}")]
+    Kernel {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Too few or too many arguments.
+    #[error("{kernel} has {expected} parameters, not {found}")]
+    ArgumentCount {
+        /// The kernel.
+        kernel: String,
+        /// How many parameters it has.
+        expected: usize,
+        /// How many arguments there are.
+        found: usize,
+    },
+    /// An argument of the wrong size.
+    #[error("parameter {index} of {kernel} has {expected} bytes, not {found}")]
+    ArgumentSize {
+        /// The kernel.
+        kernel: String,
+        /// Which parameter, from 0.
+        index: usize,
+        /// Its size.
+        expected: usize,
+        /// The argument's size.
+        found: usize,
+    },
+    /// A grid or block the machine does not have.
+    #[error("{0}")]
+    Shape(String),
+}
+
+/// A device with memory, to load cubins on and run kernels.
+#[derive(Debug)]
+pub struct Device {
+    memory: Memory,
+    heap: Mutex<Heap>,
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Device {
+    /// A device with nothing on it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            memory: Memory::new(),
+            heap: Mutex::new(Heap::default()),
+        }
+    }
+
+    /// A buffer that holds `bytes`; its address.
+    pub fn allocate(&mut self, bytes: &[u8]) -> u64 {
+        self.memory.allocate(bytes)
+    }
+
+    /// A buffer of `length` bytes whose contents nothing has written yet.
+    pub fn reserve(&mut self, length: usize) -> u64 {
+        self.memory.reserve(length)
+    }
+
+    /// The bytes at an address; `None` when not all of them are allocated.
+    #[must_use]
+    pub fn read(&self, address: u64, length: usize) -> Option<Vec<u8>> {
+        self.memory.read(address, length)
+    }
+
+    /// Writes bytes at an address; `None` when not all of them are allocated.
+    #[must_use]
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
+        self.memory.write(address, bytes)
+    }
+
+    /// Loads a cubin: its variables get memory and their first values.
+    pub fn load(&mut self, cubin: &[u8]) -> Result<Module, LoadError> {
+        let module = Module::load(cubin, &mut self.memory)?;
+        if module.uses_heap {
+            let base = self.memory.allocate(&vec![0; HEAP]);
+            self.heap = Mutex::new(Heap::new(base, HEAP as u64));
+        }
+        Ok(module)
+    }
+
+    /// Runs a kernel to its end, or to what stops it.
+    pub fn launch(
+        &mut self,
+        module: &Module,
+        launch: &Launch,
+        options: &Options<'_>,
+    ) -> Result<Outcome, LaunchError> {
+        let kernel = module
+            .kernels
+            .get(&launch.kernel)
+            .ok_or_else(|| LaunchError::Kernel {
+                name: launch.kernel.clone(),
+                known: module.kernels().collect::<Vec<_>>().join(", "),
+            })?;
+        let shared = kernel.shared + launch.dynamic_shared as usize;
+        check_shape(kernel, launch, shared)?;
+        let local = options.stack.max(kernel.stack).next_multiple_of(16).min(MOST_LOCAL);
+        let bank = first_bank(kernel, launch, local)?;
+        let mut banks: [&[u8]; 32] = [&[]; 32];
+        for (number, bytes) in &kernel.banks {
+            if let Some(slot) = banks.get_mut(*number as usize) {
+                *slot = bytes;
+            }
+        }
+        banks[0] = &bank;
+        let (printed, findings) = (Mutex::default(), Mutex::default());
+        let (steps, clock) = (AtomicU64::new(0), AtomicU64::new(0));
+        let context = Context {
+            options,
+            memory: &self.memory,
+            heap: &self.heap,
+            kernel,
+            banks,
+            grid: launch.grid,
+            block: launch.block,
+            shared,
+            local,
+            printed: &printed,
+            findings: &findings,
+            steps: &steps,
+            clock: &clock,
+        };
+        let (fault, tally) = run(&context);
+        Ok(Outcome {
+            fault,
+            thread_instructions: tally.threads,
+            warp_instructions: tally.warps,
+            printed: printed.into_inner().unwrap_or_default(),
+            findings: findings.into_inner().unwrap_or_default(),
+            profile: tally.profile,
+        })
+    }
+}
+
+fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), LaunchError> {
+    let product = |sizes: [u32; 3]| sizes.iter().map(|n| u64::from(*n)).product::<u64>();
+    let refuse = |text: String| Err(LaunchError::Shape(text));
+    let threads = product(launch.block);
+    if threads == 0 || launch.grid.contains(&0) {
+        return refuse("a grid and a block have at least one member in each dimension".to_owned());
+    }
+    let most = kernel.max_threads.map_or(MOST_THREADS, u64::from).min(MOST_THREADS);
+    if threads > most || launch.block[2] > 64 {
+        return refuse(format!(
+            "a block of {} has {threads} threads; at most {most} (and 64 in z) can be",
+            kernel.name
+        ));
+    }
+    if launch.grid[0] > i32::MAX as u32 || launch.grid[1] > 65535 || launch.grid[2] > 65535 {
+        return refuse("a grid has at most 2147483647, 65535 and 65535 blocks".to_owned());
+    }
+    if shared > MOST_SHARED {
+        return refuse(format!(
+            "{} needs {shared} bytes of shared memory; there are {MOST_SHARED}",
+            kernel.name
+        ));
+    }
+    if kernel.cluster.is_some() {
+        return refuse(format!("{} runs in clusters, which are not emulated yet", kernel.name));
+    }
+    Ok(())
+}
+
+/// Bank 0: what the driver writes, then the parameters.
+fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, LaunchError> {
+    if launch.arguments.len() != kernel.parameters.len() {
+        return Err(LaunchError::ArgumentCount {
+            kernel: kernel.name.clone(),
+            expected: kernel.parameters.len(),
+            found: launch.arguments.len(),
+        });
+    }
+    let (start, size) = kernel.parameter_bank;
+    let mut bank = vec![0; (usize::from(start) + usize::from(size)).max(DRIVER_BANK)];
+    let mut put = |at: usize, bytes: &[u8]| bank[at..at + bytes.len()].copy_from_slice(bytes);
+    for (dimension, (threads, blocks)) in launch.block.iter().zip(launch.grid).enumerate() {
+        put(4 * dimension, &threads.to_le_bytes());
+        put(0xc + 4 * dimension, &blocks.to_le_bytes());
+    }
+    put(0x20, &LOCAL.to_le_bytes());
+    put(0x28, &local.to_le_bytes());
+    put(0xd0, &kernel.constants.to_le_bytes());
+    for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate()
+    {
+        let at = usize::from(start) + usize::from(parameter.offset);
+        let expected = usize::from(parameter.size);
+        let fits = at + expected <= usize::from(start) + usize::from(size);
+        if bytes.len() != expected || !fits {
+            return Err(LaunchError::ArgumentSize {
+                kernel: kernel.name.clone(),
+                index,
+                expected,
+                found: bytes.len(),
+            });
+        }
+        put(at, bytes);
+    }
+    Ok(bank)
+}
+
+/// Runs all blocks of a grid, in order, so many at a time as fit into the machine.
+fn run(context: &Context<'_>) -> (Option<Fault>, Tally) {
+    let [x, y, z] = context.grid.map(u64::from);
+    let total = x * y * z;
+    let next = AtomicU64::new(0);
+    let done = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let threads = (context.options.threads.max(1) as u64).min(total) as usize;
+    context.memory.share(threads > 1);
+    let warps = context.block.iter().product::<u32>().div_ceil(32) as usize;
+    let resident = (RESIDENT_WARPS / warps / threads).max(1);
+    let work = || worker(context, &next, &done, &stop, total, resident);
+    if threads == 1 {
+        return work();
+    }
+    let results: Vec<(Option<Fault>, Tally)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
+    });
+    let mut sum = Tally::default();
+    let mut fault = None;
+    for (other, tally) in results {
+        fault = fault.or(other);
+        sum.add(tally);
+    }
+    (fault, sum)
+}
+
+fn worker(
+    context: &Context<'_>,
+    next: &AtomicU64,
+    done: &AtomicU64,
+    stop: &AtomicBool,
+    total: u64,
+    resident: usize,
+) -> (Option<Fault>, Tally) {
+    let mut tally = Tally::default();
+    if context.options.profile {
+        tally.profile = Some(Profile::new(context.kernel.program.steps.len()));
+    }
+    let mut blocks: Vec<Block> = Vec::new();
+    loop {
+        while blocks.len() < resident {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= total {
+                break;
+            }
+            let [x, y, _] = context.grid.map(u64::from);
+            let index = [number % x, number / x % y, number / x / y].map(|n| n as u32);
+            blocks.push(Block::new(index, context));
+        }
+        if blocks.is_empty() || stop.load(Relaxed) {
+            return (None, tally);
+        }
+        let mut index = 0;
+        while index < blocks.len() {
+            match blocks[index].turn(context, &mut tally) {
+                Ok(Status::Runnable) => index += 1,
+                Ok(Status::Done) => {
+                    let block = blocks.remove(index);
+                    block.finish(&mut tally);
+                    let finished = done.fetch_add(1, Relaxed) + 1;
+                    if let Some(progress) = context.options.progress {
+                        progress(finished, total);
+                    }
+                }
+                Err(fault) => {
+                    stop.store(true, Relaxed);
+                    return (Some(fault), tally);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Instructions that decide where lanes go on: branches, calls, ends, and everything that waits for others.
+
+use crate::core::{Core, LaneIterator};
+use crate::fault::{Cause, FaultKind};
+use crate::module::{SYSTEM, SYSTEM_CALLS};
+use crate::operand::{Condition, Lack, Reader, Source};
+use crate::system;
+use crate::warp::Wait;
+use orias_sass::Register;
+
+/// What a warp does after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Its current group goes on.
+    Continue,
+    /// Its current group waits, or has ended.
+    Blocked,
+    /// Others should have a turn.
+    Yield,
+}
+
+/// How a branch treats lanes that disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Together {
+    /// Each lane for itself.
+    No,
+    /// All lanes branch if one does.
+    Any,
+}
+
+/// A predicate that a barrier counts, and whether one of them makes the reduction true (otherwise all must).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vote {
+    condition: Condition,
+    any: bool,
+}
+
+/// An instruction that steers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Branch { target: i64, together: Together },
+    /// To an address in a register pair, plus a distance: relative to the code, or absolute.
+    Indirect { address: Source, base: i64, absolute: bool },
+    /// If the lanes of a mask have parted, or have not.
+    BranchParted { mask: Source, target: i64, parted: bool },
+    Exit,
+    Sync { barrier: u8 },
+    Break { barrier: u8 },
+    WarpSync { mask: Option<Source> },
+    Collective { mask: Option<Source>, target: i64 },
+    EndCollective,
+    Yield,
+    Sleep,
+    Trap,
+    /// A named barrier: its number and how many threads, in one register if `packed`.
+    Barrier { id: Source, count: Option<Source>, packed: bool, arrive_only: bool, vote: Option<Vote> },
+}
+
+/// An instruction that steers, with the second predicate that all of them have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub kind: Kind,
+    pub condition: Condition,
+    /// The uniform predicate of `BRA.UP`.
+    pub uniform: Option<Condition>,
+}
+
+/// Index of the instruction at an offset of the function.
+fn index_at(offset: i64) -> Result<u32, Cause> {
+    u32::try_from(offset / 16)
+        .ok()
+        .filter(|_| offset >= 0 && offset % 16 == 0)
+        .ok_or_else(|| FaultKind::Jump(offset.cast_unsigned()).into())
+}
+
+impl Flow {
+    pub fn new(kind: Kind, reader: &Reader<'_>) -> Result<Self, Lack> {
+        let uniform = reader.instruction.op().name() == "BRA.UP";
+        Ok(Self {
+            kind,
+            condition: reader.optional_condition("p")?,
+            uniform: if uniform { Some(reader.condition("u")?) } else { None },
+        })
+    }
+
+    /// Runs it for the current group; `core.active` are the lanes whose guard holds.
+    pub fn run(&self, core: &mut Core<'_>) -> Result<Next, Cause> {
+        let next = core.index as u32 + 1;
+        let mut lanes = core.active & core.condition(&self.condition);
+        if let Some(uniform) = &self.uniform {
+            lanes &= core.condition(uniform);
+        }
+        core.warp.since_switch += 1;
+        if lanes == 0 && !matches!(self.kind, Kind::Branch { .. }) {
+            core.warp.groups[core.warp.current].pc = next;
+            return Ok(Next::Continue);
+        }
+        match self.kind {
+            Kind::Branch { target, together } => {
+                let taken = match together {
+                    Together::Any if lanes != 0 => core.group,
+                    _ => lanes,
+                };
+                if taken != 0 {
+                    let target = index_at(target)?;
+                    core.warp.branch(taken, target, next);
+                } else {
+                    core.warp.groups[core.warp.current].pc = next;
+                }
+                Ok(Next::Continue)
+            }
+            Kind::BranchParted {
+                mask,
+                target,
+                parted,
+            } => {
+                let mask = core.integer(&mask)[0] & core.warp.live;
+                let apart = mask & !core.group != 0;
+                if apart == parted {
+                    let target = index_at(target)?;
+                    core.warp.branch(lanes, target, next);
+                } else {
+                    core.warp.groups[core.warp.current].pc = next;
+                }
+                Ok(Next::Continue)
+            }
+            Kind::Indirect {
+                address,
+                base,
+                absolute,
+            } => self.indirect(core, lanes, next, &address, base, absolute),
+            Kind::Exit => {
+                core.drain()?;
+                core.warp.exit(lanes, next);
+                core.block.threads_ended(lanes.count_ones());
+                Ok(Next::Blocked)
+            }
+            Kind::Sync { barrier } => {
+                let masks = core.warp.registers.b[usize::from(barrier)];
+                // Lanes with different masks meet different lanes.
+                let mut left = lanes;
+                while left != 0 {
+                    let mask = masks[left.trailing_zeros() as usize];
+                    let part = LaneIterator(left)
+                        .filter(|lane| masks[*lane] == mask)
+                        .fold(0, |part, lane| part | 1 << lane);
+                    left &= !part;
+                    if mask & core.warp.live & !part == 0 {
+                        continue;
+                    }
+                    if part == core.warp.groups[core.warp.current].lanes {
+                        core.warp.wait(part, next, Wait::Sync(barrier));
+                    } else {
+                        core.warp.branch(part, next, core.index as u32);
+                        let at = core.warp.groups.len() - 1;
+                        core.warp.groups[at].wait = Wait::Sync(barrier);
+                    }
+                }
+                let current = core.warp.current;
+                core.warp.groups[current].pc = next;
+                core.warp.settle();
+                Ok(after_wait(core))
+            }
+            Kind::Break { barrier } => {
+                let current = core.warp.current;
+                core.warp.groups[current].pc = next;
+                core.warp.leave(barrier, lanes);
+                Ok(Next::Continue)
+            }
+            Kind::WarpSync { mask } => {
+                let masks = match mask {
+                    Some(source) => core.integer(&source),
+                    None => [u32::MAX; 32],
+                };
+                let mask = masks[lanes.trailing_zeros() as usize];
+                if mask & core.warp.live & !lanes == 0 && lanes == core.group {
+                    let current = core.warp.current;
+                    core.warp.groups[current].pc = next;
+                    return Ok(Next::Continue);
+                }
+                core.warp.wait(lanes, next, Wait::Lanes(mask));
+                core.warp.settle();
+                Ok(after_wait(core))
+            }
+            Kind::Collective { mask, target } => {
+                let masks = match mask {
+                    Some(source) => core.integer(&source),
+                    None => [u32::MAX; 32],
+                };
+                let mask = masks[lanes.trailing_zeros() as usize];
+                let target = index_at(target)?;
+                core.warp.wait(lanes, next, Wait::Collective { mask, target });
+                core.warp.settle();
+                Ok(after_wait(core))
+            }
+            Kind::EndCollective => {
+                core.warp.end_collective(next);
+                Ok(Next::Continue)
+            }
+            Kind::Yield => {
+                let current = core.warp.current;
+                core.warp.groups[current].pc = next;
+                core.warp.rotate();
+                Ok(Next::Continue)
+            }
+            Kind::Sleep => {
+                let current = core.warp.current;
+                core.warp.groups[current].pc = next;
+                core.warp.rotate();
+                Ok(Next::Yield)
+            }
+            Kind::Trap => Err(Cause::of(lanes.trailing_zeros() as usize, FaultKind::Trap)),
+            Kind::Barrier {
+                id,
+                count,
+                packed,
+                arrive_only,
+                vote,
+            } => self.barrier(core, lanes, next, &id, count.as_ref(), packed, arrive_only, vote),
+        }
+    }
+
+    fn indirect(
+        &self,
+        core: &mut Core<'_>,
+        lanes: u32,
+        next: u32,
+        address: &Source,
+        base: i64,
+        absolute: bool,
+    ) -> Result<Next, Cause> {
+        let addresses = core.pair(address);
+        let mut left = lanes;
+        let mut targets: Vec<(u32, u64)> = Vec::new();
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            let same = LaneIterator(left)
+                .filter(|other| addresses[*other] == addresses[lane])
+                .fold(0, |part, lane| part | 1 << lane);
+            left &= !same;
+            targets.push((same, addresses[lane].wrapping_add(base.cast_unsigned())));
+        }
+        for (part, address) in targets {
+            let offset = if absolute {
+                if (SYSTEM..SYSTEM + 16 * SYSTEM_CALLS.len() as u64).contains(&address) {
+                    // The function returns to the address in R20 and R21; lanes may come from different places.
+                    let call = SYSTEM_CALLS[((address - SYSTEM) / 16) as usize];
+                    core.drain()?;
+                    system::call(core, call, part)?;
+                    let low = core.r(20);
+                    let high = core.r(21);
+                    let lane = part.trailing_zeros() as usize;
+                    let back = u64::from(high[lane]) << 32 | u64::from(low[lane]);
+                    back.wrapping_sub(core.context.kernel.code)
+                } else {
+                    address.wrapping_sub(core.context.kernel.code)
+                }
+            } else {
+                address
+            };
+            let target = u32::try_from(offset / 16)
+                .ok()
+                .filter(|_| offset % 16 == 0)
+                .ok_or(FaultKind::Jump(address))?;
+            if core.warp.groups[core.warp.current].lanes == part {
+                core.warp.branch(part, target, next);
+                return Ok(Next::Continue);
+            }
+            core.warp.branch(part, target, core.index as u32);
+        }
+        // What is left of the group did not jump.
+        let current = core.warp.current;
+        core.warp.groups[current].pc = next;
+        Ok(Next::Continue)
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of one instruction, taken apart by the caller's match"
+    )]
+    fn barrier(
+        &self,
+        core: &mut Core<'_>,
+        lanes: u32,
+        next: u32,
+        id: &Source,
+        count: Option<&Source>,
+        packed: bool,
+        arrive_only: bool,
+        vote: Option<Vote>,
+    ) -> Result<Next, Cause> {
+        core.drain()?;
+        let first = lanes.trailing_zeros() as usize;
+        let mut number = core.integer(id)[first];
+        let mut expected = match count {
+            Some(source) => core.integer(source)[first],
+            None => 0,
+        };
+        if packed {
+            // Count in bits 16 to 27, as one register holds both.
+            expected = number >> 16 & 0xfff;
+            number &= 0xf;
+        }
+        let Some(id) = u8::try_from(number).ok().filter(|id| *id < 16) else {
+            return Err(FaultKind::Barrier {
+                barrier: number,
+                reason: "there are sixteen barriers".to_owned(),
+            }
+            .into());
+        };
+        // A warp whose lanes all come counts as a whole one, even if some of its lanes do not exist.
+        let whole = lanes == core.warp.live;
+        let threads = if expected != 0 && whole { 32 } else { lanes.count_ones() };
+        let votes = match vote {
+            Some(vote) => {
+                let count = (core.condition(&vote.condition) & lanes).count_ones();
+                Some((count, vote.any))
+            }
+            None => None,
+        };
+        let generation = core.block.barriers[usize::from(id)].generation;
+        core.block
+            .arrive(
+                id,
+                threads,
+                lanes.count_ones(),
+                (expected != 0).then_some(expected),
+                votes,
+            )?;
+        if arrive_only {
+            let current = core.warp.current;
+            core.warp.groups[current].pc = next;
+            return Ok(Next::Continue);
+        }
+        core.warp.wait(lanes, next, Wait::Barrier { id, generation });
+        Ok(Next::Blocked)
+    }
+}
+
+fn after_wait(core: &Core<'_>) -> Next {
+    match core.warp.groups.get(core.warp.current) {
+        Some(group) if group.wait == Wait::None => Next::Continue,
+        _ => Next::Blocked,
+    }
+}
+
+/// The semantics of control flow.
+pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Option<Result<Flow, Lack>> {
+    let kind = kind_of(name, reader)?;
+    Some(kind.and_then(|kind| {
+        // The vote of a reducing barrier is its `p`, not a condition of the instruction.
+        if matches!(kind, Kind::Barrier { .. }) {
+            Ok(Flow {
+                kind,
+                condition: Condition {
+                    register: Register::PT,
+                    invert: false,
+                },
+                uniform: None,
+            })
+        } else {
+            Flow::new(kind, reader)
+        }
+    }))
+}
+
+fn kind_of(name: &str, reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
+    let barrier = |arrive_only: bool, vote: bool, packed: bool| {
+        let count = if packed { None } else { Some(reader.source("n")?) };
+        Ok(Kind::Barrier {
+            id: reader.source("b")?,
+            count,
+            packed,
+            arrive_only,
+            vote: if vote {
+                Some(Vote {
+                    condition: reader.condition("p")?,
+                    any: reader.is("fn", "OR"),
+                })
+            } else {
+                None
+            },
+        })
+    };
+    Some(match name {
+        "BRA" | "BRA.UP" => reader.modifier("mode").and_then(|mode| {
+            Ok(Kind::Branch {
+                target: reader.jump("t")?,
+                together: match mode {
+                    "warp" | "U" => Together::No,
+                    "U.ANY" => Together::Any,
+                    other => return Err(format!("branch mode {other}")),
+                },
+            })
+        }),
+        "BRA.DIV" => reader.modifier("mode").and_then(|mode| {
+            Ok(Kind::BranchParted {
+                mask: reader.source("m")?,
+                target: reader.jump("t")?,
+                parted: mode == "DIV",
+            })
+        }),
+        // A table's distance counts from the end of the branch; so does the address in the registers.
+        "BRX" | "BRXU" => indirect(reader, "a", "t", false),
+        "JMX" => indirect(reader, "a", "t", true),
+        "RET.REL" => indirect(reader, "a", "t", false),
+        "RET.ABS" | "CALL.ABS" => indirect(reader, "a", "t", true),
+        "CALL.REL" => reader.jump("t").map(|target| Kind::Branch {
+            target,
+            together: Together::No,
+        }),
+        "EXIT" | "KILL" => Ok(Kind::Exit),
+        "BSYNC" => reader
+            .barrier_register("b")
+            .map(|barrier| Kind::Sync { barrier }),
+        "BREAK" => reader
+            .barrier_register("b")
+            .map(|barrier| Kind::Break { barrier }),
+        "WARPSYNC" => reader
+            .source("a")
+            .map(|mask| Kind::WarpSync { mask: Some(mask) }),
+        "WARPSYNC.ALL" => Ok(Kind::WarpSync { mask: None }),
+        "WARPSYNC.COLLECTIVE" => reader.source("a").and_then(|mask| {
+            Ok(Kind::Collective {
+                mask: Some(mask),
+                target: reader.jump("t")?,
+            })
+        }),
+        "WARPSYNC.COLLECTIVE.ALL" => reader
+            .jump("t")
+            .map(|target| Kind::Collective { mask: None, target }),
+        "ENDCOLLECTIVE" => Ok(Kind::EndCollective),
+        "YIELD" => Ok(Kind::Yield),
+        "NANOSLEEP" => Ok(Kind::Sleep),
+        "BPT" => Ok(Kind::Trap),
+        "BAR.SYNC" => barrier(false, false, false),
+        "BAR.SYNC.PACKED" => barrier(false, false, true),
+        "BAR.ARV" => barrier(true, false, false),
+        "BAR.ARV.PACKED" => barrier(true, false, true),
+        "BAR.RED" => barrier(false, true, false),
+        "BAR.RED.PACKED" => barrier(false, true, true),
+        _ => return None,
+    })
+}
+
+fn indirect(reader: &Reader<'_>, address: &str, to: &str, absolute: bool) -> Result<Kind, Lack> {
+    let orias_sass::Operand::Target(distance) = reader.operand(to)? else {
+        return Err("no distance".to_owned());
+    };
+    // Relative addresses count from the end of the instruction, absolute ones have a plain distance added.
+    let base = if absolute {
+        *distance
+    } else {
+        (reader.index as i64 + 1) * 16 + distance
+    };
+    Ok(Kind::Indirect {
+        address: reader.source(address)?,
+        base,
+        absolute,
+    })
+}

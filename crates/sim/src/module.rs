@@ -1,0 +1,345 @@
+//! A cubin made ready: kernels with their programs, variables placed in device memory, addresses filled in.
+
+use crate::memory::Memory;
+use crate::program::Program;
+use orias_cubin::attribute::{ParamInfo, Value, id};
+use orias_cubin::{Body, Cubin, FunctionView, SymbolPlace};
+use orias_sass::Target;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Where the code of text section `n` lies: `CODE + (n << 24)`.
+pub(crate) const CODE: u64 = 0x7f3b_0000_0000;
+/// Where functions of the system lie, 16 bytes apart.
+pub(crate) const SYSTEM: u64 = 0x7f3a_0000_0000;
+/// Upper half of generic addresses of shared memory.
+pub(crate) const SHARED_HIGH: u32 = 0x7f3e;
+/// Generic address of local memory.
+pub(crate) const LOCAL: u64 = 0x7f3d_0000_0000;
+/// Bytes of bank 0 before the parameters.
+pub(crate) const DRIVER_BANK: usize = 0x210;
+/// Shared memory that the system keeps for itself in every block.
+const RESERVED_SHARED: usize = 0x400;
+
+/// Most bytes of global variables.
+const MOST_GLOBAL: usize = 4 << 30;
+
+/// Functions of the system that kernels call, in the order of their addresses.
+pub(crate) const SYSTEM_CALLS: &[&str] = &["vprintf", "malloc", "free", "__assertfail"];
+
+/// Why a cubin cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// It is no cubin.
+    #[error("{0}")]
+    Container(String),
+    /// It is for a chip that the emulator does not know.
+    #[error("code for {0} cannot be emulated; sm_90 and sm_90a can")]
+    Target(String),
+    /// A relocation that is not understood.
+    #[error("{section}+{offset:#x}: relocation {kind} of '{symbol}' is not supported")]
+    Relocation {
+        /// The section.
+        section: String,
+        /// The place in it.
+        offset: u64,
+        /// The relocation's type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// Its variables need more memory than the device has.
+    #[error("{0} needs more global memory than a device has")]
+    Memory(String),
+    /// It needs a function or variable that is not there.
+    #[error("'{0}' is not defined")]
+    Undefined(String),
+}
+
+/// A kernel of a loaded module.
+pub(crate) struct Kernel {
+    pub name: String,
+    pub program: Program,
+    pub parameters: Vec<ParamInfo>,
+    /// Where the parameters start in bank 0, and how many bytes they are.
+    pub parameter_bank: (u16, u16),
+    pub registers: usize,
+    /// Static shared memory, what the system keeps included.
+    pub shared: usize,
+    pub stack: u32,
+    /// Most threads of a block, if limited.
+    pub max_threads: Option<u32>,
+    /// Blocks of a cluster in each dimension.
+    pub cluster: Option<[u32; 3]>,
+    /// Constant banks except bank 0.
+    pub banks: BTreeMap<u32, Vec<u8>>,
+    /// Generic address of the constants in bank 3.
+    pub constants: u64,
+    /// Address of the first instruction.
+    pub code: u64,
+}
+
+/// A loaded cubin.
+pub struct Module {
+    pub(crate) kernels: BTreeMap<String, Kernel>,
+    variables: BTreeMap<String, (u64, u64)>,
+    pub(crate) uses_heap: bool,
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Module")
+            .field("kernels", &self.kernels.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Module {
+    /// The names of its kernels, sorted.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.kernels.keys().map(String::as_str)
+    }
+
+    /// The sizes of a kernel's parameters, in order.
+    #[must_use]
+    pub fn parameters(&self, kernel: &str) -> Option<Vec<usize>> {
+        let kernel = self.kernels.get(kernel)?;
+        Some(
+            kernel
+                .parameters
+                .iter()
+                .map(|parameter| usize::from(parameter.size))
+                .collect(),
+        )
+    }
+
+    /// Address and size of a global variable.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
+        self.variables.get(name).copied()
+    }
+
+    pub(crate) fn load(file: &[u8], memory: &mut Memory) -> Result<Self, LoadError> {
+        let cubin =
+            Cubin::read(file).map_err(|error| LoadError::Container(error.to_string()))?;
+        let name = cubin.target();
+        let target = match name.as_str() {
+            "sm_90" => Target::Sm90,
+            "sm_90a" => Target::Sm90a,
+            _ => return Err(LoadError::Target(name)),
+        };
+        let mut places = Places::new(&cubin, memory)?;
+        let data = places.relocate(&cubin)?;
+        for (section, bytes) in &data {
+            if let Some(base) = places.sections.get(section) {
+                // The section was allocated with this length.
+                let _ = memory.write(*base, bytes);
+            }
+        }
+        let shared_banks: BTreeMap<u32, Vec<u8>> = cubin
+            .sections
+            .iter()
+            .enumerate()
+            .filter_map(|(index, section)| {
+                let bank = section.constant_bank()?;
+                let own = section.function_name().is_some();
+                let bytes = data.get(&index)?;
+                (!own).then(|| (bank, bytes.clone()))
+            })
+            .collect();
+        let constants = match shared_banks.get(&3) {
+            Some(bytes) => memory.allocate_constant(bytes),
+            None => 0,
+        };
+        let mut kernels = BTreeMap::new();
+        for view in cubin.functions() {
+            if view.is_entry {
+                let kernel = kernel(&cubin, &view, target, &shared_banks, &data, constants);
+                kernels.insert(view.name.to_owned(), kernel);
+            }
+        }
+        let variables = cubin
+            .symbols()
+            .iter()
+            .filter(|symbol| symbol.kind == orias_cubin::elf::stt::OBJECT)
+            .filter_map(|symbol| {
+                let SymbolPlace::Section(section) = symbol.place else {
+                    return None;
+                };
+                let base = places.sections.get(&usize::from(section))?;
+                Some((symbol.name.text.clone(), (base + symbol.value, symbol.size)))
+            })
+            .collect();
+        let uses_heap = cubin.symbols().iter().any(|symbol| {
+            symbol.place == SymbolPlace::Undefined
+                && matches!(symbol.name.text.as_str(), "malloc" | "free")
+        });
+        Ok(Self {
+            kernels,
+            variables,
+            uses_heap,
+        })
+    }
+}
+
+fn kernel(
+    cubin: &Cubin,
+    view: &FunctionView<'_>,
+    target: Target,
+    shared_banks: &BTreeMap<u32, Vec<u8>>,
+    data: &BTreeMap<usize, Vec<u8>>,
+    constants: u64,
+) -> Kernel {
+    let mut banks = shared_banks.clone();
+    for (index, section) in cubin.sections.iter().enumerate() {
+        if section.function_name() == Some(view.name)
+            && let (Some(bank), Some(bytes)) = (section.constant_bank(), data.get(&index))
+            && bank != 0
+        {
+            banks.insert(bank, bytes.clone());
+        }
+    }
+    let parameter_bank = view.param_bank.unwrap_or((DRIVER_BANK as u16, 0));
+    let mut sizes = [0; 32];
+    sizes[0] = usize::from(parameter_bank.0) + usize::from(parameter_bank.1);
+    for (bank, bytes) in &banks {
+        if let Some(size) = sizes.get_mut(*bank as usize) {
+            *size = bytes.len();
+        }
+    }
+    let triple = |wanted: u8| {
+        view.attributes.iter().find_map(|attribute| match &attribute.value {
+            Value::Dimensions(dimensions) if attribute.id == wanted => Some(*dimensions),
+            _ => None,
+        })
+    };
+    let code = data
+        .get(&view.section)
+        .map_or(view.code, Vec::as_slice);
+    let program = Program::new(code, target, &sizes);
+    Kernel {
+        name: view.name.to_owned(),
+        registers: program.registers.max(view.registers.unwrap_or(0) as usize),
+        program,
+        parameters: view.params.clone(),
+        parameter_bank,
+        shared: view
+            .shared_size
+            .map_or(RESERVED_SHARED, |size| (size as usize).max(RESERVED_SHARED)),
+        stack: view.min_stack_size.unwrap_or(0),
+        max_threads: triple(id::MAX_THREADS).map(|[x, y, z]| x * y * z),
+        cluster: triple(id::CTA_PER_CLUSTER),
+        banks,
+        constants,
+        code: CODE + ((view.section as u64) << 24),
+    }
+}
+
+/// Where the sections of a cubin lie.
+struct Places {
+    /// Addresses of the sections in device memory.
+    sections: BTreeMap<usize, u64>,
+}
+
+impl Places {
+    fn new(cubin: &Cubin, memory: &mut Memory) -> Result<Self, LoadError> {
+        let mut sections = BTreeMap::new();
+        let mut total = 0usize;
+        for (index, section) in cubin.sections.iter().enumerate() {
+            let global = section.name.text.starts_with(".nv.global");
+            let length = match &section.body {
+                Body::Bytes(bytes) if global => bytes.len(),
+                Body::Memory(size) if global => *size as usize,
+                _ => continue,
+            };
+            total = total.saturating_add(length);
+            if total > MOST_GLOBAL {
+                return Err(LoadError::Memory(section.name.text.clone()));
+            }
+            sections.insert(index, memory.allocate(&vec![0; length]));
+        }
+        Ok(Self { sections })
+    }
+
+    /// The contents of all sections in memory, relocations applied.
+    fn relocate(&mut self, cubin: &Cubin) -> Result<BTreeMap<usize, Vec<u8>>, LoadError> {
+        let mut data: BTreeMap<usize, Vec<u8>> = cubin
+            .sections
+            .iter()
+            .enumerate()
+            .filter(|(_, section)| section.flags & orias_cubin::elf::shf::ALLOC != 0)
+            .filter_map(|(index, section)| Some((index, section.bytes()?.to_vec())))
+            .collect();
+        for section in &cubin.sections {
+            let Body::Relocations(relocations) = &section.body else {
+                continue;
+            };
+            let into = section.info as usize;
+            let Some(bytes) = data.get_mut(&into) else {
+                continue;
+            };
+            for relocation in relocations {
+                let symbol = cubin.symbol_name(relocation.symbol).unwrap_or_default();
+                let kind = relocation.kind_name().unwrap_or("of unknown type");
+                let refuse = || LoadError::Relocation {
+                    section: section.name.text.clone(),
+                    offset: relocation.offset,
+                    kind: kind.to_owned(),
+                    symbol: symbol.to_owned(),
+                };
+                let value = self
+                    .address(cubin, relocation.symbol)?
+                    .wrapping_add(relocation.addend.cast_unsigned());
+                let at = relocation.offset as usize;
+                let mut put = |at: usize, value: &[u8]| {
+                    bytes
+                        .get_mut(at..at + value.len())
+                        .map(|place| place.copy_from_slice(value))
+                        .ok_or_else(refuse)
+                };
+                match kind {
+                    "R_CUDA_64" | "R_CUDA_FUNC_DESC_64" | "R_CUDA_G64" => {
+                        put(at, &value.to_le_bytes())?;
+                    }
+                    "R_CUDA_32" => put(at, &(value as u32).to_le_bytes())?,
+                    "R_CUDA_32_LO" => put(at, &(value as u32).to_le_bytes())?,
+                    "R_CUDA_32_HI" => put(at, &((value >> 32) as u32).to_le_bytes())?,
+                    "R_CUDA_ABS32_LO_32" | "R_CUDA_ABS32_32" => {
+                        put(at + 4, &(value as u32).to_le_bytes())?;
+                    }
+                    "R_CUDA_ABS32_HI_32" => put(at + 4, &((value >> 32) as u32).to_le_bytes())?,
+                    _ => return Err(refuse()),
+                }
+            }
+        }
+        Ok(data)
+    }
+
+    fn address(&self, cubin: &Cubin, index: u32) -> Result<u64, LoadError> {
+        let Some(symbol) = cubin.symbols().get(index as usize) else {
+            return Err(LoadError::Undefined(format!("symbol {index}")));
+        };
+        let name = cubin.symbol_name(index).unwrap_or_default();
+        match symbol.place {
+            SymbolPlace::Section(section) => {
+                let section = usize::from(section);
+                let base = match self.sections.get(&section) {
+                    Some(base) => *base,
+                    None if cubin.sections.get(section).is_some_and(|s| s.is_text()) => {
+                        CODE + ((section as u64) << 24)
+                    }
+                    // Shared memory and constant banks are addressed from their start.
+                    None => 0,
+                };
+                Ok(base + symbol.value)
+            }
+            SymbolPlace::Undefined => SYSTEM_CALLS
+                .iter()
+                .position(|known| *known == name)
+                .map(|at| SYSTEM + 16 * at as u64)
+                .or_else(|| name.starts_with(".nv.reservedSmem").then_some(0))
+                .ok_or_else(|| LoadError::Undefined(name.to_owned())),
+            SymbolPlace::Reserved(_) => Ok(symbol.value),
+        }
+    }
+}

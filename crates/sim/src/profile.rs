@@ -1,0 +1,56 @@
+//! Counts by instruction: how often it was issued, how long the warp stood before it, and why.
+
+/// Why a warp did not issue in a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// The stall count of the instruction before.
+    Count,
+    /// A barrier of the wait mask.
+    Scoreboard,
+    /// `DEPBAR`.
+    Dependency,
+}
+
+/// Counts of one instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times a warp issued it.
+    pub issued: u64,
+    /// Threads that ran it, guard included.
+    pub threads: u64,
+    /// Cycles spent before its issue because of the stall count of the instruction before.
+    pub stalled: u64,
+    /// Cycles spent before its issue waiting for barriers.
+    pub waited: u64,
+}
+
+/// The counts of a launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// By instruction, in the order of the code.
+    pub instructions: Vec<Counts>,
+    /// Cycles from the first to the last issue of a warp, summed over warps.
+    pub warp_cycles: u64,
+    /// The longest of them.
+    pub longest_warp: u64,
+}
+
+impl Profile {
+    pub(crate) fn new(instructions: usize) -> Self {
+        Self {
+            instructions: vec![Counts::default(); instructions],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Profile) {
+        for (to, from) in self.instructions.iter_mut().zip(&other.instructions) {
+            to.issued += from.issued;
+            to.threads += from.threads;
+            to.stalled += from.stalled;
+            to.waited += from.waited;
+        }
+        self.warp_cycles += other.warp_cycles;
+        self.longest_warp = self.longest_warp.max(other.longest_warp);
+    }
+}

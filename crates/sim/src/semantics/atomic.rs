@@ -1,0 +1,311 @@
+//! Atomic operations and reductions. Lanes of a warp go one after the other, the lowest first.
+
+use super::Table;
+use super::memory::space_of;
+use crate::access::{Space, resolve};
+use crate::operand::{Lack, Reader};
+use crate::program::Action;
+use orias_eval::float::compare::{Extreme, extreme};
+use orias_eval::float::{Arithmetic, Format};
+
+pub(super) const TABLE: Table = &[
+    ("ATOMG", integer),
+    ("ATOM", integer),
+    ("ATOMS", integer),
+    ("REDG", integer),
+    ("ATOMG.F", float),
+    ("ATOM.F", float),
+    ("REDG.F", float),
+    ("ATOMG.CAS", compare_and_swap),
+    ("ATOM.CAS", compare_and_swap),
+    ("ATOMS.CAS", compare_and_swap),
+    ("ATOMS.CAST", compare_and_store),
+    ("ATOMS.POPC.INC", increment),
+];
+
+/// An integer operation on memory.
+#[derive(Clone, Copy)]
+enum Function {
+    Add,
+    Minimum,
+    Maximum,
+    Increment,
+    Decrement,
+    And,
+    Or,
+    Xor,
+    Exchange,
+}
+
+impl Function {
+    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+        Ok(match reader.modifier("fn")? {
+            "ADD" => Self::Add,
+            "MIN" => Self::Minimum,
+            "MAX" => Self::Maximum,
+            "INC" => Self::Increment,
+            "DEC" => Self::Decrement,
+            "AND" => Self::And,
+            "OR" => Self::Or,
+            "XOR" => Self::Xor,
+            "EXCH" => Self::Exchange,
+            other => return Err(format!("operation {other}")),
+        })
+    }
+
+    /// What is stored for what was there and the operand, both of `size` bytes.
+    fn apply(self, old: u64, operand: u64, size: u32, signed: bool) -> u64 {
+        let up = 64 - 8 * size;
+        let less = if signed {
+            (old << up).cast_signed() < (operand << up).cast_signed()
+        } else {
+            old < operand
+        };
+        match self {
+            Self::Add => old.wrapping_add(operand),
+            Self::Minimum => if less { old } else { operand },
+            Self::Maximum => if less { operand } else { old },
+            Self::Increment => if old >= operand { 0 } else { old + 1 },
+            Self::Decrement => if old == 0 || old > operand { operand } else { old - 1 },
+            Self::And => old & operand,
+            Self::Or => old | operand,
+            Self::Xor => old ^ operand,
+            Self::Exchange => operand,
+        }
+    }
+}
+
+/// Bytes of an operand, and whether it is signed.
+fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
+    Ok(match reader.modifier("size")? {
+        "32" => (4, false),
+        "S32" => (4, true),
+        "64" => (8, false),
+        "S64" => (8, true),
+        other => return Err(format!("size {other}")),
+    })
+}
+
+fn mask_of(space: Space) -> u64 {
+    if space == Space::Shared { 0xffff_ffff } else { u64::MAX }
+}
+
+fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (address, b) = (reader.address("addr")?, reader.source("b")?);
+    let row = reader.instruction.op().row();
+    let d = if row.slot_index("d").is_some() { Some(reader.target("d")?) } else { None };
+    let p = if row.slot_index("p").is_some() { Some(reader.target("p")?) } else { None };
+    let space = space_of(row.name);
+    let (function, (size, signed)) = (Function::of(reader)?, size_of(reader)?);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let low = core.word(&b, 0);
+        let high = if size == 8 { core.word(&b, 1) } else { [0; 32] };
+        let (mut first, mut second) = ([0; 32], [0; 32]);
+        let mut done = 0u32;
+        for lane in core.lanes() {
+            let address = addresses[lane] & mask_of(space);
+            // On a generic address that is not global nothing is done, and the predicate says so.
+            if space == Space::Generic && resolve(address).0 != Space::Global {
+                continue;
+            }
+            done |= 1 << lane;
+            let operand = u64::from(high[lane]) << 32 | u64::from(low[lane]);
+            let old = core.update(space, lane, address, size, |old| {
+                function.apply(old, operand, size, signed)
+            })?;
+            first[lane] = old as u32;
+            second[lane] = (old >> 32) as u32;
+        }
+        if let Some(d) = &d {
+            core.put(d, 0, &first);
+            if size == 8 {
+                core.put(d, 1, &second);
+            }
+        }
+        if let Some(p) = &p {
+            core.put_condition(p, done);
+        }
+        Ok(())
+    }))
+}
+
+/// Format, elements in a register pair or quadruple, and whether subnormal numbers are flushed.
+fn float_type(name: &str) -> Result<(Format, u32, bool), Lack> {
+    Ok(match name {
+        "F16x2" => (Format::F16, 2, false),
+        "F16x4" => (Format::F16, 4, false),
+        "F16x8" => (Format::F16, 8, false),
+        "BF16x2" => (Format::BF16, 2, false),
+        "BF16x4" => (Format::BF16, 4, false),
+        "BF16x8" => (Format::BF16, 8, false),
+        "F32.FTZ" => (Format::F32, 1, true),
+        "F32x2.FTZ" => (Format::F32, 2, true),
+        "F32x4.FTZ" => (Format::F32, 4, true),
+        "F32" => (Format::F32, 1, false),
+        "F32x2" => (Format::F32, 2, false),
+        "F32x4" => (Format::F32, 4, false),
+        "F64" => (Format::F64, 1, false),
+        other => return Err(format!("type {other}")),
+    })
+}
+
+fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (address, b) = (reader.address("addr")?, reader.source("b")?);
+    let row = reader.instruction.op().row();
+    let d = if row.slot_index("d").is_some() { Some(reader.target("d")?) } else { None };
+    let p = if row.slot_index("p").is_some() { Some(reader.target("p")?) } else { None };
+    let space = space_of(row.name);
+    let (format, elements, flush) = float_type(reader.modifier("type")?)?;
+    let how = Arithmetic {
+        flush,
+        ..Arithmetic::plain(format)
+    };
+    let function: fn(Arithmetic, u64, u64) -> u64 = match reader.modifier("fn")? {
+        "ADD" => |how, old, operand| how.add(old, operand),
+        "MIN" => |how, old, operand| extreme(how.format, old, operand, Extreme::Minimum, false),
+        "MAX" => |how, old, operand| extreme(how.format, old, operand, Extreme::Maximum, false),
+        other => return Err(format!("operation {other}")),
+    };
+    let bytes = format.width() / 8;
+    // Elements are updated one by one, except pairs of halves, which are one step.
+    let step = bytes.max(4);
+    let steps = (elements * bytes / step).max(1);
+    let words = (steps * step).div_ceil(4);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let mut values = [[0u32; 32]; 4];
+        for part in 0..words {
+            values[part as usize] = core.word(&b, part as u8);
+        }
+        let mut out = [[0u32; 32]; 4];
+        let mut done = 0u32;
+        for lane in core.lanes() {
+            let address = addresses[lane];
+            if space == Space::Generic && resolve(address).0 != Space::Global {
+                continue;
+            }
+            done |= 1 << lane;
+            for index in 0..steps {
+                let word = (index * step / 4) as usize;
+                let mut operand = u64::from(values[word][lane]);
+                if step == 8 {
+                    operand |= u64::from(values[word + 1][lane]) << 32;
+                }
+                let at = address + u64::from(index * step);
+                let old = core.update(space, lane, at, step, |old| {
+                    if bytes == 2 {
+                        let half = |shift: u32| {
+                            function(how, old >> shift & 0xffff, operand >> shift & 0xffff)
+                        };
+                        half(16) << 16 | half(0)
+                    } else {
+                        function(how, old, operand)
+                    }
+                })?;
+                out[word][lane] = old as u32;
+                if step == 8 {
+                    out[word + 1][lane] = (old >> 32) as u32;
+                }
+            }
+        }
+        if let Some(d) = &d {
+            for part in 0..words {
+                core.put(d, part as u8, &out[part as usize]);
+            }
+        }
+        if let Some(p) = &p {
+            core.put_condition(p, done);
+        }
+        Ok(())
+    }))
+}
+
+fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (address, d) = (reader.address("addr")?, reader.target("d")?);
+    let (b, c) = (reader.source("b")?, reader.source("c")?);
+    let row = reader.instruction.op().row();
+    let p = if row.slot_index("p").is_some() { Some(reader.target("p")?) } else { None };
+    let space = space_of(row.name);
+    let (size, _) = size_of(reader)?;
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let wide = size == 8;
+        let read = |core: &mut crate::core::Core<'_>, source: &crate::operand::Source| {
+            if wide { core.pair(source) } else { core.word(source, 0).map(u64::from) }
+        };
+        let (expected, new) = (read(core, &b), read(core, &c));
+        let mut out = [0u64; 32];
+        let mut done = 0u32;
+        for lane in core.lanes() {
+            let address = addresses[lane] & mask_of(space);
+            if space == Space::Generic && resolve(address).0 != Space::Global {
+                continue;
+            }
+            done |= 1 << lane;
+            out[lane] = core.update(space, lane, address, size, |old| {
+                if old == expected[lane] { new[lane] } else { old }
+            })?;
+        }
+        if wide {
+            core.put_pair(&d, &out);
+        } else {
+            core.put(&d, 0, &out.map(|x| x as u32));
+        }
+        if let Some(p) = &p {
+            core.put_condition(p, done);
+        }
+        Ok(())
+    }))
+}
+
+/// Stores `c` where `b` was, and tells whether it did: 1, otherwise 0.
+fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (address, d) = (reader.address("addr")?, reader.target("d")?);
+    let (b, c) = (reader.source("b")?, reader.source("c")?);
+    let (size, _) = size_of(reader)?;
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let wide = size == 8;
+        let read = |core: &mut crate::core::Core<'_>, source: &crate::operand::Source| {
+            if wide { core.pair(source) } else { core.word(source, 0).map(u64::from) }
+        };
+        let (expected, new) = (read(core, &b), read(core, &c));
+        let mut out = [0u64; 32];
+        for lane in core.lanes() {
+            let address = addresses[lane] & 0xffff_ffff;
+            let old = core.update(Space::Shared, lane, address, size, |old| {
+                if old == expected[lane] { new[lane] } else { old }
+            })?;
+            out[lane] = u64::from(old == expected[lane]);
+        }
+        if wide {
+            core.put_pair(&d, &out);
+        } else {
+            core.put(&d, 0, &out.map(|x| x as u32));
+        }
+        Ok(())
+    }))
+}
+
+/// Adds one for each lane; every lane gets what was there before the lanes with its address came.
+fn increment(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (address, d) = (reader.address("addr")?, reader.target("d")?);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address).map(|x| x & 0xffff_ffff);
+        let mut out = [0; 32];
+        let mut left = core.active;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            let same = super::bits(|l| left >> l & 1 == 1 && addresses[l] == addresses[lane]);
+            left &= !same;
+            let count = u64::from(same.count_ones());
+            let old = core.update(Space::Shared, lane, addresses[lane], 4, |old| old + count)?;
+            for lane in crate::core::LaneIterator(same) {
+                out[lane] = old as u32;
+            }
+        }
+        core.put(&d, 0, &out);
+        Ok(())
+    }))
+}

@@ -1,0 +1,250 @@
+//! Two half-precision or bfloat16 numbers in a register.
+
+use super::float::{flushes, relation, stands};
+use super::{Combine, Table, bits};
+use crate::core::Core;
+use crate::operand::{Lack, Lanes, Reader, Source};
+use crate::program::Action;
+use orias_eval::float::compare::{Extreme, extreme};
+use orias_eval::float::{Arithmetic, Format, Overflow, Rounding, convert};
+
+pub(super) const TABLE: Table = &[
+    ("HADD2", add),
+    ("HADD2.BF16", add),
+    ("HADD2.F32", add_single),
+    ("HMUL2", multiply),
+    ("HMUL2.BF16", multiply),
+    ("HFMA2", fused),
+    ("HFMA2.BF16", fused),
+    ("HFMA2.RELU", fused),
+    ("HFMA2.RELU.BF16", fused),
+    ("HFMA2.MMA", fused),
+    ("HFMA2.MMA.BF16", fused),
+    ("HFMA2.MMA.RELU", fused),
+    ("HFMA2.MMA.RELU.BF16", fused),
+    ("HMNMX2", minimum),
+    ("HMNMX2.BF16", minimum),
+    ("HSET2", set),
+    ("HSET2.BF16", set),
+    ("HSETP2", set_predicate),
+    ("HSETP2.BF16", set_predicate),
+];
+
+/// The format that a row's name says.
+pub(super) fn format_of(name: &str) -> Format {
+    if name.contains("BF16") { Format::BF16 } else { Format::F16 }
+}
+
+/// The half that a source of one number selects, sign and absolute value applied.
+pub(super) fn one(core: &mut Core<'_>, source: &Source) -> [u64; 32] {
+    let word = core.word(source, 0);
+    word.map(|x| {
+        let mut half = if source.select == 1 { x >> 16 } else { x & 0xffff };
+        if source.absolute {
+            half &= 0x7fff;
+        }
+        if source.negate {
+            half ^= 0x8000;
+        }
+        u64::from(half)
+    })
+}
+
+/// Both halves of a source as its select, absolute value and sign make them.
+fn both(core: &mut Core<'_>, source: &Source) -> Lanes {
+    let word = core.word(source, 0);
+    word.map(|x| {
+        let (low, high) = (x & 0xffff, x >> 16);
+        // 0: as they are; 2: the low one twice; 3: the high one twice; 4: the high one negated.
+        let mut x = match source.select {
+            2 => low << 16 | low,
+            3 => high << 16 | high,
+            4 => (high ^ 0x8000) << 16 | low,
+            _ => x,
+        };
+        if source.absolute {
+            x &= 0x7fff_7fff;
+        }
+        if source.negate {
+            x ^= 0x8000_8000;
+        }
+        x
+    })
+}
+
+fn check_select(source: &Source) -> Result<(), Lack> {
+    if source.select == 1 {
+        return Err("a single-precision operand of a half-precision operation".to_owned());
+    }
+    Ok(())
+}
+
+fn how(reader: &Reader<'_>) -> Result<Arithmetic, Lack> {
+    Ok(Arithmetic {
+        flush: flushes(reader)?,
+        saturate: reader.is("sat", "SAT"),
+        ..Arithmetic::plain(format_of(reader.instruction.op().name()))
+    })
+}
+
+/// A function of both halves.
+fn halves(x: u32, y: u32, z: u32, f: impl Fn(u64, u64, u64) -> u64) -> u32 {
+    let low = f((x & 0xffff).into(), (y & 0xffff).into(), (z & 0xffff).into()) as u32;
+    let high = f((x >> 16).into(), (y >> 16).into(), (z >> 16).into()) as u32;
+    high << 16 | low & 0xffff
+}
+
+fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let how = how(reader)?;
+    Ok(Box::new(move |core| {
+        let (x, y) = (both(core, &a), both(core, &b));
+        let mut value = [0; 32];
+        for l in core.lanes() {
+            value[l] = halves(x[l], y[l], 0, |x, y, _| how.add(x, y));
+        }
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+/// The sum of two low halves in single precision.
+fn add_single(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let how = Arithmetic {
+        flush: flushes(reader)?,
+        saturate: reader.is("sat", "SAT"),
+        ..Arithmetic::plain(Format::F32)
+    };
+    Ok(Box::new(move |core| {
+        let (x, y) = (both(core, &a), both(core, &b));
+        let widen = |x: u32| {
+            convert::to_format(
+                Format::F16,
+                u64::from(x & 0xffff),
+                Format::F32,
+                Rounding::NearestEven,
+                Overflow::Ieee,
+            )
+        };
+        let mut value = [0; 32];
+        for l in core.lanes() {
+            value[l] = how.add(widen(x[l]), widen(y[l])) as u32;
+        }
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let how = how(reader)?;
+    Ok(Box::new(move |core| {
+        let (x, y) = (both(core, &a), both(core, &b));
+        let mut value = [0; 32];
+        for l in core.lanes() {
+            value[l] = halves(x[l], y[l], 0, |x, y, _| how.multiply(x, y));
+        }
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    check_select(&b)?;
+    let how = how(reader)?;
+    let relu = reader.instruction.op().name().contains("RELU");
+    if relu && !reader.optional_condition("p")?.register.is_constant() {
+        return Err("its predicate".to_owned());
+    }
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (both(core, &a), both(core, &b), both(core, &c));
+        let mut value = [0; 32];
+        for l in core.lanes() {
+            value[l] = halves(x[l], y[l], z[l], |x, y, z| {
+                let value = how.fused(x, y, z);
+                if relu { rectify(how.format, value) } else { value }
+            });
+        }
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+/// Negative numbers become zero; a NaN stays.
+fn rectify(format: Format, bits: u64) -> u64 {
+    if bits & format.sign_mask() != 0 && !format.is_nan(bits) { 0 } else { bits }
+}
+
+fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (p, flush) = (reader.condition("p")?, flushes(reader)?);
+    let format = format_of(reader.instruction.op().name());
+    let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
+    Ok(Box::new(move |core| {
+        let (x, y) = (both(core, &a), both(core, &b));
+        let smaller = core.condition(&p);
+        let mut value = [0; 32];
+        for l in core.lanes() {
+            let which = if smaller >> l & 1 == 1 { Extreme::Minimum } else { Extreme::Maximum };
+            value[l] = halves(x[l], y[l], 0, |x, y, _| {
+                let of = |x| if flush { format.flush(x) } else { x };
+                let value = extreme(format, of(x), of(y), which, nan);
+                if signs { value & 0x7fff | (x ^ y) & 0x8000 } else { value }
+            });
+        }
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
+    let format = format_of(reader.instruction.op().name());
+    let combine = Combine::of(reader)?;
+    let yes = match (reader.is("bf", "BF"), format) {
+        (false, _) => 0xffff,
+        (true, Format::BF16) => 0x3f80,
+        (true, _) => 0x3c00,
+    };
+    Ok(Box::new(move |core| {
+        let (x, y) = (both(core, &a), both(core, &b));
+        let other = core.condition(&p);
+        let mut value = [0; 32];
+        for l in core.lanes() {
+            value[l] = halves(x[l], y[l], 0, |x, y, _| {
+                let result = u32::from(stands(relation, format, flush, x, y));
+                if combine.apply(result, other >> l & 1) == 1 { yes } else { 0 }
+            });
+        }
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (a, b, r) = (reader.source("a")?, reader.source("b")?, reader.condition("r")?);
+    let (relation, flush) = (relation(reader)?, flushes(reader)?);
+    let format = format_of(reader.instruction.op().name());
+    let combine = Combine::of(reader)?;
+    let both_halves = reader.is("hand", "H_AND");
+    Ok(Box::new(move |core| {
+        let (x, y) = (both(core, &a), both(core, &b));
+        let of = |shift: u32| {
+            bits(|l| {
+                let half = |x: u32| u64::from(x >> shift & 0xffff);
+                stands(relation, format, flush, half(x[l]), half(y[l]))
+            })
+        };
+        let (low, high) = (of(0), of(16));
+        let other = core.condition(&r);
+        let (first, second) = if both_halves { (low & high, !(low & high)) } else { (low, high) };
+        core.put_condition(&p, combine.apply(first, other));
+        core.put_condition(&q, combine.apply(second, other));
+        Ok(())
+    }))
+}

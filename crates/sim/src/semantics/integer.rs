@@ -1,0 +1,488 @@
+//! Integer arithmetic.
+
+use super::{Combine, Table, bits, zip2, zip3};
+use crate::operand::{Lack, Reader, Source};
+use crate::program::Action;
+use core::cmp::Ordering;
+use orias_eval::integer::{add3, compare, dot2, dot4, multiply_wide};
+
+pub(super) const TABLE: Table = &[
+    ("IADD3", add_three),
+    ("UIADD3", add_three),
+    ("IADD3.X", add_three_extended),
+    ("UIADD3.X", add_three_extended),
+    ("UIADD3.64", add_three_wide),
+    ("IMAD", multiply_add),
+    ("UIMAD", multiply_add),
+    ("IMAD.X", multiply_add_extended),
+    ("UIMAD.X", multiply_add_extended),
+    ("IMAD.WIDE", multiply_wide_add),
+    ("UIMAD.WIDE", multiply_wide_add),
+    ("IMAD.WIDE.X", multiply_wide_add),
+    ("UIMAD.WIDE.X", multiply_wide_add),
+    ("IMAD.HI", multiply_high_add),
+    ("IMAD.HI.X", multiply_high_add),
+    ("IDP.4A", dot_product),
+    ("IDP.2A", dot_product),
+    ("VIADD", vector_add),
+    ("VIADDMNMX", add_extreme),
+    ("VIMNMX", extreme),
+    ("VIMNMX3", extreme_of_three),
+    ("IMNMX", extreme),
+    ("VABSDIFF", absolute_difference),
+    ("VABSDIFF4", absolute_differences),
+    ("IABS", absolute),
+    ("LEA", scaled_add),
+    ("ULEA", scaled_add),
+    ("LEA.X", scaled_add),
+    ("ULEA.X", scaled_add),
+    ("LEA.HI", scaled_add_high),
+    ("ULEA.HI", scaled_add_high),
+    ("LEA.HI.X", scaled_add_high),
+    ("ULEA.HI.X", scaled_add_high),
+    ("LEA.HI.SX32", scaled_add_high),
+    ("ULEA.HI.SX32", scaled_add_high),
+    ("LEA.HI.X.SX32", scaled_add_high),
+    ("ULEA.HI.X.SX32", scaled_add_high),
+    ("ISETP", set_predicate),
+    ("UISETP", set_predicate),
+    ("ISETP.EX", set_predicate),
+    ("UISETP.EX", set_predicate),
+];
+
+/// A summand that may be negated: its complement, with a one to be carried in.
+fn summand(core: &mut crate::core::Core<'_>, source: &Source) -> (crate::operand::Lanes, u32) {
+    let value = core.word(source, 0);
+    match (source.negate, source.invert) {
+        (true, _) => (value.map(|x| !x), 1),
+        (_, true) => (value.map(|x| !x), 0),
+        _ => (value, 0),
+    }
+}
+
+fn add_three(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, co, cp) = (reader.target("d")?, reader.target("co")?, reader.target("cp")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let plain = co.register.is_constant() && cp.register.is_constant();
+    if plain {
+        return Ok(Box::new(move |core| {
+            let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
+            let sum = zip3(&x, &y, &z, |x, y, z| x.wrapping_add(y).wrapping_add(z));
+            core.put(&d, 0, &sum);
+            Ok(())
+        }));
+    }
+    Ok(Box::new(move |core| {
+        let ((x, i), (y, j), (z, k)) = (summand(core, &a), summand(core, &b), summand(core, &c));
+        let carry = i + j + k;
+        let sums: [_; 32] = std::array::from_fn(|l| add3(x[l], y[l], z[l], carry));
+        core.put(&d, 0, &sums.map(|sum| sum.value));
+        core.put_condition(&co, bits(|l| sums[l].carries >= 1));
+        core.put_condition(&cp, bits(|l| sums[l].carries >= 2));
+        Ok(())
+    }))
+}
+
+fn add_three_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, co, cp) = (reader.target("d")?, reader.target("co")?, reader.target("cp")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (ci, cj) = (reader.condition("ci")?, reader.condition("cj")?);
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
+        let (ci, cj) = (core.condition(&ci), core.condition(&cj));
+        let sums: [_; 32] = std::array::from_fn(|l| {
+            add3(x[l], y[l], z[l], (ci >> l & 1) + (cj >> l & 1))
+        });
+        core.put(&d, 0, &sums.map(|sum| sum.value));
+        core.put_condition(&co, bits(|l| sums[l].carries >= 1));
+        core.put_condition(&cp, bits(|l| sums[l].carries >= 2));
+        Ok(())
+    }))
+}
+
+fn add_three_wide(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, co, cp) = (reader.target("d")?, reader.target("co")?, reader.target("cp")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    Ok(Box::new(move |core| {
+        let mut sums = [0u128; 32];
+        for source in [&a, &b, &c] {
+            let value = core.pair(source);
+            for (sum, x) in sums.iter_mut().zip(value) {
+                *sum += if source.negate { u128::from(!x) + 1 } else { u128::from(x) };
+            }
+        }
+        core.put_pair(&d, &sums.map(|sum| sum as u64));
+        core.put_condition(&co, bits(|l| sums[l] >> 64 >= 1));
+        core.put_condition(&cp, bits(|l| sums[l] >> 64 >= 2));
+        Ok(())
+    }))
+}
+
+fn multiply_add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
+        let value = zip3(&x, &y, &z, |x, y, z| x.wrapping_mul(y).wrapping_add(z));
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn multiply_add_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, ci) = (reader.target("d")?, reader.condition("ci")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
+        let carry = core.condition(&ci);
+        let value: [u32; 32] = std::array::from_fn(|l| {
+            x[l].wrapping_mul(y[l])
+                .wrapping_add(z[l])
+                .wrapping_add(carry >> l & 1)
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+/// The product plus a wide summand and a carry, with the carry out.
+fn wide_sum(
+    core: &mut crate::core::Core<'_>,
+    [a, b, c]: [&Source; 3],
+    signed: bool,
+    carry: u32,
+) -> [(u64, bool); 32] {
+    let (x, y, z) = (core.word(a, 0), core.word(b, 0), core.pair(c));
+    std::array::from_fn(|l| {
+        let product = multiply_wide(x[l], y[l], signed);
+        let (summand, one) = match (c.negate, c.invert) {
+            (true, _) => (!z[l], 1),
+            (_, true) => (!z[l], 0),
+            _ => (z[l], 0),
+        };
+        let sum = u128::from(product)
+            + u128::from(summand)
+            + u128::from(one + u64::from(carry >> l & 1));
+        (sum as u64, sum >> 64 != 0)
+    })
+}
+
+fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, co) = (reader.target("d")?, reader.target("co")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let signed = reader.is("sign", "S32");
+    let extended = reader.instruction.op().name().ends_with(".X");
+    let ci = if extended { Some(reader.condition("ci")?) } else { None };
+    Ok(Box::new(move |core| {
+        let carry = ci.map_or(0, |ci| core.condition(&ci));
+        let sums = wide_sum(core, [&a, &b, &c], signed, carry);
+        core.put_pair(&d, &sums.map(|(sum, _)| sum));
+        core.put_condition(&co, bits(|l| sums[l].1));
+        Ok(())
+    }))
+}
+
+fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, co) = (reader.target("d")?, reader.target("co")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let signed = reader.is("sign", "S32");
+    let extended = reader.instruction.op().name().ends_with(".X");
+    let ci = if extended { Some(reader.condition("ci")?) } else { None };
+    Ok(Box::new(move |core| {
+        let carry = ci.map_or(0, |ci| core.condition(&ci));
+        let sums = wide_sum(core, [&a, &b, &c], signed, carry);
+        core.put(&d, 0, &sums.map(|(sum, _)| (sum >> 32) as u32));
+        core.put_condition(&co, bits(|l| sums[l].1));
+        Ok(())
+    }))
+}
+
+fn dot_product(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let four = reader.instruction.op().name() == "IDP.4A";
+    let signed_a = reader.modifier("ta")?.starts_with('S');
+    let signed_b = reader.modifier("tb")?.starts_with('S');
+    let upper = reader.is("part", "HI");
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.integer(&c));
+        let value = zip3(&x, &y, &z, |x, y, z| {
+            if four {
+                dot4(x, signed_a, y, signed_b, z)
+            } else {
+                dot2(x, signed_a, y, signed_b, upper, z)
+            }
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+/// A function of both half words.
+fn halves(x: u32, y: u32, f: impl Fn(u32, u32) -> u32) -> u32 {
+    f(x >> 16, y >> 16) << 16 | f(x & 0xffff, y & 0xffff) & 0xffff
+}
+
+fn negate_halves(x: u32) -> u32 {
+    halves(x, 0, |x, _| x.wrapping_neg())
+}
+
+fn vector_add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    if reader.is("type", "32") {
+        return Ok(Box::new(move |core| {
+            let (x, y) = (core.integer(&a), core.integer(&b));
+            core.put(&d, 0, &zip2(&x, &y, u32::wrapping_add));
+            Ok(())
+        }));
+    }
+    Ok(Box::new(move |core| {
+        let (x, mut y) = (core.word(&a, 0), core.word(&b, 0));
+        if b.negate {
+            y = y.map(negate_halves);
+        }
+        core.put(&d, 0, &zip2(&x, &y, |x, y| halves(x, y, u32::wrapping_add)));
+        Ok(())
+    }))
+}
+
+/// The types of minimum and maximum.
+#[derive(Clone, Copy)]
+struct Extreme {
+    signed: bool,
+    packed: bool,
+    relu: bool,
+}
+
+impl Extreme {
+    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+        let name = if reader.instruction.op().name() == "IMNMX" { "sign" } else { "type" };
+        let ty = reader.modifier(name)?;
+        Ok(Self {
+            signed: ty.starts_with('S'),
+            packed: ty.ends_with("x2"),
+            relu: reader.is("relu", "RELU"),
+        })
+    }
+
+    /// The smaller or the larger of two.
+    fn pick(self, x: u32, y: u32, smaller: bool) -> u32 {
+        if self.packed {
+            let extend = |x: u32| if self.signed { (x as i16 as i32).cast_unsigned() } else { x };
+            halves(x, y, |x, y| self.choose(extend(x), extend(y), smaller))
+        } else {
+            self.choose(x, y, smaller)
+        }
+    }
+
+    fn choose(self, x: u32, y: u32, smaller: bool) -> u32 {
+        let less = compare(x, y, self.signed) == Ordering::Less;
+        let value = if less == smaller { x } else { y };
+        if self.relu && value.cast_signed() < 0 { 0 } else { value }
+    }
+}
+
+fn extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    Ok(Box::new(move |core| {
+        let (x, y) = (core.word(&a, 0), core.word(&b, 0));
+        let smaller = core.condition(&p);
+        let value: [u32; 32] =
+            std::array::from_fn(|l| how.pick(x[l], y[l], smaller >> l & 1 == 1));
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn extreme_of_three(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
+        let smaller = core.condition(&p);
+        let value: [u32; 32] = std::array::from_fn(|l| {
+            let smaller = smaller >> l & 1 == 1;
+            how.pick(how.pick(x[l], y[l], smaller), z[l], smaller)
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn add_extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    Ok(Box::new(move |core| {
+        let (x, mut y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
+        if b.negate {
+            y = y.map(|y| if how.packed { negate_halves(y) } else { y.wrapping_neg() });
+        }
+        let smaller = core.condition(&p);
+        let value: [u32; 32] = std::array::from_fn(|l| {
+            let sum = if how.packed {
+                halves(x[l], y[l], u32::wrapping_add)
+            } else {
+                x[l].wrapping_add(y[l])
+            };
+            how.pick(sum, z[l], smaller >> l & 1 == 1)
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p) = (reader.target("d")?, reader.target("p")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    if !p.register.is_constant() {
+        return Err("its predicate".to_owned());
+    }
+    let signed = reader.is("sign", "S32");
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
+        let value = zip3(&x, &y, &z, |x, y, z| {
+            let difference = if signed {
+                x.cast_signed().abs_diff(y.cast_signed())
+            } else {
+                x.abs_diff(y)
+            };
+            difference.wrapping_add(z)
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn absolute_differences(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p) = (reader.target("d")?, reader.target("p")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    if !p.register.is_constant() {
+        return Err("its predicate".to_owned());
+    }
+    let (signed, sum) = (reader.is("type", "S8"), reader.is("acc", "ACC"));
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
+        let value = zip3(&x, &y, &z, |x, y, z| {
+            let differences: [u8; 4] = std::array::from_fn(|i| {
+                let (x, y) = (x.to_le_bytes()[i], y.to_le_bytes()[i]);
+                if signed {
+                    x.cast_signed().abs_diff(y.cast_signed())
+                } else {
+                    x.abs_diff(y)
+                }
+            });
+            if sum {
+                differences.iter().fold(z, |z, x| z.wrapping_add(u32::from(*x)))
+            } else {
+                u32::from_le_bytes(differences).wrapping_add(z)
+            }
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn absolute(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    Ok(Box::new(move |core| {
+        let x = core.word(&b, 0);
+        core.put(&d, 0, &x.map(|x| x.cast_signed().unsigned_abs()));
+        Ok(())
+    }))
+}
+
+fn scaled_add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, co) = (reader.target("d")?, reader.target("co")?);
+    let (a, b) = (reader.source("a")?, reader.source("b")?);
+    let shift = reader.immediate("n")? as u32;
+    let extended = reader.instruction.op().name().ends_with(".X");
+    let ci = if extended { Some(reader.condition("ci")?) } else { None };
+    Ok(Box::new(move |core| {
+        let x = core.word(&a, 0);
+        let x = x.map(|x| x << shift);
+        let x = if a.negate || a.invert { x.map(|x| !x) } else { x };
+        let (y, one) = summand(core, &b);
+        let carry = ci.map_or(0, |ci| core.condition(&ci));
+        let sums: [_; 32] = std::array::from_fn(|l| {
+            add3(x[l], y[l], 0, u32::from(a.negate) + one + (carry >> l & 1))
+        });
+        core.put(&d, 0, &sums.map(|sum| sum.value));
+        core.put_condition(&co, bits(|l| sums[l].carries >= 1));
+        Ok(())
+    }))
+}
+
+/// The high word of a shifted pair, added.
+fn scaled_add_high(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, co) = (reader.target("d")?, reader.target("co")?);
+    let (a, b) = (reader.source("a")?, reader.source("b")?);
+    let name = reader.instruction.op().name();
+    let c = if name.ends_with("SX32") { None } else { Some(reader.source("c")?) };
+    let shift = reader.immediate("n")? as u32;
+    let ci = if name.contains(".X") { Some(reader.condition("ci")?) } else { None };
+    Ok(Box::new(move |core| {
+        let low = core.word(&a, 0);
+        let high = match &c {
+            Some(c) => core.word(c, 0),
+            None => low.map(|x| (x.cast_signed() >> 31).cast_unsigned()),
+        };
+        let mut x: [u32; 32] = std::array::from_fn(|l| {
+            let mut pair = u64::from(high[l]) << 32 | u64::from(low[l]);
+            if a.negate {
+                pair = pair.wrapping_neg();
+            }
+            ((pair << shift) >> 32) as u32
+        });
+        if a.invert {
+            x = x.map(|x| !x);
+        }
+        let (y, one) = summand(core, &b);
+        let carry = ci.map_or(0, |ci| core.condition(&ci));
+        let sums: [_; 32] =
+            std::array::from_fn(|l| add3(x[l], y[l], 0, one + (carry >> l & 1)));
+        core.put(&d, 0, &sums.map(|sum| sum.value));
+        core.put_condition(&co, bits(|l| sums[l].carries >= 1));
+        Ok(())
+    }))
+}
+
+/// Whether an order satisfies a comparison; `equal` is what equality gives for the high half of a wide comparison.
+fn holds(comparison: &str) -> Result<fn(Ordering, bool) -> bool, Lack> {
+    use Ordering::{Equal, Greater, Less};
+    Ok(match comparison {
+        "F" => |_, _| false,
+        "LT" => |order, low| order == Less || order == Equal && low,
+        "EQ" => |order, low| order == Equal && low,
+        "LE" => |order, low| order == Less || order == Equal && low,
+        "GT" => |order, low| order == Greater || order == Equal && low,
+        "NE" => |order, low| order != Equal || low,
+        "GE" => |order, low| order == Greater || order == Equal && low,
+        "T" => |_, _| true,
+        other => return Err(format!("comparison {other}")),
+    })
+}
+
+fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (a, b, r) = (reader.source("a")?, reader.source("b")?, reader.condition("r")?);
+    let comparison = reader.modifier("cmp")?;
+    let holds = holds(comparison)?;
+    let signed = reader.is("sign", "S32");
+    let combine = Combine::of(reader)?;
+    let extended = reader.instruction.op().name().ends_with(".EX");
+    let low = if extended { Some(reader.condition("s")?) } else { None };
+    // Without a lower half, equality satisfies what the comparison's name says.
+    let equal = matches!(comparison, "EQ" | "LE" | "GE");
+    Ok(Box::new(move |core| {
+        let (x, y) = (core.integer(&a), core.integer(&b));
+        let low = low.map_or(if equal { u32::MAX } else { 0 }, |low| core.condition(&low));
+        let result = bits(|l| holds(compare(x[l], y[l], signed), low >> l & 1 == 1));
+        let other = core.condition(&r);
+        core.put_condition(&p, combine.apply(result, other));
+        core.put_condition(&q, combine.apply(!result, other));
+        Ok(())
+    }))
+}

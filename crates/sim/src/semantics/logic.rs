@@ -1,0 +1,244 @@
+//! Bits: logic, shifts, permutations, counts, predicate logic.
+
+use super::{Table, bits, zip2, zip3};
+use crate::operand::{Lack, Reader};
+use crate::program::Action;
+use orias_eval::bits::{Permutation, logic3, logic3_bit, mask, permute};
+use orias_eval::integer::{extract_bits, leading_bit};
+
+pub(super) const TABLE: Table = &[
+    ("LOP3", logic),
+    ("ULOP3", logic),
+    ("SHF", shift),
+    ("USHF", shift),
+    ("SGXT", sign_extend),
+    ("USGXT", sign_extend),
+    ("BMSK", bit_mask),
+    ("UBMSK", bit_mask),
+    ("PRMT", permutation),
+    ("UPRMT", permutation),
+    ("FLO", find_leading_one),
+    ("UFLO", find_leading_one),
+    ("POPC", population),
+    ("UPOPC", population),
+    ("BREV", reverse),
+    ("UBREV", reverse),
+    ("SEL", select),
+    ("USEL", select),
+    ("PLOP3", predicate_logic),
+    ("UPLOP3", predicate_logic),
+    ("PLOP3.UP", predicate_logic),
+    ("P2R", predicates_to_register),
+    ("R2P", register_to_predicates),
+];
+
+fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p, q) = (reader.target("d")?, reader.target("p")?, reader.condition("q")?);
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let table = reader.immediate("lut")? as u8;
+    let both = reader.is("pand", "PAND");
+    let sets = !p.register.is_constant();
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
+        let value = match table {
+            0xc0 => zip2(&x, &y, |x, y| x & y),
+            0xfc => zip2(&x, &y, |x, y| x | y),
+            0x3c => zip2(&x, &y, |x, y| x ^ y),
+            _ => zip3(&x, &y, &z, |x, y, z| logic3(x, y, z, table)),
+        };
+        core.put(&d, 0, &value);
+        if sets {
+            let some = bits(|l| value[l] != 0);
+            let other = core.condition(&q);
+            core.put_condition(&p, if both { some & other } else { some | other });
+        }
+        Ok(())
+    }))
+}
+
+/// The high or low word of a pair shifted as a whole; 32-bit types limit the amount to 32, 64-bit types to 64.
+fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let left = reader.is("dir", "L");
+    let wrap = reader.is("wrap", "W");
+    let ty = reader.modifier("type")?;
+    let (signed, width) = (ty.starts_with('S'), if ty.ends_with("64") { 64 } else { 32 });
+    let high = reader.is("part", "HI");
+    Ok(Box::new(move |core| {
+        let (x, n, y) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
+        let value = zip3(&x, &n, &y, |low, n, up| {
+            let pair = u64::from(up) << 32 | u64::from(low);
+            let n = if wrap { n & (width - 1) } else { n.min(width) };
+            let shifted = if left {
+                pair.checked_shl(n).unwrap_or(0)
+            } else if signed {
+                (pair.cast_signed() >> n.min(63)).cast_unsigned()
+            } else {
+                pair.checked_shr(n).unwrap_or(0)
+            };
+            if high { (shifted >> 32) as u32 } else { shifted as u32 }
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (wrap, signed) = (reader.is("wrap", "W"), reader.is("sign", "S32"));
+    Ok(Box::new(move |core| {
+        let (x, n) = (core.word(&a, 0), core.word(&b, 0));
+        let value = zip2(&x, &n, |x, n| {
+            extract_bits(x, 0, if wrap { n & 31 } else { n.min(32) }, signed)
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let wrap = reader.is("wrap", "W");
+    Ok(Box::new(move |core| {
+        let (x, n) = (core.word(&a, 0), core.word(&b, 0));
+        core.put(&d, 0, &zip2(&x, &n, |x, n| mask(x, n, wrap)));
+        Ok(())
+    }))
+}
+
+fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let mode = match reader.instruction.modifier("mode").unwrap_or("IDX") {
+        "IDX" => Permutation::Index,
+        "F4E" => Permutation::Forward4,
+        "B4E" => Permutation::Backward4,
+        "RC8" => Permutation::Replicate8,
+        "ECL" => Permutation::EdgeClampLeft,
+        "ECR" => Permutation::EdgeClampRight,
+        "RC16" => Permutation::Replicate16,
+        other => return Err(format!("mode {other}")),
+    };
+    Ok(Box::new(move |core| {
+        let (x, s, y) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
+        core.put(&d, 0, &zip3(&x, &s, &y, |x, s, y| permute(x, y, s, mode)));
+        Ok(())
+    }))
+}
+
+fn find_leading_one(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p, b) = (reader.target("d")?, reader.target("p")?, reader.source("b")?);
+    let (signed, shift) = (reader.is("sign", "S32"), reader.is("shift", "SH"));
+    Ok(Box::new(move |core| {
+        let x = core.integer(&b);
+        let places = x.map(|x| leading_bit(x, signed));
+        let value = places.map(|place| match place {
+            Some(place) if shift => 31 - place,
+            Some(place) => place,
+            None => u32::MAX,
+        });
+        core.put(&d, 0, &value);
+        core.put_condition(&p, bits(|l| places[l].is_some()));
+        Ok(())
+    }))
+}
+
+fn population(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    Ok(Box::new(move |core| {
+        let x = core.integer(&b);
+        core.put(&d, 0, &x.map(u32::count_ones));
+        Ok(())
+    }))
+}
+
+fn reverse(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    Ok(Box::new(move |core| {
+        let x = core.word(&b, 0);
+        core.put(&d, 0, &x.map(u32::reverse_bits));
+        Ok(())
+    }))
+}
+
+fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let p = reader.condition("p")?;
+    Ok(Box::new(move |core| {
+        let (x, y) = (core.word(&a, 0), core.word(&b, 0));
+        let p = core.condition(&p);
+        let value: [u32; 32] =
+            std::array::from_fn(|l| if p >> l & 1 == 1 { x[l] } else { y[l] });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn predicate_logic(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (a, b, c) = (
+        reader.condition("a")?,
+        reader.condition("b")?,
+        reader.condition("c")?,
+    );
+    let (first, second) = (reader.immediate("lut")? as u8, reader.immediate("lut2")? as u8);
+    Ok(Box::new(move |core| {
+        let (x, y, z) = (core.condition(&a), core.condition(&b), core.condition(&c));
+        let apply = |table: u8| {
+            bits(|l| logic3_bit(x >> l & 1 == 1, y >> l & 1 == 1, z >> l & 1 == 1, table))
+        };
+        let (first, second) = (apply(first), apply(second));
+        core.put_condition(&p, first);
+        core.put_condition(&q, second);
+        Ok(())
+    }))
+}
+
+fn byte_shift(reader: &Reader<'_>) -> Result<u32, Lack> {
+    Ok(match reader.modifier("byte")? {
+        "B0" => 0,
+        "B1" => 8,
+        "B2" => 16,
+        "B3" => 24,
+        other => return Err(format!("byte {other}")),
+    })
+}
+
+/// The predicates that `b` names, as bits of a byte; the rest comes from `a`.
+fn predicates_to_register(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let shift = byte_shift(reader)?;
+    Ok(Box::new(move |core| {
+        let (x, names) = (core.word(&a, 0), core.word(&b, 0));
+        let predicates: [u32; 7] = std::array::from_fn(|i| core.p(i as u8));
+        let value: [u32; 32] = std::array::from_fn(|l| {
+            let all = (0..7).fold(0, |all, i| all | (predicates[i] >> l & 1) << i);
+            let names = names[l] & 0xff;
+            x[l] & !(names << shift) | (all & names) << shift
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn register_to_predicates(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (a, b) = (reader.source("a")?, reader.source("b")?);
+    let shift = byte_shift(reader)?;
+    Ok(Box::new(move |core| {
+        let (x, names) = (core.word(&a, 0), core.word(&b, 0));
+        for i in 0..7u8 {
+            let old = core.p(i);
+            let new = bits(|l| {
+                let source = if names[l] >> i & 1 == 1 {
+                    x[l] >> (shift + u32::from(i))
+                } else {
+                    old >> l
+                };
+                source & 1 == 1
+            });
+            core.put_p(i, new);
+        }
+        Ok(())
+    }))
+}

@@ -1,0 +1,5 @@
+//! Matrix operations of one warp.
+
+use super::Table;
+
+pub(super) const TABLE: Table = &[];

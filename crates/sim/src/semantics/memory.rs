@@ -1,0 +1,295 @@
+//! Loads and stores.
+
+use super::Table;
+use crate::access::{Space, resolve};
+use crate::core::Core;
+use crate::fault::{Cause, FaultKind};
+use crate::operand::{Lack, Reader};
+use crate::program::Action;
+use orias_sass::{ConstantBank, Operand, RegisterClass};
+
+pub(super) const TABLE: Table = &[
+    ("LDG", load),
+    ("LD", load),
+    ("LDL", load),
+    ("LDS", load),
+    ("STG", store),
+    ("ST", store),
+    ("STL", store),
+    ("STS", store),
+    ("LDC", load_constant),
+    ("ULDC", load_constant),
+    ("LDSM", load_matrix),
+    ("STSM", store_matrix),
+    ("LDGSTS", copy),
+    ("QSPC", query_space),
+];
+
+/// The space of a load, store or atomic operation, from its name.
+pub(super) fn space_of(name: &str) -> Space {
+    match name.split('.').next().unwrap_or_default() {
+        "LDG" | "STG" | "ATOMG" | "REDG" => Space::Global,
+        "LDS" | "STS" | "ATOMS" => Space::Shared,
+        "LDL" | "STL" => Space::Local,
+        _ => Space::Generic,
+    }
+}
+
+/// Bytes of an access, and whether it is extended with its sign.
+fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
+    Ok(match reader.modifier("size")? {
+        "U8" => (1, false),
+        "S8" => (1, true),
+        "U16" => (2, false),
+        "S16" => (2, true),
+        "32" => (4, false),
+        "64" => (8, false),
+        "128" => (16, false),
+        other => return Err(format!("size {other}")),
+    })
+}
+
+/// Addresses of shared and local memory are 32 bits wide.
+fn limit(space: Space) -> u64 {
+    match space {
+        Space::Shared | Space::Local => u64::from(u32::MAX),
+        Space::Global | Space::Generic => u64::MAX,
+    }
+}
+
+fn load(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, address) = (reader.target("d")?, reader.address("addr")?);
+    let name = reader.instruction.op().name();
+    let space = space_of(name);
+    for extra in ["pd", "p"] {
+        let used = reader.instruction.op().row().slot_index(extra).is_some()
+            && !matches!(reader.operand(extra)?, Operand::Register(o) if o.register.is_constant());
+        if used {
+            return Err(format!("its predicate '{extra}'"));
+        }
+    }
+    let (size, signed) = size_of(reader)?;
+    let mask = limit(space);
+    let words = size.div_ceil(4);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let mut out = [[0u32; 32]; 4];
+        for lane in core.lanes() {
+            let value = core.load(space, lane, addresses[lane] & mask, size)?;
+            out[0][lane] = match (size, signed) {
+                (1, true) => (value as u8 as i8 as i32).cast_unsigned(),
+                (2, true) => (value as u16 as i16 as i32).cast_unsigned(),
+                _ => value as u32,
+            };
+            for (part, lanes) in out.iter_mut().enumerate().take(words as usize).skip(1) {
+                lanes[lane] = (value >> (32 * part)) as u32;
+            }
+        }
+        for part in 0..words {
+            core.put(&d, part as u8, &out[part as usize]);
+        }
+        Ok(())
+    }))
+}
+
+fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (b, address) = (reader.source("b")?, reader.address("addr")?);
+    let space = space_of(reader.instruction.op().name());
+    let (size, _) = size_of(reader)?;
+    let mask = limit(space);
+    let words = size.div_ceil(4);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let mut values = [[0u32; 32]; 4];
+        for part in 0..words {
+            values[part as usize] = core.word(&b, part as u8);
+        }
+        for lane in core.lanes() {
+            let value = (0..words as usize)
+                .fold(0u128, |value, part| value | u128::from(values[part][lane]) << (32 * part));
+            core.store(space, lane, addresses[lane] & mask, size, value)?;
+        }
+        Ok(())
+    }))
+}
+
+fn load_constant(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let Operand::Constant(constant) = *reader.operand("src")? else {
+        return Err("no constant".to_owned());
+    };
+    let ConstantBank::Index(bank) = constant.bank else {
+        return Err("bindless constant banks".to_owned());
+    };
+    if reader.instruction.modifier("wrap").is_some_and(|wrap| wrap != "plain") {
+        return Err(format!("{:?}", reader.instruction.modifier("wrap")));
+    }
+    let (size, signed) = size_of(reader)?;
+    Ok(Box::new(move |core| {
+        let index = match constant.index {
+            Some(register) if register.class == RegisterClass::UR => [core.ur(register.index); 32],
+            Some(register) => core.r(register.index),
+            None => [0; 32],
+        };
+        let (mut low, mut high) = ([0; 32], [0; 32]);
+        for lane in core.lanes() {
+            let at = index[lane].wrapping_add(constant.offset.cast_unsigned());
+            let value = constant_bytes(core, lane, bank, at, size)?;
+            low[lane] = match (size, signed) {
+                (1, true) => (value as u8 as i8 as i32).cast_unsigned(),
+                (2, true) => (value as u16 as i16 as i32).cast_unsigned(),
+                _ => value as u32,
+            };
+            high[lane] = (value >> 32) as u32;
+        }
+        core.put(&d, 0, &low);
+        if size == 8 {
+            core.put(&d, 1, &high);
+        }
+        Ok(())
+    }))
+}
+
+fn constant_bytes(
+    core: &Core<'_>,
+    lane: usize,
+    bank: u8,
+    offset: u32,
+    size: u32,
+) -> Result<u64, Cause> {
+    let bytes = core.context.bank(bank);
+    let at = offset as usize;
+    let refuse = |reason: String| {
+        Cause::of(
+            lane,
+            FaultKind::Access {
+                what: "load",
+                space: "constant",
+                address: u64::from(offset),
+                size,
+                reason,
+            },
+        )
+    };
+    if offset % size != 0 {
+        return Err(refuse(format!("not a multiple of {size}")));
+    }
+    let Some(found) = bytes.get(at..at + size as usize) else {
+        return Err(refuse(format!("bank {bank} has {} bytes", bytes.len())));
+    };
+    let mut word = [0; 8];
+    word[..size as usize].copy_from_slice(found);
+    Ok(u64::from_le_bytes(word))
+}
+
+fn matrices(reader: &Reader<'_>) -> Result<(u8, bool), Lack> {
+    let count = match reader.modifier("count")? {
+        "1" => 1,
+        "2" => 2,
+        "4" => 4,
+        other => return Err(format!("{other} matrices")),
+    };
+    let transposed = match reader.modifier("shape")? {
+        "M88" => false,
+        "MT88" => true,
+        other => return Err(format!("shape {other}")),
+    };
+    Ok((count, transposed))
+}
+
+/// Row and column of the two elements of an 8×8 matrix that a lane holds.
+fn elements(lane: usize, transposed: bool) -> [(usize, usize); 2] {
+    let (group, thread) = (lane / 4, lane % 4);
+    if transposed {
+        [(2 * thread, group), (2 * thread + 1, group)]
+    } else {
+        [(group, 2 * thread), (group, 2 * thread + 1)]
+    }
+}
+
+fn load_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, address) = (reader.target("d")?, reader.address("addr")?);
+    let (count, transposed) = matrices(reader)?;
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        for matrix in 0..count {
+            // Eight lanes give the addresses of a matrix's rows.
+            let mut rows = [0u128; 8];
+            for (row, value) in rows.iter_mut().enumerate() {
+                let lane = usize::from(matrix) * 8 + row;
+                *value = core.load(Space::Shared, lane, addresses[lane] & 0xffff_ffff, 16)?;
+            }
+            let value: [u32; 32] = std::array::from_fn(|lane| {
+                let [low, high] = elements(lane, transposed)
+                    .map(|(row, column)| (rows[row] >> (16 * column)) as u32 & 0xffff);
+                high << 16 | low
+            });
+            core.put(&d, matrix, &value);
+        }
+        Ok(())
+    }))
+}
+
+fn store_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (b, address) = (reader.source("b")?, reader.address("addr")?);
+    let (count, transposed) = matrices(reader)?;
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        for matrix in 0..count {
+            let value = core.word(&b, matrix);
+            let mut rows = [0u128; 8];
+            for (lane, value) in value.iter().enumerate() {
+                for (part, (row, column)) in elements(lane, transposed).into_iter().enumerate() {
+                    rows[row] |= u128::from(value >> (16 * part) & 0xffff) << (16 * column);
+                }
+            }
+            for (row, value) in rows.into_iter().enumerate() {
+                let lane = usize::from(matrix) * 8 + row;
+                core.store(Space::Shared, lane, addresses[lane] & 0xffff_ffff, 16, value)?;
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// From global to shared memory. A false predicate fills with zeros, or copies nothing.
+fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (to, from) = (reader.address("to")?, reader.address("from")?);
+    let (p, fill) = (reader.condition("p")?, reader.is("fill", "ZFILL"));
+    let (size, _) = size_of(reader)?;
+    Ok(Box::new(move |core| {
+        let (to, from) = (core.addresses(&to), core.addresses(&from));
+        let wanted = core.condition(&p);
+        for lane in core.lanes() {
+            let value = if wanted >> lane & 1 == 1 {
+                core.load(Space::Generic, lane, from[lane], size)?
+            } else if fill {
+                0
+            } else {
+                continue;
+            };
+            core.store_late(lane, to[lane] & 0xffff_ffff, size, value)?;
+        }
+        Ok(())
+    }))
+}
+
+/// Whether a generic address lies in a space.
+fn query_space(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (p, d, address) = (reader.target("p")?, reader.target("d")?, reader.address("addr")?);
+    if !d.register.is_constant() {
+        return Err("its register".to_owned());
+    }
+    let wanted = match reader.modifier("space")? {
+        "G" => Space::Global,
+        "L" => Space::Local,
+        // Shared memory of this block; all blocks of a cluster are this one here.
+        "S" | "D" => Space::Shared,
+        other => return Err(format!("space {other}")),
+    };
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        core.put_condition(&p, super::bits(|l| resolve(addresses[l]).0 == wanted));
+        Ok(())
+    }))
+}

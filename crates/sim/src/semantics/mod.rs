@@ -1,0 +1,139 @@
+//! What each operation does to a warp: a table from the names of rows to functions that make closures.
+//!
+//! A function here reads operands by the names of their slots and modifiers by the names of their values, once, when a
+//! kernel is made ready; the closure it returns does the work for all lanes. The arithmetic itself is `eval`'s. A row that
+//! no table names stops the run when it is reached.
+
+mod atomic;
+mod convert;
+mod float;
+mod half;
+mod integer;
+mod lanes;
+mod logic;
+mod matrix;
+mod memory;
+mod moves;
+mod sync;
+
+use crate::flow;
+use crate::operand::{Lack, Reader};
+use crate::program::{Action, Run};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Makes the action of an instruction.
+pub(crate) type Make = fn(&Reader<'_>) -> Result<Action, Lack>;
+
+/// Row names and what makes their actions.
+pub(crate) type Table = &'static [(&'static str, Make)];
+
+static ALL: LazyLock<BTreeMap<&'static str, Make>> = LazyLock::new(|| {
+    [
+        integer::TABLE,
+        logic::TABLE,
+        float::TABLE,
+        half::TABLE,
+        convert::TABLE,
+        moves::TABLE,
+        memory::TABLE,
+        atomic::TABLE,
+        lanes::TABLE,
+        matrix::TABLE,
+        sync::TABLE,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+    .collect()
+});
+
+/// How an instruction runs. `Err(None)` when its operation is not known, `Err(Some(_))` when a part of it is not.
+pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Result<Run, Option<Lack>> {
+    if let Some(flow) = flow::of(name, reader) {
+        return flow.map(Run::Flow).map_err(Some);
+    }
+    let make = ALL.get(name).ok_or(None)?;
+    make(reader).map(Run::Action).map_err(Some)
+}
+
+/// Three lane vectors into one.
+#[inline]
+fn zip3(
+    a: &crate::operand::Lanes,
+    b: &crate::operand::Lanes,
+    c: &crate::operand::Lanes,
+    f: impl Fn(u32, u32, u32) -> u32,
+) -> crate::operand::Lanes {
+    std::array::from_fn(|i| f(a[i], b[i], c[i]))
+}
+
+/// Two lane vectors into one.
+#[inline]
+fn zip2(
+    a: &crate::operand::Lanes,
+    b: &crate::operand::Lanes,
+    f: impl Fn(u32, u32) -> u32,
+) -> crate::operand::Lanes {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+/// A bit for each lane.
+#[inline]
+fn bits(f: impl Fn(usize) -> bool) -> u32 {
+    (0..32).fold(0, |bits, lane| bits | u32::from(f(lane)) << lane)
+}
+
+/// How a comparison is combined with a predicate.
+#[derive(Clone, Copy)]
+enum Combine {
+    And,
+    Or,
+    Xor,
+}
+
+impl Combine {
+    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+        Ok(match reader.modifier("bool")? {
+            "AND" => Combine::And,
+            "OR" => Combine::Or,
+            "XOR" => Combine::Xor,
+            other => return Err(format!("combination {other}")),
+        })
+    }
+
+    fn apply(self, a: u32, b: u32) -> u32 {
+        match self {
+            Combine::And => a & b,
+            Combine::Or => a | b,
+            Combine::Xor => a ^ b,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_named_here_exists_once() {
+        let tables = [
+            integer::TABLE,
+            logic::TABLE,
+            float::TABLE,
+            half::TABLE,
+            convert::TABLE,
+            moves::TABLE,
+            memory::TABLE,
+            atomic::TABLE,
+            lanes::TABLE,
+            matrix::TABLE,
+            sync::TABLE,
+        ];
+        let mut seen = std::collections::BTreeSet::new();
+        for (name, _) in tables.into_iter().flatten() {
+            assert!(orias_sass::Op::from_name(name).is_some(), "no row is called {name}");
+            assert!(seen.insert(*name), "{name} is named twice");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Moves between registers, special registers, convergence barriers.
+
+use super::{Table, bits};
+use crate::core::Core;
+use crate::fault::{Cause, FaultKind};
+use crate::module::SHARED_HIGH;
+use crate::operand::{Lack, Lanes, Reader};
+use crate::program::Action;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) const TABLE: Table = &[
+    ("MOV", move_word),
+    ("UMOV", move_word),
+    ("S2R", special),
+    ("S2UR", special),
+    ("CS2R", special_pair),
+    ("CS2R.32", special),
+    ("R2UR", to_uniform),
+    ("R2UR.OR", to_uniform),
+    ("BSSY", set_barrier),
+    ("BMOV.R", read_barrier),
+    ("BMOV.B", write_barrier),
+    ("LEPC", code_address),
+    ("LEPC.T", code_address),
+    ("RPCMOV.W", write_return_address),
+    ("RPCMOV.R", read_return_address),
+    ("NOP", nothing),
+    ("B2R.RESULT", barrier_result),
+];
+
+fn move_word(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    if reader.instruction.op().name() == "MOV" && reader.immediate("lanes")? != 0xf {
+        return Err("a mask of lanes".to_owned());
+    }
+    Ok(Box::new(move |core| {
+        let value = core.word(&b, 0);
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
+    Ok(Box::new(|_| Ok(())))
+}
+
+/// The value of a special register in every lane.
+fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
+    let lane: Lanes = std::array::from_fn(|l| l as u32);
+    Ok(match number {
+        // SR_LANEID
+        0 => lane,
+        // SR_CLOCK, SR_CLOCKLO, SR_GLOBALTIMERLO
+        1 | 80 | 82 => [core.clock() as u32; 32],
+        // SR_CLOCKHI, SR_GLOBALTIMERHI
+        81 | 83 => [(core.clock() >> 32) as u32; 32],
+        // SR_VIRTID, SR_VIRTUALSMID: blocks are dealt out in turn.
+        3 | 67 => {
+            let [x, y, _] = core.context.grid;
+            let [i, j, k] = core.block.index;
+            [(i + x * (j + y * k)) % 132; 32]
+        }
+        // SR_TID
+        32 => std::array::from_fn(|l| {
+            let [x, y, z] = core.warp.thread(l);
+            x | y << 16 | z << 26
+        }),
+        33..=35 => core.warp.tid[usize::from(number) - 33],
+        37..=39 => [core.block.index[usize::from(number) - 37]; 32],
+        // SR_SWINHI
+        47 => [SHARED_HIGH; 32],
+        // SR_SMEMSZ
+        50 => [core.context.shared as u32; 32],
+        // SR_LMEMHIOFF: the lowest address of the stack.
+        55 => [0; 32],
+        // SR_EQMASK, SR_LTMASK, SR_LEMASK, SR_GTMASK, SR_GEMASK
+        56 => lane.map(|l| 1 << l),
+        57 => lane.map(|l| (1 << l) - 1),
+        58 => lane.map(|l| (2u64 << l).wrapping_sub(1) as u32),
+        59 => lane.map(|l| !((2u64 << l).wrapping_sub(1) as u32)),
+        60 => lane.map(|l| !((1 << l) - 1)),
+        // SR_CgaCtaId
+        136 => [0; 32],
+        // SRZ
+        255 => [0; 32],
+        other => {
+            let name = orias_sass::special::name(other)
+                .map_or_else(|| format!("SR{other}"), str::to_owned);
+            return Err(FaultKind::Missing(format!("special register {name}")).into());
+        }
+    })
+}
+
+fn special(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, number) = (reader.target("d")?, reader.special("s")?);
+    Ok(Box::new(move |core| {
+        let value = special_value(core, number)?;
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+fn special_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, number) = (reader.target("d")?, reader.special("s")?);
+    Ok(Box::new(move |core| {
+        let low = special_value(core, number)?;
+        // Counters are 64 bits wide; other registers have nothing above them.
+        let high = match number {
+            80 | 82 => special_value(core, number + 1)?,
+            _ => [0; 32],
+        };
+        core.put(&d, 0, &low);
+        core.put(&d, 1, &high);
+        Ok(())
+    }))
+}
+
+/// The value of the lowest lane; the predicate tells which lanes have another one (`OR`: or had before).
+fn to_uniform(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (p, d, a) = (reader.target("p")?, reader.target("d")?, reader.source("a")?);
+    let keeps = reader.instruction.op().name() == "R2UR.OR";
+    let before = if keeps { Some(reader.condition("p")?) } else { None };
+    Ok(Box::new(move |core| {
+        let x = core.integer(&a);
+        let value = x[core.active.trailing_zeros() as usize];
+        core.put(&d, 0, &[value; 32]);
+        let before = before.map_or(0, |before| core.condition(&before));
+        core.put_condition(&p, before | bits(|l| x[l] != value));
+        Ok(())
+    }))
+}
+
+fn set_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (barrier, condition) = (reader.barrier_register("b")?, reader.condition("p")?);
+    Ok(Box::new(move |core| {
+        let lanes = core.active & core.condition(&condition);
+        for lane in crate::core::LaneIterator(lanes) {
+            core.warp.registers.b[usize::from(barrier)][lane] = lanes;
+        }
+        Ok(())
+    }))
+}
+
+fn read_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, barrier) = (reader.target("d")?, reader.barrier_register("b")?);
+    let clear = reader.is("clear", "CLEAR");
+    Ok(Box::new(move |core| {
+        let value = core.warp.registers.b[usize::from(barrier)];
+        core.put(&d, 0, &value);
+        if clear {
+            for lane in core.lanes() {
+                core.warp.registers.b[usize::from(barrier)][lane] = 0;
+            }
+        }
+        Ok(())
+    }))
+}
+
+fn write_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let barrier = reader.barrier_register("b")?;
+    if !reader.is("quad", "LANES") {
+        return Err("PQUAD".to_owned());
+    }
+    if let Ok(other) = reader.barrier_register("a") {
+        return Ok(Box::new(move |core| {
+            for lane in core.lanes() {
+                let value = core.warp.registers.b[usize::from(other)][lane];
+                core.warp.registers.b[usize::from(barrier)][lane] = value;
+            }
+            Ok(())
+        }));
+    }
+    let a = reader.source("a")?;
+    Ok(Box::new(move |core| {
+        let value = core.word(&a, 0);
+        for lane in core.lanes() {
+            core.warp.registers.b[usize::from(barrier)][lane] = value[lane];
+        }
+        Ok(())
+    }))
+}
+
+fn code_address(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let offset = if reader.instruction.op().name() == "LEPC.T" {
+        reader.jump("t")?
+    } else {
+        reader.index as i64 * 16
+    };
+    Ok(Box::new(move |core| {
+        let address = core.context.kernel.code.wrapping_add(offset.cast_unsigned());
+        core.put_pair(&d, &[address; 32]);
+        Ok(())
+    }))
+}
+
+fn half_of(reader: &Reader<'_>) -> usize {
+    usize::from(reader.is("half", "HI"))
+}
+
+fn write_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (a, half) = (reader.source("a")?, half_of(reader));
+    Ok(Box::new(move |core| {
+        let value = core.word(&a, 0);
+        for lane in core.lanes() {
+            core.warp.return_address[half][lane] = value[lane];
+        }
+        Ok(())
+    }))
+}
+
+fn read_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, half) = (reader.target("d")?, half_of(reader));
+    Ok(Box::new(move |core| {
+        let value = core.warp.return_address[half];
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+/// Number of true predicates of the last reducing barrier, and whether its reduction is true.
+fn barrier_result(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p) = (reader.target("d")?, reader.target("p")?);
+    Ok(Box::new(move |core| {
+        let (count, truth) = core.warp.barrier_result;
+        core.put(&d, 0, &[count; 32]);
+        core.put_condition(&p, if truth { u32::MAX } else { 0 });
+        Ok(())
+    }))
+}
+
+impl Core<'_> {
+    /// A clock that every look moves on.
+    fn clock(&self) -> u64 {
+        self.context.clock.fetch_add(32, Relaxed)
+    }
+}
