@@ -12,7 +12,7 @@ pub mod bits;
 pub mod float;
 pub mod integer;
 pub mod matrix;
+pub mod mufu;
 pub mod number;
 pub mod printf;
 pub mod warp;
-pub mod mufu;

@@ -17,7 +17,11 @@ const fn flush(x: u32) -> u32 {
 
 fn round(value: f64) -> u32 {
     let single = value as f32;
-    if single.is_nan() { NAN } else { flush(single.to_bits()) }
+    if single.is_nan() {
+        NAN
+    } else {
+        flush(single.to_bits())
+    }
 }
 
 fn value(x: u32) -> f64 {
@@ -79,7 +83,11 @@ pub fn hyperbolic_tangent(x: u32) -> u32 {
 /// The value of a double from its upper half, subnormal ones as zero.
 fn high(x: u32) -> f64 {
     let bits = u64::from(x) << 32;
-    f64::from_bits(if x & 0x7ff0_0000 == 0 { bits & 1 << 63 } else { bits })
+    f64::from_bits(if x & 0x7ff0_0000 == 0 {
+        bits & 1 << 63
+    } else {
+        bits
+    })
 }
 
 fn upper(value: f64) -> u32 {
@@ -87,7 +95,11 @@ fn upper(value: f64) -> u32 {
         return 0x7fff_ffff;
     }
     let bits = (value.to_bits() >> 32) as u32;
-    if bits & 0x7ff0_0000 == 0 { bits & SIGN } else { bits }
+    if bits & 0x7ff0_0000 == 0 {
+        bits & SIGN
+    } else {
+        bits
+    }
 }
 
 /// `MUFU.RCP64H`: the upper half of the reciprocal of the double whose upper half is x, with some 20 good bits.

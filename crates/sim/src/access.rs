@@ -136,7 +136,13 @@ impl Core<'_> {
                     u128::from(allocation.load(offset, size))
                 };
                 if self.context.options.checks.memory && !allocation.is_written(offset, size) {
-                    self.find(lane, FindingKind::UnwrittenMemory { space: "global", address });
+                    self.find(
+                        lane,
+                        FindingKind::UnwrittenMemory {
+                            space: "global",
+                            address,
+                        },
+                    );
                 }
                 Ok(value)
             }
@@ -149,10 +155,15 @@ impl Core<'_> {
                 } else {
                     u128::from(self.block.shared.load(offset, size))
                 };
-                if self.context.options.checks.memory
-                    && !self.block.shared.is_written(offset, size)
+                if self.context.options.checks.memory && !self.block.shared.is_written(offset, size)
                 {
-                    self.find(lane, FindingKind::UnwrittenMemory { space: "shared", address });
+                    self.find(
+                        lane,
+                        FindingKind::UnwrittenMemory {
+                            space: "shared",
+                            address,
+                        },
+                    );
                 }
                 self.check_race(lane, offset, size, false);
                 Ok(value)
@@ -165,12 +176,22 @@ impl Core<'_> {
                     let at = address + u64::from(part);
                     let word = self.local_word("load", lane, at, step)?;
                     let bits = self.warp.local[word][lane] >> (8 * (at & 3));
-                    let bits = if step == 4 { bits } else { bits & ((1 << (8 * step)) - 1) };
+                    let bits = if step == 4 {
+                        bits
+                    } else {
+                        bits & ((1 << (8 * step)) - 1)
+                    };
                     value |= u128::from(bits) << (8 * part);
                     if self.context.options.checks.memory
                         && self.warp.local_written[word] >> lane & 1 == 0
                     {
-                        self.find(lane, FindingKind::UnwrittenMemory { space: "local", address });
+                        self.find(
+                            lane,
+                            FindingKind::UnwrittenMemory {
+                                space: "local",
+                                address,
+                            },
+                        );
                     }
                 }
                 Ok(value)
@@ -230,7 +251,11 @@ impl Core<'_> {
                     let at = address + u64::from(part);
                     let word = self.local_word("store", lane, at, step)?;
                     let shift = 8 * (at & 3);
-                    let mask = if step == 4 { u32::MAX } else { ((1 << (8 * step)) - 1) << shift };
+                    let mask = if step == 4 {
+                        u32::MAX
+                    } else {
+                        ((1 << (8 * step)) - 1) << shift
+                    };
                     let bits = ((value >> (8 * part)) as u32) << shift;
                     let place = &mut self.warp.local[word][lane];
                     *place = *place & !mask | bits & mask;
@@ -293,7 +318,14 @@ impl Core<'_> {
                 let (resolved, inner) = resolve(address);
                 if resolved == Space::Local || space == Space::Local {
                     let reason = "local memory has no atomic operations".to_owned();
-                    return Err(refuse("atomic operation", space, lane, address, size, reason));
+                    return Err(refuse(
+                        "atomic operation",
+                        space,
+                        lane,
+                        address,
+                        size,
+                        reason,
+                    ));
                 }
                 self.update(resolved, lane, inner, size, change)
             }

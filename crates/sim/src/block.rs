@@ -12,8 +12,6 @@ use crate::warp::{Wait, Warp};
 
 /// Instructions a warp runs before the next one has its turn.
 const TURN: u32 = 4096;
-/// Instructions a group runs before another group of its warp has its turn.
-const GROUP_TURN: u32 = 128;
 
 /// A named barrier of a block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,7 +125,11 @@ impl BlockState {
             generation: barrier.generation + 1,
             result: (
                 barrier.votes,
-                if barrier.any { barrier.votes > 0 } else { barrier.votes == barrier.voters },
+                if barrier.any {
+                    barrier.votes > 0
+                } else {
+                    barrier.votes == barrier.voters
+                },
             ),
             ..Barrier::default()
         };
@@ -206,7 +208,11 @@ impl Block {
             return Ok(Status::Done);
         }
         if !progress {
-            let number = self.warps.iter().position(|warp| !warp.is_done()).unwrap_or(0);
+            let number = self
+                .warps
+                .iter()
+                .position(|warp| !warp.is_done())
+                .unwrap_or(0);
             let reason = self.describe_waits();
             return Err(self.fault(number, context, FaultKind::Deadlock(reason).into()));
         }
@@ -231,7 +237,6 @@ impl Block {
                             barrier.arrived
                         )
                     }
-                    Wait::Cluster { .. } => "waits for its cluster".to_owned(),
                 };
                 parts.push(format!(
                     "warp {} lanes {:#010x} at {:#x} {what}",
@@ -372,9 +377,6 @@ impl Block {
                 register,
             }
             .into());
-        }
-        if core.warp.groups.len() > 1 && core.warp.since_switch >= GROUP_TURN {
-            core.warp.rotate();
         }
         Ok(next)
     }

@@ -1,7 +1,7 @@
 //! One warp in the act of running an instruction: its registers, its block, the device.
 
 use crate::block::BlockState;
-use crate::fault::{Cause, FaultKind};
+use crate::fault::Cause;
 use crate::launch::Context;
 use crate::operand::Lanes;
 use crate::warp::Warp;
@@ -147,11 +147,6 @@ impl Core<'_> {
     pub fn find(&mut self, lane: usize, kind: crate::launch::FindingKind) {
         self.context
             .find(self.index, self.block, self.warp.thread(lane), kind);
-    }
-
-    /// A fault for something not emulated.
-    pub fn unsupported<T>(&self, what: &str) -> Result<T, Cause> {
-        Err(FaultKind::Unsupported(what.to_owned()).into())
     }
 }
 

@@ -131,7 +131,11 @@ impl Device {
             })?;
         let shared = kernel.shared + launch.dynamic_shared as usize;
         check_shape(kernel, launch, shared)?;
-        let local = options.stack.max(kernel.stack).next_multiple_of(16).min(MOST_LOCAL);
+        let local = options
+            .stack
+            .max(kernel.stack)
+            .next_multiple_of(16)
+            .min(MOST_LOCAL);
         let bank = first_bank(kernel, launch, local)?;
         let mut banks: [&[u8]; 32] = [&[]; 32];
         for (number, bytes) in &kernel.banks {
@@ -176,7 +180,10 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
     if threads == 0 || launch.grid.contains(&0) {
         return refuse("a grid and a block have at least one member in each dimension".to_owned());
     }
-    let most = kernel.max_threads.map_or(MOST_THREADS, u64::from).min(MOST_THREADS);
+    let most = kernel
+        .max_threads
+        .map_or(MOST_THREADS, u64::from)
+        .min(MOST_THREADS);
     if threads > most || launch.block[2] > 64 {
         return refuse(format!(
             "a block of {} has {threads} threads; at most {most} (and 64 in z) can be",
@@ -193,7 +200,10 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
         ));
     }
     if kernel.cluster.is_some() {
-        return refuse(format!("{} runs in clusters, which are not emulated yet", kernel.name));
+        return refuse(format!(
+            "{} runs in clusters, which are not emulated yet",
+            kernel.name
+        ));
     }
     Ok(())
 }
@@ -217,8 +227,7 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     put(0x20, &LOCAL.to_le_bytes());
     put(0x28, &local.to_le_bytes());
     put(0xd0, &kernel.constants.to_le_bytes());
-    for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate()
-    {
+    for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);
         let expected = usize::from(parameter.size);
         let fits = at + expected <= usize::from(start) + usize::from(size);
@@ -252,7 +261,10 @@ fn run(context: &Context<'_>) -> (Option<Fault>, Tally) {
     }
     let results: Vec<(Option<Fault>, Tally)> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
+        handles
+            .into_iter()
+            .filter_map(|handle| handle.join().ok())
+            .collect()
     });
     let mut sum = Tally::default();
     let mut fault = None;

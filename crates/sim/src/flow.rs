@@ -38,22 +38,48 @@ pub(crate) struct Vote {
 /// An instruction that steers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    Branch { target: i64, together: Together },
+    Branch {
+        target: i64,
+        together: Together,
+    },
     /// To an address in a register pair, plus a distance: relative to the code, or absolute.
-    Indirect { address: Source, base: i64, absolute: bool },
+    Indirect {
+        address: Source,
+        base: i64,
+        absolute: bool,
+    },
     /// If the lanes of a mask have parted, or have not.
-    BranchParted { mask: Source, target: i64, parted: bool },
+    BranchParted {
+        mask: Source,
+        target: i64,
+        parted: bool,
+    },
     Exit,
-    Sync { barrier: u8 },
-    Break { barrier: u8 },
-    WarpSync { mask: Option<Source> },
-    Collective { mask: Option<Source>, target: i64 },
+    Sync {
+        barrier: u8,
+    },
+    Break {
+        barrier: u8,
+    },
+    WarpSync {
+        mask: Option<Source>,
+    },
+    Collective {
+        mask: Option<Source>,
+        target: i64,
+    },
     EndCollective,
     Yield,
     Sleep,
     Trap,
     /// A named barrier: its number and how many threads, in one register if `packed`.
-    Barrier { id: Source, count: Option<Source>, packed: bool, arrive_only: bool, vote: Option<Vote> },
+    Barrier {
+        id: Source,
+        count: Option<Source>,
+        packed: bool,
+        arrive_only: bool,
+        vote: Option<Vote>,
+    },
 }
 
 /// An instruction that steers, with the second predicate that all of them have.
@@ -79,7 +105,11 @@ impl Flow {
         Ok(Self {
             kind,
             condition: reader.optional_condition("p")?,
-            uniform: if uniform { Some(reader.condition("u")?) } else { None },
+            uniform: if uniform {
+                Some(reader.condition("u")?)
+            } else {
+                None
+            },
         })
     }
 
@@ -104,6 +134,7 @@ impl Flow {
                 if taken != 0 {
                     let target = index_at(target)?;
                     core.warp.branch(taken, target, next);
+                    core.warp.take_turns();
                 } else {
                     core.warp.groups[core.warp.current].pc = next;
                 }
@@ -137,6 +168,12 @@ impl Flow {
             }
             Kind::Sync { barrier } => {
                 let masks = core.warp.registers.b[usize::from(barrier)];
+                let first = masks[lanes.trailing_zeros() as usize];
+                if lanes == core.group && first & core.warp.live == lanes {
+                    let current = core.warp.current;
+                    core.warp.groups[current].pc = next;
+                    return Ok(Next::Continue);
+                }
                 // Lanes with different masks meet different lanes.
                 let mut left = lanes;
                 while left != 0 {
@@ -145,19 +182,14 @@ impl Flow {
                         .filter(|lane| masks[*lane] == mask)
                         .fold(0, |part, lane| part | 1 << lane);
                     left &= !part;
-                    if mask & core.warp.live & !part == 0 {
-                        continue;
-                    }
-                    if part == core.warp.groups[core.warp.current].lanes {
-                        core.warp.wait(part, next, Wait::Sync(barrier));
-                    } else {
-                        core.warp.branch(part, next, core.index as u32);
-                        let at = core.warp.groups.len() - 1;
-                        core.warp.groups[at].wait = Wait::Sync(barrier);
-                    }
+                    core.warp.part(part, next, Wait::Sync(barrier));
                 }
                 let current = core.warp.current;
-                core.warp.groups[current].pc = next;
+                if let Some(group) = core.warp.groups.get_mut(current)
+                    && group.wait == Wait::None
+                {
+                    group.pc = next;
+                }
                 core.warp.settle();
                 Ok(after_wait(core))
             }
@@ -167,31 +199,11 @@ impl Flow {
                 core.warp.leave(barrier, lanes);
                 Ok(Next::Continue)
             }
-            Kind::WarpSync { mask } => {
-                let masks = match mask {
-                    Some(source) => core.integer(&source),
-                    None => [u32::MAX; 32],
-                };
-                let mask = masks[lanes.trailing_zeros() as usize];
-                if mask & core.warp.live & !lanes == 0 && lanes == core.group {
-                    let current = core.warp.current;
-                    core.warp.groups[current].pc = next;
-                    return Ok(Next::Continue);
-                }
-                core.warp.wait(lanes, next, Wait::Lanes(mask));
-                core.warp.settle();
-                Ok(after_wait(core))
-            }
+            Kind::WarpSync { mask } => self.meet(core, lanes, next, mask.as_ref(), Wait::Lanes),
             Kind::Collective { mask, target } => {
-                let masks = match mask {
-                    Some(source) => core.integer(&source),
-                    None => [u32::MAX; 32],
-                };
-                let mask = masks[lanes.trailing_zeros() as usize];
                 let target = index_at(target)?;
-                core.warp.wait(lanes, next, Wait::Collective { mask, target });
-                core.warp.settle();
-                Ok(after_wait(core))
+                let wait = |mask| Wait::Collective { mask, target };
+                self.meet(core, lanes, next, mask.as_ref(), wait)
             }
             Kind::EndCollective => {
                 core.warp.end_collective(next);
@@ -200,13 +212,13 @@ impl Flow {
             Kind::Yield => {
                 let current = core.warp.current;
                 core.warp.groups[current].pc = next;
-                core.warp.rotate();
+                core.warp.give_way();
                 Ok(Next::Continue)
             }
             Kind::Sleep => {
                 let current = core.warp.current;
                 core.warp.groups[current].pc = next;
-                core.warp.rotate();
+                core.warp.give_way();
                 Ok(Next::Yield)
             }
             Kind::Trap => Err(Cause::of(lanes.trailing_zeros() as usize, FaultKind::Trap)),
@@ -216,8 +228,49 @@ impl Flow {
                 packed,
                 arrive_only,
                 vote,
-            } => self.barrier(core, lanes, next, &id, count.as_ref(), packed, arrive_only, vote),
+            } => self.barrier(
+                core,
+                lanes,
+                next,
+                &id,
+                count.as_ref(),
+                packed,
+                arrive_only,
+                vote,
+            ),
         }
+    }
+
+    /// Lets lanes wait for the lanes of their masks. Lanes with different masks part here.
+    fn meet(
+        &self,
+        core: &mut Core<'_>,
+        lanes: u32,
+        next: u32,
+        mask: Option<&Source>,
+        wait: impl Fn(u32) -> Wait,
+    ) -> Result<Next, Cause> {
+        let masks = match mask {
+            Some(source) => core.integer(source),
+            None => [u32::MAX; 32],
+        };
+        let mut left = lanes;
+        while left != 0 {
+            let mask = masks[left.trailing_zeros() as usize];
+            let part = LaneIterator(left)
+                .filter(|lane| masks[*lane] == mask)
+                .fold(0, |part, lane| part | 1 << lane);
+            left &= !part;
+            core.warp.part(part, next, wait(mask));
+        }
+        let current = core.warp.current;
+        if let Some(group) = core.warp.groups.get_mut(current)
+            && group.wait == Wait::None
+        {
+            group.pc = next;
+        }
+        core.warp.settle();
+        Ok(after_wait(core))
     }
 
     fn indirect(
@@ -310,7 +363,11 @@ impl Flow {
         };
         // A warp whose lanes all come counts as a whole one, even if some of its lanes do not exist.
         let whole = lanes == core.warp.live;
-        let threads = if expected != 0 && whole { 32 } else { lanes.count_ones() };
+        let threads = if expected != 0 && whole {
+            32
+        } else {
+            lanes.count_ones()
+        };
         let votes = match vote {
             Some(vote) => {
                 let count = (core.condition(&vote.condition) & lanes).count_ones();
@@ -319,20 +376,20 @@ impl Flow {
             None => None,
         };
         let generation = core.block.barriers[usize::from(id)].generation;
-        core.block
-            .arrive(
-                id,
-                threads,
-                lanes.count_ones(),
-                (expected != 0).then_some(expected),
-                votes,
-            )?;
+        core.block.arrive(
+            id,
+            threads,
+            lanes.count_ones(),
+            (expected != 0).then_some(expected),
+            votes,
+        )?;
         if arrive_only {
             let current = core.warp.current;
             core.warp.groups[current].pc = next;
             return Ok(Next::Continue);
         }
-        core.warp.wait(lanes, next, Wait::Barrier { id, generation });
+        core.warp
+            .wait(lanes, next, Wait::Barrier { id, generation });
         Ok(Next::Blocked)
     }
 }
@@ -366,7 +423,11 @@ pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Option<Result<Flow, Lack>> 
 
 fn kind_of(name: &str, reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
     let barrier = |arrive_only: bool, vote: bool, packed: bool| {
-        let count = if packed { None } else { Some(reader.source("n")?) };
+        let count = if packed {
+            None
+        } else {
+            Some(reader.source("n")?)
+        };
         Ok(Kind::Barrier {
             id: reader.source("b")?,
             count,
@@ -403,7 +464,7 @@ fn kind_of(name: &str, reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
         // A table's distance counts from the end of the branch; so does the address in the registers.
         "BRX" | "BRXU" => indirect(reader, "a", "t", false),
         "JMX" => indirect(reader, "a", "t", true),
-        "RET.REL" => indirect(reader, "a", "t", false),
+        "RET.REL" | "CALL.REL.R" => indirect(reader, "a", "t", false),
         "RET.ABS" | "CALL.ABS" => indirect(reader, "a", "t", true),
         "CALL.REL" => reader.jump("t").map(|target| Kind::Branch {
             target,

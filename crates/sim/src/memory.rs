@@ -118,7 +118,11 @@ impl Memory {
         if start + length as u64 > allocation.length {
             return None;
         }
-        Some((start..start + length as u64).map(|at| allocation.load(at, 1) as u8).collect())
+        Some(
+            (start..start + length as u64)
+                .map(|at| allocation.load(at, 1) as u8)
+                .collect(),
+        )
     }
 
     /// Writes bytes at an address; `None` when not all of them are allocated.
@@ -199,7 +203,11 @@ impl Memory {
 }
 
 const fn mask(size: u32) -> u64 {
-    if size >= 8 { u64::MAX } else { (1 << (8 * size)) - 1 }
+    if size >= 8 {
+        u64::MAX
+    } else {
+        (1 << (8 * size)) - 1
+    }
 }
 
 impl Allocation {

@@ -120,8 +120,7 @@ impl Module {
     }
 
     pub(crate) fn load(file: &[u8], memory: &mut Memory) -> Result<Self, LoadError> {
-        let cubin =
-            Cubin::read(file).map_err(|error| LoadError::Container(error.to_string()))?;
+        let cubin = Cubin::read(file).map_err(|error| LoadError::Container(error.to_string()))?;
         let name = cubin.target();
         let target = match name.as_str() {
             "sm_90" => Target::Sm90,
@@ -208,14 +207,14 @@ fn kernel(
         }
     }
     let triple = |wanted: u8| {
-        view.attributes.iter().find_map(|attribute| match &attribute.value {
-            Value::Dimensions(dimensions) if attribute.id == wanted => Some(*dimensions),
-            _ => None,
-        })
+        view.attributes
+            .iter()
+            .find_map(|attribute| match &attribute.value {
+                Value::Dimensions(dimensions) if attribute.id == wanted => Some(*dimensions),
+                _ => None,
+            })
     };
-    let code = data
-        .get(&view.section)
-        .map_or(view.code, Vec::as_slice);
+    let code = data.get(&view.section).map_or(view.code, Vec::as_slice);
     let program = Program::new(code, target, &sizes);
     Kernel {
         name: view.name.to_owned(),

@@ -125,7 +125,11 @@ impl<'a> Reader<'a> {
                 let offset = u32::try_from(constant.offset)
                     .map_err(|_| format!("constant offset {}", constant.offset))?;
                 let end = offset as usize + 4 * usize::from(width.max(1));
-                if self.banks.get(usize::from(bank)).is_none_or(|size| end > *size) {
+                if self
+                    .banks
+                    .get(usize::from(bank))
+                    .is_none_or(|size| end > *size)
+                {
                     return Err(format!(
                         "c[{bank:#x}][{offset:#x}] lies beyond the bank's {} bytes",
                         self.banks.get(usize::from(bank)).copied().unwrap_or(0)
@@ -164,10 +168,7 @@ impl<'a> Reader<'a> {
         let slot = self.slot(name)?;
         match self.instruction.operands()[slot] {
             Operand::Register(operand)
-                if matches!(
-                    operand.register.class,
-                    RegisterClass::P | RegisterClass::UP
-                ) =>
+                if matches!(operand.register.class, RegisterClass::P | RegisterClass::UP) =>
             {
                 Ok(Condition {
                     register: operand.register,

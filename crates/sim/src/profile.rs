@@ -1,16 +1,5 @@
 //! Counts by instruction: how often it was issued, how long the warp stood before it, and why.
 
-/// Why a warp did not issue in a cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stall {
-    /// The stall count of the instruction before.
-    Count,
-    /// A barrier of the wait mask.
-    Scoreboard,
-    /// `DEPBAR`.
-    Dependency,
-}
-
 /// Counts of one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -53,8 +53,7 @@ impl Program {
                 let step = step(index, bytes, target, banks);
                 for access in step.instruction.iter().flat_map(Instruction::accesses) {
                     if access.class() == RegisterClass::R {
-                        let end =
-                            usize::from(access.register.index) + usize::from(access.count);
+                        let end = usize::from(access.register.index) + usize::from(access.count);
                         registers = registers.max(end.min(255));
                     }
                 }

@@ -95,7 +95,11 @@ impl SharedMemory {
             }
             if writes {
                 if touch.reader != 0 && touch.reader != me {
-                    let reader = if touch.reader == u16::MAX { 1 } else { touch.reader };
+                    let reader = if touch.reader == u16::MAX {
+                        1
+                    } else {
+                        touch.reader
+                    };
                     other = Some(u32::from(reader) - 1);
                 }
                 touch.writer = me;

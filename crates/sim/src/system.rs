@@ -4,6 +4,7 @@
 
 use crate::core::{Core, LaneIterator};
 use crate::fault::{Cause, FaultKind};
+use orias_eval::printf;
 
 /// Longest string that is read from device memory.
 const MOST_TEXT: usize = 1 << 16;
@@ -81,6 +82,11 @@ fn wide(core: &mut Core<'_>, first: u8, lane: usize) -> u64 {
 /// The string, up to its zero, whose address is in a register pair.
 fn text(core: &mut Core<'_>, lane: usize, register: u8) -> Result<Vec<u8>, Cause> {
     let address = wide(core, register, lane);
+    string(core, lane, address)
+}
+
+/// The string at an address, up to its zero.
+fn string(core: &mut Core<'_>, lane: usize, address: u64) -> Result<Vec<u8>, Cause> {
     let mut bytes = Vec::new();
     if address == 0 {
         return Ok(b"(null)".to_vec());
@@ -97,7 +103,22 @@ fn text(core: &mut Core<'_>, lane: usize, register: u8) -> Result<Vec<u8>, Cause
 
 /// Formats and appends; the number of arguments, as `printf` of CUDA returns.
 fn print(core: &mut Core<'_>, lane: usize, format: &[u8], arguments: u64) -> Result<u32, Cause> {
-    let _ = (format, arguments);
-    let _ = core;
-    Err(Cause::of(lane, FaultKind::SystemCall("vprintf".to_owned())))
+    let mut places = printf::Arguments::new(arguments);
+    let cell = std::cell::RefCell::new(core);
+    let text = printf::format(
+        format,
+        &mut |size| {
+            let address = places.next(size);
+            let mut core = cell.borrow_mut();
+            core.load_generic(lane, address, size as u32).ok()
+        },
+        &mut |address| string(&mut cell.borrow_mut(), lane, address).ok(),
+    );
+    let core = cell.into_inner();
+    let text =
+        text.map_err(|problem| Cause::of(lane, FaultKind::Unsupported(problem.to_string())))?;
+    if let Ok(mut printed) = core.context.printed.lock() {
+        printed.extend_from_slice(&text.bytes);
+    }
+    Ok(text.conversions)
 }

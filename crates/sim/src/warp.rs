@@ -11,6 +11,13 @@
 use crate::flight::Flight;
 use crate::operand::Lanes;
 
+/// Instructions a group runs before another group of its warp has its turn.
+const GROUP_TURN: u32 = 128;
+/// How much more a request to give way counts than a turn that has passed.
+const YIELD_WEIGHT: u32 = 1 << 10;
+/// Turns after which groups that wait at a convergence barrier go on without the rest.
+const PATIENCE: u32 = 1 << 15;
+
 /// The register files of a warp.
 #[derive(Clone, Debug)]
 pub(crate) struct Registers {
@@ -57,8 +64,6 @@ pub(crate) enum Wait {
     Collective { mask: u32, target: u32 },
     /// A named barrier of the block, in this phase of it.
     Barrier { id: u8, generation: u64 },
-    /// All blocks of the cluster.
-    Cluster { generation: u64 },
 }
 
 /// Lanes that run together.
@@ -86,6 +91,8 @@ pub(crate) struct Warp {
     pub collective: Vec<(u32, u32)>,
     /// Instructions since the last change of group.
     pub since_switch: u32,
+    /// Times a group gave way while others waited for it to converge.
+    patience: u32,
     /// Thread indices of the lanes in the block.
     pub tid: [Lanes; 3],
     /// Local memory by words, the highest address first, as far as it was touched.
@@ -105,7 +112,11 @@ impl Warp {
         let threads = block[0] * block[1] * block[2];
         let first = number * 32;
         let count = (threads - first).min(32);
-        let lanes = if count == 32 { u32::MAX } else { (1 << count) - 1 };
+        let lanes = if count == 32 {
+            u32::MAX
+        } else {
+            (1 << count) - 1
+        };
         let mut tid = [[0; 32]; 3];
         for lane in 0..32 {
             let linear = first + lane;
@@ -126,6 +137,7 @@ impl Warp {
             live: lanes,
             collective: Vec::new(),
             since_switch: 0,
+            patience: 0,
             tid,
             local: Vec::new(),
             local_written: Vec::new(),
@@ -158,6 +170,48 @@ impl Warp {
         }
     }
 
+    /// Lets another group run, if the current one has had its share. Only branches call this: a uniform register that
+    /// divergent code writes never lives across one, so groups cannot disturb each other there.
+    pub fn take_turns(&mut self) {
+        if self.groups.len() > 1 && self.since_switch >= GROUP_TURN {
+            self.rotate();
+            self.wear(1);
+        }
+    }
+
+    /// The current group says that it waits for something: others should run. If others wait for it to converge, and it
+    /// keeps on waiting, they go on without it: it may be them that it waits for.
+    pub fn give_way(&mut self) {
+        if self.groups.len() > 1 {
+            self.rotate();
+            self.wear(YIELD_WEIGHT);
+        }
+    }
+
+    fn wear(&mut self, weight: u32) {
+        self.patience += weight;
+        if self.patience < PATIENCE {
+            return;
+        }
+        self.patience = 0;
+        let waiting: Vec<(u8, u32)> = self
+            .groups
+            .iter()
+            .filter_map(|group| match group.wait {
+                Wait::Sync(barrier) => Some((barrier, group.lanes)),
+                _ => None,
+            })
+            .collect();
+        for (barrier, lanes) in waiting {
+            self.leave(barrier, lanes);
+            for group in &mut self.groups {
+                if group.lanes == lanes && group.wait == Wait::Sync(barrier) {
+                    group.wait = Wait::None;
+                }
+            }
+        }
+    }
+
     /// Sends `lanes` of the current group elsewhere; the rest goes on at `otherwise`.
     pub fn branch(&mut self, lanes: u32, target: u32, otherwise: u32) {
         let group = &mut self.groups[self.current];
@@ -185,6 +239,18 @@ impl Warp {
         if lanes == group.lanes {
             group.wait = wait;
         } else if lanes != 0 {
+            group.lanes &= !lanes;
+            self.groups.push(Group { lanes, pc, wait });
+        }
+    }
+
+    /// Like [`Warp::wait`], for one of several parts of the current group, whose rest is dealt with later.
+    pub fn part(&mut self, lanes: u32, pc: u32, wait: Wait) {
+        let group = &mut self.groups[self.current];
+        if lanes == group.lanes {
+            group.pc = pc;
+            group.wait = wait;
+        } else {
             group.lanes &= !lanes;
             self.groups.push(Group { lanes, pc, wait });
         }
@@ -226,7 +292,7 @@ impl Warp {
                 Some(self.registers.b[usize::from(barrier)][lane] & self.live)
             }
             Wait::Lanes(mask) | Wait::Collective { mask, .. } => Some(mask & self.live),
-            Wait::None | Wait::Barrier { .. } | Wait::Cluster { .. } => None,
+            Wait::None | Wait::Barrier { .. } => None,
         }
     }
 
@@ -259,6 +325,7 @@ impl Warp {
     }
 
     fn release(&mut self, wait: Wait, needed: u32) {
+        self.patience = 0;
         let mut joined: Vec<Group> = Vec::new();
         let mut rest: Vec<Group> = Vec::new();
         let running = self.groups.get(self.current).map(|group| group.lanes);

@@ -87,7 +87,8 @@ fn timing(text: &str) -> Result<Timing, String> {
 /// The digests of the chip, by launch.
 fn recorded() -> Result<BTreeMap<String, Vec<u64>>, String> {
     let path = oracle::repository().join("xtask/data/launches-sm90.txt.gz");
-    let file = std::fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file =
+        std::fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut text = String::new();
     flate2::read::GzDecoder::new(file)
         .read_to_string(&mut text)
@@ -143,7 +144,13 @@ struct Ran {
     findings: Vec<String>,
 }
 
-fn launch(job: &Job, image: &[u8], expected: &[u64], timing: Timing, checks: Checks) -> Result<Ran, String> {
+fn launch(
+    job: &Job,
+    image: &[u8],
+    expected: &[u64],
+    timing: Timing,
+    checks: Checks,
+) -> Result<Ran, String> {
     let mut device = Device::new();
     let module: Module = device
         .load(image)
@@ -242,7 +249,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 };
                 let module = folder.join(test["ptx"].as_str().ok_or("a test without ptx")?);
                 let cubin = assemble(&module, level)?;
-                let image = std::fs::read(&cubin).map_err(|error| format!("{}: {error}", cubin.display()))?;
+                let image = std::fs::read(&cubin)
+                    .map_err(|error| format!("{}: {error}", cubin.display()))?;
                 job.cubin = cubin.to_string_lossy().into_owned();
                 let ran = launch(&job, &image, expected, *timing, request.checks)?;
                 totals.steps += ran.steps;
@@ -251,7 +259,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
                     .as_array()
                     .is_some_and(|tags| tags.iter().any(|tag| tag == "approx"));
                 if request.verbose {
-                    println!("{level} {}: {} steps, {:.2?}", job.name, ran.steps, ran.time);
+                    println!(
+                        "{level} {}: {} steps, {:.2?}",
+                        job.name, ran.steps, ran.time
+                    );
                 }
                 for finding in &ran.findings {
                     println!("{level} {}: {finding}", job.name);
@@ -280,7 +291,12 @@ pub fn run(args: &[String]) -> Result<(), String> {
             }
             println!(
                 "{level}, timing {timing:?}: {} equal, {} differ in approximate functions, {} need what is not emulated yet, {} wrong; {} thread-instructions in {:.1?}",
-                totals.equal, totals.approximate, totals.later, totals.wrong, totals.steps, totals.time
+                totals.equal,
+                totals.approximate,
+                totals.later,
+                totals.wrong,
+                totals.steps,
+                totals.time
             );
             if totals.equal == 0 {
                 return Err("nothing was compared".to_owned());

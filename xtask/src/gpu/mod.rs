@@ -188,7 +188,10 @@ fn digests(manifest: &str, cubins: &str, file: &str) -> Result<(), String> {
             }
         }
     }
-    println!("{} launches recorded, {failed} failed", lines.lines().count());
+    println!(
+        "{} launches recorded, {failed} failed",
+        lines.lines().count()
+    );
     std::fs::write(file, lines).map_err(|error| format!("{file}: {error}"))
 }
 

@@ -63,10 +63,34 @@ impl Function {
         };
         match self {
             Self::Add => old.wrapping_add(operand),
-            Self::Minimum => if less { old } else { operand },
-            Self::Maximum => if less { operand } else { old },
-            Self::Increment => if old >= operand { 0 } else { old + 1 },
-            Self::Decrement => if old == 0 || old > operand { operand } else { old - 1 },
+            Self::Minimum => {
+                if less {
+                    old
+                } else {
+                    operand
+                }
+            }
+            Self::Maximum => {
+                if less {
+                    operand
+                } else {
+                    old
+                }
+            }
+            Self::Increment => {
+                if old >= operand {
+                    0
+                } else {
+                    old + 1
+                }
+            }
+            Self::Decrement => {
+                if old == 0 || old > operand {
+                    operand
+                } else {
+                    old - 1
+                }
+            }
             Self::And => old & operand,
             Self::Or => old | operand,
             Self::Xor => old ^ operand,
@@ -87,14 +111,26 @@ fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
 }
 
 fn mask_of(space: Space) -> u64 {
-    if space == Space::Shared { 0xffff_ffff } else { u64::MAX }
+    if space == Space::Shared {
+        0xffff_ffff
+    } else {
+        u64::MAX
+    }
 }
 
 fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
     let row = reader.instruction.op().row();
-    let d = if row.slot_index("d").is_some() { Some(reader.target("d")?) } else { None };
-    let p = if row.slot_index("p").is_some() { Some(reader.target("p")?) } else { None };
+    let d = if row.slot_index("d").is_some() {
+        Some(reader.target("d")?)
+    } else {
+        None
+    };
+    let p = if row.slot_index("p").is_some() {
+        Some(reader.target("p")?)
+    } else {
+        None
+    };
     let space = space_of(row.name);
     let (function, (size, signed)) = (Function::of(reader)?, size_of(reader)?);
     Ok(Box::new(move |core| {
@@ -153,8 +189,16 @@ fn float_type(name: &str) -> Result<(Format, u32, bool), Lack> {
 fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
     let row = reader.instruction.op().row();
-    let d = if row.slot_index("d").is_some() { Some(reader.target("d")?) } else { None };
-    let p = if row.slot_index("p").is_some() { Some(reader.target("p")?) } else { None };
+    let d = if row.slot_index("d").is_some() {
+        Some(reader.target("d")?)
+    } else {
+        None
+    };
+    let p = if row.slot_index("p").is_some() {
+        Some(reader.target("p")?)
+    } else {
+        None
+    };
     let space = space_of(row.name);
     let (format, elements, flush) = float_type(reader.modifier("type")?)?;
     let how = Arithmetic {
@@ -225,14 +269,22 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, d) = (reader.address("addr")?, reader.target("d")?);
     let (b, c) = (reader.source("b")?, reader.source("c")?);
     let row = reader.instruction.op().row();
-    let p = if row.slot_index("p").is_some() { Some(reader.target("p")?) } else { None };
+    let p = if row.slot_index("p").is_some() {
+        Some(reader.target("p")?)
+    } else {
+        None
+    };
     let space = space_of(row.name);
     let (size, _) = size_of(reader)?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
         let wide = size == 8;
         let read = |core: &mut crate::core::Core<'_>, source: &crate::operand::Source| {
-            if wide { core.pair(source) } else { core.word(source, 0).map(u64::from) }
+            if wide {
+                core.pair(source)
+            } else {
+                core.word(source, 0).map(u64::from)
+            }
         };
         let (expected, new) = (read(core, &b), read(core, &c));
         let mut out = [0u64; 32];
@@ -244,7 +296,11 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
             }
             done |= 1 << lane;
             out[lane] = core.update(space, lane, address, size, |old| {
-                if old == expected[lane] { new[lane] } else { old }
+                if old == expected[lane] {
+                    new[lane]
+                } else {
+                    old
+                }
             })?;
         }
         if wide {
@@ -268,14 +324,22 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
         let addresses = core.addresses(&address);
         let wide = size == 8;
         let read = |core: &mut crate::core::Core<'_>, source: &crate::operand::Source| {
-            if wide { core.pair(source) } else { core.word(source, 0).map(u64::from) }
+            if wide {
+                core.pair(source)
+            } else {
+                core.word(source, 0).map(u64::from)
+            }
         };
         let (expected, new) = (read(core, &b), read(core, &c));
         let mut out = [0u64; 32];
         for lane in core.lanes() {
             let address = addresses[lane] & 0xffff_ffff;
             let old = core.update(Space::Shared, lane, address, size, |old| {
-                if old == expected[lane] { new[lane] } else { old }
+                if old == expected[lane] {
+                    new[lane]
+                } else {
+                    old
+                }
             })?;
             out[lane] = u64::from(old == expected[lane]);
         }

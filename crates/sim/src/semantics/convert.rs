@@ -89,7 +89,11 @@ fn float_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
                 (Format::BF16, Format::F32) => x << 16,
                 _ => to_format(from, x, to, rounding, Overflow::Ieee),
             };
-            if flush && to == Format::F32 { to.flush(value) } else { value }
+            if flush && to == Format::F32 {
+                to.flush(value)
+            } else {
+                value
+            }
         });
         if to == Format::F64 {
             core.put_pair(&d, &value);
@@ -134,7 +138,11 @@ fn float_to_integer(reader: &Reader<'_>) -> Result<Action, Lack> {
     };
     let to = integer_named(reader.modifier("dst")?)?;
     let (rounding, flush) = (rounding(reader)?, flushes(reader)?);
-    let nan = if reader.is("ntz", "NTZ") { 0 } else { 1 << (to.bits - 1) };
+    let nan = if reader.is("ntz", "NTZ") {
+        0
+    } else {
+        1 << (to.bits - 1)
+    };
     Ok(Box::new(move |core| {
         let x = read(core, &b, from);
         let value = x.map(|x| {
@@ -178,7 +186,11 @@ fn integer_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
         if native {
             let x = core.word(&b, 0);
             let value = x.map(|x| {
-                let value = if from.signed { x.cast_signed() as f32 } else { x as f32 };
+                let value = if from.signed {
+                    x.cast_signed() as f32
+                } else {
+                    x as f32
+                };
                 value.to_bits()
             });
             core.put(&d, 0, &value);
@@ -220,7 +232,11 @@ fn clamp(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// `a` above `b`, each narrowed; for bytes the lower half of `c` goes above them.
 fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let to = integer_named(reader.modifier("dst")?)?;
     let sat = reader.modifier("sat")?;
     let (saturates, relu) = (sat != "no", sat == "SATRELU");
@@ -229,12 +245,20 @@ fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
         let narrow = |x: u32| {
             let x = i64::from(x.cast_signed());
             let x = if relu { x.max(0) } else { x };
-            if saturates { limit(x, to) as u32 } else { x as u32 & to.mask() as u32 }
+            if saturates {
+                limit(x, to) as u32
+            } else {
+                x as u32 & to.mask() as u32
+            }
         };
         let value = super::zip3(&x, &y, &z, |x, y, z| {
             let pair = narrow(x) << to.bits | narrow(y);
             let rest = if c.select == 1 { z >> 16 } else { z };
-            if to.bits == 16 { pair } else { rest << 16 | pair & 0xffff }
+            if to.bits == 16 {
+                pair
+            } else {
+                rest << 16 | pair & 0xffff
+            }
         });
         core.put(&d, 0, &value);
         Ok(())
@@ -243,10 +267,18 @@ fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn float_to_packed_integers(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let to = integer_named(reader.modifier("dst")?)?;
     let (rounding, relu) = (rounding(reader)?, reader.is("relu", "RELU"));
-    let nan = if reader.is("ntz", "NTZ") { 0 } else { 1 << (to.bits - 1) };
+    let nan = if reader.is("ntz", "NTZ") {
+        0
+    } else {
+        1 << (to.bits - 1)
+    };
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.single(&a), core.single(&b), core.word(&c, 0));
         let narrow = |x: u32| {
@@ -276,7 +308,11 @@ impl Narrow {
         Ok(Self {
             to: format_named(reader.modifier("dst")?)?,
             rounding: rounding(reader)?,
-            overflow: if reader.is("sat", "SATFINITE") { Overflow::Largest } else { Overflow::Ieee },
+            overflow: if reader.is("sat", "SATFINITE") {
+                Overflow::Largest
+            } else {
+                Overflow::Ieee
+            },
             relu: reader.is("relu", "RELU"),
         })
     }
@@ -284,28 +320,46 @@ impl Narrow {
     fn apply(self, from: Format, x: u64) -> u32 {
         let value = to_format(from, x, self.to, self.rounding, self.overflow);
         let negative = value & self.to.sign_mask() != 0 && !self.to.is_nan(value);
-        if self.relu && negative { 0 } else { value as u32 }
+        if self.relu && negative {
+            0
+        } else {
+            value as u32
+        }
     }
 }
 
 /// Two numbers side by side, `a` above `b`; eight-bit ones below the chosen half of `c`.
 fn pack(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let merges = reader.instruction.op().name().ends_with("MERGE_C");
-    let c = if merges { Some(reader.source("c")?) } else { None };
+    let c = if merges {
+        Some(reader.source("c")?)
+    } else {
+        None
+    };
     let narrow = Narrow::of(reader)?;
     let width = narrow.to.width();
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         let rest = match &c {
-            Some(c) => core.word(c, 0).map(|z| if c.select == 1 { z >> 16 } else { z }),
+            Some(c) => core
+                .word(c, 0)
+                .map(|z| if c.select == 1 { z >> 16 } else { z }),
             None => [0; 32],
         };
         let mut value = [0; 32];
         for l in core.lanes() {
             let pair = narrow.apply(Format::F32, x[l].into()) << width
                 | narrow.apply(Format::F32, y[l].into());
-            value[l] = if width == 8 { rest[l] << 16 | pair } else { pair };
+            value[l] = if width == 8 {
+                rest[l] << 16 | pair
+            } else {
+                pair
+            };
         }
         core.put(&d, 0, &value);
         Ok(())
@@ -314,7 +368,11 @@ fn pack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// One number below the chosen half of `c`.
 fn merge(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b, c) = (reader.target("d")?, reader.source("b")?, reader.source("c")?);
+    let (d, b, c) = (
+        reader.target("d")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let narrow = Narrow::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, z) = (core.single(&b), core.word(&c, 0));
@@ -347,7 +405,11 @@ fn unpack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Two halves as two eight-bit numbers below the chosen half of `c`.
 fn narrow_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b, c) = (reader.target("d")?, reader.source("b")?, reader.source("c")?);
+    let (d, b, c) = (
+        reader.target("d")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let narrow = Narrow::of(reader)?;
     if narrow.to.width() != 8 {
         return Err(format!("format {:?}", reader.instruction.modifier("dst")));
@@ -373,11 +435,20 @@ fn to_tf32(reader: &Reader<'_>) -> Result<Action, Lack> {
             let value = if Format::F32.is_nan(x.into()) {
                 x & !0x1fff
             } else {
-                let pattern =
-                    to_format(Format::F32, x.into(), Format::TF32, rounding, Overflow::Ieee);
+                let pattern = to_format(
+                    Format::F32,
+                    x.into(),
+                    Format::TF32,
+                    rounding,
+                    Overflow::Ieee,
+                );
                 (pattern << 13) as u32
             };
-            if relu && value >> 31 == 1 && !Format::F32.is_nan(value.into()) { 0 } else { value }
+            if relu && value >> 31 == 1 && !Format::F32.is_nan(value.into()) {
+                0
+            } else {
+                value
+            }
         });
         core.put(&d, 0, &value);
         Ok(())

@@ -77,7 +77,11 @@ impl Single {
 
     #[inline]
     fn operand(self, x: u32) -> u32 {
-        if self.how.flush && x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x }
+        if self.how.flush && x & 0x7f80_0000 == 0 {
+            x & 0x8000_0000
+        } else {
+            x
+        }
     }
 
     /// A result of the host, unless it must be looked at more closely.
@@ -142,12 +146,20 @@ fn fused_native(a: u32, b: u32, c: u32) -> f32 {
         return sum as f32;
     }
     // Rounding to odd: away from zero when the lost part has the sign of the sum, towards zero otherwise.
-    let odd = if (lost > 0.0) == (sum > 0.0) { bits + 1 } else { bits - 1 };
+    let odd = if (lost > 0.0) == (sum > 0.0) {
+        bits + 1
+    } else {
+        bits - 1
+    };
     f64::from_bits(odd) as f32
 }
 
 fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let how = Single::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
@@ -157,7 +169,11 @@ fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let how = Single::of(reader)?;
     if !reader.is("scale", "M1") {
         return Err(format!("scale {:?}", reader.instruction.modifier("scale")));
@@ -171,24 +187,40 @@ fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let how = Single::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.single(&a), core.single(&b), core.single(&c));
-        core.put(&d, 0, &super::zip3(&x, &y, &z, |x, y, z| how.fused(x, y, z)));
+        core.put(
+            &d,
+            0,
+            &super::zip3(&x, &y, &z, |x, y, z| how.fused(x, y, z)),
+        );
         Ok(())
     }))
 }
 
 fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         let p = core.condition(&p);
         let value: [u32; 32] = std::array::from_fn(|l| {
             let value = if p >> l & 1 == 1 { x[l] } else { y[l] };
-            if flush { Format::F32.flush(u64::from(value)) as u32 } else { value }
+            if flush {
+                Format::F32.flush(u64::from(value)) as u32
+            } else {
+                value
+            }
         });
         core.put(&d, 0, &value);
         Ok(())
@@ -196,17 +228,35 @@ fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
     let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         let smaller = core.condition(&p);
         let value: [u32; 32] = std::array::from_fn(|l| {
-            let of = |x: u32| if flush { Format::F32.flush(x.into()) } else { x.into() };
-            let which = if smaller >> l & 1 == 1 { Extreme::Minimum } else { Extreme::Maximum };
+            let of = |x: u32| {
+                if flush {
+                    Format::F32.flush(x.into())
+                } else {
+                    x.into()
+                }
+            };
+            let which = if smaller >> l & 1 == 1 {
+                Extreme::Minimum
+            } else {
+                Extreme::Maximum
+            };
             let value = extreme(Format::F32, of(x[l]), of(y[l]), which, nan) as u32;
-            if signs { value & 0x7fff_ffff | (x[l] ^ y[l]) & 0x8000_0000 } else { value }
+            if signs {
+                value & 0x7fff_ffff | (x[l] ^ y[l]) & 0x8000_0000
+            } else {
+                value
+            }
         });
         core.put(&d, 0, &value);
         Ok(())
@@ -253,13 +303,16 @@ pub(super) fn stands(
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, q) = (reader.target("p")?, reader.target("q")?);
-    let (a, b, r) = (reader.source("a")?, reader.source("b")?, reader.condition("r")?);
+    let (a, b, r) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.condition("r")?,
+    );
     let (relation, flush) = (relation(reader)?, flushes(reader)?);
     let combine = Combine::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
-        let result =
-            bits(|l| stands(relation, Format::F32, flush, x[l].into(), y[l].into()));
+        let result = bits(|l| stands(relation, Format::F32, flush, x[l].into(), y[l].into()));
         let other = core.condition(&r);
         core.put_condition(&p, combine.apply(result, other));
         core.put_condition(&q, combine.apply(!result, other));
@@ -268,17 +321,25 @@ fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
     let combine = Combine::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
-        let result =
-            bits(|l| stands(relation, Format::F32, flush, x[l].into(), y[l].into()));
+        let result = bits(|l| stands(relation, Format::F32, flush, x[l].into(), y[l].into()));
         let other = core.condition(&p);
         let result = combine.apply(result, other);
-        let value: [u32; 32] =
-            std::array::from_fn(|l| if result >> l & 1 == 1 { 1f32.to_bits() } else { 0 });
+        let value: [u32; 32] = std::array::from_fn(|l| {
+            if result >> l & 1 == 1 {
+                1f32.to_bits()
+            } else {
+                0
+            }
+        });
         core.put(&d, 0, &value);
         Ok(())
     }))
@@ -286,7 +347,11 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Whether a quotient needs the long way: the operands are special, or a step of the short way could leave the range.
 fn check_division(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, a, b) = (reader.target("p")?, reader.source("a")?, reader.source("b")?);
+    let (p, a, b) = (
+        reader.target("p")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         let long = bits(|l| mufu::division_needs_care(x[l], y[l]));
@@ -343,7 +408,11 @@ fn integral(reader: &Reader<'_>) -> Result<Action, Lack> {
     Ok(Box::new(move |core| {
         let x = core.single(&b);
         let value = x.map(|x| {
-            let x = if flush { Format::F32.flush(x.into()) } else { x.into() };
+            let x = if flush {
+                Format::F32.flush(x.into())
+            } else {
+                x.into()
+            };
             convert::to_integral(Format::F32, x, rounding) as u32
         });
         core.put(&d, 0, &value);
@@ -371,7 +440,10 @@ fn integral_double(reader: &Reader<'_>) -> Result<Action, Lack> {
     let rounding = rounding(reader)?;
     Ok(Box::new(move |core| {
         let x = core.double(&b);
-        core.put_pair(&d, &x.map(|x| convert::to_integral(Format::F64, x, rounding)));
+        core.put_pair(
+            &d,
+            &x.map(|x| convert::to_integral(Format::F64, x, rounding)),
+        );
         Ok(())
     }))
 }
@@ -396,7 +468,11 @@ fn accept_double(native: bool, result: impl Fn() -> f64, exact: impl Fn() -> u64
 }
 
 fn double_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let how = double_how(reader)?;
     let native = how.rounding == Rounding::NearestEven;
     Ok(Box::new(move |core| {
@@ -412,7 +488,11 @@ fn double_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let how = double_how(reader)?;
     let native = how.rounding == Rounding::NearestEven;
     Ok(Box::new(move |core| {
@@ -429,15 +509,18 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn double_fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let how = double_how(reader)?;
     let native = how.rounding == Rounding::NearestEven;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.double(&a), core.double(&b), core.double(&c));
         let mut value = [0; 32];
         for l in core.lanes() {
-            let host =
-                || f64::from_bits(x[l]).mul_add(f64::from_bits(y[l]), f64::from_bits(z[l]));
+            let host = || f64::from_bits(x[l]).mul_add(f64::from_bits(y[l]), f64::from_bits(z[l]));
             value[l] = accept_double(native, host, || how.fused(x[l], y[l], z[l]));
         }
         core.put_pair(&d, &value);
@@ -447,7 +530,11 @@ fn double_fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn double_set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, q) = (reader.target("p")?, reader.target("q")?);
-    let (a, b, r) = (reader.source("a")?, reader.source("b")?, reader.condition("r")?);
+    let (a, b, r) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.condition("r")?,
+    );
     let combine = Combine::of(reader)?;
     let which = match reader.modifier("cmp")? {
         "MIN" => Some(Extreme::Minimum),
@@ -485,7 +572,9 @@ mod tests {
         let how = Arithmetic::plain(Format::F32);
         let mut state = 1u64;
         let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 32) as u32
         };
         for round in 0..200_000 {

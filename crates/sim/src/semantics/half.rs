@@ -32,14 +32,22 @@ pub(super) const TABLE: Table = &[
 
 /// The format that a row's name says.
 pub(super) fn format_of(name: &str) -> Format {
-    if name.contains("BF16") { Format::BF16 } else { Format::F16 }
+    if name.contains("BF16") {
+        Format::BF16
+    } else {
+        Format::F16
+    }
 }
 
 /// The half that a source of one number selects, sign and absolute value applied.
 pub(super) fn one(core: &mut Core<'_>, source: &Source) -> [u64; 32] {
     let word = core.word(source, 0);
     word.map(|x| {
-        let mut half = if source.select == 1 { x >> 16 } else { x & 0xffff };
+        let mut half = if source.select == 1 {
+            x >> 16
+        } else {
+            x & 0xffff
+        };
         if source.absolute {
             half &= 0x7fff;
         }
@@ -89,13 +97,21 @@ fn how(reader: &Reader<'_>) -> Result<Arithmetic, Lack> {
 
 /// A function of both halves.
 fn halves(x: u32, y: u32, z: u32, f: impl Fn(u64, u64, u64) -> u64) -> u32 {
-    let low = f((x & 0xffff).into(), (y & 0xffff).into(), (z & 0xffff).into()) as u32;
+    let low = f(
+        (x & 0xffff).into(),
+        (y & 0xffff).into(),
+        (z & 0xffff).into(),
+    ) as u32;
     let high = f((x >> 16).into(), (y >> 16).into(), (z >> 16).into()) as u32;
     high << 16 | low & 0xffff
 }
 
 fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let how = how(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
@@ -110,7 +126,11 @@ fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The sum of two low halves in single precision.
 fn add_single(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let how = Arithmetic {
         flush: flushes(reader)?,
         saturate: reader.is("sat", "SAT"),
@@ -137,7 +157,11 @@ fn add_single(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let how = how(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
@@ -152,7 +176,11 @@ fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     check_select(&b)?;
     let how = how(reader)?;
     let relu = reader.instruction.op().name().contains("RELU");
@@ -165,7 +193,11 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
         for l in core.lanes() {
             value[l] = halves(x[l], y[l], z[l], |x, y, z| {
                 let value = how.fused(x, y, z);
-                if relu { rectify(how.format, value) } else { value }
+                if relu {
+                    rectify(how.format, value)
+                } else {
+                    value
+                }
             });
         }
         core.put(&d, 0, &value);
@@ -175,11 +207,19 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Negative numbers become zero; a NaN stays.
 fn rectify(format: Format, bits: u64) -> u64 {
-    if bits & format.sign_mask() != 0 && !format.is_nan(bits) { 0 } else { bits }
+    if bits & format.sign_mask() != 0 && !format.is_nan(bits) {
+        0
+    } else {
+        bits
+    }
 }
 
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
     let format = format_of(reader.instruction.op().name());
     let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
@@ -188,11 +228,19 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
         let smaller = core.condition(&p);
         let mut value = [0; 32];
         for l in core.lanes() {
-            let which = if smaller >> l & 1 == 1 { Extreme::Minimum } else { Extreme::Maximum };
+            let which = if smaller >> l & 1 == 1 {
+                Extreme::Minimum
+            } else {
+                Extreme::Maximum
+            };
             value[l] = halves(x[l], y[l], 0, |x, y, _| {
                 let of = |x| if flush { format.flush(x) } else { x };
                 let value = extreme(format, of(x), of(y), which, nan);
-                if signs { value & 0x7fff | (x ^ y) & 0x8000 } else { value }
+                if signs {
+                    value & 0x7fff | (x ^ y) & 0x8000
+                } else {
+                    value
+                }
             });
         }
         core.put(&d, 0, &value);
@@ -201,7 +249,11 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
     let format = format_of(reader.instruction.op().name());
     let combine = Combine::of(reader)?;
@@ -217,7 +269,11 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
         for l in core.lanes() {
             value[l] = halves(x[l], y[l], 0, |x, y, _| {
                 let result = u32::from(stands(relation, format, flush, x, y));
-                if combine.apply(result, other >> l & 1) == 1 { yes } else { 0 }
+                if combine.apply(result, other >> l & 1) == 1 {
+                    yes
+                } else {
+                    0
+                }
             });
         }
         core.put(&d, 0, &value);
@@ -227,7 +283,11 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, q) = (reader.target("p")?, reader.target("q")?);
-    let (a, b, r) = (reader.source("a")?, reader.source("b")?, reader.condition("r")?);
+    let (a, b, r) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.condition("r")?,
+    );
     let (relation, flush) = (relation(reader)?, flushes(reader)?);
     let format = format_of(reader.instruction.op().name());
     let combine = Combine::of(reader)?;
@@ -242,7 +302,11 @@ fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
         };
         let (low, high) = (of(0), of(16));
         let other = core.condition(&r);
-        let (first, second) = if both_halves { (low & high, !(low & high)) } else { (low, high) };
+        let (first, second) = if both_halves {
+            (low & high, !(low & high))
+        } else {
+            (low, high)
+        };
         core.put_condition(&p, combine.apply(first, other));
         core.put_condition(&q, combine.apply(second, other));
         Ok(())

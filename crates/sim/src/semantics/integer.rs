@@ -27,6 +27,7 @@ pub(super) const TABLE: Table = &[
     ("VIADD", vector_add),
     ("VIADDMNMX", add_extreme),
     ("VIMNMX", extreme),
+    ("VIMNMX.PRED", extreme_with_origin),
     ("VIMNMX3", extreme_of_three),
     ("IMNMX", extreme),
     ("VABSDIFF", absolute_difference),
@@ -61,8 +62,16 @@ fn summand(core: &mut crate::core::Core<'_>, source: &Source) -> (crate::operand
 }
 
 fn add_three(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co, cp) = (reader.target("d")?, reader.target("co")?, reader.target("cp")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (d, co, cp) = (
+        reader.target("d")?,
+        reader.target("co")?,
+        reader.target("cp")?,
+    );
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let plain = co.register.is_constant() && cp.register.is_constant();
     if plain {
         return Ok(Box::new(move |core| {
@@ -84,15 +93,22 @@ fn add_three(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn add_three_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co, cp) = (reader.target("d")?, reader.target("co")?, reader.target("cp")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (d, co, cp) = (
+        reader.target("d")?,
+        reader.target("co")?,
+        reader.target("cp")?,
+    );
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let (ci, cj) = (reader.condition("ci")?, reader.condition("cj")?);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let (ci, cj) = (core.condition(&ci), core.condition(&cj));
-        let sums: [_; 32] = std::array::from_fn(|l| {
-            add3(x[l], y[l], z[l], (ci >> l & 1) + (cj >> l & 1))
-        });
+        let sums: [_; 32] =
+            std::array::from_fn(|l| add3(x[l], y[l], z[l], (ci >> l & 1) + (cj >> l & 1)));
         core.put(&d, 0, &sums.map(|sum| sum.value));
         core.put_condition(&co, bits(|l| sums[l].carries >= 1));
         core.put_condition(&cp, bits(|l| sums[l].carries >= 2));
@@ -101,14 +117,26 @@ fn add_three_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn add_three_wide(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co, cp) = (reader.target("d")?, reader.target("co")?, reader.target("cp")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (d, co, cp) = (
+        reader.target("d")?,
+        reader.target("co")?,
+        reader.target("cp")?,
+    );
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     Ok(Box::new(move |core| {
         let mut sums = [0u128; 32];
         for source in [&a, &b, &c] {
             let value = core.pair(source);
             for (sum, x) in sums.iter_mut().zip(value) {
-                *sum += if source.negate { u128::from(!x) + 1 } else { u128::from(x) };
+                *sum += if source.negate {
+                    u128::from(!x) + 1
+                } else {
+                    u128::from(x)
+                };
             }
         }
         core.put_pair(&d, &sums.map(|sum| sum as u64));
@@ -120,7 +148,11 @@ fn add_three_wide(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn multiply_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let value = zip3(&x, &y, &z, |x, y, z| x.wrapping_mul(y).wrapping_add(z));
@@ -131,7 +163,11 @@ fn multiply_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn multiply_add_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, ci) = (reader.target("d")?, reader.condition("ci")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let carry = core.condition(&ci);
@@ -160,19 +196,26 @@ fn wide_sum(
             (_, true) => (!z[l], 0),
             _ => (z[l], 0),
         };
-        let sum = u128::from(product)
-            + u128::from(summand)
-            + u128::from(one + u64::from(carry >> l & 1));
+        let sum =
+            u128::from(product) + u128::from(summand) + u128::from(one + u64::from(carry >> l & 1));
         (sum as u64, sum >> 64 != 0)
     })
 }
 
 fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let signed = reader.is("sign", "S32");
     let extended = reader.instruction.op().name().ends_with(".X");
-    let ci = if extended { Some(reader.condition("ci")?) } else { None };
+    let ci = if extended {
+        Some(reader.condition("ci")?)
+    } else {
+        None
+    };
     Ok(Box::new(move |core| {
         let carry = ci.map_or(0, |ci| core.condition(&ci));
         let sums = wide_sum(core, [&a, &b, &c], signed, carry);
@@ -184,10 +227,18 @@ fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let signed = reader.is("sign", "S32");
     let extended = reader.instruction.op().name().ends_with(".X");
-    let ci = if extended { Some(reader.condition("ci")?) } else { None };
+    let ci = if extended {
+        Some(reader.condition("ci")?)
+    } else {
+        None
+    };
     Ok(Box::new(move |core| {
         let carry = ci.map_or(0, |ci| core.condition(&ci));
         let sums = wide_sum(core, [&a, &b, &c], signed, carry);
@@ -199,7 +250,11 @@ fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn dot_product(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let four = reader.instruction.op().name() == "IDP.4A";
     let signed_a = reader.modifier("ta")?.starts_with('S');
     let signed_b = reader.modifier("tb")?.starts_with('S');
@@ -228,7 +283,11 @@ fn negate_halves(x: u32) -> u32 {
 }
 
 fn vector_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     if reader.is("type", "32") {
         return Ok(Box::new(move |core| {
             let (x, y) = (core.integer(&a), core.integer(&b));
@@ -256,7 +315,11 @@ struct Extreme {
 
 impl Extreme {
     fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
-        let name = if reader.instruction.op().name() == "IMNMX" { "sign" } else { "type" };
+        let name = if reader.instruction.op().name() == "IMNMX" {
+            "sign"
+        } else {
+            "type"
+        };
         let ty = reader.modifier(name)?;
         Ok(Self {
             signed: ty.starts_with('S'),
@@ -268,7 +331,13 @@ impl Extreme {
     /// The smaller or the larger of two.
     fn pick(self, x: u32, y: u32, smaller: bool) -> u32 {
         if self.packed {
-            let extend = |x: u32| if self.signed { (x as i16 as i32).cast_unsigned() } else { x };
+            let extend = |x: u32| {
+                if self.signed {
+                    (x as i16 as i32).cast_unsigned()
+                } else {
+                    x
+                }
+            };
             halves(x, y, |x, y| self.choose(extend(x), extend(y), smaller))
         } else {
             self.choose(x, y, smaller)
@@ -278,26 +347,60 @@ impl Extreme {
     fn choose(self, x: u32, y: u32, smaller: bool) -> u32 {
         let less = compare(x, y, self.signed) == Ordering::Less;
         let value = if less == smaller { x } else { y };
-        if self.relu && value.cast_signed() < 0 { 0 } else { value }
+        if self.relu && value.cast_signed() < 0 {
+            0
+        } else {
+            value
+        }
     }
 }
 
 fn extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, y) = (core.word(&a, 0), core.word(&b, 0));
         let smaller = core.condition(&p);
-        let value: [u32; 32] =
-            std::array::from_fn(|l| how.pick(x[l], y[l], smaller >> l & 1 == 1));
+        let value: [u32; 32] = std::array::from_fn(|l| how.pick(x[l], y[l], smaller >> l & 1 == 1));
         core.put(&d, 0, &value);
+        Ok(())
+    }))
+}
+
+/// The predicates tell whether the low and the high half came from the first source.
+fn extreme_with_origin(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
+    let (u, v) = (reader.target("u")?, reader.target("v")?);
+    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    if !how.packed || how.relu {
+        return Err("a type other than pairs of half words".to_owned());
+    }
+    Ok(Box::new(move |core| {
+        let (x, y) = (core.word(&a, 0), core.word(&b, 0));
+        let smaller = core.condition(&p);
+        let value: [u32; 32] = std::array::from_fn(|l| how.pick(x[l], y[l], smaller >> l & 1 == 1));
+        core.put(&d, 0, &value);
+        core.put_condition(&u, bits(|l| value[l] & 0xffff == x[l] & 0xffff));
+        core.put_condition(&v, bits(|l| value[l] >> 16 == x[l] >> 16));
         Ok(())
     }))
 }
 
 fn extreme_of_three(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
@@ -313,12 +416,22 @@ fn extreme_of_three(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn add_extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, mut y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
         if b.negate {
-            y = y.map(|y| if how.packed { negate_halves(y) } else { y.wrapping_neg() });
+            y = y.map(|y| {
+                if how.packed {
+                    negate_halves(y)
+                } else {
+                    y.wrapping_neg()
+                }
+            });
         }
         let smaller = core.condition(&p);
         let value: [u32; 32] = std::array::from_fn(|l| {
@@ -336,7 +449,11 @@ fn add_extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.target("p")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }
@@ -358,7 +475,11 @@ fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn absolute_differences(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.target("p")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }
@@ -375,7 +496,9 @@ fn absolute_differences(reader: &Reader<'_>) -> Result<Action, Lack> {
                 }
             });
             if sum {
-                differences.iter().fold(z, |z, x| z.wrapping_add(u32::from(*x)))
+                differences
+                    .iter()
+                    .fold(z, |z, x| z.wrapping_add(u32::from(*x)))
             } else {
                 u32::from_le_bytes(differences).wrapping_add(z)
             }
@@ -399,11 +522,19 @@ fn scaled_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (a, b) = (reader.source("a")?, reader.source("b")?);
     let shift = reader.immediate("n")? as u32;
     let extended = reader.instruction.op().name().ends_with(".X");
-    let ci = if extended { Some(reader.condition("ci")?) } else { None };
+    let ci = if extended {
+        Some(reader.condition("ci")?)
+    } else {
+        None
+    };
     Ok(Box::new(move |core| {
         let x = core.word(&a, 0);
         let x = x.map(|x| x << shift);
-        let x = if a.negate || a.invert { x.map(|x| !x) } else { x };
+        let x = if a.negate || a.invert {
+            x.map(|x| !x)
+        } else {
+            x
+        };
         let (y, one) = summand(core, &b);
         let carry = ci.map_or(0, |ci| core.condition(&ci));
         let sums: [_; 32] = std::array::from_fn(|l| {
@@ -420,9 +551,17 @@ fn scaled_add_high(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
     let (a, b) = (reader.source("a")?, reader.source("b")?);
     let name = reader.instruction.op().name();
-    let c = if name.ends_with("SX32") { None } else { Some(reader.source("c")?) };
+    let c = if name.ends_with("SX32") {
+        None
+    } else {
+        Some(reader.source("c")?)
+    };
     let shift = reader.immediate("n")? as u32;
-    let ci = if name.contains(".X") { Some(reader.condition("ci")?) } else { None };
+    let ci = if name.contains(".X") {
+        Some(reader.condition("ci")?)
+    } else {
+        None
+    };
     Ok(Box::new(move |core| {
         let low = core.word(&a, 0);
         let high = match &c {
@@ -441,8 +580,7 @@ fn scaled_add_high(reader: &Reader<'_>) -> Result<Action, Lack> {
         }
         let (y, one) = summand(core, &b);
         let carry = ci.map_or(0, |ci| core.condition(&ci));
-        let sums: [_; 32] =
-            std::array::from_fn(|l| add3(x[l], y[l], 0, one + (carry >> l & 1)));
+        let sums: [_; 32] = std::array::from_fn(|l| add3(x[l], y[l], 0, one + (carry >> l & 1)));
         core.put(&d, 0, &sums.map(|sum| sum.value));
         core.put_condition(&co, bits(|l| sums[l].carries >= 1));
         Ok(())
@@ -467,13 +605,21 @@ fn holds(comparison: &str) -> Result<fn(Ordering, bool) -> bool, Lack> {
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, q) = (reader.target("p")?, reader.target("q")?);
-    let (a, b, r) = (reader.source("a")?, reader.source("b")?, reader.condition("r")?);
+    let (a, b, r) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.condition("r")?,
+    );
     let comparison = reader.modifier("cmp")?;
     let holds = holds(comparison)?;
     let signed = reader.is("sign", "S32");
     let combine = Combine::of(reader)?;
     let extended = reader.instruction.op().name().ends_with(".EX");
-    let low = if extended { Some(reader.condition("s")?) } else { None };
+    let low = if extended {
+        Some(reader.condition("s")?)
+    } else {
+        None
+    };
     // Without a lower half, equality satisfies what the comparison's name says.
     let equal = matches!(comparison, "EQ" | "LE" | "GE");
     Ok(Box::new(move |core| {

@@ -16,14 +16,23 @@ pub(super) const TABLE: Table = &[
 
 fn shuffle(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, d) = (reader.target("p")?, reader.target("d")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let mode = reader.modifier("mode")?;
     let from: fn(u32, u32, u32, u32) -> (u32, bool) = match mode {
         "IDX" => |lane, by, limit, segment| {
             let source = lane & segment | by & !segment;
             (source, source <= limit)
         },
-        "UP" => |lane, by, limit, _| (lane.wrapping_sub(by), lane.cast_signed() - by.cast_signed() >= limit.cast_signed()),
+        "UP" => |lane, by, limit, _| {
+            (
+                lane.wrapping_sub(by),
+                lane.cast_signed() - by.cast_signed() >= limit.cast_signed(),
+            )
+        },
         "DOWN" => |lane, by, limit, _| (lane + by, lane + by <= limit),
         "BFLY" => |lane, by, limit, _| (lane ^ by, lane ^ by <= limit),
         other => return Err(format!("mode {other}")),
@@ -36,7 +45,11 @@ fn shuffle(reader: &Reader<'_>) -> Result<Action, Lack> {
             let clamp = bounds[l] & 0x1f;
             let limit = lane & segment | clamp & !segment;
             let (source, inside) = from(lane, by[l] & 0x1f, limit, segment);
-            if inside { (source & 31, true) } else { (lane, false) }
+            if inside {
+                (source & 31, true)
+            } else {
+                (lane, false)
+            }
         });
         let value: [u32; 32] = std::array::from_fn(|l| x[sources[l].0 as usize]);
         core.put(&d, 0, &value);
@@ -46,7 +59,11 @@ fn shuffle(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn vote(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p, q) = (reader.target("d")?, reader.target("p")?, reader.condition("q")?);
+    let (d, p, q) = (
+        reader.target("d")?,
+        reader.target("p")?,
+        reader.condition("q")?,
+    );
     let mode = reader.modifier("mode")?;
     if !matches!(mode, "ALL" | "ANY" | "EQ") {
         return Err(format!("mode {mode}"));
@@ -69,20 +86,31 @@ fn match_any(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, a) = (reader.target("d")?, reader.source("a")?);
     let wide = reader.is("type", "U64");
     Ok(Box::new(move |core| {
-        let x = if wide { core.pair(&a) } else { core.word(&a, 0).map(u64::from) };
+        let x = if wide {
+            core.pair(&a)
+        } else {
+            core.word(&a, 0).map(u64::from)
+        };
         let active = core.active;
-        let value: [u32; 32] =
-            std::array::from_fn(|l| bits(|m| x[l] == x[m]) & active);
+        let value: [u32; 32] = std::array::from_fn(|l| bits(|m| x[l] == x[m]) & active);
         core.put(&d, 0, &value);
         Ok(())
     }))
 }
 
 fn match_all(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, d, a) = (reader.target("p")?, reader.target("d")?, reader.source("a")?);
+    let (p, d, a) = (
+        reader.target("p")?,
+        reader.target("d")?,
+        reader.source("a")?,
+    );
     let wide = reader.is("type", "U64");
     Ok(Box::new(move |core| {
-        let x = if wide { core.pair(&a) } else { core.word(&a, 0).map(u64::from) };
+        let x = if wide {
+            core.pair(&a)
+        } else {
+            core.word(&a, 0).map(u64::from)
+        };
         let first = x[core.active.trailing_zeros() as usize];
         let all = core.lanes().all(|lane| x[lane] == first);
         core.put(&d, 0, &[if all { core.active } else { 0 }; 32]);
@@ -107,7 +135,11 @@ fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
     };
     Ok(Box::new(move |core| {
         let x = core.word(&a, 0);
-        let value = core.lanes().map(|lane| x[lane]).reduce(function).unwrap_or(0);
+        let value = core
+            .lanes()
+            .map(|lane| x[lane])
+            .reduce(function)
+            .unwrap_or(0);
         core.put(&d, 0, &[value; 32]);
         Ok(())
     }))
@@ -115,7 +147,11 @@ fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The lowest lane that runs, of those that the condition names.
 fn elect(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, d, q) = (reader.target("p")?, reader.target("d")?, reader.condition("q")?);
+    let (p, d, q) = (
+        reader.target("p")?,
+        reader.target("d")?,
+        reader.condition("q")?,
+    );
     Ok(Box::new(move |core| {
         let lanes = core.active & core.condition(&q);
         let leader = lanes & lanes.wrapping_neg();

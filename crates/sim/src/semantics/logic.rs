@@ -1,7 +1,7 @@
 //! Bits: logic, shifts, permutations, counts, predicate logic.
 
 use super::{Table, bits, zip2, zip3};
-use crate::operand::{Lack, Reader};
+use crate::operand::{Condition, Lack, Reader, Source};
 use crate::program::Action;
 use orias_eval::bits::{Permutation, logic3, logic3_bit, mask, permute};
 use orias_eval::integer::{extract_bits, leading_bit};
@@ -28,13 +28,24 @@ pub(super) const TABLE: Table = &[
     ("PLOP3", predicate_logic),
     ("UPLOP3", predicate_logic),
     ("PLOP3.UP", predicate_logic),
+    ("PLOP3.SIGN1", predicate_logic),
+    ("PLOP3.SIGN2", predicate_logic),
+    ("PLOP3.SIGN3", predicate_logic),
     ("P2R", predicates_to_register),
     ("R2P", register_to_predicates),
 ];
 
 fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p, q) = (reader.target("d")?, reader.target("p")?, reader.condition("q")?);
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (d, p, q) = (
+        reader.target("d")?,
+        reader.target("p")?,
+        reader.condition("q")?,
+    );
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let table = reader.immediate("lut")? as u8;
     let both = reader.is("pand", "PAND");
     let sets = !p.register.is_constant();
@@ -59,11 +70,18 @@ fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// The high or low word of a pair shifted as a whole; 32-bit types limit the amount to 32, 64-bit types to 64.
 fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let left = reader.is("dir", "L");
     let wrap = reader.is("wrap", "W");
     let ty = reader.modifier("type")?;
-    let (signed, width) = (ty.starts_with('S'), if ty.ends_with("64") { 64 } else { 32 });
+    let (signed, width) = (
+        ty.starts_with('S'),
+        if ty.ends_with("64") { 64 } else { 32 },
+    );
     let high = reader.is("part", "HI");
     Ok(Box::new(move |core| {
         let (x, n, y) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
@@ -77,7 +95,11 @@ fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
             } else {
                 pair.checked_shr(n).unwrap_or(0)
             };
-            if high { (shifted >> 32) as u32 } else { shifted as u32 }
+            if high {
+                (shifted >> 32) as u32
+            } else {
+                shifted as u32
+            }
         });
         core.put(&d, 0, &value);
         Ok(())
@@ -85,7 +107,11 @@ fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let (wrap, signed) = (reader.is("wrap", "W"), reader.is("sign", "S32"));
     Ok(Box::new(move |core| {
         let (x, n) = (core.word(&a, 0), core.word(&b, 0));
@@ -98,7 +124,11 @@ fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let wrap = reader.is("wrap", "W");
     Ok(Box::new(move |core| {
         let (x, n) = (core.word(&a, 0), core.word(&b, 0));
@@ -109,7 +139,11 @@ fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (reader.source("a")?, reader.source("b")?, reader.source("c")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
     let mode = match reader.instruction.modifier("mode").unwrap_or("IDX") {
         "IDX" => Permutation::Index,
         "F4E" => Permutation::Forward4,
@@ -128,7 +162,11 @@ fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn find_leading_one(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p, b) = (reader.target("d")?, reader.target("p")?, reader.source("b")?);
+    let (d, p, b) = (
+        reader.target("d")?,
+        reader.target("p")?,
+        reader.source("b")?,
+    );
     let (signed, shift) = (reader.is("sign", "S32"), reader.is("shift", "SH"));
     Ok(Box::new(move |core| {
         let x = core.integer(&b);
@@ -163,28 +201,60 @@ fn reverse(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let p = reader.condition("p")?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.word(&a, 0), core.word(&b, 0));
         let p = core.condition(&p);
-        let value: [u32; 32] =
-            std::array::from_fn(|l| if p >> l & 1 == 1 { x[l] } else { y[l] });
+        let value: [u32; 32] = std::array::from_fn(|l| if p >> l & 1 == 1 { x[l] } else { y[l] });
         core.put(&d, 0, &value);
         Ok(())
     }))
 }
 
+/// An input of predicate logic: a predicate, or the sign of a register.
+#[derive(Clone, Copy)]
+enum Input {
+    Condition(Condition),
+    Sign(Source),
+}
+
+impl Input {
+    fn of(reader: &Reader<'_>, name: &str) -> Result<Self, Lack> {
+        match reader.condition(name) {
+            Ok(condition) => Ok(Input::Condition(condition)),
+            Err(_) => reader.source(name).map(Input::Sign),
+        }
+    }
+
+    fn read(&self, core: &mut crate::core::Core<'_>) -> u32 {
+        match self {
+            Input::Condition(condition) => core.condition(condition),
+            Input::Sign(source) => {
+                let value = core.word(source, 0);
+                bits(|l| value[l] >> 31 == 1)
+            }
+        }
+    }
+}
+
 fn predicate_logic(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, q) = (reader.target("p")?, reader.target("q")?);
     let (a, b, c) = (
-        reader.condition("a")?,
-        reader.condition("b")?,
-        reader.condition("c")?,
+        Input::of(reader, "a")?,
+        Input::of(reader, "b")?,
+        Input::of(reader, "c")?,
     );
-    let (first, second) = (reader.immediate("lut")? as u8, reader.immediate("lut2")? as u8);
+    let (first, second) = (
+        reader.immediate("lut")? as u8,
+        reader.immediate("lut2")? as u8,
+    );
     Ok(Box::new(move |core| {
-        let (x, y, z) = (core.condition(&a), core.condition(&b), core.condition(&c));
+        let (x, y, z) = (a.read(core), b.read(core), c.read(core));
         let apply = |table: u8| {
             bits(|l| logic3_bit(x >> l & 1 == 1, y >> l & 1 == 1, z >> l & 1 == 1, table))
         };
@@ -207,7 +277,11 @@ fn byte_shift(reader: &Reader<'_>) -> Result<u32, Lack> {
 
 /// The predicates that `b` names, as bits of a byte; the rest comes from `a`.
 fn predicates_to_register(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (reader.target("d")?, reader.source("a")?, reader.source("b")?);
+    let (d, a, b) = (
+        reader.target("d")?,
+        reader.source("a")?,
+        reader.source("b")?,
+    );
     let shift = byte_shift(reader)?;
     Ok(Box::new(move |core| {
         let (x, names) = (core.word(&a, 0), core.word(&b, 0));

@@ -1,5 +1,550 @@
 //! Matrix operations of one warp.
+//!
+//! A fragment is spread over the warp as PTX's `mma` describes: lane `4 g + t` holds, of the left matrix, elements of rows
+//! `g` and `g + 8` and of the columns that belong to `t`; of the right matrix, elements of column `g`; of the sum, two
+//! neighbours in column `2 t` of rows `g` and `g + 8`. How sums are rounded is `eval`'s.
 
 use super::Table;
+use crate::core::Core;
+use crate::fault::{Cause, FaultKind};
+use crate::operand::{Condition, Lack, Lanes, Reader, Source, Target};
+use crate::program::Action;
+use orias_eval::float::{Arithmetic, Format, Rounding};
+use orias_eval::matrix::DotRule;
 
-pub(super) const TABLE: Table = &[];
+pub(super) const TABLE: Table = &[
+    ("HMMA", half_multiply),
+    ("HMMA.SP", sparse_multiply),
+    ("IMMA", integer_multiply),
+    ("BMMA", bit_multiply),
+    ("DMMA", double_multiply),
+    ("MOVM", transpose),
+];
+
+/// The sizes of a product, and how many elements of an operand stand side by side in a register.
+#[derive(Clone, Copy)]
+struct Shape {
+    m: usize,
+    n: usize,
+    k: usize,
+    packed: usize,
+}
+
+impl Shape {
+    /// Row and column of element `part` of register `index` of the left matrix.
+    fn left(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
+        let (group, thread) = (lane / 4, lane % 4);
+        let blocks = self.m / 8;
+        let (block, step) = (index % blocks, index / blocks);
+        (
+            group + 8 * block,
+            thread * self.packed + part + 4 * self.packed * step,
+        )
+    }
+
+    /// Row and column of element `part` of register `index` of the right matrix.
+    fn right(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
+        let (group, thread) = (lane / 4, lane % 4);
+        (thread * self.packed + part + 4 * self.packed * index, group)
+    }
+
+    /// Row and column of an element of the sum.
+    fn sum(lane: usize, element: usize) -> (usize, usize) {
+        let (group, thread) = (lane / 4, lane % 4);
+        (group + 8 * (element / 2), thread * 2 + element % 2)
+    }
+
+    fn left_registers(self) -> usize {
+        self.m * self.k / (32 * self.packed)
+    }
+
+    fn right_registers(self) -> usize {
+        self.k * self.n / (32 * self.packed)
+    }
+}
+
+/// A matrix by rows.
+struct Matrix {
+    columns: usize,
+    elements: Vec<u64>,
+}
+
+impl Matrix {
+    fn new(rows: usize, columns: usize) -> Self {
+        Self {
+            columns,
+            elements: vec![0; rows * columns],
+        }
+    }
+
+    fn row(&self, row: usize) -> &[u64] {
+        &self.elements[row * self.columns..(row + 1) * self.columns]
+    }
+
+    fn at(&mut self, (row, column): (usize, usize)) -> &mut u64 {
+        &mut self.elements[row * self.columns + column]
+    }
+}
+
+/// Which element of a register a part is.
+type Part = fn(u64, usize) -> u64;
+
+fn half_part(register: u64, part: usize) -> u64 {
+    register >> (16 * part) & 0xffff
+}
+
+fn byte_part(register: u64, part: usize) -> u64 {
+    register >> (8 * part) & 0xff
+}
+
+fn tf32_part(register: u64, _: usize) -> u64 {
+    register >> 13 & 0x7_ffff
+}
+
+fn whole(register: u64, _: usize) -> u64 {
+    register
+}
+
+/// The registers of an operand, one value per lane each; pairs for double precision.
+fn registers(core: &mut Core<'_>, source: &Source, count: usize, wide: bool) -> Vec<[u64; 32]> {
+    (0..count as u8)
+        .map(|index| {
+            if wide {
+                let (low, high) = (
+                    core.word(source, 2 * index),
+                    core.word(source, 2 * index + 1),
+                );
+                std::array::from_fn(|l| u64::from(high[l]) << 32 | u64::from(low[l]))
+            } else {
+                core.word(source, index).map(u64::from)
+            }
+        })
+        .collect()
+}
+
+/// The left factor by rows.
+fn left_factor(core: &mut Core<'_>, shape: Shape, a: &Source, part: Part, wide: bool) -> Matrix {
+    let mut left = Matrix::new(shape.m, shape.k);
+    for (index, lanes) in registers(core, a, shape.left_registers(), wide)
+        .iter()
+        .enumerate()
+    {
+        for (lane, register) in lanes.iter().enumerate() {
+            for element in 0..shape.packed {
+                *left.at(shape.left(lane, index, element)) = part(*register, element);
+            }
+        }
+    }
+    left
+}
+
+/// The right factor by columns.
+fn right_factor(core: &mut Core<'_>, shape: Shape, b: &Source, part: Part, wide: bool) -> Matrix {
+    let mut right = Matrix::new(shape.n, shape.k);
+    for (index, lanes) in registers(core, b, shape.right_registers(), wide)
+        .iter()
+        .enumerate()
+    {
+        for (lane, register) in lanes.iter().enumerate() {
+            for element in 0..shape.packed {
+                let (row, column) = shape.right(lane, index, element);
+                *right.at((column, row)) = part(*register, element);
+            }
+        }
+    }
+    right
+}
+
+/// Both factors: the left one by rows, the right one by columns.
+fn factors(
+    core: &mut Core<'_>,
+    shape: Shape,
+    [a, b]: [&Source; 2],
+    part: Part,
+    wide: bool,
+) -> (Matrix, Matrix) {
+    (
+        left_factor(core, shape, a, part, wide),
+        right_factor(core, shape, b, part, wide),
+    )
+}
+
+/// All lanes of a warp must take part.
+fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
+    if core.active == u32::MAX {
+        return Ok(());
+    }
+    Err(FaultKind::Unsupported(format!(
+        "a matrix operation run by lanes {:#010x} only",
+        core.active
+    ))
+    .into())
+}
+
+/// Whether the accumulator takes part: the predicate says.
+fn accumulates(core: &mut Core<'_>, p: &Condition) -> bool {
+    core.condition(p) != 0
+}
+
+/// Elements of the sum that a lane holds, and how many of them stand in a register.
+#[derive(Clone, Copy)]
+struct Sums {
+    elements: usize,
+    /// Two halves in a register.
+    packed: bool,
+    /// Two registers for an element.
+    wide: bool,
+}
+
+impl Sums {
+    fn read(self, core: &mut Core<'_>, source: &Source) -> Vec<[u64; 32]> {
+        if self.packed {
+            let words = registers(core, source, self.elements / 2, false);
+            words
+                .iter()
+                .flat_map(|lanes| [lanes.map(|x| x & 0xffff), lanes.map(|x| x >> 16)])
+                .collect()
+        } else {
+            registers(core, source, self.elements, self.wide)
+        }
+    }
+
+    fn write(self, core: &mut Core<'_>, target: &Target, values: &[[u64; 32]]) {
+        let mut put = |index: usize, value: &Lanes| core.put(target, index as u8, value);
+        if self.packed {
+            for (index, pair) in values.chunks(2).enumerate() {
+                let value: Lanes =
+                    std::array::from_fn(|l| (pair[1][l] as u32) << 16 | pair[0][l] as u32);
+                put(index, &value);
+            }
+        } else if self.wide {
+            for (index, value) in values.iter().enumerate() {
+                put(2 * index, &value.map(|x| x as u32));
+                put(2 * index + 1, &value.map(|x| (x >> 32) as u32));
+            }
+        } else {
+            for (index, value) in values.iter().enumerate() {
+                put(index, &value.map(|x| x as u32));
+            }
+        }
+    }
+}
+
+/// The sum of a product, element by element.
+fn multiply(
+    sums: Sums,
+    left: &Matrix,
+    right: &Matrix,
+    c: &[[u64; 32]],
+    dot: impl Fn(&[u64], &[u64], u64) -> u64,
+) -> Vec<[u64; 32]> {
+    (0..sums.elements)
+        .map(|element| {
+            std::array::from_fn(|lane| {
+                let (row, column) = Shape::sum(lane, element);
+                dot(left.row(row), right.row(column), c[element][lane])
+            })
+        })
+        .collect()
+}
+
+/// What an HMMA multiplies and how it adds.
+fn half_rule(reader: &Reader<'_>, k: usize) -> Result<(Format, Part, DotRule), Lack> {
+    let (operand, part): (Format, Part) = match reader.modifier("type")? {
+        "F16" => (Format::F16, half_part),
+        "BF16" => (Format::BF16, half_part),
+        "TF32" => (Format::TF32, tf32_part),
+        other => return Err(format!("type {other}")),
+    };
+    let (result, rounding) = match reader.modifier("acc")? {
+        "F32" => (Format::F32, Rounding::Zero),
+        _ => (Format::F16, Rounding::NearestEven),
+    };
+    let rule = DotRule {
+        group: k,
+        kept_bits: 25,
+        result,
+        rounding,
+    };
+    Ok((operand, part, rule))
+}
+
+fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
+    let p = reader.condition("p")?;
+    if a.negate || b.negate {
+        return Err("a negated matrix".to_owned());
+    }
+    let k = match reader.modifier("shape")? {
+        "1684" => 4,
+        "1688" => 8,
+        "16816" => 16,
+        other => return Err(format!("shape {other}")),
+    };
+    let (operand, part, rule) = half_rule(reader, k)?;
+    let shape = Shape {
+        m: 16,
+        n: 8,
+        k,
+        packed: if operand == Format::TF32 { 1 } else { 2 },
+    };
+    let sums = Sums {
+        elements: 4,
+        packed: rule.result == Format::F16,
+        wide: false,
+    };
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let (left, right) = factors(core, shape, [&a, &b], part, false);
+        let mut sum = sums.read(core, &c);
+        if !accumulates(core, &p) {
+            sum = vec![[0; 32]; sums.elements];
+        }
+        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
+            rule.dot(operand, a, b, c)
+        });
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+/// The left matrix holds two of four neighbours; `e` tells which. Of each four lanes two hold `e` of rows `g` and `g + 8`,
+/// the first pair or the second, as `s` says.
+fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, e) = (reader.target("d")?, reader.source("e")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
+    let (p, pair) = (reader.condition("p")?, reader.immediate("s")? as usize);
+    let shape = reader.modifier("shape")?;
+    if shape != "16832" || reader.is("type", "TF32") {
+        return Err(format!(
+            "shape {shape} of {:?}",
+            reader.instruction.modifier("type")
+        ));
+    }
+    if a.negate || b.negate {
+        return Err("a negated matrix".to_owned());
+    }
+    let (operand, part, rule) = half_rule(reader, 32)?;
+    let dense = Shape {
+        m: 16,
+        n: 8,
+        k: 32,
+        packed: 2,
+    };
+    let stored = Shape { k: 16, ..dense };
+    let sums = Sums {
+        elements: 4,
+        packed: rule.result == Format::F16,
+        wide: false,
+    };
+    // Products that are not stored are zero and add nothing: only the stored ones are added up.
+    let rule = DotRule { group: 16, ..rule };
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let places = core.word(&e, 0);
+        let left = left_factor(core, stored, &a, part, false);
+        let right = right_factor(core, dense, &b, part, false);
+        let mut sum = sums.read(core, &c);
+        if !accumulates(core, &p) {
+            sum = vec![[0; 32]; sums.elements];
+        }
+        let out: Vec<[u64; 32]> = (0..sums.elements)
+            .map(|element| {
+                std::array::from_fn(|lane| {
+                    let (row, column) = Shape::sum(lane, element);
+                    let places = places[4 * (row % 8) + 2 * pair + row / 8];
+                    let chosen: Vec<u64> = (0..16)
+                        .map(|at| {
+                            let place = places >> (2 * at) & 3;
+                            right.row(column)[4 * (at / 2) + place as usize]
+                        })
+                        .collect();
+                    rule.dot(operand, left.row(row), &chosen, sum[element][lane])
+                })
+            })
+            .collect();
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p) = (reader.target("d")?, reader.condition("p")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
+    let (m, k) = match reader.modifier("shape")? {
+        "8816" => (8, 16),
+        "16816" => (16, 16),
+        "16832" => (16, 32),
+        other => return Err(format!("shape {other}")),
+    };
+    let shape = Shape {
+        m,
+        n: 8,
+        k,
+        packed: 4,
+    };
+    let sums = Sums {
+        elements: m / 4,
+        packed: false,
+        wide: false,
+    };
+    let signed = |name: &str| Ok::<bool, Lack>(reader.modifier(name)?.starts_with('S'));
+    let (left_signed, right_signed) = (signed("ta")?, signed("tb")?);
+    let saturates = reader.is("sat", "SAT");
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let (left, right) = factors(core, shape, [&a, &b], byte_part, false);
+        let mut sum = sums.read(core, &c);
+        if !accumulates(core, &p) {
+            sum = vec![[0; 32]; sums.elements];
+        }
+        let value = |x: u64, signed: bool| {
+            if signed {
+                i64::from(x as u8 as i8)
+            } else {
+                x as i64
+            }
+        };
+        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
+            let products: i64 = a
+                .iter()
+                .zip(b)
+                .map(|(a, b)| value(*a, left_signed) * value(*b, right_signed))
+                .sum();
+            let total = products + i64::from(c as u32 as i32);
+            let limited = if saturates {
+                total.clamp(i32::MIN.into(), i32::MAX.into())
+            } else {
+                total
+            };
+            limited.cast_unsigned() & 0xffff_ffff
+        });
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p) = (reader.target("d")?, reader.condition("p")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
+    // Thirty-two bits of a register count as one element.
+    let (m, k) = match reader.modifier("shape")? {
+        "88128" => (8, 4),
+        "168128" => (16, 4),
+        "168256" => (16, 8),
+        other => return Err(format!("shape {other}")),
+    };
+    let shape = Shape {
+        m,
+        n: 8,
+        k,
+        packed: 1,
+    };
+    let sums = Sums {
+        elements: m / 4,
+        packed: false,
+        wide: false,
+    };
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let (left, right) = factors(core, shape, [&a, &b], whole, false);
+        let mut sum = sums.read(core, &c);
+        if !accumulates(core, &p) {
+            sum = vec![[0; 32]; sums.elements];
+        }
+        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
+            let ones: u32 = a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum();
+            u64::from((c as u32).wrapping_add(ones))
+        });
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p) = (reader.target("d")?, reader.condition("p")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
+    if [&a, &b, &c]
+        .iter()
+        .any(|source| source.negate || source.absolute)
+    {
+        return Err("a negated matrix".to_owned());
+    }
+    let (m, k) = match reader.modifier("shape")? {
+        "8x8x4" => (8, 4),
+        "16x8x4" => (16, 4),
+        "16x8x8" => (16, 8),
+        "16x8x16" => (16, 16),
+        other => return Err(format!("shape {other}")),
+    };
+    let how = Arithmetic {
+        rounding: super::float::rounding(reader)?,
+        ..Arithmetic::plain(Format::F64)
+    };
+    let shape = Shape {
+        m,
+        n: 8,
+        k,
+        packed: 1,
+    };
+    let sums = Sums {
+        elements: m / 4,
+        packed: false,
+        wide: true,
+    };
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let (left, right) = factors(core, shape, [&a, &b], whole, true);
+        let mut sum = sums.read(core, &c);
+        if !accumulates(core, &p) {
+            sum = vec![[0; 32]; sums.elements];
+        }
+        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
+            a.iter()
+                .zip(b)
+                .fold(c, |sum, (a, b)| how.fused(*a, *b, sum))
+        });
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+/// An 8×8 matrix of 16-bit elements, two neighbours of a row in each lane, transposed.
+fn transpose(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, a) = (reader.target("d")?, reader.source("a")?);
+    if !reader.is("mode", "MT88") {
+        return Err(format!("mode {:?}", reader.instruction.modifier("mode")));
+    }
+    Ok(Box::new(move |core| {
+        let x = core.word(&a, 0);
+        let element =
+            |row: usize, column: usize| x[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
+        let value: Lanes = std::array::from_fn(|lane| {
+            let (row, column) = (lane / 4, 2 * (lane % 4));
+            element(column + 1, row) << 16 | element(column, row)
+        });
+        core.put(&d, 0, &value);
+        Ok(())
+    }))
+}

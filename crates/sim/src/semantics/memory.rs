@@ -105,8 +105,9 @@ fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
             values[part as usize] = core.word(&b, part as u8);
         }
         for lane in core.lanes() {
-            let value = (0..words as usize)
-                .fold(0u128, |value, part| value | u128::from(values[part][lane]) << (32 * part));
+            let value = (0..words as usize).fold(0u128, |value, part| {
+                value | u128::from(values[part][lane]) << (32 * part)
+            });
             core.store(space, lane, addresses[lane] & mask, size, value)?;
         }
         Ok(())
@@ -121,7 +122,11 @@ fn load_constant(reader: &Reader<'_>) -> Result<Action, Lack> {
     let ConstantBank::Index(bank) = constant.bank else {
         return Err("bindless constant banks".to_owned());
     };
-    if reader.instruction.modifier("wrap").is_some_and(|wrap| wrap != "plain") {
+    if reader
+        .instruction
+        .modifier("wrap")
+        .is_some_and(|wrap| wrap != "plain")
+    {
         return Err(format!("{:?}", reader.instruction.modifier("wrap")));
     }
     let (size, signed) = size_of(reader)?;
@@ -245,7 +250,13 @@ fn store_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
             }
             for (row, value) in rows.into_iter().enumerate() {
                 let lane = usize::from(matrix) * 8 + row;
-                core.store(Space::Shared, lane, addresses[lane] & 0xffff_ffff, 16, value)?;
+                core.store(
+                    Space::Shared,
+                    lane,
+                    addresses[lane] & 0xffff_ffff,
+                    16,
+                    value,
+                )?;
             }
         }
         Ok(())
@@ -276,7 +287,11 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Whether a generic address lies in a space.
 fn query_space(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, d, address) = (reader.target("p")?, reader.target("d")?, reader.address("addr")?);
+    let (p, d, address) = (
+        reader.target("p")?,
+        reader.target("d")?,
+        reader.address("addr")?,
+    );
     if !d.register.is_constant() {
         return Err("its register".to_owned());
     }

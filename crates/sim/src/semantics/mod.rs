@@ -132,7 +132,10 @@ mod tests {
         ];
         let mut seen = std::collections::BTreeSet::new();
         for (name, _) in tables.into_iter().flatten() {
-            assert!(orias_sass::Op::from_name(name).is_some(), "no row is called {name}");
+            assert!(
+                orias_sass::Op::from_name(name).is_some(),
+                "no row is called {name}"
+            );
             assert!(seen.insert(*name), "{name} is named twice");
         }
     }

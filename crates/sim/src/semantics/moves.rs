@@ -117,9 +117,17 @@ fn special_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The value of the lowest lane; the predicate tells which lanes have another one (`OR`: or had before).
 fn to_uniform(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, d, a) = (reader.target("p")?, reader.target("d")?, reader.source("a")?);
+    let (p, d, a) = (
+        reader.target("p")?,
+        reader.target("d")?,
+        reader.source("a")?,
+    );
     let keeps = reader.instruction.op().name() == "R2UR.OR";
-    let before = if keeps { Some(reader.condition("p")?) } else { None };
+    let before = if keeps {
+        Some(reader.condition("p")?)
+    } else {
+        None
+    };
     Ok(Box::new(move |core| {
         let x = core.integer(&a);
         let value = x[core.active.trailing_zeros() as usize];
@@ -188,7 +196,11 @@ fn code_address(reader: &Reader<'_>) -> Result<Action, Lack> {
         reader.index as i64 * 16
     };
     Ok(Box::new(move |core| {
-        let address = core.context.kernel.code.wrapping_add(offset.cast_unsigned());
+        let address = core
+            .context
+            .kernel
+            .code
+            .wrapping_add(offset.cast_unsigned());
         core.put_pair(&d, &[address; 32]);
         Ok(())
     }))
