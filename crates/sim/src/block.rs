@@ -193,7 +193,7 @@ impl Block {
     }
 
     /// Gives every warp a turn. A block whose warps all wait for something that cannot come is a deadlock.
-    pub fn turn(&mut self, context: &Context<'_>, tally: &mut Tally) -> Result<Status, Fault> {
+    pub fn turn(&mut self, context: &Context<'_>, tally: &mut Tally) -> Result<Status, Box<Fault>> {
         let mut progress = false;
         for number in 0..self.warps.len() {
             let before = tally.threads;
@@ -284,7 +284,7 @@ impl Block {
         number: usize,
         context: &Context<'_>,
         tally: &mut Tally,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, Box<Fault>> {
         if !self.wake(number) {
             return Ok(false);
         }
@@ -382,7 +382,7 @@ impl Block {
     }
 
     #[cold]
-    fn fault(&self, number: usize, context: &Context<'_>, cause: Cause) -> Fault {
+    fn fault(&self, number: usize, context: &Context<'_>, cause: Cause) -> Box<Fault> {
         let warp = &self.warps[number];
         let pc = warp
             .groups
@@ -396,13 +396,13 @@ impl Block {
             .get(pc)
             .and_then(|step| step.instruction.as_ref())
             .map_or_else(String::new, |instruction| text_of(instruction, offset));
-        Fault {
+        Box::new(Fault {
             kind: cause.kind,
             kernel: context.kernel.name.clone(),
             block: self.state.index,
             thread: cause.lane.map(|lane| warp.thread(usize::from(lane))),
             offset,
             instruction,
-        }
+        })
     }
 }

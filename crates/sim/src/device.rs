@@ -315,7 +315,7 @@ fn worker(
                 }
                 Err(fault) => {
                     stop.store(true, Relaxed);
-                    return (Some(fault), tally);
+                    return (Some(*fault), tally);
                 }
             }
         }

@@ -8,11 +8,6 @@ use crate::warp::Registers;
 pub(crate) struct Flight {}
 
 impl Flight {
-    /// Every result is written at once.
-    pub fn immediate() -> Self {
-        Self {}
-    }
-
     /// What a launch's options ask for.
     pub fn new(_timing: crate::launch::Timing, _block: [u32; 3], _warp: u32) -> Self {
         Self {}

@@ -5,7 +5,7 @@ use crate::fault::{Cause, FaultKind};
 use crate::flow::Flow;
 use crate::operand::Reader;
 use crate::semantics;
-use orias_sass::{Control, Instruction, RegisterClass, Target, decode};
+use orias_sass::{Instruction, RegisterClass, Target, decode};
 
 /// What an instruction does to a warp.
 pub(crate) type Action = Box<dyn Fn(&mut Core<'_>) -> Result<(), Cause> + Send + Sync>;
@@ -32,7 +32,6 @@ pub(crate) enum GuardKind {
 pub(crate) struct Step {
     pub guard: GuardKind,
     pub run: Run,
-    pub control: Control,
     pub instruction: Option<Instruction>,
 }
 
@@ -68,7 +67,6 @@ fn step(index: usize, bytes: &[u8], target: Target, banks: &[usize; 32]) -> Step
     let unable = |kind| Step {
         guard: GuardKind::Always,
         run: Run::Fault(kind),
-        control: Control::default(),
         instruction: None,
     };
     let Ok(bytes) = <[u8; 16]>::try_from(bytes) else {
@@ -106,7 +104,6 @@ fn step(index: usize, bytes: &[u8], target: Target, banks: &[usize; 32]) -> Step
     Step {
         guard,
         run,
-        control: instruction.control,
         instruction: Some(instruction),
     }
 }

@@ -408,7 +408,7 @@ mod tests {
     use super::*;
 
     fn warp() -> Warp {
-        Warp::new(0, [32, 1, 1], 8, Flight::immediate())
+        Warp::new(0, [32, 1, 1], 8, Flight::default())
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
         let mut warp = warp();
         warp.registers.b[0] = [u32::MAX; 32];
         warp.branch(0xff, 10, 1);
-        warp.wait(u32::MAX & !0xff, 20, Wait::Sync(0));
+        warp.wait(!0xff, 20, Wait::Sync(0));
         warp.settle();
         assert_eq!(warp.groups.len(), 2);
         warp.rotate();

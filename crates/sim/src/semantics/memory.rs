@@ -176,7 +176,7 @@ fn constant_bytes(
             },
         )
     };
-    if offset % size != 0 {
+    if !offset.is_multiple_of(size) {
         return Err(refuse(format!("not a multiple of {size}")));
     }
     let Some(found) = bytes.get(at..at + size as usize) else {
