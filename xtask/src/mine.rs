@@ -1,149 +1,285 @@
-//! `cargo xtask mine CUBIN…`: the smallest distances finished code dares.
+//! `cargo xtask mine [--table] CUBIN…`, `cargo xtask mine --calibrate`: the smallest distances finished code dares.
 //!
-//! Walks every function of the given cubins with `verify`'s flow and keeps, for each pair of timing classes, kind of
-//! dependence and operand role, the smallest number of cycles between the two, and how often the dependence was covered
-//! by a wait instead. What ptxas never goes below is safe; this is where `verify` takes its latencies from.
+//! Walks every function of the given cubins with `verify`'s flow and keeps, for each pair of operations and operands, the
+//! smallest number of cycles between the two, and how often the dependence was covered by a wait instead. What ptxas never
+//! goes below is safe; this is where `verify` takes its latencies from.
+//!
+//! With `--table` the edges are those of `machine`'s groups, in the form of its `mined.tbl`. An edge seen less than
+//! [`ENOUGH`] times is left out: its smallest distance says more about the program around it than about the chip.
+//! With `--calibrate` that file is written anew, from the half of the corpus that is set apart for it.
 
 use orias_cubin::Cubin;
-use orias_cubin::attribute::Value;
-use orias_sass::{Instruction, RegisterClass, Target};
-use orias_verify::flow::{self, Dependence, Hazard};
+use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup, of, rows};
+use orias_sass::{Instruction, Register, Target};
+use orias_verify::flow::{self, Dependence, Hazard, Need};
 use orias_verify::program::Program;
 use std::collections::BTreeMap;
 
+/// How often an edge must be seen to be believed.
+const ENOUGH: u64 = 30;
+
 /// What is known of one edge.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Seen {
-    /// The smallest distance without a wait.
-    cycles: u16,
-    /// Where that was.
+    /// How often each distance was seen, without a wait.
+    distances: BTreeMap<u16, u64>,
+    /// Where the smallest distance was.
     place: String,
-    /// How often it was covered by the distance alone.
-    bare: u64,
-    /// How often a wait covered it.
+    /// How often a wait covered it, and how often nothing did.
     waited: u64,
+    uncovered: u64,
 }
 
-/// What a register is to an instruction.
-fn role(instruction: &Instruction, slot: Option<u8>, class: RegisterClass) -> String {
-    let place = match slot {
-        None => "guard".to_owned(),
-        Some(slot) => instruction.op().row().slots[usize::from(slot)]
-            .name
-            .to_owned(),
-    };
-    format!("{class:?}.{place}")
-}
-
-/// `cargo xtask mine`.
-pub fn run(args: &[String]) -> Result<(), String> {
-    let mut edges: BTreeMap<(Hazard, String, String), Seen> = BTreeMap::new();
-    let (mut functions, mut instructions) = (0, 0);
-    for path in args {
-        let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
-        let cubin = Cubin::read(&bytes).map_err(|error| format!("{path}: {error}"))?;
-        for function in cubin.functions() {
-            let targets = |offset: usize| {
-                function
-                    .attributes
-                    .iter()
-                    .find_map(|attribute| match &attribute.value {
-                        Value::IndirectBranches(branches) => {
-                            let branch = branches
-                                .iter()
-                                .find(|branch| branch.offset as usize == offset)?;
-                            Some(
-                                branch
-                                    .targets
-                                    .iter()
-                                    .map(|target| *target as usize)
-                                    .collect(),
-                            )
-                        }
-                        _ => None,
-                    })
-            };
-            let program = match Program::new(function.name, function.code, Target::Sm90a, targets) {
-                Ok(program) => program,
-                Err(error) => {
-                    println!("left out: {path}: {error}");
-                    continue;
+impl Seen {
+    fn record(&mut self, dependence: &Dependence, place: impl FnOnce() -> String) {
+        match dependence.need {
+            Need::Cycles(_) => {
+                if self.least().is_none_or(|least| dependence.cycles < least) {
+                    self.place = place();
                 }
-            };
-            functions += 1;
-            instructions += program.instructions.len();
-            let outcome = flow::observe(&program, |dependence| {
-                record(&mut edges, &program, path, dependence)
-            });
-            if let Err(error) = outcome {
-                println!("left out: {path}: {error}");
+                *self.distances.entry(dependence.cycles).or_default() += 1;
+            }
+            _ if dependence.met => self.waited += 1,
+            _ => {
+                if self.uncovered == 0 {
+                    self.place = place();
+                }
+                self.uncovered += 1;
             }
         }
     }
-    for ((hazard, earlier, later), seen) in &edges {
-        let hazard = match hazard {
-            Hazard::ReadAfterWrite => "RAW",
-            Hazard::WriteAfterRead => "WAR",
-            Hazard::WriteAfterWrite => "WAW",
-        };
-        let cycles = if seen.bare == 0 {
-            "-".to_owned()
-        } else {
-            seen.cycles.to_string()
-        };
-        println!(
-            "{hazard} {earlier} -> {later}: {cycles} bare {} waited {} {}",
-            seen.bare, seen.waited, seen.place
-        );
+
+    fn least(&self) -> Option<u16> {
+        self.distances.keys().next().copied()
     }
-    println!(
-        "{functions} functions, {instructions} instructions, {} edges",
-        edges.len()
-    );
-    Ok(())
+
+    fn total(&self) -> u64 {
+        self.distances.values().sum()
+    }
 }
 
-fn record(
-    edges: &mut BTreeMap<(Hazard, String, String), Seen>,
-    program: &Program,
-    path: &str,
-    dependence: Dependence,
-) {
-    let (earlier, later) = (
-        &program.instructions[dependence.earlier],
-        &program.instructions[dependence.later],
-    );
-    let class = dependence.register.class;
-    let name = |instruction: &Instruction, slot| {
-        format!(
-            "{} {}",
-            instruction.op().name(),
-            role(instruction, slot, class)
-        )
-    };
-    let key = (
-        dependence.hazard,
-        name(earlier, dependence.earlier_slot),
-        name(later, dependence.later_slot),
-    );
-    let seen = edges.entry(key).or_insert_with(|| Seen {
-        cycles: u16::MAX,
-        place: String::new(),
-        bare: 0,
-        waited: 0,
-    });
-    if dependence.finished {
-        seen.waited += 1;
-    } else {
-        seen.bare += 1;
-        if dependence.cycles < seen.cycles {
-            seen.cycles = dependence.cycles;
-            seen.place = format!(
+/// Everything that was mined.
+#[derive(Default)]
+pub struct Mine {
+    operations: BTreeMap<(Hazard, String, String), Seen>,
+    latencies: BTreeMap<(ResultGroup, UseGroup), Seen>,
+    overwrites: BTreeMap<(ResultGroup, ResultGroup), Seen>,
+    functions: usize,
+    instructions: usize,
+}
+
+impl Mine {
+    /// Walks the functions of one cubin.
+    pub fn add(&mut self, path: &str) -> Result<(), String> {
+        let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+        let cubin = Cubin::read(&bytes).map_err(|error| format!("{path}: {error}"))?;
+        for function in cubin.functions() {
+            let program = Program::of(&function, Target::Sm90a)
+                .map_err(|error| format!("{path}: {error}"))?;
+            self.functions += 1;
+            self.instructions += program.instructions.len();
+            flow::observe(&program, |dependence| {
+                self.record(&program, path, &dependence);
+            })
+            .map_err(|error| format!("{path}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, program: &Program, path: &str, dependence: &Dependence) {
+        let name =
+            |index: usize, place| operand(&program.instructions[index], place, dependence.register);
+        let place = || {
+            format!(
                 "{path}:{}+{:#x}->{:#x}",
                 program.name,
                 dependence.earlier * 16,
                 dependence.later * 16
-            );
+            )
+        };
+        let key = (
+            dependence.hazard,
+            name(dependence.earlier, dependence.earlier_place),
+            name(dependence.later, dependence.later_place),
+        );
+        self.operations
+            .entry(key)
+            .or_default()
+            .record(dependence, place);
+        let Some(written) = dependence.written else {
+            return;
+        };
+        match (dependence.hazard, dependence.used, dependence.overwritten) {
+            (Hazard::ReadAfterWrite, Some(used), _) => {
+                self.latencies
+                    .entry((written, used))
+                    .or_default()
+                    .record(dependence, place);
+            }
+            (Hazard::WriteAfterWrite, _, Some(later)) => {
+                self.overwrites
+                    .entry((written, later))
+                    .or_default()
+                    .record(dependence, place);
+            }
+            _ => {}
         }
     }
+
+    /// What the other one of the two big pipes sees of a result that comes from neither: they are equally far from it.
+    fn sibling(&self, written: ResultGroup, used: UseGroup) -> Option<&Seen> {
+        if ["fma", "wide-low", "alu"].contains(&written.name()) {
+            return None;
+        }
+        let other = match used.name() {
+            "fma" => "alu",
+            "alu" => "fma",
+            _ => return None,
+        };
+        let other = UseGroup::all().find(|g| g.name() == other && g.class() == used.class())?;
+        self.latencies.get(&(written, other))
+    }
+
+    /// The edges of `mined.tbl`: cycles, and how often the edge was seen.
+    ///
+    /// A smallest distance beyond what is assumed to be enough was not chosen for the edge's sake, and says nothing.
+    fn table(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for ((written, used), seen) in &self.latencies {
+            let enough = rows()
+                .find(|row| row.result == *written && row.used == *used)
+                .map_or(0, |row| u16::from(row.assumed.1));
+            let believed = |least: &u16| seen.total() >= ENOUGH && *least <= enough;
+            let least = [Some(seen), self.sibling(*written, *used)]
+                .into_iter()
+                .flatten()
+                .filter_map(Seen::least)
+                .min();
+            if let Some(least) = least.filter(believed) {
+                lines.push(format!(
+                    "{:?} {} -> {} {least} {}",
+                    written.class(),
+                    written.name(),
+                    used.name(),
+                    seen.total()
+                ));
+            }
+        }
+        for ((written, later), seen) in &self.overwrites {
+            if let Some(least) = seen.least().filter(|_| seen.total() >= ENOUGH) {
+                lines.push(format!(
+                    "overwrite {:?} {} -> {} {least} {}",
+                    written.class(),
+                    written.name(),
+                    later.name(),
+                    seen.total()
+                ));
+            }
+        }
+        lines
+    }
+}
+
+/// An operand as the report names it: operation, register file and slot; the register's number in operands of several, and
+/// the shape of matrix operations, since timing depends on them.
+fn operand(instruction: &Instruction, place: Place, register: Register) -> String {
+    let op = instruction.op();
+    let mut text = op.name().to_owned();
+    if of(op).is_some_and(|timing| timing.class.name() == "tensor") {
+        for modifier in ["shape", "acc", "type"] {
+            if let Some(value) = instruction.modifier(modifier) {
+                text += &format!("({value})");
+            }
+        }
+    }
+    let offset = (instruction.accesses().into_iter())
+        .find(|access| Place::of(instruction, access) == place && access.contains(register))
+        .filter(|access| access.count > 1)
+        .map_or(String::new(), |access| {
+            format!("+{}", register.index - access.register.index)
+        });
+    let slot = match place {
+        Place::Guard => "guard",
+        Place::Implicit => "implicit",
+        Place::Slot(slot) => op.row().slots[usize::from(slot)].name,
+    };
+    // Sources of variable latency are read at issue or late: the class tells nothing about the place.
+    let fixed = of(op).is_some_and(|timing| timing.completion == Completion::Fixed);
+    let offset = if fixed { offset } else { String::new() };
+    format!("{text} {:?}.{slot}{offset}", register.class)
+}
+
+/// `cargo xtask mine --calibrate`: writes `machine`'s table.
+fn calibrate() -> Result<(), String> {
+    let mut mine = Mine::default();
+    for cubin in crate::conformance::verify::calibration()? {
+        if let Err(error) = mine.add(&cubin.to_string_lossy()) {
+            println!("left out: {error}");
+        }
+    }
+    let file = crate::oracle::repository().join("crates/machine/tables/sm_90/mined.tbl");
+    let known = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+    // What stands above the first edge stays.
+    let head: Vec<&str> = (known.lines())
+        .take_while(|line| line.is_empty() || line.starts_with('#') || line.starts_with("date "))
+        .collect();
+    let lines = mine.table();
+    let text = format!("{}\n\n{}\n", head.join("\n").trim_end(), lines.join("\n"));
+    std::fs::write(&file, text).map_err(|error| error.to_string())?;
+    println!(
+        "{} edges of {} functions, {} instructions",
+        lines.len(),
+        mine.functions,
+        mine.instructions
+    );
+    Ok(())
+}
+
+/// `cargo xtask mine`.
+pub fn run(args: &[String]) -> Result<(), String> {
+    if args == ["--calibrate"] {
+        return calibrate();
+    }
+    let (table, files) = match args.split_first() {
+        Some((first, rest)) if first == "--table" => (true, rest),
+        _ => (false, args),
+    };
+    let mut mine = Mine::default();
+    for path in files {
+        if let Err(error) = mine.add(path) {
+            println!("# left out: {error}");
+        }
+    }
+    if table {
+        for line in mine.table() {
+            println!("{line}");
+        }
+        return Ok(());
+    }
+    for ((hazard, earlier, later), seen) in &mine.operations {
+        let hazard = match hazard {
+            Hazard::ReadAfterWrite => "RAW",
+            Hazard::WriteAfterRead => "WAR",
+            Hazard::WriteAfterWrite => "WAW",
+            Hazard::Leaves => "CALL",
+            Hazard::Counted => "COUNT",
+        };
+        let cycles = seen
+            .least()
+            .map_or("-".to_owned(), |least| least.to_string());
+        println!(
+            "{hazard} {earlier} -> {later}: {cycles} bare {} waited {} uncovered {} {}",
+            seen.total(),
+            seen.waited,
+            seen.uncovered,
+            seen.place
+        );
+    }
+    println!(
+        "{} functions, {} instructions, {} edges",
+        mine.functions,
+        mine.instructions,
+        mine.operations.len()
+    );
+    Ok(())
 }

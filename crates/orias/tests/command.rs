@@ -82,10 +82,10 @@ fn subcommands_called_wrongly_exit_with_2() {
 
 #[test]
 fn a_subcommand_that_is_not_written_says_so() {
-    let (code, _, messages) = orias(&["verify", "kernel.cubin"]);
+    let (code, _, messages) = orias(&["reschedule", "kernel.cubin"]);
     assert_eq!(code, 1);
     assert!(
-        messages.contains("orias verify: not supported yet"),
+        messages.contains("orias reschedule: not supported yet"),
         "{messages}"
     );
 }

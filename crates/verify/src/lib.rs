@@ -7,5 +7,14 @@
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: a judge that shares logic with the accused is no judge.
 
+mod explain;
+mod facts;
+mod finding;
 pub mod flow;
+mod judge;
 pub mod program;
+mod reuse;
+
+pub use explain::explain;
+pub use finding::{Check, Finding};
+pub use judge::{JudgeError, Verdict, judge, judge_program};

@@ -1,6 +1,10 @@
 //! A function of a cubin as decoded instructions and a control-flow graph.
 
-use orias_sass::{DecodeError, Effects, Instruction, PlaceKind, Target, decode};
+use orias_cubin::FunctionView;
+use orias_cubin::attribute::Value;
+use orias_sass::{
+    Control, DecodeError, Effects, Instruction, Operand, PlaceKind, RegisterClass, Target, decode,
+};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
@@ -16,6 +20,8 @@ pub struct Program {
     pub instructions: Vec<Instruction>,
     /// Its basic blocks, in order of address.
     pub blocks: Vec<Block>,
+    /// Instructions whose control field the machine does not have; they were decoded as if it were the slowest there is.
+    pub malformed: Vec<(usize, DecodeError)>,
 }
 
 /// Instructions that run one after the other.
@@ -27,8 +33,12 @@ pub struct Block {
     pub end: usize,
     /// The blocks that may follow.
     pub successors: Vec<usize>,
-    /// Whether the last instruction is a call or a return: nothing may be in flight across it.
+    /// The block that a call comes back to, when the callee is not in this section: everything has settled by then.
+    pub resumes: Option<usize>,
+    /// Whether the last instruction is a call or a return: nothing of variable latency may be in flight across it.
     pub drains: bool,
+    /// Whether a function inside the section starts here.
+    pub entry: bool,
 }
 
 /// Why code cannot be looked at.
@@ -73,12 +83,50 @@ pub enum ProgramError {
 }
 
 impl Program {
+    /// Decodes a function of a cubin, with the targets of its indirect branches and the functions inside it.
+    pub fn of(function: &FunctionView<'_>, target: Target) -> Result<Self, ProgramError> {
+        let lists: Vec<_> = (function.attributes.iter())
+            .filter_map(|attribute| match &attribute.value {
+                Value::IndirectBranches(branches) => Some(branches),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let targets = |offset: usize| {
+            let branch = lists
+                .iter()
+                .find(|branch| branch.offset as usize == offset)?;
+            Some(
+                branch
+                    .targets
+                    .iter()
+                    .map(|target| *target as usize)
+                    .collect(),
+            )
+        };
+        let entries: Vec<usize> = (function.subroutines.iter())
+            .filter_map(|(_, symbol)| usize::try_from(symbol.value).ok())
+            .collect();
+        Self::with_entries(function.name, function.code, target, targets, &entries)
+    }
+
     /// Decodes `code`. `indirect` gives the targets of an indirect branch by its offset, if the container lists them.
     pub fn new(
         name: &str,
         code: &[u8],
         target: Target,
         indirect: impl Fn(usize) -> Option<Vec<usize>>,
+    ) -> Result<Self, ProgramError> {
+        Self::with_entries(name, code, target, indirect, &[])
+    }
+
+    /// Like [`Program::new`], with the offsets at which functions inside the section start.
+    fn with_entries(
+        name: &str,
+        code: &[u8],
+        target: Target,
+        indirect: impl Fn(usize) -> Option<Vec<usize>>,
+        entries: &[usize],
     ) -> Result<Self, ProgramError> {
         if !code.len().is_multiple_of(WORD) {
             return Err(ProgramError::Length {
@@ -87,16 +135,28 @@ impl Program {
             });
         }
         let mut instructions = Vec::with_capacity(code.len() / WORD);
+        let mut malformed = Vec::new();
         for (index, bytes) in code.chunks_exact(WORD).enumerate() {
             let word = bytes
                 .iter()
                 .rev()
                 .fold(0u128, |word, byte| word << 8 | u128::from(*byte));
-            instructions.push(decode(word, target).map_err(|error| ProgramError::Decode {
-                name: name.to_owned(),
-                offset: index * WORD,
-                error,
-            })?);
+            match decode(word, target) {
+                Ok(instruction) => instructions.push(instruction),
+                Err(error) => match decode(slowest(word), target) {
+                    Ok(instruction) => {
+                        malformed.push((index, error));
+                        instructions.push(instruction);
+                    }
+                    Err(_) => {
+                        return Err(ProgramError::Decode {
+                            name: name.to_owned(),
+                            offset: index * WORD,
+                            error,
+                        });
+                    }
+                },
+            }
         }
         let mut targets: Vec<Vec<usize>> = vec![Vec::new(); instructions.len()];
         for (index, instruction) in instructions.iter().enumerate() {
@@ -104,8 +164,9 @@ impl Program {
         }
         Ok(Self {
             name: name.to_owned(),
-            blocks: blocks(&instructions, &targets),
+            blocks: blocks(&instructions, &targets, entries),
             instructions,
+            malformed,
         })
     }
 }
@@ -143,6 +204,16 @@ fn branch_targets(
         .places
         .iter()
         .any(|place| matches!(place.kind, PlaceKind::Target { relative: true, .. }));
+    // A return goes where its register says, and so does a call that has one; the distance is added to it.
+    let register = (instruction
+        .operands()
+        .iter()
+        .filter_map(Operand::as_register))
+    .any(|register| !matches!(register.class, RegisterClass::P | RegisterClass::UP));
+    let indirect_call = effects.contains(Effects::CALL) && register;
+    if effects.contains(Effects::RETURN) || indirect_call {
+        return Ok(Vec::new());
+    }
     if let Some(distance) = instruction.target().filter(|_| !table) {
         return match to_index(offset as i64 + WORD as i64 + distance) {
             Ok(target) => Ok(vec![target]),
@@ -169,10 +240,24 @@ fn branch_targets(
     }
 }
 
-/// Cuts instructions into blocks at targets and behind branches.
-fn blocks(instructions: &[Instruction], targets: &[Vec<usize>]) -> Vec<Block> {
+/// The word with a control field that waits for everything, sets nothing and stalls as long as possible.
+fn slowest(word: u128) -> u128 {
+    const FIELD: u128 = ((1 << 24) - 1) << 102 & !(1 << 104);
+    let control = Control::default().with_stall(15).unwrap_or_default();
+    (word & !FIELD) | control.to_bits() | 0x3f << 116
+}
+
+/// Cuts instructions into blocks at targets and behind branches, and joins calls with the returns of what they call.
+fn blocks(instructions: &[Instruction], targets: &[Vec<usize>], entries: &[usize]) -> Vec<Block> {
+    if instructions.is_empty() {
+        return Vec::new();
+    }
+    let entries: BTreeSet<usize> = (entries.iter().map(|offset| offset / WORD))
+        .filter(|index| *index < instructions.len())
+        .collect();
     let mut starts: BTreeSet<usize> = targets.iter().flatten().copied().collect();
     starts.insert(0);
+    starts.extend(&entries);
     let leaves = |index: usize| {
         let effects = instructions[index].op().row().effects;
         effects.intersects(
@@ -184,28 +269,36 @@ fn blocks(instructions: &[Instruction], targets: &[Vec<usize>]) -> Vec<Block> {
             starts.insert(index + 1);
         }
     }
-    if instructions.is_empty() {
-        return Vec::new();
-    }
     let starts: Vec<usize> = starts.into_iter().collect();
     let block_of = |index: usize| starts.partition_point(|start| *start <= index) - 1;
-    starts
+    let mut calls: Vec<Call> = Vec::new();
+    let mut blocks: Vec<Block> = starts
         .iter()
         .enumerate()
         .map(|(number, start)| {
-            let end = starts
-                .get(number + 1)
-                .copied()
-                .unwrap_or(instructions.len());
+            let end = (starts.get(number + 1).copied()).unwrap_or(instructions.len());
             let last = &instructions[end - 1];
             let effects = last.op().row().effects;
-            let mut successors: Vec<usize> = targets[end - 1]
-                .iter()
+            let mut successors: Vec<usize> = (targets[end - 1].iter())
                 .map(|target| block_of(*target))
                 .collect();
-            let leaves_for_good = effects.contains(Effects::TERMINATOR) && last.guard().is_always();
-            if !leaves_for_good && end < instructions.len() {
-                successors.push(block_of(end));
+            let next = (end < instructions.len()).then(|| block_of(end));
+            let always = last.guard().is_always();
+            let mut resumes = None;
+            if effects.contains(Effects::CALL) {
+                calls.extend(successors.first().zip(next).map(|(callee, site)| Call {
+                    block: number,
+                    callee: *callee,
+                    site,
+                }));
+                if successors.is_empty() {
+                    resumes = next;
+                }
+                if !always {
+                    successors.extend(next);
+                }
+            } else if !(effects.contains(Effects::TERMINATOR) && always) {
+                successors.extend(next);
             }
             successors.sort_unstable();
             successors.dedup();
@@ -213,8 +306,61 @@ fn blocks(instructions: &[Instruction], targets: &[Vec<usize>]) -> Vec<Block> {
                 start: *start,
                 end,
                 successors,
+                resumes,
                 drains: effects.intersects(Effects::CALL | Effects::RETURN),
+                entry: entries.contains(start),
             }
         })
-        .collect()
+        .collect();
+    join_calls(&mut blocks, &calls, instructions);
+    blocks
+}
+
+/// A call within the section.
+struct Call {
+    block: usize,
+    callee: usize,
+    /// Where it comes back to.
+    site: usize,
+}
+
+/// Lets the returns of each called function lead to where its calls come back.
+fn join_calls(blocks: &mut [Block], calls: &[Call], instructions: &[Instruction]) {
+    let callees: BTreeSet<usize> = calls.iter().map(|call| call.callee).collect();
+    let site = |block: usize| calls.iter().find(|call| call.block == block);
+    let mut edges: Vec<(usize, usize)> = Vec::new();
+    for callee in callees {
+        let mut inside: BTreeSet<usize> = BTreeSet::from([callee]);
+        let mut pending = vec![callee];
+        let mut returns = Vec::new();
+        while let Some(block) = pending.pop() {
+            let last = &instructions[blocks[block].end - 1];
+            if last.op().row().effects.contains(Effects::RETURN) {
+                returns.push(block);
+            }
+            // A call inside is stepped over.
+            let next = match site(block) {
+                Some(call) => vec![call.site],
+                None => {
+                    let mut next = blocks[block].successors.clone();
+                    next.extend(blocks[block].resumes);
+                    next
+                }
+            };
+            pending.extend(next.into_iter().filter(|next| inside.insert(*next)));
+        }
+        for call in calls.iter().filter(|call| call.callee == callee) {
+            if returns.is_empty() {
+                blocks[call.block].resumes = Some(call.site);
+            }
+            edges.extend(returns.iter().map(|from| (*from, call.site)));
+        }
+    }
+    for (from, to) in edges {
+        blocks[from].successors.push(to);
+    }
+    for block in blocks {
+        block.successors.sort_unstable();
+        block.successors.dedup();
+    }
 }

@@ -40,7 +40,7 @@ fn distance_is_the_sum_of_stalls_between() {
     assert_eq!(raw.len(), 2, "both operands read R4: {seen:?}");
     assert!(
         raw.iter()
-            .all(|d| d.cycles == 6 && !d.finished && (d.earlier, d.later) == (0, 2))
+            .all(|d| d.cycles == 6 && d.met && (d.earlier, d.later) == (0, 2))
     );
 }
 
@@ -53,8 +53,8 @@ fn a_wait_on_the_right_barrier_finishes_a_load_and_another_does_not() {
              [B------:R-:W-:-:S05] EXIT ;"
         )
     };
-    assert!(dependences(&load("B--2---"))[0].finished);
-    assert!(!dependences(&load("B-1----"))[0].finished);
+    assert!(dependences(&load("B--2---"))[0].met);
+    assert!(!dependences(&load("B-1----"))[0].met);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_barrier_set_one_cycle_ago_is_not_seen_yet() {
          [B--2---:R-:W-:-:S05] IADD3 R5, R4, RZ, RZ ;
          [B------:R-:W-:-:S05] EXIT ;",
     );
-    assert!(!seen[0].finished);
+    assert!(!seen[0].met);
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn a_later_load_from_shared_memory_covers_an_earlier_one() {
              [B------:R-:W-:-:S05] EXIT ;"
         )
     };
-    assert!(dependences(&pair("LDS R5, [R2+0x10]"))[0].finished);
+    assert!(dependences(&pair("LDS R5, [R2+0x10]"))[0].met);
     // A load from global memory may overtake it.
-    assert!(!dependences(&pair("LDG.E R5, desc[UR4][R2.64]"))[0].finished);
+    assert!(!dependences(&pair("LDG.E R5, desc[UR4][R2.64]"))[0].met);
 }
 
 #[test]
@@ -106,10 +106,7 @@ fn a_load_in_flight_around_a_loop_is_seen_by_the_next_trip() {
     );
     let around = seen.iter().find(|d| d.hazard == Hazard::ReadAfterWrite);
     let around = around.expect("R4 is read in the next trip");
-    assert_eq!(
-        (around.earlier, around.later, around.finished),
-        (1, 0, false)
-    );
+    assert_eq!((around.earlier, around.later, around.met), (1, 0, false));
 }
 
 #[test]
@@ -127,7 +124,7 @@ fn sources_of_loads_are_read_late_unless_a_barrier_tells() {
             .iter()
             .find(|d| d.hazard == Hazard::WriteAfterRead)
             .copied();
-        war.expect("R2 is overwritten").finished
+        war.expect("R2 is overwritten").met
     };
     assert!(!war(&overwrite("R-", "B------")));
     assert!(war(&overwrite("R1", "B-1----")));

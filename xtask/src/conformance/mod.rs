@@ -13,6 +13,7 @@ mod options;
 mod ptx;
 pub(crate) mod sass;
 mod sim;
+pub(crate) mod verify;
 
 pub use corpus::unpack as unpack_corpus;
 
@@ -60,6 +61,12 @@ const SUITES: &[Suite] = &[
         name: "sim",
         about: "cubins of ptxas give in the emulator what they gave on the H200",
         run: sim::run,
+        sample: &["--sample"],
+    },
+    Suite {
+        name: "verify",
+        about: "the judge finds nothing in what ptxas makes at -O0, -O1 and -O3",
+        run: verify::run,
         sample: &["--sample"],
     },
 ];

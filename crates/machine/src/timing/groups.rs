@@ -84,6 +84,12 @@ impl ResultGroup {
     pub fn all() -> impl Iterator<Item = Self> {
         (0..TABLES.groups.results.len() as u8).map(Self)
     }
+
+    /// Its number, counted from zero in the order of the table.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 impl UseGroup {
@@ -102,6 +108,12 @@ impl UseGroup {
     /// Every group.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..TABLES.groups.uses.len() as u8).map(Self)
+    }
+
+    /// Its number, counted from zero in the order of the table.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
     }
 }
 
@@ -160,17 +172,16 @@ pub(super) struct Rule {
     pub group: u8,
     place: Option<Place>,
     offset: u8,
-    /// Modifier index and the set of its values.
-    when: Option<(u8, u64)>,
+    /// Modifiers that must have these values.
+    when: Vec<(u8, u16)>,
 }
 
 impl Rule {
     fn fits(&self, place: Place, offset: u8, op: Op, mods: Mods) -> bool {
         self.place.is_none_or(|known| known == place)
             && offset >= self.offset
-            && self.when.is_none_or(|(modifier, values)| {
-                let value = mods.get(&op.row().modifiers[usize::from(modifier)]);
-                value < 64 && values >> value & 1 == 1
+            && self.when.iter().all(|(modifier, value)| {
+                mods.get(&op.row().modifiers[usize::from(*modifier)]) == *value
             })
     }
 }
@@ -183,12 +194,12 @@ pub(super) struct Groups {
     pub use_rules: Vec<Vec<Rule>>,
 }
 
-/// A selector of the table: `PATTERN[/SLOT][+N][{MODIFIER=VALUE|VALUE}]`.
+/// A selector of the table: `PATTERN[/SLOT][+N][{MODIFIER=VALUE&MODIFIER=VALUE}]`.
 pub(super) struct Selector {
     pattern: &'static str,
     slot: Option<&'static str>,
     offset: u8,
-    when: Option<(&'static str, &'static str)>,
+    when: Vec<(&'static str, &'static str)>,
 }
 
 impl Selector {
@@ -196,10 +207,11 @@ impl Selector {
         let bad = || format!("'{text}' is not a selector");
         let (text, when) = match text.split_once('{') {
             Some((text, condition)) => {
-                let condition = condition.strip_suffix('}').ok_or_else(bad)?;
-                (text, Some(condition.split_once('=').ok_or_else(bad)?))
+                let conditions = condition.strip_suffix('}').ok_or_else(bad)?.split('&');
+                let when = conditions.map(|condition| condition.split_once('=').ok_or_else(bad));
+                (text, when.collect::<std::result::Result<Vec<_>, _>>()?)
             }
-            None => (text, None),
+            None => (text, Vec::new()),
         };
         let (text, offset) = match text.split_once('+') {
             Some((text, offset)) => (text, offset.parse().map_err(|_| bad())?),
@@ -239,19 +251,12 @@ impl Selector {
             Some("~") => Some(Place::Implicit),
             Some(name) => Some(Place::Slot(op.row().slot_index(name)? as u8)),
         };
-        let when = match self.when {
-            None => None,
-            Some((name, values)) => {
-                let index = op.row().modifiers.iter().position(|m| m.name == name)?;
-                let modifier = &op.row().modifiers[index];
-                let set = values
-                    .split('|')
-                    .filter_map(|value| modifier.value_named(value))
-                    .filter(|value| value.value < 64)
-                    .fold(0u64, |set, value| set | 1 << value.value);
-                Some((index as u8, set))
-            }
-        };
+        let mut when = Vec::new();
+        for (name, value) in &self.when {
+            let index = op.row().modifiers.iter().position(|m| m.name == *name)?;
+            let value = op.row().modifiers[index].value_named(value)?;
+            when.push((index as u8, value.value));
+        }
         Some(Rule {
             class: register,
             group,

@@ -69,6 +69,8 @@ pub enum Queue {
     Special,
     /// Barriers of the thread block and their results.
     Barrier,
+    /// Special registers on their way to uniform ones.
+    System,
 }
 
 /// The unit that executes an operation.

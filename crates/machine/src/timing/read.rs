@@ -154,6 +154,7 @@ fn queue(word: Option<&str>) -> Result<Queue, String> {
         Some("shared") => Queue::Shared,
         Some("special") => Queue::Special,
         Some("barrier") => Queue::Barrier,
+        Some("system") => Queue::System,
         _ => return Err(format!("'{}' is not a queue", word.unwrap_or_default())),
     })
 }

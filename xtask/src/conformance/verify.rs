@@ -1,0 +1,194 @@
+//! `conformance verify [--sample] [TEXT]`: the judge is silent on what ptxas makes.
+//!
+//! Every module of the corpus is compiled by ptxas at -O0, -O1 and -O3 (below `target/verify`, once) and judged. Of the
+//! torch.compile modules and of the modules that `cargo xtask exercise` made, every second one was used to mine the latencies
+//! ([`calibration`]); those are judged too, but counted apart: only what the judge had not seen shows that its rules hold.
+//! With a text, only modules whose name contains it; with `--sample`, every sixteenth.
+
+use super::corpus;
+use crate::oracle;
+use orias_cubin::Cubin;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+const LEVELS: [&str; 3] = ["O0", "O1", "O3"];
+
+/// A module with the cubins that ptxas made of it.
+struct Module {
+    name: String,
+    set: &'static str,
+    /// Whether it was mined.
+    calibrates: bool,
+    cubins: Vec<PathBuf>,
+}
+
+/// Compiles a module at every level, unless that was done before.
+fn compile(ptxas: &Path, module: &Path, set: &str) -> Result<Vec<PathBuf>, String> {
+    let mut cubins = Vec::new();
+    for level in LEVELS {
+        let folder = oracle::repository()
+            .join("target/verify")
+            .join(level)
+            .join(set);
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        let name = module.file_stem().ok_or("a module without a name")?;
+        let cubin = folder.join(name).with_extension("cubin");
+        if !cubin.exists() {
+            let output = Command::new(ptxas)
+                .args(["-arch=sm_90a", &format!("-{level}")])
+                .arg(module)
+                .arg("-o")
+                .arg(&cubin)
+                .output()
+                .map_err(|error| format!("ptxas: {error}"))?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("{} -{level}: {said}", module.display()));
+            }
+        }
+        cubins.push(cubin);
+    }
+    Ok(cubins)
+}
+
+/// The modules of the corpus and of the exercises, compiled.
+fn modules(chosen: impl Fn(usize, &str) -> bool) -> Result<Vec<Module>, String> {
+    let ptxas = oracle::find("ptxas")?;
+    let mut modules = Vec::new();
+    let (cuda, torch): (Vec<PathBuf>, Vec<PathBuf>) = corpus::modules()?
+        .into_iter()
+        .partition(|path| path.to_string_lossy().contains("cuda"));
+    for (set, paths) in [("cuda", cuda), ("torch", torch)] {
+        for (index, path) in paths.iter().enumerate() {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            if chosen(index, &name) {
+                modules.push(Module {
+                    cubins: compile(&ptxas, path, set)?,
+                    name: name.into_owned(),
+                    set,
+                    calibrates: set == "torch" && index % 2 == 0,
+                });
+            }
+        }
+    }
+    let exercises = oracle::repository().join("target/exercise/sm_90a");
+    if !exercises.exists() {
+        println!("no exercises: `cargo xtask exercise` makes them");
+        return Ok(modules);
+    }
+    for (index, path) in corpus::files(&exercises, "ptx")?.iter().enumerate() {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if chosen(index, &name) {
+            // One that ptxas refused at some level has no cubin there.
+            let cubins = LEVELS
+                .iter()
+                .map(|level| path.with_extension(format!("{level}.cubin")))
+                .filter(|cubin| cubin.exists())
+                .collect();
+            modules.push(Module {
+                name: name.into_owned(),
+                set: "exercise",
+                calibrates: index % 2 == 0,
+                cubins,
+            });
+        }
+    }
+    Ok(modules)
+}
+
+/// The cubins that latencies are mined from: those of every second module, optimised.
+pub fn calibration() -> Result<Vec<PathBuf>, String> {
+    let modules = modules(|_, _| true)?;
+    Ok(modules
+        .into_iter()
+        .filter(|module| module.calibrates)
+        .flat_map(|module| module.cubins)
+        .filter(|cubin| !cubin.to_string_lossy().contains("O0"))
+        .collect())
+}
+
+/// What was judged of one set.
+#[derive(Default)]
+struct Tally {
+    cubins: usize,
+    functions: usize,
+    instructions: usize,
+    findings: usize,
+    undecoded: usize,
+}
+
+pub fn run(args: &[String]) -> Result<(), String> {
+    let sample = args.iter().any(|arg| arg == "--sample");
+    let filter = args.iter().find(|arg| !arg.starts_with("--"));
+    let modules = modules(|index, name| {
+        (!sample || index % 16 == 1) && filter.is_none_or(|text| name.contains(text.as_str()))
+    })?;
+    let mut tallies: std::collections::BTreeMap<(&str, &str, bool), Tally> = Default::default();
+    let mut judging = std::time::Duration::ZERO;
+    for module in &modules {
+        for cubin in &module.cubins {
+            let path = cubin.to_string_lossy();
+            let level = LEVELS
+                .into_iter()
+                .find(|level| path.contains(level))
+                .unwrap_or_default();
+            let tally = tallies
+                .entry((module.set, level, module.calibrates))
+                .or_default();
+            tally.cubins += 1;
+            let bytes = std::fs::read(cubin).map_err(|error| format!("{path}: {error}"))?;
+            let start = Instant::now();
+            let container = Cubin::read(&bytes).map_err(|error| format!("{path}: {error}"))?;
+            match orias_verify::judge(&container) {
+                Ok(verdict) => {
+                    tally.functions += verdict.functions;
+                    tally.instructions += verdict.instructions;
+                    tally.findings += verdict.findings.len();
+                    for finding in verdict.findings.iter().take(5) {
+                        println!("{} -{level}: {finding}", module.name);
+                    }
+                }
+                Err(error) => {
+                    tally.undecoded += 1;
+                    println!("{} -{level}: {error}", module.name);
+                }
+            }
+            judging += start.elapsed();
+        }
+    }
+    println!("| set | level | mined | cubins | functions | instructions | findings | not judged |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    let (mut findings, mut undecoded, mut instructions) = (0, 0, 0);
+    for ((set, level, calibrates), tally) in &tallies {
+        println!(
+            "| {set} | {level} | {} | {} | {} | {} | {} | {} |",
+            if *calibrates && *level != "O0" {
+                "yes"
+            } else {
+                "no"
+            },
+            tally.cubins,
+            tally.functions,
+            tally.instructions,
+            tally.findings,
+            tally.undecoded
+        );
+        findings += tally.findings;
+        undecoded += tally.undecoded;
+        instructions += tally.instructions;
+    }
+    println!(
+        "{instructions} instructions in {:.2} s: {:.2} million a second",
+        judging.as_secs_f64(),
+        instructions as f64 / judging.as_secs_f64() / 1e6
+    );
+    if findings + undecoded == 0 && instructions > 0 {
+        Ok(())
+    } else {
+        Err(format!(
+            "{findings} findings, {undecoded} cubins not judged"
+        ))
+    }
+}
