@@ -1,11 +1,32 @@
-//! Lowers PTX files and says what came of it: `lower_files [--verbose] [--time] FILE…`.
+//! Lowers PTX files, takes them through the phases on abstract code, and says what came of it: `lower_files FILE…`.
 //!
-//! One line a file: its kernels and instructions, or everything that is not supported. With `--print` the code.
+//! One line for each file that is not supported, with the reasons, and the sums. With `--print` the code.
 
+use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
-use orias_ori::{print_function, verify_function};
+use orias_codegen::pipeline::{Context, Failure, PHASES, Pipeline, Stage};
+use orias_ori::{Function, print_function, verify_function};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+/// The phases before selection, with the verifier after each.
+fn run_phases(function: &mut Function) -> Result<(), Failure> {
+    let knobs = Knobs::default();
+    let context = Context {
+        opt_level: 3,
+        knobs: &knobs,
+    };
+    let end = PHASES
+        .iter()
+        .take_while(|phase| phase.stage <= Stage::Optimize)
+        .count();
+    let pipeline = Pipeline {
+        end,
+        verify_each: true,
+        ..Pipeline::default()
+    };
+    pipeline.run(function, &context, &mut |_| {})
+}
 
 fn main() {
     let (flags, files): (Vec<String>, Vec<String>) = std::env::args()
@@ -33,9 +54,13 @@ fn main() {
         let lowered = lower(&module, &LowerOptions::default());
         time += start.elapsed();
         match lowered {
-            Ok(lowered) => {
+            Ok(mut lowered) => {
                 let mut sound = true;
-                for kernel in &lowered.kernels {
+                for kernel in &mut lowered.kernels {
+                    if let Err(failure) = run_phases(&mut kernel.code) {
+                        println!("{file}: {failure}");
+                        sound = false;
+                    }
                     instructions += kernel.code.inst_count();
                     if print {
                         println!("{}", print_function(&kernel.code));

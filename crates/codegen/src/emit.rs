@@ -269,8 +269,22 @@ impl<'f> Emit<'f> {
         self.collect(&[low, high]).into()
     }
 
-    /// Binary operation of one type.
+    /// Binary operation of one type. What both operands tell is computed right away.
     pub fn binary(&mut self, op: AbstractOp, scalar: Scalar, a: Operand, b: Operand) -> Operand {
+        if let (Operand::Imm(x), Operand::Imm(y), 32 | 64) = (a, b, scalar.bits()) {
+            let (x, y) = (x.bits(), y.bits());
+            let result = match op {
+                AbstractOp::Add => Some(x.wrapping_add(y)),
+                AbstractOp::Sub => Some(x.wrapping_sub(y)),
+                AbstractOp::And => Some(x & y),
+                AbstractOp::Or => Some(x | y),
+                AbstractOp::Xor => Some(x ^ y),
+                _ => None,
+            };
+            if let Some(result) = result {
+                return imm(result & (u64::MAX >> (64 - scalar.bits())));
+            }
+        }
         self.op(op, (scalar,), &[a, b])
     }
 

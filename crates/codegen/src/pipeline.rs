@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 /// Every phase, in the order they run. Numbers and names are ptxas's.
 #[rustfmt::skip]
 pub const PHASES: &[Phase] = &[
+    phase(5, "ConvertUnsupportedOps", Stage::Lower, ABSTRACT, gate(0..=3), phases::convert_unsupported,
+        "operations the machine has no instruction for, as several it has"),
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
     phase(101, "AllocateRegisters", Stage::Allocate, MACHINE, gate(0..=3), regalloc::allocate_registers,

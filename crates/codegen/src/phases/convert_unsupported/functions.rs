@@ -1,0 +1,168 @@
+//! Approximate functions, with subnormal numbers as PTX has them.
+//!
+//! The machine's functions take subnormal operands for zero. Without `.ftz` the operand is brought into the normal range
+//! first and the result corrected: the sequences, and so the results to the last bit, are ptxas's. `sin` and `cos` take any
+//! operand as they are, `tanh` too.
+
+use super::{Expander, Expansion, Results};
+use crate::emit::{Emit, imm, single};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar};
+use orias_ori::{Operand, Type};
+
+pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
+    use AbstractOp as A;
+    let precision: Precision = expander.modifier()?;
+    let keeps = expander.modifier::<Ftz>() != Some(Ftz::Ftz);
+    match (expander.op, expander.scalar(), precision) {
+        (A::Fdiv, Scalar::F32, Precision::Approx | Precision::Full) => Some(divide),
+        (A::Rcp, Scalar::F32, Precision::Approx) if keeps => Some(reciprocal),
+        (A::Sqrt | A::Rsqrt | A::Lg2, Scalar::F32, Precision::Approx) if keeps => Some(raised),
+        (A::Ex2, Scalar::F32, Precision::Approx) if keeps => Some(power),
+        (A::Rsqrt, Scalar::F64, Precision::Approx) if keeps => Some(reciprocal_root_double),
+        _ => None,
+    }
+}
+
+const F32: Scalar = Scalar::F32;
+/// The least normal number, 2⁻¹²⁶.
+const LEAST: u64 = 0x0080_0000;
+/// 2¹²⁶.
+const GREAT: u64 = 0x7e80_0000;
+/// 2²⁴, which makes a normal number of every subnormal one.
+const RAISE: f32 = 16_777_216.0;
+
+/// The machine's function, which flushes.
+fn machine(emit: &mut Emit<'_>, op: AbstractOp, a: Operand) -> Operand {
+    emit.op(op, (Precision::Approx, Ftz::Ftz, F32), &[a])
+}
+
+fn multiply(emit: &mut Emit<'_>, ftz: Ftz, a: Operand, b: Operand) -> Operand {
+    emit.op(AbstractOp::Fmul, (Round::Rn, ftz, F32), &[a, b])
+}
+
+/// Whether `|a|` is a subnormal number or zero.
+fn is_small(emit: &mut Emit<'_>, a: Operand) -> Operand {
+    let magnitude = emit.op(AbstractOp::Fabs, (F32,), &[a]);
+    emit.setp(Compare::Lt, F32, magnitude, imm(LEAST))
+}
+
+/// `div.approx` and `div.full`: `div.full` also keeps divisors above 2¹²⁶, whose reciprocals would be flushed.
+fn divide(expander: &mut Expander<'_>) -> Results {
+    let full = expander.modifier::<Precision>() == Some(Precision::Full);
+    let ftz: Ftz = expander.modifier().unwrap_or(Ftz::Keep);
+    let (mut a, mut b) = (expander.operand(0), expander.operand(1));
+    expander.one(|emit| {
+        let magnitude = emit.op(AbstractOp::Fabs, (ftz, F32), &[b]);
+        let large = full.then(|| {
+            emit.op(
+                AbstractOp::Setp,
+                (Compare::Gt, ftz, F32),
+                &[magnitude, imm(GREAT)],
+            )
+        });
+        let small = (ftz == Ftz::Keep).then(|| emit.setp(Compare::Lt, F32, magnitude, imm(LEAST)));
+        for (scaled, factor) in [(large, 0.25), (small, RAISE)] {
+            if let Some(scaled) = scaled {
+                let x = multiply(emit, ftz, a, single(factor));
+                let y = multiply(emit, ftz, b, single(factor));
+                a = emit.selp(Scalar::B32, x, a, scaled);
+                b = emit.selp(Scalar::B32, y, b, scaled);
+            }
+        }
+        let inverse = machine(emit, AbstractOp::Rcp, b);
+        multiply(emit, ftz, inverse, a)
+    })
+}
+
+/// `rcp.approx`: scaled up where small, down where large, and the result likewise.
+fn reciprocal(expander: &mut Expander<'_>) -> Results {
+    let a = expander.operand(0);
+    expander.one(|emit| {
+        let magnitude = emit.op(AbstractOp::Fabs, (F32,), &[a]);
+        let small = emit.setp(Compare::Lt, F32, magnitude, imm(LEAST));
+        let large = emit.setp(Compare::Gt, F32, magnitude, imm(GREAT));
+        let scale = emit.selp(Scalar::B32, single(RAISE), single(1.0), small);
+        let scale = emit.selp(Scalar::B32, single(0.25), scale, large);
+        let scaled = multiply(emit, Ftz::Keep, a, scale);
+        let inverse = machine(emit, AbstractOp::Rcp, scaled);
+        multiply(emit, Ftz::Keep, scale, inverse)
+    })
+}
+
+/// `sqrt.approx`, `rsqrt.approx` and `lg2.approx` of small numbers: of 2²⁴ times them, corrected.
+fn raised(expander: &mut Expander<'_>) -> Results {
+    let op = expander.op;
+    let a = expander.operand(0);
+    expander.one(|emit| {
+        let small = is_small(emit, a);
+        let up = multiply(emit, Ftz::Keep, a, single(RAISE));
+        let scaled = emit.selp(Scalar::B32, up, a, small);
+        let value = machine(emit, op, scaled);
+        let corrected = match op {
+            AbstractOp::Sqrt => multiply(emit, Ftz::Keep, value, single(1.0 / 4096.0)),
+            AbstractOp::Rsqrt => multiply(emit, Ftz::Keep, value, single(4096.0)),
+            _ => emit.op(AbstractOp::Fadd, (Round::Rn, F32), &[value, single(-24.0)]),
+        };
+        emit.selp(Scalar::B32, corrected, value, small)
+    })
+}
+
+/// `ex2.approx` with a subnormal result: the square of the power of half the operand.
+fn power(expander: &mut Expander<'_>) -> Results {
+    let a = expander.operand(0);
+    expander.one(|emit| {
+        let small = emit.setp(Compare::Lt, F32, a, single(-126.0));
+        let half = multiply(emit, Ftz::Keep, a, single(0.5));
+        let scaled = emit.selp(Scalar::B32, half, a, small);
+        let value = machine(emit, AbstractOp::Ex2, scaled);
+        let square = multiply(emit, Ftz::Keep, value, value);
+        emit.selp(Scalar::B32, square, value, small)
+    })
+}
+
+/// `rsqrt.approx.f64`: the machine's 20 bits and one step of third order; small and special operands apart.
+fn reciprocal_root_double(expander: &mut Expander<'_>) -> Results {
+    use super::single::{dfma, dmul, dneg};
+    const F64: Scalar = Scalar::F64;
+    let a = expander.operand(0);
+    let step = |emit: &mut Emit<'_>, a: Operand| {
+        let y = emit.op(AbstractOp::Rsqrt, (Precision::Approx, Ftz::Ftz, F64), &[a]);
+        let square = dmul(emit, y, y);
+        let minus = dneg(emit, square);
+        let e = dfma(emit, a, minus, imm(1f64.to_bits()));
+        let c = dfma(emit, e, imm(0.375f64.to_bits()), imm(0.5f64.to_bits()));
+        let t = dmul(emit, y, e);
+        dfma(emit, c, t, y)
+    };
+    expander.rarely(
+        Type::R2,
+        |emit| {
+            let root = step(emit, a);
+            let (_, high) = emit.halves(a);
+            let above = emit.sub(high, imm(0x0010_0000));
+            let safe = emit.setp(Compare::Lt, Scalar::U32, above, imm(0x7fe0_0000));
+            (root, safe)
+        },
+        |emit| {
+            let (low, high) = emit.halves(a);
+            let magnitude = emit.and(high, imm(0x7fff_ffff));
+            let positive = emit.join(low, magnitude);
+            let sign = emit.and(high, imm(0x8000_0000));
+            let infinity = imm(0x7ff0_0000_0000_0000);
+            let zero = emit.setp(Compare::Eq, Scalar::U64, positive, imm(0));
+            let nan = emit.setp(Compare::Gt, Scalar::U64, positive, infinity);
+            let infinite = emit.setp(Compare::Eq, Scalar::U64, positive, infinity);
+            let negative = emit.setp(Compare::Ne, Scalar::U32, sign, imm(0));
+            let raised = dmul(emit, a, imm(0x4350_0000_0000_0000));
+            let root = step(emit, raised);
+            let root = dmul(emit, root, imm(0x41a0_0000_0000_0000));
+            let root = emit.selp(Scalar::B64, imm(0), root, infinite);
+            let root = emit.selp(Scalar::B64, imm(0xfff8_0000_0000_0000), root, negative);
+            let doubled = emit.op(AbstractOp::Fadd, (Round::Rn, F64), &[a, a]);
+            let root = emit.selp(Scalar::B64, doubled, root, nan);
+            let high = emit.or(sign, imm(0x7ff0_0000));
+            let unbounded = emit.join(imm(0), high);
+            emit.selp(Scalar::B64, unbounded, root, zero)
+        },
+    )
+}

@@ -1,0 +1,272 @@
+//! ConvertUnsupportedOps (5): operations no instruction of the machine does become operations that one does.
+//!
+//! What goes: integer division and remainder, correctly rounded division, reciprocal and square root, approximate
+//! functions of subnormal numbers, 64-bit operations on bits, 16-bit operations that would need the unspecified high bits of
+//! their operands, saturating and odd integer operations. What stays is what selection has a pattern for: see
+//! `docs/lowering.md`.
+//!
+//! Each expansion is a function that writes code in front of the instruction and returns the operand that stands for its
+//! result ([`Expansion`]). Where the common case is short and the rare one long, the instruction's block is cut and the rare
+//! case gets a block of its own ([`Expander::rarely`]). A guard stays on the last step: what is computed before has no effect.
+//!
+//! Instructions that an expansion makes are looked at in turn, until nothing is left to expand.
+
+mod bits;
+mod constant;
+mod double;
+mod functions;
+mod integer;
+mod narrow;
+mod quotient;
+mod single;
+
+use crate::emit::Emit;
+use crate::pipeline::{Context, PhaseError};
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use orias_ori::builder::BuildError;
+use orias_ori::operation::{AbstractMods, AbstractOp, Modifier, Scalar, Source};
+use orias_ori::{Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
+
+/// What an expansion yields: an operand for each result.
+type Results = Result<Vec<Operand>, BuildError>;
+
+/// Writes the code that stands for one instruction.
+type Expansion = fn(&mut Expander<'_>) -> Results;
+
+/// The instruction being expanded.
+pub(super) struct Expander<'f> {
+    func: &'f mut Function,
+    inst: Inst,
+    op: AbstractOp,
+    mods: AbstractMods,
+    /// Its operands.
+    operands: Vec<Operand>,
+}
+
+impl Expander<'_> {
+    fn modifier<M: Modifier>(&self) -> Option<M> {
+        self.op.row().modifier(self.mods)
+    }
+
+    /// The type it works in; 32 bits where it says none.
+    fn scalar(&self) -> Scalar {
+        self.modifier().unwrap_or(Scalar::B32)
+    }
+
+    /// The type of its source.
+    fn source(&self) -> Scalar {
+        self.modifier::<Source>().map_or(Scalar::B32, Scalar::from)
+    }
+
+    fn operand(&self, index: usize) -> Operand {
+        self.operands.get(index).copied().unwrap_or(Operand::None)
+    }
+
+    /// Writes code in front of the instruction.
+    fn write<T>(&mut self, write: impl FnOnce(&mut Emit<'_>) -> T) -> Result<T, BuildError> {
+        let mut emit = Emit::before(self.func, self.inst);
+        let made = write(&mut emit);
+        emit.finish()?;
+        Ok(made)
+    }
+
+    /// The one result that `write` computes.
+    fn one(&mut self, write: impl FnOnce(&mut Emit<'_>) -> Operand) -> Results {
+        Ok(vec![self.write(write)?])
+    }
+
+    /// A result that takes a block of its own where `common` says so: `common` writes the usual computation and yields
+    /// its result and whether it is right; where it is not, `rare` is computed.
+    fn rarely(
+        &mut self,
+        ty: Type,
+        common: impl FnOnce(&mut Emit<'_>) -> (Operand, Operand),
+        rare: impl FnOnce(&mut Emit<'_>) -> Operand,
+    ) -> Results {
+        let scalar = if ty.len() == 2 {
+            Scalar::B64
+        } else {
+            Scalar::B32
+        };
+        let (usual, right) = self.write(|emit| {
+            let (result, right) = common(emit);
+            (emit.as_value(scalar, result), right)
+        })?;
+        let span = self.func.inst(self.inst).span();
+        let Some(head) = self.func.layout.inst_block(self.inst) else {
+            return Ok(vec![usual.into()]);
+        };
+        let tail = self.func.split_block(self.inst);
+        let result = self.func.append_block_param(tail, ty);
+        let slow = self.func.create_block();
+        self.func.layout.insert_block_after(slow, head);
+        let mut emit = Emit::at_end(self.func, head, span);
+        let targets: [(_, &[Value]); 2] = [(tail, &[usual]), (slow, &[])];
+        emit.end(AbstractOp::CondBr, &[right], &targets);
+        emit.goto_end(slow);
+        let computed = rare(&mut emit);
+        let computed = emit.as_value(scalar, computed);
+        emit.end(AbstractOp::Br, &[], &[(tail, &[computed])]);
+        emit.finish()?;
+        Ok(vec![result.into()])
+    }
+}
+
+/// The expansion an instruction needs, if it needs one.
+fn expansion(expander: &Expander<'_>) -> Option<Expansion> {
+    narrow::rule(expander)
+        .or_else(|| integer::rule(expander))
+        .or_else(|| bits::rule(expander))
+        .or_else(|| single::rule(expander))
+        .or_else(|| double::rule(expander))
+        .or_else(|| functions::rule(expander))
+}
+
+/// Runs the phase.
+pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let mut replaced: SecondaryMap<Value, PackedOption<Value>> = SecondaryMap::new();
+    let mut seen = 0;
+    loop {
+        let made = function.inst_count();
+        let fresh: Vec<Inst> = function
+            .blocks()
+            .flat_map(|block| function.block_insts(block))
+            .filter(|inst| inst.as_u32() as usize >= seen)
+            .collect();
+        if fresh.is_empty() {
+            break;
+        }
+        seen = made;
+        for inst in fresh {
+            expand(function, inst, &mut replaced).map_err(|error| PhaseError::Broken {
+                at: orias_ori::print_inst(function, inst),
+                what: error.to_string(),
+            })?;
+        }
+    }
+    let resolve = |mut value: Value| {
+        while let Some(next) = replaced[value].expand() {
+            value = next;
+        }
+        value
+    };
+    function.map_all_uses(|reg| match reg.value() {
+        Some(value) => Reg::from(resolve(value)),
+        None => reg,
+    });
+    Ok(())
+}
+
+fn expand(
+    func: &mut Function,
+    inst: Inst,
+    replaced: &mut SecondaryMap<Value, PackedOption<Value>>,
+) -> Result<(), BuildError> {
+    let (Opcode::Abstract(op), Operation::Abstract(_, mods)) =
+        (func.opcode(inst), func.inst(inst).operation())
+    else {
+        return Ok(());
+    };
+    let count = func.result_count(inst);
+    let operands = func.operands(inst)[count..].to_vec();
+    let results = func.operands(inst)[..count].to_vec();
+    let mut expander = Expander {
+        func,
+        inst,
+        op,
+        mods,
+        operands,
+    };
+    let Some(expansion) = expansion(&expander) else {
+        return Ok(());
+    };
+    let made = expansion(&mut expander)?;
+    let guard = func.inst(inst).guard();
+    if guard.is_always() {
+        for (&result, operand) in results.iter().zip(made) {
+            let Some(result) = result.as_value() else {
+                continue;
+            };
+            let plain = operand.as_value().filter(|_| operand.mods().is_empty());
+            let value = match plain {
+                Some(value) => value,
+                None => {
+                    let scalar = move_type(func.value_type(result));
+                    let mut emit = Emit::before(func, inst);
+                    let value = emit.as_value(scalar, operand);
+                    emit.finish()?;
+                    value
+                }
+            };
+            replaced[result] = value.into();
+        }
+        func.remove_inst(inst);
+        return Ok(());
+    }
+    // Under a guard each result is moved where the guard holds, and keeps what it kept.
+    let kept = func.kept(inst).to_vec();
+    let defined: Vec<Value> = results.iter().filter_map(|it| it.as_value()).collect();
+    let made: Vec<Operand> = results
+        .iter()
+        .zip(made)
+        .filter(|(result, _)| result.as_value().is_some())
+        .map(|(_, operand)| operand)
+        .collect();
+    let mut moves = Vec::new();
+    for ((&result, operand), keep) in defined.iter().zip(made).zip(kept) {
+        let Some(keep) = keep.as_value() else {
+            continue;
+        };
+        let scalar = move_type(func.value_type(result));
+        let fresh = func.create_value(func.value_type(result));
+        let mut emit = Emit::before(func, inst);
+        emit.put(
+            AbstractOp::Mov,
+            (scalar,),
+            &[fresh.into()],
+            &[operand],
+            guard,
+            &[keep],
+        );
+        emit.finish()?;
+        moves.push((result, fresh));
+    }
+    for (result, fresh) in moves {
+        replaced[result] = fresh.into();
+    }
+    func.remove_inst(inst);
+    Ok(())
+}
+
+/// The type of a `mov` of registers of type `ty`.
+fn move_type(ty: Type) -> Scalar {
+    match (ty, ty.len()) {
+        (Type::P, _) => Scalar::Pred,
+        (_, 2) => Scalar::B64,
+        (_, 4) => Scalar::B128,
+        _ => Scalar::B32,
+    }
+}
+
+/// Whether a type has a sign.
+const fn is_signed(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::S16 | Scalar::S32 | Scalar::S64)
+}
+
+/// Whether a type is an integer, or bits, of that width.
+const fn is_integer(scalar: Scalar, width: u16) -> bool {
+    scalar.bits() == width
+        && matches!(
+            scalar,
+            Scalar::B16
+                | Scalar::U16
+                | Scalar::S16
+                | Scalar::B32
+                | Scalar::U32
+                | Scalar::S32
+                | Scalar::B64
+                | Scalar::U64
+                | Scalar::S64
+        )
+}

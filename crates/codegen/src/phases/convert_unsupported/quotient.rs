@@ -1,0 +1,169 @@
+//! Quotients and remainders of integers by numbers that are not known.
+//!
+//! The reciprocal `z ≈ 2^w / b` comes from the approximate `rcp` of `b` rounded up: with the divisor rounded up, an
+//! approximation within one unit in the last place and two units taken off, `z` is too small, by less than 2⁻²⁰ of its
+//! value. A Newton step in fixed point, `z += ⌊z · (2^w − b·z) / 2^w⌋`, squares the error and, being cut, keeps `z` too small.
+//! One step suffices for 32 bits, two for 64. Then `q = ⌊a·z / 2^w⌋` is the quotient, or one or two less, which the
+//! remainder shows.
+//!
+//! Division by zero is undefined in PTX; the code runs through without a trap and yields anything.
+
+use super::{Expander, Results, is_signed};
+use crate::emit::{Emit, imm};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Half, Precision, Round, Scalar, Source};
+use orias_ori::{Operand, Type};
+
+/// `⌊2^w / b⌋`, less up to 2⁻²⁰ of it: the bits of the approximate reciprocal with the exponent raised by `w`.
+fn reciprocal(emit: &mut Emit<'_>, scalar: Scalar, b: Operand) -> Operand {
+    let raise = if scalar.bits() == 64 {
+        0x1fff_fffe
+    } else {
+        0x0fff_fffe
+    };
+    let float = emit.op(
+        AbstractOp::Cvt,
+        (Round::Rp, Scalar::F32, Source::from(scalar)),
+        &[b],
+    );
+    let inverse = emit.op(
+        AbstractOp::Rcp,
+        (Precision::Approx, Ftz::Ftz, Scalar::F32),
+        &[float],
+    );
+    let raised = emit.add(inverse, imm(raise));
+    emit.op(
+        AbstractOp::Cvt,
+        (Round::Rzi, Ftz::Ftz, scalar, Source::F32),
+        &[raised],
+    )
+}
+
+/// Quotient and remainder of unsigned numbers.
+fn unsigned(emit: &mut Emit<'_>, scalar: Scalar, a: Operand, b: Operand) -> (Operand, Operand) {
+    let wide = scalar.bits() == 64;
+    let bits = if wide { Scalar::B64 } else { Scalar::B32 };
+    let low = |emit: &mut Emit<'_>, x: Operand, y: Operand| {
+        emit.op(AbstractOp::Mul, (Half::Lo, scalar), &[x, y])
+    };
+    let high = |emit: &mut Emit<'_>, x: Operand, y: Operand| {
+        emit.op(AbstractOp::Mul, (Half::Hi, scalar), &[x, y])
+    };
+    let mut z = reciprocal(emit, scalar, b);
+    for _ in 0..if wide { 2 } else { 1 } {
+        let product = low(emit, b, z);
+        let error = emit.binary(AbstractOp::Sub, scalar, imm(0), product);
+        let step = high(emit, z, error);
+        z = emit.binary(AbstractOp::Add, scalar, z, step);
+    }
+    let mut quotient = high(emit, a, z);
+    let product = low(emit, quotient, b);
+    let mut rest = emit.binary(AbstractOp::Sub, scalar, a, product);
+    for _ in 0..2 {
+        let more = emit.setp(Compare::Ge, scalar, rest, b);
+        let next = emit.binary(AbstractOp::Add, scalar, quotient, imm(1));
+        let less = emit.binary(AbstractOp::Sub, scalar, rest, b);
+        quotient = emit.selp(bits, next, quotient, more);
+        rest = emit.selp(bits, less, rest, more);
+    }
+    (quotient, rest)
+}
+
+/// Division or remainder of 32 bits.
+fn divide_32(
+    emit: &mut Emit<'_>,
+    scalar: Scalar,
+    a: Operand,
+    b: Operand,
+    quotient: bool,
+) -> Operand {
+    if !is_signed(scalar) {
+        let (q, r) = unsigned(emit, Scalar::U32, a, b);
+        return if quotient { q } else { r };
+    }
+    let x = emit.op(AbstractOp::Abs, (Scalar::S32,), &[a]);
+    let y = emit.op(AbstractOp::Abs, (Scalar::S32,), &[b]);
+    let (q, r) = unsigned(emit, Scalar::U32, x, y);
+    signed_result(emit, Scalar::S32, a, b, q, r, quotient)
+}
+
+/// The result with its sign: the quotient's is negative where the operands' signs differ, the remainder's is the
+/// numerator's.
+fn signed_result(
+    emit: &mut Emit<'_>,
+    scalar: Scalar,
+    a: Operand,
+    b: Operand,
+    q: Operand,
+    r: Operand,
+    quotient: bool,
+) -> Operand {
+    let bits = if scalar == Scalar::S64 {
+        Scalar::B64
+    } else {
+        Scalar::B32
+    };
+    let (value, sign) = if quotient {
+        let sign = emit.binary(AbstractOp::Xor, bits, a, b);
+        (q, sign)
+    } else {
+        (r, a)
+    };
+    let negated = emit.op(AbstractOp::Neg, (scalar,), &[value]);
+    let negative = emit.setp(Compare::Lt, scalar, sign, imm(0));
+    emit.selp(bits, negated, value, negative)
+}
+
+/// `div` and `rem` of 32 and 64 bits.
+pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
+    let scalar = expander.scalar();
+    let quotient = expander.op == AbstractOp::Div;
+    let (a, b) = (expander.operand(0), expander.operand(1));
+    if let Operand::Imm(divisor) = b
+        && divisor.bits() & (u64::MAX >> (64 - scalar.bits())) != 0
+    {
+        return expander.one(|emit| {
+            let q = super::constant::quotient(emit, scalar, a, divisor.bits());
+            if quotient {
+                return q;
+            }
+            let product = emit.op(AbstractOp::Mul, (Half::Lo, scalar), &[q, b]);
+            emit.binary(AbstractOp::Sub, scalar, a, product)
+        });
+    }
+    if scalar.bits() == 32 {
+        return expander.one(|emit| divide_32(emit, scalar, a, b, quotient));
+    }
+    // Most 64-bit numbers are short: where both have 32 bits, so has the work.
+    let signed = is_signed(scalar);
+    let (x, y) = expander.write(|emit| {
+        let magnitude = |emit: &mut Emit<'_>, value: Operand| {
+            if signed {
+                emit.op(AbstractOp::Abs, (Scalar::S64,), &[value])
+            } else {
+                value
+            }
+        };
+        (magnitude(emit, a), magnitude(emit, b))
+    })?;
+    let result = expander.rarely(
+        Type::R2,
+        |emit| {
+            let (x_low, x_high) = emit.halves(x);
+            let (y_low, y_high) = emit.halves(y);
+            let high = emit.or(x_high, y_high);
+            let short = emit.setp(Compare::Eq, Scalar::U32, high, imm(0));
+            let (q, r) = unsigned(emit, Scalar::U32, x_low, y_low);
+            let word = if quotient { q } else { r };
+            (emit.join(word, imm(0)), short)
+        },
+        |emit| {
+            let (q, r) = unsigned(emit, Scalar::U64, x, y);
+            if quotient { q } else { r }
+        },
+    )?;
+    if !signed {
+        return Ok(result);
+    }
+    let value = result[0];
+    expander.one(|emit| signed_result(emit, Scalar::S64, a, b, value, value, quotient))
+}
