@@ -16,5 +16,6 @@ pub mod names;
 pub mod phases;
 pub mod pipeline;
 mod regalloc;
+pub mod select;
 
 pub use module::*;

@@ -23,19 +23,22 @@ use crate::knobs::{Key, Knobs};
 use crate::names;
 use crate::phases;
 use crate::regalloc;
+use crate::select::select_instructions;
 use orias_ori::{Function, Level, verify_function};
 use orias_sass::Target;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// Every phase, in the order they run. Numbers and names are ptxas's.
+/// Every phase, in the order they run. Numbers below 10000 and their names are ptxas's.
 #[rustfmt::skip]
 pub const PHASES: &[Phase] = &[
     phase(5, "ConvertUnsupportedOps", Stage::Lower, ABSTRACT, gate(0..=3), phases::convert_unsupported,
         "operations the machine has no instruction for, as several it has"),
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
+    phase(10003, "SelectInstructions", Stage::Select, ABSTRACT, gate(0..=3), select_instructions,
+        "abstract operations become the machine's"),
     phase(101, "AllocateRegisters", Stage::Allocate, MACHINE, gate(0..=3), regalloc::allocate_registers,
         "values become physical registers"),
     phase(104, "PostExpansion", Stage::Allocate, PHYSICAL, gate(0..=3), regalloc::expand_after_allocation,

@@ -8,5 +8,6 @@
 //! **Must never know:** how its numbers are used: no scheduling, no allocation, no checks.
 
 pub mod abi;
+pub mod constants;
 pub mod registers;
 pub mod timing;

@@ -297,6 +297,23 @@ fn encoded(
     sass::Instruction::new(op, guard, mods, operands, target)
 }
 
+/// Whether machine operation `op` has an encoding on `target` with these modifiers and operands, values standing for some
+/// register of their class. The error names the slot that is in the way.
+pub fn check_operands(
+    func: &Function,
+    op: sass::Op,
+    mods: sass::Mods,
+    operands: &[Operand],
+    target: sass::Target,
+) -> Result<(), sass::EncodeError> {
+    let guard = sass::Guard::always(op.row().guard);
+    let operands = operands
+        .iter()
+        .enumerate()
+        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand));
+    sass::Instruction::new(op, guard, mods, operands, target).map(|_| ())
+}
+
 fn stand_in(func: &Function, reg: Reg) -> sass::Register {
     match reg.kind() {
         RegKind::Value(value) => sass::Register::new(func.value_type(value).class().into(), 0),

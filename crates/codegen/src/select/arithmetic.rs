@@ -1,0 +1,818 @@
+//! Integer arithmetic in 16 and 32 bits. What is 64 bits wide goes on to [`super::wide`].
+//!
+//! Values of 16 bits are computed in whole registers: sums and low products need nothing, everything that looks at high
+//! bits extends its sources first.
+
+use super::selector::{Selector, not_pt, pt, rz};
+use super::source::Source;
+use super::{WORD, sources, wide};
+use crate::pipeline::PhaseError;
+use orias_ori::operation::{self, Half, Sat, Scalar};
+use orias_ori::{AbstractOp, Inst, Operand, Type, Value};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+/// The word `sign` of an operation for a type.
+pub(super) fn sign(scalar: Scalar) -> &'static str {
+    match is_signed(scalar) {
+        true => "S32",
+        false => "U32",
+    }
+}
+
+pub(super) fn is_signed(scalar: Scalar) -> bool {
+    matches!(
+        scalar,
+        Scalar::S8 | Scalar::S16 | Scalar::S32 | Scalar::S64 | Scalar::S16x2
+    )
+}
+
+pub(super) fn is_wide(scalar: Scalar) -> bool {
+    scalar.bits() == 64
+}
+
+fn is_half_word(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::U16 | Scalar::S16 | Scalar::B16)
+}
+
+impl Selector<'_> {
+    /// Source `index`, extended to a word by its type.
+    pub(super) fn extended(&mut self, index: usize, scalar: Scalar) -> Result<Source, PhaseError> {
+        let operand = self.operand(index);
+        self.extended_of(operand, scalar)
+    }
+
+    /// `operand`, of a type of at most 32 bits, extended to a word.
+    pub(super) fn extended_of(
+        &mut self,
+        operand: Operand,
+        scalar: Scalar,
+    ) -> Result<Source, PhaseError> {
+        let bits = u32::from(scalar.bits());
+        let source = self.word_of(operand);
+        if bits >= 32 || self.is_extended(operand, scalar) {
+            return Ok(source);
+        }
+        if let Some(pattern) = source.constant() {
+            let shift = 32 - bits;
+            let word = (pattern as u32) << shift;
+            return Ok(Source::imm(match is_signed(scalar) {
+                true => (word as i32 >> shift) as u32,
+                false => word >> shift,
+            }));
+        }
+        self.extend_word(source, scalar)
+    }
+
+    /// `source` with the bits above those of `scalar` made its extension.
+    pub(super) fn extend_word(
+        &mut self,
+        source: Source,
+        scalar: Scalar,
+    ) -> Result<Source, PhaseError> {
+        // Bytes of the source by number; 8 more repeats the byte's sign, 7 is a byte of RZ.
+        let select: u32 = match (scalar.bits(), is_signed(scalar)) {
+            (8, false) => 0x7770,
+            (8, true) => 0x8880,
+            (_, false) => 0x7710,
+            (_, true) => 0x9910,
+        };
+        let value = self.temporary(WORD);
+        self.emit(
+            Op::PRMT,
+            &[],
+            sources![value, source, Source::imm(select), rz()],
+        )?;
+        Ok(value.into())
+    }
+
+    /// The sum of two words as a new value.
+    pub(super) fn sum(&mut self, a: Source, b: Source) -> Result<Value, PhaseError> {
+        let value = self.temporary(WORD);
+        self.emit(Op::IADD3, &[], sources![value, pt(), pt(), a, b, rz()])?;
+        Ok(value)
+    }
+
+    /// One of two words as a new value: `a` where the predicate is true.
+    pub(super) fn choose(&mut self, a: Source, b: Source, p: Source) -> Result<Value, PhaseError> {
+        let value = self.temporary(WORD);
+        self.choose_to(value.into(), a, b, p)?;
+        Ok(value)
+    }
+
+    /// Defines `result` as `a` where the predicate is true, else `b`.
+    pub(super) fn choose_to(&mut self, result: Operand, a: Source, b: Source, p: Source) -> Done {
+        // Only the second place takes what is no register.
+        let (a, b, p) = match !a.is_register() && b.is_register() {
+            true => (b, a, self.complement(p)),
+            false => (a, b, p),
+        };
+        self.emit(Op::SEL, &[], sources![result, a, b, p])?;
+        Ok(())
+    }
+
+    /// A comparison of words as a new predicate.
+    pub(super) fn compare(
+        &mut self,
+        cmp: &str,
+        sign: &str,
+        a: Source,
+        b: Source,
+    ) -> Result<Value, PhaseError> {
+        let predicate = self.temporary(Type::P);
+        let mods = [("cmp", cmp), ("sign", sign)];
+        self.emit(Op::ISETP, &mods, sources![predicate, pt(), a, b, pt()])?;
+        Ok(predicate)
+    }
+}
+
+/// A term of a sum: a source, and whether it is subtracted.
+type Term = (Source, bool);
+
+pub(super) fn add(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    match (scalar, s.modifier::<Sat>()?) {
+        (Scalar::U16x2 | Scalar::S16x2, Sat::Wrap) => {
+            let (a, b) = (s.word(0), s.word(1));
+            s.emit(Op::VIADD, &[("type", "16x2")], sources![s.result(0), a, b])?;
+            Ok(())
+        }
+        (Scalar::S32, Sat::Sat) => {
+            let (a, b) = (s.word(0), s.word(1));
+            let result = s.result(0);
+            saturated_sum(s, a, b, false, result)
+        }
+        (_, Sat::Wrap) if is_wide(scalar) => wide::add(s, false),
+        (_, Sat::Wrap) => add_words(s, false),
+        _ => Err(s.unsupported()),
+    }
+}
+
+pub(super) fn sub(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    match (scalar, s.modifier::<Sat>()?) {
+        (Scalar::S32, Sat::Sat) => {
+            let (a, b) = (s.word(0), s.word(1));
+            let result = s.result(0);
+            saturated_sum(s, a, b, true, result)
+        }
+        (_, Sat::Wrap) if is_wide(scalar) => wide::add(s, true),
+        (_, Sat::Wrap) => add_words(s, true),
+        _ => Err(s.unsupported()),
+    }
+}
+
+/// `a ± b` in one word: as a product that is added, a shift that is added, or a sum of three.
+fn add_words(s: &mut Selector<'_>, subtract: bool) -> Done {
+    let operands = [s.operand(0), s.operand(1)];
+    // A product read only here.
+    for place in [1, 0] {
+        let negated = subtract && place == 0;
+        if subtract && place == 1 {
+            continue;
+        }
+        if let Some(product) = absorbed_product(s, operands[place]) {
+            let [a, b] = product_sources(s, product)?;
+            let c = s.word_of(operands[1 - place]);
+            let c = match negated {
+                true => c.negated(),
+                false => Some(c),
+            };
+            if let Some(c) = c.filter(|c| !negated || c.is_register()) {
+                s.emit(Op::IMAD, &[("sign", "U32")], sources![s.result(0), a, b, c])?;
+                return Ok(());
+            }
+        }
+    }
+    // A shift by a constant read only here.
+    for place in [1, 0] {
+        if subtract && place == 1 {
+            continue;
+        }
+        if let Some((inst, amount)) = absorbed_shift(s, operands[place]) {
+            let other = s.word_of(operands[1 - place]);
+            let other = match subtract {
+                true => other.negated().filter(|other| other.is_register()),
+                false => Some(other),
+            };
+            if let Some(other) = other {
+                let shifted = s.func.operands(inst)[1];
+                let shifted = s.word_of(shifted);
+                let amount = Operand::imm(u64::from(amount));
+                s.emit(
+                    Op::LEA,
+                    &[],
+                    sources![s.result(0), pt(), shifted, other, amount],
+                )?;
+                return Ok(());
+            }
+        }
+    }
+    let terms = sum_terms(s, operands, subtract);
+    let mut sources: Vec<Option<Source>> = terms
+        .into_iter()
+        .map(|(source, negated)| signed_term(source, negated))
+        .collect();
+    if sources.iter().any(Option::is_none) {
+        let (a, b) = (s.word(0), s.word(1));
+        let (a, b) = (s.in_register(a)?, s.in_register(b)?);
+        sources = vec![Some(a.into()), signed_term(b.into(), subtract)];
+    }
+    let mut sources: Vec<Source> = sources.into_iter().flatten().collect();
+    sources.resize(3, rz().into());
+    // The flexible place is the second.
+    if let Some(place) = sources.iter().position(|source| !source.is_register()) {
+        sources.swap(1, place);
+    }
+    s.emit(
+        Op::IADD3,
+        &[],
+        sources![s.result(0), pt(), pt(), sources[0], sources[1], sources[2]],
+    )?;
+    Ok(())
+}
+
+/// A term with its sign: a known number changes, a register is read negated.
+fn signed_term(source: Source, negated: bool) -> Option<Source> {
+    match (negated, source.constant()) {
+        (false, _) => Some(source),
+        (true, Some(bits)) => Some(Source::imm((bits as u32).wrapping_neg())),
+        (true, None) => {
+            let flipped = source.negated()?;
+            Some(match source.register {
+                // The register that holds the same can be negated as well.
+                Some(register) if !source.is_register() => Source {
+                    operand: flipped.operand,
+                    register: Source::from(register)
+                        .negated()
+                        .map(|source| source.operand),
+                },
+                _ => flipped,
+            })
+        }
+    }
+}
+
+/// The terms of a sum: those of a sum read only here in the place of one operand, else the operands.
+fn sum_terms(s: &mut Selector<'_>, operands: [Operand; 2], subtract: bool) -> Vec<Term> {
+    let signs = [false, subtract];
+    for place in [0, 1] {
+        let Some((inst, op)) = absorbed_sum(s, operands[place]) else {
+            continue;
+        };
+        let inner = [s.func.operands(inst)[1], s.func.operands(inst)[2]];
+        let inner_signs = [signs[place], signs[place] != (op == AbstractOp::Sub)];
+        return vec![
+            term(s, operands[1 - place], signs[1 - place]),
+            term(s, inner[0], inner_signs[0]),
+            term(s, inner[1], inner_signs[1]),
+        ];
+    }
+    vec![
+        term(s, operands[0], signs[0]),
+        term(s, operands[1], signs[1]),
+    ]
+}
+
+/// The sum of words that defines `operand`, if it is read only here.
+fn absorbed_sum(s: &Selector<'_>, operand: Operand) -> Option<(Inst, AbstractOp)> {
+    let value = operand.as_value()?;
+    let (inst, op) = [AbstractOp::Add, AbstractOp::Sub]
+        .into_iter()
+        .find_map(|op| Some((s.absorbable(value, op)?, op)))?;
+    let word = s
+        .func
+        .modifier::<Scalar>(inst)
+        .is_some_and(|scalar| scalar.bits() == 32);
+    let wraps = s.func.modifier::<Sat>(inst) == Some(Sat::Wrap);
+    let pairs = matches!(
+        s.func.modifier::<Scalar>(inst),
+        Some(Scalar::U16x2 | Scalar::S16x2)
+    );
+    (word && wraps && !pairs).then_some((inst, op))
+}
+
+/// One term; a negation is read through.
+fn term(s: &mut Selector<'_>, operand: Operand, negated: bool) -> Term {
+    if let Some(value) = operand.as_value()
+        && let Some((inst, AbstractOp::Neg)) = s.definition(value)
+        && s.func.modifier::<Scalar>(inst) == Some(Scalar::S32)
+    {
+        let inner = s.func.operands(inst)[1];
+        return (s.word_of(inner), !negated);
+    }
+    (s.word_of(operand), negated)
+}
+
+/// The product of words that defines `operand`, if it is read only here.
+fn absorbed_product(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
+    let inst = s.absorbable(operand.as_value()?, AbstractOp::Mul)?;
+    let low = s.func.modifier::<Half>(inst) == Some(Half::Lo);
+    let word = s
+        .func
+        .modifier::<Scalar>(inst)
+        .is_some_and(|scalar| scalar.bits() == 32);
+    (low && word).then_some(inst)
+}
+
+fn product_sources(s: &mut Selector<'_>, product: Inst) -> Result<[Source; 2], PhaseError> {
+    let operands = [s.func.operands(product)[1], s.func.operands(product)[2]];
+    Ok(flexible_last(operands.map(|operand| s.word_of(operand))))
+}
+
+/// The shift to the left by a known amount that defines `operand`, if it is read only here.
+fn absorbed_shift(s: &Selector<'_>, operand: Operand) -> Option<(Inst, u32)> {
+    let inst = s.absorbable(operand.as_value()?, AbstractOp::Shl)?;
+    let word = s.func.modifier::<Scalar>(inst) == Some(Scalar::B32);
+    match s.func.operands(inst)[2] {
+        Operand::Imm(imm) if word && imm.bits() < 32 => Some((inst, imm.bits() as u32)),
+        _ => None,
+    }
+}
+
+/// Two sources that may change places, with what is no register in the second.
+pub(super) fn flexible_last([a, b]: [Source; 2]) -> [Source; 2] {
+    match a.is_register() {
+        true => [a, b],
+        false => [b, a],
+    }
+}
+
+/// `a ± b`, or the number nearest to it.
+fn saturated_sum(
+    s: &mut Selector<'_>,
+    a: Source,
+    b: Source,
+    subtract: bool,
+    result: Operand,
+) -> Done {
+    let [a, b] = [s.in_register(a)?, s.in_register(b)?].map(Source::from);
+    let sum = s.temporary(WORD);
+    let second = match subtract {
+        true => b.negated().unwrap_or(b),
+        false => b,
+    };
+    s.emit(Op::IADD3, &[], sources![sum, pt(), pt(), a, second, rz()])?;
+    // Signs of the sources and of the sum, as three bits of a table: which sums went over the top, which under the bottom.
+    let (over, under) = match subtract {
+        false => (0x02, 0x40),
+        true => (0x08, 0x10),
+    };
+    let mut value = Source::from(sum);
+    for (table, limit) in [(over, 0x7fff_ffff), (under, 0x8000_0000)] {
+        let predicate = s.temporary(Type::P);
+        let table = Operand::imm(table);
+        let none = Operand::imm(0);
+        s.emit(
+            Op::PLOP3_SIGN3,
+            &[],
+            sources![predicate, pt(), a, b, sum, table, none],
+        )?;
+        let passed = Operand::from(predicate).with_mods(orias_ori::SourceMods::NOT);
+        let passed = passed.unwrap_or(predicate.into());
+        if limit == 0x8000_0000 {
+            s.choose_to(result, value, Source::imm(limit), passed.into())?;
+        } else {
+            value = s.choose(value, Source::imm(limit), passed.into())?.into();
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn add_carry(s: &mut Selector<'_>) -> Done {
+    carry_chain(s, false)
+}
+
+pub(super) fn sub_borrow(s: &mut Selector<'_>) -> Done {
+    carry_chain(s, true)
+}
+
+/// `a + b + carry`, or `a - b - borrow` as `a + ~b + !borrow`, with the carry out.
+fn carry_chain(s: &mut Selector<'_>, subtract: bool) -> Done {
+    let carry_in = s.predicate(2);
+    let carry_in = match subtract {
+        true => s.complement(carry_in),
+        false => carry_in,
+    };
+    let wide = is_wide(s.modifier()?);
+    let carry_out = s.predicate_result(1);
+    // Where the borrow is wanted, the carry is made first and turned round.
+    let raw = match subtract && carry_out != pt() {
+        true => Operand::from(s.temporary(Type::P)),
+        false => carry_out,
+    };
+    if wide {
+        let (a, b) = (s.words(0), s.words(1));
+        let middle = s.temporary(Type::P);
+        let low = s.add_with_carry(a[0], b[0], subtract, carry_in, middle.into())?;
+        let high = s.add_with_carry(a[1], b[1], subtract, middle.into(), raw)?;
+        s.set_pair(0, low.into(), high.into())?;
+    } else {
+        let (a, b) = (s.word(0), s.word(1));
+        let result = s.result(0);
+        s.add_with_carry_to(result, a, b, subtract, carry_in, raw)?;
+    }
+    if raw != carry_out {
+        s.negate_predicate(carry_out, raw.into())?;
+    }
+    Ok(())
+}
+
+impl Selector<'_> {
+    /// The opposite of a predicate.
+    pub(super) fn complement(&mut self, source: Source) -> Source {
+        let mods = source.operand.mods();
+        let flipped = match mods.contains(orias_ori::SourceMods::NOT) {
+            true => mods.without(orias_ori::SourceMods::NOT),
+            false => mods.with(orias_ori::SourceMods::NOT),
+        };
+        source
+            .operand
+            .with_mods(flipped)
+            .unwrap_or(source.operand)
+            .into()
+    }
+
+    /// Defines `result` as the opposite of `source`.
+    pub(super) fn negate_predicate(&mut self, result: Operand, source: Source) -> Done {
+        let source = self.complement(source);
+        self.copy_predicate(result, source)
+    }
+
+    /// Defines `result` as `source`.
+    pub(super) fn copy_predicate(&mut self, result: Operand, source: Source) -> Done {
+        let (table, other) = (Operand::imm(0x80), Operand::imm(0x8));
+        self.emit(
+            Op::PLOP3,
+            &[],
+            sources![result, pt(), source, pt(), pt(), table, other],
+        )?;
+        Ok(())
+    }
+
+    /// The word `a ± b` with carry in and out.
+    pub(super) fn add_with_carry(
+        &mut self,
+        a: Source,
+        b: Source,
+        subtract: bool,
+        carry_in: Source,
+        carry_out: Operand,
+    ) -> Result<Value, PhaseError> {
+        let value = self.temporary(WORD);
+        self.add_with_carry_to(value.into(), a, b, subtract, carry_in, carry_out)?;
+        Ok(value)
+    }
+
+    fn add_with_carry_to(
+        &mut self,
+        result: Operand,
+        a: Source,
+        b: Source,
+        subtract: bool,
+        carry_in: Source,
+        carry_out: Operand,
+    ) -> Done {
+        let b = match subtract {
+            true => complemented(b),
+            false => b,
+        };
+        let [a, b] = flexible_last([a, b]);
+        let operands = sources![result, carry_out, pt(), a, b, rz(), carry_in, not_pt()];
+        self.emit(Op::IADD3_X, &[], operands)?;
+        Ok(())
+    }
+}
+
+/// All bits turned round, where the instruction reads it.
+pub(super) fn complemented(source: Source) -> Source {
+    match source.constant() {
+        Some(bits) => Operand::imm(u64::from(!(bits as u32))).into(),
+        None => {
+            let not = orias_ori::SourceMods::NOT;
+            let turn = |operand: Operand| operand.with_mods(not);
+            Source {
+                operand: turn(source.operand).unwrap_or(source.operand),
+                register: source.register.and_then(turn),
+            }
+        }
+    }
+}
+
+pub(super) fn mul(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let half: Half = s.modifier()?;
+    if is_wide(scalar) {
+        return wide::mul(s);
+    }
+    if is_half_word(scalar) {
+        return mul_half_words(s, scalar, half, None);
+    }
+    let [a, b] = flexible_last([s.word(0), s.word(1)]);
+    match half {
+        Half::Lo => {
+            s.emit(
+                Op::IMAD,
+                &[("sign", "U32")],
+                sources![s.result(0), a, b, rz()],
+            )?;
+        }
+        Half::Hi => {
+            let mods = [("sign", sign(scalar))];
+            s.emit(Op::IMAD_HI, &mods, sources![s.result(0), pt(), a, b, rz()])?;
+        }
+        Half::Wide => {
+            let mods = [("sign", sign(scalar))];
+            s.emit(
+                Op::IMAD_WIDE,
+                &mods,
+                sources![s.result(0), pt(), a, b, rz()],
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Products of 16 bits are exact in a word.
+fn mul_half_words(
+    s: &mut Selector<'_>,
+    scalar: Scalar,
+    half: Half,
+    addend: Option<Source>,
+) -> Done {
+    let (a, b) = match half {
+        Half::Lo => (s.word(0), s.word(1)),
+        Half::Hi | Half::Wide => (s.extended(0, scalar)?, s.extended(1, scalar)?),
+    };
+    let [a, b] = flexible_last([a, b]);
+    let mods = [("sign", "U32")];
+    if half != Half::Hi {
+        let addend = addend.unwrap_or(rz().into());
+        s.emit(Op::IMAD, &mods, sources![s.result(0), a, b, addend])?;
+        return Ok(());
+    }
+    let product = s.temporary(WORD);
+    s.emit(Op::IMAD, &mods, sources![product, a, b, rz()])?;
+    let upper = match addend {
+        Some(_) => Operand::from(s.temporary(WORD)),
+        None => s.result(0),
+    };
+    let mods = [("dir", "R"), ("type", sign(scalar)), ("part", "HI")];
+    s.emit(
+        Op::SHF,
+        &mods,
+        sources![upper, rz(), Source::imm(16), product],
+    )?;
+    if let Some(addend) = addend {
+        s.emit(
+            Op::IADD3,
+            &[],
+            sources![s.result(0), pt(), pt(), upper, addend, rz()],
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn mad(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let half: Half = s.modifier()?;
+    let saturates = s.modifier::<Sat>()? != Sat::Wrap;
+    if saturates {
+        if scalar != Scalar::S32 || half != Half::Hi {
+            return Err(s.unsupported());
+        }
+        let [a, b] = flexible_last([s.word(0), s.word(1)]);
+        let product = s.temporary(WORD);
+        s.emit(
+            Op::IMAD_HI,
+            &[("sign", "S32")],
+            sources![product, pt(), a, b, rz()],
+        )?;
+        let c = s.word(2);
+        let result = s.result(0);
+        return saturated_sum(s, product.into(), c, false, result);
+    }
+    if is_wide(scalar) {
+        return wide::mad(s);
+    }
+    if is_half_word(scalar) {
+        let addend = s.word(2);
+        return mul_half_words(s, scalar, half, Some(addend));
+    }
+    let [a, b] = flexible_last([s.word(0), s.word(1)]);
+    let mods = [("sign", sign(scalar))];
+    match half {
+        Half::Lo => {
+            let c = s.word(2);
+            s.emit(Op::IMAD, &[("sign", "U32")], sources![s.result(0), a, b, c])?;
+        }
+        Half::Hi => {
+            // The addend takes part above the low word, as the upper half of a pair.
+            let c = s.word(2);
+            let pair = s.temporary(Type::R2);
+            s.count(pair);
+            s.define_pair(pair, rz().into(), c)?;
+            s.emit(Op::IMAD_HI, &mods, sources![s.result(0), pt(), a, b, pair])?;
+        }
+        Half::Wide => {
+            let c = s.pair(2);
+            s.emit(Op::IMAD_WIDE, &mods, sources![s.result(0), pt(), a, b, c])?;
+        }
+    }
+    Ok(())
+}
+
+/// Part of a product plus the third operand and a carry.
+pub(super) fn mad_carry(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let half: Half = s.modifier()?;
+    if half == Half::Wide {
+        return Err(s.unsupported());
+    }
+    let carry_in = s.predicate(3);
+    let carry_out = s.predicate_result(1);
+    if is_wide(scalar) {
+        let product = wide::product_words(s, half)?;
+        let c = s.words(2);
+        let middle = s.temporary(Type::P);
+        let low = s.add_with_carry(product[0], c[0], false, carry_in, middle.into())?;
+        let high = s.add_with_carry(product[1], c[1], false, middle.into(), carry_out)?;
+        return s.set_pair(0, low.into(), high.into());
+    }
+    let [a, b] = flexible_last([s.word(0), s.word(1)]);
+    let product = s.temporary(WORD);
+    match half {
+        Half::Lo => s.emit(Op::IMAD, &[("sign", "U32")], sources![product, a, b, rz()])?,
+        _ => {
+            let mods = [("sign", sign(scalar))];
+            s.emit(Op::IMAD_HI, &mods, sources![product, pt(), a, b, rz()])?
+        }
+    };
+    let c = s.word(2);
+    let result = s.word_result(0);
+    s.add_with_carry_to(result, product.into(), c, false, carry_in, carry_out)
+}
+
+/// The low 24 bits of source `index`, extended.
+fn low24(s: &mut Selector<'_>, index: usize, scalar: Scalar) -> Result<Source, PhaseError> {
+    let source = s.word(index);
+    let value = s.temporary(WORD);
+    let mods = [("sign", sign(scalar))];
+    s.emit(Op::SGXT, &mods, sources![value, source, Source::imm(24)])?;
+    Ok(value.into())
+}
+
+pub(super) fn mul24(s: &mut Selector<'_>) -> Done {
+    product24(s, None)
+}
+
+pub(super) fn mad24(s: &mut Selector<'_>) -> Done {
+    let addend = s.word(2);
+    product24(s, Some(addend))
+}
+
+/// The low word of the product of 24 bits, or its bits 16 to 47.
+fn product24(s: &mut Selector<'_>, addend: Option<Source>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let half: Half = s.modifier()?;
+    let saturates = s
+        .func
+        .modifier::<Sat>(s.at)
+        .is_some_and(|sat| sat != Sat::Wrap);
+    let a = low24(s, 0, scalar)?;
+    let b = low24(s, 1, scalar)?;
+    match half {
+        Half::Lo if !saturates => {
+            let addend = addend.unwrap_or(rz().into());
+            s.emit(
+                Op::IMAD,
+                &[("sign", "U32")],
+                sources![s.result(0), a, b, addend],
+            )?;
+        }
+        Half::Hi => {
+            let product = s.temporary(Type::R2);
+            let mods = [("sign", sign(scalar))];
+            s.emit(Op::IMAD_WIDE, &mods, sources![product, pt(), a, b, rz()])?;
+            s.count(product);
+            let [low, high] = s.split_pair(product);
+            let middle = match addend {
+                Some(_) => Operand::from(s.temporary(WORD)),
+                None => s.result(0),
+            };
+            let mods = [("dir", "R"), ("type", "U64")];
+            s.emit(Op::SHF, &mods, sources![middle, low, Source::imm(16), high])?;
+            match addend {
+                Some(addend) if saturates => {
+                    let result = s.result(0);
+                    saturated_sum(s, middle.into(), addend, false, result)?;
+                }
+                Some(addend) => {
+                    let operands = sources![s.result(0), pt(), pt(), middle, addend, rz()];
+                    s.emit(Op::IADD3, &[], operands)?;
+                }
+                None => {}
+            }
+        }
+        _ => return Err(s.unsupported()),
+    }
+    Ok(())
+}
+
+pub(super) fn sad(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    if is_wide(scalar) {
+        return wide::sad(s);
+    }
+    let (a, b) = (s.extended(0, scalar)?, s.extended(1, scalar)?);
+    let c = s.word(2);
+    let mods = [("sign", sign(scalar))];
+    s.emit(Op::VABSDIFF, &mods, sources![s.result(0), pt(), a, b, c])?;
+    Ok(())
+}
+
+pub(super) fn abs(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    if is_wide(scalar) {
+        return wide::abs(s);
+    }
+    let source = s.extended(0, scalar)?;
+    s.emit(Op::IABS, &[], sources![s.result(0), source])?;
+    Ok(())
+}
+
+pub(super) fn neg(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    if is_wide(scalar) {
+        return wide::neg(s);
+    }
+    let source = s.word(0);
+    let source = signed_term(source, true).unwrap_or(source);
+    s.emit(
+        Op::IADD3,
+        &[],
+        sources![s.result(0), pt(), pt(), rz(), source, rz()],
+    )?;
+    Ok(())
+}
+
+pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let relu = match s.modifier::<Sat>()? {
+        Sat::Wrap => "no",
+        Sat::Relu => "RELU",
+        _ => return Err(s.unsupported()),
+    };
+    if is_wide(scalar) {
+        return match relu {
+            "no" => wide::min_max(s),
+            _ => Err(s.unsupported()),
+        };
+    }
+    let ty = match scalar {
+        Scalar::U16 | Scalar::U16x2 => "U16x2",
+        Scalar::S16 | Scalar::S16x2 => "S16x2",
+        other => sign(other),
+    };
+    let [a, b] = flexible_last([s.word(0), s.word(1)]);
+    let smaller = match s.op() {
+        Some(AbstractOp::Min) => pt(),
+        _ => not_pt(),
+    };
+    let mods = [("type", ty), ("relu", relu)];
+    s.emit(Op::VIMNMX, &mods, sources![s.result(0), a, b, smaller])?;
+    Ok(())
+}
+
+/// The types of the factors of a dot product: those of the first are the operation's, of the second the source's.
+fn dot_types(s: &Selector<'_>) -> Result<[bool; 2], PhaseError> {
+    let first: Scalar = s.modifier()?;
+    let second: operation::Source = s.modifier()?;
+    Ok([is_signed(first), is_signed(second.into())])
+}
+
+pub(super) fn dot4(s: &mut Selector<'_>) -> Done {
+    let [ta, tb] = dot_types(s)?.map(|signed| if signed { "S8" } else { "U8" });
+    let (a, b, c) = (s.word(0), s.word(1), s.word(2));
+    let mods = [("ta", ta), ("tb", tb)];
+    s.emit(Op::IDP_4A, &mods, sources![s.result(0), a, b, c])?;
+    Ok(())
+}
+
+pub(super) fn dot2(s: &mut Selector<'_>) -> Done {
+    let [ta, tb] = dot_types(s)?;
+    let part = match s.modifier::<Half>()? {
+        Half::Lo => "LO",
+        Half::Hi => "HI",
+        Half::Wide => return Err(s.unsupported()),
+    };
+    let mods = [
+        ("part", part),
+        ("ta", if ta { "S16" } else { "U16" }),
+        ("tb", if tb { "S8" } else { "U8" }),
+    ];
+    let (a, b, c) = (s.word(0), s.word(1), s.word(2));
+    s.emit(Op::IDP_2A, &mods, sources![s.result(0), a, b, c])?;
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Atomic operations and reductions, where the chip has them. The others become loops before selection (`expand`).
+
+use super::selector::{Selector, pt, rz};
+use super::source::Source;
+use super::sources;
+use crate::pipeline::PhaseError;
+use orias_ori::Operand;
+use orias_ori::operation::{Order, Reduce, Scalar, Scope, Space, Vector};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+/// The name of an operation on integers.
+fn function_name(reduce: Reduce) -> &'static str {
+    match reduce {
+        Reduce::Add => "ADD",
+        Reduce::Min => "MIN",
+        Reduce::Max => "MAX",
+        Reduce::And => "AND",
+        Reduce::Or => "OR",
+        Reduce::Xor => "XOR",
+        Reduce::Inc => "INC",
+        Reduce::Dec => "DEC",
+        Reduce::Exch => "EXCH",
+        Reduce::Cas => "CAS",
+    }
+}
+
+/// How the machine names what an atomic operation works on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An integer or bits of this size.
+    Integer(&'static str),
+    /// Floats of this type.
+    Float(&'static str),
+}
+
+/// What the operation works on, in global and generic memory.
+fn kind(s: &Selector<'_>) -> Result<Kind, PhaseError> {
+    let scalar: Scalar = s.modifier()?;
+    let vector: Vector = s.modifier()?;
+    let reduce: Reduce = s.modifier()?;
+    // An addition of singles in memory flushes subnormals, as PTX says of global memory.
+    Ok(match (scalar, vector) {
+        (Scalar::B32 | Scalar::U32, Vector::V1) => Kind::Integer("32"),
+        (Scalar::S32, Vector::V1) => Kind::Integer(match reduce {
+            Reduce::Add | Reduce::Min | Reduce::Max => "S32",
+            _ => "32",
+        }),
+        (Scalar::B64 | Scalar::U64, Vector::V1) => Kind::Integer("64"),
+        (Scalar::S64, Vector::V1) => Kind::Integer(match reduce {
+            Reduce::Min | Reduce::Max => "S64",
+            _ => "64",
+        }),
+        (Scalar::B128, Vector::V1) => Kind::Integer("128"),
+        (Scalar::F32, Vector::V1) => Kind::Float("F32.FTZ"),
+        (Scalar::F32, Vector::V2) => Kind::Float("F32x2.FTZ"),
+        (Scalar::F32, Vector::V4) => Kind::Float("F32x4.FTZ"),
+        (Scalar::F64, Vector::V1) => Kind::Float("F64"),
+        (Scalar::F16x2, Vector::V1) | (Scalar::F16, Vector::V2) => Kind::Float("F16x2"),
+        (Scalar::F16x2, Vector::V2) | (Scalar::F16, Vector::V4) => Kind::Float("F16x4"),
+        (Scalar::F16x2, Vector::V4) | (Scalar::F16, Vector::V8) => Kind::Float("F16x8"),
+        (Scalar::Bf16x2, Vector::V1) | (Scalar::Bf16, Vector::V2) => Kind::Float("BF16x2"),
+        (Scalar::Bf16x2, Vector::V2) | (Scalar::Bf16, Vector::V4) => Kind::Float("BF16x4"),
+        (Scalar::Bf16x2, Vector::V4) | (Scalar::Bf16, Vector::V8) => Kind::Float("BF16x8"),
+        _ => return Err(s.unsupported()),
+    })
+}
+
+impl Selector<'_> {
+    /// A source of an atomic operation, as many registers as its type has.
+    fn combined(&mut self, index: usize) -> Source {
+        let operand = self.operand(index);
+        let registers = match operand.as_value() {
+            Some(value) => self.func.value_type(value).len(),
+            None => self
+                .func
+                .modifier::<Scalar>(self.at)
+                .map_or(1, Scalar::registers),
+        };
+        match registers {
+            1 => self.word_of(operand),
+            2 => self.pair_of(operand),
+            _ => operand.into(),
+        }
+    }
+}
+
+/// The order of an atomic operation: without one it is relaxed, and then of the whole GPU.
+fn order_name(s: &Selector<'_>) -> &'static str {
+    match s.func.modifier::<Scope>(s.at) {
+        Some(Scope::None) | None => match s.func.modifier::<Order>(s.at) {
+            Some(Order::Volatile) => "STRONG.SYS",
+            _ => "STRONG.GPU",
+        },
+        _ => s.strong_scope(),
+    }
+}
+
+pub(super) fn atom(s: &mut Selector<'_>) -> Done {
+    let space: Space = s.modifier()?;
+    let reduce: Reduce = s.modifier()?;
+    s.fence_before()?;
+    match space {
+        Space::Shared => shared(s, reduce, false)?,
+        Space::Global | Space::Generic => far(s, space, reduce)?,
+        _ => return Err(s.unsupported()),
+    }
+    if space != Space::Shared {
+        s.fence_after()?;
+    }
+    Ok(())
+}
+
+fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
+    let global = space == Space::Global;
+    let kind = kind(s)?;
+    let order = order_name(s);
+    let place = s.place(0)?;
+    let result = s.word_result(0);
+    let policy = s.operand(3);
+    if reduce == Reduce::Cas {
+        let Kind::Integer(size) = kind else {
+            return Err(s.unsupported());
+        };
+        let size = if size == "S32" { "32" } else { size };
+        let address = s.far_address(place, Operand::None, false)?;
+        let (compared, stored) = (s.combined(1), s.combined(2));
+        let op = if global { Op::ATOMG_CAS } else { Op::ATOM_CAS };
+        let mods = [("e", "E"), ("size", size), ("order", order)];
+        s.emit_guarded(op, &mods, sources![pt(), result, address, compared, stored])?;
+        return Ok(());
+    }
+    let address = s.far_address(place, policy, true)?;
+    let value = s.combined(1);
+    let operands = sources![pt(), result, address, value];
+    match kind {
+        Kind::Integer(size) => {
+            let op = if global { Op::ATOMG } else { Op::ATOM };
+            let mods = [
+                ("e", "E"),
+                ("fn", function_name(reduce)),
+                ("size", size),
+                ("order", order),
+            ];
+            s.emit_guarded(op, &mods, operands)?;
+        }
+        Kind::Float(ty) => {
+            // In generic memory only addresses that are global are served; the loop for the others is made before.
+            if !global || !matches!(reduce, Reduce::Add | Reduce::Min | Reduce::Max) {
+                return Err(s.unsupported());
+            }
+            let mods = [
+                ("e", "E"),
+                ("fn", function_name(reduce)),
+                ("type", ty),
+                ("order", order),
+            ];
+            s.emit_guarded(Op::ATOMG_F, &mods, operands)?;
+        }
+    }
+    Ok(())
+}
+
+/// In shared memory: words, exchanges of 64 bits, and comparisons.
+fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let place = s.place(0)?;
+    let result = match reduction {
+        true => rz(),
+        false => s.word_result(0),
+    };
+    let size = match (scalar, reduce) {
+        (Scalar::S32, Reduce::Min | Reduce::Max) => "S32",
+        (Scalar::U32 | Scalar::S32 | Scalar::B32, _) => "32",
+        (Scalar::U64 | Scalar::S64 | Scalar::B64, Reduce::Exch | Reduce::Cas) => "64",
+        (Scalar::B128, Reduce::Exch | Reduce::Cas) => "128",
+        _ => return Err(s.unsupported()),
+    };
+    if reduce == Reduce::Cas {
+        // The comparing form has no uniform base.
+        let address = match place.symbol {
+            Some(_) => {
+                let base = s.shared_base_register(place)?;
+                let place = super::memory::Place {
+                    base: Some(base),
+                    symbol: None,
+                    ..place
+                };
+                s.shared_address(place)?
+            }
+            None => s.shared_address(place)?,
+        };
+        let (compared, stored) = (s.combined(1), s.combined(2));
+        let mods = [("size", size)];
+        s.emit_guarded(
+            Op::ATOMS_CAS,
+            &mods,
+            sources![result, address, compared, stored],
+        )?;
+        return Ok(());
+    }
+    let address = s.shared_address(place)?;
+    let value = s.combined(1);
+    let mods = [("fn", function_name(reduce)), ("size", size)];
+    s.emit_guarded(Op::ATOMS, &mods, sources![result, address, value])?;
+    Ok(())
+}
+
+pub(super) fn red(s: &mut Selector<'_>) -> Done {
+    let space: Space = s.modifier()?;
+    let reduce: Reduce = s.modifier()?;
+    s.fence_before()?;
+    match space {
+        Space::Shared => return shared(s, reduce, true),
+        Space::Global | Space::Generic => {}
+        _ => return Err(s.unsupported()),
+    }
+    let kind = kind(s)?;
+    let order = order_name(s);
+    let place = s.place(0)?;
+    let policy = s.operand(2);
+    let address = s.far_address(place, policy, true)?;
+    let value = s.combined(1);
+    let name = function_name(reduce);
+    match (kind, space) {
+        (Kind::Integer("128"), _) => return Err(s.unsupported()),
+        (Kind::Integer(size), Space::Global) => {
+            let mods = [("e", "E"), ("fn", name), ("size", size), ("order", order)];
+            s.emit_guarded(Op::REDG, &mods, sources![address, value])?;
+        }
+        (Kind::Float(ty), Space::Global) => {
+            let mods = [("e", "E"), ("fn", name), ("type", ty), ("order", order)];
+            s.emit_guarded(Op::REDG_F, &mods, sources![address, value])?;
+        }
+        (Kind::Integer(size), _) => {
+            let mods = [("e", "E"), ("fn", name), ("size", size), ("order", order)];
+            s.emit_guarded(Op::ATOM, &mods, sources![pt(), rz(), address, value])?;
+        }
+        (Kind::Float(_), _) => return Err(s.unsupported()),
+    }
+    Ok(())
+}
+
+impl Selector<'_> {
+    /// Base, name and the start of shared memory as one word.
+    pub(super) fn shared_base_register(
+        &mut self,
+        place: super::memory::Place,
+    ) -> Result<orias_ori::Value, PhaseError> {
+        let start = self.shared(super::selector::Shared::SharedBase);
+        let base = match self.base_word(place.base)? {
+            Some(base) => Source::from(base),
+            None => rz().into(),
+        };
+        let sum = self.sum(base, start.into())?;
+        match place.symbol {
+            Some(symbol) => {
+                let name = Operand::Symbol {
+                    symbol,
+                    part: orias_ori::SymbolPart::Low,
+                    addend: 0,
+                };
+                self.sum(sum.into(), name.into())
+            }
+            None => Ok(sum),
+        }
+    }
+}

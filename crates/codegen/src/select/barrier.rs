@@ -1,0 +1,194 @@
+//! Barriers of the thread block, fences, and what makes a thread wait or stop.
+
+use super::selector::{Selector, not_pt, pt, rz};
+use super::source::Source;
+use super::{WORD, sources};
+use crate::pipeline::PhaseError;
+use orias_ori::operation::{Aligned, Combine, Order, Scope};
+use orias_ori::{AbstractOp, Operand};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+/// A barrier that does not keep other warps from running.
+const DEFER: (&str, &str) = ("defer", "DEFER_BLOCKING");
+
+/// How a barrier and its number of threads are given.
+enum Named {
+    /// One operand each.
+    Apart(Source, Source),
+    /// Both in one register: the count from bit 16 on.
+    Packed(Source),
+}
+
+/// Barrier and count from sources 0 and 1.
+fn named(s: &mut Selector<'_>) -> Result<Named, PhaseError> {
+    let number = s.word(0);
+    let count = match s.operand(1) {
+        Operand::None => Operand::imm(0).into(),
+        operand => {
+            let count = s.word_of(operand);
+            match count.is_zero() {
+                true => Operand::imm(0).into(),
+                false => count,
+            }
+        }
+    };
+    let number = match number.is_zero() {
+        true => Operand::imm(0).into(),
+        false => number,
+    };
+    if number.constant().is_some() || count.constant().is_some() {
+        let number = register_or_number(s, number)?;
+        let count = register_or_number(s, count)?;
+        return Ok(Named::Apart(number, count));
+    }
+    // ptxas: the count above bit 16, four bits of the number below.
+    let raised = s.temporary(WORD);
+    let mods = [("dir", "L"), ("type", "U32")];
+    s.emit(
+        Op::SHF,
+        &mods,
+        sources![raised, count, Source::imm(16), rz()],
+    )?;
+    let both = s.temporary(WORD);
+    let number = s.in_register(number)?;
+    // raised | mask & number
+    let table = Operand::imm(0xf8);
+    let operands = sources![
+        pt(),
+        both,
+        raised,
+        Source::imm(0xf),
+        number,
+        table,
+        not_pt()
+    ];
+    s.emit(Op::LOP3, &[], operands)?;
+    Ok(Named::Packed(both.into()))
+}
+
+fn register_or_number(s: &mut Selector<'_>, source: Source) -> Result<Source, PhaseError> {
+    match source.operand {
+        Operand::Imm(_) => Ok(source),
+        _ => Ok(s.in_register(source)?.into()),
+    }
+}
+
+impl Selector<'_> {
+    /// Brings the lanes of the warp together where they may have parted.
+    pub(super) fn gather_lanes(&mut self) -> Done {
+        if self.apart[self.block] {
+            self.emit_guarded(Op::WARPSYNC_ALL, &[], sources![pt()])?;
+        }
+        Ok(())
+    }
+}
+
+/// A barrier that counts whole warps needs them together.
+fn gather(s: &mut Selector<'_>) -> Done {
+    match s.modifier::<Aligned>()? {
+        Aligned::Aligned => s.gather_lanes(),
+        Aligned::Any => Ok(()),
+    }
+}
+
+pub(super) fn sync(s: &mut Selector<'_>) -> Done {
+    gather(s)?;
+    match named(s)? {
+        Named::Apart(number, count) => {
+            s.emit_guarded(Op::BAR_SYNC, &[DEFER], sources![number, count])?
+        }
+        Named::Packed(both) => s.emit_guarded(Op::BAR_SYNC_PACKED, &[DEFER], sources![both])?,
+    };
+    Ok(())
+}
+
+pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
+    gather(s)?;
+    match named(s)? {
+        Named::Apart(number, count) => s.emit_guarded(Op::BAR_ARV, &[], sources![number, count])?,
+        Named::Packed(both) => s.emit_guarded(Op::BAR_ARV_PACKED, &[], sources![both])?,
+    };
+    Ok(())
+}
+
+/// Combines a predicate over the threads of a barrier; the answer is fetched afterwards.
+pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
+    gather(s)?;
+    let counts = s.op() == Some(AbstractOp::BarRedPopc);
+    let function = match counts {
+        true => "POPC",
+        false => match s.modifier::<Combine>()? {
+            Combine::And => "AND",
+            Combine::Or => "OR",
+            _ => return Err(s.unsupported()),
+        },
+    };
+    let predicate = s.predicate(2);
+    let mods = [DEFER, ("fn", function)];
+    match named(s)? {
+        Named::Apart(number, count) => {
+            s.emit_guarded(Op::BAR_RED, &mods, sources![number, count, predicate])?
+        }
+        Named::Packed(both) => {
+            s.emit_guarded(Op::BAR_RED_PACKED, &mods, sources![both, predicate])?
+        }
+    };
+    let (word, truth) = match counts {
+        true => (s.word_result(0), pt()),
+        false => (rz(), s.predicate_result(0)),
+    };
+    s.emit_guarded(Op::B2R_RESULT, &[], sources![word, truth])?;
+    Ok(())
+}
+
+pub(super) fn fence(s: &mut Selector<'_>) -> Done {
+    let sem = match s.modifier::<Order>()? {
+        Order::Sc => "SC",
+        _ => "ALL",
+    };
+    let scope: Scope = s.modifier()?;
+    s.memory_barrier(sem, scope)?;
+    if scope != Scope::Cta {
+        s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
+    }
+    Ok(())
+}
+
+pub(super) fn grid_wait(s: &mut Selector<'_>) -> Done {
+    s.emit_guarded(Op::ACQBULK, &[], sources![])?;
+    Ok(())
+}
+
+pub(super) fn grid_launch(s: &mut Selector<'_>) -> Done {
+    s.emit_guarded(Op::PREEXIT, &[], sources![])?;
+    Ok(())
+}
+
+pub(super) fn sleep(s: &mut Selector<'_>) -> Done {
+    let time = s.word(0);
+    let time = match time.is_zero() {
+        true => Operand::imm(0).into(),
+        false => time,
+    };
+    s.emit_guarded(Op::NANOSLEEP, &[], sources![pt(), time])?;
+    Ok(())
+}
+
+pub(super) fn event(s: &mut Selector<'_>) -> Done {
+    let Operand::Imm(mask) = s.operand(0) else {
+        return Err(s.broken("the events are not a number"));
+    };
+    let mask = Operand::imm(mask.bits() & 0xffff);
+    s.emit_guarded(Op::PMTRIG, &[], sources![pt(), mask])?;
+    Ok(())
+}
+
+/// The kind of trap a debugger stops at.
+pub(super) const TRAP: (&str, &str) = ("kind", "TRAP");
+
+pub(super) fn breakpoint(s: &mut Selector<'_>) -> Done {
+    s.emit_guarded(Op::BPT, &[TRAP], sources![Operand::imm(1)])?;
+    Ok(())
+}

@@ -1,0 +1,413 @@
+//! Comparisons and choices.
+
+use super::arithmetic::{is_wide, sign};
+use super::float::{flushes, ftz_name};
+use super::half::{is_bfloat, is_half, is_pair};
+use super::selector::{Selector, pt, rz};
+use super::source::Source;
+use super::sources;
+use crate::pipeline::PhaseError;
+use orias_ori::operation::{self, Combine, Compare, Scalar};
+use orias_ori::{Operand, Type};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+/// How a comparison is written for integers: name, and whether without sign whatever the type.
+fn integer_name(compare: Compare) -> Option<(&'static str, bool)> {
+    Some(match compare {
+        Compare::Eq => ("EQ", false),
+        Compare::Ne => ("NE", false),
+        Compare::Lt => ("LT", false),
+        Compare::Le => ("LE", false),
+        Compare::Gt => ("GT", false),
+        Compare::Ge => ("GE", false),
+        Compare::Lo => ("LT", true),
+        Compare::Ls => ("LE", true),
+        Compare::Hi => ("GT", true),
+        Compare::Hs => ("GE", true),
+        _ => return None,
+    })
+}
+
+/// How a comparison is written for floats.
+fn float_name(compare: Compare) -> Option<&'static str> {
+    Some(match compare {
+        Compare::Eq => "EQ",
+        Compare::Ne => "NE",
+        Compare::Lt => "LT",
+        Compare::Le => "LE",
+        Compare::Gt => "GT",
+        Compare::Ge => "GE",
+        Compare::Equ => "EQU",
+        Compare::Neu => "NEU",
+        Compare::Ltu => "LTU",
+        Compare::Leu => "LEU",
+        Compare::Gtu => "GTU",
+        Compare::Geu => "GEU",
+        Compare::Num => "NUM",
+        Compare::Nan => "NAN",
+        _ => return None,
+    })
+}
+
+/// The same comparison with the sides exchanged.
+fn mirrored(name: &'static str) -> &'static str {
+    const MIRRORED: [(&str, &str); 8] = [
+        ("LT", "GT"),
+        ("LE", "GE"),
+        ("GT", "LT"),
+        ("GE", "LE"),
+        ("LTU", "GTU"),
+        ("LEU", "GEU"),
+        ("GTU", "LTU"),
+        ("GEU", "LEU"),
+    ];
+    MIRRORED
+        .iter()
+        .find(|(from, _)| *from == name)
+        .map_or(name, |(_, to)| to)
+}
+
+/// The comparison that is true exactly where this one is not.
+fn inverse(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "EQ" => "NEU",
+        "NE" => "EQU",
+        "LT" => "GEU",
+        "LE" => "GTU",
+        "GT" => "LEU",
+        "GE" => "LTU",
+        "EQU" => "NE",
+        "NEU" => "EQ",
+        "LTU" => "GE",
+        "LEU" => "GT",
+        "GTU" => "LE",
+        "GEU" => "LT",
+        "NUM" => "NAN",
+        "NAN" => "NUM",
+        _ => return None,
+    })
+}
+
+/// What is compared, and with which predicate the outcome is combined how.
+struct Comparison {
+    compare: Compare,
+    scalar: Scalar,
+    sides: [Operand; 2],
+    combine: &'static str,
+    with: Source,
+}
+
+/// The comparison of the instruction being selected: its type is `scalar`.
+fn comparison(s: &mut Selector<'_>, scalar: Scalar) -> Result<Comparison, PhaseError> {
+    let combine = match s.modifier::<Combine>()? {
+        Combine::None | Combine::And => "AND",
+        Combine::Or => "OR",
+        Combine::Xor => "XOR",
+    };
+    let with = s.predicate(2);
+    let with = match s.modifier::<Combine>()? {
+        Combine::None => pt().into(),
+        _ => with,
+    };
+    Ok(Comparison {
+        compare: s.modifier()?,
+        scalar,
+        sides: [s.operand(0), s.operand(1)],
+        combine,
+        with,
+    })
+}
+
+pub(super) fn setp(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let comparison = comparison(s, scalar)?;
+    let (p, q) = (s.predicate_result(0), s.predicate_result(1));
+    if is_pair(scalar) {
+        return compare_halves(s, &comparison, p, q);
+    }
+    compare_to(s, &comparison, p, false)?;
+    if q != pt() {
+        compare_to(s, &comparison, q, true)?;
+    }
+    Ok(())
+}
+
+/// Defines predicate `result` by a comparison, or by its opposite.
+///
+/// The second predicate of a comparison is the opposite combined with the same predicate.
+fn compare_to(s: &mut Selector<'_>, what: &Comparison, result: Operand, opposite: bool) -> Done {
+    let Comparison {
+        compare, scalar, ..
+    } = *what;
+    if is_half(scalar) {
+        return match opposite {
+            false => compare_halves(s, what, result, pt()),
+            true => compare_halves_named(s, what, result, pt(), true),
+        };
+    }
+    if matches!(scalar, Scalar::F32 | Scalar::F64) {
+        let Some(mut name) = float_name(compare) else {
+            return Err(s.unsupported());
+        };
+        if opposite {
+            name = inverse(name).ok_or_else(|| s.unsupported())?;
+        }
+        return compare_floats(s, what, name, result);
+    }
+    let Some((name, unsigned)) = integer_name(compare) else {
+        return Err(s.unsupported());
+    };
+    let name = match opposite {
+        // Integers always compare: the opposite needs no word about NaNs.
+        true => inverse(name).map_or(name, |name| name.trim_end_matches('U')),
+        false => name,
+    };
+    let signed = if unsigned { "U32" } else { sign(scalar) };
+    compare_integers(s, what, name, signed, result)
+}
+
+fn compare_integers(
+    s: &mut Selector<'_>,
+    what: &Comparison,
+    name: &'static str,
+    signed: &'static str,
+    result: Operand,
+) -> Done {
+    if is_wide(what.scalar) {
+        let mut sides = what.sides.map(|operand| s.words_of(operand));
+        let mut name = name;
+        if !sides[0][1].is_register() && sides[1][1].is_register() {
+            sides.swap(0, 1);
+            name = mirrored(name);
+        }
+        let [a, b] = sides;
+        let low = s.compare(name, "U32", a[0], b[0])?;
+        let mods = [("cmp", name), ("sign", signed), ("bool", what.combine)];
+        s.emit(
+            Op::ISETP_EX,
+            &mods,
+            sources![result, pt(), a[1], b[1], what.with, low],
+        )?;
+        return Ok(());
+    }
+    let extension = match (what.scalar, signed) {
+        (Scalar::U16 | Scalar::S16 | Scalar::B16, "S32") => Scalar::S16,
+        (Scalar::U16 | Scalar::S16 | Scalar::B16, _) => Scalar::U16,
+        (other, _) => other,
+    };
+    let mut sides = [
+        s.extended_of(what.sides[0], extension)?,
+        s.extended_of(what.sides[1], extension)?,
+    ];
+    let mut name = name;
+    if !sides[0].is_register() && sides[1].is_register() {
+        sides.swap(0, 1);
+        name = mirrored(name);
+    }
+    let mods = [("cmp", name), ("sign", signed), ("bool", what.combine)];
+    s.emit(
+        Op::ISETP,
+        &mods,
+        sources![result, pt(), sides[0], sides[1], what.with],
+    )?;
+    Ok(())
+}
+
+fn compare_floats(
+    s: &mut Selector<'_>,
+    what: &Comparison,
+    name: &'static str,
+    result: Operand,
+) -> Done {
+    let mut sides = [s.number(0, what.scalar)?, s.number(1, what.scalar)?];
+    let mut name = name;
+    if !sides[0].is_register() && sides[1].is_register() {
+        sides.swap(0, 1);
+        name = mirrored(name);
+    }
+    let [a, b] = sides;
+    if what.scalar == Scalar::F32 {
+        let mods = [
+            ("cmp", name),
+            ("ftz", ftz_name(flushes(s))),
+            ("bool", what.combine),
+        ];
+        s.emit(Op::FSETP, &mods, sources![result, pt(), a, b, what.with])?;
+    } else {
+        let a = s.double_register(a)?;
+        let mods = [("cmp", name), ("bool", what.combine)];
+        s.emit(Op::DSETP, &mods, sources![result, pt(), a, b, what.with])?;
+    }
+    Ok(())
+}
+
+fn compare_halves(s: &mut Selector<'_>, what: &Comparison, p: Operand, q: Operand) -> Done {
+    compare_halves_named(s, what, p, q, false)
+}
+
+/// One half each into a predicate; of a single number, the first.
+fn compare_halves_named(
+    s: &mut Selector<'_>,
+    what: &Comparison,
+    p: Operand,
+    q: Operand,
+    opposite: bool,
+) -> Done {
+    let Some(mut name) = float_name(what.compare) else {
+        return Err(s.unsupported());
+    };
+    if opposite {
+        name = inverse(name).ok_or_else(|| s.unsupported())?;
+    }
+    let mut sides = [s.halves(0, what.scalar)?, s.halves(1, what.scalar)?];
+    if !sides[0].is_register() && sides[1].is_register() {
+        sides.swap(0, 1);
+        name = mirrored(name);
+    }
+    let op = if is_bfloat(what.scalar) {
+        Op::HSETP2_BF16
+    } else {
+        Op::HSETP2
+    };
+    let mods = [
+        ("cmp", name),
+        ("ftz", ftz_name(flushes(s))),
+        ("bool", what.combine),
+    ];
+    s.emit(op, &mods, sources![p, q, sides[0], sides[1], what.with])?;
+    Ok(())
+}
+
+/// A comparison as all ones, or as 1.0.
+pub(super) fn set(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let source: Scalar = s.modifier::<operation::Source>()?.into();
+    let comparison = comparison(s, source)?;
+    if is_pair(source) {
+        return set_halves(s, &comparison, scalar);
+    }
+    let truth: u32 = match scalar {
+        Scalar::F32 => 0x3f80_0000,
+        Scalar::F16 => 0x3c00,
+        Scalar::Bf16 => 0x3f80,
+        Scalar::U16 | Scalar::S16 | Scalar::U32 | Scalar::S32 => u32::MAX,
+        _ => return Err(s.unsupported()),
+    };
+    let predicate = s.temporary(Type::P);
+    compare_to(s, &comparison, predicate.into(), false)?;
+    let result = s.result(0);
+    s.choose_to(result, Source::imm(truth), rz().into(), predicate.into())
+}
+
+fn set_halves(s: &mut Selector<'_>, what: &Comparison, scalar: Scalar) -> Done {
+    let Some(mut name) = float_name(what.compare) else {
+        return Err(s.unsupported());
+    };
+    let bf = match scalar {
+        scalar if scalar == what.scalar => "BF",
+        Scalar::U32 | Scalar::S32 => "BM",
+        _ => return Err(s.unsupported()),
+    };
+    let mut sides = [s.halves(0, what.scalar)?, s.halves(1, what.scalar)?];
+    if !sides[0].is_register() && sides[1].is_register() {
+        sides.swap(0, 1);
+        name = mirrored(name);
+    }
+    let op = if is_bfloat(what.scalar) {
+        Op::HSET2_BF16
+    } else {
+        Op::HSET2
+    };
+    let mods = [
+        ("bf", bf),
+        ("cmp", name),
+        ("ftz", ftz_name(flushes(s))),
+        ("bool", what.combine),
+    ];
+    s.emit(
+        op,
+        &mods,
+        sources![s.result(0), sides[0], sides[1], what.with],
+    )?;
+    Ok(())
+}
+
+pub(super) fn selp(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let p = s.predicate(2);
+    match scalar {
+        Scalar::Pred => {
+            let (a, b) = (s.predicate(0), s.predicate(1));
+            // a where p, else b; inputs are a, b, p.
+            let table = Operand::imm(0xf0 & 0xaa | 0xcc & !0xaa & 0xff);
+            s.emit(
+                Op::PLOP3,
+                &[],
+                sources![s.result(0), pt(), a, b, p, table, Operand::imm(0)],
+            )?;
+            Ok(())
+        }
+        scalar if is_wide(scalar) => {
+            let (a, b) = (s.words(0), s.words(1));
+            let low = s.choose(a[0], b[0], p)?;
+            let high = s.choose(a[1], b[1], p)?;
+            s.set_pair(0, low.into(), high.into())
+        }
+        _ => {
+            let (a, b) = (s.word(0), s.word(1));
+            let result = s.result(0);
+            s.choose_to(result, a, b, p)
+        }
+    }
+}
+
+/// The first operand if the third is not negative.
+pub(super) fn slct(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let source: Scalar = s.modifier::<operation::Source>()?.into();
+    let predicate = s.temporary(Type::P);
+    if source == Scalar::F32 {
+        let value = s.number(2, source)?;
+        let mods = [("cmp", "GE"), ("ftz", ftz_name(flushes(s)))];
+        s.emit(
+            Op::FSETP,
+            &mods,
+            sources![predicate, pt(), value, rz(), pt()],
+        )?;
+    } else {
+        let value = s.word(2);
+        let mods = [("cmp", "GE"), ("sign", "S32")];
+        s.emit(
+            Op::ISETP,
+            &mods,
+            sources![predicate, pt(), value, rz(), pt()],
+        )?;
+    }
+    if is_wide(scalar) {
+        let (a, b) = (s.words(0), s.words(1));
+        let low = s.choose(a[0], b[0], predicate.into())?;
+        let high = s.choose(a[1], b[1], predicate.into())?;
+        return s.set_pair(0, low.into(), high.into());
+    }
+    let (a, b) = (s.word(0), s.word(1));
+    let result = s.result(0);
+    s.choose_to(result, a, b, predicate.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirroring_twice_and_inverting_twice_change_nothing() {
+        for name in [
+            "EQ", "NE", "LT", "LE", "GT", "GE", "LTU", "GEU", "NUM", "NAN",
+        ] {
+            assert_eq!(mirrored(mirrored(name)), name);
+            let inverted = inverse(name).expect("an inverse");
+            assert_eq!(inverse(inverted), Some(name));
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Branches, and the regions in which lanes may part.
+//!
+//! A branch becomes BRA under a guard, with the block that follows as its other way. A way into a block that does nothing but
+//! exit becomes EXIT. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
+//! the block behind.
+
+use super::barrier::TRAP;
+use super::selector::{Selector, pt, refused};
+use super::sources;
+use crate::pipeline::PhaseError;
+use orias_ori::builder::Cursor;
+use orias_ori::{
+    AbstractMods, AbstractOp, Block, Edge, Function, Guard, Inst, Opcode, Operand, SourceMods,
+    Value,
+};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+impl Selector<'_> {
+    /// Block and arguments of edge `number` of the instruction being selected.
+    fn way(&self, number: usize) -> Result<(Block, Vec<Value>), PhaseError> {
+        match self.func.edges(self.at).get(number) {
+            Some(&edge) => Ok((
+                self.func.edge_target(edge),
+                self.func.edge_args(edge).to_vec(),
+            )),
+            None => Err(self.broken("an edge is missing")),
+        }
+    }
+
+    /// Emits a terminator.
+    fn end(
+        &mut self,
+        op: Op,
+        guard: Guard,
+        target: Option<(Block, Vec<Value>)>,
+        next: Option<(Block, Vec<Value>)>,
+    ) -> Done {
+        let mods = self.mods(op, &[])?;
+        let mut cursor = Cursor::before(self.func, self.at);
+        let mut builder = cursor.build(op).mods(mods).guard(guard).operand(pt());
+        if let Some((block, args)) = target {
+            builder = builder.target(block, &args);
+        }
+        if let Some((block, args)) = next {
+            builder = builder.edge(block, &args);
+        }
+        let inst = builder.finish().map_err(refused)?;
+        self.count_uses(inst);
+        Ok(())
+    }
+
+    /// Whether `block` does nothing but exit.
+    fn only_exits(&self, block: Block) -> bool {
+        let only = self.func.layout.first_inst(block);
+        only.is_some_and(|inst| {
+            let op = self.func.opcode(inst);
+            let exits = [
+                Opcode::Abstract(AbstractOp::Exit),
+                Opcode::Machine(Op::EXIT),
+            ];
+            exits.contains(&op)
+                && self.func.layout.next_inst(inst).is_none()
+                && self.func.inst(inst).guard().is_always()
+        })
+    }
+}
+
+pub(super) fn jump(s: &mut Selector<'_>) -> Done {
+    let way = s.way(0)?;
+    if s.only_exits(way.0) {
+        return s.end(Op::EXIT, Guard::ALWAYS, None, None);
+    }
+    s.end(Op::BRA, Guard::ALWAYS, Some(way), None)
+}
+
+pub(super) fn branch(s: &mut Selector<'_>) -> Done {
+    let (taken, other) = (s.way(0)?, s.way(1)?);
+    let predicate = s.predicate(0).operand;
+    let negated = predicate.mods().contains(SourceMods::NOT);
+    let Some(reg) = predicate.reg() else {
+        return Err(s.broken("no condition"));
+    };
+    if reg.value().is_none() {
+        // PT or its opposite: the way is known.
+        let way = if negated { other } else { taken };
+        return s.end(Op::BRA, Guard::ALWAYS, Some(way), None);
+    }
+    let when = |negated: bool| match negated {
+        true => Guard::unless(reg),
+        false => Guard::when(reg),
+    };
+    if s.only_exits(taken.0) {
+        return s.end(Op::EXIT, when(negated), None, Some(other));
+    }
+    if s.only_exits(other.0) {
+        return s.end(Op::EXIT, when(!negated), None, Some(taken));
+    }
+    // The way that comes next in the layout is fallen into.
+    let next = s.func.layout.next_block(s.block);
+    if next == Some(taken.0) && next != Some(other.0) {
+        return s.end(Op::BRA, when(!negated), Some(other), Some(taken));
+    }
+    s.end(Op::BRA, when(negated), Some(taken), Some(other))
+}
+
+pub(super) fn exit(s: &mut Selector<'_>) -> Done {
+    s.end(Op::EXIT, Guard::ALWAYS, None, None)
+}
+
+pub(super) fn trap(s: &mut Selector<'_>) -> Done {
+    s.emit(Op::BPT, &[TRAP], sources![Operand::imm(1)])?;
+    s.end(Op::EXIT, Guard::ALWAYS, None, None)
+}
+
+/// The block named is the one with the BSYNC; [`finish`] makes it the one behind.
+pub(super) fn open(s: &mut Selector<'_>) -> Done {
+    let block = s.operand(0);
+    let token = s.result(0);
+    if token.as_value().is_none() {
+        return Ok(());
+    }
+    s.emit_guarded(Op::BSSY, &[], sources![pt(), token, block])?;
+    Ok(())
+}
+
+pub(super) fn meet(s: &mut Selector<'_>) -> Done {
+    let token = s.operand(0);
+    s.emit_guarded(Op::BSYNC, &[], sources![pt(), token])?;
+    Ok(())
+}
+
+pub(super) fn leave(s: &mut Selector<'_>) -> Done {
+    let Some(token) = s.operand(0).as_value() else {
+        return Err(s.broken("no token"));
+    };
+    let left = s.func.create_value(s.func.value_type(token));
+    s.keep(left, token);
+    s.emit_guarded(Op::BREAK, &[], sources![pt(), left])?;
+    Ok(())
+}
+
+/// Lets other lanes run: those in this block may be waiting for them.
+pub(super) fn yield_to_others(s: &mut Selector<'_>, block: Block) -> Done {
+    let Some(first) = s.func.layout.first_inst(block) else {
+        return Ok(());
+    };
+    s.go_to(block, first);
+    s.emit(Op::YIELD, &[], sources![pt()])?;
+    Ok(())
+}
+
+/// Cuts blocks behind each BSYNC, points BSSY there, and makes falling through explicit.
+pub(super) fn finish(func: &mut Function) -> Done {
+    cut_behind_meetings(func)?;
+    fall_through(func)
+}
+
+fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
+    func.opcode(inst).as_machine()
+}
+
+fn cut_behind_meetings(func: &mut Function) -> Done {
+    let blocks: Vec<Block> = func.blocks().collect();
+    let mut behind = Vec::new();
+    for block in blocks {
+        let meetings: Vec<Inst> = func
+            .block_insts(block)
+            .filter(|&inst| machine_op(func, inst) == Some(Op::BSYNC))
+            .collect();
+        let mut start = block;
+        for meeting in meetings {
+            let Some(rest) = func.layout.next_inst(meeting) else {
+                continue;
+            };
+            let tail = func.split_block(rest);
+            place_fall(func, start, tail, &[]);
+            behind.push((block, meeting, tail));
+            start = tail;
+        }
+    }
+    let opens: Vec<Inst> = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block))
+        .filter(|&inst| machine_op(func, inst) == Some(Op::BSSY))
+        .collect();
+    for open in opens {
+        let [_, token, target] = func.operands(open) else {
+            continue;
+        };
+        let (token, Operand::Block(named)) = (*token, *target) else {
+            continue;
+        };
+        // The meeting that waits for this token in the block named.
+        let found = behind
+            .iter()
+            .find(|(block, meeting, _)| *block == named && func.operands(*meeting)[1] == token);
+        if let Some(&(.., tail)) = found {
+            func.set_operand(open, 2, Operand::Block(tail));
+        }
+    }
+    Ok(())
+}
+
+/// Ends `from` by falling into `to`.
+fn place_fall(func: &mut Function, from: Block, to: Block, args: &[Value]) {
+    let inst = func.create_abstract(AbstractOp::FallThrough, AbstractMods::NONE, 0, &[]);
+    let edge = func.create_edge(to, args);
+    func.set_edges(inst, &[edge]);
+    func.layout.append_inst(inst, from);
+}
+
+/// Jumps to the block that follows become `next`; where a branch goes on elsewhere, a block with the jump is put between.
+fn fall_through(func: &mut Function) -> Done {
+    let blocks: Vec<Block> = func.blocks().collect();
+    for block in blocks {
+        let Some(last) = func.terminator(block) else {
+            continue;
+        };
+        let next = func.layout.next_block(block);
+        let guarded = !func.inst(last).guard().is_always();
+        match machine_op(func, last) {
+            Some(Op::BRA) if !guarded => {
+                let edge = func.edges(last)[0];
+                if next == Some(func.edge_target(edge)) {
+                    let args = func.edge_args(edge).to_vec();
+                    let span = func.inst(last).span();
+                    let to = func.edge_target(edge);
+                    func.remove_inst(last);
+                    place_fall(func, block, to, &args);
+                    if let Some(inst) = func.layout.last_inst(block) {
+                        func.set_span(inst, span);
+                    }
+                }
+            }
+            Some(_) if guarded => {
+                let Some(&edge) = func.edges(last).last() else {
+                    continue;
+                };
+                if next != Some(func.edge_target(edge)) {
+                    jump_between(func, block, edge)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Puts a block with a jump behind `block`, on `edge`.
+fn jump_between(func: &mut Function, block: Block, edge: Edge) -> Done {
+    let (to, args) = (func.edge_target(edge), func.edge_args(edge).to_vec());
+    let middle = func.create_block();
+    func.layout.insert_block_after(middle, block);
+    func.set_edge(edge, middle, &[]);
+    Cursor::at_end(func, middle)
+        .build(Op::BRA)
+        .operand(pt())
+        .target(to, &args)
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}

@@ -1,0 +1,731 @@
+//! Conversions between all types.
+
+use super::arithmetic::is_signed;
+use super::float::{flushes, ftz_name};
+use super::half::is_half;
+use super::selector::{Selector, not_pt, pt, rz};
+use super::source::Source;
+use super::{WORD, sources};
+use crate::pipeline::PhaseError;
+use orias_ori::operation::{self, Round, Sat, Scalar};
+use orias_ori::{Operand, SourceMods, Type};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+fn is_float(scalar: Scalar) -> bool {
+    is_half(scalar) || matches!(scalar, Scalar::F32 | Scalar::F64 | Scalar::Tf32)
+}
+
+/// The rounding of a result that is a float.
+fn float_rounding(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+    Ok(match s.modifier::<Round>()? {
+        Round::Default | Round::Rn => "RN",
+        Round::Rz => "RZ",
+        Round::Rm => "RM",
+        Round::Rp => "RP",
+        _ => return Err(s.unsupported()),
+    })
+}
+
+/// The rounding of a result that is a whole number.
+fn integer_rounding(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+    Ok(match s.modifier::<Round>()? {
+        Round::Rni | Round::Rn => "ROUND",
+        Round::Default | Round::Rzi | Round::Rz => "TRUNC",
+        Round::Rmi | Round::Rm => "FLOOR",
+        Round::Rpi | Round::Rp => "CEIL",
+        Round::Rna => return Err(s.unsupported()),
+    })
+}
+
+fn rounds_to_integer(round: Round) -> bool {
+    matches!(round, Round::Rni | Round::Rzi | Round::Rmi | Round::Rpi)
+}
+
+pub(super) fn cvt(s: &mut Selector<'_>) -> Done {
+    let to: Scalar = s.modifier()?;
+    let from: Scalar = s.modifier::<operation::Source>()?.into();
+    match (is_float(from), is_float(to)) {
+        (false, false) => integer_to_integer(s, from, to),
+        (false, true) => integer_to_float(s, from, to),
+        (true, false) => float_to_integer(s, from, to),
+        (true, true) => float_to_float(s, from, to),
+    }
+}
+
+// Integers.
+
+fn integer_to_integer(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
+    if !is_integer(from) || !is_integer(to) {
+        return Err(s.unsupported());
+    }
+    match s.modifier::<Sat>()? {
+        Sat::Wrap => {}
+        Sat::Sat => return saturate(s, from, to),
+        _ => return Err(s.unsupported()),
+    }
+    if to.bits() == 64 {
+        if from.bits() == 64 {
+            let [low, high] = s.words(0);
+            return s.set_pair(0, low, high);
+        }
+        let low = s.extended(0, from)?;
+        let high = sign_word(s, low, is_signed(from))?;
+        return s.set_pair(0, low, high);
+    }
+    let low = match from.bits() {
+        64 => s.words(0)[0],
+        _ => s.word(0),
+    };
+    // The result has the bits of the narrower type, extended as that type is where it grows.
+    let narrow = match to.bits() > from.bits() {
+        true => from,
+        false => to,
+    };
+    let result = s.result(0);
+    if narrow.bits() < 32 && (to.bits() > from.bits() || to.bits() == 8) {
+        let operand = match from.bits() {
+            64 => low.operand,
+            _ => s.operand(0),
+        };
+        let extended = s.extended_of(operand, narrow)?;
+        return give(s, result, extended);
+    }
+    give(s, result, low)
+}
+
+fn is_integer(scalar: Scalar) -> bool {
+    use Scalar::{S8, S16, S32, S64, U8, U16, U32, U64};
+    matches!(scalar, U8 | S8 | U16 | S16 | U32 | S32 | U64 | S64)
+}
+
+/// Makes `source` the result: under another name if it is a value.
+fn give(s: &mut Selector<'_>, result: Operand, source: Source) -> Done {
+    let Some(result) = result.as_value() else {
+        return Ok(());
+    };
+    let value = source
+        .operand
+        .as_value()
+        .filter(|_| source.operand.mods().is_empty())
+        .or(source.register.and_then(Operand::as_value));
+    match value {
+        Some(value) => {
+            s.rename(result, value);
+            Ok(())
+        }
+        None => match source.operand {
+            Operand::Const { .. } => {
+                let source = s.through_register(source, 1)?;
+                give(s, result.into(), source)
+            }
+            _ => s.copy(result, source),
+        },
+    }
+}
+
+/// The high word of a number that fits the low one.
+fn sign_word(s: &mut Selector<'_>, low: Source, signed: bool) -> Result<Source, PhaseError> {
+    if !signed {
+        return Ok(rz().into());
+    }
+    if let Some(bits) = low.constant() {
+        return Ok(Source::imm((bits as u32 as i32 >> 31) as u32));
+    }
+    let value = s.temporary(WORD);
+    let mods = [("dir", "R"), ("type", "S32"), ("part", "HI")];
+    s.emit(Op::SHF, &mods, sources![value, rz(), Source::imm(31), low])?;
+    Ok(value.into())
+}
+
+/// The smallest and the largest number of a type, as 64-bit patterns.
+fn limits(scalar: Scalar) -> (i128, i128) {
+    let bits = u32::from(scalar.bits());
+    match is_signed(scalar) {
+        true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        false => (0, (1 << bits) - 1),
+    }
+}
+
+/// The number of the other type nearest to the source.
+fn saturate(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
+    let (least, most) = limits(to);
+    let (from_least, from_most) = limits(from);
+    let mut words = match from.bits() {
+        64 => s.words(0),
+        _ => {
+            let low = s.extended(0, from)?;
+            let high = sign_word(s, low, is_signed(from))?;
+            [low, high]
+        }
+    };
+    let wide = from.bits() == 64;
+    let sign = if is_signed(from) { "S32" } else { "U32" };
+    // Only limits the source's type can pass are looked at.
+    for (limit, over, passable) in [
+        (most, true, most < from_most),
+        (least, false, least > from_least),
+    ] {
+        if !passable {
+            continue;
+        }
+        let cmp = if over { "GT" } else { "LT" };
+        let limit = [Source::imm(limit as u32), Source::imm((limit >> 32) as u32)];
+        let passed = match wide {
+            true => {
+                let scalar = if is_signed(from) {
+                    Scalar::S64
+                } else {
+                    Scalar::U64
+                };
+                super::wide::compare_words(s, cmp, scalar, words, limit)?
+            }
+            false => s.compare(cmp, sign, words[0], limit[0])?,
+        };
+        words[0] = s.choose(limit[0], words[0], passed.into())?.into();
+        if to.bits() == 64 || wide {
+            words[1] = s.choose(limit[1], words[1], passed.into())?.into();
+        }
+    }
+    if to.bits() == 64 {
+        // What became zero or a limit is not negative any more; unchanged words kept their sign.
+        let high = match (wide, is_signed(from), is_signed(to)) {
+            (false, true, false) => rz().into(),
+            _ => words[1],
+        };
+        return s.set_pair(0, words[0], high);
+    }
+    let result = s.result(0);
+    give(s, result, words[0])
+}
+
+fn integer_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
+    if !is_integer(from) {
+        return Err(s.unsupported());
+    }
+    let rnd = float_rounding(s)?;
+    let saturates = match s.modifier::<Sat>()? {
+        Sat::Wrap => false,
+        Sat::Sat if to == Scalar::F32 => true,
+        _ => return Err(s.unsupported()),
+    };
+    let result = match saturates {
+        true => Operand::from(s.temporary(WORD)),
+        false => s.result(0),
+    };
+    let dst = match to {
+        Scalar::F16 => "F16",
+        Scalar::Bf16 => "BF16",
+        Scalar::F32 => "F32",
+        Scalar::F64 => "F64",
+        _ => return Err(s.unsupported()),
+    };
+    let signed = is_signed(from);
+    let name = |signed_name, unsigned_name| if signed { signed_name } else { unsigned_name };
+    let double = to == Scalar::F64;
+    let fast = to == Scalar::F32 && matches!(rnd, "RN" | "RZ");
+    match from.bits() {
+        // In a known time, where that exists.
+        32 if fast => {
+            let source = s.word(0);
+            let mods = [("src", name("S32", "U32")), ("rnd", rnd)];
+            s.emit(Op::I2FP, &mods, sources![result, source])?;
+        }
+        8 | 16 if fast => {
+            let source = s.extended(0, from)?;
+            let mods = [("src", name("S32", "U32")), ("rnd", rnd)];
+            s.emit(Op::I2FP, &mods, sources![result, source])?;
+        }
+        bits => {
+            let source = match bits {
+                64 => s.pair(0),
+                _ => s.word(0),
+            };
+            let source = match bits {
+                64 => s.through_pair(source)?,
+                _ => Source::from(s.in_register(source)?),
+            };
+            let (op, src) = match (double, bits) {
+                (false, 8) => (Op::I2F_8, name("S8", "U8")),
+                (false, 16) => (Op::I2F_16, name("S16", "U16")),
+                (false, 32) => (Op::I2F, name("S32", "U32")),
+                (false, _) => (Op::I2F_64, name("S64", "U64")),
+                (true, 8) => (Op::I2F_F64_8, name("S8", "U8")),
+                (true, 16) => (Op::I2F_F64_16, name("S16", "U16")),
+                (true, 32) => (Op::I2F_F64, name("S32", "U32")),
+                (true, _) => (Op::I2F_F64_64, name("S64", "U64")),
+            };
+            match double {
+                true => s.emit(op, &[("src", src), ("rnd", rnd)], sources![result, source])?,
+                false => {
+                    let mods = [("src", src), ("rnd", rnd), ("dst", dst)];
+                    s.emit(op, &mods, sources![result, source])?
+                }
+            };
+        }
+    }
+    if saturates {
+        s.emit(
+            Op::FADD,
+            &[("sat", "SAT")],
+            sources![s.result(0), rz(), result],
+        )?;
+    }
+    Ok(())
+}
+
+fn float_to_integer(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
+    if !is_integer(to) {
+        return Err(s.unsupported());
+    }
+    let rnd = integer_rounding(s)?;
+    let ftz = ftz_name(flushes(s));
+    let dst = match to {
+        Scalar::U8 => "U8",
+        Scalar::S8 => "S8",
+        Scalar::U16 => "U16",
+        Scalar::S16 => "S16",
+        Scalar::U32 => "U32",
+        Scalar::S32 => "S32",
+        Scalar::U64 => "U64",
+        _ => "S64",
+    };
+    let result = s.result(0);
+    let wide = to.bits() == 64;
+    // A NaN becomes zero only where the result is one word and the source is not a double.
+    match from {
+        Scalar::F32 => {
+            let source = s.number(0, from)?;
+            let op = if wide { Op::F2I_64 } else { Op::F2I };
+            let ntz = if wide { "no" } else { "NTZ" };
+            let mods = [("ftz", ftz), ("dst", dst), ("rnd", rnd), ("ntz", ntz)];
+            s.emit(op, &mods, sources![result, source])?;
+        }
+        Scalar::F64 => {
+            let source = s.number(0, from)?;
+            let op = if wide { Op::F2I_64_F64 } else { Op::F2I_F64 };
+            let mods = [("dst", dst), ("rnd", rnd)];
+            s.emit(op, &mods, sources![result, source])?;
+        }
+        Scalar::F16 | Scalar::Bf16 => {
+            let source = s.word(0);
+            let source = s.in_register(source)?;
+            let src = if from == Scalar::F16 { "F16" } else { "BF16" };
+            let op = if wide { Op::F2I_64_F16 } else { Op::F2I_F16 };
+            let ntz = if wide { "no" } else { "NTZ" };
+            let mods = [
+                ("ftz", ftz),
+                ("dst", dst),
+                ("src", src),
+                ("rnd", rnd),
+                ("ntz", ntz),
+            ];
+            s.emit(op, &mods, sources![result, source])?;
+        }
+        _ => return Err(s.unsupported()),
+    }
+    Ok(())
+}
+
+// Floats.
+
+fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
+    let round: Round = s.modifier()?;
+    if from == to {
+        return same_float(s, from, round);
+    }
+    if to == Scalar::Tf32 {
+        return to_tf32(s, from, round);
+    }
+    let sat: Sat = s.modifier()?;
+    match (from, to) {
+        (Scalar::F32, Scalar::F16 | Scalar::Bf16) => narrow_single(s, to, sat),
+        (Scalar::F16, Scalar::F32) => {
+            let source = s.halves(0, Scalar::F16)?;
+            let zero = s.minus_zero();
+            saturated(s, sat, |s, result| {
+                s.emit(Op::HADD2_F32, &[], sources![result, zero, source])?;
+                Ok(())
+            })
+        }
+        (Scalar::Bf16, Scalar::F32) => {
+            let source = s.word(0);
+            saturated(s, sat, |s, result| {
+                let factor = Source::imm(0x1_0000);
+                s.emit(
+                    Op::IMAD,
+                    &[("sign", "U32")],
+                    sources![result, source, factor, rz()],
+                )?;
+                Ok(())
+            })
+        }
+        _ if sat != Sat::Wrap && to != Scalar::F32 => Err(s.unsupported()),
+        (Scalar::F64, Scalar::F32 | Scalar::F16 | Scalar::Bf16) => {
+            let rnd = float_rounding(s)?;
+            let dst = float_name(to);
+            let ftz = ftz_name(flushes(s));
+            let source = s.number(0, from)?;
+            saturated(s, sat, |s, result| {
+                let mods = [("dst", dst), ("rnd", rnd), ("ftz", ftz)];
+                s.emit(Op::F2F_FROM_F64, &mods, sources![result, source])?;
+                Ok(())
+            })
+        }
+        (Scalar::F32, Scalar::F64) => {
+            let ftz = ftz_name(flushes(s));
+            let source = s.number(0, from)?;
+            s.emit(
+                Op::F2F_F64_F32,
+                &[("ftz", ftz)],
+                sources![s.result(0), source],
+            )?;
+            Ok(())
+        }
+        (Scalar::F16 | Scalar::Bf16, Scalar::F64) => {
+            let source = s.word(0);
+            let source = s.in_register(source)?;
+            let mods = [("src", float_name(from))];
+            s.emit(Op::F2F_F64_F16, &mods, sources![s.result(0), source])?;
+            Ok(())
+        }
+        (Scalar::F16, Scalar::Bf16) | (Scalar::Bf16, Scalar::F16) => {
+            let rnd = float_rounding(s)?;
+            let source = s.word(0);
+            let source = s.in_register(source)?;
+            let op = match to {
+                Scalar::Bf16 => Op::F2F_BF16_F16,
+                _ => Op::F2F_F16_BF16,
+            };
+            s.emit(op, &[("rnd", rnd)], sources![s.result(0), source])?;
+            Ok(())
+        }
+        _ => Err(s.unsupported()),
+    }
+}
+
+fn float_name(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::F16 | Scalar::F16x2 => "F16",
+        Scalar::Bf16 | Scalar::Bf16x2 => "BF16",
+        _ => "F32",
+    }
+}
+
+/// Makes a single with `make` and clamps it to 0…1 if asked to.
+fn saturated(
+    s: &mut Selector<'_>,
+    sat: Sat,
+    make: impl FnOnce(&mut Selector<'_>, Operand) -> Done,
+) -> Done {
+    match sat {
+        Sat::Wrap => {
+            let result = s.result(0);
+            make(s, result)
+        }
+        Sat::Sat => {
+            let raw = s.temporary(WORD);
+            make(s, raw.into())?;
+            s.emit(
+                Op::FADD,
+                &[("sat", "SAT")],
+                sources![s.result(0), rz(), raw],
+            )?;
+            Ok(())
+        }
+        _ => Err(s.unsupported()),
+    }
+}
+
+/// A single as a half or bfloat16.
+fn narrow_single(s: &mut Selector<'_>, to: Scalar, sat: Sat) -> Done {
+    let rnd = float_rounding(s)?;
+    let source = s.word(0);
+    let dst = float_name(to);
+    let (relu, finite) = match sat {
+        Sat::Wrap | Sat::Sat => ("no", "no"),
+        Sat::Relu => ("RELU", "no"),
+        Sat::Satfinite => ("no", "SATFINITE"),
+        Sat::SatfiniteRelu => ("RELU", "SATFINITE"),
+    };
+    let plain = relu == "no" && finite == "no";
+    let result = match sat {
+        Sat::Sat => Operand::from(s.temporary(WORD)),
+        _ => s.result(0),
+    };
+    match rnd {
+        "RN" | "RZ" if plain => {
+            let mods = [("dst", dst), ("rnd", rnd)];
+            s.emit(Op::F2FP, &mods, sources![result, rz(), source])?;
+        }
+        "RN" | "RZ" => {
+            let mods = [("dst", dst), ("rnd", rnd), ("relu", relu), ("sat", finite)];
+            s.emit(Op::F2FP_MERGE_C, &mods, sources![result, source, rz()])?;
+        }
+        _ if plain => {
+            let source = s.in_register(source)?;
+            let mods = [("dst", dst), ("rnd", rnd), ("ftz", ftz_name(flushes(s)))];
+            s.emit(Op::F2F_FROM_F32, &mods, sources![result, source])?;
+        }
+        _ => return Err(s.unsupported()),
+    }
+    if sat == Sat::Sat {
+        clamp_half(s, result, to)?;
+    }
+    Ok(())
+}
+
+/// Clamps a half to 0…1: the result is the sum with minus zero.
+fn clamp_half(s: &mut Selector<'_>, source: Operand, scalar: Scalar) -> Done {
+    let low_twice = |operand: Operand, mods: SourceMods| {
+        mods.with_select(2)
+            .and_then(|mods| operand.with_mods(mods))
+            .unwrap_or(operand)
+    };
+    let a = low_twice(source, SourceMods::NONE);
+    let b = low_twice(rz(), SourceMods::NEGATE);
+    let op = match scalar {
+        Scalar::Bf16 => Op::HADD2_BF16,
+        _ => Op::HADD2,
+    };
+    s.emit(op, &[("sat", "SAT")], sources![s.result(0), a, b])?;
+    Ok(())
+}
+
+/// From a type to itself: rounded to a whole number, flushed, clamped.
+fn same_float(s: &mut Selector<'_>, scalar: Scalar, round: Round) -> Done {
+    let ftz = ftz_name(flushes(s));
+    let sat: Sat = s.modifier()?;
+    if rounds_to_integer(round) {
+        let rnd = integer_rounding(s)?;
+        let op = match scalar {
+            Scalar::F32 => Op::FRND,
+            Scalar::F64 => Op::FRND_F64,
+            Scalar::F16 => Op::FRND_F16,
+            Scalar::Bf16 => Op::FRND_BF16,
+            _ => return Err(s.unsupported()),
+        };
+        let source = match scalar {
+            Scalar::F64 => {
+                let source = s.number(0, scalar)?;
+                s.double_register(source)?
+            }
+            Scalar::F32 => s.number(0, scalar)?,
+            _ => s.word(0),
+        };
+        let mods = [("rnd", rnd), ("ftz", ftz)];
+        return match sat {
+            Sat::Wrap => {
+                s.emit(op, &mods, sources![s.result(0), source])?;
+                Ok(())
+            }
+            Sat::Sat if scalar == Scalar::F32 => {
+                let whole = s.temporary(WORD);
+                s.emit(op, &mods, sources![whole, source])?;
+                let mods = [("sat", "SAT"), ("ftz", ftz)];
+                s.emit(Op::FADD, &mods, sources![s.result(0), rz(), whole])?;
+                Ok(())
+            }
+            Sat::Sat if is_half(scalar) => {
+                let whole = s.temporary(WORD);
+                s.emit(op, &mods, sources![whole, source])?;
+                clamp_half(s, whole.into(), scalar)
+            }
+            _ => Err(s.unsupported()),
+        };
+    }
+    match (scalar, sat) {
+        (Scalar::F32, Sat::Wrap) if ftz == "no" => {
+            let source = s.word(0);
+            let result = s.result(0);
+            give(s, result, source)
+        }
+        (Scalar::F32, Sat::Wrap) => {
+            let source = s.number(0, scalar)?;
+            let zero = s.minus_zero();
+            let (a, b) = match source.is_register() {
+                true => (source, zero),
+                false => (zero, source),
+            };
+            s.emit(Op::FADD, &[("ftz", ftz)], sources![s.result(0), a, b])?;
+            Ok(())
+        }
+        (Scalar::F32, Sat::Sat) => {
+            let source = s.number(0, scalar)?;
+            let mods = [("sat", "SAT"), ("ftz", ftz)];
+            s.emit(Op::FADD, &mods, sources![s.result(0), rz(), source])?;
+            Ok(())
+        }
+        (Scalar::F16 | Scalar::Bf16, Sat::Wrap) if ftz == "no" => {
+            let source = s.word(0);
+            let result = s.result(0);
+            give(s, result, source)
+        }
+        (Scalar::F16, Sat::Sat) => {
+            let source = s.word(0);
+            let source = s.in_register(source)?;
+            clamp_half(s, source.into(), scalar)
+        }
+        (Scalar::F64, Sat::Wrap) => {
+            let [low, high] = s.words(0);
+            s.set_pair(0, low, high)
+        }
+        _ => Err(s.unsupported()),
+    }
+}
+
+/// A single with the mantissa of a tf32.
+fn to_tf32(s: &mut Selector<'_>, from: Scalar, round: Round) -> Done {
+    if from != Scalar::F32 {
+        return Err(s.unsupported());
+    }
+    let sat: Sat = s.modifier()?;
+    let relu = if sat == Sat::Relu { "RELU" } else { "no" };
+    let source = s.word(0);
+    match (round, sat) {
+        (Round::Default | Round::Rn | Round::Rz, Sat::Wrap | Sat::Relu) => {
+            let rnd = if round == Round::Rz { "RZ" } else { "RN" };
+            let mods = [("relu", relu), ("rnd", rnd)];
+            s.emit(Op::F2FP_PACK_B, &mods, sources![s.result(0), source])?;
+            Ok(())
+        }
+        (Round::Rna, Sat::Wrap | Sat::Satfinite) => {
+            // Half of the last place that stays is added to what is finite, then the rest is cut off.
+            let source = s.in_register(source)?;
+            let magnitude = Operand::from(source).with_mods(SourceMods::ABSOLUTE);
+            let magnitude = magnitude.unwrap_or(source.into());
+            let infinity = Source::imm(0x7f80_0000);
+            let special = s.temporary(Type::P);
+            let mods = [("cmp", "GEU")];
+            s.emit(
+                Op::FSETP,
+                &mods,
+                sources![special, pt(), magnitude, infinity, pt()],
+            )?;
+            let more = s.sum(source.into(), Source::imm(0x1000))?;
+            let rounded = s.choose(source.into(), more.into(), special.into())?;
+            let cut = match sat {
+                Sat::Wrap => s.result(0),
+                _ => Operand::from(s.temporary(WORD)),
+            };
+            let mask = Source::imm(0xffff_e000);
+            let and = Operand::imm(0xc0);
+            s.emit(
+                Op::LOP3,
+                &[],
+                sources![pt(), cut, rounded, mask, rz(), and, not_pt()],
+            )?;
+            if sat == Sat::Satfinite {
+                let magnitude = cut.with_mods(SourceMods::ABSOLUTE).unwrap_or(cut);
+                let over = s.temporary(Type::P);
+                s.emit(
+                    Op::FSETP,
+                    &mods,
+                    sources![over, pt(), magnitude, infinity, pt()],
+                )?;
+                let less = s.sum(cut.into(), Source::imm(0xffff_e000))?;
+                let result = s.result(0);
+                s.choose_to(result, less.into(), cut.into(), over.into())?;
+            }
+            Ok(())
+        }
+        _ => Err(s.unsupported()),
+    }
+}
+
+/// Two singles in one register of a narrower type.
+pub(super) fn pair(s: &mut Selector<'_>) -> Done {
+    let to: Scalar = s.modifier()?;
+    let (relu, finite) = match s.modifier::<Sat>()? {
+        Sat::Wrap => ("no", "no"),
+        Sat::Relu => ("RELU", "no"),
+        Sat::Satfinite => ("no", "SATFINITE"),
+        Sat::SatfiniteRelu => ("RELU", "SATFINITE"),
+        Sat::Sat => return Err(s.unsupported()),
+    };
+    let rnd = match float_rounding(s)? {
+        rnd @ ("RN" | "RZ") => rnd,
+        _ => return Err(s.unsupported()),
+    };
+    let (high, low) = (s.word(0), s.word(1));
+    let high = s.in_register_or_zero(high)?;
+    match to {
+        Scalar::F16x2 | Scalar::Bf16x2 => {
+            let mods = [
+                ("dst", float_name(to)),
+                ("rnd", rnd),
+                ("relu", relu),
+                ("sat", finite),
+            ];
+            s.emit(Op::F2FP, &mods, sources![s.result(0), high, low])?;
+        }
+        Scalar::E4m3x2 | Scalar::E5m2x2 if rnd == "RN" => {
+            let dst = if to == Scalar::E4m3x2 { "E4M3" } else { "E5M2" };
+            // Only with saturation; ptxas has no other.
+            let mods = [("dst", dst), ("relu", relu), ("sat", "SATFINITE")];
+            let operands = sources![s.result(0), high, low, rz()];
+            s.emit(Op::F2FP_PACK_AB_MERGE_C, &mods, operands)?;
+        }
+        _ => return Err(s.unsupported()),
+    }
+    Ok(())
+}
+
+impl Selector<'_> {
+    /// A word in a register, RZ if it is zero.
+    fn in_register_or_zero(&mut self, source: Source) -> Result<Source, PhaseError> {
+        match source.is_zero() {
+            true => Ok(rz().into()),
+            false => Ok(self.in_register(source)?.into()),
+        }
+    }
+}
+
+/// A pair of narrow floats as halves, or halves as narrow floats.
+pub(super) fn unpack(s: &mut Selector<'_>) -> Done {
+    let to: Scalar = s.modifier()?;
+    let from: Scalar = s.modifier::<operation::Source>()?.into();
+    let relu = match s.modifier::<Sat>()? {
+        Sat::Relu | Sat::SatfiniteRelu => "RELU",
+        Sat::Wrap | Sat::Satfinite => "no",
+        Sat::Sat => return Err(s.unsupported()),
+    };
+    let src = match from {
+        Scalar::E4m3x2 => "E4M3",
+        Scalar::E5m2x2 => "E5M2",
+        _ => return Err(s.unsupported()),
+    };
+    if to != Scalar::F16x2 {
+        return Err(s.unsupported());
+    }
+    let source = s.word(0);
+    let source = s.in_register(source)?;
+    let mods = [("dst", "F16"), ("src", src), ("relu", relu)];
+    s.emit(Op::F2FP_UNPACK_B, &mods, sources![s.result(0), source])?;
+    Ok(())
+}
+
+/// Two integers, saturated and packed.
+pub(super) fn pack(s: &mut Selector<'_>) -> Done {
+    let to: Scalar = s.modifier()?;
+    let dst = match to {
+        Scalar::U8 => "U8",
+        Scalar::S8 => "S8",
+        Scalar::U16 => "U16",
+        Scalar::S16 => "S16",
+        _ => return Err(s.unsupported()),
+    };
+    if s.modifier::<operation::Source>()? != operation::Source::S32 {
+        return Err(s.unsupported());
+    }
+    let (a, b) = (s.word(0), s.word(1));
+    let c = match s.operand(2) {
+        Operand::None => rz().into(),
+        operand => s.word_of(operand),
+    };
+    let c = s.in_register_or_zero(c)?;
+    let mods = [("dst", dst), ("sat", "SAT")];
+    s.emit(Op::I2IP, &mods, sources![s.result(0), a, b, c])?;
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! Instruction selection: abstract operations become the machine's, on virtual registers of all five classes.
+//!
+//! **Algorithm.** Blocks are visited in the postorder of a depth-first walk and instructions from last to first, so that
+//! everything that reads a value is selected before its definition. What is selected counts what it reads. An instruction
+//! whose results nobody has asked for when its turn comes, and which has no effect, goes away; whatever was absorbed by its
+//! reader goes away like that, too. So a rule is free to look at how its sources are defined and to take a definition in:
+//! always where it costs nothing (constants, parameters, negations: [`source`]), and where it is the only reading of a value made
+//! in the same block (sums of three, products that are added, shifts, logic of three).
+//!
+//! **Rules.** [`RULES`] names a function for each abstract operation; the modules hold one family each. A rule says which
+//! machine instruction it wants with which operands; [`selector`] asks the tables whether they have such a form and moves
+//! what stands in the way into registers.
+//!
+//! **Pairs.** 64-bit values are tuples. A rule that needs words asks for them: they are taken from the definition if it
+//! tells, else by one `split` right behind it. A rule that makes words says so, and the tuple is put together only if
+//! somebody reads it as one.
+//!
+//! **Guards.** An operation that only computes is computed in all lanes, and its result chosen by the guard. Everything else
+//! carries its guard to the machine instruction that has the effect.
+//!
+//! **Uniform registers** hold the descriptor of global memory and the base of shared memory, made once in the entry block of a
+//! kernel (the whole warp runs there), and results of operations that have no other form; those are copied to a general
+//! register at once.
+//!
+//! What it does not do: it moves nothing between blocks, and makes no branches (see `expand` for what needs some).
+//!
+//! Cost: linear in the number of operands.
+
+mod arithmetic;
+mod atomic;
+mod barrier;
+mod bits;
+mod compare;
+mod control;
+mod convert;
+mod copy;
+mod float;
+mod half;
+mod memory;
+mod selector;
+mod source;
+mod special;
+mod warp;
+mod wide;
+
+use crate::pipeline::{Context, PhaseError};
+use cranelift_entity::{EntityRef, SecondaryMap};
+use orias_machine::constants::KernelConstants;
+use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
+use orias_ori::operation::Order;
+use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Level, Opcode, Type, Value};
+use orias_sass::Target;
+use selector::{Selector, only_computes};
+
+/// How an abstract operation is selected.
+type Rule = fn(&mut Selector<'_>) -> Result<(), PhaseError>;
+
+use AbstractOp as A;
+
+/// The rule of each operation that has one.
+#[rustfmt::skip]
+const RULES: &[(AbstractOp, Rule)] = &[
+    // Values.
+    (A::Undef, special::keep), (A::Collect, special::keep), (A::Split, special::split), (A::Mov, special::mov),
+    (A::Sreg, special::special), (A::Sreg64, special::special), (A::EnvReg, special::environment),
+    (A::AddressOf, special::address_of),
+    (A::Cvta, special::to_generic), (A::CvtaTo, special::from_generic), (A::Isspacep, special::is_in_space),
+    // Integers.
+    (A::Add, arithmetic::add), (A::Sub, arithmetic::sub), (A::AddC, arithmetic::add_carry), (A::SubC, arithmetic::sub_borrow),
+    (A::Mul, arithmetic::mul), (A::Mad, arithmetic::mad), (A::MadC, arithmetic::mad_carry),
+    (A::Mul24, arithmetic::mul24), (A::Mad24, arithmetic::mad24), (A::Sad, arithmetic::sad),
+    (A::Abs, arithmetic::abs), (A::Neg, arithmetic::neg), (A::Min, arithmetic::min_max), (A::Max, arithmetic::min_max),
+    (A::Dp4a, arithmetic::dot4), (A::Dp2a, arithmetic::dot2),
+    // Bits.
+    (A::And, bits::logic), (A::Or, bits::logic), (A::Xor, bits::logic), (A::Not, bits::logic), (A::Cnot, bits::is_zero),
+    (A::Lop3, bits::table), (A::Shl, bits::shift_left), (A::Shr, bits::shift_right), (A::Shf, bits::funnel),
+    (A::Prmt, bits::permute), (A::Popc, bits::count), (A::Clz, bits::leading_zeros), (A::Bfind, bits::find),
+    (A::BfindShift, bits::find), (A::Brev, bits::reverse), (A::Bfe, bits::extract), (A::Bfi, bits::insert),
+    (A::Szext, bits::extend), (A::Bmsk, bits::mask),
+    // Floating point.
+    (A::Fadd, float::add), (A::Fsub, float::add), (A::Fmul, float::mul), (A::Ffma, float::fma),
+    (A::Fabs, float::sign), (A::Fneg, float::sign), (A::Fmin, float::min_max), (A::Fmax, float::min_max),
+    (A::Rcp, float::function), (A::Sqrt, float::function), (A::Rsqrt, float::function), (A::Sin, float::function),
+    (A::Cos, float::function), (A::Lg2, float::function), (A::Ex2, float::function), (A::Tanh, float::function),
+    (A::Copysign, float::copysign), (A::Testp, float::test),
+    // Comparison and choice.
+    (A::Setp, compare::setp), (A::Set, compare::set), (A::Selp, compare::selp), (A::Slct, compare::slct),
+    // Conversions.
+    (A::Cvt, convert::cvt), (A::CvtPair, convert::pair), (A::CvtUnpack, convert::unpack), (A::CvtPack, convert::pack),
+    // Memory.
+    (A::Ld, memory::load), (A::Ldu, memory::load), (A::St, memory::store),
+    (A::PrefetchLine, memory::prefetch), (A::PrefetchU, memory::prefetch), (A::Discard, memory::line),
+    (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::policy),
+    (A::Atom, atomic::atom), (A::Red, atomic::red),
+    (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
+    (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
+    (A::Movmatrix, copy::move_matrix),
+    // Barriers and fences.
+    (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
+    (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence),
+    (A::GridDepWait, barrier::grid_wait), (A::GridDepLaunch, barrier::grid_launch),
+    // Lanes.
+    (A::Shfl, warp::shuffle), (A::VotePred, warp::vote), (A::Ballot, warp::ballot), (A::MatchLanes, warp::matching),
+    (A::ActiveMask, warp::active), (A::Redux, warp::reduce), (A::Elect, warp::elect),
+    // Odds and ends.
+    (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
+    (A::Call, special::keep), (A::Ret, special::keep),
+    // Control flow.
+    (A::RegionOpen, control::open), (A::RegionMeet, control::meet), (A::RegionLeave, control::leave),
+    (A::Br, control::jump), (A::CondBr, control::branch), (A::Exit, control::exit), (A::Trap, control::trap),
+    (A::Unreachable, control::exit),
+];
+
+/// The rules by operation.
+static BY_OPERATION: [Option<Rule>; AbstractOp::ALL.len()] = {
+    let mut rules = [None; AbstractOp::ALL.len()];
+    let mut row = 0;
+    while row < RULES.len() {
+        rules[RULES[row].0 as usize] = Some(RULES[row].1);
+        row += 1;
+    }
+    rules
+};
+
+/// Whether there is a rule for `op`.
+pub fn is_selectable(op: AbstractOp) -> bool {
+    BY_OPERATION[op as usize].is_some()
+}
+
+/// Turns the abstract operations of `func` into the machine's; see the module.
+pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Result<(), PhaseError> {
+    let Some(target) = Target::from_name(&func.target) else {
+        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
+    };
+    let Some(constants) = KernelConstants::of(target) else {
+        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
+    };
+    drop_unreachable(func);
+    let Some((entry, first)) = func
+        .entry()
+        .and_then(|entry| Some((entry, func.layout.first_inst(entry)?)))
+    else {
+        return Ok(());
+    };
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    let nest = LoopNest::new(&graph, &walk);
+    let chains = DefUse::new(func);
+    let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
+    let order: Vec<Block> = walk.postorder().to_vec();
+    // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
+    func.level = Level::Machine;
+
+    let mut selector = Selector::new(func, target, constants, first, entry);
+    for number in 0..selector.func.value_count() {
+        let value = Value::new(number);
+        selector.uses[value] = chains.uses(value).len() as u32;
+    }
+    selector.whole_entry = (!divergence.is_partial(entry)).then_some(entry);
+    for &block in &order {
+        selector.apart[block] = divergence.is_partial(block);
+        selector.spins[block] = nest
+            .innermost(block)
+            .is_some_and(|around| divergence.is_divergent_loop(around));
+    }
+    for block in order {
+        select_block(&mut selector, block)?;
+    }
+    selector.make_shared()?;
+    selector.apply_renames();
+    drop_unreachable(func);
+    drop_unread(func);
+    control::finish(func)
+}
+
+/// Selects the instructions of `block`, from last to first.
+fn select_block(selector: &mut Selector<'_>, block: Block) -> Result<(), PhaseError> {
+    let insts: Vec<Inst> = selector.func.block_insts(block).collect();
+    let waits = selector.spins[block] && insts.iter().any(|&inst| may_wait(selector.func, inst));
+    for inst in insts.into_iter().rev() {
+        let Opcode::Abstract(op) = selector.func.opcode(inst) else {
+            continue;
+        };
+        if op == A::Split && selector.owns_split(inst) {
+            continue;
+        }
+        selector.go_to(block, inst);
+        let wanted = has_effect(selector.func, inst)
+            || (0..selector.result_count()).any(|index| {
+                let result = selector.func.operands(inst)[index].as_value();
+                result.is_some_and(|value| selector.is_wanted(value))
+            });
+        if !wanted {
+            selector.func.remove_inst(inst);
+            continue;
+        }
+        let Some(rule) = BY_OPERATION[op as usize] else {
+            return Err(selector.unsupported());
+        };
+        if selector.func.inst(inst).guard().is_always() || !only_computes(op) {
+            selector.take_guard();
+            rule(selector)?;
+        } else {
+            special::computed_under_guard(selector, rule)?;
+        }
+        selector.retire(inst)?;
+    }
+    if waits {
+        control::yield_to_others(selector, block)?;
+    }
+    Ok(())
+}
+
+/// Whether `inst` does something besides computing its results.
+fn has_effect(func: &Function, inst: Inst) -> bool {
+    const EFFECTS: Effects = Effects::WRITES
+        .with(Effects::SIDE)
+        .with(Effects::CONVERGENT)
+        .with(Effects::BARRIER)
+        .with(Effects::CALL)
+        .with(Effects::TERMINATOR);
+    let ordered = func
+        .modifier::<Order>(inst)
+        .is_some_and(|order| order != Order::Weak);
+    ordered || func.opcode(inst).effects().intersects(EFFECTS)
+}
+
+/// Whether lanes may go around with `inst` until another lane has done something.
+fn may_wait(func: &Function, inst: Inst) -> bool {
+    let ordered = func
+        .modifier::<Order>(inst)
+        .is_some_and(|order| order != Order::Weak);
+    let op = func.opcode(inst).as_abstract();
+    ordered || matches!(op, Some(A::Atom | A::Red | A::Fence | A::Nanosleep))
+}
+
+/// Takes blocks away that nothing reaches.
+fn drop_unreachable(func: &mut Function) {
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    let blocks: Vec<Block> = func
+        .blocks()
+        .filter(|&block| !walk.is_reachable(block))
+        .collect();
+    for block in blocks {
+        let insts: Vec<Inst> = func.block_insts(block).collect();
+        for inst in insts {
+            func.remove_inst(inst);
+        }
+        func.layout.remove_block(block);
+    }
+}
+
+/// Takes instructions away that only compute what nobody reads: rules make words and predicates that turn out not to be
+/// needed.
+fn drop_unread(func: &mut Function) {
+    let mut readings: SecondaryMap<Value, u32> = SecondaryMap::new();
+    let insts: Vec<Inst> = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block))
+        .collect();
+    for &inst in &insts {
+        for value in func.value_uses(inst) {
+            readings[value] += 1;
+        }
+    }
+    let mut pending: Vec<Inst> = insts;
+    while let Some(inst) = pending.pop() {
+        let pure = func.opcode(inst).effects() == Effects::NONE;
+        let unread = pure
+            && func.layout.inst_block(inst).is_some()
+            && func
+                .defs(inst)
+                .all(|reg| reg.value().is_some_and(|value| readings[value] == 0))
+            && func.defs(inst).next().is_some();
+        if !unread {
+            continue;
+        }
+        let sources: Vec<Value> = func.value_uses(inst).collect();
+        func.remove_inst(inst);
+        for value in sources {
+            readings[value] -= 1;
+            if readings[value] == 0 {
+                pending.extend(func.defining_inst(value));
+            }
+        }
+    }
+}
+
+/// Source operands from anything that can be one.
+macro_rules! sources {
+    ($($operand:expr),* $(,)?) => {
+        &[$($crate::select::source::Source::from($operand)),*]
+    };
+}
+use sources;
+
+/// A one-word type, for rules that make temporaries.
+const WORD: Type = Type::R;

@@ -1,0 +1,758 @@
+//! What all families share: the state of a selection, emitting machine instructions, and making operands fit.
+
+use super::source::Source;
+use crate::pipeline::PhaseError;
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use orias_machine::constants::KernelConstants;
+use orias_ori::builder::{BuildError, Cursor};
+use orias_ori::machine::{check_operands, slot_width};
+use orias_ori::operation::Modifier;
+use orias_ori::{
+    AbstractMods, AbstractOp, Block, Class, Effects, Function, Guard, Inst, Opcode, Operand, Reg,
+    SourceMods, Type, Value, ValueDef, print_inst,
+};
+use orias_sass::{EncodeError, Mods, Op, Target};
+use std::sync::LazyLock;
+
+/// `RZ`, which reads zero.
+pub(super) fn rz() -> Operand {
+    constant_register(Class::R)
+}
+
+/// `PT`, which reads true.
+pub(super) fn pt() -> Operand {
+    constant_register(Class::P)
+}
+
+/// `!PT`, which reads false.
+pub(super) fn not_pt() -> Operand {
+    pt().with_mods(SourceMods::NOT).unwrap_or(Operand::None)
+}
+
+/// `URZ`, which reads zero.
+pub(super) fn urz() -> Operand {
+    constant_register(Class::UR)
+}
+
+/// The register of a class that always reads the same; nothing where there is none.
+fn constant_register(class: Class) -> Operand {
+    class.constant().map_or(Operand::None, Operand::from)
+}
+
+/// The names and values of modifiers.
+pub(super) type ModList<'a> = &'a [(&'a str, &'a str)];
+
+/// Modifiers at the values that are not printed, by operation: what an instruction has if nothing else is said.
+static DEFAULT_MODS: LazyLock<Vec<Mods>> = LazyLock::new(|| {
+    Op::all()
+        .map(|op| {
+            let modifiers = op.row().modifiers.iter();
+            modifiers.fold(Mods::ZERO, |mods, modifier| {
+                let quiet = modifier.values.iter().find(|value| !value.printed);
+                match quiet.or(modifier.values.first()) {
+                    Some(value) => mods.with(modifier, value.value),
+                    None => mods,
+                }
+            })
+        })
+        .collect()
+});
+
+/// What one value of each uniform kind holds for the whole function, or for one block where only part of a warp may run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shared {
+    /// The descriptor that accesses to global memory name.
+    Descriptor,
+    /// Where the shared memory of this thread block starts.
+    SharedBase,
+}
+
+/// A function on its way from abstract to machine operations.
+pub(super) struct Selector<'f> {
+    pub(super) func: &'f mut Function,
+    pub(super) target: Target,
+    pub(super) constants: &'static KernelConstants,
+    /// How often values were read before selection.
+    pub(super) uses: SecondaryMap<Value, u32>,
+    /// How often what is selected so far reads a value.
+    demand: SecondaryMap<Value, u32>,
+    /// The instruction that takes a pair apart, right behind its definition.
+    splits: SecondaryMap<Value, PackedOption<Inst>>,
+    /// Values that are another value under another name.
+    aliases: SecondaryMap<Value, PackedOption<Value>>,
+    /// The abstract instruction being selected: machine instructions go before it.
+    pub(super) at: Inst,
+    /// Its block.
+    pub(super) block: Block,
+    /// Its results: values, or constant registers where nobody wants them.
+    results: Vec<Operand>,
+    /// Its guard, where the machine instructions carry it themselves.
+    pub(super) guard: Guard,
+    /// Pairs of a result and the value it keeps when the guard is false.
+    kept: Vec<(Value, Value)>,
+    /// Whether the abstract instruction stays.
+    stays: bool,
+    /// Uniform values made once, by the block they are made in.
+    shared: Vec<(Shared, Block, Value)>,
+    /// Where uniform values for all blocks may be made: the entry, if whole warps enter.
+    pub(super) whole_entry: Option<Block>,
+    /// Blocks where part of the warp may run while another part waits or runs elsewhere.
+    pub(super) apart: SecondaryMap<Block, bool>,
+    /// Blocks of loops that lanes leave at different times.
+    pub(super) spins: SecondaryMap<Block, bool>,
+}
+
+impl<'f> Selector<'f> {
+    pub(super) fn new(
+        func: &'f mut Function,
+        target: Target,
+        constants: &'static KernelConstants,
+        first: Inst,
+        entry: Block,
+    ) -> Self {
+        Selector {
+            func,
+            target,
+            constants,
+            uses: SecondaryMap::new(),
+            demand: SecondaryMap::new(),
+            splits: SecondaryMap::new(),
+            aliases: SecondaryMap::new(),
+            at: first,
+            block: entry,
+            results: Vec::new(),
+            guard: Guard::ALWAYS,
+            kept: Vec::new(),
+            stays: false,
+            shared: Vec::new(),
+            whole_entry: None,
+            apart: SecondaryMap::new(),
+            spins: SecondaryMap::new(),
+        }
+    }
+
+    // The abstract instruction being selected.
+
+    /// Makes `inst` the one being selected.
+    pub(super) fn go_to(&mut self, block: Block, inst: Inst) {
+        self.block = block;
+        self.at = inst;
+        self.guard = Guard::ALWAYS;
+        self.kept.clear();
+        let results = self.func.result_count(inst);
+        self.results = self.func.operands(inst)[..results].to_vec();
+        for index in 0..results {
+            let wanted = match self.results[index].as_value() {
+                Some(value) => self.is_wanted(value),
+                None => false,
+            };
+            if !wanted {
+                self.results[index] = match self.results[index].as_value() {
+                    Some(value) => constant_register(self.func.value_type(value).class()),
+                    None => Operand::None,
+                };
+            }
+        }
+    }
+
+    /// Lets machine instructions carry the guard of the abstract one, see [`Selector::emit_guarded`].
+    pub(super) fn take_guard(&mut self) {
+        self.guard = self.guard_source(self.func.inst(self.at).guard());
+        let results = self.func.result_count(self.at);
+        let defined = self.func.operands(self.at)[..results].to_vec();
+        let values = defined.iter().filter_map(|operand| operand.as_value());
+        let kept = self.func.kept(self.at).to_vec();
+        let kept = kept.iter().filter_map(|operand| operand.as_value());
+        self.kept = values.zip(kept).collect();
+    }
+
+    /// Says what `value`, a place both read and written, was before.
+    pub(super) fn keep(&mut self, value: Value, before: Value) {
+        self.kept.push((value, before));
+    }
+
+    /// Leaves the abstract instruction where it is: machine code has it, too.
+    pub(super) fn keep_instruction(&mut self) {
+        self.stays = true;
+    }
+
+    /// Takes the abstract instruction away, unless it stays. Each result that is read must have another definition now.
+    pub(super) fn retire(&mut self, inst: Inst) -> Result<(), PhaseError> {
+        if std::mem::take(&mut self.stays) {
+            return Ok(());
+        }
+        let results = self.func.result_count(inst);
+        for index in 0..results {
+            let Some(value) = self.func.operands(inst)[index].as_value() else {
+                continue;
+            };
+            let open = self.func.defining_inst(value) == Some(inst);
+            if open && self.demand[value] > 0 && self.aliases[value].is_none() {
+                return Err(self.unsupported());
+            }
+        }
+        self.func.remove_inst(inst);
+        Ok(())
+    }
+
+    /// Sends result `index` to a new value instead, and returns what it was.
+    pub(super) fn redirect(&mut self, index: usize) -> Option<(Value, Value)> {
+        let value = self.results[index].as_value()?;
+        let temporary = self.func.create_value(self.func.value_type(value));
+        self.count(temporary);
+        self.results[index] = temporary.into();
+        Some((value, temporary))
+    }
+
+    /// How many results the instruction has.
+    pub(super) fn result_count(&self) -> usize {
+        self.results.len()
+    }
+
+    /// Where result `index` goes: its value, or a constant register if nobody wants it.
+    pub(super) fn result(&self, index: usize) -> Operand {
+        self.results.get(index).copied().unwrap_or(Operand::None)
+    }
+
+    /// Where an optional predicate goes: its value, or PT.
+    pub(super) fn predicate_result(&self, index: usize) -> Operand {
+        match self.result(index) {
+            Operand::None => pt(),
+            operand => operand,
+        }
+    }
+
+    /// Where an optional word goes: its value, or RZ.
+    pub(super) fn word_result(&self, index: usize) -> Operand {
+        match self.result(index) {
+            Operand::None => rz(),
+            operand => operand,
+        }
+    }
+
+    /// Source `index` of the instruction, as it stands.
+    pub(super) fn operand(&self, index: usize) -> Operand {
+        let results = self.func.result_count(self.at);
+        let operands = self.func.operands(self.at);
+        operands
+            .get(results + index)
+            .copied()
+            .unwrap_or(Operand::None)
+    }
+
+    /// A modifier of the instruction.
+    pub(super) fn modifier<M: Modifier>(&self) -> Result<M, PhaseError> {
+        match self.func.modifier::<M>(self.at) {
+            Some(value) => Ok(value),
+            None => Err(self.broken("a modifier is missing")),
+        }
+    }
+
+    /// The abstract operation.
+    pub(super) fn op(&self) -> Option<AbstractOp> {
+        self.func.opcode(self.at).as_abstract()
+    }
+
+    /// An error about something an earlier phase must not leave behind.
+    pub(super) fn broken(&self, what: impl Into<String>) -> PhaseError {
+        PhaseError::Broken {
+            at: print_inst(self.func, self.at),
+            what: what.into(),
+        }
+    }
+
+    /// An error that names the instruction as one that has no rule yet.
+    pub(super) fn unsupported(&self) -> PhaseError {
+        let text = print_inst(self.func, self.at);
+        let name = match text.split_once(" = ") {
+            Some((_, rest)) => rest,
+            None => &text,
+        };
+        let name = name.split_whitespace().find(|word| !word.starts_with('@'));
+        PhaseError::Unsupported(name.unwrap_or(&text).to_owned())
+    }
+
+    // Values.
+
+    /// Whether something selected so far reads `value` or a part of it.
+    pub(super) fn is_wanted(&self, value: Value) -> bool {
+        self.demand[value] > 0 || self.splits[value].is_some()
+    }
+
+    /// One more reading of `value`.
+    pub(super) fn count(&mut self, value: Value) {
+        self.demand[value] += 1;
+    }
+
+    /// Counts what `inst` reads.
+    pub(super) fn count_uses(&mut self, inst: Inst) {
+        let values: Vec<Value> = self.func.value_uses(inst).collect();
+        for value in values {
+            self.count(value);
+        }
+    }
+
+    /// The instruction that defines `value`, if it has no guard.
+    pub(super) fn definition(&self, value: Value) -> Option<(Inst, AbstractOp)> {
+        let inst = self.func.defining_inst(value)?;
+        let op = match self.func.opcode(inst) {
+            Opcode::Abstract(op) => op,
+            Opcode::Machine(_) => return None,
+        };
+        self.func
+            .inst(inst)
+            .guard()
+            .is_always()
+            .then_some((inst, op))
+    }
+
+    /// The definition of `value` by `op`, if the value is read once and both are in the block being selected, so that it
+    /// can become part of what reads it.
+    pub(super) fn absorbable(&self, value: Value, op: AbstractOp) -> Option<Inst> {
+        let (inst, defined) = self.definition(value)?;
+        let here = self.func.layout.inst_block(inst) == Some(self.block);
+        (defined == op && here && self.uses[value] == 1).then_some(inst)
+    }
+
+    /// A new value of type `ty`.
+    pub(super) fn temporary(&mut self, ty: Type) -> Value {
+        self.func.create_value(ty)
+    }
+
+    /// Makes `value` another name of `other`.
+    pub(super) fn rename(&mut self, value: Value, other: Value) {
+        self.aliases[value] = other.into();
+        let readings = self.demand[value];
+        self.demand[other] += readings;
+    }
+
+    /// The two words of `value`: taken apart once, right behind its definition.
+    pub(super) fn split_pair(&mut self, value: Value) -> [Value; 2] {
+        let inst = match self.splits[value].expand() {
+            Some(inst) => inst,
+            None => {
+                let low = self.func.create_value(Type::R);
+                let high = self.func.create_value(Type::R);
+                let operands = [low.into(), high.into(), value.into()];
+                let mods = AbstractMods::NONE;
+                let inst = self
+                    .func
+                    .create_abstract(AbstractOp::Split, mods, 2, &operands);
+                self.place_behind(value, inst);
+                self.splits[value] = inst.into();
+                inst
+            }
+        };
+        let words: Vec<Value> = self.func.operands(inst)[..2]
+            .iter()
+            .filter_map(|operand| operand.as_value())
+            .collect();
+        [words[0], words[1]]
+    }
+
+    /// Takes over an abstract instruction that takes a pair apart.
+    pub(super) fn adopt_split(&mut self, inst: Inst, value: Value) {
+        let words: Vec<Value> = self.func.operands(inst)[..2]
+            .iter()
+            .filter_map(|operand| operand.as_value())
+            .collect();
+        match self.splits[value].expand() {
+            Some(_) => {
+                let have = self.split_pair(value);
+                for (word, have) in words.into_iter().zip(have) {
+                    self.rename(word, have);
+                }
+                self.func.remove_inst(inst);
+            }
+            None => {
+                self.func.layout.remove_inst(inst);
+                self.place_behind(value, inst);
+                self.splits[value] = inst.into();
+            }
+        }
+    }
+
+    /// Whether `inst` is where a pair is taken apart for all its readers.
+    pub(super) fn owns_split(&self, inst: Inst) -> bool {
+        let whole = self
+            .func
+            .operands(inst)
+            .last()
+            .and_then(|whole| whole.as_value());
+        whole.is_some_and(|value| self.splits[value].expand() == Some(inst))
+    }
+
+    fn place_behind(&mut self, value: Value, inst: Inst) {
+        match self.func.value_def(value) {
+            ValueDef::Inst(definition, _) => {
+                let span = self.func.inst(definition).span();
+                self.func.set_span(inst, span);
+                self.func.layout.insert_inst_after(inst, definition);
+            }
+            ValueDef::Param(block, _) => self.func.layout.prepend_inst(inst, block),
+            ValueDef::None => {
+                // Its own definition was selected already and renamed it; the place of the reading will do.
+                self.func.layout.insert_inst_before(inst, self.at);
+            }
+        }
+    }
+
+    /// Makes the pair of `low` and `high` result `index`.
+    pub(super) fn set_pair(
+        &mut self,
+        index: usize,
+        low: Source,
+        high: Source,
+    ) -> Result<(), PhaseError> {
+        let Some(value) = self.results[index].as_value() else {
+            return Ok(());
+        };
+        self.define_pair(value, low, high)
+    }
+
+    /// Makes the pair of `low` and `high` the value `value`.
+    pub(super) fn define_pair(
+        &mut self,
+        value: Value,
+        low: Source,
+        high: Source,
+    ) -> Result<(), PhaseError> {
+        let whole = self.demand[value] > 0;
+        let split = self.splits[value].take();
+        let mut words = [None; 2];
+        let sources = [low, high];
+        if let Some(split) = split {
+            let parts = self.func.operands(split)[..2].to_vec();
+            self.func.remove_inst(split);
+            for (place, part) in parts.iter().enumerate() {
+                let Some(part) = part.as_value() else {
+                    continue;
+                };
+                if self.demand[part] > 0 {
+                    let word = self.in_register(sources[place])?;
+                    words[place] = Some(word);
+                    self.rename(part, word);
+                }
+            }
+        }
+        if whole {
+            let mut operands = vec![value.into()];
+            for (place, word) in words.iter().enumerate() {
+                let word = match *word {
+                    Some(word) => word,
+                    None => self.in_register(sources[place])?,
+                };
+                operands.push(word.into());
+            }
+            let mods = AbstractMods::NONE;
+            let inst = self
+                .func
+                .create_abstract(AbstractOp::Collect, mods, 1, &operands);
+            self.insert(inst);
+        }
+        Ok(())
+    }
+
+    /// Puts an instruction made by other means before the one being selected.
+    pub(super) fn insert(&mut self, inst: Inst) {
+        let span = self.func.inst(self.at).span();
+        self.func.set_span(inst, span);
+        self.func.layout.insert_inst_before(inst, self.at);
+        self.count_uses(inst);
+    }
+
+    /// A value that holds `source`, one word: itself if it is one already.
+    pub(super) fn in_register(&mut self, source: Source) -> Result<Value, PhaseError> {
+        if source.operand.mods().is_empty()
+            && let Some(value) = source.operand.as_value()
+            && self.func.value_type(value) == Type::R
+        {
+            return Ok(value);
+        }
+        if let Some(value) = source.register.and_then(Operand::as_value) {
+            return Ok(value);
+        }
+        let source = match source.operand {
+            Operand::Const { .. } => self.through_register(source, 1)?,
+            _ => source,
+        };
+        if let Some(value) = source
+            .operand
+            .as_value()
+            .filter(|_| source.operand.mods().is_empty())
+        {
+            return Ok(value);
+        }
+        let value = self.temporary(Type::R);
+        self.copy(value, source)?;
+        Ok(value)
+    }
+
+    // Emitting.
+
+    /// Emits a machine instruction without a guard. Sources that do not fit go through registers.
+    pub(super) fn emit(
+        &mut self,
+        op: Op,
+        mods: ModList<'_>,
+        operands: &[Source],
+    ) -> Result<Inst, PhaseError> {
+        self.emit_with(op, mods, operands, Guard::ALWAYS)
+    }
+
+    /// Emits a machine instruction with the guard of the abstract one ([`Selector::take_guard`]).
+    pub(super) fn emit_guarded(
+        &mut self,
+        op: Op,
+        mods: ModList<'_>,
+        operands: &[Source],
+    ) -> Result<Inst, PhaseError> {
+        self.emit_with(op, mods, operands, self.guard)
+    }
+
+    /// Emits a machine instruction under `guard`.
+    pub(super) fn emit_with(
+        &mut self,
+        op: Op,
+        mods: ModList<'_>,
+        operands: &[Source],
+        guard: Guard,
+    ) -> Result<Inst, PhaseError> {
+        let mods = self.mods(op, mods)?;
+        let operands = self.fit(op, mods, operands)?;
+        let mut kept = Vec::new();
+        for (index, operand) in operands.iter().enumerate() {
+            let slot = &op.row().slots[index];
+            let both = slot.access.reads() && slot.access.writes();
+            let Some(value) = operand.as_value().filter(|_| slot.access.writes()) else {
+                continue;
+            };
+            if guard.is_always() && !both {
+                continue;
+            }
+            let known = self.kept.iter().find(|(result, _)| *result == value);
+            kept.push(match known {
+                Some(&(_, kept)) => kept,
+                None => self.undefined(self.func.value_type(value)),
+            });
+        }
+        let mut cursor = Cursor::before(self.func, self.at);
+        let mut builder = cursor.build(op).mods(mods).operands(operands).guard(guard);
+        for value in kept {
+            builder = builder.kept(value);
+        }
+        let inst = builder.finish().map_err(refused)?;
+        self.count_uses(inst);
+        Ok(inst)
+    }
+
+    /// A value nobody relies on.
+    pub(super) fn undefined(&mut self, ty: Type) -> Value {
+        let value = self.func.create_value(ty);
+        let mods = AbstractMods::NONE;
+        let inst = self
+            .func
+            .create_abstract(AbstractOp::Undef, mods, 1, &[value.into()]);
+        self.func.layout.insert_inst_before(inst, self.at);
+        value
+    }
+
+    /// The modifiers of `op` with some set by name.
+    pub(super) fn mods(&self, op: Op, list: ModList<'_>) -> Result<Mods, PhaseError> {
+        let row = op.row();
+        let mut mods = DEFAULT_MODS[op.index()];
+        for (name, value) in list {
+            let set = row
+                .modifier(name)
+                .and_then(|modifier| Some(mods.with(modifier, modifier.value_named(value)?.value)));
+            mods =
+                set.ok_or_else(|| self.broken(format!("{op} has no modifier {name}={value}")))?;
+        }
+        Ok(mods)
+    }
+
+    /// Operands of `op` that have an encoding: those that stand in the way are put into registers, one at a time.
+    fn fit(&mut self, op: Op, mods: Mods, sources: &[Source]) -> Result<Vec<Operand>, PhaseError> {
+        let mut sources = sources.to_vec();
+        loop {
+            let operands: Vec<Operand> = sources.iter().map(|source| source.operand).collect();
+            let error = match check_operands(self.func, op, mods, &operands, self.target) {
+                Ok(()) => return Ok(operands),
+                Err(error) => error,
+            };
+            let slots = op.row().slots;
+            let can_move =
+                |index: usize| !slots[index].access.writes() && sources[index].can_move(self.func);
+            let blamed = match &error {
+                EncodeError::Operand { slot, .. } => {
+                    slots.iter().position(|candidate| candidate.name == *slot)
+                }
+                _ => None,
+            };
+            let place = blamed
+                .filter(|&index| can_move(index))
+                .or_else(|| (0..sources.len()).find(|&index| can_move(index)));
+            let Some(place) = place else {
+                return Err(self.broken(format!("{op}: {error}")));
+            };
+            let width = slot_width(op, mods, place);
+            sources[place] = self.through_register(sources[place], width)?;
+        }
+    }
+
+    /// The same source in registers.
+    pub(super) fn through_register(
+        &mut self,
+        source: Source,
+        width: u8,
+    ) -> Result<Source, PhaseError> {
+        if let Some(register) = source.register {
+            return Ok(register.into());
+        }
+        if width > 2 {
+            return Err(self.unsupported());
+        }
+        // Signs are read from the register as they were from where it comes.
+        let mods = source.operand.mods();
+        let Some(plain) = source.operand.with_mods(SourceMods::NONE) else {
+            return Err(self.broken("a source modifier has no place"));
+        };
+        let value = match plain {
+            Operand::Imm(imm) if imm.bits() == 0 => return Ok(rz().into()),
+            Operand::Const { .. } if width == 2 => {
+                let value = self.temporary(Type::R2);
+                let operand = with_index(plain);
+                self.emit(Op::LDC, &[("size", "64")], &[value.into(), operand.into()])?;
+                value
+            }
+            Operand::Imm(imm) if width == 2 => {
+                let value = self.temporary(Type::R2);
+                self.count(value);
+                let low = Operand::imm(imm.bits() & 0xffff_ffff);
+                let high = Operand::imm(imm.bits() >> 32);
+                self.define_pair(value, low.into(), high.into())?;
+                value
+            }
+            Operand::Const { index, offset, .. } if index.get().is_some() || offset % 4 != 0 => {
+                let value = self.temporary(Type::R);
+                let operand = with_index(plain);
+                self.emit(Op::LDC, &[], &[value.into(), operand.into()])?;
+                value
+            }
+            plain => {
+                let value = self.temporary(Type::R);
+                self.copy(value, plain.into())?;
+                value
+            }
+        };
+        let operand = Operand::from(value);
+        Ok(operand.with_mods(mods).unwrap_or(operand).into())
+    }
+
+    /// One word from `source` to `to`.
+    pub(super) fn copy(&mut self, to: Value, source: Source) -> Result<(), PhaseError> {
+        let all_lanes = Operand::imm(0xf);
+        self.emit(Op::MOV, &[], &[to.into(), source, all_lanes.into()])?;
+        Ok(())
+    }
+
+    // Uniform values.
+
+    /// The uniform value of that kind, made once for the function or for the block.
+    pub(super) fn shared(&mut self, kind: Shared) -> Value {
+        let block = self.whole_entry.unwrap_or(self.block);
+        let found = self
+            .shared
+            .iter()
+            .find(|(have, at, _)| *have == kind && *at == block);
+        if let Some(&(.., value)) = found {
+            return value;
+        }
+        let ty = match kind {
+            Shared::Descriptor => Type::tuple(Class::UR, 2),
+            Shared::SharedBase => Type::tuple(Class::UR, 1),
+        };
+        let value = self.func.create_value(ty.unwrap_or(Type::R));
+        self.shared.push((kind, block, value));
+        value
+    }
+
+    /// Makes the uniform values that were asked for, at the start of their blocks.
+    pub(super) fn make_shared(&mut self) -> Result<(), PhaseError> {
+        for (kind, block, value) in std::mem::take(&mut self.shared) {
+            let Some(first) = self.func.layout.first_inst(block) else {
+                continue;
+            };
+            self.at = first;
+            self.block = block;
+            match kind {
+                Shared::Descriptor => {
+                    let place = Operand::constant(self.constants.bank, self.constants.descriptor);
+                    self.emit(Op::ULDC, &[("size", "64")], &[value.into(), place.into()])?;
+                }
+                Shared::SharedBase => {
+                    let rank = self.func.create_value(Type::single(Class::UR));
+                    let number = orias_sass::special::number("SR_CgaCtaId");
+                    let number = number.ok_or_else(|| self.broken("no block rank"))?;
+                    self.emit(
+                        Op::S2UR,
+                        &[],
+                        &[rank.into(), Operand::Special(number).into()],
+                    )?;
+                    let shift = Operand::imm(u64::from(self.constants.shared_rank_shift));
+                    let mods = [("dir", "L"), ("type", "U32")];
+                    let operands = [value.into(), rank.into(), shift.into(), urz().into()];
+                    self.emit(Op::USHF, &mods, &operands)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every renamed value its real name.
+    pub(super) fn apply_renames(&mut self) {
+        let aliases = std::mem::take(&mut self.aliases);
+        let real = |mut value: Value| {
+            while let Some(next) = aliases[value].expand() {
+                value = next;
+            }
+            value
+        };
+        self.func.map_all_uses(|reg| match reg.value() {
+            Some(value) => Reg::from(real(value)),
+            None => reg,
+        });
+    }
+}
+
+/// A constant operand in the form LDC takes: with an index register.
+pub(super) fn with_index(operand: Operand) -> Operand {
+    match operand {
+        Operand::Const {
+            mods,
+            bank,
+            offset,
+            index,
+        } if index.get().is_none() => Operand::Const {
+            mods,
+            bank,
+            offset,
+            index: rz().reg().into(),
+        },
+        other => other,
+    }
+}
+
+/// An error of the builder, which means a rule made something the tables do not have.
+pub(super) fn refused(error: BuildError) -> PhaseError {
+    PhaseError::Broken {
+        at: error.inst.clone(),
+        what: error.to_string(),
+    }
+}
+
+/// Whether an operation only computes: it may run in lanes whose guard is false.
+pub(super) fn only_computes(op: AbstractOp) -> bool {
+    op.row().effects == Effects::NONE
+}

@@ -1,0 +1,450 @@
+//! Moves, tuples, special registers, names and generic addresses.
+
+use super::selector::{Selector, Shared, pt, rz, with_index};
+use super::source::Source;
+use super::{Rule, WORD, sources};
+use crate::pipeline::PhaseError;
+use orias_ori::operation::{Scalar, Space, Special};
+use orias_ori::{AbstractOp, Operand, SourceMods, SymbolPart, Type, Value};
+use orias_sass::{Op, special as registers};
+
+type Done = Result<(), PhaseError>;
+
+/// Stays as it is: machine code has it, too.
+pub(super) fn keep(s: &mut Selector<'_>) -> Done {
+    s.keep_instruction();
+    s.count_uses(s.at);
+    Ok(())
+}
+
+/// Taking a pair apart is done once for all readers.
+pub(super) fn split(s: &mut Selector<'_>) -> Done {
+    let Some(whole) = s.operand(0).as_value() else {
+        return Err(s.broken("only a value is taken apart"));
+    };
+    let words = s.result_count() == 2 && s.func.value_type(whole) == Type::R2;
+    if !words {
+        return keep(s);
+    }
+    let parts: Vec<Value> = s.func.operands(s.at)[..2]
+        .iter()
+        .filter_map(|operand| operand.as_value())
+        .collect();
+    let inst = s.at;
+    match s.known_words(whole) {
+        Some(known) if known.iter().all(|word| word.as_value().is_some()) => {
+            for (part, word) in parts.into_iter().zip(known) {
+                if let Some(word) = word.as_value() {
+                    s.rename(part, word);
+                }
+            }
+        }
+        Some(known) => {
+            for (part, word) in parts.into_iter().zip(known) {
+                match word.as_value() {
+                    Some(word) => s.rename(part, word),
+                    None if s.is_wanted(part) => s.copy(part, word.into())?,
+                    None => {}
+                }
+            }
+        }
+        None => {
+            s.keep_instruction();
+            s.adopt_split(inst, whole);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn mov(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let operand = s.operand(0);
+    let Some(result) = s.result(0).as_value() else {
+        return Ok(());
+    };
+    if let Some(value) = operand.as_value().filter(|_| operand.mods().is_empty()) {
+        s.rename(result, value);
+        return Ok(());
+    }
+    match scalar {
+        Scalar::Pred => {
+            let source = s.predicate_of(operand);
+            s.copy_predicate(result.into(), source)
+        }
+        Scalar::B64 => match operand {
+            Operand::Const { offset, index, .. } if offset % 8 == 0 || index.get().is_some() => {
+                let from = with_index(operand);
+                s.emit(Op::LDC, &[("size", "64")], sources![result, from])?;
+                Ok(())
+            }
+            _ => {
+                let [low, high] = s.words_of(operand);
+                s.define_pair(result, low, high)
+            }
+        },
+        Scalar::B128 => Err(s.unsupported()),
+        _ => {
+            let source = s.word_of(operand);
+            let source = match source.operand {
+                Operand::Const { .. } => s.through_register(source, 1)?,
+                _ => source,
+            };
+            match source.operand.as_value() {
+                Some(value) => {
+                    s.rename(result, value);
+                    Ok(())
+                }
+                None => s.copy(result, source),
+            }
+        }
+    }
+}
+
+/// An operation that only computes, under a guard: computed in all lanes, chosen by the guard.
+pub(super) fn computed_under_guard(s: &mut Selector<'_>, rule: Rule) -> Done {
+    let guard = s.guard_source(s.func.inst(s.at).guard());
+    let Some(predicate) = guard.reg() else {
+        return Err(s.broken("a guard without a predicate"));
+    };
+    let mods = match guard.is_negated() {
+        true => SourceMods::NOT,
+        false => SourceMods::NONE,
+    };
+    let chosen = Operand::Reg {
+        reg: predicate,
+        mods,
+    };
+    let results = s.func.result_count(s.at);
+    let defined = s.func.operands(s.at)[..results].to_vec();
+    let kept: Vec<Operand> = s.func.kept(s.at).to_vec();
+    let mut choices = Vec::new();
+    let mut place = 0;
+    for (index, operand) in defined.iter().enumerate() {
+        if operand.as_value().is_none() {
+            continue;
+        }
+        let keep = kept.get(place).copied().unwrap_or(Operand::None);
+        place += 1;
+        if let Some((value, temporary)) = s.redirect(index) {
+            choices.push((value, temporary, keep));
+        }
+    }
+    rule(s)?;
+    for (value, temporary, keep) in choices {
+        let ty = s.func.value_type(value);
+        match (ty.class(), ty.len()) {
+            (orias_ori::Class::P, _) => {
+                // The new one where the guard holds, else the kept one.
+                let table = Operand::imm(0xf0 & 0xaa | 0xcc & !0xaa & 0xff);
+                let kept = s.predicate_of(keep);
+                let operands =
+                    sources![value, pt(), temporary, kept, chosen, table, Operand::imm(0)];
+                s.emit(Op::PLOP3, &[], operands)?;
+            }
+            (orias_ori::Class::R, 1) => {
+                let kept = s.word_of(keep);
+                s.choose_to(value.into(), temporary.into(), kept, chosen.into())?;
+            }
+            (orias_ori::Class::R, 2) => {
+                let new = s.words_of(temporary.into());
+                let kept = s.words_of(keep);
+                let low = s.choose(new[0], kept[0], chosen.into())?;
+                let high = s.choose(new[1], kept[1], chosen.into())?;
+                s.define_pair(value, low.into(), high.into())?;
+            }
+            _ => return Err(s.unsupported()),
+        }
+    }
+    Ok(())
+}
+
+/// How a special register is read.
+enum Read {
+    /// By S2R, some bits of it: first bit and how many.
+    Slow(&'static str, Option<(u32, u32)>),
+    /// By CS2R, which takes a known time.
+    Fast(&'static str),
+}
+
+fn read(special: Special) -> Option<Read> {
+    Some(match special {
+        Special::TidX => Read::Slow("SR_TID.X", None),
+        Special::TidY => Read::Slow("SR_TID.Y", None),
+        Special::TidZ => Read::Slow("SR_TID.Z", None),
+        Special::CtaidX => Read::Slow("SR_CTAID.X", None),
+        Special::CtaidY => Read::Slow("SR_CTAID.Y", None),
+        Special::CtaidZ => Read::Slow("SR_CTAID.Z", None),
+        Special::LaneId => Read::Slow("SR_LANEID", None),
+        Special::WarpId => Read::Slow("SR_VIRTID", Some((8, 7))),
+        Special::NwarpId => Read::Slow("SR_VIRTCFG", Some((8, 8))),
+        Special::SmId => Read::Slow("SR_VIRTUALSMID", None),
+        Special::LanemaskEq => Read::Slow("SR_EQMASK", None),
+        Special::LanemaskLe => Read::Slow("SR_LEMASK", None),
+        Special::LanemaskLt => Read::Slow("SR_LTMASK", None),
+        Special::LanemaskGe => Read::Slow("SR_GEMASK", None),
+        Special::LanemaskGt => Read::Slow("SR_GTMASK", None),
+        Special::ClusterCtarank => Read::Slow("SR_CgaCtaId", None),
+        Special::Clock | Special::Clock64 => Read::Fast("SR_CLOCKLO"),
+        Special::ClockHi => Read::Fast("SR_CLOCKHI"),
+        Special::GlobalTimer | Special::GlobalTimerLo => Read::Fast("SR_GLOBALTIMERLO"),
+        Special::GlobalTimerHi => Read::Fast("SR_GLOBALTIMERHI"),
+        Special::Pm0 => Read::Fast("SR_PM0"),
+        Special::Pm1 => Read::Fast("SR_PM1"),
+        Special::Pm2 => Read::Fast("SR_PM2"),
+        Special::Pm3 => Read::Fast("SR_PM3"),
+        Special::Pm4 => Read::Fast("SR_PM4"),
+        Special::Pm5 => Read::Fast("SR_PM5"),
+        Special::Pm6 => Read::Fast("SR_PM6"),
+        Special::Pm7 => Read::Fast("SR_PM7"),
+        _ => return None,
+    })
+}
+
+pub(super) fn special(s: &mut Selector<'_>) -> Done {
+    let special: Special = s.modifier()?;
+    let wide = s.op() == Some(AbstractOp::Sreg64);
+    let result = s.result(0);
+    let bank = s.constants.bank;
+    if wide {
+        let offset = match special {
+            Special::GridId => Some(s.constants.grid_number),
+            Special::CurrentGraphExec => Some(s.constants.graph),
+            _ => None,
+        };
+        if let Some(offset) = offset {
+            let from = with_index(Operand::constant(bank, offset));
+            s.emit_guarded(Op::LDC, &[("size", "64")], sources![result, from])?;
+            return Ok(());
+        }
+    } else if let Some(offset) = s.special_constant(s.at) {
+        let from = with_index(Operand::constant(bank, offset));
+        s.emit_guarded(Op::LDC, &[], sources![result, from])?;
+        return Ok(());
+    }
+    match special {
+        Special::ReservedSmemBegin | Special::ReservedSmemCap if !wide => {
+            let bytes = match special {
+                Special::ReservedSmemCap => s.constants.reserved_shared,
+                _ => 0,
+            };
+            let all = Operand::imm(0xf);
+            s.emit_guarded(Op::MOV, &[], sources![result, Source::imm(bytes), all])?;
+            return Ok(());
+        }
+        Special::TotalSmemSize if !wide => {
+            let size = read_word(s, "SR_SMEMSZ")?;
+            let over = Operand::constant(bank, s.constants.shared_overhead);
+            let over = s.in_register(over.into())?;
+            let minus = Source::from(over).negated().unwrap_or(over.into());
+            s.emit_guarded(
+                Op::IADD3,
+                &[],
+                sources![result, pt(), pt(), size, minus, rz()],
+            )?;
+            return Ok(());
+        }
+        Special::AggrSmemSize if !wide => {
+            let size = read_word(s, "SR_SMEMSZ")?;
+            let limit = Operand::constant(bank, s.constants.shared_limit);
+            let mods = [("type", "U32")];
+            s.emit_guarded(Op::VIMNMX, &mods, sources![result, size, limit, pt()])?;
+            return Ok(());
+        }
+        _ => {}
+    }
+    let Some(how) = read(special) else {
+        return Err(s.unsupported());
+    };
+    match how {
+        Read::Slow(name, bits) if !wide => match bits {
+            None => {
+                let number = special_number(s, name)?;
+                s.emit_guarded(Op::S2R, &[], sources![result, number])?;
+            }
+            Some((first, count)) => {
+                let word = read_word(s, name)?;
+                let shifted = s.temporary(WORD);
+                let mods = [("dir", "R"), ("type", "U32"), ("part", "HI")];
+                s.emit(
+                    Op::SHF,
+                    &mods,
+                    sources![shifted, rz(), Source::imm(first), word],
+                )?;
+                let mods = [("sign", "U32")];
+                s.emit_guarded(
+                    Op::SGXT,
+                    &mods,
+                    sources![result, shifted, Source::imm(count)],
+                )?;
+            }
+        },
+        Read::Fast(name) => {
+            let number = special_number(s, name)?;
+            let op = if wide { Op::CS2R } else { Op::CS2R_32 };
+            s.emit_guarded(op, &[], sources![result, number])?;
+        }
+        Read::Slow(..) => return Err(s.unsupported()),
+    }
+    Ok(())
+}
+
+fn special_number(s: &Selector<'_>, name: &str) -> Result<Operand, PhaseError> {
+    match registers::number(name) {
+        Some(number) => Ok(Operand::Special(number)),
+        None => Err(s.broken(format!("no special register {name}"))),
+    }
+}
+
+fn read_word(s: &mut Selector<'_>, name: &str) -> Result<Value, PhaseError> {
+    let number = special_number(s, name)?;
+    let value = s.temporary(WORD);
+    s.emit(Op::S2R, &[], sources![value, number])?;
+    Ok(value)
+}
+
+pub(super) fn environment(s: &mut Selector<'_>) -> Done {
+    let Operand::Imm(number) = s.operand(0) else {
+        return Err(s.broken("the register is not a number"));
+    };
+    if number.bits() >= 32 {
+        return Err(s.broken("no such environment register"));
+    }
+    let offset = s.constants.environment + 4 * number.bits() as i32;
+    let from = with_index(Operand::constant(s.constants.bank, offset));
+    s.emit(Op::LDC, &[], sources![s.result(0), from])?;
+    Ok(())
+}
+
+/// The address of a name: in shared memory if it is one word, else in 64 bits.
+pub(super) fn address_of(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let Operand::Symbol { symbol, addend, .. } = s.operand(0) else {
+        return Err(s.broken("not a name"));
+    };
+    let part = |part| Operand::Symbol {
+        symbol,
+        part,
+        addend,
+    };
+    if scalar == Scalar::B64 {
+        return s.set_pair(
+            0,
+            part(SymbolPart::Low).into(),
+            part(SymbolPart::High).into(),
+        );
+    }
+    let start = s.shared(Shared::SharedBase);
+    let name = s.in_register(part(SymbolPart::Low).into())?;
+    s.emit(
+        Op::IADD3,
+        &[],
+        sources![s.result(0), pt(), pt(), name, start, rz()],
+    )?;
+    Ok(())
+}
+
+/// The word where a window of generic addresses starts in its bank.
+fn window(s: &Selector<'_>, space: Space) -> Option<[Operand; 2]> {
+    let offset = match space {
+        Space::Local => s.constants.local_window,
+        Space::Const => s.constants.constant_window,
+        Space::Param => s.constants.param_window,
+        _ => return None,
+    };
+    Some([0, 4].map(|more| Operand::constant(s.constants.bank, offset + more)))
+}
+
+pub(super) fn to_generic(s: &mut Selector<'_>) -> Done {
+    let space: Space = s.modifier()?;
+    let scalar: Scalar = s.modifier()?;
+    if scalar.bits() != 64 {
+        return Err(s.unsupported());
+    }
+    match space {
+        Space::Global | Space::Generic => {
+            let [low, high] = s.words(0);
+            s.set_pair(0, low, high)
+        }
+        Space::Shared | Space::SharedCluster => {
+            let [low, _] = s.words(0);
+            let high = read_word(s, "SR_SWINHI")?;
+            s.set_pair(0, low, high.into())
+        }
+        Space::Local | Space::Const | Space::Param => {
+            let Some(start) = window(s, space) else {
+                return Err(s.unsupported());
+            };
+            let [mut low, high] = s.words(0);
+            if space == Space::Local {
+                // Local addresses count from the frame.
+                let pointer = s.stack_pointer()?;
+                low = s.sum(Operand::from(pointer).into(), low)?.into();
+            }
+            let carry = s.temporary(Type::P);
+            let sum = s.temporary(WORD);
+            s.emit(
+                Op::IADD3,
+                &[],
+                sources![sum, carry, pt(), low, start[0], rz()],
+            )?;
+            let high = match space {
+                Space::Local => Source::from(rz()),
+                _ => high,
+            };
+            let high = s.add_with_carry(high, start[1].into(), false, carry.into(), pt())?;
+            s.set_pair(0, sum.into(), high.into())
+        }
+    }
+}
+
+pub(super) fn from_generic(s: &mut Selector<'_>) -> Done {
+    let space: Space = s.modifier()?;
+    let scalar: Scalar = s.modifier()?;
+    if scalar.bits() != 64 {
+        return Err(s.unsupported());
+    }
+    let [low, high] = s.words(0);
+    match space {
+        Space::Global | Space::Generic => s.set_pair(0, low, high),
+        Space::Shared | Space::SharedCluster => s.set_pair(0, low, rz().into()),
+        Space::Local | Space::Const | Space::Param => {
+            let Some(start) = window(s, space) else {
+                return Err(s.unsupported());
+            };
+            let first = s.in_register(start[0].into())?;
+            let minus = Source::from(first).negated().unwrap_or(first.into());
+            let carry = s.temporary(Type::P);
+            let mut difference = s.temporary(WORD);
+            let operands = sources![difference, carry, pt(), low, minus, rz()];
+            s.emit(Op::IADD3, &[], operands)?;
+            if space == Space::Local {
+                let pointer = s.stack_pointer()?;
+                let pointer = Source::from(Operand::from(pointer));
+                let minus = pointer.negated().unwrap_or(pointer);
+                difference = s.sum(difference.into(), minus)?;
+                return s.set_pair(0, difference.into(), rz().into());
+            }
+            let high = s.add_with_carry(high, start[1].into(), true, carry.into(), pt())?;
+            s.set_pair(0, difference.into(), high.into())
+        }
+    }
+}
+
+pub(super) fn is_in_space(s: &mut Selector<'_>) -> Done {
+    let space = match s.modifier::<Space>()? {
+        Space::Global => "G",
+        Space::Local => "L",
+        Space::Shared => "S",
+        Space::SharedCluster => "D",
+        _ => return Err(s.unsupported()),
+    };
+    let base = s.pair(0);
+    let base = s.through_pair(base)?;
+    let Some(base) = base.operand.reg() else {
+        return Err(s.broken("no address"));
+    };
+    let address = s.func.create_address(orias_ori::Address::base(base, 0));
+    let mods = [("e", "E"), ("space", space)];
+    s.emit(Op::QSPC, &mods, sources![s.result(0), rz(), address])?;
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What the lanes of a warp do together.
+//!
+//! The machine's instructions work on the lanes that run together at that moment. The lanes of a mask are brought together
+//! first, where they may have parted or where the mask does not name all lanes. Operations that look at all running lanes
+//! (votes, reductions) must not see others: `WARPSYNC.EXCLUSIVE` lets only the lanes of the mask go on, inside a region made for
+//! it before selection (`regions`).
+
+use super::selector::{Selector, pt, rz};
+use super::source::Source;
+use super::sources;
+use crate::pipeline::PhaseError;
+use orias_ori::operation::{Match, Reduce, Scalar, Shuffle, Vote};
+use orias_ori::{Class, Operand, Type};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+/// A mask that names all lanes.
+const ALL_LANES: u64 = 0xffff_ffff;
+
+impl Selector<'_> {
+    /// Brings the lanes of the mask in source `index` together.
+    fn meet_lanes(&mut self, index: usize, exclusive: bool) -> Done {
+        let mask = self.word(index);
+        if mask.constant().map(|bits| bits & ALL_LANES) == Some(ALL_LANES) {
+            return self.gather_lanes();
+        }
+        let mask = self.in_register(mask)?;
+        let mods = [("exclusive", if exclusive { "EXCLUSIVE" } else { "SHARED" })];
+        self.emit_guarded(Op::WARPSYNC, &mods, sources![pt(), mask])?;
+        Ok(())
+    }
+
+    /// Copies a uniform word to the result.
+    fn copy_uniform(&mut self, uniform: orias_ori::Value, result: Operand) -> Done {
+        if result.as_value().is_some() {
+            let all = Operand::imm(0xf);
+            self.emit_guarded(Op::MOV, &[], sources![result, uniform, all])?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn sync(s: &mut Selector<'_>) -> Done {
+    s.meet_lanes(0, false)
+}
+
+pub(super) fn shuffle(s: &mut Selector<'_>) -> Done {
+    let mode = match s.modifier::<Shuffle>()? {
+        Shuffle::Up => "UP",
+        Shuffle::Down => "DOWN",
+        Shuffle::Bfly => "BFLY",
+        Shuffle::Idx => "IDX",
+    };
+    s.meet_lanes(3, false)?;
+    let value = s.word(0);
+    let value = s.in_register(value)?;
+    let lane = bounded(s, 1, 0x1f)?;
+    let clamp = bounded(s, 2, 0x1fff)?;
+    let operands = sources![s.predicate_result(1), s.word_result(0), value, lane, clamp];
+    s.emit_guarded(Op::SHFL, &[("mode", mode)], operands)?;
+    Ok(())
+}
+
+/// Source `index` as a number of so many bits, or in a register.
+fn bounded(s: &mut Selector<'_>, index: usize, most: u64) -> Result<Source, PhaseError> {
+    let source = s.word(index);
+    match source.constant() {
+        Some(bits) => Ok(Operand::imm(bits & most).into()),
+        None => Ok(s.in_register(source)?.into()),
+    }
+}
+
+pub(super) fn vote(s: &mut Selector<'_>) -> Done {
+    let mode = match s.modifier::<Vote>()? {
+        Vote::All => "ALL",
+        Vote::Any => "ANY",
+        Vote::Uni => "EQ",
+        Vote::Ballot => return Err(s.unsupported()),
+    };
+    s.meet_lanes(1, true)?;
+    let predicate = s.predicate(0);
+    let operands = sources![rz(), s.predicate_result(0), predicate];
+    s.emit_guarded(Op::VOTE, &[("mode", mode)], operands)?;
+    Ok(())
+}
+
+pub(super) fn ballot(s: &mut Selector<'_>) -> Done {
+    s.meet_lanes(1, true)?;
+    let predicate = s.predicate(0);
+    let operands = sources![s.word_result(0), pt(), predicate];
+    s.emit_guarded(Op::VOTE, &[("mode", "ANY")], operands)?;
+    Ok(())
+}
+
+pub(super) fn active(s: &mut Selector<'_>) -> Done {
+    s.emit_guarded(
+        Op::VOTE,
+        &[("mode", "ANY")],
+        sources![s.word_result(0), pt(), pt()],
+    )?;
+    Ok(())
+}
+
+pub(super) fn matching(s: &mut Selector<'_>) -> Done {
+    let wide = s.modifier::<Scalar>()?.bits() == 64;
+    s.meet_lanes(1, true)?;
+    let value = match wide {
+        true => s.pair(0),
+        false => s.word(0),
+    };
+    let mods = [("type", if wide { "U64" } else { "U32" })];
+    match s.modifier::<Match>()? {
+        Match::Any => s.emit_guarded(Op::MATCH_ANY, &mods, sources![s.word_result(0), value])?,
+        Match::All => {
+            let operands = sources![s.predicate_result(1), s.word_result(0), value];
+            s.emit_guarded(Op::MATCH_ALL, &mods, operands)?
+        }
+    };
+    Ok(())
+}
+
+pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
+    let function = match s.modifier::<Reduce>()? {
+        Reduce::Add => "SUM",
+        Reduce::Min => "MIN",
+        Reduce::Max => "MAX",
+        Reduce::And => "AND",
+        Reduce::Or => "OR",
+        Reduce::Xor => "XOR",
+        _ => return Err(s.unsupported()),
+    };
+    let sign = match (s.modifier::<Scalar>()?, function) {
+        (Scalar::S32, "MIN" | "MAX") => "S32",
+        _ => "U32",
+    };
+    s.meet_lanes(1, true)?;
+    let value = s.word(0);
+    let uniform = s.temporary(Type::single(Class::UR));
+    let mods = [("fn", function), ("sign", sign)];
+    s.emit_guarded(Op::REDUX, &mods, sources![uniform, value])?;
+    let result = s.result(0);
+    s.copy_uniform(uniform, result)
+}
+
+pub(super) fn elect(s: &mut Selector<'_>) -> Done {
+    s.meet_lanes(0, true)?;
+    let lane = s.result(0);
+    let uniform = s.temporary(Type::single(Class::UR));
+    let operands = sources![s.predicate_result(1), uniform, pt()];
+    s.emit_guarded(Op::ELECT, &[], operands)?;
+    s.copy_uniform(uniform, lane)
+}
