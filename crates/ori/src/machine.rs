@@ -307,10 +307,11 @@ pub fn check_operands(
     target: sass::Target,
 ) -> Result<(), sass::EncodeError> {
     let guard = sass::Guard::always(op.row().guard);
+    let resolve = &mut |slot, operand| zero(op, slot, operand);
     let operands = operands
         .iter()
         .enumerate()
-        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand));
+        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand, resolve));
     sass::Instruction::new(op, guard, mods, operands, target).map(|_| ())
 }
 
