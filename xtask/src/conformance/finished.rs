@@ -2,7 +2,7 @@
 
 use super::corpus;
 use crate::oracle;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The optimisation levels that differ in their control words.
@@ -20,31 +20,13 @@ pub struct Finished {
 /// left out.
 pub fn cubins(levels: &[u8], every: usize) -> Result<Vec<Finished>, String> {
     let modules = corpus::modules()?;
-    let ptxas = oracle::find("ptxas")?;
     let mut found = Vec::new();
-    for level in levels {
-        let folder = oracle::repository().join(format!("target/cubins/O{level}"));
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
+    for &level in levels {
         for module in modules.iter().step_by(every) {
-            let Some(stem) = module.file_stem().map(|stem| stem.to_string_lossy()) else {
+            let Some(path) = cubin_of(module, level)? else {
                 continue;
             };
-            let path = folder.join(format!("{stem}.cubin"));
-            if !path.exists() {
-                let half = folder.join(format!("{stem}.cubin.half"));
-                let output = Command::new(&ptxas)
-                    .args(["-arch=sm_90a", &format!("-O{level}"), "-o"])
-                    .arg(&half)
-                    .arg(module)
-                    .output()
-                    .map_err(|error| format!("{}: {error}", ptxas.display()))?;
-                if !output.status.success() {
-                    continue;
-                }
-                std::fs::rename(&half, &path)
-                    .map_err(|error| format!("{}: {error}", path.display()))?;
-            }
+            let stem = module.file_stem().unwrap_or_default().to_string_lossy();
             found.push(Finished {
                 name: format!("{stem} -O{level}"),
                 path,
@@ -52,4 +34,29 @@ pub fn cubins(levels: &[u8], every: usize) -> Result<Vec<Finished>, String> {
         }
     }
     Ok(found)
+}
+
+/// What ptxas makes of `module`, made if it is missing; none if ptxas refuses it.
+pub fn cubin_of(module: &Path, level: u8) -> Result<Option<PathBuf>, String> {
+    let Some(stem) = module.file_stem().map(|stem| stem.to_string_lossy()) else {
+        return Ok(None);
+    };
+    let folder = oracle::repository().join(format!("target/cubins/O{level}"));
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = folder.join(format!("{stem}.cubin"));
+    if !path.exists() {
+        let ptxas = oracle::find("ptxas")?;
+        let half = folder.join(format!("{stem}.cubin.half"));
+        let output = Command::new(&ptxas)
+            .args(["-arch=sm_90a", &format!("-O{level}"), "-o"])
+            .arg(&half)
+            .arg(module)
+            .output()
+            .map_err(|error| format!("{}: {error}", ptxas.display()))?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        std::fs::rename(&half, &path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(Some(path))
 }

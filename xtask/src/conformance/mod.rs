@@ -5,6 +5,7 @@
 //! A suite is a row of [`SUITES`] and a module of its own. It prints what it measured and fails if anything disagrees that its docs
 //! do not explain.
 
+mod compile;
 mod corpus;
 mod cubin;
 mod finished;
@@ -27,6 +28,12 @@ struct Suite {
 }
 
 const SUITES: &[Suite] = &[
+    Suite {
+        name: "compile",
+        about: "the corpus compiles, the judge finds nothing, and launches give in the emulator what they gave on the H200",
+        run: compile::run,
+        sample: &["--sample"],
+    },
     Suite {
         name: "cubin",
         about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",

@@ -85,7 +85,7 @@ fn timing(text: &str) -> Result<Timing, String> {
 }
 
 /// The digests of the chip, by launch.
-fn recorded() -> Result<BTreeMap<String, Vec<u64>>, String> {
+pub(super) fn recorded() -> Result<BTreeMap<String, Vec<u64>>, String> {
     let path = oracle::repository().join("xtask/data/launches-sm90.txt.gz");
     let file =
         std::fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -131,20 +131,21 @@ fn assemble(module: &Path, level: &str) -> Result<PathBuf, String> {
 }
 
 /// What came of a launch.
-enum Verdict {
+pub(super) enum Verdict {
     Equal,
     Different(String),
     Stopped(String),
 }
 
-struct Ran {
-    verdict: Verdict,
+pub(super) struct Ran {
+    pub(super) verdict: Verdict,
     steps: u64,
     time: Duration,
     findings: Vec<String>,
 }
 
-fn launch(
+/// Runs one launch and compares the buffers it leaves with `expected`.
+pub(super) fn launch(
     job: &Job,
     image: &[u8],
     expected: &[u64],
