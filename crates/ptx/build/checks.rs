@@ -10,4 +10,13 @@ pub const CHECKS: &[(&str, &str)] = &[
         "vector_bytes",
         "a vector access moves at most 16 bytes, or 32 where the target allows it",
     ),
+    ("copy_source", "a copy reads no more bytes than it writes"),
+    (
+        "named_space",
+        "a variable whose address is converted is in the space that the instruction names",
+    ),
+    (
+        "array_index",
+        "the first coordinate of a texture array is an integer",
+    ),
 ];

@@ -351,7 +351,7 @@ fn operand(operand: &Operand) -> String {
 
 fn value(value: &Value) -> String {
     format!(
-        "ValueForm {{ ty: {}, register: {}, constant: {}, name: {}, special: {}, sink: {}, relaxed: {}, not: {}, negate: {}, range: {:?}, step: {}, one_of: &{:?} }}",
+        "ValueForm {{ ty: {}, register: {}, constant: {}, name: {}, special: {}, sink: {}, relaxed: {}, strict: {}, lenient: {}, not: {}, negate: {}, range: {:?}, step: {}, one_of: &{:?} }}",
         value.ty,
         value.register,
         value.constant,
@@ -359,6 +359,8 @@ fn value(value: &Value) -> String {
         value.special,
         value.sink,
         value.relaxed,
+        value.strict,
+        value.lenient,
         value.not,
         value.negate,
         value.range,

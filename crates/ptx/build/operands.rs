@@ -42,6 +42,8 @@ pub struct Value {
     pub special: bool,
     pub sink: bool,
     pub relaxed: bool,
+    pub strict: bool,
+    pub lenient: bool,
     pub not: bool,
     pub negate: bool,
     pub range: Option<(i64, i64)>,
@@ -328,6 +330,9 @@ fn read_value(text: &str, access: &str, scope: &Scope) -> Result<Value, String> 
                 value.constant = false;
             }
             "relaxed" => value.relaxed = true,
+            "strict" => value.strict = true,
+            "lenient" => value.lenient = true,
+            "name" => value.name = true,
             "neg" => value.negate = true,
             "!pred" => {
                 value.not = true;

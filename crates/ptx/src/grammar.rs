@@ -172,7 +172,7 @@ pub struct ValueForm {
     pub register: bool,
     /// Constants are allowed.
     pub constant: bool,
-    /// Names of variables, functions and labels are allowed, as in `mov`.
+    /// Names of variables are allowed; those of functions too where special registers are, as in `mov`.
     pub name: bool,
     /// Special registers are allowed, as in `mov` and `cvt`.
     pub special: bool,
@@ -180,6 +180,10 @@ pub struct ValueForm {
     pub sink: bool,
     /// A register may be wider than the type: loads, stores and conversions.
     pub relaxed: bool,
+    /// Only registers that agree by themselves: no pair of f16 for an integer, and in a vector no constants either.
+    pub strict: bool,
+    /// Integers pass for floating point of the same size.
+    pub lenient: bool,
     /// `!p` is allowed.
     pub not: bool,
     /// `-a` is allowed.

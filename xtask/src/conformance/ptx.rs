@@ -9,9 +9,13 @@
 //!
 //! `--real` asks `-arch=sm_90a` (with the limits of the machine) instead of `-arch=compute_90a`.
 //! `--rows` only compares the samples of all rows, for several targets.
+//! `--operands[=NAME]` only replaces each operand of each sample (of instructions whose name starts so) by everything,
+//! `--modifiers[=NAME]` only adds each common modifier to each sample. Both write to `target/ptx-operands.txt`.
+//! `--seeds=FOLDER` writes the programs that mutants come from, one a file: good to start fuzzing from.
 //! `--speed` only measures: lines a second over the corpus, and how much faster than `ptxas -arch=compute_90a` that is.
 
 mod mutate;
+mod operands;
 mod seeds;
 mod verdict;
 
@@ -19,6 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::oracle;
+use operands::Change;
 use orias_ptx::Options;
 use verdict::{Oracle, Verdict};
 
@@ -30,11 +35,19 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut seed = 0;
     let mut real = false;
     let (mut rows_only, mut speed_only) = (false, false);
+    let mut survey = None;
     for arg in args {
         match arg.as_str() {
             "--real" => real = true,
             "--rows" => rows_only = true,
             "--speed" => speed_only = true,
+            option if option.starts_with("--operands") => {
+                survey = Some((Change::Operands, value_of(option)));
+            }
+            option if option.starts_with("--modifiers") => {
+                survey = Some((Change::Modifiers, value_of(option)));
+            }
+            option if option.starts_with("--seeds=") => return seeds::write(&value_of(option)),
             option if option.starts_with("--seed=") => {
                 seed = option["--seed=".len()..]
                     .parse()
@@ -49,6 +62,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     if speed_only {
         return speed();
+    }
+    if let Some((change, only)) = survey {
+        let architecture = if real { "sm_90a" } else { "compute_90a" };
+        return operands::run(change, "sm_90a", architecture, &only);
     }
     corpus_is_accepted()?;
     if rows_only {
@@ -67,6 +84,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
     seeds.extend(rows);
     let programs = mutate::mutants(&seeds, count, seed);
     compare("mutants", &programs, architecture, count)
+}
+
+/// What follows the `=` of an option.
+fn value_of(option: &str) -> String {
+    option
+        .split_once('=')
+        .map_or_else(String::new, |(_, value)| value.to_owned())
 }
 
 /// Times reading and checking the whole corpus on one core, and ptxas on the same files.
@@ -210,6 +234,26 @@ const NONSENSE: &[(&str, &str)] = &[
         "`vsub.u32.u32.u32.b2 …`: a modifier that no video instruction has; ptxas skips it",
     ),
     (
+        "A predicate is not a value of type",
+        "`setp.lt.bf16x2 %p1|%p2, %r1, %p3`, `movmatrix … %p1`: a predicate where 32 bits are wanted; most instructions refuse it",
+    ),
+    (
+        "A pair of f16 is not a predicate",
+        "`and.pred %h1, %p1, %p2` with `.reg .f16x2 %h1`: two numbers where a bit is wanted",
+    ),
+    (
+        "Vector is not expected for an argument",
+        "`mbarrier.arrive.b64 %rd1, [%r1], {%r2, %r3}`: a vector where one value is wanted; most instructions refuse it",
+    ),
+    (
+        "Argument vector size mismatch for instruction 'su",
+        "`sust.b.1d.b32.v2 [%rd1, %r1], %r2`: as many values as the opcode says, and others given",
+    ),
+    (
+        "Argument vector size mismatch for instruction 'mov'",
+        "`mov.v2.b32 {%r1, %r2}, %r3`: ptxas makes code that moves %r3 and the upper half of %r3",
+    ),
+    (
         "A special register is not a result",
         "`ld.global.b32 {%laneid}, [%rd1]`: a load into a register that cannot be written",
     ),
@@ -283,6 +327,7 @@ fn compare(
         }
     }
     let share = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+    let meaningless: usize = nonsense.iter().sum();
     println!(
         "{what} ({architecture}): {} programs, {accepted} accepted by ptxas ({:.1} %)",
         programs.len(),
@@ -292,6 +337,11 @@ fn compare(
         "  of what ptxas accepts we accept {we_accept} ({:.2} %), of what it refuses we refuse {we_refuse} of {refused} ({:.2} %)",
         share(we_accept, accepted),
         share(we_refuse, refused)
+    );
+    println!(
+        "  with the {meaningless} that mean nothing: {we_accept} of {} ({:.2} %)",
+        accepted + meaningless,
+        share(we_accept, accepted + meaningless)
     );
     for ((_, why), count) in NONSENSE.iter().zip(&nonsense) {
         if *count > 0 {

@@ -77,6 +77,9 @@ impl Checker<'_, '_> {
                 match check {
                     NamedCheck::TextureMode => self.texture_mode(opcode, form, instruction),
                     NamedCheck::VectorBytes => self.vector_bytes(opcode, form, instruction),
+                    NamedCheck::CopySource => self.copy_source(body, instruction),
+                    NamedCheck::NamedSpace => self.named_space(body, opcode, form, instruction),
+                    NamedCheck::ArrayIndex => self.array_index(body, opcode, form, instruction),
                 }
             }
             if narrow_addresses {
@@ -113,7 +116,7 @@ impl Checker<'_, '_> {
             body,
             variables: &self.module.variables,
             elements: opcode.elements,
-            address_bits: opcode.address_bits(),
+            address: opcode.address,
         };
         opcode.forms.iter().any(|form| {
             self.open(form)

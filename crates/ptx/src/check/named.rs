@@ -1,10 +1,11 @@
 //! The rules that rows ask for by name, because a row cannot express them.
 
 use super::Checker;
-use crate::ast::{Body, Instruction, OperandKind, TargetOption};
+use crate::ast::{Body, Instruction, Operand, OperandKind, TargetOption};
+use crate::fit::in_space;
 use crate::grammar::Op;
 use crate::opcode::{Form, Opcode, PatternKind};
-use crate::types::Type;
+use crate::types::{Type, TypeClass};
 
 impl Checker<'_, '_> {
     /// A texture instruction names a sampler in independent mode and only there.
@@ -84,6 +85,91 @@ impl Checker<'_, '_> {
                     "A 32-bit register holds no generic or global address on sm_90 or higher architectures",
                 );
             }
+        }
+    }
+
+    /// `cp.async` with a number of bytes to read: not more than it writes.
+    pub(super) fn copy_source(&mut self, body: &Body, instruction: &Instruction) {
+        let bytes = |operand: &Operand| match operand.kind {
+            OperandKind::Signed(value) => Some(value),
+            OperandKind::Unsigned(value) => Some(i64::try_from(value).unwrap_or(i64::MAX)),
+            _ => None,
+        };
+        let operands = body.operands(instruction);
+        if let [_, _, size, source, ..] = operands
+            && let (Some(limit), Some(value)) = (bytes(size), bytes(source))
+            && value > limit
+        {
+            self.error(
+                source.span,
+                format!(
+                    "Argument 3 of instruction 'cp.async': value '{value}' out of range, expected to be in range [0..{limit}]"
+                ),
+            );
+        }
+    }
+
+    /// `cvta`, `mapa` and `getctarank` of a variable: it is in the space they are about.
+    pub(super) fn named_space(
+        &mut self,
+        body: &Body,
+        opcode: &Opcode,
+        form: &Form,
+        instruction: &Instruction,
+    ) {
+        let space = form.get("space").map_or("shared", |it| it.name());
+        for operand in body.operands(instruction) {
+            let (OperandKind::Variable(id, _) | OperandKind::Element(id, _)) = operand.kind else {
+                continue;
+            };
+            if !in_space(self.module.variable(id).space, Some(space), &[]) {
+                let op = opcode.op.map_or("", Op::name);
+                self.error(
+                    operand.span,
+                    format!(
+                        "State space mismatch between instruction and address in instruction '{op}'"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// The coordinates of a texture array start with an index, which is no floating point number.
+    pub(super) fn array_index(
+        &mut self,
+        body: &Body,
+        opcode: &Opcode,
+        form: &Form,
+        instruction: &Instruction,
+    ) {
+        let array = form
+            .modifiers()
+            .any(|it| matches!(it.name(), "a1d" | "a2d" | "acube" | "a2dms"));
+        let bracket = body
+            .operands(instruction)
+            .iter()
+            .find_map(|it| match it.kind {
+                OperandKind::Bracket(parts) => body.parts(parts).last(),
+                _ => None,
+            });
+        let index = match bracket.map(|it| it.kind) {
+            Some(OperandKind::Vector(parts)) if array => body.parts(parts).first(),
+            _ => None,
+        };
+        let Some(index) = index else { return };
+        let float = match index.kind {
+            OperandKind::Register(register) | OperandKind::Component(register, _) => {
+                body.registers[register.index()].ty.class() == TypeClass::Float
+            }
+            OperandKind::Single(_) | OperandKind::Double(_) => true,
+            _ => false,
+        };
+        if float {
+            let op = opcode.op.map_or("", Op::name);
+            self.error(
+                index.span,
+                format!("Array index in the '{op}' instruction has unexpected type. Expecting type .u32 or .b32"),
+            );
         }
     }
 

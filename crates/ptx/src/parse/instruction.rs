@@ -136,7 +136,7 @@ impl Parser<'_> {
             body: &self.function.body,
             variables: &self.module.variables,
             elements: opcode.elements,
-            address_bits: opcode.address_bits(),
+            address: opcode.address,
         };
         let first = instruction.operands as usize;
         let operands: &[Operand] = &context.body.operands[first..first + count];
@@ -153,7 +153,10 @@ impl Parser<'_> {
                         if best
                             .as_ref()
                             .is_none_or(|best| misfit.progress > best.progress)
-                            || misfit.reason == Reason::PredicateElement
+                            || matches!(
+                                misfit.reason,
+                                Reason::PredicateElement | Reason::SpecialResult
+                            )
                         {
                             best = Some(misfit);
                         }
@@ -180,6 +183,12 @@ pub(crate) fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
             _ => format!("{wanted} operands"),
         }),
         Reason::Kind(wanted) => error(mismatch).expected(wanted.clone()),
+        Reason::Type(Type::Pred, wanted) => error(format!(
+            "A predicate is not a value of type {wanted} for instruction '{op}'"
+        )),
+        Reason::Type(Type::F16x2, Type::Pred) => error(format!(
+            "A pair of f16 is not a predicate for instruction '{op}'"
+        )),
         Reason::Type(found, wanted) => {
             error(mismatch).expected(format!("type {wanted}, the register is {found}"))
         }
@@ -220,6 +229,10 @@ pub(crate) fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
             .expected(format!("one of {values:?}")),
         Reason::Elements => error("Incompatible elements of vector expression".to_owned())
             .expected("registers of one width"),
+        Reason::Vector => error(format!(
+            "Vector is not expected for an argument of instruction '{op}'"
+        ))
+        .expected("a single value"),
         Reason::PredicateElement => error("A predicate is not an element of a vector".to_owned()),
         Reason::FunctionValue => error(format!(
             "The name of a function is not a value for instruction '{op}'"

@@ -199,20 +199,32 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips to the end of a statement: past the next `;`, or in front of a brace.
-    fn recover(&mut self) {
+    /// Skips to the end of a statement: past the next `;`, or in front of the `}` of a block. The braces of vectors are
+    /// skipped with it. Returns how many braces were open at the `;`: those were blocks, after a statement without end.
+    fn recover(&mut self) -> usize {
+        let mut open = 0;
         loop {
             match self.token.kind {
-                TokenKind::End => return,
+                TokenKind::End => return 0,
                 TokenKind::Punctuation(b';') => {
                     self.advance();
-                    return;
+                    return open;
                 }
-                TokenKind::Punctuation(b'}') => return,
-                _ => {
-                    self.advance();
+                TokenKind::Punctuation(b'{') => open += 1,
+                TokenKind::Punctuation(b'}') if open > 0 => open -= 1,
+                // Where the error was inside a vector, its end is still to come.
+                TokenKind::Punctuation(b'}') => {
+                    let next = self.lexer.clone().next_token();
+                    if !matches!(
+                        next.kind,
+                        TokenKind::Punctuation(b',' | b';' | b'|' | b']' | b')')
+                    ) {
+                        return 0;
+                    }
                 }
+                _ => {}
             }
+            self.advance();
         }
     }
 

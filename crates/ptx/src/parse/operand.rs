@@ -129,6 +129,9 @@ impl Parser<'_> {
         if !self.token.is(b'|') {
             return Ok(operand);
         }
+        if matches!(operand.kind, OperandKind::Component(..)) {
+            return Err(self.unexpected("','"));
+        }
         self.advance();
         let base = self.function.scratch.len();
         self.push_operand(operand)?;
@@ -376,6 +379,9 @@ impl Parser<'_> {
         if self.eat(b']') {
             return Ok(first);
         }
+        if matches!(first, OperandKind::AtConstant(_)) {
+            return Err(self.unexpected("']'"));
+        }
         let base = self.function.scratch.len();
         self.push_operand(Operand {
             kind: first,
@@ -385,8 +391,9 @@ impl Parser<'_> {
             let start = self.token.start;
             let kind = match self.token.kind {
                 TokenKind::Punctuation(b'{') => self.vector()?,
-                TokenKind::Punctuation(b'[') => return Err(self.unexpected("an operand")),
-                _ => self.simple_operand()?.kind,
+                // Constants belong in braces here.
+                TokenKind::Word if self.current() != b"WARP_SZ" => self.simple_operand()?.kind,
+                _ => return Err(self.unexpected("a register, or coordinates in braces")),
             };
             self.push_operand(Operand {
                 kind,

@@ -51,7 +51,11 @@ impl Parser<'_> {
                     let before = self.token.start;
                     if self.statement().is_err() {
                         self.function.scratch.clear();
-                        self.recover();
+                        for _ in 0..self.recover() {
+                            if self.scopes.depth() - base < MAX_DEPTH {
+                                self.open_scope();
+                            }
+                        }
                         if self.token.start == before && !self.token.is(b'}') {
                             self.advance();
                         }

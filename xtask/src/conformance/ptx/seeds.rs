@@ -22,6 +22,29 @@ pub fn rows(target: &str, each: usize) -> Vec<String> {
     programs
 }
 
+/// Writes samples of rows and statements of the corpus to a folder, and the smaller modules of the corpus whole.
+pub fn write(folder: &str) -> Result<(), String> {
+    const WHOLE: u64 = 16 * 1024;
+    let folder = std::path::Path::new(folder);
+    let say = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(say)?;
+    let mut programs = corpus()?;
+    programs.extend(rows("sm_90a", 1));
+    programs.extend(rows("sm_100a", 1));
+    for path in crate::conformance::corpus::modules()? {
+        let size = std::fs::metadata(&path).map_err(say)?.len();
+        if size <= WHOLE {
+            programs.push(std::fs::read_to_string(&path).map_err(say)?);
+        }
+    }
+    for program in &programs {
+        let name = format!("{:016x}.ptx", super::verdict::hash(program));
+        std::fs::write(folder.join(name), program).map_err(say)?;
+    }
+    println!("{} programs in {}", programs.len(), folder.display());
+    Ok(())
+}
+
 /// Each kind of statement in the corpus as a program of its own: one for each opcode and sequence of operand kinds.
 pub fn corpus() -> Result<Vec<String>, String> {
     let mut seen = BTreeSet::new();

@@ -4,12 +4,17 @@
 //! signedness does not matter, integers and floating point do not mix, and formats without registers of their own live
 //! in untyped ones. Where a row says `relaxed`, a register may be wider than the type, unless both are floating point.
 
+mod agree;
+mod elements;
+
+pub use agree::{addresses, in_space, register_agrees};
+
 use crate::ast::{Body, Operand, OperandKind, Space, Variable, VariableId};
 use crate::diagnostic::Span;
 use crate::grammar::Modifier;
-use crate::opcode::{ElementRule, Elements, Pattern, PatternKind, Shape, ValuePattern};
-use crate::special::SpecialRegister;
+use crate::opcode::{AddressRule, Elements, Pattern, PatternKind, Shape, ValuePattern};
 use crate::types::{Type, TypeClass};
+use agree::{constant_agrees, special_agrees};
 
 /// Why operands do not fit.
 #[derive(Clone, Debug)]
@@ -53,6 +58,8 @@ pub enum Reason {
     Elements,
     /// A predicate as element of a vector. ptxas takes it for a 32-bit register.
     PredicateElement,
+    /// A vector where one value is wanted. ptxas takes it in a few places.
+    Vector,
     /// A function's name where no address may stand. ptxas takes it for any constant.
     FunctionValue,
     /// A special register that would be written.
@@ -71,58 +78,8 @@ pub struct Context<'m> {
     pub variables: &'m [Variable],
     /// Which registers may be elements of vectors.
     pub elements: Elements,
-    /// How many bits a register needs to hold an address here.
-    pub address_bits: u32,
-}
-
-/// Whether a register declared as `register` may stand where `wanted` is.
-pub fn register_agrees(register: Type, wanted: Type, relaxed: bool, named: bool) -> bool {
-    let size = if relaxed {
-        register.bits() >= wanted.bits()
-    } else {
-        register.bits() == wanted.bits()
-    };
-    let class = register.class();
-    match wanted.class() {
-        TypeClass::Pred => register == Type::Pred,
-        TypeClass::Bits => size && class != TypeClass::Pred,
-        TypeClass::Unsigned | TypeClass::Signed => {
-            let integer = matches!(
-                class,
-                TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
-            );
-            size && (integer || (register == Type::F16x2 && named))
-        }
-        TypeClass::Float => register == wanted || (size && class == TypeClass::Bits),
-        TypeClass::Packed => {
-            let packed_pair = matches!(wanted, Type::U16x2 | Type::S16x2);
-            register.bits() == wanted.bits()
-                && (class == TypeClass::Bits || (packed_pair && register == Type::F16x2))
-        }
-        TypeClass::Opaque => register.bits() == 64 && class != TypeClass::Float,
-    }
-}
-
-/// Whether a register may hold an address.
-pub fn addresses(register: Type) -> bool {
-    let integer = matches!(
-        register.class(),
-        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
-    );
-    integer && register.bits() <= 64
-}
-
-fn constant_agrees(kind: &OperandKind, wanted: Type) -> bool {
-    let class = wanted.class();
-    match kind {
-        OperandKind::Signed(_) | OperandKind::Unsigned(_) => matches!(
-            class,
-            TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits | TypeClass::Pred
-        ),
-        OperandKind::Single(_) => matches!(wanted, Type::F32 | Type::F64 | Type::B32),
-        OperandKind::Double(_) => matches!(wanted, Type::F32 | Type::F64 | Type::B64),
-        _ => false,
-    }
+    /// What may be an address.
+    pub address: &'m AddressRule,
 }
 
 impl Context<'_> {
@@ -158,6 +115,10 @@ impl Context<'_> {
                 progress: 0,
             })
         };
+        // Where selectors may follow, `.x` is one, and not the component of a vector.
+        if !pattern.suffixes.is_empty() && matches!(operand.kind, OperandKind::Component(..)) {
+            return fail(Reason::Kind("an operand without components".to_owned()));
+        }
         match suffix {
             Some(suffix)
                 if !pattern
@@ -233,7 +194,9 @@ impl Context<'_> {
         let register_type = |ty: Type| {
             if !form.register {
                 fail(kind())
-            } else if register_agrees(ty, wanted.ty, form.relaxed, wanted.named) {
+            } else if register_agrees(ty, wanted.ty, form.relaxed, wanted.named)
+                || (form.lenient && ty.is_integer() && ty.bits() == wanted.ty.bits())
+            {
                 Ok(())
             } else {
                 fail(Reason::Type(ty, wanted.ty))
@@ -243,16 +206,21 @@ impl Context<'_> {
             OperandKind::Register(register) => {
                 let register = &self.body.registers[register.index()];
                 if register.vector > 1 {
-                    return fail(Reason::Length(1, 1));
+                    return fail(Reason::Vector);
                 }
                 register_type(register.ty)
             }
+            OperandKind::Vector(_) => fail(Reason::Vector),
             OperandKind::Component(register, _) => {
                 register_type(self.body.registers[register.index()].ty)
             }
-            OperandKind::Not(register) if form.not => {
+            // ptxas takes a predicate negated wherever it takes a constant for it.
+            OperandKind::Not(register)
+                if form.not || (form.constant && wanted.ty == Type::Pred) =>
+            {
                 register_type(self.body.registers[register.index()].ty)
             }
+            OperandKind::Not(_) => fail(Reason::Type(Type::Pred, wanted.ty)),
             OperandKind::Negated(register) if form.negate => {
                 register_type(self.body.registers[register.index()].ty)
             }
@@ -302,7 +270,7 @@ impl Context<'_> {
                     wanted.ty.class(),
                     TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
                 );
-                if form.name && address && wanted.ty.bits() >= 32 {
+                if form.name && form.special && address && wanted.ty.bits() >= 32 {
                     Ok(())
                 } else {
                     fail(Reason::FunctionValue)
@@ -320,7 +288,8 @@ impl Context<'_> {
                 progress: 0,
             })
         };
-        if !wanted.form.constant || !constant_agrees(&operand.kind, wanted.ty) {
+        let agrees = constant_agrees(&operand.kind, wanted.ty) || wanted.form.lenient;
+        if !wanted.form.constant || !agrees {
             return fail(Reason::Kind(expectation(wanted)));
         }
         let form = &wanted.form;
@@ -329,164 +298,12 @@ impl Context<'_> {
         }
         match form.range {
             Some((low, high)) if value < low || value > high => fail(Reason::Range(low, high)),
-            Some((low, _)) if form.step > 1 && (value - low) % form.step != 0 => {
+            Some((low, _))
+                if value.rem_euclid(form.step.max(1)) != low.rem_euclid(form.step.max(1)) =>
+            {
                 fail(Reason::Step(form.step))
             }
             _ => Ok(()),
-        }
-    }
-
-    fn vector(
-        &self,
-        operand: &Operand,
-        low: u16,
-        high: u16,
-        element: &ValuePattern,
-    ) -> Result<(), Misfit> {
-        let fail = |reason| {
-            Err(Misfit {
-                span: operand.span,
-                reason,
-                progress: 0,
-            })
-        };
-        match operand.kind {
-            OperandKind::Vector(parts) => {
-                if parts.count < low.max(1) || parts.count > high {
-                    return fail(Reason::Length(low, high));
-                }
-                self.elements(operand, self.body.parts(parts), element)
-            }
-            OperandKind::Register(register) => {
-                let register = &self.body.registers[register.index()];
-                let length = u16::from(register.vector);
-                let length = if length == 1 { 0 } else { length };
-                if length < low || length > high {
-                    return fail(Reason::Length(low, high));
-                }
-                if register_agrees(register.ty, element.ty, element.form.relaxed, element.named) {
-                    Ok(())
-                } else {
-                    fail(Reason::Type(register.ty, element.ty))
-                }
-            }
-            OperandKind::Special(special, u8::MAX)
-                if element.form.special && special.register().vector && low == 4 =>
-            {
-                let row = special.register();
-                if special_agrees(row, element) {
-                    Ok(())
-                } else {
-                    fail(Reason::Type(row.ty, element.ty))
-                }
-            }
-            OperandKind::Sink => fail(Reason::Sink),
-            _ if low == 0 => self.value(operand, element),
-            _ => fail(Reason::Length(low, high)),
-        }
-    }
-
-    /// The elements of a vector in braces. All registers are equally wide. One untyped register makes the whole vector
-    /// untyped, and integers then pass for floating point of the same size; matrix instructions are stricter.
-    fn elements(
-        &self,
-        whole: &Operand,
-        parts: &[Operand],
-        element: &ValuePattern,
-    ) -> Result<(), Misfit> {
-        let register_type = |part: &Operand| match part.kind {
-            OperandKind::Register(register) | OperandKind::Component(register, _) => {
-                Some(self.body.registers[register.index()].ty)
-            }
-            _ => None,
-        };
-        let fail = |part: &Operand, reason| {
-            Err(Misfit {
-                span: part.span,
-                reason,
-                progress: 0,
-            })
-        };
-        let mut bits = None;
-        let mut untyped = false;
-        let mut typed = false;
-        let (mut integers, mut floats) = (false, false);
-        for part in parts {
-            let Some(ty) = register_type(part) else {
-                typed |= part.kind != OperandKind::Sink;
-                continue;
-            };
-            if ty == Type::Pred && element.ty != Type::Pred {
-                return fail(part, Reason::PredicateElement);
-            }
-            if *bits.get_or_insert(ty.bits()) != ty.bits() {
-                return fail(part, Reason::Elements);
-            }
-            untyped |= ty.class() == TypeClass::Bits;
-            integers |= ty.is_integer();
-            floats |= ty.class() == TypeClass::Float;
-            typed = true;
-        }
-        let constants = bits.is_none() && typed;
-        let guessed = matches!(element.ty.class(), TypeClass::Bits) || element.ty == Type::F32;
-        if self.elements.matrix && constants && guessed && element.form.register {
-            return fail(
-                whole,
-                Reason::Kind("a register among the elements".to_owned()),
-            );
-        }
-        let mixed = integers && floats && !untyped;
-        if (!typed && element.form.sink) || (mixed && element.form.register) {
-            return fail(whole, Reason::Elements);
-        }
-        parts.iter().try_for_each(|part| match register_type(part) {
-            Some(ty) if element.form.register && self.element_agrees(ty, element, untyped) => {
-                Ok(())
-            }
-            Some(ty) if element.form.register => fail(part, Reason::Type(ty, element.ty)),
-            _ => match part.kind {
-                OperandKind::Special(..) if !element.form.constant => {
-                    fail(part, Reason::SpecialResult)
-                }
-                OperandKind::Special(special, component) => {
-                    let row = special.register();
-                    let scalar = !row.vector || component != u8::MAX;
-                    if scalar && register_agrees(row.ty, element.ty, element.form.relaxed, true) {
-                        Ok(())
-                    } else {
-                        fail(part, Reason::Special)
-                    }
-                }
-                // Among untyped registers a number is a pattern of bits.
-                OperandKind::Signed(_)
-                | OperandKind::Unsigned(_)
-                | OperandKind::Single(_)
-                | OperandKind::Double(_)
-                    if untyped && element.form.constant =>
-                {
-                    Ok(())
-                }
-                _ => self.value(part, element),
-            },
-        })
-    }
-
-    fn element_agrees(&self, register: Type, element: &ValuePattern, untyped: bool) -> bool {
-        let wanted = element.ty;
-        let rule = match wanted.class() {
-            TypeClass::Bits => self.elements.factors,
-            TypeClass::Float => self.elements.sums,
-            _ => ElementRule::Lenient,
-        };
-        let wide = register.bits() == wanted.bits();
-        let very_type = register_agrees(register, wanted, element.form.relaxed, element.named);
-        match rule {
-            ElementRule::Lenient => lenient_element(register, element, untyped) || very_type,
-            _ if untyped => wide,
-            ElementRule::Strict => wanted.class() != TypeClass::Bits && very_type,
-            ElementRule::Half => register == Type::F16x2,
-            ElementRule::Integer => wide && register.is_integer(),
-            ElementRule::Any => wide,
         }
     }
 
@@ -549,7 +366,11 @@ impl Context<'_> {
                 let register = &self.body.registers[register.index()];
                 // Tensor memory has addresses of its own, of 32 bits.
                 let wide = space == Some("tensor") && register.ty.bits() != 32;
-                let holds = addresses(register.ty) && register.ty.bits() >= self.address_bits;
+                let bits = match space {
+                    None => self.address.generic_bits,
+                    Some(_) => self.address.bits,
+                };
+                let holds = addresses(register.ty) && register.ty.bits() >= bits;
                 if register.vector == 1 && holds && !wide {
                     Ok(())
                 } else if wide {
@@ -565,7 +386,7 @@ impl Context<'_> {
             OperandKind::AtVariable(variable, _)
             | OperandKind::Variable(variable, _)
             | OperandKind::Element(variable, _) => {
-                if in_space(self.variable(variable).space, space) {
+                if in_space(self.variable(variable).space, space, self.address.generic) {
                     Ok(())
                 } else {
                     fail(Reason::Space(match space {
@@ -575,7 +396,7 @@ impl Context<'_> {
                 }
             }
             OperandKind::AtConstant(_) | OperandKind::Signed(_) | OperandKind::Unsigned(_) => {
-                if space == Some("local") {
+                if space == Some("local") || (space.is_none() && self.address.constant) {
                     Ok(())
                 } else {
                     fail(Reason::ConstantAddress)
@@ -614,45 +435,6 @@ impl Context<'_> {
 
     fn variable(&self, id: VariableId) -> &Variable {
         &self.variables[id.index()]
-    }
-}
-
-/// Whether a special register may stand where `wanted` is. Those that had 16 bits in old versions may still be read so.
-fn special_agrees(row: &SpecialRegister, wanted: &ValuePattern) -> bool {
-    const ONCE_NARROW: &[&str] = &["%tid", "%ntid", "%ctaid", "%nctaid", "%gridid"];
-    let bits = wanted.ty.bits();
-    let integer = matches!(
-        wanted.ty.class(),
-        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
-    );
-    let narrow = ONCE_NARROW.contains(&row.name)
-        && integer
-        && (bits == 16 || (bits == 32 && row.ty.bits() == 64));
-    narrow || register_agrees(row.ty, wanted.ty, wanted.form.relaxed, true)
-}
-
-/// Whether a register passes as an element although its class is another.
-fn lenient_element(register: Type, wanted: &ValuePattern, untyped: bool) -> bool {
-    let floats = wanted.ty.class() == TypeClass::Float;
-    match wanted.ty.class() {
-        TypeClass::Packed | TypeClass::Pred | TypeClass::Opaque => false,
-        _ if untyped => {
-            register.bits() == wanted.ty.bits()
-                || (wanted.form.relaxed && register.bits() > wanted.ty.bits())
-        }
-        _ => floats && register.is_integer() && register.bits() == wanted.ty.bits(),
-    }
-}
-
-fn in_space(variable: Space, wanted: Option<&str>) -> bool {
-    match wanted {
-        None => matches!(variable, Space::Global | Space::Shared | Space::Local),
-        Some("global") => variable == Space::Global,
-        Some("shared" | "shared::cta" | "shared::cluster") => variable == Space::Shared,
-        Some("local") => variable == Space::Local,
-        Some("const") => variable == Space::Const,
-        Some("param" | "param::entry" | "param::func") => variable == Space::Param,
-        Some(_) => false,
     }
 }
 
