@@ -15,6 +15,7 @@ pub mod diagnostics;
 mod disassemble;
 pub mod options;
 pub mod reschedule;
+pub mod run;
 pub mod target;
 mod usage;
 

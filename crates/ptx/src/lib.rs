@@ -10,6 +10,7 @@ pub mod ast;
 pub mod check;
 pub mod diagnostic;
 pub mod fit;
+pub mod generate;
 pub mod grammar;
 pub mod lex;
 pub mod name;

@@ -227,6 +227,8 @@ pub(crate) enum Action {
     Breakpoint,
     /// Has no effect that a program can see here: fences, prefetches, hints.
     Nothing,
+    /// Stops the run: an instruction that is not covered, in words.
+    Unsupported(String),
 }
 
 /// Which space `isspacep` asks about.

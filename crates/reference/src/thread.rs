@@ -446,6 +446,7 @@ impl Thread {
             Action::Trap => return Err(FaultKind::Trap),
             Action::Breakpoint => return Err(FaultKind::Breakpoint),
             Action::Nothing => {}
+            Action::Unsupported(what) => return Err(FaultKind::Unsupported(what.clone())),
         }
         self.pc = next;
         Ok(())

@@ -2,6 +2,7 @@
 
 mod ori;
 mod ptx;
+mod run;
 mod sass;
 
 use crate::case::Case;
@@ -56,6 +57,13 @@ pub const KINDS: &[Kind] = &[
         extensions: &["ptx"],
         about: "[--arch NAME] [--no-fmad] [--data]: the kernels as Ori, verified, and with --data the module's symbols and parameters; or what is not supported",
         run: ptx::lower,
+    },
+    Kind {
+        name: "run",
+        extensions: &["ptx"],
+        about: "WORDS OF `orias run`: what the kernel prints and leaves in its buffers, or why it stopped; lines '// run: WORDS' \
+                below run it once each, with more words",
+        run: run::run,
     },
     Kind {
         name: "asm",

@@ -7,6 +7,7 @@ mod elf;
 mod knobs;
 mod opt;
 mod phases;
+mod run;
 mod verify;
 
 use crate::report::Report;
@@ -33,11 +34,12 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "asm", about: "turn a SASS listing into a cubin or raw words", run: asm::run },
     Command { name: "elf", about: "print a cubin: header, sections, symbols, attributes, parameters, relocations", run: elf::run },
     Command { name: "verify", about: "prove that a cubin's control fields leave no hazard, or say which", run: verify::run },
+    Command { name: "run", about: "run a kernel on the CPU: PTX in the interpreter, a cubin in the emulator", run: run::run },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];
 
 /// Subcommands that are still to be written: their names are not taken for files.
-pub const PLANNED: &[&str] = &["run", "reschedule"];
+pub const PLANNED: &[&str] = &["reschedule"];
 
 /// The subcommand called `name`.
 pub fn find(name: &str) -> Option<&'static Command> {

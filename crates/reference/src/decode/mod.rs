@@ -113,9 +113,14 @@ impl<'m, 'a> Decoder<'m, 'a> {
             .guard
             .get()
             .map(|(register, negated)| (self.registers.slot(register), !negated));
+        // What is not covered stops the thread that comes there, not the kernels beside it.
+        let action = match self.action(&statics) {
+            Err(LoadError::Unsupported { what, .. }) => Action::Unsupported(what),
+            action => action?,
+        };
         Ok(Step {
             guard,
-            action: self.action(&statics)?,
+            action,
             span: instruction.span(),
         })
     }
