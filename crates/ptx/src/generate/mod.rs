@@ -265,7 +265,7 @@ impl Writer {
         self.line("mul.lo.u32 %check0, %check0, 0x01000193;");
         self.line(format!("xor.b32 %check0, %check0, {bits};"));
         self.line("mul.lo.u32 %check1, %check1, 0x85ebca6b;");
-        self.line(format!("shf.l.wrap.b32 %check1, %check1, %check1, 13;"));
+        self.line("shf.l.wrap.b32 %check1, %check1, %check1, 13;");
         self.line(format!("add.u32 %check1, %check1, {bits};"));
     }
 

@@ -171,8 +171,11 @@ impl Writer {
 
     fn row(&mut self, rows: &[Row]) {
         let &(opcode, result, classes) = self.rng.pick(rows);
-        // Vector video instructions take registers only, and half precision has no constants.
-        let registers_only = opcode.starts_with("vmax4") || opcode.ends_with("x2");
+        // Vector video instructions take registers only, half precision has no constants, and bit fields have small ones.
+        let registers_only = ["vmax4", "bfe", "bfi"]
+            .iter()
+            .any(|name| opcode.starts_with(name))
+            || opcode.ends_with("x2");
         let operands: Vec<String> = classes
             .iter()
             .map(|&class| {
