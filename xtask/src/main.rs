@@ -9,6 +9,7 @@ mod gpu;
 mod mine;
 mod oracle;
 mod probe;
+mod programs;
 mod timing;
 
 use std::process::ExitCode;

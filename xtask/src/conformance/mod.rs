@@ -11,6 +11,7 @@ mod cubin;
 mod finished;
 mod lift;
 mod options;
+mod programs;
 mod ptx;
 pub(crate) mod sass;
 mod sim;
@@ -51,6 +52,12 @@ const SUITES: &[Suite] = &[
         about: "ptxas's options are taken or refused as ptxas does",
         run: options::run,
         sample: &[],
+    },
+    Suite {
+        name: "programs",
+        about: "generated programs come to their end in the interpreter, and ptxas takes them",
+        run: programs::run,
+        sample: &["20"],
     },
     Suite {
         name: "ptx",

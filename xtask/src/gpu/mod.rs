@@ -10,6 +10,7 @@
 //! | `gpu record FILE` | writes the chip's results of single operations down, for the replay without a GPU |
 //! | `gpu matrices WARPS` | multiplies random matrices on the tensor cores and compares them with their definition |
 //! | `gpu record-matrices FILE` | writes the tensor cores' results down, for the replay without a GPU |
+//! | `gpu programs FOLDER` | runs generated programs, as ptxas made them, and compares them with the interpreter |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
 //! | `gpu worker` | runs jobs from standard input; started by the others |
 
@@ -19,6 +20,7 @@ mod forms;
 pub(crate) mod job;
 mod latency;
 mod matrices;
+mod programs;
 mod worker;
 
 use job::{Job, Outcome};
@@ -41,6 +43,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["ablation", folder, manifest] => ablation(folder, manifest),
         ["forms", lanes] => compare_forms::compare(lanes.parse().map_err(|_| format!("'{lanes}' is not a count"))?),
         ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
+        ["programs", folder] => programs::run(folder),
         ["latency"] => latency::measure(),
         ["record-matrices", file] => matrices::record(file),
         ["forms-module"] => {
@@ -50,7 +53,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE | gpu matrices WARPS \
-                  | gpu record-matrices FILE | gpu latency"
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu latency"
             .to_owned()),
     }
 }

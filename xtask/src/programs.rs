@@ -1,0 +1,110 @@
+//! Generated programs and the launches of the corpus, run in the interpreter and assembled by ptxas: what the suites with
+//! the emulator and with a GPU compare.
+
+use crate::gpu::job::{Argument, Job, hash};
+use crate::oracle;
+use orias_ptx::generate::{
+    self, BLOCK, GRID, KERNEL, OUTPUT_BYTES, Options, SCRATCH_BYTES, input, program,
+};
+use orias_reference::{Launch, Program};
+use std::process::Command;
+
+/// The optimisation levels of ptxas that are compared.
+pub const LEVELS: [&str; 2] = ["O0", "O3"];
+
+/// Steps of all threads after which a program counts as endless.
+const STEP_LIMIT: u64 = 200_000_000;
+
+/// A generated program.
+pub fn text(seed: u64) -> String {
+    program(seed, &Options::default())
+}
+
+/// The first contents of its three buffers: input, output and scratch memory.
+pub fn buffers(seed: u64) -> [Vec<u8>; 3] {
+    [input(seed), vec![0; OUTPUT_BYTES], vec![0; SCRATCH_BYTES]]
+}
+
+/// The shape of its launch.
+pub const SHAPE: ([u32; 3], [u32; 3]) = ([GRID, 1, 1], [BLOCK, 1, 1]);
+
+/// What the interpreter leaves in the output of a program.
+pub fn interpreted(text: &str, seed: u64) -> Result<Vec<u8>, String> {
+    let arguments: Vec<Argument> = buffers(seed).map(Argument::Buffer).into();
+    let launch = Launch {
+        check_uninitialised: true,
+        step_limit: Some(STEP_LIMIT),
+        ..Launch::new(KERNEL, SHAPE.0, SHAPE.1)
+    };
+    let mut buffers = interpret(text.as_bytes(), launch, &arguments)?;
+    Ok(buffers.swap_remove(1))
+}
+
+/// What the interpreter leaves in each buffer of a launch.
+pub fn interpret(
+    source: &[u8],
+    mut launch: Launch,
+    arguments: &[Argument],
+) -> Result<Vec<Vec<u8>>, String> {
+    let (module, found) = orias_ptx::parse(source);
+    if found.has_errors() {
+        return Err(found.to_lines("program", source));
+    }
+    let mut program = Program::load(&module).map_err(|error| error.to_string())?;
+    let mut buffers = Vec::new();
+    for argument in arguments {
+        launch.arguments.push(match argument {
+            Argument::Scalar(bytes) => bytes.clone(),
+            Argument::Buffer(bytes) => {
+                let address = program.memory_mut().allocate(bytes.clone());
+                buffers.push((address, bytes.len()));
+                address.to_le_bytes().to_vec()
+            }
+        });
+    }
+    program.launch(&launch).map_err(|fault| fault.to_string())?;
+    let memory = program.memory();
+    buffers
+        .into_iter()
+        .map(|(address, length)| match memory.read(address, length) {
+            Ok(bytes) => Ok(bytes.to_vec()),
+            Err(error) => Err(error.to_string()),
+        })
+        .collect()
+}
+
+/// The hashes of all buffers after a launch of the corpus in the interpreter, as a GPU's worker reports them.
+pub fn interpreted_job(source: &[u8], job: &Job) -> Result<Vec<u64>, String> {
+    let launch = Launch {
+        dynamic_shared: job.smem,
+        step_limit: Some(STEP_LIMIT),
+        ..Launch::new(&job.kernel, job.grid, job.block)
+    };
+    let buffers = interpret(source, launch, &job.arguments()?)?;
+    Ok(buffers.iter().map(|bytes| hash(bytes)).collect())
+}
+
+/// What ptxas makes of a module at a level.
+pub fn assemble(text: &[u8], level: &str) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let (source, cubin) = (folder.path().join("a.ptx"), folder.path().join("a.cubin"));
+    std::fs::write(&source, text).map_err(failed)?;
+    let output = Command::new(oracle::find("ptxas")?)
+        .arg("-arch=sm_90a")
+        .arg(format!("-{level}"))
+        .arg(&source)
+        .arg("-o")
+        .arg(&cubin)
+        .output()
+        .map_err(failed)?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    std::fs::read(&cubin).map_err(failed)
+}
+
+/// The name of the kernel of generated programs.
+pub const fn kernel() -> &'static str {
+    generate::KERNEL
+}
