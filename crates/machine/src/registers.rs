@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 253 general registers, 2 reserved | seen: ptxas 13.0.88 for sm_90 uses R0 to R252 and reports two more |
 //! | 63 uniform registers, 7 predicates of each kind, 16 convergence barriers | published, and the encodings' field widths |
-//! | 65,536 registers, handed out 8 a thread, 32 threads a warp | published: CUDA programming guide, compute capability 9.0 |
+//! | 65,536 registers, handed out 8 a thread, 2,048 threads, 32 a warp | published: CUDA programming guide, compute capability 9.0 |
 //! | at least 24 with `-maxrregcount` | seen: ptxas raises smaller limits to 24 on sm_90 |
 
 use orias_sass::{RegisterClass, Target};
@@ -27,6 +27,8 @@ pub struct RegisterFiles {
     pub granularity: u32,
     /// General registers of a multiprocessor.
     pub per_multiprocessor: u32,
+    /// Most threads of a multiprocessor at a time.
+    pub most_threads: u32,
     /// Threads in a warp.
     pub warp: u32,
     /// A limit below this is raised to it.
@@ -51,6 +53,7 @@ const HOPPER: RegisterFiles = RegisterFiles {
     reserved: 2,
     granularity: 8,
     per_multiprocessor: 65536,
+    most_threads: 2048,
     warp: 32,
     fewest: 24,
 };

@@ -38,6 +38,8 @@ pub(super) struct File {
     pub(super) usable: u8,
     /// How many registers should do.
     pub(super) enough: u8,
+    /// How many registers cost nothing more, if that saves moves.
+    pub(super) cheap: u8,
     /// One past the highest register used so far.
     pub(super) used: u8,
 }
@@ -45,11 +47,12 @@ pub(super) struct File {
 const NOBODY: u32 = u32::MAX;
 
 impl File {
-    /// An empty file of which `usable` registers may be used, and `enough` should do.
+    /// An empty file of which `usable` registers may be used, `enough` should do, and `cheap` cost nothing more.
     pub(super) fn new(
         class: Class,
         usable: u8,
         enough: u8,
+        cheap: u8,
         fixed: impl Iterator<Item = u8>,
     ) -> File {
         let count = usize::from(class.count());
@@ -64,6 +67,7 @@ impl File {
             wished: vec![NOBODY; count],
             usable: usable.min(class.count()),
             enough: enough.min(usable),
+            cheap: cheap.max(enough).min(usable),
             used: 0,
         }
     }

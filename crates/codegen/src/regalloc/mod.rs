@@ -122,6 +122,7 @@ fn allocate(func: &mut Function, files: &RegisterFiles, margin: [u8; 5]) -> Resu
     let budgets = std::array::from_fn(|class| Budget {
         usable: limits[class],
         enough: enough(files, Class::ALL[class], pressure[class], limits[class]),
+        cheap: cheap(files, Class::ALL[class], limits[class]),
     });
     let borders = assign::assign(func, &graph, &live, &loops, &tokens, budgets)?;
     edges::resolve(func, &graph, &live, &borders);
@@ -163,6 +164,16 @@ fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
         u32::from(limit)
     };
     goal.min(u32::from(limit)) as u8
+}
+
+/// How many registers let a multiprocessor hold as many warps as it can.
+fn cheap(files: &RegisterFiles, class: Class, limit: u8) -> u8 {
+    if class == Class::R {
+        let each = files.per_multiprocessor / files.most_threads;
+        (each - files.reserved).min(u32::from(limit)) as u8
+    } else {
+        limit
+    }
 }
 
 fn refused(error: BuildError) -> PhaseError {

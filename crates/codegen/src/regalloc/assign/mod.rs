@@ -69,11 +69,12 @@ pub(super) struct Borders {
     pub(super) used: [u8; 5],
 }
 
-/// Registers for one class: how many there are, and how many should do.
+/// Registers for one class: how many there are, how many should do, and how many cost nothing more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     pub(super) usable: u8,
     pub(super) enough: u8,
+    pub(super) cheap: u8,
 }
 
 /// Gives registers to all values of `func`. Edges still carry arguments afterwards.
@@ -93,7 +94,7 @@ pub(super) fn assign(
             .filter(|reg| reg.class() == class)
             .flat_map(|reg| reg.units())
             .map(|unit| unit.index());
-        File::new(class, budget.usable, budget.enough, fixed)
+        File::new(class, budget.usable, budget.enough, budget.cheap, fixed)
     });
     let mut scan = Scan {
         affinity: Affinity::new(func, loops),

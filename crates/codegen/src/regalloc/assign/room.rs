@@ -48,7 +48,7 @@ impl Scan<'_> {
                 residue,
             }) if span > ty.len() => {
                 if let Some(base) = file.find(span, align, residue, avoid, own, waits)
-                    && base + span <= file.enough
+                    && base + span <= file.cheap
                 {
                     return Ok(base + below);
                 }
