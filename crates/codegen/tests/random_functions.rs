@@ -1,7 +1,7 @@
 //! Every phase leaves random functions sound, and what it leaves it would leave again.
 
 use orias_codegen::knobs::Knobs;
-use orias_codegen::pipeline::{Context, PHASES, Pipeline, Stage};
+use orias_codegen::pipeline::{Context, PHASES, Pipeline, Stage, find_phase};
 use orias_ori::generate::{Size, function};
 use orias_ori::{Effects, Function, print_function, verify_function};
 
@@ -71,16 +71,29 @@ fn phases_leave_random_functions_sound_and_are_done_after_one_run() {
 #[test]
 fn phases_only_remove_what_nobody_reaches_or_needs() {
     // Where every block is reachable, stores survive GeneralOptimize one for one.
+    let row = find_phase(PHASES, "GeneralOptimize").unwrap();
     let mut compared = 0;
     for seed in 0..400 {
         let mut function = function(seed, orias_ori::Level::Abstract, Size::default());
         let blocks = function.blocks().count();
         let stores = count_with_effects(&function);
-        run_row(0, &mut function);
+        run_row(row, &mut function);
         if function.blocks().count() == blocks {
             compared += 1;
             assert_eq!(count_with_effects(&function), stores, "seed {seed}");
         }
     }
     assert!(compared > 30, "{compared}");
+}
+
+#[test]
+fn unsupported_operations_are_gone_after_their_phase_and_stay_so() {
+    let row = find_phase(PHASES, "ConvertUnsupportedOps").unwrap();
+    for seed in 0..400 {
+        let mut function = function(seed, orias_ori::Level::Abstract, Size::default());
+        run_row(row, &mut function);
+        let once = print_function(&function);
+        run_row(row, &mut function);
+        assert_eq!(print_function(&function), once, "seed {seed}");
+    }
 }

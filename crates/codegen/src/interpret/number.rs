@@ -157,6 +157,10 @@ impl Operands<'_> {
             A::Rcp | A::Sqrt | A::Rsqrt | A::Sin | A::Cos | A::Lg2 | A::Ex2 | A::Tanh => {
                 approximate(parts[0])
             }
+            // These are additions of zero to the machine: a NaN comes out as the format's own, except of a double.
+            A::Fabs | A::Fneg if format != Format::F64 && format.is_nan(parts[0]) => {
+                format.nan()?
+            }
             A::Fabs => flushed(parts[0]) & !format.sign_mask(),
             A::Fneg => flushed(parts[0]) ^ format.sign_mask(),
             A::Copysign => {
@@ -367,8 +371,18 @@ fn to_float(
 ) -> Option<u64> {
     let (format, _) = format(from)?;
     let bits = bits & (u64::MAX >> (64 - format.width()));
-    let bits = if flush { format.flush(bits) } else { bits };
-    let result = to_format(format, bits, to, round, sat);
+    let bits = if flush && format == Format::F32 {
+        format.flush(bits)
+    } else {
+        bits
+    };
+    let result = match (format, to, round) {
+        // Sixteen bits moved up, whatever they mean.
+        (Format::BF16, Format::F32, _) => bits << 16,
+        // Thirteen bits cut off a NaN, nothing else.
+        (Format::F32, Format::TF32, Round::Rna) if format.is_nan(bits) => bits >> 13,
+        _ => to_format(format, bits, to, round, sat),
+    };
     Some(if flush && to == Format::F32 {
         to.flush(result)
     } else {

@@ -29,6 +29,7 @@ mod operands;
 mod rules;
 mod ssa;
 mod sync;
+mod video;
 
 use crate::module::{Module, SourceFile};
 use orias_ptx::Diagnostic;

@@ -199,3 +199,16 @@ pub(super) fn is_in_space(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
     };
     body.assign(AbstractOp::Isspacep, (space,), &destinations, &[address])
 }
+
+/// `mapa` and `getctarank`: addresses have no sign.
+pub(super) fn cluster_address(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let op = if statement.op == Op::Mapa {
+        AbstractOp::Mapa
+    } else {
+        AbstractOp::Getctarank
+    };
+    let width = statement.form.types().next().map_or(64, |ty| ty.bits());
+    let space = modifiers::space(statement.form);
+    let (destinations, operands) = places(body, statement)?;
+    body.assign(op, (space, integer(width, false)), &destinations, &operands)
+}

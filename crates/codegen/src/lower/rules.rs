@@ -6,7 +6,7 @@
 //! An instruction without a rule is not supported yet, and named in the error.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
-use super::{arithmetic, atomics, calls, control, convert, memory, movement, sync};
+use super::{arithmetic, atomics, calls, control, convert, memory, movement, sync, video};
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
 use orias_ptx::grammar::{Access, Op};
@@ -87,8 +87,7 @@ fn rule(op: Op) -> Option<Rule> {
         Op::Mov => With(movement::mov),
         Op::Cvta | Op::CvtaTo => With(movement::convert_address),
         Op::Isspacep => With(movement::is_in_space),
-        Op::Mapa => Same(A::Mapa),
-        Op::Getctarank => Same(A::Getctarank),
+        Op::Mapa | Op::Getctarank => With(movement::cluster_address),
         Op::Shfl => With(sync::shuffle),
         // Memory.
         Op::Ld => With(memory::load),
@@ -133,6 +132,13 @@ fn rule(op: Op) -> Option<Rule> {
         Op::Redux => Same(A::Redux),
         Op::Elect => With(sync::elect),
         Op::Griddepcontrol => With(sync::grid_dependency),
+        // Video.
+        Op::Vadd | Op::Vsub | Op::Vabsdiff | Op::Vmin | Op::Vmax | Op::Vshl | Op::Vshr
+            | Op::Vset => With(video::scalar),
+        Op::Vmad => With(video::multiply_add),
+        Op::Vadd2 | Op::Vsub2 | Op::Vavrg2 | Op::Vabsdiff2 | Op::Vmin2 | Op::Vmax2 | Op::Vset2
+            | Op::Vadd4 | Op::Vsub4 | Op::Vavrg4 | Op::Vabsdiff4 | Op::Vmin4 | Op::Vmax4
+            | Op::Vset4 => With(video::elements),
         _ => return None,
     })
 }

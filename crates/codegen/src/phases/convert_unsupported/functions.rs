@@ -6,11 +6,15 @@
 
 use super::{Expander, Expansion, Results};
 use crate::emit::{Emit, imm, single};
-use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Sat, Scalar};
 use orias_ori::{Operand, Type};
 
 pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
     use AbstractOp as A;
+    let away = expander.modifier::<Round>() == Some(Round::Rna);
+    if expander.op == A::Cvt && expander.scalar() == Scalar::Tf32 && away {
+        return Some(round_to_tf32);
+    }
     let precision: Precision = expander.modifier()?;
     let keeps = expander.modifier::<Ftz>() != Some(Ftz::Ftz);
     match (expander.op, expander.scalar(), precision) {
@@ -21,6 +25,27 @@ pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
         (A::Rsqrt, Scalar::F64, Precision::Approx) if keeps => Some(reciprocal_root_double),
         _ => None,
     }
+}
+
+/// `cvt.rna.tf32.f32`: half of the last place kept is added to the magnitude, and what is below is cut off. Infinities and
+/// NaNs are only cut; with `.satfinite` an infinity becomes the number below it.
+fn round_to_tf32(expander: &mut Expander<'_>) -> Results {
+    let finite = expander.modifier::<Sat>() == Some(Sat::Satfinite);
+    let a = expander.operand(0);
+    expander.one(|emit| {
+        let magnitude = emit.and(a, imm(0x7fff_ffff));
+        let number = emit.setp(Compare::Lt, Scalar::U32, magnitude, imm(0x7f80_0000));
+        let more = emit.add(a, imm(0x1000));
+        let sum = emit.selp(Scalar::B32, more, a, number);
+        let cut = emit.and(sum, imm(0xffff_e000));
+        if !finite {
+            return cut;
+        }
+        let magnitude = emit.and(cut, imm(0x7fff_ffff));
+        let infinite = emit.setp(Compare::Eq, Scalar::U32, magnitude, imm(0x7f80_0000));
+        let below = emit.sub(cut, imm(0x2000));
+        emit.selp(Scalar::B32, below, cut, infinite)
+    })
 }
 
 const F32: Scalar = Scalar::F32;

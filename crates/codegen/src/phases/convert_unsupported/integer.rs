@@ -21,6 +21,8 @@ pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
         A::Mul if half == Some(Half::Hi) && scalar.bits() == 64 => Some(product_high_64),
         A::Mad if half == Some(Half::Hi) && scalar.bits() == 64 => Some(product_high_64),
         A::Mad if saturates => Some(product_sum_saturated),
+        // A whole product plus carry has no PTX: it is left for selection to refuse.
+        A::MadC if half == Some(Half::Wide) => None,
         A::MadC if scalar.bits() == 64 || half == Some(Half::Hi) => Some(product_with_carry),
         A::Cnot if is_integer(scalar, 32) || is_integer(scalar, 64) => Some(is_zero),
         A::Slct => Some(choose_by_sign),
