@@ -328,6 +328,8 @@ impl Block {
             active: group.lanes,
             group: group.lanes,
             index,
+            guarding: true,
+            position: None,
             violation: None,
         };
         let waited = core.issue(step)?;
@@ -342,6 +344,7 @@ impl Block {
                 group.lanes & if negated { !bits } else { bits }
             }
         };
+        core.guarding = false;
         if let Some(profile) = &mut tally.profile {
             let counts = &mut profile.instructions[index];
             counts.issued += 1;
@@ -384,10 +387,10 @@ impl Block {
     #[cold]
     fn fault(&self, number: usize, context: &Context<'_>, cause: Cause) -> Box<Fault> {
         let warp = &self.warps[number];
-        let pc = warp
-            .groups
-            .get(warp.current)
-            .map_or(0, |group| group.pc as usize);
+        let pc = cause.index.unwrap_or_else(|| {
+            let group = warp.groups.get(warp.current);
+            group.map_or(0, |group| group.pc as usize)
+        });
         let offset = pc as u64 * 16;
         let instruction = context
             .kernel

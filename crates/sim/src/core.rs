@@ -1,11 +1,15 @@
-//! One warp in the act of running an instruction: its registers, its block, the device.
+//! One warp in the act of running an instruction: its registers, its block, the device, and time.
 
+use crate::access::Space;
 use crate::block::BlockState;
 use crate::fault::Cause;
-use crate::launch::Context;
+use crate::flight::{Due, LateStore};
+use crate::launch::{Context, FindingKind};
 use crate::operand::Lanes;
+use crate::program::{Action, Run, Step};
+use crate::schedule::Schedule;
 use crate::warp::Warp;
-use orias_sass::Register;
+use orias_sass::{Register, RegisterClass};
 
 /// What an instruction's semantics may touch.
 pub(crate) struct Core<'a> {
@@ -18,14 +22,35 @@ pub(crate) struct Core<'a> {
     pub group: u32,
     /// Index of the instruction.
     pub index: usize,
+    /// Whether a guard is being read.
+    pub guarding: bool,
+    /// The place of the pending instruction that is being run, if it is one.
+    pub position: Option<usize>,
     /// A register that was touched without being declared.
     pub violation: Option<Register>,
 }
 
-impl Core<'_> {
+/// Cycles that went by before an instruction was issued.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waited {
+    pub stalled: u64,
+    pub waited: u64,
+}
+
+impl<'a> Core<'a> {
     #[cold]
     pub fn violate(&mut self, register: Register) {
         self.violation.get_or_insert(register);
+    }
+
+    /// The timing of the instruction that runs.
+    fn schedule(&self) -> Option<&'a Schedule> {
+        self.context
+            .kernel
+            .program
+            .steps
+            .get(self.index)
+            .and_then(|step| step.schedule.as_ref())
     }
 
     /// A general register.
@@ -37,21 +62,78 @@ impl Core<'_> {
         if self.context.options.checks.registers {
             self.check_written(index);
         }
-        self.warp.flight.read_r(&self.warp.registers, index)
+        if self.context.options.checks.hazards {
+            self.check_read(Register::r(index));
+        }
+        let value = self.warp.registers.r[usize::from(index)];
+        if self.warp.flight.has_landing(RegisterClass::R, index) {
+            return self.r_in_flight(index, value);
+        }
+        value
+    }
+
+    #[cold]
+    fn r_in_flight(&self, index: u8, mut value: Lanes) -> Lanes {
+        if let Some(schedule) = self.schedule() {
+            let flight = &self.warp.flight;
+            for write in flight.visible(RegisterClass::R, index, schedule, self.guarding) {
+                write.over(&mut value);
+            }
+        }
+        value
     }
 
     #[cold]
     fn check_written(&mut self, index: u8) {
         let unwritten = self.active & !self.warp.registers.written[usize::from(index)];
-        if unwritten != 0 {
+        if unwritten != 0 && !self.warp.flight.has_landing(RegisterClass::R, index) {
             self.warp.registers.written[usize::from(index)] |= unwritten;
-            let lane = unwritten.trailing_zeros();
-            self.context.find(
-                self.index,
-                self.block,
-                self.warp.thread(lane as usize),
-                crate::launch::FindingKind::UnwrittenRegister(Register::r(index)),
-            );
+            let lane = unwritten.trailing_zeros() as usize;
+            self.find(lane, FindingKind::UnwrittenRegister(Register::r(index)));
+        }
+    }
+
+    /// Looks for a result that should be in a register but is still under way.
+    #[cold]
+    fn check_read(&mut self, register: Register) {
+        let uniform = matches!(register.class, RegisterClass::UR | RegisterClass::UP);
+        let lanes = if uniform { u32::MAX } else { self.active };
+        // Predicates and uniform registers of a pending instruction were read when it was issued.
+        if self.position.is_some() && register.class != RegisterClass::R {
+            return;
+        }
+        let Some(reader) = self.schedule().filter(|_| self.warp.flight.is_timed()) else {
+            return;
+        };
+        let steps = &self.context.kernel.program.steps;
+        let schedule_of = |index: usize| steps.get(index).and_then(|step| step.schedule.as_ref());
+        let unseen = self.warp.flight.unseen(
+            register,
+            lanes,
+            reader,
+            self.guarding,
+            self.position,
+            schedule_of,
+        );
+        if let Some(producer) = unseen {
+            let producer = producer as u64 * 16;
+            let lane = self.active.trailing_zeros().min(31) as usize;
+            self.find(lane, FindingKind::EarlyRead { register, producer });
+        }
+    }
+
+    /// Looks for an earlier instruction that has yet to read a register that is written now.
+    #[cold]
+    fn check_write(&mut self, register: Register) {
+        if self.position.is_some() || !self.warp.flight.is_timed() {
+            return;
+        }
+        let steps = &self.context.kernel.program.steps;
+        let schedule_of = |index: usize| steps.get(index).and_then(|step| step.schedule.as_ref());
+        if let Some(reader) = self.warp.flight.unread(register, self.active, schedule_of) {
+            let reader = reader as u64 * 16;
+            let lane = self.active.trailing_zeros().min(31) as usize;
+            self.find(lane, FindingKind::EarlyWrite { register, reader });
         }
     }
 
@@ -61,9 +143,24 @@ impl Core<'_> {
         if index == 255 || self.active == 0 {
             return;
         }
-        self.warp
-            .flight
-            .write_r(&mut self.warp.registers, index, self.active, value);
+        if self.context.options.checks.hazards {
+            self.check_write(Register::r(index));
+        }
+        let schedule = if self.warp.flight.is_timed() { self.schedule() } else { None };
+        let warp = &mut *self.warp;
+        warp.flight
+            .write_r(&mut warp.registers, index, self.active, value, schedule);
+    }
+
+    #[cold]
+    fn word_in_flight(&self, class: RegisterClass, index: u8, mut value: u32) -> u32 {
+        if let Some(schedule) = self.schedule() {
+            let flight = &self.warp.flight;
+            for write in flight.visible(class, index, schedule, self.guarding) {
+                write.over_word(&mut value);
+            }
+        }
+        value
     }
 
     /// A predicate, a bit per lane.
@@ -72,7 +169,14 @@ impl Core<'_> {
         if index == 7 {
             return u32::MAX;
         }
-        self.warp.flight.read_p(&self.warp.registers, index)
+        if self.context.options.checks.hazards {
+            self.check_read(Register::p(index));
+        }
+        let value = self.warp.registers.p[usize::from(index)];
+        if self.warp.flight.has_landing(RegisterClass::P, index) {
+            return self.word_in_flight(RegisterClass::P, index, value);
+        }
+        value
     }
 
     /// Writes a predicate in the lanes that run.
@@ -81,9 +185,10 @@ impl Core<'_> {
         if index == 7 || self.active == 0 {
             return;
         }
-        self.warp
-            .flight
-            .write_p(&mut self.warp.registers, index, self.active, bits);
+        let schedule = if self.warp.flight.is_timed() { self.schedule() } else { None };
+        let warp = &mut *self.warp;
+        warp.flight
+            .write_p(&mut warp.registers, index, self.active, bits, schedule);
     }
 
     /// A uniform register.
@@ -92,18 +197,29 @@ impl Core<'_> {
         if index >= 63 {
             return 0;
         }
-        self.warp.flight.read_ur(&self.warp.registers, index)
+        if self.context.options.checks.hazards {
+            self.check_read(Register::ur(index));
+        }
+        let value = self.warp.registers.ur[usize::from(index)];
+        if self.warp.flight.has_landing(RegisterClass::UR, index) {
+            return self.word_in_flight(RegisterClass::UR, index, value);
+        }
+        value
     }
 
     /// Writes a uniform register.
     #[inline]
     pub fn put_ur(&mut self, index: u8, value: u32) {
-        if index >= 63 {
-            return;
+        if index < 63 {
+            self.put_uniform(RegisterClass::UR, index, value);
         }
-        self.warp
-            .flight
-            .write_ur(&mut self.warp.registers, index, value);
+    }
+
+    fn put_uniform(&mut self, class: RegisterClass, index: u8, value: u32) {
+        let schedule = if self.warp.flight.is_timed() { self.schedule() } else { None };
+        let warp = &mut *self.warp;
+        warp.flight
+            .write_uniform(&mut warp.registers, class, index, value, schedule);
     }
 
     /// A uniform predicate: all bits or none.
@@ -112,19 +228,22 @@ impl Core<'_> {
         if index == 7 {
             return u32::MAX;
         }
-        self.warp.flight.read_up(&self.warp.registers, index)
+        if self.context.options.checks.hazards {
+            self.check_read(Register::up(index));
+        }
+        let value = self.warp.registers.up[usize::from(index)];
+        if self.warp.flight.has_landing(RegisterClass::UP, index) {
+            return self.word_in_flight(RegisterClass::UP, index, value);
+        }
+        value
     }
 
     /// Writes a uniform predicate.
     #[inline]
     pub fn put_up(&mut self, index: u8, value: bool) {
-        if index == 7 {
-            return;
+        if index != 7 {
+            self.put_uniform(RegisterClass::UP, index, if value { u32::MAX } else { 0 });
         }
-        let bits = if value { u32::MAX } else { 0 };
-        self.warp
-            .flight
-            .write_up(&mut self.warp.registers, index, bits);
     }
 
     /// A word of a constant bank; the offset was checked when the instruction was made ready.
@@ -144,9 +263,183 @@ impl Core<'_> {
     }
 
     /// Notes something that is suspicious but not impossible.
-    pub fn find(&mut self, lane: usize, kind: crate::launch::FindingKind) {
+    pub fn find(&mut self, lane: usize, kind: FindingKind) {
         self.context
             .find(self.index, self.block, self.warp.thread(lane), kind);
+    }
+}
+
+/// Time.
+impl Core<'_> {
+    /// Lets time go by until an instruction is issued: the stall count of the one before, then its own waits.
+    #[inline]
+    pub fn issue(&mut self, step: &Step) -> Result<Waited, Cause> {
+        match &step.schedule {
+            Some(schedule) if self.warp.flight.is_timed() => self.issue_timed(schedule),
+            _ => Ok(Waited::default()),
+        }
+    }
+
+    fn issue_timed(&mut self, schedule: &Schedule) -> Result<Waited, Cause> {
+        let warp = &mut *self.warp;
+        let stalled = warp.flight.advance(&mut warp.registers);
+        let before = warp.flight.cycle();
+        while let Some((at, due)) = self.warp.flight.due_now() {
+            self.bring_about(at, due)?;
+        }
+        let mut mask = schedule.wait;
+        if let Some(dependency) = schedule.dependency {
+            mask |= dependency.set;
+        }
+        if mask != 0 {
+            while let Some((at, due)) = self.warp.flight.due_for(mask) {
+                self.warp.flight.wait_for(at, due);
+                self.bring_about(at, due)?;
+            }
+        }
+        if let Some((barrier, most)) = schedule.dependency.and_then(|wait| wait.limit) {
+            while let Some((at, due)) = self.warp.flight.due_beyond(barrier, most) {
+                self.warp.flight.wait_for(at, due);
+                self.bring_about(at, due)?;
+            }
+        }
+        let warp = &mut *self.warp;
+        let waited = warp.flight.cycle() - before;
+        if waited > 0 {
+            warp.flight.advance(&mut warp.registers);
+        }
+        warp.flight.issued(schedule.stall);
+        Ok(Waited { stalled, waited })
+    }
+
+    /// Makes a pending instruction read or complete, after everything that comes before it.
+    fn bring_about(&mut self, at: usize, due: Due) -> Result<(), Cause> {
+        let mut waiting = vec![(at, due)];
+        while let Some(&(at, due)) = waiting.last() {
+            if let Some(first) = self.warp.flight.before(at, due) {
+                waiting.push(first);
+                continue;
+            }
+            waiting.pop();
+            let before = self.warp.flight.pending(at);
+            if !before.has_read {
+                self.read_sources(at)?;
+            }
+            if due == Due::Complete {
+                let warp = &mut *self.warp;
+                let done = warp.flight.complete(at, &mut warp.registers);
+                for store in &done.stores {
+                    self.store(Space::Shared, store.lane, store.address, store.size, store.value)
+                        .map_err(|cause| cause.at(done.index))?;
+                }
+                // What waits above it stands one place further down now.
+                for (other, _) in &mut waiting {
+                    if *other > at {
+                        *other -= 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a pending instruction on its sources as they are now.
+    fn read_sources(&mut self, at: usize) -> Result<(), Cause> {
+        let pending = self.warp.flight.pending(at);
+        let (index, active, group) = (pending.index, pending.active, pending.group);
+        let snapshot = pending.snapshot.clone();
+        let Some(step) = self.context.kernel.program.steps.get(index) else {
+            return Ok(());
+        };
+        let (Run::Action(action), Some(schedule)) = (&step.run, &step.schedule) else {
+            return Ok(());
+        };
+        let mine = (self.index, self.active, self.group, self.guarding);
+        (self.index, self.active, self.group, self.guarding) = (index, active, group, false);
+        self.position = Some(at);
+        let registers = &mut self.warp.registers;
+        let (p, ur, up) = (registers.p, registers.ur, registers.up);
+        (registers.p, registers.ur, registers.up) = (snapshot.p, snapshot.ur, snapshot.up);
+        self.warp.flight.sink_capture(schedule.copies);
+        let ran = action(self);
+        let (writes, stores) = self.warp.flight.sink_registers();
+        let registers = &mut self.warp.registers;
+        (registers.p, registers.ur, registers.up) = (p, ur, up);
+        (self.index, self.active, self.group, self.guarding) = mine;
+        self.position = None;
+        ran.map_err(|cause| cause.at(index))?;
+        let warp = &mut *self.warp;
+        warp.flight
+            .has_read(at, writes, stores, schedule, &mut warp.registers);
+        Ok(())
+    }
+
+    /// Runs an instruction: now, or when its sources are read.
+    #[inline]
+    pub fn perform(&mut self, step: &Step, action: &Action) -> Result<(), Cause> {
+        match &step.schedule {
+            Some(schedule) if self.warp.flight.is_timed() => {
+                self.perform_timed(schedule, action)
+            }
+            _ => action(self),
+        }
+    }
+
+    fn perform_timed(&mut self, schedule: &Schedule, action: &Action) -> Result<(), Cause> {
+        if !schedule.is_variable() {
+            self.warp.flight.sink_fixed(self.index);
+            let ran = action(self);
+            self.warp.flight.sink_registers();
+            return ran;
+        }
+        let warp = &mut *self.warp;
+        let snapshot = warp.flight.snapshot(&warp.registers, schedule);
+        let at = warp
+            .flight
+            .defer(self.index, self.active, self.group, schedule, snapshot);
+        if schedule.reads_state {
+            self.read_sources(at)?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything that is under way complete.
+    pub fn drain(&mut self) -> Result<(), Cause> {
+        if !self.warp.flight.is_timed() {
+            return Ok(());
+        }
+        while let Some((at, due)) = self.warp.flight.due_at_all() {
+            self.bring_about(at, due)?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything that is under way complete and land: control goes to code that was not scheduled with this.
+    pub fn settle(&mut self) -> Result<(), Cause> {
+        self.drain()?;
+        let warp = &mut *self.warp;
+        warp.flight.settle(&mut warp.registers);
+        Ok(())
+    }
+
+    /// Stores to shared memory what a copy brings there, now or when the copy completes.
+    pub fn store_late(
+        &mut self,
+        lane: usize,
+        address: u64,
+        size: u32,
+        value: u128,
+    ) -> Result<(), Cause> {
+        let store = LateStore {
+            lane,
+            address,
+            size,
+            value,
+        };
+        if self.warp.flight.keep_store(store) {
+            return Ok(());
+        }
+        self.store(Space::Shared, lane, address, size, value)
     }
 }
 
@@ -165,48 +458,5 @@ impl Iterator for LaneIterator {
         let lane = self.0.trailing_zeros();
         self.0 &= self.0 - 1;
         Some(lane as usize)
-    }
-}
-
-/// Cycles that went by before an instruction was issued.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Waited {
-    pub stalled: u64,
-    pub waited: u64,
-}
-
-impl Core<'_> {
-    /// Lets time go by until an instruction is issued.
-    #[inline]
-    pub fn issue(&mut self, _step: &crate::program::Step) -> Result<Waited, Cause> {
-        Ok(Waited::default())
-    }
-
-    /// Runs an instruction, now or when its sources are read.
-    #[inline]
-    pub fn perform(
-        &mut self,
-        _step: &crate::program::Step,
-        action: &crate::program::Action,
-    ) -> Result<(), Cause> {
-        action(self)
-    }
-
-    /// Lets everything that is under way complete.
-    pub fn drain(&mut self) -> Result<(), Cause> {
-        Ok(())
-    }
-}
-
-impl Core<'_> {
-    /// Stores to shared memory what a copy brought there.
-    pub fn store_late(
-        &mut self,
-        lane: usize,
-        address: u64,
-        size: u32,
-        value: u128,
-    ) -> Result<(), Cause> {
-        self.store(crate::access::Space::Shared, lane, address, size, value)
     }
 }

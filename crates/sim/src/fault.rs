@@ -110,11 +110,17 @@ impl std::error::Error for Fault {}
 pub(crate) struct Cause {
     pub kind: FaultKind,
     pub lane: Option<u8>,
+    /// The instruction, where it is not the one that issues.
+    pub index: Option<usize>,
 }
 
 impl From<FaultKind> for Cause {
     fn from(kind: FaultKind) -> Self {
-        Cause { kind, lane: None }
+        Cause {
+            kind,
+            lane: None,
+            index: None,
+        }
     }
 }
 
@@ -124,6 +130,15 @@ impl Cause {
         Cause {
             kind,
             lane: Some(lane as u8),
+            index: None,
+        }
+    }
+
+    /// The same fault, of another instruction than the one that issues.
+    pub fn at(self, index: usize) -> Self {
+        Cause {
+            index: self.index.or(Some(index)),
+            ..self
         }
     }
 }

@@ -1,64 +1,683 @@
-//! Results on their way to the registers.
+//! Results on their way to the registers, and instructions on their way to their sources.
+//!
+//! Time is counted per warp, in issue cycles. A result of fixed latency is computed when its instruction issues and kept
+//! aside: a reader sees it once as many cycles have gone by as the table says for this producer and this consumer, and the
+//! old value before that. An instruction of variable latency is kept aside as a whole. It *reads* its sources when something
+//! makes sure that they were read: a wait for its read or write barrier, or, in the memory pipes, a later instruction that
+//! has read its own. It *writes* its results when something makes sure of that: a wait for its write barrier, or a later
+//! result of the same in-order queue. Strict timing waits exactly that long; random timing draws a moment before. Guards,
+//! predicates and uniform registers are read at issue.
 
+use crate::launch::Timing;
 use crate::operand::Lanes;
+use crate::schedule::{self, Schedule};
 use crate::warp::Registers;
+use orias_machine::timing::{self, Arrival, Queue, ResultGroup, Table};
+use orias_sass::{Register, RegisterClass};
 
-/// What has been computed but not written yet.
+/// A wait sees a barrier that was set so many cycles before, or earlier.
+const BARRIER_DELAY: u64 = orias_machine::timing::BARRIER_SET_TO_WAIT as u64;
+/// Cycles after which an instruction that nothing waits for has read its sources all the same; after twice as many it is
+/// complete.
+const LATEST: u64 = 4096;
+
+/// A value for a register.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Lanes(Box<Lanes>),
+    /// A predicate's bits, or a uniform register.
+    Word(u32),
+}
+
+/// A register write.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    class: RegisterClass,
+    index: u8,
+    mask: u32,
+    value: Value,
+}
+
+impl Write {
+    fn apply(&self, registers: &mut Registers) {
+        let index = usize::from(self.index);
+        match (self.class, &self.value) {
+            (RegisterClass::R, Value::Lanes(value)) => {
+                registers.written[index] |= self.mask;
+                blend(&mut registers.r[index], self.mask, value);
+            }
+            (RegisterClass::P, Value::Word(bits)) => {
+                let p = &mut registers.p[index];
+                *p = *p & !self.mask | bits & self.mask;
+            }
+            (RegisterClass::UR, Value::Word(value)) => registers.ur[index] = *value,
+            (RegisterClass::UP, Value::Word(bits)) => registers.up[index] = *bits,
+            _ => {}
+        }
+    }
+}
+
+/// A result of fixed latency that not every reader sees yet.
+#[derive(Clone, Debug)]
+struct Landing {
+    write: Write,
+    /// Index of the instruction.
+    producer: usize,
+    issued: u64,
+    group: ResultGroup,
+    /// When every reader sees it.
+    lands: u64,
+}
+
+/// A store to shared memory that a copy makes when it completes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LateStore {
+    pub lane: usize,
+    pub address: u64,
+    pub size: u32,
+    pub value: u128,
+}
+
+/// What the sources other than general registers were at issue.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub p: [u32; 8],
+    pub ur: [u32; 64],
+    pub up: [u32; 8],
+}
+
+/// An instruction of variable latency that is not complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// Index of the instruction.
+    pub index: usize,
+    pub active: u32,
+    pub group: u32,
+    pub snapshot: Box<Snapshot>,
+    issued: u64,
+    read_barrier: Option<u8>,
+    write_barrier: Option<u8>,
+    reads_in_order: bool,
+    queue: Option<Queue>,
+    copies: bool,
+    commits: bool,
+    typical: u64,
+    /// Whether its sources were read, and its results are known.
+    pub has_read: bool,
+    pub writes: Vec<Write>,
+    pub stores: Vec<LateStore>,
+    /// When it reads and when it completes at the latest.
+    read_due: u64,
+    write_due: u64,
+}
+
+/// What is to be done with a pending instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Read,
+    Complete,
+}
+
+/// Where register writes go.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flight {}
+enum Sink {
+    /// To the registers.
+    #[default]
+    Registers,
+    /// Aside, to land after their latency.
+    Fixed,
+    /// Aside, until the instruction completes.
+    Captured(Vec<Write>),
+}
+
+/// What a warp has under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flight {
+    timed: bool,
+    random: Option<u64>,
+    cycle: u64,
+    /// When the next instruction may issue.
+    ready: u64,
+    landings: Vec<Landing>,
+    pending: Vec<Pending>,
+    sink: Sink,
+    /// The instruction whose results go aside.
+    running: usize,
+    /// Stores of copies, while one is being read.
+    stores: Option<Vec<LateStore>>,
+}
 
 impl Flight {
     /// What a launch's options ask for.
-    pub fn new(_timing: crate::launch::Timing, _block: [u32; 3], _warp: u32) -> Self {
-        Self {}
+    pub fn new(timing: Timing, block: [u32; 3], warp: u32) -> Self {
+        let seed = |seed: u64| {
+            let [x, y, z] = block.map(u64::from);
+            let place = x ^ y << 20 ^ z << 40 ^ u64::from(warp) << 52;
+            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place
+        };
+        Self {
+            timed: timing != Timing::Off,
+            random: match timing {
+                Timing::Random(number) => Some(seed(number)),
+                Timing::Off | Timing::Strict => None,
+            },
+            ..Self::default()
+        }
+    }
+
+    #[inline]
+    pub fn is_timed(&self) -> bool {
+        self.timed
     }
 
     /// Cycles so far.
     pub fn cycle(&self) -> u64 {
-        0
+        self.cycle
+    }
+
+    /// A random number below `limit`, or the limit itself in strict timing.
+    fn draw(&mut self, limit: u64) -> u64 {
+        match &mut self.random {
+            None => limit,
+            Some(state) => {
+                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mut z = *state;
+                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                (z ^ (z >> 31)) % limit.max(1)
+            }
+        }
+    }
+
+    /// Goes on to the next issue; the cycles that the stall count took.
+    pub fn advance(&mut self, registers: &mut Registers) -> u64 {
+        let stalled = self.ready.saturating_sub(self.cycle + 1);
+        self.cycle = self.cycle.max(self.ready);
+        self.land(registers);
+        stalled
+    }
+
+    /// An instruction with this stall count is issued now.
+    pub fn issued(&mut self, stall: u64) {
+        self.ready = self.cycle + stall;
+    }
+
+    /// Writes results that every reader sees into the registers, in their order.
+    fn land(&mut self, registers: &mut Registers) {
+        let now = self.cycle;
+        self.landings.retain(|landing| {
+            if landing.lands <= now {
+                landing.write.apply(registers);
+            }
+            landing.lands > now
+        });
+    }
+
+    /// Puts a result of fixed latency among those under way.
+    ///
+    /// The list is in the order in which results end up in the registers. That is the order of issue, except where a later
+    /// instruction follows an earlier, slower one too soon: then the earlier result lands on top of the later.
+    fn push(&mut self, mut landing: Landing) {
+        let mut place = self.landings.len();
+        for (at, earlier) in self.landings.iter().enumerate() {
+            let same = earlier.write.class == landing.write.class
+                && earlier.write.index == landing.write.index;
+            if !same {
+                continue;
+            }
+            let needed = timing::overwrite(Table::Mined, earlier.group, landing.group);
+            if landing.issued >= earlier.issued + u64::from(needed) {
+                landing.lands = landing.lands.max(earlier.lands);
+            } else {
+                place = place.min(at);
+            }
+        }
+        self.landings.insert(place, landing);
+    }
+
+    /// The next pending instruction that a wait for `barriers` makes read or complete; `now` moves on to when it does.
+    pub fn due_for(&self, barriers: u8) -> Option<(usize, Due)> {
+        let names = |barrier: Option<u8>| barrier.is_some_and(|b| barriers >> b & 1 == 1);
+        self.pending.iter().enumerate().find_map(|(at, pending)| {
+            if self.cycle < pending.issued + BARRIER_DELAY {
+                return None;
+            }
+            if names(pending.write_barrier) {
+                Some((at, Due::Complete))
+            } else if names(pending.read_barrier) && !pending.has_read {
+                Some((at, Due::Read))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// The oldest instruction pending on a barrier, if there are more than `most`.
+    pub fn due_beyond(&self, barrier: u8, most: usize) -> Option<(usize, Due)> {
+        let on = |pending: &&Pending| pending.write_barrier == Some(barrier);
+        let count = self.pending.iter().filter(on).count();
+        if count <= most {
+            return None;
+        }
+        let at = self
+            .pending
+            .iter()
+            .position(|pending| pending.write_barrier == Some(barrier))?;
+        Some((at, Due::Complete))
+    }
+
+    /// The next pending instruction whose time has come by itself.
+    pub fn due_now(&self) -> Option<(usize, Due)> {
+        self.pending.iter().enumerate().find_map(|(at, pending)| {
+            if pending.write_due <= self.cycle {
+                Some((at, Due::Complete))
+            } else if pending.read_due <= self.cycle && !pending.has_read {
+                Some((at, Due::Read))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// The oldest pending instruction.
+    pub fn due_at_all(&self) -> Option<(usize, Due)> {
+        (!self.pending.is_empty()).then_some((0, Due::Complete))
+    }
+
+    /// What must happen before the pending instruction at `at` does what is due: something earlier of its queue.
+    pub fn before(&self, at: usize, due: Due) -> Option<(usize, Due)> {
+        let this = &self.pending[at];
+        let earlier = &self.pending[..at];
+        if !this.has_read && this.reads_in_order {
+            let unread = earlier
+                .iter()
+                .position(|other| other.reads_in_order && !other.has_read);
+            if let Some(other) = unread {
+                return Some((other, Due::Read));
+            }
+        }
+        if this.commits
+            && let Some(other) = earlier.iter().position(|other| other.copies)
+        {
+            return Some((other, Due::Complete));
+        }
+        if due == Due::Complete
+            && this.queue.is_some()
+            && let Some(other) = earlier.iter().position(|other| other.queue == this.queue)
+        {
+            return Some((other, Due::Complete));
+        }
+        None
+    }
+
+    pub fn pending(&self, at: usize) -> &Pending {
+        &self.pending[at]
+    }
+
+    /// Removes a pending instruction that completes; the cycle it does so at is at least its typical one.
+    pub fn complete(&mut self, at: usize, registers: &mut Registers) -> Pending {
+        let pending = self.pending.remove(at);
+        for write in &pending.writes {
+            self.overwrite(write, pending.issued, registers);
+        }
+        pending
+    }
+
+    /// Writes a result of variable latency. Results of fixed latency issued before it have landed by then.
+    fn overwrite(&mut self, write: &Write, issued: u64, registers: &mut Registers) {
+        self.landings.retain(|landing| {
+            let before = landing.write.class == write.class
+                && landing.write.index == write.index
+                && landing.issued <= issued;
+            if before {
+                landing.write.apply(registers);
+            }
+            !before
+        });
+        write.apply(registers);
+    }
+
+    /// Lets time go by until a result of an instruction can be there.
+    pub fn wait_for(&mut self, at: usize, due: Due) {
+        let pending = &self.pending[at];
+        // Sources are read within a few cycles, results take what is typical.
+        let latency = if due == Due::Complete { pending.typical } else { pending.typical.min(12) };
+        self.cycle = self.cycle.max(pending.issued + latency);
+    }
+
+    /// Keeps an instruction of variable latency aside.
+    pub fn defer(&mut self, index: usize, active: u32, group: u32, schedule: &Schedule, snapshot: Snapshot) -> usize {
+        let typical = schedule.typical.max(2);
+        // In random timing anything from at once to twice the typical time; in strict timing hardly ever by itself.
+        let (read_due, write_due) = if self.random.is_some() {
+            let write = 1 + self.draw(2 * typical);
+            let read = 1 + self.draw(write);
+            (self.cycle + read.min(write), self.cycle + write)
+        } else {
+            (self.cycle + LATEST, self.cycle + 2 * LATEST)
+        };
+        self.pending.push(Pending {
+            index,
+            active,
+            group,
+            snapshot: Box::new(snapshot),
+            issued: self.cycle,
+            read_barrier: schedule.read_barrier,
+            write_barrier: schedule.write_barrier,
+            reads_in_order: schedule.reads_in_order,
+            queue: schedule.queue(),
+            copies: schedule.copies,
+            commits: schedule.commits,
+            typical,
+            has_read: false,
+            writes: Vec::new(),
+            stores: Vec::new(),
+            read_due,
+            write_due,
+        });
+        self.pending.len() - 1
+    }
+
+    /// Predicates and uniform registers as an instruction that issues now reads them.
+    pub fn snapshot(&self, registers: &Registers, schedule: &Schedule) -> Snapshot {
+        let mut snapshot = Snapshot {
+            p: registers.p,
+            ur: registers.ur,
+            up: registers.up,
+        };
+        for landing in self.seen(schedule) {
+            let index = usize::from(landing.write.index);
+            match (landing.write.class, &landing.write.value) {
+                (RegisterClass::P, Value::Word(bits)) => {
+                    let mask = landing.write.mask;
+                    snapshot.p[index] = snapshot.p[index] & !mask | bits & mask;
+                }
+                (RegisterClass::UR, Value::Word(value)) => snapshot.ur[index] = *value,
+                (RegisterClass::UP, Value::Word(bits)) => snapshot.up[index] = *bits,
+                _ => {}
+            }
+        }
+        snapshot
+    }
+
+    /// The landings that operands of an instruction issued now see, in their order.
+    fn seen<'a>(&'a self, schedule: &'a Schedule) -> impl Iterator<Item = &'a Landing> {
+        self.landings.iter().filter(|landing| {
+            let write = &landing.write;
+            schedule
+                .use_of(write.class, write.index, false)
+                .is_some_and(|used| {
+                    landing.issued + schedule::latency(landing.group, used) <= self.cycle
+                })
+        })
+    }
+
+    /// Whether a register has a result under way that not every reader sees.
+    #[inline]
+    pub fn has_landing(&self, class: RegisterClass, index: u8) -> bool {
+        self.timed
+            && self
+                .landings
+                .iter()
+                .any(|landing| landing.write.class == class && landing.write.index == index)
+    }
+
+    /// The writes of a register that a reader sees, in their order. A reader without a row sees what has landed only.
+    pub fn visible(
+        &self,
+        class: RegisterClass,
+        index: u8,
+        schedule: &Schedule,
+        guard: bool,
+    ) -> Vec<&Write> {
+        let Some(used) = schedule
+            .use_of(class, index, guard)
+            .or_else(|| schedule.use_of(class, index, !guard))
+        else {
+            return Vec::new();
+        };
+        self.landings
+            .iter()
+            .filter(|landing| landing.write.class == class && landing.write.index == index)
+            .filter(|landing| {
+                landing.issued + schedule::latency(landing.group, used) <= self.cycle
+            })
+            .map(|landing| &landing.write)
+            .collect()
+    }
+
+    /// The instruction whose result a reader of a register in some of `lanes` should see but does not. `position` is the
+    /// reader's own place among the pending instructions, if it is one: later ones do not count.
+    pub fn unseen<'s>(
+        &self,
+        register: Register,
+        lanes: u32,
+        reader: &Schedule,
+        guard: bool,
+        position: Option<usize>,
+        schedule_of: impl Fn(usize) -> Option<&'s Schedule>,
+    ) -> Option<usize> {
+        let (class, index) = (register.class, register.index);
+        let issued = position.map_or(u64::MAX, |at| self.pending[at].issued);
+        let used = reader
+            .use_of(class, index, guard)
+            .or_else(|| reader.use_of(class, index, !guard));
+        let landing = self.landings.iter().find(|landing| {
+            let write = &landing.write;
+            let visible = used.map_or(landing.lands, |used| {
+                landing.issued + schedule::latency(landing.group, used)
+            });
+            write.class == class
+                && write.index == index
+                && write.mask & lanes != 0
+                && landing.issued < issued
+                && visible > self.cycle
+        });
+        if let Some(landing) = landing {
+            return Some(landing.producer);
+        }
+        let count = position.unwrap_or(self.pending.len());
+        let pending = self.pending[..count].iter().find(|pending| {
+            let writes = if pending.has_read {
+                pending
+                    .writes
+                    .iter()
+                    .any(|write| write.class == class && write.index == index)
+            } else {
+                schedule_of(pending.index)
+                    .is_some_and(|schedule| schedule.arrival_of(class, index).is_some())
+            };
+            writes && pending.active & lanes != 0
+        });
+        pending.map(|pending| pending.index)
+    }
+
+    /// An instruction that has not read a general register yet which is written now in some of `lanes`.
+    pub fn unread<'s>(
+        &self,
+        register: Register,
+        lanes: u32,
+        schedule_of: impl Fn(usize) -> Option<&'s Schedule>,
+    ) -> Option<usize> {
+        self.pending
+            .iter()
+            .filter(|pending| !pending.has_read && pending.active & lanes != 0)
+            .find(|pending| {
+                schedule_of(pending.index).is_some_and(|schedule| {
+                    schedule.use_of(register.class, register.index, false).is_some()
+                })
+            })
+            .map(|pending| pending.index)
+    }
+
+    /// Results of the instruction that runs now land after their latency.
+    pub fn sink_fixed(&mut self, index: usize) {
+        self.sink = Sink::Fixed;
+        self.running = index;
+    }
+
+    /// Results of the instruction that runs now are kept until it completes.
+    pub fn sink_capture(&mut self, copies: bool) {
+        self.sink = Sink::Captured(Vec::new());
+        self.stores = copies.then(Vec::new);
+    }
+
+    /// Results go to the registers again; what was captured.
+    pub fn sink_registers(&mut self) -> (Vec<Write>, Vec<LateStore>) {
+        let captured = match std::mem::take(&mut self.sink) {
+            Sink::Captured(writes) => writes,
+            Sink::Registers | Sink::Fixed => Vec::new(),
+        };
+        (captured, self.stores.take().unwrap_or_default())
+    }
+
+    /// Keeps a store of a copy until it completes; whether it was kept.
+    pub fn keep_store(&mut self, store: LateStore) -> bool {
+        match &mut self.stores {
+            Some(stores) => {
+                stores.push(store);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The sources of a pending instruction were read and gave these results. What arrives with the release of the sources
+    /// is written at once.
+    pub fn has_read(
+        &mut self,
+        at: usize,
+        writes: Vec<Write>,
+        stores: Vec<LateStore>,
+        schedule: &Schedule,
+        registers: &mut Registers,
+    ) {
+        let issued = self.pending[at].issued;
+        let (early, late): (Vec<Write>, Vec<Write>) = writes.into_iter().partition(|write| {
+            schedule.arrival_of(write.class, write.index) == Some(Arrival::ReadBarrier)
+        });
+        for write in &early {
+            self.overwrite(write, issued, registers);
+        }
+        let pending = &mut self.pending[at];
+        pending.has_read = true;
+        pending.stores = stores;
+        pending.writes = late;
     }
 
     #[inline]
-    pub fn read_r(&self, registers: &Registers, index: u8) -> Lanes {
-        registers.r[usize::from(index)]
+    pub fn write_r(
+        &mut self,
+        registers: &mut Registers,
+        index: u8,
+        mask: u32,
+        value: &Lanes,
+        schedule: Option<&Schedule>,
+    ) {
+        if !self.timed {
+            let index = usize::from(index);
+            registers.written[index] |= mask;
+            blend(&mut registers.r[index], mask, value);
+            return;
+        }
+        let write = Write {
+            class: RegisterClass::R,
+            index,
+            mask,
+            value: Value::Lanes(Box::new(*value)),
+        };
+        self.write(registers, write, schedule);
     }
 
     #[inline]
-    pub fn write_r(&mut self, registers: &mut Registers, index: u8, mask: u32, value: &Lanes) {
-        let index = usize::from(index);
-        registers.written[index] |= mask;
-        blend(&mut registers.r[index], mask, value);
+    pub fn write_p(
+        &mut self,
+        registers: &mut Registers,
+        index: u8,
+        mask: u32,
+        bits: u32,
+        schedule: Option<&Schedule>,
+    ) {
+        if !self.timed {
+            let p = &mut registers.p[usize::from(index)];
+            *p = *p & !mask | bits & mask;
+            return;
+        }
+        let write = Write {
+            class: RegisterClass::P,
+            index,
+            mask,
+            value: Value::Word(bits),
+        };
+        self.write(registers, write, schedule);
     }
 
     #[inline]
-    pub fn read_p(&self, registers: &Registers, index: u8) -> u32 {
-        registers.p[usize::from(index)]
+    pub fn write_uniform(
+        &mut self,
+        registers: &mut Registers,
+        class: RegisterClass,
+        index: u8,
+        value: u32,
+        schedule: Option<&Schedule>,
+    ) {
+        let write = Write {
+            class,
+            index,
+            mask: u32::MAX,
+            value: Value::Word(value),
+        };
+        if self.timed {
+            self.write(registers, write, schedule);
+        } else {
+            write.apply(registers);
+        }
     }
 
-    #[inline]
-    pub fn write_p(&mut self, registers: &mut Registers, index: u8, mask: u32, bits: u32) {
-        let p = &mut registers.p[usize::from(index)];
-        *p = *p & !mask | bits & mask;
+    fn write(&mut self, registers: &mut Registers, write: Write, schedule: Option<&Schedule>) {
+        let cycle = self.cycle;
+        match &mut self.sink {
+            Sink::Registers => write.apply(registers),
+            Sink::Captured(writes) => writes.push(write),
+            Sink::Fixed => {
+                let arrival = schedule.and_then(|s| s.arrival_of(write.class, write.index));
+                let Some(Arrival::Fixed(group)) = arrival else {
+                    write.apply(registers);
+                    return;
+                };
+                let landing = Landing {
+                    write,
+                    producer: self.running,
+                    issued: cycle,
+                    group,
+                    lands: cycle + schedule::longest(group),
+                };
+                self.push(landing);
+            }
+        }
     }
 
-    #[inline]
-    pub fn read_ur(&self, registers: &Registers, index: u8) -> u32 {
-        registers.ur[usize::from(index)]
+    /// Everything computed is in the registers: nothing is under way.
+    pub fn settle(&mut self, registers: &mut Registers) {
+        for landing in std::mem::take(&mut self.landings) {
+            landing.write.apply(registers);
+        }
+    }
+}
+
+impl Write {
+    /// Lays the write over a value of its register.
+    pub fn over(&self, lanes: &mut Lanes) {
+        if let Value::Lanes(value) = &self.value {
+            blend(lanes, self.mask, value);
+        }
     }
 
-    #[inline]
-    pub fn write_ur(&mut self, registers: &mut Registers, index: u8, value: u32) {
-        registers.ur[usize::from(index)] = value;
-    }
-
-    #[inline]
-    pub fn read_up(&self, registers: &Registers, index: u8) -> u32 {
-        registers.up[usize::from(index)]
-    }
-
-    #[inline]
-    pub fn write_up(&mut self, registers: &mut Registers, index: u8, bits: u32) {
-        registers.up[usize::from(index)] = bits;
+    /// Lays the write over the bits of its predicate or the value of its uniform register.
+    pub fn over_word(&self, word: &mut u32) {
+        if let Value::Word(bits) = &self.value {
+            *word = *word & !self.mask | bits & self.mask;
+        }
     }
 }
 

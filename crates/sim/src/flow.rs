@@ -298,7 +298,7 @@ impl Flow {
                 if (SYSTEM..SYSTEM + 16 * SYSTEM_CALLS.len() as u64).contains(&address) {
                     // The function returns to the address in R20 and R21; lanes may come from different places.
                     let call = SYSTEM_CALLS[((address - SYSTEM) / 16) as usize];
-                    core.drain()?;
+                    core.settle()?;
                     system::call(core, call, part)?;
                     let low = core.r(20);
                     let high = core.r(21);

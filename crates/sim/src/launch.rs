@@ -46,6 +46,8 @@ pub struct Checks {
     pub memory: bool,
     /// Accesses of different warps to the same bytes of shared memory, one of them a write, without a barrier between.
     pub races: bool,
+    /// With timing: registers that are read before a result arrives in them, or overwritten before they were read.
+    pub hazards: bool,
 }
 
 impl Checks {
@@ -54,12 +56,14 @@ impl Checks {
         registers: false,
         memory: false,
         races: false,
+        hazards: false,
     };
     /// Everything.
     pub const ALL: Checks = Checks {
         registers: true,
         memory: true,
         races: true,
+        hazards: true,
     };
 }
 
@@ -134,6 +138,20 @@ pub enum FindingKind {
         /// The address.
         address: u64,
     },
+    /// A register was read before a result arrived in it: the old value was seen.
+    EarlyRead {
+        /// The register.
+        register: Register,
+        /// Offset of the instruction whose result was under way.
+        producer: u64,
+    },
+    /// A register was overwritten before an earlier instruction had read it.
+    EarlyWrite {
+        /// The register.
+        register: Register,
+        /// Offset of the instruction that had not read it.
+        reader: u64,
+    },
     /// Two warps accessed the same shared memory without a barrier between them, one of them writing.
     Race {
         /// The address.
@@ -152,6 +170,14 @@ impl fmt::Display for Finding {
             FindingKind::UnwrittenMemory { space, address } => {
                 write!(f, "{space} memory at {address:#x} was never written")?;
             }
+            FindingKind::EarlyRead { register, producer } => write!(
+                f,
+                "{register} is read before the result of the instruction at {producer:#x} arrives"
+            )?,
+            FindingKind::EarlyWrite { register, reader } => write!(
+                f,
+                "{register} is overwritten before the instruction at {reader:#x} has read it"
+            )?,
             FindingKind::Race { address, other } => write!(
                 f,
                 "shared memory at {address:#x} is also accessed by warp {other}, without a barrier between"

@@ -44,6 +44,7 @@ mod module;
 mod operand;
 mod profile;
 mod program;
+mod schedule;
 mod semantics;
 mod shared;
 mod system;

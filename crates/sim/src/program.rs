@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::fault::{Cause, FaultKind};
 use crate::flow::Flow;
 use crate::operand::Reader;
+use crate::schedule::Schedule;
 use crate::semantics;
 use orias_sass::{Instruction, RegisterClass, Target, decode};
 
@@ -32,6 +33,8 @@ pub(crate) enum GuardKind {
 pub(crate) struct Step {
     pub guard: GuardKind,
     pub run: Run,
+    /// Its timing, unless it is no instruction.
+    pub schedule: Option<Schedule>,
     pub instruction: Option<Instruction>,
 }
 
@@ -67,6 +70,7 @@ fn step(index: usize, bytes: &[u8], target: Target, banks: &[usize; 32]) -> Step
     let unable = |kind| Step {
         guard: GuardKind::Always,
         run: Run::Fault(kind),
+        schedule: None,
         instruction: None,
     };
     let Ok(bytes) = <[u8; 16]>::try_from(bytes) else {
@@ -104,6 +108,7 @@ fn step(index: usize, bytes: &[u8], target: Target, banks: &[usize; 32]) -> Step
     Step {
         guard,
         run,
+        schedule: Some(Schedule::new(&instruction)),
         instruction: Some(instruction),
     }
 }

@@ -141,8 +141,9 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
         let mut done = 0u32;
         for lane in core.lanes() {
             let address = addresses[lane] & mask_of(space);
-            // On a generic address that is not global nothing is done, and the predicate says so.
-            if space == Space::Generic && resolve(address).0 != Space::Global {
+            // Shared memory has no wide operations but the exchange: nothing is done there, and the predicate says so.
+            let lacks = size == 8 && !matches!(function, Function::Exchange);
+            if space == Space::Generic && lacks && resolve(address).0 == Space::Shared {
                 continue;
             }
             done |= 1 << lane;
@@ -226,7 +227,7 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
         let mut done = 0u32;
         for lane in core.lanes() {
             let address = addresses[lane];
-            if space == Space::Generic && resolve(address).0 != Space::Global {
+            if space == Space::Generic && resolve(address).0 == Space::Shared {
                 continue;
             }
             done |= 1 << lane;
@@ -291,9 +292,6 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
         let mut done = 0u32;
         for lane in core.lanes() {
             let address = addresses[lane] & mask_of(space);
-            if space == Space::Generic && resolve(address).0 != Space::Global {
-                continue;
-            }
             done |= 1 << lane;
             out[lane] = core.update(space, lane, address, size, |old| {
                 if old == expected[lane] {

@@ -237,6 +237,8 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
+        // The signs that are combined are those before absolute values were taken.
+        let (raw_x, raw_y) = if signs { (core.word(&a, 0), core.word(&b, 0)) } else { (x, y) };
         let smaller = core.condition(&p);
         let value: [u32; 32] = std::array::from_fn(|l| {
             let of = |x: u32| {
@@ -253,7 +255,7 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
             };
             let value = extreme(Format::F32, of(x[l]), of(y[l]), which, nan) as u32;
             if signs {
-                value & 0x7fff_ffff | (x[l] ^ y[l]) & 0x8000_0000
+                value & 0x7fff_ffff | (raw_x[l] ^ raw_y[l]) & 0x8000_0000
             } else {
                 value
             }

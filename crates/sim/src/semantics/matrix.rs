@@ -313,8 +313,8 @@ fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
-/// The left matrix holds two of four neighbours; `e` tells which. Of each four lanes two hold `e` of rows `g` and `g + 8`,
-/// the first pair or the second, as `s` says.
+/// The left matrix holds two of four neighbours; `e` tells which. Of each four lanes two hold `e`, the first pair or the
+/// second, as `s` says.
 fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, e) = (reader.target("d")?, reader.source("e")?);
     let (a, b, c) = (
@@ -361,10 +361,11 @@ fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
             .map(|element| {
                 std::array::from_fn(|lane| {
                     let (row, column) = Shape::sum(lane, element);
-                    let places = places[4 * (row % 8) + 2 * pair + row / 8];
+                    // A lane tells of sixteen columns: of row `g` below, of row `g + 8` above.
                     let chosen: Vec<u64> = (0..16)
                         .map(|at| {
-                            let place = places >> (2 * at) & 3;
+                            let places = places[4 * (row % 8) + 2 * pair + at / 8];
+                            let place = places >> (16 * (row / 8) + 2 * (at % 8)) & 3;
                             right.row(column)[4 * (at / 2) + place as usize]
                         })
                         .collect();

@@ -263,7 +263,9 @@ fn store_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
-/// From global to shared memory. A false predicate fills with zeros, or copies nothing.
+/// From global to shared memory. With `ZFILL` the address says how many bytes are wanted: so many as lie between it and
+/// the next multiple of the size. They are those from the multiple before on, and zeros follow; a false predicate makes
+/// all of them zeros. Without it a false predicate copies nothing.
 fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (to, from) = (reader.address("to")?, reader.address("from")?);
     let (p, fill) = (reader.condition("p")?, reader.is("fill", "ZFILL"));
@@ -272,13 +274,21 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
         let (to, from) = (core.addresses(&to), core.addresses(&from));
         let wanted = core.condition(&p);
         for lane in core.lanes() {
-            let value = if wanted >> lane & 1 == 1 {
-                core.load(Space::Generic, lane, from[lane], size)?
-            } else if fill {
-                0
-            } else {
+            let mut value = 0;
+            if wanted >> lane & 1 == 1 {
+                let missing = if fill { from[lane] & u64::from(size - 1) } else { 0 };
+                let start = from[lane] - missing;
+                if missing == 0 {
+                    value = core.load(Space::Generic, lane, start, size)?;
+                } else {
+                    for at in 0..u64::from(size) - missing {
+                        let byte = core.load(Space::Generic, lane, start + at, 1)?;
+                        value |= byte << (8 * at);
+                    }
+                }
+            } else if !fill {
                 continue;
-            };
+            }
             core.store_late(lane, to[lane] & 0xffff_ffff, size, value)?;
         }
         Ok(())

@@ -154,6 +154,7 @@ fn arrive(reader: &Reader<'_>) -> Result<Action, Lack> {
         "ART0" => |x| (u64::from(x), 0),
         "A0TR" | "A0TX" => |x| (0, i64::from(x)),
         "ARTX" => |x| (1, i64::from(x)),
+        "A0T1" => |_| (0, 1),
         other => return Err(format!("transactions {other}")),
     };
     Ok(Box::new(move |core| {
@@ -188,23 +189,20 @@ fn check_phase(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
-/// Copies are complete when they are issued, so what waits for them arrives at once.
+/// Arrives when the copies before it are complete, which they are when this runs.
 fn arrive_after_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
     let address = reader.address("addr")?;
-    let arrivals = match reader.modifier("count")? {
+    let (arrivals, bytes) = match reader.modifier("count")? {
         // The arrival was counted in when the barrier was initialised.
-        "ARVCNT" => 1,
-        // The barrier is told to wait for one more, and the copies then bring it.
-        "TRANSCNT" => 0,
+        "ARVCNT" => (1, 0),
+        // The barrier was told before to wait for one transaction more.
+        "TRANSCNT" => (0, -1),
         other => return Err(format!("count {other}")),
     };
     Ok(Box::new(move |core| {
-        core.drain()?;
         let addresses = core.addresses(&address);
         for lane in core.lanes() {
-            if arrivals > 0 {
-                core.arrive(lane, addresses[lane] & 0xffff_ffff, arrivals, 0, false)?;
-            }
+            core.arrive(lane, addresses[lane] & 0xffff_ffff, arrivals, bytes, false)?;
         }
         Ok(())
     }))

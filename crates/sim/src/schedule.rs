@@ -1,0 +1,204 @@
+//! What an instruction's control field and timing rows say, taken apart once.
+
+use orias_machine::timing::{
+    self, Arrival, Completion, Place, Queue, Result as TimedResult, Table, Use, UseGroup,
+};
+use orias_sass::{Instruction, Operand, RegisterClass};
+
+/// Registers that an instruction reads, with the moment it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reads {
+    pub class: RegisterClass,
+    pub first: u8,
+    pub count: u8,
+    pub guard: bool,
+    pub group: UseGroup,
+}
+
+/// Registers that an instruction writes, with when each of them arrives.
+#[derive(Clone, Debug)]
+pub(crate) struct Writes {
+    pub class: RegisterClass,
+    pub first: u8,
+    pub arrivals: Vec<Arrival>,
+}
+
+/// What `DEPBAR` waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DependencyWait {
+    /// A barrier and how many operations may stay pending on it.
+    pub limit: Option<(u8, usize)>,
+    /// Barriers that must be zero.
+    pub set: u8,
+}
+
+/// The timing of one instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule {
+    pub stall: u64,
+    pub wait: u8,
+    pub read_barrier: Option<u8>,
+    pub write_barrier: Option<u8>,
+    pub completion: Completion,
+    pub reads_in_order: bool,
+    /// Cycles that a result with a variable latency takes, as a rule.
+    pub typical: u64,
+    pub reads: Vec<Reads>,
+    pub writes: Vec<Writes>,
+    pub dependency: Option<DependencyWait>,
+    /// Its sources are the state of the warp at issue, though its result comes later.
+    pub reads_state: bool,
+    /// It copies to shared memory without waiting.
+    pub copies: bool,
+    /// It stands for all copies before it.
+    pub commits: bool,
+}
+
+impl Schedule {
+    pub fn new(instruction: &Instruction) -> Self {
+        let op = instruction.op();
+        let name = op.name();
+        let control = &instruction.control;
+        let row = timing::of(op);
+        let mut schedule = Self {
+            stall: u64::from(control.stall()).max(1),
+            wait: control.wait.bits(),
+            read_barrier: control.read_barrier.map(|barrier| barrier.index()),
+            write_barrier: control.write_barrier.map(|barrier| barrier.index()),
+            completion: row.map_or(Completion::Fixed, |row| row.completion),
+            reads_in_order: row.is_some_and(|row| row.reads_in_order),
+            typical: row
+                .and_then(|row| row.typical)
+                .map_or(0, |typical| u64::from(typical.cycles)),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            dependency: dependency(instruction),
+            reads_state: name.starts_with("B2R") || name.starts_with("BMOV"),
+            copies: name.starts_with("LDGSTS"),
+            commits: matches!(name, "LDGDEPBAR" | "ARRIVES.LDGSTSBAR"),
+        };
+        for access in instruction.accesses() {
+            let place = Place::of(instruction, &access);
+            let class = access.class();
+            if access.reads
+                && let Some(group) = timing::use_group(&Use {
+                    op,
+                    mods: instruction.mods(),
+                    place,
+                    class,
+                })
+            {
+                schedule.reads.push(Reads {
+                    class,
+                    first: access.register.index,
+                    count: access.count,
+                    guard: place == Place::Guard,
+                    group,
+                });
+            }
+            if access.writes {
+                let arrivals = (0..access.count)
+                    .map(|offset| {
+                        timing::arrival(&TimedResult {
+                            op,
+                            mods: instruction.mods(),
+                            place,
+                            class,
+                            offset,
+                        })
+                        .unwrap_or(Arrival::WriteBarrier)
+                    })
+                    .collect();
+                schedule.writes.push(Writes {
+                    class,
+                    first: access.register.index,
+                    arrivals,
+                });
+            }
+        }
+        schedule
+    }
+
+    /// Whether its result takes a time that only barriers tell.
+    pub fn is_variable(&self) -> bool {
+        self.completion != Completion::Fixed
+    }
+
+    /// The queue in whose order it completes.
+    pub fn queue(&self) -> Option<Queue> {
+        match self.completion {
+            Completion::InOrder(queue) => Some(queue),
+            _ => None,
+        }
+    }
+
+    /// How a register is read: as a guard or as an operand.
+    pub fn use_of(&self, class: RegisterClass, index: u8, guard: bool) -> Option<UseGroup> {
+        self.reads
+            .iter()
+            .find(|reads| {
+                reads.class == class
+                    && reads.guard == guard
+                    && index >= reads.first
+                    && index - reads.first < reads.count
+            })
+            .map(|reads| reads.group)
+    }
+
+    /// When a register that it writes arrives.
+    pub fn arrival_of(&self, class: RegisterClass, index: u8) -> Option<Arrival> {
+        self.writes.iter().find_map(|writes| {
+            (writes.class == class)
+                .then(|| index.checked_sub(writes.first))
+                .flatten()
+                .and_then(|offset| writes.arrivals.get(usize::from(offset)))
+                .copied()
+        })
+    }
+}
+
+fn dependency(instruction: &Instruction) -> Option<DependencyWait> {
+    let number = |name: &str| match instruction.operand(name) {
+        Some(Operand::Immediate(value)) => *value,
+        _ => 0,
+    };
+    match instruction.op().name() {
+        "DEPBAR.LE" => Some(DependencyWait {
+            limit: Some((number("s") as u8, number("n") as usize)),
+            set: number("set") as u8,
+        }),
+        "DEPBAR" => Some(DependencyWait {
+            limit: None,
+            set: number("set") as u8,
+        }),
+        _ => None,
+    }
+}
+
+/// Cycles from a result to a use, as finished code relies on them.
+pub(crate) fn latency(result: timing::ResultGroup, used: UseGroup) -> u64 {
+    if result.class() != used.class() {
+        return 0;
+    }
+    u64::from(timing::latency(Table::Mined, result, used).cycles)
+}
+
+/// Cycles after which every use sees a result.
+pub(crate) fn longest(result: timing::ResultGroup) -> u64 {
+    use std::sync::LazyLock;
+    static LONGEST: LazyLock<Vec<(timing::ResultGroup, u64)>> = LazyLock::new(|| {
+        timing::ResultGroup::all()
+            .map(|result| {
+                let cycles = UseGroup::all()
+                    .filter(|used| used.class() == result.class())
+                    .map(|used| latency(result, used))
+                    .max();
+                (result, cycles.unwrap_or(0))
+            })
+            .collect()
+    });
+    LONGEST
+        .iter()
+        .find(|(known, _)| *known == result)
+        .map_or(0, |(_, cycles)| *cycles)
+}
