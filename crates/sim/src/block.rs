@@ -354,7 +354,7 @@ impl Block {
         }
         let next = match &step.run {
             Run::Action(action) => {
-                if core.active != 0 {
+                if core.active != 0 || core.warp.flight.is_timed() {
                     core.perform(step, action)?;
                 }
                 core.warp.groups[core.warp.current].pc += 1;

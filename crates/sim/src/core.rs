@@ -146,7 +146,11 @@ impl<'a> Core<'a> {
         if self.context.options.checks.hazards {
             self.check_write(Register::r(index));
         }
-        let schedule = if self.warp.flight.is_timed() { self.schedule() } else { None };
+        let schedule = if self.warp.flight.is_timed() {
+            self.schedule()
+        } else {
+            None
+        };
         let warp = &mut *self.warp;
         warp.flight
             .write_r(&mut warp.registers, index, self.active, value, schedule);
@@ -185,7 +189,11 @@ impl<'a> Core<'a> {
         if index == 7 || self.active == 0 {
             return;
         }
-        let schedule = if self.warp.flight.is_timed() { self.schedule() } else { None };
+        let schedule = if self.warp.flight.is_timed() {
+            self.schedule()
+        } else {
+            None
+        };
         let warp = &mut *self.warp;
         warp.flight
             .write_p(&mut warp.registers, index, self.active, bits, schedule);
@@ -216,7 +224,11 @@ impl<'a> Core<'a> {
     }
 
     fn put_uniform(&mut self, class: RegisterClass, index: u8, value: u32) {
-        let schedule = if self.warp.flight.is_timed() { self.schedule() } else { None };
+        let schedule = if self.warp.flight.is_timed() {
+            self.schedule()
+        } else {
+            None
+        };
         let warp = &mut *self.warp;
         warp.flight
             .write_uniform(&mut warp.registers, class, index, value, schedule);
@@ -329,8 +341,14 @@ impl Core<'_> {
                 let warp = &mut *self.warp;
                 let done = warp.flight.complete(at, &mut warp.registers);
                 for store in &done.stores {
-                    self.store(Space::Shared, store.lane, store.address, store.size, store.value)
-                        .map_err(|cause| cause.at(done.index))?;
+                    self.store(
+                        Space::Shared,
+                        store.lane,
+                        store.address,
+                        store.size,
+                        store.value,
+                    )
+                    .map_err(|cause| cause.at(done.index))?;
                 }
                 // What waits above it stands one place further down now.
                 for (other, _) in &mut waiting {
@@ -361,7 +379,8 @@ impl Core<'_> {
         let (p, ur, up) = (registers.p, registers.ur, registers.up);
         (registers.p, registers.ur, registers.up) = (snapshot.p, snapshot.ur, snapshot.up);
         self.warp.flight.sink_capture(schedule.copies);
-        let ran = action(self);
+        // Without lanes it only takes its place in the queues.
+        let ran = if active == 0 { Ok(()) } else { action(self) };
         let (writes, stores) = self.warp.flight.sink_registers();
         let registers = &mut self.warp.registers;
         (registers.p, registers.ur, registers.up) = (p, ur, up);
@@ -378,15 +397,16 @@ impl Core<'_> {
     #[inline]
     pub fn perform(&mut self, step: &Step, action: &Action) -> Result<(), Cause> {
         match &step.schedule {
-            Some(schedule) if self.warp.flight.is_timed() => {
-                self.perform_timed(schedule, action)
-            }
+            Some(schedule) if self.warp.flight.is_timed() => self.perform_timed(schedule, action),
             _ => action(self),
         }
     }
 
     fn perform_timed(&mut self, schedule: &Schedule, action: &Action) -> Result<(), Cause> {
         if !schedule.is_variable() {
+            if self.active == 0 {
+                return Ok(());
+            }
             self.warp.flight.sink_fixed(self.index);
             let ran = action(self);
             self.warp.flight.sink_registers();

@@ -12,7 +12,7 @@ use crate::launch::Timing;
 use crate::operand::Lanes;
 use crate::schedule::{self, Schedule};
 use crate::warp::Registers;
-use orias_machine::timing::{self, Arrival, Queue, ResultGroup, Table};
+use orias_machine::timing::{self, Arrival, Queue, ResultGroup, Table, UseGroup};
 use orias_sass::{Register, RegisterClass};
 
 /// A wait sees a barrier that was set so many cycles before, or earlier.
@@ -67,6 +67,13 @@ struct Landing {
     group: ResultGroup,
     /// When every reader sees it.
     lands: u64,
+}
+
+impl Landing {
+    /// Whether a use sees it in a cycle. A use without a row in the tables cannot be judged and sees it at once.
+    fn is_seen(&self, used: Option<UseGroup>, cycle: u64) -> bool {
+        used.is_none_or(|used| self.issued + schedule::latency(self.group, used) <= cycle)
+    }
 }
 
 /// A store to shared memory that a copy makes when it completes.
@@ -225,9 +232,12 @@ impl Flight {
             if !same {
                 continue;
             }
+            if landing.lands >= earlier.lands {
+                continue;
+            }
             let needed = timing::overwrite(Table::Mined, earlier.group, landing.group);
             if landing.issued >= earlier.issued + u64::from(needed) {
-                landing.lands = landing.lands.max(earlier.lands);
+                landing.lands = earlier.lands;
             } else {
                 place = place.min(at);
             }
@@ -288,10 +298,13 @@ impl Flight {
     pub fn before(&self, at: usize, due: Due) -> Option<(usize, Due)> {
         let this = &self.pending[at];
         let earlier = &self.pending[..at];
-        if !this.has_read && this.reads_in_order {
-            let unread = earlier
-                .iter()
-                .position(|other| other.reads_in_order && !other.has_read);
+        if !this.has_read {
+            // The memory pipes read in the order of issue, and so does every queue that completes in order.
+            let unread = earlier.iter().position(|other| {
+                !other.has_read
+                    && (this.reads_in_order && other.reads_in_order
+                        || this.queue.is_some() && this.queue == other.queue)
+            });
             if let Some(other) = unread {
                 return Some((other, Due::Read));
             }
@@ -341,12 +354,23 @@ impl Flight {
     pub fn wait_for(&mut self, at: usize, due: Due) {
         let pending = &self.pending[at];
         // Sources are read within a few cycles, results take what is typical.
-        let latency = if due == Due::Complete { pending.typical } else { pending.typical.min(12) };
+        let latency = if due == Due::Complete {
+            pending.typical
+        } else {
+            pending.typical.min(12)
+        };
         self.cycle = self.cycle.max(pending.issued + latency);
     }
 
     /// Keeps an instruction of variable latency aside.
-    pub fn defer(&mut self, index: usize, active: u32, group: u32, schedule: &Schedule, snapshot: Snapshot) -> usize {
+    pub fn defer(
+        &mut self,
+        index: usize,
+        active: u32,
+        group: u32,
+        schedule: &Schedule,
+        snapshot: Snapshot,
+    ) -> usize {
         let typical = schedule.typical.max(2);
         // In random timing anything from at once to twice the typical time; in strict timing hardly ever by itself.
         let (read_due, write_due) = if self.random.is_some() {
@@ -404,11 +428,7 @@ impl Flight {
     fn seen<'a>(&'a self, schedule: &'a Schedule) -> impl Iterator<Item = &'a Landing> {
         self.landings.iter().filter(|landing| {
             let write = &landing.write;
-            schedule
-                .use_of(write.class, write.index, false)
-                .is_some_and(|used| {
-                    landing.issued + schedule::latency(landing.group, used) <= self.cycle
-                })
+            landing.is_seen(schedule.use_of(write.class, write.index, false), self.cycle)
         })
     }
 
@@ -422,7 +442,7 @@ impl Flight {
                 .any(|landing| landing.write.class == class && landing.write.index == index)
     }
 
-    /// The writes of a register that a reader sees, in their order. A reader without a row sees what has landed only.
+    /// The writes of a register that a reader sees, in their order.
     pub fn visible(
         &self,
         class: RegisterClass,
@@ -430,18 +450,13 @@ impl Flight {
         schedule: &Schedule,
         guard: bool,
     ) -> Vec<&Write> {
-        let Some(used) = schedule
+        let used = schedule
             .use_of(class, index, guard)
-            .or_else(|| schedule.use_of(class, index, !guard))
-        else {
-            return Vec::new();
-        };
+            .or_else(|| schedule.use_of(class, index, !guard));
         self.landings
             .iter()
             .filter(|landing| landing.write.class == class && landing.write.index == index)
-            .filter(|landing| {
-                landing.issued + schedule::latency(landing.group, used) <= self.cycle
-            })
+            .filter(|landing| landing.is_seen(used, self.cycle))
             .map(|landing| &landing.write)
             .collect()
     }
@@ -464,14 +479,11 @@ impl Flight {
             .or_else(|| reader.use_of(class, index, !guard));
         let landing = self.landings.iter().find(|landing| {
             let write = &landing.write;
-            let visible = used.map_or(landing.lands, |used| {
-                landing.issued + schedule::latency(landing.group, used)
-            });
             write.class == class
                 && write.index == index
                 && write.mask & lanes != 0
                 && landing.issued < issued
-                && visible > self.cycle
+                && !landing.is_seen(used, self.cycle)
         });
         if let Some(landing) = landing {
             return Some(landing.producer);
@@ -504,7 +516,9 @@ impl Flight {
             .filter(|pending| !pending.has_read && pending.active & lanes != 0)
             .find(|pending| {
                 schedule_of(pending.index).is_some_and(|schedule| {
-                    schedule.use_of(register.class, register.index, false).is_some()
+                    schedule
+                        .use_of(register.class, register.index, false)
+                        .is_some()
                 })
             })
             .map(|pending| pending.index)

@@ -80,7 +80,10 @@ impl Schedule {
         for access in instruction.accesses() {
             let place = Place::of(instruction, &access);
             let class = access.class();
+            // R2UR.OR combines its predicate with the old one where it writes it: no moment of reading is known.
+            let combined = name == "R2UR.OR" && class == RegisterClass::P && access.writes;
             if access.reads
+                && !combined
                 && let Some(group) = timing::use_group(&Use {
                     op,
                     mods: instruction.mods(),

@@ -238,7 +238,11 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         // The signs that are combined are those before absolute values were taken.
-        let (raw_x, raw_y) = if signs { (core.word(&a, 0), core.word(&b, 0)) } else { (x, y) };
+        let (raw_x, raw_y) = if signs {
+            (core.word(&a, 0), core.word(&b, 0))
+        } else {
+            (x, y)
+        };
         let smaller = core.condition(&p);
         let value: [u32; 32] = std::array::from_fn(|l| {
             let of = |x: u32| {

@@ -275,6 +275,11 @@ fn byte_shift(reader: &Reader<'_>) -> Result<u32, Lack> {
     })
 }
 
+/// The predicates that a mask names in any lane that runs.
+fn named(core: &crate::core::Core<'_>, names: &[u32; 32]) -> u32 {
+    core.lanes().fold(0, |all, lane| all | names[lane]) & 0x7f
+}
+
 /// The predicates that `b` names, as bits of a byte; the rest comes from `a`.
 fn predicates_to_register(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, a, b) = (
@@ -285,7 +290,10 @@ fn predicates_to_register(reader: &Reader<'_>) -> Result<Action, Lack> {
     let shift = byte_shift(reader)?;
     Ok(Box::new(move |core| {
         let (x, names) = (core.word(&a, 0), core.word(&b, 0));
-        let predicates: [u32; 7] = std::array::from_fn(|i| core.p(i as u8));
+        let mut predicates = [0u32; 7];
+        for i in crate::core::LaneIterator(named(core, &names)) {
+            predicates[i] = core.p(i as u8);
+        }
         let value: [u32; 32] = std::array::from_fn(|l| {
             let all = (0..7).fold(0, |all, i| all | (predicates[i] >> l & 1) << i);
             let names = names[l] & 0xff;
@@ -301,18 +309,13 @@ fn register_to_predicates(reader: &Reader<'_>) -> Result<Action, Lack> {
     let shift = byte_shift(reader)?;
     Ok(Box::new(move |core| {
         let (x, names) = (core.word(&a, 0), core.word(&b, 0));
-        for i in 0..7u8 {
-            let old = core.p(i);
-            let new = bits(|l| {
-                let source = if names[l] >> i & 1 == 1 {
-                    x[l] >> (shift + u32::from(i))
-                } else {
-                    old >> l
-                };
-                source & 1 == 1
-            });
-            core.put_p(i, new);
+        let lanes = core.active;
+        for i in crate::core::LaneIterator(named(core, &names)) {
+            // Lanes whose mask does not name the predicate keep it.
+            core.active = lanes & bits(|l| names[l] >> i & 1 == 1);
+            core.put_p(i as u8, bits(|l| x[l] >> (shift + i as u32) & 1 == 1));
         }
+        core.active = lanes;
         Ok(())
     }))
 }

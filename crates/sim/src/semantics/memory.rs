@@ -276,7 +276,11 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
         for lane in core.lanes() {
             let mut value = 0;
             if wanted >> lane & 1 == 1 {
-                let missing = if fill { from[lane] & u64::from(size - 1) } else { 0 };
+                let missing = if fill {
+                    from[lane] & u64::from(size - 1)
+                } else {
+                    0
+                };
                 let start = from[lane] - missing;
                 if missing == 0 {
                     value = core.load(Space::Generic, lane, start, size)?;
