@@ -28,6 +28,7 @@ fn keep_selectable(func: &mut Function) {
             AbstractOp::Ldmatrix,
             AbstractOp::Stmatrix,
             AbstractOp::EnvReg,
+            AbstractOp::Alloca,
             AbstractOp::Bar,
             AbstractOp::BarArrive,
             AbstractOp::BarRed,

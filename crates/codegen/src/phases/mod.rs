@@ -1,13 +1,17 @@
 //! The phases: one module each, with one public function named by a verb. [`crate::pipeline`] orders them.
 
 mod convert_unsupported;
+mod expand_for_selection;
 mod fix_positions;
 mod general_optimize;
 mod place_blocks;
+mod regions;
 mod remove_nops;
 
 pub use convert_unsupported::convert_unsupported;
+pub use expand_for_selection::expand_for_selection;
 pub use fix_positions::fix_positions;
 pub use general_optimize::optimize_general;
 pub use place_blocks::place_blocks_in_source_order;
+pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;

@@ -14,7 +14,8 @@ use orias_sass::Op;
 type Done = Result<(), PhaseError>;
 
 fn is_float(scalar: Scalar) -> bool {
-    is_half(scalar) || matches!(scalar, Scalar::F32 | Scalar::F64 | Scalar::Tf32)
+    use Scalar::{E4m3x2, E5m2x2, F32, F64, Tf32, Ue8m0x2};
+    is_half(scalar) || matches!(scalar, F32 | F64 | Tf32 | E4m3x2 | E5m2x2 | Ue8m0x2)
 }
 
 /// The rounding of a result that is a float.
@@ -335,6 +336,12 @@ fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
     if from == to {
         return same_float(s, from, round);
     }
+    if matches!(to, Scalar::E4m3x2 | Scalar::E5m2x2) {
+        return halves_to_narrow(s, from, to);
+    }
+    if from != to && matches!(from, Scalar::E4m3x2 | Scalar::E5m2x2) {
+        return unpack(s);
+    }
     if to == Scalar::Tf32 {
         return to_tf32(s, from, round);
     }
@@ -403,6 +410,28 @@ fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
         }
         _ => Err(s.unsupported()),
     }
+}
+
+/// Two halves as two narrow floats.
+fn halves_to_narrow(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
+    if from != Scalar::F16x2 || float_rounding(s)? != "RN" {
+        return Err(s.unsupported());
+    }
+    let relu = match s.modifier::<Sat>()? {
+        Sat::Satfinite => "no",
+        Sat::SatfiniteRelu => "RELU",
+        _ => return Err(s.unsupported()),
+    };
+    let source = s.word(0);
+    let source = s.in_register(source)?;
+    let dst = if to == Scalar::E4m3x2 { "E4M3" } else { "E5M2" };
+    let mods = [("dst", dst), ("relu", relu), ("sat", "SATFINITE")];
+    s.emit(
+        Op::F2FP_UNPACK_B_MERGE_C,
+        &mods,
+        sources![s.result(0), source, rz()],
+    )?;
+    Ok(())
 }
 
 fn float_name(scalar: Scalar) -> &'static str {

@@ -3,11 +3,11 @@
 //! A sum with a known number in an address goes into the instruction's offset. Global and generic accesses name a
 //! descriptor; a cache policy takes its place.
 
-use super::selector::{Selector, Shared, pt, rz, with_index};
+use super::selector::{Selector, Shared, not_pt, pt, rz, with_index};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_machine::abi::STACK_POINTER;
+use orias_machine::abi::{STACK_ALIGNMENT, STACK_POINTER};
 use orias_ori::operation::{Cache, Evict, Order, Prefetch, Scalar, Scope, Space, Vector};
 use orias_ori::{
     AbstractMods, AbstractOp, Address, BaseForm, Class, Guard, Operand, OptReg, PhysReg, Reg,
@@ -268,16 +268,15 @@ impl Selector<'_> {
         Ok(register)
     }
 
-    /// A machine address in local memory: the frame starts at the stack pointer.
+    /// A machine address in local memory. Without a base it counts from the frame, which starts at the stack pointer.
     fn local_address(&mut self, place: Place) -> Result<Operand, PhaseError> {
         if place.symbol.is_some() {
             return Err(self.unsupported());
         }
         let (place, offset) = self.settled(place)?;
-        let pointer = self.stack_pointer()?;
         let base: OptReg = match self.base_word(place.base)? {
-            Some(base) => self.sum(Operand::from(pointer).into(), base.into())?.into(),
-            None => pointer.into(),
+            Some(base) => base.into(),
+            None => self.stack_pointer()?.into(),
         };
         Ok(self.func.create_address(Address {
             base,
@@ -586,7 +585,106 @@ pub(super) fn line(s: &mut Selector<'_>) -> Done {
     }
 }
 
-/// A policy is known when the program is compiled; only its upper word says something.
+/// The bits of a cache policy's upper word that say it is one of fractions.
+const FRACTIONAL: u32 = 0x100;
+
+/// The number of a priority in a cache policy.
+fn priority(evict: u64) -> Option<u32> {
+    use orias_ori::operation::Modifier;
+    let evict = Evict::from_number(u8::try_from(evict).ok()?)?;
+    Some(match evict {
+        Evict::Unchanged => 0,
+        Evict::First => 1,
+        Evict::Last => 2,
+        Evict::Normal => 3,
+        _ => return None,
+    })
+}
+
+/// A policy that is known when the program is compiled: priorities and sixteenths of the accesses in its upper word.
 pub(super) fn policy(s: &mut Selector<'_>) -> Done {
-    Err(s.unsupported())
+    let number = |operand: Operand| match operand {
+        Operand::Imm(imm) => Some(imm.bits()),
+        _ => None,
+    };
+    let primary = number(s.operand(0)).and_then(priority);
+    let secondary = number(s.operand(1)).and_then(priority);
+    let fraction = match s.operand(2) {
+        Operand::None => Some(1.0),
+        operand => s
+            .word_of(operand)
+            .constant()
+            .map(|bits| f32::from_bits(bits as u32)),
+    };
+    let (Some(primary), Some(secondary @ (0 | 1)), Some(fraction)) = (primary, secondary, fraction)
+    else {
+        return Err(s.unsupported());
+    };
+    let sixteenths = ((fraction * 16.0).ceil() as i32 - 1).clamp(0, 15) as u32;
+    let word = (FRACTIONAL | primary << 5 | secondary << 4 | sixteenths) << 20;
+    s.set_pair(0, rz().into(), Source::imm(word))
+}
+
+/// The stack pointer as a value.
+pub(super) fn stack_save(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let pointer = Operand::from(s.stack_pointer()?);
+    let value = s.temporary(WORD);
+    s.copy(value, pointer.into())?;
+    give_address(s, scalar, value)
+}
+
+/// A local address as the result: one word, or two.
+fn give_address(s: &mut Selector<'_>, scalar: Scalar, value: Value) -> Done {
+    match (scalar, s.result(0).as_value()) {
+        (Scalar::B64, _) => s.set_pair(0, value.into(), rz().into()),
+        (_, Some(result)) => {
+            s.rename(result, value);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Moves the stack pointer to `value`, if the guard holds.
+fn set_stack_pointer(s: &mut Selector<'_>, value: Source) -> Done {
+    let pointer = Operand::from(s.stack_pointer()?);
+    s.emit_guarded(Op::MOV, &[], sources![pointer, value, Operand::imm(0xf)])?;
+    Ok(())
+}
+
+pub(super) fn stack_restore(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let value = match scalar {
+        Scalar::B64 => s.words(0)[0],
+        _ => s.word(0),
+    };
+    set_stack_pointer(s, value)
+}
+
+/// Space on the stack, which grows down.
+pub(super) fn stack_allocate(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let Operand::Imm(align) = s.operand(1) else {
+        return Err(s.broken("the alignment is not a number"));
+    };
+    let align = (align.bits() as u32).max(STACK_ALIGNMENT);
+    if !align.is_power_of_two() {
+        return Err(s.broken("the alignment is not a power of two"));
+    }
+    let pointer = Operand::from(s.stack_pointer()?);
+    let size = s.word(0);
+    let size = s.in_register(size)?;
+    let minus = Source::from(size).negated().unwrap_or(size.into());
+    let lower = s.sum(pointer.into(), minus)?;
+    let aligned = s.temporary(WORD);
+    let mask = Source::imm(align.wrapping_neg());
+    let and = Operand::imm(0xc0);
+    s.emit(
+        Op::LOP3,
+        &[],
+        sources![pt(), aligned, lower, mask, rz(), and, not_pt()],
+    )?;
+    set_stack_pointer(s, aligned.into())?;
+    give_address(s, scalar, aligned)
 }

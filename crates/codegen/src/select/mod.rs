@@ -43,6 +43,7 @@ mod special;
 mod warp;
 mod wide;
 
+use crate::convergence::blocks_apart;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use orias_machine::constants::KernelConstants;
@@ -90,7 +91,8 @@ const RULES: &[(AbstractOp, Rule)] = &[
     // Memory.
     (A::Ld, memory::load), (A::Ldu, memory::load), (A::St, memory::store),
     (A::PrefetchLine, memory::prefetch), (A::PrefetchU, memory::prefetch), (A::Discard, memory::line),
-    (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::policy),
+    (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::policy), (A::Alloca, memory::stack_allocate),
+    (A::StackSave, memory::stack_save), (A::StackRestore, memory::stack_restore),
     (A::Atom, atomic::atom), (A::Red, atomic::red),
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
@@ -147,6 +149,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     let nest = LoopNest::new(&graph, &walk);
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
+    let apart = blocks_apart(func, &graph, &walk, &divergence);
     let order: Vec<Block> = walk.postorder().to_vec();
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
@@ -158,7 +161,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     }
     selector.whole_entry = (!divergence.is_partial(entry)).then_some(entry);
     for &block in &order {
-        selector.apart[block] = divergence.is_partial(block);
+        selector.apart[block] = apart[block.index()];
         selector.spins[block] = nest
             .innermost(block)
             .is_some_and(|around| divergence.is_divergent_loop(around));

@@ -374,12 +374,7 @@ pub(super) fn to_generic(s: &mut Selector<'_>) -> Done {
             let Some(start) = window(s, space) else {
                 return Err(s.unsupported());
             };
-            let [mut low, high] = s.words(0);
-            if space == Space::Local {
-                // Local addresses count from the frame.
-                let pointer = s.stack_pointer()?;
-                low = s.sum(Operand::from(pointer).into(), low)?.into();
-            }
+            let [low, high] = s.words(0);
             let carry = s.temporary(Type::P);
             let sum = s.temporary(WORD);
             s.emit(
@@ -414,14 +409,10 @@ pub(super) fn from_generic(s: &mut Selector<'_>) -> Done {
             let first = s.in_register(start[0].into())?;
             let minus = Source::from(first).negated().unwrap_or(first.into());
             let carry = s.temporary(Type::P);
-            let mut difference = s.temporary(WORD);
+            let difference = s.temporary(WORD);
             let operands = sources![difference, carry, pt(), low, minus, rz()];
             s.emit(Op::IADD3, &[], operands)?;
             if space == Space::Local {
-                let pointer = s.stack_pointer()?;
-                let pointer = Source::from(Operand::from(pointer));
-                let minus = pointer.negated().unwrap_or(pointer);
-                difference = s.sum(difference.into(), minus)?;
                 return s.set_pair(0, difference.into(), rz().into());
             }
             let high = s.add_with_carry(high, start[1].into(), true, carry.into(), pt())?;

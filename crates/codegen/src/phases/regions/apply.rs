@@ -1,0 +1,132 @@
+//! Puts the planned regions into the function.
+//!
+//! Blocks and edges of the plan are those of the function as it was. An edge that gets blocks put on it is from then on known
+//! by its last piece, the one that goes where it always went.
+
+use super::plan::{Opening, Region};
+use super::{meet_at_start, open_at_end, refused};
+use crate::pipeline::PhaseError;
+use orias_ori::builder::Cursor;
+use orias_ori::{AbstractOp, Block, Edge, Function, Type, Value};
+use std::collections::BTreeMap;
+
+/// Makes `regions`, outer ones first.
+pub(super) fn apply(func: &mut Function, regions: &[Region]) -> Result<(), PhaseError> {
+    // The last piece of each edge that was cut.
+    let mut last: BTreeMap<Edge, Edge> = BTreeMap::new();
+    let mut incoming: BTreeMap<Block, usize> = BTreeMap::new();
+    let blocks: Vec<Block> = func.blocks().collect();
+    for &block in &blocks {
+        for &edge in func.successor_edges(block) {
+            *incoming.entry(func.edge_target(edge)).or_default() += 1;
+        }
+    }
+    let tokens: Vec<Value> = regions.iter().map(|_| func.create_value(Type::B)).collect();
+    // Along an edge, lanes first leave regions, then meet, then open others.
+    for (region, &token) in regions.iter().zip(&tokens) {
+        for &edge in &region.leaving {
+            leave(func, edge, token, &mut last)?;
+        }
+    }
+    // Inner regions meet first.
+    let mut meetings = vec![None; regions.len()];
+    for (number, region) in regions.iter().enumerate().rev() {
+        let target = region.meeting;
+        let shared = regions[..number]
+            .iter()
+            .any(|outer| outer.meeting == target);
+        let pieces = pieces_of(&region.arriving, &last).len();
+        let all = incoming.entry(target).or_default();
+        let block = match *all == pieces && !shared {
+            true => target,
+            false => {
+                *all = (*all + 1).saturating_sub(pieces);
+                landing(func, target, &region.arriving, &mut last)?
+            }
+        };
+        meet_at_start(func, block, tokens[number])?;
+        meetings[number] = Some(block);
+    }
+    for ((region, &token), meeting) in regions.iter().zip(&tokens).zip(meetings) {
+        let meeting = meeting.unwrap_or(region.meeting);
+        let at = match region.opening {
+            Opening::End(block) => block,
+            Opening::Before(header) => landing(func, header, &region.entering, &mut last)?,
+        };
+        open_at_end(func, at, meeting, token)?;
+    }
+    Ok(())
+}
+
+/// The last pieces of some edges, each once.
+fn pieces_of(edges: &[Edge], last: &BTreeMap<Edge, Edge>) -> Vec<Edge> {
+    let mut pieces: Vec<Edge> = edges
+        .iter()
+        .map(|edge| last.get(edge).copied().unwrap_or(*edge))
+        .collect();
+    pieces.sort_unstable();
+    pieces.dedup();
+    pieces
+}
+
+/// A block between some edges and their target, which gets the parameters of the target and goes on to it.
+fn landing(
+    func: &mut Function,
+    target: Block,
+    edges: &[Edge],
+    last: &mut BTreeMap<Edge, Edge>,
+) -> Result<Block, PhaseError> {
+    let block = func.create_block();
+    func.layout.insert_block_before(block, target);
+    let types: Vec<_> = func
+        .block_params(target)
+        .iter()
+        .map(|&param| func.value_type(param))
+        .collect();
+    let params: Vec<Value> = types
+        .into_iter()
+        .map(|ty| func.append_block_param(block, ty))
+        .collect();
+    for piece in pieces_of(edges, last) {
+        let args = func.edge_args(piece).to_vec();
+        func.set_edge(piece, block, &args);
+    }
+    let jump = Cursor::at_end(func, block)
+        .build(AbstractOp::Br)
+        .edge(target, &params)
+        .finish()
+        .map_err(refused)?;
+    let onward = func.edges(jump)[0];
+    for &edge in edges {
+        last.insert(edge, onward);
+    }
+    Ok(block)
+}
+
+/// Takes lanes that go along `edge` out of the region.
+fn leave(
+    func: &mut Function,
+    edge: Edge,
+    token: Value,
+    last: &mut BTreeMap<Edge, Edge>,
+) -> Result<(), PhaseError> {
+    let piece = last.get(&edge).copied().unwrap_or(edge);
+    let target = func.edge_target(piece);
+    let args = func.edge_args(piece).to_vec();
+    let block = func.create_block();
+    func.layout.insert_block_before(block, target);
+    func.set_edge(piece, block, &[]);
+    let mut cursor = Cursor::at_end(func, block);
+    cursor
+        .build(AbstractOp::RegionLeave)
+        .operand(token)
+        .finish()
+        .map_err(refused)?;
+    let jump = cursor
+        .build(AbstractOp::Br)
+        .edge(target, &args)
+        .finish()
+        .map_err(refused)?;
+    last.insert(edge, func.edges(jump)[0]);
+    Ok(())
+}

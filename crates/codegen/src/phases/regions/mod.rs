@@ -1,0 +1,154 @@
+//! ConvergenceRegions: where lanes part, a region is opened; where they are together again, they wait for one another.
+//!
+//! A chip without regions would still compute the right thing, each group of lanes at its own pace, and never bring them
+//! together again. With them, lanes that a branch parts meet at its reconvergence point.
+//!
+//! - [`plan`] decides which regions there are: where each opens, which edges lead to where it meets, which edges take lanes out
+//!   of it.
+//! - [`apply`] puts `region_open`, `region_meet` and `region_leave` there.
+//! - Besides, an operation that works on the lanes that run (a vote, a reduction) for a mask that is not all lanes gets a region of its
+//!   own: only the lanes of the mask go through it, the others wait behind.
+//!
+//! A branch that is uniform gets no region. Nor does one whose lanes meet only to exit.
+//! Regions deeper than the machine has registers for are left out: lanes then meet where the region around ends.
+
+mod apply;
+mod plan;
+
+use crate::pipeline::{Context, PhaseError};
+use orias_machine::registers;
+use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
+use orias_ori::builder::{BuildError, Cursor};
+use orias_ori::{AbstractOp, Block, Function, Inst, Opcode, Operand, Type, Value};
+use orias_sass::{RegisterClass, Target};
+
+/// Opens and closes convergence regions; see the module.
+pub fn open_convergence_regions(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let Some(target) = Target::from_name(&func.target) else {
+        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
+    };
+    let most = usize::from(registers::of(target).file(RegisterClass::B).usable);
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    let nest = LoopNest::new(&graph, &walk);
+    let chains = DefUse::new(func);
+    let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
+    let dominators = DominatorTree::new(&graph, &walk);
+    let shape = plan::Shape {
+        graph: &graph,
+        walk: &walk,
+        nest: &nest,
+        dominators: &dominators,
+        divergence: &divergence,
+    };
+    // One register is kept for the regions around operations on some lanes.
+    let regions = plan::plan(func, &shape, most - 1);
+    apply::apply(func, &regions)?;
+    set_apart(func)
+}
+
+fn refused(error: BuildError) -> PhaseError {
+    PhaseError::Broken {
+        at: error.inst.clone(),
+        what: error.to_string(),
+    }
+}
+
+/// The place of the mask among the sources of an operation on the lanes that run.
+fn mask_place(op: AbstractOp) -> Option<usize> {
+    match op {
+        AbstractOp::VotePred | AbstractOp::Ballot | AbstractOp::MatchLanes | AbstractOp::Redux => {
+            Some(1)
+        }
+        AbstractOp::Elect => Some(0),
+        _ => None,
+    }
+}
+
+/// Whether a mask names all lanes.
+fn names_all(func: &Function, mask: Operand) -> bool {
+    match mask {
+        Operand::Imm(imm) => imm.bits() as u32 == u32::MAX,
+        _ => mask.as_value().is_some_and(|value| {
+            func.defining_inst(value).is_some_and(|inst| {
+                func.opcode(inst) == Opcode::Abstract(AbstractOp::Mov)
+                    && func.inst(inst).guard().is_always()
+                    && matches!(func.operands(inst)[1], Operand::Imm(imm) if imm.bits() as u32 == u32::MAX)
+            })
+        }),
+    }
+}
+
+/// Gives operations on the lanes of a mask regions of their own.
+fn set_apart(func: &mut Function) -> Result<(), PhaseError> {
+    let insts: Vec<Inst> = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block))
+        .collect();
+    for inst in insts {
+        let Some(place) = func.opcode(inst).as_abstract().and_then(mask_place) else {
+            continue;
+        };
+        let mask = func.operands(inst)[func.result_count(inst) + place];
+        if names_all(func, mask) {
+            continue;
+        }
+        // block: …, open; inside: the operation; behind: meet, …
+        let Some(block) = func.layout.inst_block(inst) else {
+            continue;
+        };
+        let inside = func.split_block(inst);
+        let Some(next) = func.layout.next_inst(inst) else {
+            continue;
+        };
+        let behind = func.split_block(next);
+        let token = func.create_value(Type::B);
+        open_at_end(func, block, behind, token)?;
+        jump(func, block, inside)?;
+        jump(func, inside, behind)?;
+        meet_at_start(func, behind, token)?;
+    }
+    Ok(())
+}
+
+/// Opens a region at the end of `block`, which has no terminator yet or one before which it goes.
+fn open_at_end(
+    func: &mut Function,
+    block: Block,
+    meeting: Block,
+    token: Value,
+) -> Result<(), PhaseError> {
+    let mut cursor = match func.terminator(block) {
+        Some(last) => Cursor::before(func, last),
+        None => Cursor::at_end(func, block),
+    };
+    cursor
+        .build(AbstractOp::RegionOpen)
+        .result(token)
+        .operand(Operand::Block(meeting))
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
+
+fn meet_at_start(func: &mut Function, block: Block, token: Value) -> Result<(), PhaseError> {
+    let mut cursor = match func.layout.first_inst(block) {
+        Some(first) => Cursor::before(func, first),
+        None => Cursor::at_end(func, block),
+    };
+    cursor
+        .build(AbstractOp::RegionMeet)
+        .operand(token)
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
+
+fn jump(func: &mut Function, from: Block, to: Block) -> Result<(), PhaseError> {
+    Cursor::at_end(func, from)
+        .build(AbstractOp::Br)
+        .edge(to, &[])
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
