@@ -120,7 +120,18 @@ impl Device {
         &mut self,
         module: &Module,
         launch: &Launch,
-        options: &Options<'_>,
+        options: &Options,
+    ) -> Result<Outcome, LaunchError> {
+        self.launch_with(module, launch, options, &mut |_, _| {})
+    }
+
+    /// The same; `progress` hears how many of how many blocks have ended.
+    pub fn launch_with(
+        &mut self,
+        module: &Module,
+        launch: &Launch,
+        options: &Options,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Outcome, LaunchError> {
         let kernel = module
             .kernels
@@ -161,7 +172,7 @@ impl Device {
             steps: &steps,
             clock: &clock,
         };
-        let (fault, tally) = run(&context);
+        let (fault, tally) = run(&context, progress);
         Ok(Outcome {
             fault,
             thread_instructions: tally.threads,
@@ -245,7 +256,7 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
 }
 
 /// Runs all blocks of a grid, in order, so many at a time as fit into the machine.
-fn run(context: &Context<'_>) -> (Option<Fault>, Tally) {
+fn run(context: &Context<'_>, progress: &mut dyn FnMut(u64, u64)) -> (Option<Fault>, Tally) {
     let [x, y, z] = context.grid.map(u64::from);
     let total = x * y * z;
     let next = AtomicU64::new(0);
@@ -255,15 +266,22 @@ fn run(context: &Context<'_>) -> (Option<Fault>, Tally) {
     context.memory.share(threads > 1);
     let warps = context.block.iter().product::<u32>().div_ceil(32) as usize;
     let resident = (RESIDENT_WARPS / warps / threads).max(1);
-    let work = || worker(context, &next, &done, &stop, total, resident);
+    let work = |progress: &mut dyn FnMut(u64, u64)| {
+        worker(context, &next, &done, &stop, total, resident, progress)
+    };
     if threads == 1 {
-        return work();
+        return work(progress);
     }
+    // This thread works as well, and tells of the progress of all.
     let results: Vec<(Option<Fault>, Tally)> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let handles: Vec<_> = (1..threads)
+            .map(|_| scope.spawn(|| work(&mut |_, _| {})))
+            .collect();
+        let mine = work(progress);
         handles
             .into_iter()
             .filter_map(|handle| handle.join().ok())
+            .chain([mine])
             .collect()
     });
     let mut sum = Tally::default();
@@ -282,6 +300,7 @@ fn worker(
     stop: &AtomicBool,
     total: u64,
     resident: usize,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> (Option<Fault>, Tally) {
     let mut tally = Tally::default();
     if context.options.profile {
@@ -309,9 +328,7 @@ fn worker(
                     let block = blocks.remove(index);
                     block.finish(&mut tally);
                     let finished = done.fetch_add(1, Relaxed) + 1;
-                    if let Some(progress) = context.options.progress {
-                        progress(finished, total);
-                    }
+                    progress(finished, total);
                 }
                 Err(fault) => {
                     stop.store(true, Relaxed);

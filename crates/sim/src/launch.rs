@@ -68,8 +68,8 @@ impl Checks {
 }
 
 /// How to run a kernel.
-#[derive(Clone, Copy)]
-pub struct Options<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
     /// When results become visible.
     pub timing: Timing,
     /// What is looked for.
@@ -82,11 +82,9 @@ pub struct Options<'a> {
     pub profile: bool,
     /// Host threads to run blocks on. The outcome of a kernel whose blocks race may depend on it.
     pub threads: usize,
-    /// Called with the number of finished blocks and of all blocks.
-    pub progress: Option<&'a (dyn Fn(u64, u64) + Sync)>,
 }
 
-impl Default for Options<'_> {
+impl Default for Options {
     fn default() -> Self {
         Self {
             timing: Timing::Off,
@@ -95,21 +93,7 @@ impl Default for Options<'_> {
             stack: 16 << 10,
             profile: false,
             threads: 1,
-            progress: None,
         }
-    }
-}
-
-impl fmt::Debug for Options<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("timing", &self.timing)
-            .field("checks", &self.checks)
-            .field("max_steps", &self.max_steps)
-            .field("stack", &self.stack)
-            .field("profile", &self.profile)
-            .field("threads", &self.threads)
-            .finish_non_exhaustive()
     }
 }
 
@@ -214,7 +198,7 @@ const MOST_FINDINGS: usize = 200;
 
 /// What all warps of a launch share.
 pub(crate) struct Context<'a> {
-    pub options: &'a Options<'a>,
+    pub options: &'a Options,
     pub memory: &'a Memory,
     pub heap: &'a Mutex<Heap>,
     pub kernel: &'a Kernel,

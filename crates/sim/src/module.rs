@@ -1,6 +1,8 @@
 //! A cubin made ready: kernels with their programs, variables placed in device memory, addresses filled in.
 
+use crate::fault::text_of;
 use crate::memory::Memory;
+use crate::profile::Profile;
 use crate::program::Program;
 use orias_cubin::attribute::{ParamInfo, Value, id};
 use orias_cubin::{Body, Cubin, FunctionView, SymbolPlace};
@@ -117,6 +119,31 @@ impl Module {
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
         self.variables.get(name).copied()
+    }
+
+    /// A kernel's code beside the counts of a launch, a line for each instruction that was issued.
+    #[must_use]
+    pub fn annotate(&self, kernel: &str, profile: &Profile) -> Option<String> {
+        let steps = &self.kernels.get(kernel)?.program.steps;
+        let mut out = format!(
+            "{} cycles in the longest warp, {} in all\n{:>10} {:>12} {:>10} {:>10}  instruction\n",
+            profile.longest_warp, profile.warp_cycles, "issued", "threads", "stalled", "waited"
+        );
+        for (index, (step, counts)) in steps.iter().zip(&profile.instructions).enumerate() {
+            if counts.issued == 0 {
+                continue;
+            }
+            let offset = index as u64 * 16;
+            let text = step
+                .instruction
+                .as_ref()
+                .map_or_else(String::new, |instruction| text_of(instruction, offset));
+            out.push_str(&format!(
+                "{:>10} {:>12} {:>10} {:>10}  /*{offset:04x}*/ {text}\n",
+                counts.issued, counts.threads, counts.stalled, counts.waited
+            ));
+        }
+        Some(out)
     }
 
     pub(crate) fn load(file: &[u8], memory: &mut Memory) -> Result<Self, LoadError> {

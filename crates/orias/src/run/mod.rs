@@ -12,6 +12,7 @@ pub use element::Element;
 pub use request::{Answer, Request};
 
 use orias_reference as reference;
+use orias_sim as sim;
 
 /// What to execute.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,19 @@ pub struct Launch {
     pub step_limit: Option<u64>,
     /// Whether reading what was never written is an error, where the engine can tell.
     pub check_uninitialised: bool,
+    /// How the emulator runs finished code.
+    pub emulation: Emulation,
+}
+
+/// How the emulator runs finished code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Emulation {
+    /// When results become visible.
+    pub timing: sim::Timing,
+    /// Whether to look for races, hazards and reads of what was never written; they are reported, and do not stop the run.
+    pub check: bool,
+    /// Whether to count issues and cycles.
+    pub cycles: bool,
 }
 
 /// What a run left.
@@ -72,6 +86,10 @@ pub struct Finished {
     pub steps: u64,
     /// Why the run stopped before its end.
     pub fault: Option<String>,
+    /// What the emulator found suspicious, a line each.
+    pub findings: Vec<String>,
+    /// The counts of the emulator, as a table.
+    pub cycles: Option<String>,
 }
 
 /// Runs a kernel. `progress` hears how many of how many CTAs have ended.
@@ -94,9 +112,7 @@ pub fn run(
             "not supported yet: compiling PTX before it runs; --interpret executes it directly"
                 .into(),
         ),
-        (Code::Cubin(_), Engine::Emulator) => {
-            Err("not supported yet: the emulator of finished code".into())
-        }
+        (Code::Cubin(image), Engine::Emulator) => emulate(image, launch, progress),
     }
 }
 
@@ -159,5 +175,79 @@ fn interpret(
         printed: outcome.printed,
         steps: outcome.steps,
         fault: fault.map(|fault| fault.to_string()),
+        ..Finished::default()
+    })
+}
+
+fn emulate(
+    image: &[u8],
+    launch: &Launch,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, String> {
+    let mut device = sim::Device::new();
+    let module = device.load(image).map_err(|error| error.to_string())?;
+    let known: Vec<&str> = module.kernels().collect();
+    let mut addresses = Vec::with_capacity(launch.arguments.len());
+    let mut arguments = Vec::with_capacity(launch.arguments.len());
+    for argument in &launch.arguments {
+        let (address, bytes) = match argument {
+            Argument::Buffer { bytes, .. } => {
+                let address = device.allocate(bytes);
+                (Some(address), address.to_le_bytes().to_vec())
+            }
+            Argument::Scalar { bytes } => (None, bytes.clone()),
+        };
+        addresses.push(address);
+        arguments.push(bytes);
+    }
+    let request = sim::Launch {
+        kernel: kernel(launch, &known)?.to_owned(),
+        grid: launch.grid,
+        block: launch.block,
+        dynamic_shared: launch.dynamic_shared,
+        arguments,
+    };
+    let Emulation {
+        timing,
+        check,
+        cycles,
+    } = launch.emulation;
+    let unwritten = launch.check_uninitialised;
+    let options = sim::Options {
+        timing,
+        checks: sim::Checks {
+            registers: check || unwritten,
+            memory: check || unwritten,
+            races: check,
+            hazards: check,
+        },
+        max_steps: launch.step_limit,
+        profile: cycles,
+        ..sim::Options::default()
+    };
+    let outcome = device
+        .launch_with(&module, &request, &options, progress)
+        .map_err(|error| error.to_string())?;
+    let buffers = launch.arguments.iter().zip(addresses);
+    let buffers = buffers.map(|(argument, address)| device.read(address?, argument.bytes().len()));
+    let unwritten = outcome.findings.iter().find(|finding| {
+        unwritten
+            && matches!(
+                finding.kind,
+                sim::FindingKind::UnwrittenRegister(_) | sim::FindingKind::UnwrittenMemory { .. }
+            )
+    });
+    Ok(Finished {
+        buffers: buffers.collect(),
+        printed: outcome.printed,
+        steps: outcome.thread_instructions,
+        fault: outcome
+            .fault
+            .map(|fault| fault.to_string())
+            .or_else(|| unwritten.map(ToString::to_string)),
+        findings: outcome.findings.iter().map(ToString::to_string).collect(),
+        cycles: outcome
+            .profile
+            .and_then(|profile| module.annotate(&request.kernel, &profile)),
     })
 }

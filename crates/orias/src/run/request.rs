@@ -34,6 +34,15 @@ pub struct Request {
     /// Stop where registers, shared or local memory are read that were never written
     #[arg(long)]
     pub check_uninitialised: bool,
+    /// When results of finished code become visible: off, strict, or random:SEED
+    #[arg(long, value_name = "WHEN", default_value = "off", value_parser = timing)]
+    pub timing: orias_sim::Timing,
+    /// Report races, hazards, and reads of what was never written
+    #[arg(long)]
+    pub check: bool,
+    /// Print how often each instruction issued, and what it waited for
+    #[arg(long)]
+    pub cycles: bool,
     /// A file with arguments, one a line, before those on the command line; '#' begins a comment
     #[arg(long, value_name = "FILE")]
     pub args: Option<String>,
@@ -55,6 +64,19 @@ pub struct Request {
     /// The arguments: TYPE:VALUE, bytes:HEX, buf:TYPE:COUNT[:rand|:index|:fill:VALUE], buf:TYPE:[VALUES], buf:[TYPE:]@FILE
     #[arg(value_name = "ARGUMENT")]
     pub arguments: Vec<String>,
+}
+
+/// `off`, `strict` or `random:SEED`.
+fn timing(text: &str) -> Result<orias_sim::Timing, String> {
+    match text.split_once(':') {
+        None if text == "off" => Ok(orias_sim::Timing::Off),
+        None if text == "strict" => Ok(orias_sim::Timing::Strict),
+        Some(("random", seed)) => {
+            let seed = seed.parse().map_err(|_| format!("'{seed}' is no number"))?;
+            Ok(orias_sim::Timing::Random(seed))
+        }
+        _ => Err("write off, strict or random:SEED".into()),
+    }
 }
 
 /// `X`, `X,Y` or `X,Y,Z`.
@@ -130,6 +152,11 @@ impl Request {
             arguments,
             step_limit: self.max_steps,
             check_uninitialised: self.check_uninitialised,
+            emulation: super::Emulation {
+                timing: self.timing,
+                check: self.check,
+                cycles: self.cycles,
+            },
         })
     }
 
@@ -163,6 +190,13 @@ impl Request {
             output: String::from_utf8_lossy(&finished.printed).into_owned(),
             ..Answer::default()
         };
+        for finding in &finished.findings {
+            // Writing to a string cannot fail.
+            let _ = writeln!(answer.output, "found: {finding}");
+        }
+        if let Some(cycles) = &finished.cycles {
+            answer.output.push_str(cycles);
+        }
         if let Some(fault) = &finished.fault {
             answer.failure = Some(fault.clone());
             return Ok(answer);
