@@ -353,7 +353,7 @@ fn few_registers_make_spills_that_change_nothing() {
     let mut spilled = 0;
     for seed in 0..150 {
         let mut func = Draw::kernel(seed, 120);
-        func.attributes.max_registers = 96;
+        func.attributes.max_registers = 56;
         let before = func.clone();
         if let Err(what) = allocate(&mut func) {
             panic!("{what}\n{before:?}");

@@ -115,6 +115,8 @@ pub(super) fn check_allocation(before: &Function, after: &Function) -> Result<()
     if let Some(entry) = after.entry() {
         starts.insert(entry, State::default());
     }
+    // The edge each new block is on, as the block it leaves and its number there.
+    let mut on_edge: FxHashMap<Block, (Block, usize)> = FxHashMap::default();
     let mut changed = true;
     while changed {
         changed = false;
@@ -126,8 +128,18 @@ pub(super) fn check_allocation(before: &Function, after: &Function) -> Result<()
                 checker.step(&mut state, inst, None)?;
             }
             for (index, &edge) in after.successor_edges(block).iter().enumerate() {
-                let along = checker.along_edge(&state, block, index);
                 let target = after.edge_target(edge);
+                // Behind a block made for an edge, arguments become parameters where that block ends.
+                let old = (block.index() < before.block_count()).then_some((block, index));
+                let along = if target.index() >= before.block_count() {
+                    on_edge.extend(old.map(|edge| (target, edge)));
+                    state.clone()
+                } else {
+                    match old.or_else(|| on_edge.get(&block).copied()) {
+                        Some((from, index)) => checker.along_edge(&state, from, index),
+                        None => state.clone(),
+                    }
+                };
                 match starts.get_mut(&target) {
                     None => {
                         starts.insert(target, along);
@@ -536,10 +548,6 @@ impl Checker<'_> {
     /// The state behind edge `index` of `block`: arguments are parameters from here on.
     fn along_edge(&self, state: &State, block: Block, index: usize) -> State {
         let mut along = state.clone();
-        // Blocks the allocator made carry on what came in.
-        if block.index() >= self.before.block_count() {
-            return along;
-        }
         let Some(&edge) = self.before.successor_edges(block).get(index) else {
             return along;
         };

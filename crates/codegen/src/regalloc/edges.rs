@@ -133,12 +133,17 @@ fn place_before(func: &mut Function, terminator: Inst, copies: &Copies) {
     if let Some(copy) = parallel_copy(func, copies) {
         let span = func.inst(terminator).span();
         func.set_span(copy, span);
-        // Lanes that meet go on where the region was opened to, behind the instruction that waits: nothing stands between.
-        let before = match func.layout.prev_inst(terminator) {
-            Some(meet) if func.opcode(meet) == Opcode::Machine(Op::BSYNC) => meet,
-            _ => terminator,
-        };
-        func.layout.insert_inst_before(copy, before);
+        func.layout
+            .insert_inst_before(copy, before_end(func, terminator));
+    }
+}
+
+/// Where code at the end of a block goes. Lanes that meet go on where the region was opened to, behind the instruction that
+/// waits: nothing stands between that and the terminator.
+pub(super) fn before_end(func: &Function, terminator: Inst) -> Inst {
+    match func.layout.prev_inst(terminator) {
+        Some(meet) if func.opcode(meet) == Opcode::Machine(Op::BSYNC) => meet,
+        _ => terminator,
     }
 }
 

@@ -12,21 +12,28 @@
 //! | P | R | `SEL` | `ISETP` |
 //! | UR | R | `MOV` | `R2UR` |
 //!
+//! A block parameter of class R goes with its arguments: every edge stores its argument where the parameter is loaded from
+//! ([`params`]), so a loop may carry more values than there are registers.
+//!
 //! Loaded values are short and are not spilled again. Rounds follow until all points fit; a point that is too full with
 //! nothing left to spill is an error.
 //!
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
+mod look;
+mod params;
+
 use super::assign::Stop;
 use super::refused;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
+use look::Look;
 use orias_machine::abi;
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DefUse, FlowGraph, Liveness};
 use orias_ori::builder::Cursor;
 use orias_ori::{
-    AbstractMods, AbstractOp, Address, Block, Class, Effects, Function, Inst, Opcode, Operand,
-    PhysReg, Reg, SourceMods, Type, Value, ValueDef,
+    AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
+    Reg, SourceMods, Type, Value, ValueDef,
 };
 use orias_sass::{self as sass, Op};
 
@@ -42,6 +49,9 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<[u32; 5], Stop>
         let live = Liveness::new(func, &graph, &chains);
         let mut look = Look::new(func, &graph, &chains, &short, goals);
         for block in func.blocks() {
+            look.entry(block, live.live_in(block));
+        }
+        for block in func.blocks() {
             look.block(block, live.live_out(block));
         }
         if let Some(class) = look.stuck {
@@ -55,7 +65,16 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<[u32; 5], Stop>
         if chosen.is_empty() {
             return Ok(peak);
         }
-        for value in chosen {
+        let (passed, defined): (Vec<Value>, Vec<Value>) = chosen
+            .into_iter()
+            .partition(|&value| is_memory_parameter(func, value));
+        if !passed.is_empty() {
+            // The chains are no longer true afterwards: what else is too much shows in the next round.
+            params::spill(func, &graph, &chains, &passed)?;
+            short.resize(func.value_count(), true);
+            continue;
+        }
+        for value in defined {
             let refuge = spill(func, &chains, value)?;
             // Whatever is new was loaded or goes to be stored; only the refuge may live long.
             short.resize(func.value_count(), true);
@@ -67,165 +86,10 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<[u32; 5], Stop>
     Err(Stop::Full(Class::R))
 }
 
-/// How many registers a value needs, alignment included.
-fn weight(ty: Type) -> u32 {
-    u32::from(ty.len().next_multiple_of(ty.alignment()))
-}
-
-/// Looks for points that are too full.
-struct Look<'a> {
-    func: &'a Function,
-    /// Values that must not be spilled.
-    short: &'a [bool],
-    goals: [u8; 5],
-    /// By value: what spilling it costs for each register it frees.
-    cost: Vec<f32>,
-    is_live: Vec<bool>,
-    gone: Vec<bool>,
-    /// What is live, in no order; the place of each in `place`.
-    live: Vec<Value>,
-    place: Vec<u32>,
-    count: [u32; 5],
-    peak: [u32; 5],
-    chosen: Vec<Value>,
-    stuck: Option<Class>,
-}
-
-impl<'a> Look<'a> {
-    fn new(
-        func: &'a Function,
-        graph: &FlowGraph,
-        chains: &DefUse,
-        short: &'a [bool],
-        goals: [u8; 5],
-    ) -> Look<'a> {
-        let loops = LoopNest::new(graph, &DepthFirst::new(graph));
-        let often = |block: Block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
-        let cost = (0..func.value_count())
-            .map(|number| {
-                let value = Value::new(number);
-                let uses: f32 = chains
-                    .uses(value)
-                    .iter()
-                    .map(|read| often(read.block(func)))
-                    .sum();
-                let again = func
-                    .defining_inst(value)
-                    .is_some_and(|inst| can_repeat(func, inst));
-                let made = func.defining_block(value).map_or(0.0, often);
-                let total = if again { uses / 4.0 } else { uses + made };
-                total / weight(func.value_type(value)) as f32
-            })
-            .collect();
-        Look {
-            func,
-            short,
-            goals,
-            cost,
-            is_live: vec![false; func.value_count()],
-            gone: vec![false; func.value_count()],
-            live: Vec::new(),
-            place: vec![0; func.value_count()],
-            count: [0; 5],
-            peak: [0; 5],
-            chosen: Vec::new(),
-            stuck: None,
-        }
-    }
-
-    fn begin(&mut self, value: Value) {
-        if !std::mem::replace(&mut self.is_live[value.index()], true) {
-            let ty = self.func.value_type(value);
-            self.count[ty.class() as usize] += weight(ty);
-            self.place[value.index()] = self.live.len() as u32;
-            self.live.push(value);
-        }
-    }
-
-    fn end(&mut self, value: Value) {
-        if std::mem::replace(&mut self.is_live[value.index()], false) {
-            let ty = self.func.value_type(value);
-            self.count[ty.class() as usize] -= weight(ty);
-            let place = self.place[value.index()] as usize;
-            self.live.swap_remove(place);
-            if let Some(&moved) = self.live.get(place) {
-                self.place[moved.index()] = place as u32;
-            }
-        }
-    }
-
-    fn block(&mut self, block: Block, live_out: &[Value]) {
-        for &value in live_out {
-            if !self.gone[value.index()] {
-                self.begin(value);
-            }
-        }
-        let mut inst = self.func.layout.last_inst(block);
-        while let Some(at) = inst {
-            inst = self.func.layout.prev_inst(at);
-            let results: Vec<Value> = self.func.value_defs(at).collect();
-            let reads: Vec<Value> = self.func.value_uses(at).collect();
-            // After the instruction: what lives on, and all results.
-            for &value in &results {
-                self.begin(value);
-            }
-            self.make_fit(&results);
-            for &value in &results {
-                self.end(value);
-            }
-            // Before it: what lives on, and all it reads. A spilled value is loaded for it.
-            for &value in &reads {
-                self.begin(value);
-            }
-            self.make_fit(&reads);
-            for &value in &reads {
-                if self.gone[value.index()] {
-                    self.end(value);
-                }
-            }
-        }
-        let params = self.func.block_params(block).to_vec();
-        for &param in &params {
-            self.begin(param);
-        }
-        self.make_fit(&params);
-        while let Some(&value) = self.live.last() {
-            self.end(value);
-        }
-    }
-
-    /// Chooses values to spill, none of `needed`, until no class is too full.
-    fn make_fit(&mut self, needed: &[Value]) {
-        for class in Class::ALL {
-            // Tokens have their own way of finding registers.
-            if class == Class::B {
-                continue;
-            }
-            while self.count[class as usize] > u32::from(self.goals[class as usize]) {
-                let cheapest = self
-                    .live
-                    .iter()
-                    .copied()
-                    .filter(|&value| {
-                        self.func.value_type(value).class() == class
-                            && !self.short[value.index()]
-                            && !needed.contains(&value)
-                    })
-                    .min_by(|&a, &b| {
-                        let (one, other) = (self.cost[a.index()], self.cost[b.index()]);
-                        one.total_cmp(&other).then(a.cmp(&b))
-                    });
-                let Some(value) = cheapest else {
-                    self.stuck = Some(class);
-                    break;
-                };
-                self.gone[value.index()] = true;
-                self.chosen.push(value);
-                self.end(value);
-            }
-            self.peak[class as usize] = self.peak[class as usize].max(self.count[class as usize]);
-        }
-    }
+/// Whether `value` is a block parameter that is passed in memory if it is spilled.
+fn is_memory_parameter(func: &Function, value: Value) -> bool {
+    matches!(func.value_def(value), ValueDef::Param(..))
+        && func.value_type(value).class() == Class::R
 }
 
 /// Whether running `inst` again anywhere gives the same result.
@@ -380,6 +244,7 @@ fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Val
                 let address = stack_address(start + u32::from(at) * 4)?;
                 let part = Cursor::before(func, inst)
                     .build(Op::LDL)
+                    .modifier("cache", "normal")
                     .modifier("size", size_name(len))
                     .define(Type::tuple(Class::R, len).unwrap_or(Type::R))
                     .address(address)
@@ -484,6 +349,17 @@ fn store(func: &mut Function, value: Value, refuge: Refuge, ty: Type) -> Result<
             what: "nothing follows the definition of a value that is spilled".to_owned(),
         }));
     };
+    store_before(func, before, value, refuge, ty)
+}
+
+/// Stores `value` before an instruction.
+fn store_before(
+    func: &mut Function,
+    before: Inst,
+    value: Value,
+    refuge: Refuge,
+    ty: Type,
+) -> Result<(), Stop> {
     match (refuge, ty.class()) {
         (Refuge::Frame(start), _) => {
             let parts = taken_apart(func, before, value, pieces(ty).into_iter());
@@ -491,6 +367,7 @@ fn store(func: &mut Function, value: Value, refuge: Refuge, ty: Type) -> Result<
                 let address = stack_address(start + u32::from(at) * 4)?;
                 Cursor::before(func, before)
                     .build(Op::STL)
+                    .modifier("cache", "normal")
                     .modifier("size", size_name(len))
                     .address(address)
                     .operand(part)

@@ -1,0 +1,174 @@
+//! Block parameters that live in memory.
+//!
+//! A spilled parameter is not passed at all: each edge stores its argument into the parameter's place in the frame, and each
+//! use of the parameter loads it from there. On an edge that leaves a block with several ways out, the stores get a block of
+//! their own, because the place may hold what another way still needs. Arguments that are themselves spilled parameters of
+//! the same block are loaded before anything is stored: their places are about to be overwritten.
+
+use super::super::assign::Stop;
+use super::super::edges::before_end;
+use super::{Refuge, load, slot, store_before};
+use crate::pipeline::PhaseError;
+use orias_ori::analysis::{DefUse, FlowGraph};
+use orias_ori::{
+    AbstractMods, AbstractOp, Block, Edge, Function, Inst, Opcode, Reg, Value, ValueDef,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Moves the parameters `chosen` into the frame.
+pub(super) fn spill(
+    func: &mut Function,
+    graph: &FlowGraph,
+    chains: &DefUse,
+    chosen: &[Value],
+) -> Result<(), Stop> {
+    let mut places: FxHashMap<Value, u32> = FxHashMap::default();
+    let mut by_block: BTreeMap<Block, Vec<usize>> = BTreeMap::new();
+    for &param in chosen {
+        if let ValueDef::Param(block, index) = func.value_def(param) {
+            let ty = func.value_type(param);
+            places.insert(param, slot(func, ty));
+            by_block.entry(block).or_default().push(usize::from(index));
+        }
+    }
+    let mut made: Vec<Inst> = Vec::new();
+    for (&block, indices) in &by_block {
+        let mut edges: Vec<(Block, Edge)> = Vec::new();
+        let mut preds = graph.preds(block).to_vec();
+        preds.dedup();
+        for pred in preds {
+            for &edge in func.successor_edges(pred) {
+                if func.edge_target(edge) == block {
+                    edges.push((pred, edge));
+                }
+            }
+        }
+        for &(pred, edge) in &edges {
+            made.extend(pass(func, &places, pred, edge, indices)?);
+        }
+        // Edges that got a block of their own reach the target through another edge now.
+        let mut entering: Vec<Edge> = Vec::new();
+        for (_, edge) in edges {
+            match func.edge_target(edge) {
+                target if target == block => entering.push(edge),
+                middle => entering.extend(func.successor_edges(middle)),
+            }
+        }
+        let mut descending = indices.clone();
+        descending.sort_unstable_by(|a, b| b.cmp(a));
+        for index in descending {
+            func.remove_block_param(block, index, &entering);
+        }
+    }
+    for &param in chosen {
+        let Some(&place) = places.get(&param) else {
+            continue;
+        };
+        let ty = func.value_type(param);
+        let mut insts: Vec<Inst> = chains.uses(param).iter().map(|read| read.inst).collect();
+        insts.dedup();
+        insts.extend(&made);
+        for inst in insts {
+            if !func.value_uses(inst).any(|value| value == param) {
+                continue;
+            }
+            let fresh = load(func, inst, Refuge::Frame(place), ty)?;
+            func.map_uses(inst, |reg| {
+                if reg == Reg::from(param) {
+                    Reg::from(fresh)
+                } else {
+                    reg
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Stores the arguments of `edge` for the parameters `indices` of its target. Returns the end of the block made for it, if
+/// one was.
+fn pass(
+    func: &mut Function,
+    places: &FxHashMap<Value, u32>,
+    pred: Block,
+    edge: Edge,
+    indices: &[usize],
+) -> Result<Option<Inst>, Stop> {
+    let target = func.edge_target(edge);
+    let params = func.block_params(target).to_vec();
+    let args = func.edge_args(edge).to_vec();
+    let pairs: Vec<(Value, Value)> = indices
+        .iter()
+        .map(|&index| (params[index], args[index]))
+        .filter(|(param, arg)| param != arg && !is_undefined(func, *arg))
+        .collect();
+    if pairs.is_empty() {
+        return Ok(None);
+    }
+    let Some(before) = room_on(func, pred, edge) else {
+        return Err(Stop::Error(PhaseError::Broken {
+            at: pred.to_string(),
+            what: "a block that ends without a terminator".to_owned(),
+        }));
+    };
+    // Parameters of the same block first: this edge overwrites their places.
+    let mut sources: Vec<Value> = pairs.iter().map(|&(_, arg)| arg).collect();
+    for source in &mut sources {
+        if params.contains(source) {
+            *source = loaded(func, places, before, *source)?;
+        }
+    }
+    for (&(param, _), source) in pairs.iter().zip(sources) {
+        if let Some(&place) = places.get(&param) {
+            let source = loaded(func, places, before, source)?;
+            let ty = func.value_type(param);
+            store_before(func, before, source, Refuge::Frame(place), ty)?;
+        }
+    }
+    Ok((func.edge_target(edge) != target).then_some(before))
+}
+
+/// `value`, or what its place holds if it is being spilled.
+fn loaded(
+    func: &mut Function,
+    places: &FxHashMap<Value, u32>,
+    before: Inst,
+    value: Value,
+) -> Result<Value, Stop> {
+    match places.get(&value) {
+        Some(&place) => {
+            let ty = func.value_type(value);
+            load(func, before, Refuge::Frame(place), ty)
+        }
+        None => Ok(value),
+    }
+}
+
+fn is_undefined(func: &Function, value: Value) -> bool {
+    func.defining_inst(value)
+        .is_some_and(|inst| func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef))
+}
+
+/// The instruction before which code for `edge` alone goes; a block is made for it if need be.
+fn room_on(func: &mut Function, pred: Block, edge: Edge) -> Option<Inst> {
+    let terminator = func.terminator(pred)?;
+    if func.edges(terminator).len() == 1 {
+        return Some(before_end(func, terminator));
+    }
+    let target = func.edge_target(edge);
+    let args = func.edge_args(edge).to_vec();
+    let falls = func.edges(terminator).last() == Some(&edge);
+    let middle = func.create_block();
+    if falls {
+        func.layout.insert_block_after(middle, pred);
+    } else {
+        func.layout.append_block(middle);
+    }
+    let next = func.create_abstract(AbstractOp::FallThrough, AbstractMods::NONE, 0, &[]);
+    let onward = func.create_edge(target, &args);
+    func.set_edges(next, &[onward]);
+    func.layout.append_inst(next, middle);
+    func.set_edge(edge, middle, &[]);
+    Some(next)
+}
