@@ -104,6 +104,8 @@ pub(super) struct Frame<'m> {
     labels: Vec<Option<Block>>,
     /// Where control goes when the function returns; `None` for the kernel itself.
     pub after: Option<Block>,
+    /// Where control goes on behind a guarded call, whether the call was made or not.
+    pub on: Option<Block>,
     /// The variables that the call's results go to.
     pub returns: Vec<ast::Operand>,
     /// The top of the frame memory before the call.
@@ -366,6 +368,7 @@ impl<'m> Body<'m, '_> {
             first,
             labels: vec![None; body.labels.len()],
             after,
+            on: None,
             returns,
             memory: self.memory.0,
             called_from: self.span,
@@ -386,6 +389,9 @@ impl<'m> Body<'m, '_> {
             self.open(after);
             if let Err(refusal) = self.take_results(&frame) {
                 self.report(frame.function.span, refusal);
+            }
+            if let Some(on) = frame.on {
+                self.open(on);
             }
         }
     }

@@ -42,18 +42,20 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         return body
             .end_call_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
     }
-    // Where the guard does not hold, control goes on behind the call.
+    // Where the guard does not hold, control goes on behind the call, past where its results are taken.
     let after = body.func.create_block();
-    if let Some(guard) = body.guard.take() {
+    let on = body.guard.take().map(|guard| {
         let taken = body.func.create_block();
-        let around = body.func.create_block();
-        body.end(AbstractOp::CondBr, &[guard], &[taken, around]);
-        body.open(around);
-        body.end(AbstractOp::Br, &[], &[after]);
+        let on = body.func.create_block();
+        body.end(AbstractOp::CondBr, &[guard], &[taken, on]);
         body.open(taken);
-    }
+        on
+    });
     let values = body.arguments(statement, id, &arguments)?;
     body.enter(id, Some(after), results);
+    if let Some(frame) = body.frames.last_mut() {
+        frame.on = on;
+    }
     body.pass(id, values)
 }
 

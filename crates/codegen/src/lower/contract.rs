@@ -1,55 +1,144 @@
 //! Products and sums that are rounded once.
 //!
 //! PTX leaves it open whether `mul` and `add` without a rounding modifier are one operation. Contraction makes `a * b + c`
-//! an `ffma` where the product is used once, as ptxas does it: both operations without rounding, of one type, with the
-//! same flushing, the product not saturated, the sum not guarded differently from the product. A product with two uses
-//! stays, and so does everything written `.rn`.
+//! an `ffma` where ptxas does (seen in what it makes of small kernels):
+//!
+//! - neither has a rounding modifier, both are of one type and flush alike, the product is not saturated and not guarded;
+//! - both stand in one block of the PTX;
+//! - every use of the product is such a sum, so that the product itself goes; several sums each get it;
+//! - where both operands of a sum are products, the first becomes part of it; the sum of a product with itself stays;
+//! - a negation between product and sum is taken along.
 
 use cranelift_entity::SecondaryMap;
 use orias_ori::operation::{AbstractOp, Ftz, Round, Sat, Scalar};
-use orias_ori::{Function, Inst, Opcode, Operand, Value};
+use orias_ori::{Block, Function, Inst, Opcode, Operand, Value};
 
-/// A product that may become part of a sum.
+/// A product that may become part of the sums that use it.
+#[derive(Clone, Copy)]
 struct Product {
     factors: [Operand; 2],
     negative: bool,
-    /// The product and the negation in between, which nothing uses once they are part of the sum.
-    insts: Vec<Inst>,
+    /// The product, and the negation behind it.
+    insts: [Option<Inst>; 2],
+}
+
+/// What is known of the values of a function.
+#[derive(Default)]
+struct Uses {
+    all: SecondaryMap<Value, u32>,
+    /// As an operand of a sum that could take it in, if it is a product.
+    in_sums: SecondaryMap<Value, u32>,
+    /// Products that stay because a sum takes in its other operand.
+    spoiled: SecondaryMap<Value, bool>,
 }
 
 /// Contracts what may be contracted.
 pub(super) fn contract(func: &mut Function) {
-    let mut uses: SecondaryMap<Value, u32> = SecondaryMap::new();
+    let mut uses = Uses::default();
     let mut sums: Vec<Inst> = Vec::new();
     for block in func.blocks() {
         for inst in func.block_insts(block) {
             for value in func.value_uses(inst) {
-                uses[value] += 1;
+                uses.all[value] += 1;
             }
-            if matches!(
-                func.opcode(inst),
-                Opcode::Abstract(AbstractOp::Fadd | AbstractOp::Fsub)
-            ) && func.modifier::<Round>(inst) == Some(Round::Default)
-            {
-                sums.push(inst);
+            let Some([a, b]) = sum_operands(func, inst) else {
+                continue;
+            };
+            sums.push(inst);
+            if a != b {
+                for value in [a, b].into_iter().filter_map(Operand::as_value) {
+                    if product(func, block, value, inst).is_some() {
+                        uses.in_sums[value] += 1;
+                    }
+                }
             }
         }
     }
+    for &sum in &sums {
+        if let Some([Some(a), Some(b)]) =
+            sum_operands(func, sum).map(|both| both.map(Operand::as_value))
+            && taken(func, sum, a, &uses).is_some()
+        {
+            uses.spoiled[b] = true;
+        }
+    }
+    let mut gone: Vec<Inst> = Vec::new();
     for sum in sums {
-        contract_sum(func, sum, &uses);
+        contract_sum(func, sum, &uses, &mut gone);
+    }
+    gone.sort_unstable_by_key(|inst| inst.as_u32());
+    gone.dedup();
+    for inst in gone {
+        func.remove_inst(inst);
     }
 }
 
-fn contract_sum(func: &mut Function, sum: Inst, uses: &SecondaryMap<Value, u32>) {
+/// The operands of a sum or difference that may be contracted.
+fn sum_operands(func: &Function, inst: Inst) -> Option<[Operand; 2]> {
+    let adds = matches!(
+        func.opcode(inst),
+        Opcode::Abstract(AbstractOp::Fadd | AbstractOp::Fsub)
+    );
+    let free = adds && func.modifier::<Round>(inst) == Some(Round::Default);
+    match (free, func.operands(inst)) {
+        (true, &[_, a, b]) => Some([a, b]),
+        _ => None,
+    }
+}
+
+/// The product that `value` is, or is the negation of, if a sum like `sum` in `block` could take it in.
+fn product(func: &Function, block: Block, value: Value, sum: Inst) -> Option<Product> {
+    let plain = |inst: Inst| {
+        let same = func.modifier::<Scalar>(inst) == func.modifier::<Scalar>(sum)
+            && func.modifier::<Ftz>(inst) == func.modifier::<Ftz>(sum);
+        same && func.inst(inst).guard().is_always() && func.layout.inst_block(inst) == Some(block)
+    };
+    let inst = func.defining_inst(value).filter(|&inst| plain(inst))?;
+    let (multiply, turn) = match (func.opcode(inst), func.operands(inst)) {
+        (Opcode::Abstract(AbstractOp::Fneg), &[_, of]) => {
+            let of = func.defining_inst(of.as_value()?)?;
+            (of, Some(inst))
+        }
+        _ => (inst, None),
+    };
+    let free = func.opcode(multiply) == Opcode::Abstract(AbstractOp::Fmul)
+        && plain(multiply)
+        && func.modifier::<Round>(multiply) == Some(Round::Default)
+        && func.modifier::<Sat>(multiply) == Some(Sat::Wrap);
+    match (free, func.operands(multiply)) {
+        (true, &[_, x, y]) => Some(Product {
+            factors: [x, y],
+            negative: turn.is_some(),
+            insts: [Some(multiply), turn],
+        }),
+        _ => None,
+    }
+}
+
+/// The product that `value` is, if `sum` takes it in.
+fn taken(func: &Function, sum: Inst, value: Value, uses: &Uses) -> Option<Product> {
+    let block = func.layout.inst_block(sum)?;
+    let product = product(func, block, value, sum)?;
+    let all = uses.all[value] == uses.in_sums[value] && !uses.spoiled[value];
+    // What a negation turns is used by nothing else.
+    let turned = match product.insts {
+        [Some(multiply), Some(_)] => func
+            .result(multiply, 0)
+            .is_some_and(|value| uses.all[value] == 1),
+        _ => true,
+    };
+    (all && turned).then_some(product)
+}
+
+fn contract_sum(func: &mut Function, sum: Inst, uses: &Uses, gone: &mut Vec<Inst>) {
     let subtracts = func.opcode(sum) == Opcode::Abstract(AbstractOp::Fsub);
     let &[result, a, b] = func.operands(sum) else {
         return;
     };
-    // The second operand is looked at first, as ptxas does where both are products.
-    let found = [(b, a, subtracts, false), (a, b, false, subtracts)]
+    let found = [(a, b, false, subtracts), (b, a, subtracts, false)]
         .into_iter()
-        .find_map(|(product, rest, negate_product, negate_rest)| {
-            let product = product_of(func, product, sum, uses)?;
+        .find_map(|(operand, rest, negate_product, negate_rest)| {
+            let product = taken(func, sum, operand.as_value()?, uses)?;
             Some((product, rest, negate_product, negate_rest))
         });
     let Some((product, rest, negate_product, negate_rest)) = found else {
@@ -86,52 +175,7 @@ fn contract_sum(func: &mut Function, sum: Inst, uses: &SecondaryMap<Value, u32>)
     if !kept.is_empty() {
         func.set_kept(sum, &kept);
     }
-    for inst in product.insts {
-        func.remove_inst(inst);
-    }
-}
-
-/// The product that `operand` is, if it may become part of `sum`; a negation in between is taken along.
-fn product_of(
-    func: &Function,
-    operand: Operand,
-    sum: Inst,
-    uses: &SecondaryMap<Value, u32>,
-) -> Option<Product> {
-    let mut value = operand.as_value()?;
-    let mut negative = false;
-    let mut insts = Vec::new();
-    loop {
-        if uses[value] != 1 {
-            return None;
-        }
-        let inst = func.defining_inst(value)?;
-        if !func.inst(inst).guard().is_always() {
-            return None;
-        }
-        let same = func.modifier::<Scalar>(inst) == func.modifier::<Scalar>(sum)
-            && func.modifier::<Ftz>(inst) == func.modifier::<Ftz>(sum);
-        if !same {
-            return None;
-        }
-        insts.push(inst);
-        match (func.opcode(inst), func.operands(inst)) {
-            (Opcode::Abstract(AbstractOp::Fneg), &[_, of]) if !negative => {
-                negative = true;
-                value = of.as_value()?;
-            }
-            (Opcode::Abstract(AbstractOp::Fmul), &[_, x, y]) => {
-                let plain = func.modifier::<Round>(inst) == Some(Round::Default)
-                    && func.modifier::<Sat>(inst) == Some(Sat::Wrap);
-                return plain.then_some(Product {
-                    factors: [x, y],
-                    negative,
-                    insts,
-                });
-            }
-            _ => return None,
-        }
-    }
+    gone.extend(product.insts.into_iter().flatten());
 }
 
 /// `operand` with its sign turned, computed before `before`.

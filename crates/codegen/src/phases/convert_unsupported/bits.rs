@@ -170,7 +170,10 @@ fn insert(expander: &mut Expander<'_>) -> Results {
         let all = u128::from(u64::MAX >> (64 - width));
         let mask = (((1_u128 << length.min(64)) - 1) << position.min(64) & all) as u64;
         return expander.one(|emit| {
-            let placed = emit.binary(AbstractOp::Shl, scalar, field, imm(position));
+            let placed = match position {
+                0 => field,
+                position => emit.binary(AbstractOp::Shl, scalar, field, imm(position)),
+            };
             let placed = emit.binary(AbstractOp::And, scalar, placed, imm(mask));
             let kept = emit.binary(AbstractOp::And, scalar, into, imm(!mask & all as u64));
             emit.binary(AbstractOp::Or, scalar, kept, placed)
