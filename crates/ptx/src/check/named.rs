@@ -1,7 +1,7 @@
 //! The rules that rows ask for by name, because a row cannot express them.
 
 use super::Checker;
-use crate::ast::{Body, Instruction, Operand, OperandKind, TargetOption};
+use crate::ast::{Body, Instruction, Operand, OperandKind, Space, TargetOption};
 use crate::fit::in_space;
 use crate::grammar::Op;
 use crate::opcode::{Form, Opcode, PatternKind};
@@ -40,7 +40,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// From sm_90 on, a 32-bit register holds no generic or global address. ptxas minds where the instruction becomes a
+    /// From sm_90 on, 32 bits hold no generic or global address (ptxas widens 8 and 16). ptxas minds where the instruction becomes a
     /// plain memory access, not where the address goes to a copy engine or a matrix load.
     pub(super) fn narrow_addresses(
         &mut self,
@@ -60,13 +60,29 @@ impl Checker<'_, '_> {
             "discard",
             "applypriority",
             "mbarrier",
+            "multimem",
         ];
+        const MESSAGE: &str =
+            "A generic or global address has 64 bits on sm_90 or higher architectures";
         let name = opcode.op.map_or("", Op::name);
         let asynchronous = name == "st.async" || name == "red.async";
         let family = name.split('.').next().unwrap_or_default();
         let Some(shape) = form.shapes.get(instruction.shape as usize) else {
             return;
         };
+        let narrow = form.types().any(|ty| ty.bits() == 32);
+        if family == "cvta" && narrow {
+            self.error(instruction.span(), MESSAGE);
+        }
+        if family == "mov" && narrow {
+            for operand in body.operands(instruction) {
+                if let OperandKind::Variable(id, _) | OperandKind::Element(id, _) = operand.kind
+                    && self.module.variable(id).space == Space::Global
+                {
+                    self.error(operand.span, MESSAGE);
+                }
+            }
+        }
         if asynchronous || !PLAIN.contains(&family) {
             return;
         }
@@ -80,10 +96,7 @@ impl Checker<'_, '_> {
                 .iter()
                 .any(|it| matches!(it.kind, PatternKind::Address(None | Some("global"))));
             if far && body.registers[register.index()].ty.bits() == 32 {
-                self.error(
-                    operand.span,
-                    "A 32-bit register holds no generic or global address on sm_90 or higher architectures",
-                );
+                self.error(operand.span, MESSAGE);
             }
         }
     }

@@ -176,7 +176,8 @@ impl Context<'_> {
     fn constant_elements(&self, parts: &[Operand], element: &ValuePattern) -> Result<(), Misfit> {
         parts.iter().try_for_each(|part| {
             let agrees = constant_type(part.kind).is_none_or(|ty| {
-                let converted = element.ty == Type::F64 || self.elements.expanded_sums;
+                let converted = element.ty == Type::F64
+                    || (element.ty == Type::F32 && self.elements.expanded_sums);
                 element.form.constant
                     && (self.element_agrees(ty, element, false)
                         || (converted && self.value(part, element).is_ok()))
