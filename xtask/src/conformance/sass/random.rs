@@ -47,6 +47,8 @@ struct Tally {
     reserved_values: usize,
     /// nvdisasm prints, the tables leave it out: how often, by the row of [`LEFT_OUT`].
     left_out: BTreeMap<usize, usize>,
+    /// Opcodes that no row has and nvdisasm prints, with the row of [`OPCODES_LEFT_OUT`].
+    opcodes_left_out: BTreeMap<u16, usize>,
     we_refuse: Classes,
     we_print: Classes,
     differ: Classes,
@@ -75,12 +77,30 @@ pub fn run(filter: &str, sample: bool) -> Result<(), String> {
             compare(*word, index as u64 * 16, answer, &mut tally);
         }
     }
+    if filter.is_empty() {
+        other_opcodes(&by_opcode, &mut random, &mut tally)?;
+    }
     tally.differ.print("both print, differently");
     tally.we_print.print("we print, nvdisasm refuses");
     tally.we_refuse.print("nvdisasm prints, we refuse");
     for (index, row) in LEFT_OUT.iter().enumerate() {
         let count = tally.left_out.get(&index).copied().unwrap_or_default();
         println!("left out: {count:>6}  {}: {}", row.what, row.why);
+    }
+    for (index, row) in OPCODES_LEFT_OUT.iter().enumerate() {
+        let opcodes: Vec<String> = tally
+            .opcodes_left_out
+            .iter()
+            .filter(|(_, row)| **row == index)
+            .map(|(opcode, _)| format!("{opcode:03x}"))
+            .collect();
+        println!(
+            "left out: {:>6} opcodes  {}: {} ({})",
+            opcodes.len(),
+            row.mnemonics.join(" "),
+            row.why,
+            opcodes.join(" ")
+        );
     }
     println!(
         "{} words around {} opcodes: {} equal, {} refused by both, {} with bits that nvdisasm ignores, {} with values it \
@@ -100,6 +120,53 @@ pub fn run(filter: &str, sample: bool) -> Result<(), String> {
         0 => Ok(()),
         wrong => Err(format!("{wrong} disagreements without a reason")),
     }
+}
+
+/// Words of each opcode that no row has.
+const WORDS_PER_OTHER_OPCODE: usize = 48;
+
+/// Asks nvdisasm about the opcodes that the tables do not have.
+fn other_opcodes(
+    known: &BTreeMap<u16, Vec<(Op, usize)>>,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let unknown: Vec<u16> = (0..0x1000)
+        .filter(|opcode| !known.contains_key(opcode))
+        .collect();
+    for group in unknown.chunks(WORDS_PER_CALL / WORDS_PER_OTHER_OPCODE) {
+        let mut words = Vec::new();
+        for opcode in group {
+            for round in 0..WORDS_PER_OTHER_OPCODE {
+                let mut body = u128::from(random.next()) << 64 | u128::from(random.next());
+                if round % 3 > 0 {
+                    // Sparse words name values that exist more often than dense ones.
+                    body &= u128::from(random.next()) << 64 | u128::from(random.next());
+                }
+                let body = body & BODY & !(0xf << 12 | 1 << 91);
+                let bindless = u128::from(round % 2 == 0) << 91;
+                words.push(body | bindless | 7 << 12 | u128::from(*opcode) | CONTROL);
+            }
+        }
+        for (word, answer) in words.iter().zip(nvdisasm::raw(&words, "SM90a")?) {
+            let Answer::Text(text) = answer else {
+                continue;
+            };
+            let mnemonic = text.split(['.', ' ']).next().unwrap_or_default();
+            match OPCODES_LEFT_OUT
+                .iter()
+                .position(|row| row.mnemonics.contains(&mnemonic))
+            {
+                Some(row) => {
+                    tally.opcodes_left_out.insert((word & 0xfff) as u16, row);
+                }
+                None => tally
+                    .we_refuse
+                    .add(format!("{mnemonic}: opcode {:03x}", word & 0xfff), || text),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A control field every instruction takes: stall 1, nothing set or waited for.
@@ -234,6 +301,77 @@ const LEFT_OUT: &[LeftOut] = &[
         what: "F2FP from f16 to tf32",
         why: "PTX converts to tf32 from f32 only",
         holds: |text| text.starts_with("F2FP.") && text.contains(".TF32.F16."),
+    },
+];
+
+/// Operations, or forms of them with opcodes of their own, that nvdisasm prints and the tables leave out.
+struct OpcodesLeftOut {
+    mnemonics: &'static [&'static str],
+    why: &'static str,
+}
+
+/// Every opcode the tables leave out by name.
+const OPCODES_LEFT_OUT: &[OpcodesLeftOut] = &[
+    OpcodesLeftOut {
+        mnemonics: &[
+            "AL2P",
+            "ALD",
+            "AST",
+            "CSMTEST",
+            "FOOTPRINT",
+            "FSWZADD",
+            "IPA",
+            "ISBERD",
+            "ISBEWR",
+            "LDTRAM",
+            "OUT",
+            "PIXLD",
+        ],
+        why: "graphics",
+    },
+    OpcodesLeftOut {
+        mnemonics: &[
+            "CCTLT", "SUATOM", "SULD", "SUQUERY", "SURED", "SUST", "TEX", "TLD", "TLD4", "TMML",
+            "TXD", "TXQ",
+        ],
+        why: "headers bound to slots, in registers or in constant banks: ptxas names headers by uniform registers",
+    },
+    OpcodesLeftOut {
+        mnemonics: &[
+            "GETLMEMBASE",
+            "JMXU",
+            "SETCTAID",
+            "SETLMEMBASE",
+            "ULEPC",
+            "USETSHMSZ",
+            "WARPGROUPSET",
+        ],
+        why: "traps and the system's own code",
+    },
+    OpcodesLeftOut {
+        mnemonics: &["UF2FP", "VHMNMX"],
+        why: "no PTX for sm_90 leads to them",
+    },
+    OpcodesLeftOut {
+        mnemonics: &["F2FP", "F2IP", "FRND", "I2F", "I2FP"],
+        why: "conversions of constants, which ptxas folds, and merging into a constant",
+    },
+    OpcodesLeftOut {
+        mnemonics: &[
+            "ATOM",
+            "BMOV",
+            "CALL",
+            "CCTL",
+            "CCTLL",
+            "DEPBAR",
+            "JMP",
+            "LDC",
+            "NANOSLEEP",
+            "RPCMOV",
+            "SYNCS",
+            "ULDC",
+        ],
+        why: "forms with a constant, uniform or immediate operand where ptxas uses a register",
     },
 ];
 
