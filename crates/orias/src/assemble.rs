@@ -1,9 +1,11 @@
 //! SASS listings to cubins: the assembler of `sass` and the container of `cubin` joined.
 
 use orias_cubin::Cubin;
+use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
 use orias_cubin::build::{Address, BuildTarget, Entry, Function, Module, Param, Shared, Variable};
 use orias_sass::text::{AssembleError, AssembledFunction, Directive, assemble, parse_instruction};
 use orias_sass::{Effects, Instruction, Register, RegisterClass, Target, decode, encode};
+use std::collections::BTreeMap;
 
 /// Registers the hardware keeps for itself: they count in what a kernel asks for.
 const RESERVED_REGISTERS: u32 = 2;
@@ -156,16 +158,12 @@ fn build_function(source: &AssembledFunction, target: Target) -> Result<Function
         ..Function::default()
     };
     for directive in &source.directives {
-        function_directive(&mut function, directive)?;
+        function_directive(&mut function, directive, &source.labels)?;
     }
     if !source.branch_targets.is_empty() {
-        return Err(AssembleError {
-            line: source.line,
-            column: 1,
-            message: format!(
-                "{}: indirect branches are not supported yet by the assembler",
-                source.name
-            ),
+        function.attributes.push(Attribute {
+            id: id::INDIRECT_BRANCH_TARGETS,
+            value: Value::IndirectBranches(indirect_branches(source)?),
         });
     }
     let mut highest = 0;
@@ -201,6 +199,32 @@ fn build_function(source: &AssembledFunction, target: Target) -> Result<Function
     Ok(function)
 }
 
+/// The indirect branches of a function, as its attribute lists them.
+fn indirect_branches(source: &AssembledFunction) -> Result<Vec<IndirectBranch>, AssembleError> {
+    let offset = |address: u64| {
+        u32::try_from(address).map_err(|_| AssembleError {
+            line: source.line,
+            column: 1,
+            message: format!("{}: its code is too long", source.name),
+        })
+    };
+    source
+        .branch_targets
+        .iter()
+        .map(|(address, targets)| {
+            Ok(IndirectBranch {
+                offset: offset(*address)?,
+                kind: 0,
+                reserved: 0,
+                targets: targets
+                    .iter()
+                    .map(|target| offset(*target))
+                    .collect::<Result<_, _>>()?,
+            })
+        })
+        .collect()
+}
+
 /// One more than the highest general register an instruction names.
 fn registers_used(instruction: &Instruction) -> u32 {
     let general = |register: &Register| register.class == RegisterClass::R;
@@ -228,7 +252,32 @@ fn pad(code: &mut Vec<u8>, target: Target) -> Result<(), AssembleError> {
     Ok(())
 }
 
-fn function_directive(function: &mut Function, directive: &Directive) -> Result<(), AssembleError> {
+/// A constant bank is no larger than this.
+const BANK_SIZE: usize = 0x10000;
+
+/// Puts bytes into bank 2 of a function.
+fn put_in_bank2(
+    function: &mut Function,
+    directive: &Directive,
+    offset: usize,
+    bytes: &[u8],
+) -> Result<(), AssembleError> {
+    let end = offset
+        .checked_add(bytes.len())
+        .filter(|end| *end <= BANK_SIZE)
+        .ok_or_else(|| wrong(directive, format!("a bank ends at {BANK_SIZE:#x}")))?;
+    if function.bank2.len() < end {
+        function.bank2.resize(end, 0);
+    }
+    function.bank2[offset..end].copy_from_slice(bytes);
+    Ok(())
+}
+
+fn function_directive(
+    function: &mut Function,
+    directive: &Directive,
+    labels: &BTreeMap<String, u64>,
+) -> Result<(), AssembleError> {
     let name = directive.row.name;
     match name {
         ".registers" => function.registers = number(directive, 0)?,
@@ -255,12 +304,19 @@ fn function_directive(function: &mut Function, directive: &Directive) -> Result<
                     "inside a function only bank 2 can be given",
                 ));
             }
-            let bytes = bytes(directive, 2)?;
-            let end = offset + bytes.len();
-            if function.bank2.len() < end {
-                function.bank2.resize(end, 0);
+            put_in_bank2(function, directive, offset, &bytes(directive, 2)?)?;
+        }
+        ".table" => {
+            let mut entries = Vec::new();
+            for label in &directive.arguments[1..] {
+                let address = labels.get(label).ok_or_else(|| {
+                    wrong(directive, format!("no label '{label}' in the function"))
+                })?;
+                let address = u32::try_from(*address)
+                    .map_err(|_| wrong(directive, format!("label '{label}' is too far")))?;
+                entries.extend_from_slice(&address.to_le_bytes());
             }
-            function.bank2[offset..end].copy_from_slice(&bytes);
+            put_in_bank2(function, directive, number(directive, 0)?, &entries)?;
         }
         ".param" | ".maxntid" | ".reqntid" | ".cluster" => {
             let Some(entry) = &mut function.entry else {

@@ -1,9 +1,11 @@
 //! Cubins to SASS listings: the container of `cubin` and the printer of `sass` joined.
 
 use orias_cubin::attribute::Value;
-use orias_cubin::{Cubin, FunctionView};
+use orias_cubin::elf::{stb, stt};
+use orias_cubin::{Body, Cubin, FunctionView, InfoMeaning, SymbolPlace};
 use orias_sass::text::{
-    BranchTable, CodeSection, CodeSymbol, ListedSection, ListingStyle, Printer, list,
+    Binding, BranchTable, CodeRelocation, CodeSection, CodeSymbol, ListedSection, ListingStyle,
+    Printer, RelocatedPart, list,
 };
 use orias_sass::{RegisterAccess, Target};
 use serde_json::json;
@@ -18,6 +20,7 @@ struct Code<'a> {
     words: Vec<u128>,
     symbols: Vec<CodeSymbol<'a>>,
     tables: Vec<(u64, Vec<u64>)>,
+    relocations: Vec<CodeRelocation<'a>>,
 }
 
 /// The target a cubin is for, if it is one of the tables'.
@@ -60,6 +63,11 @@ fn code<'a>(cubin: &'a Cubin, view: FunctionView<'a>) -> Code<'a> {
             address: symbol.value,
             size: symbol.size,
             order: index as usize,
+            binding: match symbol.binding {
+                stb::LOCAL => Binding::Local,
+                stb::WEAK => Binding::Weak,
+                _ => Binding::Global,
+            },
         })
     });
     let tables = view
@@ -81,8 +89,36 @@ fn code<'a>(cubin: &'a Cubin, view: FunctionView<'a>) -> Code<'a> {
         words: words(view.code),
         symbols: symbols.collect(),
         tables: tables.collect(),
+        relocations: relocations(cubin, view.section),
         view,
     }
+}
+
+/// What a loader writes into the code of a section.
+fn relocations(cubin: &Cubin, section: usize) -> Vec<CodeRelocation<'_>> {
+    let about = cubin.sections.iter().filter(|other| {
+        other.info_meaning() == InfoMeaning::Section && other.info as usize == section
+    });
+    about
+        .filter_map(|other| match &other.body {
+            Body::Relocations(relocations) => Some(relocations),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|relocation| {
+            let symbol = cubin.symbols().get(relocation.symbol as usize)?;
+            let target = symbol.value.wrapping_add_signed(relocation.addend);
+            Some(CodeRelocation {
+                address: relocation.offset,
+                symbol: &symbol.name.text,
+                part: match relocation.kind_name() {
+                    Some("R_CUDA_ABS32_LO_32") => RelocatedPart::Low(target),
+                    Some("R_CUDA_ABS32_HI_32") => RelocatedPart::High(target),
+                    _ => RelocatedPart::Whole,
+                },
+            })
+        })
+        .collect()
 }
 
 fn listed(codes: &[Code<'_>], target: Target) -> Vec<ListedSection> {
@@ -105,6 +141,7 @@ fn listed(codes: &[Code<'_>], target: Target) -> Vec<ListedSection> {
             words: &code.words,
             symbols: &code.symbols,
             branch_tables: tables,
+            relocations: &code.relocations,
         })
         .collect();
     list(&sections, target)
@@ -153,7 +190,37 @@ pub fn disassemble(cubin: &Cubin, target: Target, style: ListingStyle) -> String
             }
         }
     }
+    if !style.control {
+        push_undefined_symbols(&mut out, cubin);
+    }
     out
+}
+
+/// The symbols that are defined elsewhere, as nvdisasm lists them after the code.
+fn push_undefined_symbols(out: &mut String, cubin: &Cubin) {
+    let undefined = cubin
+        .symbols()
+        .iter()
+        .filter(|symbol| symbol.place == SymbolPlace::Undefined && symbol.kind != stt::NOTYPE);
+    let mut title = "\n\n//--------------------- SYMBOLS --------------------------\n\n";
+    for symbol in undefined {
+        let name = &symbol.name.text;
+        let kind = match symbol.kind {
+            stt::OBJECT => "object",
+            stt::FUNC => "function",
+            stt::CUDA_TEXTURE => "\"STT_CUDA_TEXTURE\"",
+            stt::CUDA_SURFACE => "\"STT_CUDA_SURFACE\"",
+            stt::CUDA_SAMPLER => "\"STT_CUDA_SAMPLER\"",
+            stt::CUDA_OBJECT => "\"STT_CUDA_OBJECT\"",
+            _ => continue,
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{title}\t.type\t\t{name},@{kind}");
+        title = "";
+        if symbol.size > 0 {
+            let _ = writeln!(out, "\t.size\t\t{name},{:#x}", symbol.size);
+        }
+    }
 }
 
 fn elf_type(cubin: &Cubin) -> &'static str {
@@ -168,8 +235,7 @@ fn elf_type(cubin: &Cubin) -> &'static str {
 pub fn disassemble_words(words: &[u128], target: Target, style: ListingStyle) -> String {
     let section = CodeSection {
         words,
-        symbols: &[],
-        branch_tables: &[],
+        ..CodeSection::default()
     };
     let mut out = String::new();
     for listed in list(&[section], target) {

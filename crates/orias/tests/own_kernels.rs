@@ -78,3 +78,52 @@ fn a_wrong_directive_is_an_error_with_its_line() {
     assert!(errors(".const 4, 0, 00\n.kernel k\nEXIT ;\n").contains("bank 3"));
     assert!(errors(".func f\n.param 8\nEXIT ;\n").contains("only a kernel"));
 }
+
+#[test]
+fn an_indirect_branch_brings_its_table_and_its_targets() {
+    let listing = "\
+.kernel choose
+.param 8
+.table 0x10, first, second, first
+        LDC R2, c[0x2][R4+0x10] ;
+        SHF.R.S32.HI R3, RZ, 0x1f, R2 ;
+        BRX R2 -0x30 (*\"BRANCH_TARGETS first,second\"*);
+first:
+        EXIT ;
+second:
+        EXIT ;
+";
+    let cubin = orias::assemble_cubin(listing, Target::Sm90a).expect("the listing is right");
+    let bytes = cubin.write().expect("a cubin that can be written");
+    let back = Cubin::read(&bytes).expect("a cubin that can be read");
+    let functions = back.functions();
+    let (_, bank) = functions[0]
+        .banks
+        .iter()
+        .find(|(number, _)| *number == 2)
+        .expect("bank 2 holds the table");
+    let mut table = vec![0; 0x10];
+    for address in [0x30u32, 0x40, 0x30] {
+        table.extend_from_slice(&address.to_le_bytes());
+    }
+    assert_eq!(*bank, table);
+    let text = orias::disassemble(&back, Target::Sm90a, ListingStyle::default());
+    assert!(
+        text.contains("(*\"BRANCH_TARGETS .L_x_1,.L_x_2\"*);"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_constant_far_outside_its_bank_is_refused() {
+    for directive in [
+        ".const 2, 0xffffffffffffff, 00",
+        ".const 2, 0xffff, 0000",
+        ".table 0xfffe, there",
+        ".table 0x0, nowhere",
+    ] {
+        let listing = format!(".kernel f\n{directive}\nthere:\n        EXIT ;\n");
+        let errors = orias::assemble_cubin(&listing, Target::Sm90a).expect_err(directive);
+        assert_eq!(errors[0].line, 2, "{directive}");
+    }
+}

@@ -50,11 +50,13 @@ fn a_listing_assembles_and_lists_back_to_the_same_words() {
         address: 0,
         size: 0x70,
         order: 0,
+        ..CodeSymbol::default()
     }];
     let section = CodeSection {
         words: &function.words,
         symbols: &symbols,
         branch_tables: &[],
+        ..CodeSection::default()
     };
     let listed = list(&[section], assembly.target);
     let mut text = ".target sm_90a\n.kernel count\n".to_owned();
@@ -71,6 +73,7 @@ fn a_plain_listing_looks_as_nvdisasm_prints_it() {
         words,
         symbols: &[],
         branch_tables: &[],
+        ..CodeSection::default()
     };
     let mut text = String::new();
     list(&[section], Target::Sm90a)[0].write(&mut text, words, ListingStyle::default());
@@ -100,6 +103,7 @@ fn labels_are_numbered_by_mention_then_tables_then_ends() {
             address: 0,
             size: 0x70,
             order,
+            ..CodeSymbol::default()
         }]
     };
     let (first, second) = (symbols(1), symbols(0));
@@ -114,11 +118,13 @@ fn labels_are_numbered_by_mention_then_tables_then_ends() {
                 words,
                 symbols: &first,
                 branch_tables: &tables,
+                ..CodeSection::default()
             },
             CodeSection {
                 words,
                 symbols: &second,
                 branch_tables: &[],
+                ..CodeSection::default()
             },
         ],
         Target::Sm90a,
@@ -182,6 +188,7 @@ fn an_unknown_word_is_listed_as_a_word_and_assembles_back() {
         words: &words,
         symbols: &[],
         branch_tables: &[],
+        ..CodeSection::default()
     };
     let mut text = ".func f\n".to_owned();
     list(&[section], Target::Sm90a)[0].write(&mut text, &words, ListingStyle::default());

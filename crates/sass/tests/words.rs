@@ -51,3 +51,26 @@ fn recorded_words_print_as_nvdisasm_printed_them_and_come_back() {
     );
     assert!(seen > 100, "only {seen} words are recorded");
 }
+
+#[test]
+fn a_flipped_bit_of_a_recorded_word_decodes_to_what_encodes_back_or_is_refused() {
+    let (mut decoded, mut refused) = (0, 0);
+    for line in RECORDED.lines().filter(|line| !line.starts_with('#')) {
+        let word = line.split(' ').nth(1).expect("address, word, text");
+        let word = u128::from_str_radix(&word.replace('_', ""), 16).expect("a word");
+        for bit in 0..128 {
+            let flipped = word ^ 1 << bit;
+            match decode(flipped, Target::Sm90a) {
+                Ok(instruction) => {
+                    decoded += 1;
+                    assert_eq!(encode(&instruction), Ok(flipped), "bit {bit} of {line}");
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(!error.to_string().is_empty());
+                }
+            }
+        }
+    }
+    assert!(decoded > 0 && refused > 0, "{decoded} and {refused}");
+}

@@ -54,6 +54,7 @@ pub const DIRECTIVES: &[DirectiveRow] = directives![
     ".const"      2..=4096 "bytes of a constant bank: bank, offset, then bytes in hexadecimal",
     ".data"       2..=4096 "a device global: name, size, then bytes in hexadecimal (zero where none are given)",
     ".address"    1..=1  "the next 64-bit entry of bank 4: the address of a device global",
+    ".table"      2..=4096 "a jump table in bank 2: offset, then labels, each a 32-bit code address",
     ".word"       2..=2  "a raw word: upper and lower half",
     ".section"    1..=4  "nvdisasm: a section starts; `.text.NAME` starts function NAME",
     ".elftype"    1..=1  "nvdisasm: the kind of ELF file",

@@ -1,7 +1,7 @@
 //! Whole programs as text: labels numbered and lines laid out as `nvdisasm -c` does.
 //!
-//! Numbers for `.L_x_N` are given in three rounds over all sections. First, in code order, every target of a branch that is not a
-//! symbol's address, at its first mention. Then each indirect branch (BRX) takes a number for itself and one for each entry of
+//! Numbers for `.L_x_N` are given in three rounds over all sections. First, in code order, every target of a branch or of a
+//! relocated code address that is not a symbol's address, at its first mention. Then each indirect branch (BRX) takes a number for itself and one for each entry of
 //! its table, used only where the address has no name yet. Last, every function symbol, in the order of the symbol table, takes
 //! one for its end, used again only where there is no name yet.
 
@@ -13,8 +13,20 @@ use crate::target::Target;
 use crate::text::print::{Printer, push_decimal, push_hex};
 use std::collections::BTreeMap;
 
+/// Who sees a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Binding {
+    /// This file.
+    #[default]
+    Local,
+    /// Everyone.
+    Global,
+    /// Everyone, unless there is a global one.
+    Weak,
+}
+
 /// A function symbol of a code section.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CodeSymbol<'a> {
     /// Its name.
     pub name: &'a str,
@@ -24,6 +36,30 @@ pub struct CodeSymbol<'a> {
     pub size: u64,
     /// Its place in the symbol table.
     pub order: usize,
+    /// Who sees it.
+    pub binding: Binding,
+}
+
+/// What a loader writes into an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeRelocation<'a> {
+    /// The address of the instruction.
+    pub address: u64,
+    /// The symbol.
+    pub symbol: &'a str,
+    /// What of it is written.
+    pub part: RelocatedPart,
+}
+
+/// The part of a symbol's address that a relocation writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RelocatedPart {
+    /// All of it.
+    Whole,
+    /// The lower half of the address so many bytes after the symbol's section starts.
+    Low(u64),
+    /// The upper half of that.
+    High(u64),
 }
 
 /// The targets an indirect branch may have.
@@ -36,7 +72,7 @@ pub struct BranchTable<'a> {
 }
 
 /// A section of code to list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CodeSection<'a> {
     /// Its words.
     pub words: &'a [u128],
@@ -44,6 +80,8 @@ pub struct CodeSection<'a> {
     pub symbols: &'a [CodeSymbol<'a>],
     /// Its indirect branches.
     pub branch_tables: &'a [BranchTable<'a>],
+    /// Its relocations.
+    pub relocations: &'a [CodeRelocation<'a>],
 }
 
 /// Code decoded, with a name for every address that something refers to.
@@ -55,6 +93,10 @@ pub struct ListedSection {
     pub labels: BTreeMap<u64, String>,
     /// The targets of each indirect branch, each named once.
     pub branch_targets: BTreeMap<u64, Vec<u64>>,
+    /// What stands for the last operand of a relocated instruction.
+    pub relocated: BTreeMap<u64, String>,
+    /// The directives before the label of each function inside another.
+    pub subroutines: BTreeMap<u64, String>,
 }
 
 /// Decodes sections and numbers their labels together, as one listing.
@@ -70,19 +112,37 @@ pub fn list(sections: &[CodeSection<'_>], target: Target) -> Vec<ListedSection> 
                 .collect(),
             labels: named_symbols(section),
             branch_targets: BTreeMap::new(),
+            relocated: BTreeMap::new(),
+            subroutines: BTreeMap::new(),
         })
         .collect();
     let mut next = 0u64;
     for (section, listed) in sections.iter().zip(&mut listed) {
         let size = section.words.len() as u64 * 16;
+        let relocations: BTreeMap<u64, &CodeRelocation<'_>> = section
+            .relocations
+            .iter()
+            .map(|relocation| (relocation.address, relocation))
+            .collect();
         for (index, instruction) in listed.instructions.iter().enumerate() {
             let Ok(instruction) = instruction else {
                 continue;
             };
-            if let Some(address) = named_target(instruction, index as u64 * 16)
+            let pc = index as u64 * 16;
+            let relocation = relocations.get(&pc);
+            let target = match relocation.map(|relocation| relocation.part) {
+                Some(RelocatedPart::Whole) => None,
+                Some(RelocatedPart::Low(address) | RelocatedPart::High(address)) => Some(address),
+                None => named_target(instruction, pc),
+            };
+            if let Some(address) = target
                 && address <= size
             {
                 name(&mut listed.labels, address, &mut next, false);
+            }
+            if let Some(relocation) = relocation {
+                let text = relocation_text(relocation, &listed.labels);
+                listed.relocated.insert(pc, text);
             }
         }
     }
@@ -106,14 +166,58 @@ pub fn list(sections: &[CodeSection<'_>], target: Target) -> Vec<ListedSection> 
             section
                 .symbols
                 .iter()
-                .map(move |symbol| (symbol.order, index, symbol.address + symbol.size))
+                .map(move |symbol| (symbol.order, index, end_of(symbol)))
         })
         .collect();
     symbols.sort_unstable();
     for (_, index, end) in symbols {
         name(&mut listed[index].labels, end, &mut next, true);
     }
+    for (section, listed) in sections.iter().zip(&mut listed) {
+        for symbol in section.symbols.iter().filter(|symbol| symbol.address > 0) {
+            if listed.labels.get(&symbol.address).map(String::as_str) == Some(symbol.name) {
+                let lines = symbol_lines(symbol, &listed.labels);
+                listed.subroutines.insert(symbol.address, lines);
+            }
+        }
+    }
     listed
+}
+
+/// A symbol may claim any size.
+fn end_of(symbol: &CodeSymbol<'_>) -> u64 {
+    symbol.address.saturating_add(symbol.size)
+}
+
+/// What nvdisasm says about a function before its label.
+fn symbol_lines(symbol: &CodeSymbol<'_>, labels: &BTreeMap<u64, String>) -> String {
+    let name = symbol.name;
+    let mut lines = match symbol.binding {
+        Binding::Local => String::new(),
+        Binding::Global => format!("        .global         {name}\n"),
+        Binding::Weak => format!("        .weak           {name}\n"),
+    };
+    lines.push_str(&format!("        .type           {name},@function\n"));
+    if let Some(end) = labels.get(&end_of(symbol)) {
+        lines.push_str(&format!(
+            "        .size           {name},({end} - {name})\n"
+        ));
+    }
+    lines
+}
+
+/// What nvdisasm prints in place of the operand.
+fn relocation_text(relocation: &CodeRelocation<'_>, labels: &BTreeMap<u64, String>) -> String {
+    let symbol = relocation.symbol;
+    let (half, address) = match relocation.part {
+        RelocatedPart::Whole => return format!("`({symbol})"),
+        RelocatedPart::Low(address) => ("lo", address),
+        RelocatedPart::High(address) => ("hi", address),
+    };
+    match labels.get(&address) {
+        Some(label) => format!("32@{half}(({symbol} + {label}@srel))"),
+        None => format!("32@{half}(({symbol} + {address:#x}))"),
+    }
 }
 
 /// The first symbol of the table at each address names it.
@@ -175,6 +279,9 @@ impl ListedSection {
         let mut text = String::new();
         for (index, (instruction, word)) in self.instructions.iter().zip(words).enumerate() {
             let address = index as u64 * 16;
+            if let Some(lines) = self.subroutines.get(&address) {
+                out.push_str(lines);
+            }
             if let Some(label) = self.labels.get(&address) {
                 out.push_str(label);
                 out.push_str(":\n");
@@ -204,6 +311,14 @@ impl ListedSection {
                 let target = u64::try_from(target).ok()?;
                 self.labels.get(&target).map(String::as_str)
             });
+            // A relocated operand is the last one. The assembler has no relocations, so text for it keeps the word's value.
+            if let Some(shown) = self.relocated.get(&address)
+                && !style.control
+                && let Some(space) = text.rfind(' ')
+            {
+                text.truncate(space + 1);
+                text.push_str(shown);
+            }
             let guard = if text.starts_with('@') {
                 text.find(' ').map_or(0, |space| space + 1)
             } else {

@@ -13,6 +13,9 @@ mod print;
 pub use assemble::{
     AssembleError, AssembledFunction, Assembly, DIRECTIVES, Directive, DirectiveRow, assemble,
 };
-pub use listing::{BranchTable, CodeSection, CodeSymbol, ListedSection, ListingStyle, list};
+pub use listing::{
+    Binding, BranchTable, CodeRelocation, CodeSection, CodeSymbol, ListedSection, ListingStyle,
+    RelocatedPart, list,
+};
 pub use parse::{ParseError, ParsedInstruction, parse_instruction};
 pub use print::{Printer, print_instruction};

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use orias_sass::text::{Printer, parse_instruction};
 use orias_sass::{Instruction, Op, Target, decode, encode};
 
-use super::nvdisasm::{self, Line, Listing};
+use super::coverage::{self, Seen};
+use super::listing;
+use super::nvdisasm::{self, Answer, Line, Listing};
 use super::report::Classes;
 use crate::{exercise, oracle};
 
@@ -38,6 +40,10 @@ const VARIANTS: &[Variant] = &[
     },
     Variant {
         target: "sm_90",
+        level: "-O1",
+    },
+    Variant {
+        target: "sm_90",
         level: "-O0",
     },
 ];
@@ -53,13 +59,33 @@ struct Tally {
     relocated: usize,
     word_equal: usize,
     assembled_equal: usize,
-    operations: BTreeMap<Op, usize>,
+    /// Lines of whole listings.
+    lines: usize,
+    /// Cubins compared by their words.
+    cubins_by_words: usize,
+    /// How often each form was seen.
+    forms: BTreeMap<(Op, u8), usize>,
     /// A few words of each operation and form.
     examples: BTreeMap<(Op, u8), Vec<u128>>,
     undecoded: Classes,
     texts: Classes,
+    lines_differ: Classes,
     words: Classes,
     assembled: Classes,
+}
+
+impl Tally {
+    /// Counts one compared instruction `times` over.
+    fn repeat(&mut self, times: usize) {
+        self.instructions *= times;
+        self.text_equal *= times;
+        self.relocated *= times;
+        self.word_equal *= times;
+        self.assembled_equal *= times;
+        for count in self.forms.values_mut() {
+            *count *= times;
+        }
+    }
 }
 
 /// What to do besides comparing.
@@ -71,13 +97,21 @@ pub struct Options {
     pub fresh: bool,
     /// Write recorded words.
     pub record: bool,
+    /// Write the page of the book.
+    pub book: bool,
 }
 
-/// A cubin to compare: made by ptxas from a module, or found.
+/// A cubin to compare by its whole listing: made by ptxas from a module, or found.
 enum Job {
     Module(PathBuf, &'static Variant),
     Cubin(PathBuf),
 }
+
+/// Of the generated cubins, every so many are compared by their whole listing; of all of them, every word.
+const LISTED_EXERCISES: usize = 40;
+
+/// Words nvdisasm gets at once.
+const WORDS_PER_CALL: usize = 40_000;
 
 /// Compares everything; fails on any difference.
 pub fn run(
@@ -100,12 +134,15 @@ pub fn run(
                 .map(move |module| Job::Module(module.clone(), variant))
         })
         .collect();
-    let exercises = found_cubins(&exercise::folder());
+    let exercises: Vec<PathBuf> = found_cubins(&exercise::folder())
+        .into_iter()
+        .filter(|path| path.to_string_lossy().contains(filter))
+        .collect();
     jobs.extend(
         exercises
-            .into_iter()
-            .filter(|path| path.to_string_lossy().contains(filter))
-            .map(Job::Cubin),
+            .iter()
+            .step_by(LISTED_EXERCISES)
+            .map(|path| Job::Cubin(path.clone())),
     );
     let next = AtomicUsize::new(0);
     let total = Mutex::new(Tally::default());
@@ -128,7 +165,13 @@ pub fn run(
     if let Some(error) = failure.into_inner().expect("no panics") {
         return Err(error);
     }
-    let tally = total.into_inner().expect("no panics");
+    let mut tally = total.into_inner().expect("no panics");
+    let unlisted = exercises
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| index % LISTED_EXERCISES != 0)
+        .map(|(_, path)| path.as_path());
+    by_words(unlisted, &mut tally)?;
     print(&tally);
     if options.record {
         record(&tally)?;
@@ -137,12 +180,73 @@ pub fn run(
         return Err("there was nothing to compare".to_owned());
     }
     let equal = tally.text_equal + tally.relocated + tally.word_equal + tally.assembled_equal;
-    let wrong = tally.instructions * 3 - equal;
+    if options.book {
+        coverage::write(&Seen {
+            listings: tally.listings + tally.cubins_by_words,
+            instructions: tally.instructions,
+            forms: &tally.forms,
+            undecoded: &tally.undecoded,
+        })?;
+    }
+    let wrong = tally.instructions * 3 - equal + tally.lines_differ.total();
     if wrong == 0 {
         Ok(())
     } else {
         Err(format!("{wrong} comparisons differ"))
     }
+}
+
+/// Compares the distinct words of cubins, as raw words: nvdisasm takes longer to start than to print thousands. Every instruction
+/// counts, however often its word occurs.
+fn by_words<'a>(cubins: impl Iterator<Item = &'a Path>, tally: &mut Tally) -> Result<(), String> {
+    let mut by_target: BTreeMap<&'static str, BTreeMap<u128, usize>> = BTreeMap::new();
+    for path in cubins {
+        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let cubin = orias_cubin::Cubin::read(&bytes)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let target = target_of_folder(path)?;
+        let words = by_target.entry(target.name()).or_default();
+        for function in cubin.functions() {
+            for word in orias::words(function.code) {
+                *words.entry(word).or_default() += 1;
+            }
+        }
+        tally.cubins_by_words += 1;
+    }
+    for (target, words) in by_target {
+        let target = Target::from_name(target).ok_or("a target without a table")?;
+        let words: Vec<(u128, usize)> = words.into_iter().collect();
+        for chunk in words.chunks(WORDS_PER_CALL) {
+            let raw: Vec<u128> = chunk.iter().map(|(word, _)| *word).collect();
+            for (index, (answer, (word, count))) in nvdisasm::raw(&raw, "SM90a")?
+                .into_iter()
+                .zip(chunk)
+                .enumerate()
+            {
+                let line = Line {
+                    section: String::new(),
+                    address: index as u64 * 16,
+                    word: *word,
+                    text: match answer {
+                        Answer::Text(text) => text,
+                        Answer::Refused(reason) => format!("(nvdisasm refuses: {reason})"),
+                    },
+                };
+                let mut one = Tally::default();
+                compare(&line, &Listing::default(), target, &mut one);
+                one.repeat(*count);
+                merge(tally, one);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `cargo xtask exercise` puts cubins into a folder named after their target.
+fn target_of_folder(path: &Path) -> Result<Target, String> {
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+    Target::from_name(&folder.to_string_lossy())
+        .ok_or_else(|| format!("{}: its folder names no target", path.display()))
 }
 
 fn found_cubins(folder: &Path) -> Vec<PathBuf> {
@@ -168,44 +272,70 @@ fn found_cubins(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn one(job: &Job, folder: &Path, fresh: bool) -> Result<Tally, String> {
-    let (listing, target) = match job {
+    let mut tally = Tally::default();
+    let (cubin, kept, target) = match job {
         Job::Module(module, variant) => {
             let stem = module.file_stem().unwrap_or_default().to_string_lossy();
-            let kept = folder.join(format!("{stem}.{}{}.txt", variant.target, variant.level));
-            let target = Target::from_name(variant.target).ok_or("a target without a table")?;
-            let text = match std::fs::read_to_string(&kept) {
-                Ok(text) if !fresh => text,
-                _ => {
-                    let text = assemble(module, variant)?.unwrap_or_default();
-                    std::fs::write(&kept, &text)
-                        .map_err(|error| format!("{}: {error}", kept.display()))?;
-                    text
-                }
+            let name = format!("{stem}.{}{}", variant.target, variant.level);
+            let Some(cubin) = assembled(module, variant, &folder.join(&name), fresh)? else {
+                tally.refused_by_ptxas = 1;
+                return Ok(tally);
             };
-            (text, target)
+            let target = Target::from_name(variant.target).ok_or("a target without a table")?;
+            (cubin, folder.join(name + ".txt"), target)
         }
-        Job::Cubin(path) => (nvdisasm::cubin(path)?, Target::Sm90a),
+        Job::Cubin(path) => {
+            let target = target_of_folder(path)?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let kept = folder.join(format!("exercise.{target}.{name}.txt"));
+            (path.clone(), kept, target)
+        }
     };
-    let mut tally = Tally::default();
-    if listing.is_empty() {
-        tally.refused_by_ptxas = 1;
-        return Ok(tally);
-    }
+    let text = match std::fs::read_to_string(&kept) {
+        Ok(text) if !fresh && !text.is_empty() => text,
+        _ => {
+            let text = nvdisasm::cubin(&cubin)?;
+            std::fs::write(&kept, &text).map_err(|error| format!("{}: {error}", kept.display()))?;
+            text
+        }
+    };
     tally.listings = 1;
-    let listing = nvdisasm::read(&listing);
+    let compared = listing::compare(&cubin, &text)?;
+    tally.lines = compared.lines;
+    for (theirs, ours) in compared.differences {
+        let name = cubin.file_name().unwrap_or_default().to_string_lossy();
+        tally
+            .lines_differ
+            .add(name.into_owned(), || format!("{theirs}  ours: {ours}"));
+    }
+    let listing = nvdisasm::read(&text);
     for line in &listing.lines {
         compare(line, &listing, target, &mut tally);
     }
     Ok(tally)
 }
 
-/// What nvdisasm prints for the module; nothing if ptxas refuses it for the target.
-fn assemble(module: &Path, variant: &Variant) -> Result<Option<String>, String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    match call_ptxas(module, variant, folder.path())? {
-        Some(cubin) => nvdisasm::cubin(&cubin).map(Some),
-        None => Ok(None),
+/// The module's cubin, kept at `kept` with its extension; none if ptxas refuses the module for the target, which an empty file
+/// remembers.
+fn assembled(
+    module: &Path,
+    variant: &Variant,
+    kept: &Path,
+    fresh: bool,
+) -> Result<Option<PathBuf>, String> {
+    let mut path = kept.as_os_str().to_owned();
+    path.push(".cubin");
+    let path = PathBuf::from(path);
+    let at = |error: std::io::Error| format!("{}: {error}", path.display());
+    if fresh || !path.exists() {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        match call_ptxas(module, variant, folder.path())? {
+            Some(cubin) => std::fs::copy(cubin, &path).map(|_| ()).map_err(at)?,
+            None => std::fs::write(&path, b"").map_err(at)?,
+        }
     }
+    let size = std::fs::metadata(&path).map_err(at)?.len();
+    Ok((size > 0).then_some(path))
 }
 
 /// The module's cubin at -O3 for sm_90a, in `folder`; none if ptxas refuses it.
@@ -252,11 +382,9 @@ fn compare(line: &Line, listing: &Listing, target: Target, tally: &mut Tally) {
             return;
         }
     };
-    *tally.operations.entry(instruction.op()).or_default() += 1;
-    let examples = tally
-        .examples
-        .entry((instruction.op(), instruction.form_index()))
-        .or_default();
+    let form = (instruction.op(), instruction.form_index());
+    *tally.forms.entry(form).or_default() += 1;
+    let examples = tally.examples.entry(form).or_default();
     keep(examples, word);
     match encode(&instruction) {
         Ok(back) if back == word => tally.word_equal += 1,
@@ -295,7 +423,14 @@ fn compare(line: &Line, listing: &Listing, target: Target, tally: &mut Tally) {
 /// Whether nvdisasm prints a relocation in place of an operand: half of an address (`32@lo((k + .L_x_0@srel))`), or a function
 /// outside the cubin.
 fn names_relocation(text: &str) -> bool {
-    text.contains(" 32@lo(") || text.contains(" 32@hi(") || text.contains("`(__cuda_syscall")
+    [
+        "32@lo(",
+        "32@hi(",
+        "`(__cuda_syscall",
+        "`(.nv.surfrefDescSize)",
+    ]
+    .iter()
+    .any(|mark| text.contains(mark))
 }
 
 /// Words recorded per operation and form.
@@ -370,8 +505,10 @@ fn merge(total: &mut Tally, tally: Tally) {
     total.relocated += tally.relocated;
     total.word_equal += tally.word_equal;
     total.assembled_equal += tally.assembled_equal;
-    for (op, count) in tally.operations {
-        *total.operations.entry(op).or_default() += count;
+    total.lines += tally.lines;
+    total.cubins_by_words += tally.cubins_by_words;
+    for (form, count) in tally.forms {
+        *total.forms.entry(form).or_default() += count;
     }
     for (key, words) in tally.examples {
         let examples = total.examples.entry(key).or_default();
@@ -381,6 +518,7 @@ fn merge(total: &mut Tally, tally: Tally) {
     }
     total.undecoded.merge(tally.undecoded);
     total.texts.merge(tally.texts);
+    total.lines_differ.merge(tally.lines_differ);
     total.words.merge(tally.words);
     total.assembled.merge(tally.assembled);
 }
@@ -388,11 +526,16 @@ fn merge(total: &mut Tally, tally: Tally) {
 fn print(tally: &Tally) {
     tally.undecoded.print("not decoded");
     tally.texts.print("text differs");
+    tally.lines_differ.print("lines of listings that differ");
     tally.words.print("decode → encode differs");
     tally.assembled.print("disassemble → assemble differs");
     println!("operations seen, with counts:");
     let mut line = String::new();
-    for (op, count) in &tally.operations {
+    let mut operations: BTreeMap<Op, usize> = BTreeMap::new();
+    for ((op, _), count) in &tally.forms {
+        *operations.entry(*op).or_default() += count;
+    }
+    for (op, count) in &operations {
         let entry = format!("{op} {count}  ");
         if line.len() + entry.len() > 120 {
             println!("  {}", line.trim_end());
@@ -402,12 +545,19 @@ fn print(tally: &Tally) {
     }
     println!("  {}", line.trim_end());
     println!(
-        "{} listings ({} module variants refused by ptxas), {} instructions of {} operations ({} in the tables)",
+        "{} listings ({} module variants refused by ptxas) and {} cubins by their words, {} instructions of {} operations ({} \
+         in the tables)",
         tally.listings,
         tally.refused_by_ptxas,
+        tally.cubins_by_words,
         tally.instructions,
-        tally.operations.len(),
+        operations.len(),
         Op::COUNT
+    );
+    println!(
+        "{} lines of whole listings, {} differ",
+        tally.lines,
+        tally.lines_differ.total()
     );
     if tally.relocated > 0 {
         println!(

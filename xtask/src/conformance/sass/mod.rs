@@ -1,15 +1,20 @@
 //! The instruction set: our tables against ptxas and nvdisasm.
 //!
-//! `cargo xtask conformance sass [--sample] [--random] [--fresh] [--record] [--speed] [FILTER]`
+//! `cargo xtask conformance sass [--sample] [--random] [--fresh] [--record] [--book] [--speed] [FILTER]`
 //!
 //! Every module of the corpus (those whose path contains FILTER) and every cubin below `target/exercise` is taken through
-//! [`corpus_words`]: assembled, disassembled by nvdisasm with its words, and each instruction compared with ours in text, in
-//! the word our encoder gives back and in the word our assembler makes of our disassembly. `--sample` takes every eighth
+//! [`corpus_words`]: assembled, disassembled by nvdisasm with its words (all but a few of the generated ones as raw words), and
+//! each instruction compared with ours in text, in
+//! the word our encoder gives back and in the word our assembler makes of our disassembly; then the whole listing, line by
+//! line ([`listing`]). `--sample` takes every eighth
 //! module at -O3 only. `--random` instead compares words with random bits around every opcode of the tables ([`random`]).
-//! What nvdisasm printed is kept below `target/conformance/sass`; `--fresh` makes it anew. `--record` writes a few words of
-//! every operation and form that was seen, with nvdisasm's text, to the file that `cargo test` checks without nvdisasm. `--speed` measures ([`speed`]).
+//! What ptxas and nvdisasm made is kept below `target/conformance/sass`; `--fresh` makes it anew. `--record` writes a few words of
+//! every operation and form that was seen, with nvdisasm's text, to the file that `cargo test` checks without nvdisasm. `--book` writes
+//! the page of the book that lists what was seen ([`coverage`]). `--speed` measures ([`speed`]).
 
 mod corpus_words;
+mod coverage;
+mod listing;
 pub(crate) mod nvdisasm;
 mod random;
 mod report;
@@ -26,6 +31,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut words = false;
     let mut fresh = false;
     let mut record = false;
+    let mut book = false;
     let mut speed = false;
     let mut filter = "";
     for arg in args {
@@ -34,6 +40,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             "--random" => words = true,
             "--fresh" => fresh = true,
             "--record" => record = true,
+            "--book" => book = true,
             "--speed" => speed = true,
             other if other.starts_with('-') => return Err(format!("unknown option '{other}'")),
             other => filter = other,
@@ -60,6 +67,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         sample,
         fresh,
         record,
+        book,
     };
     corpus_words::run(&modules, filter, &folder, options)
 }

@@ -19,6 +19,7 @@ pub struct Line {
 }
 
 /// A disassembled cubin.
+#[derive(Default)]
 pub struct Listing {
     /// The instructions, in order.
     pub lines: Vec<Line>,

@@ -255,9 +255,9 @@ fn compare(word: u128, pc: u64, answer: Answer, tally: &mut Tally) {
 }
 
 /// A class of words that nvdisasm prints and the tables leave out, because ptxas never makes them.
-struct LeftOut {
-    what: &'static str,
-    why: &'static str,
+pub(super) struct LeftOut {
+    pub(super) what: &'static str,
+    pub(super) why: &'static str,
     /// Whether nvdisasm's text belongs to the class.
     holds: fn(&str) -> bool,
 }
@@ -273,7 +273,7 @@ impl LeftOut {
 }
 
 /// Every class of words the tables leave out by name.
-const LEFT_OUT: &[LeftOut] = &[
+pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         what: "HGMMA with a depth or types that `wgmma` does not have",
         why: "PTX ties the depth to the type (8 or 16 for tf32, 16 or 32 for f16 and bf16) and sums bf16 and tf32 in f32 only",
@@ -305,13 +305,13 @@ const LEFT_OUT: &[LeftOut] = &[
 ];
 
 /// Operations, or forms of them with opcodes of their own, that nvdisasm prints and the tables leave out.
-struct OpcodesLeftOut {
-    mnemonics: &'static [&'static str],
-    why: &'static str,
+pub(super) struct OpcodesLeftOut {
+    pub(super) mnemonics: &'static [&'static str],
+    pub(super) why: &'static str,
 }
 
 /// Every opcode the tables leave out by name.
-const OPCODES_LEFT_OUT: &[OpcodesLeftOut] = &[
+pub(super) const OPCODES_LEFT_OUT: &[OpcodesLeftOut] = &[
     OpcodesLeftOut {
         mnemonics: &[
             "AL2P",

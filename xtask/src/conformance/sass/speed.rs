@@ -57,8 +57,7 @@ pub fn run(modules: &[PathBuf]) -> Result<(), String> {
     let listing = best(&words, |words| {
         let section = CodeSection {
             words,
-            symbols: &[],
-            branch_tables: &[],
+            ..CodeSection::default()
         };
         let mut text = String::new();
         for listed in list(&[section], Target::Sm90a) {

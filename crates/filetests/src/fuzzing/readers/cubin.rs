@@ -3,6 +3,7 @@
 use super::Target;
 use orias_cubin::build::{BuildTarget, Entry, Function, Module};
 use orias_cubin::{Cubin, PrintOptions};
+use orias_sass::text::ListingStyle;
 
 pub(super) const TARGETS: &[Target] = &[Target {
     name: "cubin",
@@ -40,6 +41,10 @@ fn cubin(input: &[u8]) {
             assert_eq!(cubin.write().as_deref(), Ok(input));
             assert!(!orias_cubin::print(&cubin, PrintOptions::default()).is_empty());
             assert!(orias_cubin::to_json(&cubin).is_object());
+            if let Some(target) = orias::target_of(&cubin) {
+                let listing = orias::disassemble(&cubin, target, ListingStyle::default());
+                assert!(listing.contains(".target"));
+            }
         }
         Err(error) => assert!(error.to_string().contains("file offset")),
     }
