@@ -6,7 +6,7 @@ use crate::operand::{Address, BaseKind, Constant, ConstantBank, Operand, SourceM
 use crate::register::{Register, RegisterClass};
 use crate::special;
 use crate::table::{
-    AddressPlace, Alias, AliasCondition, ImmediateFormat, MnemonicPart, Modifier, Omission,
+    AddressPlace, Alias, AliasCondition, Bit, ImmediateFormat, MnemonicPart, Modifier, Omission,
     Operation, Place, PlaceKind, Shown, TextItem,
 };
 use crate::text::float;
@@ -102,7 +102,7 @@ impl Printer {
         label: &impl Fn(i64) -> Option<&'l str>,
     ) {
         let place = &instruction.form().places[slot];
-        let reuse = instruction.reuses(slot);
+        let reuse = instruction.reuses(slot) && (self.exact || place.reuse != SILENT_REUSE);
         let selects = instruction.op().row().slots[slot].selects;
         match (&instruction.operands()[slot], &place.kind) {
             (Operand::Register(operand), _) => {
@@ -202,6 +202,9 @@ impl Printer {
         }
     }
 }
+
+/// The reuse bit of sparse metadata, which nvdisasm does not show.
+const SILENT_REUSE: Bit = Bit(125);
 
 /// The spelling that the operands ask for, if any.
 pub(crate) fn alias(row: &'static Operation, operands: &[Operand]) -> Option<&'static Alias> {
