@@ -319,7 +319,8 @@ impl ListedSection {
                 text.truncate(space + 1);
                 text.push_str(shown);
             }
-            let guard = if text.starts_with('@') {
+            // Guards stand in columns of their own, except uniform ones.
+            let guard = if text.starts_with("@P") || text.starts_with("@!P") {
                 text.find(' ').map_or(0, |space| space + 1)
             } else {
                 0
