@@ -23,6 +23,7 @@ use crate::knobs::{Key, Knobs};
 use crate::names;
 use crate::phases;
 use crate::regalloc;
+use crate::scoreboard;
 use crate::select::select_instructions;
 use orias_ori::{Function, Level, verify_function};
 use orias_sass::Target;
@@ -53,6 +54,10 @@ pub const PHASES: &[Phase] = &[
         "blocks in the order of the source"),
     phase(113, "PostFixForMercTargets", Stage::PostRa, PHYSICAL, gate(0..=3), phases::fix_positions,
         "jumps that the final order of blocks makes necessary or needless"),
+    phase(115, "AdvancedScoreboardsAndOpexes", Stage::ControlWords, PHYSICAL, gate(1..=3), scoreboard::assign_control_words,
+        "stalls, barriers, waits, yield bits and reuse flags"),
+    phase(116, "ProcessO0WaitsAndSBs", Stage::ControlWords, PHYSICAL, gate(0..=0), scoreboard::assign_plain_control_words,
+        "the same without thought: everything waits for everything"),
 ];
 
 const ABSTRACT: RangeInclusive<Level> = Level::Abstract..=Level::Abstract;

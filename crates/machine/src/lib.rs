@@ -9,5 +9,6 @@
 
 pub mod abi;
 pub mod constants;
+pub mod issue;
 pub mod registers;
 pub mod timing;

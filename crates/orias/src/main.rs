@@ -51,9 +51,6 @@ fn run(program: &OsString, arguments: &[String]) -> Report {
         if let Some(command) = commands::find(first) {
             return (command.run)(arguments);
         }
-        if commands::PLANNED.contains(&first.as_str()) {
-            return Report::failure(first, "not supported yet: this subcommand is not written");
-        }
     }
     compile_mode::run(arguments.to_vec(), as_ptxas)
 }

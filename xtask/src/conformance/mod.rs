@@ -6,6 +6,7 @@
 //! do not explain.
 
 mod compile;
+mod control;
 mod corpus;
 mod cubin;
 mod finished;
@@ -33,6 +34,12 @@ const SUITES: &[Suite] = &[
         name: "compile",
         about: "the corpus compiles, the judge finds nothing, and launches give in the emulator what they gave on the H200",
         run: compile::run,
+        sample: &["--sample"],
+    },
+    Suite {
+        name: "control",
+        about: "finished cubins get new control words, with no more stalls and waits than ptxas's",
+        run: control::run,
         sample: &["--sample"],
     },
     Suite {

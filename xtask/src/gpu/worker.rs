@@ -78,6 +78,10 @@ fn run(gpu: &Gpu, job: &Job) -> Result<Outcome, String> {
     }
     let mut fastest = Duration::MAX;
     for _ in 0..job.timed {
+        // A kernel that takes turns with itself never ends on what an earlier launch left behind.
+        for (buffer, bytes) in &buffers {
+            buffer.write(bytes).map_err(driver)?;
+        }
         fastest = fastest.min(
             kernel
                 .time(job.grid, job.block, &parameters)

@@ -185,7 +185,7 @@ pub fn reads_late(op: Op, place: Place, class: RegisterClass) -> bool {
 }
 
 /// Whether `pattern` (a name, or a beginning followed by `*`) names the operation.
-fn names(pattern: &str, op: Op) -> bool {
+pub(crate) fn names(pattern: &str, op: Op) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => op.name().starts_with(start),
         None => op.name() == pattern,

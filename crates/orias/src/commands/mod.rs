@@ -7,6 +7,7 @@ mod elf;
 mod knobs;
 mod opt;
 mod phases;
+mod reschedule;
 mod run;
 mod verify;
 
@@ -33,13 +34,11 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "disasm", about: "print the code of a cubin as nvdisasm does, with control fields on request", run: disasm::run },
     Command { name: "asm", about: "turn a SASS listing into a cubin or raw words", run: asm::run },
     Command { name: "elf", about: "print a cubin: header, sections, symbols, attributes, parameters, relocations", run: elf::run },
+    Command { name: "reschedule", about: "compute the control words of a cubin anew", run: reschedule::run },
     Command { name: "verify", about: "prove that a cubin's control fields leave no hazard, or say which", run: verify::run },
     Command { name: "run", about: "run a kernel on the CPU: PTX in the interpreter, a cubin in the emulator", run: run::run },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];
-
-/// Subcommands that are still to be written: their names are not taken for files.
-pub const PLANNED: &[&str] = &["reschedule"];
 
 /// The subcommand called `name`.
 pub fn find(name: &str) -> Option<&'static Command> {

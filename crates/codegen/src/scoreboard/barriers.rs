@@ -1,0 +1,92 @@
+//! Which of the six barriers an event gets.
+//!
+//! A barrier is a counter: any number of events may be in flight on it, and a wait ends when all of them have happened. Sharing is
+//! free where the first instruction to wait is the same, and otherwise costs what the earlier of the two waits for the later event.
+//! The choice weighs that cost with typical latencies:
+//!
+//! 1. a barrier whose event is waited for by the same instruction;
+//! 2. else a free barrier, the one that was set the longest time ago;
+//! 3. else the barrier where sharing costs the fewest cycles; of equal ones the oldest.
+//!
+//! Texture operations go to barriers that texture operations used last before they go to others of the same cost, so that the long
+//! waits gather. Barrier 0 belongs to groups of asynchronous copies where the function has any: DEPBAR counts them there.
+
+use super::walk::LiveEvent;
+use orias_sass::Barrier;
+
+/// How many barriers there are.
+pub(super) const COUNT: usize = Barrier::COUNT as usize;
+
+/// An event that wants a barrier.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    /// The time of the first instruction that waits for it.
+    pub(super) demand: i32,
+    /// The time when it has likely happened.
+    pub(super) done: i32,
+    /// Whether it belongs to a texture operation.
+    pub(super) texture: bool,
+}
+
+/// What is known of the barriers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Barriers {
+    /// When each was last set.
+    pub(super) set_at: [i32; COUNT],
+    /// Those that texture operations set last.
+    pub(super) texture: u8,
+}
+
+impl Barriers {
+    /// Picks a barrier that is not in `taken`.
+    pub(super) fn choose(&self, wish: Wish, live: &[LiveEvent], taken: u8) -> u8 {
+        let mut best: Option<([i32; 3], u8)> = None;
+        for barrier in (0..COUNT as u8).filter(|barrier| taken >> barrier & 1 == 0) {
+            let rank = self.rank(wish, live, barrier);
+            if best.is_none_or(|(known, _)| rank < known) {
+                best = Some((rank, barrier));
+            }
+        }
+        best.map_or(0, |(_, barrier)| barrier)
+    }
+
+    /// What taking `barrier` costs; smaller is better.
+    fn rank(&self, wish: Wish, live: &[LiveEvent], barrier: u8) -> [i32; 3] {
+        // What others wait for because of this event, and this one because of others.
+        let (mut theirs, mut ours) = (0, 0);
+        let (mut free, mut together) = (true, false);
+        let on = live
+            .iter()
+            .filter(|event| event.alive && event.own == Some(barrier));
+        for event in on {
+            free = false;
+            match event.demand.cmp(&wish.demand) {
+                std::cmp::Ordering::Equal => together = true,
+                std::cmp::Ordering::Less => {
+                    theirs = theirs.max(wish.done - event.demand.max(event.done));
+                }
+                std::cmp::Ordering::Greater => {
+                    ours = ours.max(event.done - wish.demand.max(wish.done));
+                }
+            }
+        }
+        let foreign = wish.texture != (self.texture >> barrier & 1 == 1);
+        let kind = match (together, free) {
+            (true, _) => 0,
+            (false, true) => 1 + i32::from(foreign),
+            (false, false) => 3 + i32::from(foreign),
+        };
+        [theirs + ours, kind, self.set_at[usize::from(barrier)]]
+    }
+
+    /// Notes that `barrier` was set.
+    pub(super) fn set(&mut self, barrier: u8, at: i32, texture: bool) {
+        self.set_at[usize::from(barrier)] = at;
+        let bit = 1 << barrier;
+        if texture {
+            self.texture |= bit;
+        } else {
+            self.texture &= !bit;
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! What the pass must know of each instruction, looked up once.
+//!
+//! Registers are numbered through all five files (*places*), with the tokens of [`orias_machine::issue`] behind them: order that no
+//! register expresses is handled like a register that is written and read.
+
+use super::ScoreboardError;
+use cranelift_entity::SecondaryMap;
+use orias_machine::issue::{self, Issue, Role, Token};
+use orias_machine::timing::{self, Arrival, Completion, Place, ResultGroup, UseGroup};
+use orias_ori::{Block, Function, Inst, machine};
+use orias_sass::{Instruction, Op, Register, RegisterClass, Target};
+use std::ops::Range;
+
+/// How many places there are: registers of all files, then tokens.
+pub(super) const PLACES: usize = FIRST_TOKEN + Token::COUNT;
+
+const FIRST_TOKEN: usize = 256 + 8 + 64 + 8 + 16;
+
+/// The place of a register.
+fn place(register: Register) -> u16 {
+    let base = match register.class {
+        RegisterClass::R => 0,
+        RegisterClass::P => 256,
+        RegisterClass::UR => 264,
+        RegisterClass::UP => 328,
+        RegisterClass::B => 336,
+    };
+    base + u16::from(register.index)
+}
+
+fn token_place(token: Token) -> u16 {
+    FIRST_TOKEN as u16 + token as u16
+}
+
+/// Whether a place is a token: several may be in flight at once, and writing one asks for nothing.
+pub(super) fn is_token(place: u16) -> bool {
+    usize::from(place) >= FIRST_TOKEN
+}
+
+/// A place that an instruction reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) place: u16,
+    /// How; none for a token, which only barriers tell about.
+    pub(super) used: Option<UseGroup>,
+    /// Whether what is still being read there must have been read, too: registers that are handed over.
+    pub(super) takes_over: bool,
+}
+
+/// When what is written to a place is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrives {
+    /// After a number of cycles.
+    Fixed(ResultGroup),
+    /// When a barrier of the control word says so.
+    Barrier(EventKind),
+    /// When something else says so: a wait for a warpgroup's matrix operations.
+    Elsewhere,
+    /// It is there: the instruction has waited by itself.
+    Already,
+}
+
+/// A place that an instruction writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub(super) place: u16,
+    pub(super) arrives: Arrives,
+}
+
+/// The two things a barrier of the control word can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventKind {
+    /// The results have been written.
+    Written,
+    /// The sources have been read.
+    Released,
+}
+
+/// What is known of one instruction.
+#[derive(Clone, Debug)]
+pub(super) struct Fact {
+    pub(super) inst: Inst,
+    pub(super) op: Op,
+    reads: Range<u32>,
+    late: Range<u32>,
+    writes: Range<u32>,
+    pub(super) completion: Completion,
+    /// Whether its general registers are read in the order of the memory queue.
+    pub(super) memory_queue: bool,
+    /// Whether it may not take effect, so that what was written before shines through.
+    pub(super) guarded: bool,
+    /// Whether nothing may be in flight when it issues.
+    pub(super) alone: bool,
+    /// Whether it ends a group of asynchronous copies, which DEPBAR counts on barrier 0.
+    pub(super) counts_copies: bool,
+    /// Whether it is a texture operation.
+    pub(super) texture: bool,
+    pub(super) issue: Issue,
+    /// Cycles until a result of variable latency is there, as a rule.
+    pub(super) typical: i32,
+}
+
+impl Fact {
+    /// Whether it has results, or sources, of which only a barrier tells.
+    pub(super) fn is_variable(&self) -> bool {
+        !matches!(self.completion, Completion::Fixed | Completion::Group)
+    }
+}
+
+/// A run of instructions and the blocks that may follow.
+#[derive(Clone, Debug)]
+pub(super) struct BlockCode {
+    /// Indices of its instructions.
+    pub(super) range: Range<usize>,
+    /// Indices of the blocks that may follow.
+    pub(super) successors: Vec<usize>,
+    /// Indices of the instructions that may come next after the last one.
+    pub(super) heads: Vec<usize>,
+}
+
+/// A function as the pass sees it.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub(super) facts: Vec<Fact>,
+    pub(super) blocks: Vec<BlockCode>,
+    /// Blocks in reverse postorder; the ones that no edge reaches (subroutines among them) start walks of their own.
+    pub(super) order: Vec<usize>,
+    /// The blocks that walks start with: entered with nothing in flight.
+    pub(super) roots: Vec<usize>,
+    /// Whether barrier 0 counts groups of asynchronous copies.
+    pub(super) copies_own_zero: bool,
+    reads: Vec<Read>,
+    late: Vec<u16>,
+    writes: Vec<Write>,
+}
+
+impl Code {
+    pub(super) fn reads(&self, index: usize) -> &[Read] {
+        let range = &self.facts[index].reads;
+        &self.reads[range.start as usize..range.end as usize]
+    }
+
+    /// The places that are read some time after issue.
+    pub(super) fn late(&self, index: usize) -> &[u16] {
+        let range = &self.facts[index].late;
+        &self.late[range.start as usize..range.end as usize]
+    }
+
+    pub(super) fn writes(&self, index: usize) -> &[Write] {
+        let range = &self.facts[index].writes;
+        &self.writes[range.start as usize..range.end as usize]
+    }
+
+    /// Looks up everything about `func`.
+    pub(super) fn new(func: &Function) -> Result<Code, ScoreboardError> {
+        let target = Target::from_name(&func.target)
+            .ok_or_else(|| ScoreboardError::Target(func.target.clone()))?;
+        let mut code = Code {
+            facts: Vec::new(),
+            blocks: Vec::new(),
+            order: Vec::new(),
+            roots: Vec::new(),
+            copies_own_zero: false,
+            reads: Vec::new(),
+            late: Vec::new(),
+            writes: Vec::new(),
+        };
+        let mut numbers: SecondaryMap<Block, usize> = SecondaryMap::new();
+        for (number, block) in func.blocks().enumerate() {
+            numbers[block] = number;
+        }
+        for block in func.blocks() {
+            let start = code.facts.len();
+            let mut instructions = Vec::new();
+            for inst in func.block_insts(block) {
+                let Some(instruction) = machine::placeless(func, inst, target) else {
+                    continue;
+                };
+                let instruction = instruction.map_err(|error| ScoreboardError::Instruction {
+                    inst: orias_ori::print_inst(func, inst),
+                    what: error.to_string(),
+                })?;
+                instructions.push((inst, instruction));
+            }
+            for index in 0..instructions.len() {
+                code.add(&instructions, index)?;
+            }
+            code.blocks.push(BlockCode {
+                range: start..code.facts.len(),
+                successors: func.successors(block).map(|to| numbers[to]).collect(),
+                heads: Vec::new(),
+            });
+        }
+        code.copies_own_zero = code.facts.iter().any(|fact| fact.counts_copies);
+        code.find_heads();
+        code.find_order();
+        code.find_end();
+        Ok(code)
+    }
+
+    fn add(
+        &mut self,
+        instructions: &[(Inst, Instruction)],
+        index: usize,
+    ) -> Result<(), ScoreboardError> {
+        let (inst, instruction) = &instructions[index];
+        let op = instruction.op();
+        let missing = || ScoreboardError::Timing { op };
+        let timing = timing::of(op).ok_or_else(missing)?;
+        check_named_barriers(instruction)?;
+        let starts = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
+        for access in instruction.accesses() {
+            let at = Place::of(instruction, &access);
+            let class = access.register.class;
+            let reads_late = timing::reads_late(op, at, class)
+                || class == RegisterClass::UR
+                    && at != Place::Guard
+                    && issue::reads_uniform_late(op);
+            for (offset, register) in access.registers().enumerate() {
+                let place = place(register);
+                if access.reads {
+                    let used = timing::use_group(&timing::Use {
+                        op,
+                        mods: instruction.mods(),
+                        place: at,
+                        class,
+                    });
+                    self.reads.push(Read {
+                        place,
+                        used: Some(used.ok_or_else(missing)?),
+                        takes_over: false,
+                    });
+                    if reads_late && timing.completion != Completion::Group {
+                        self.late.push(place);
+                    }
+                }
+                if access.writes {
+                    let arrival = timing::arrival(&timing::Result {
+                        op,
+                        mods: instruction.mods(),
+                        place: at,
+                        class,
+                        offset: offset as u8,
+                    });
+                    let arrives = match arrival.ok_or_else(missing)? {
+                        Arrival::Fixed(group) => Arrives::Fixed(group),
+                        Arrival::WriteBarrier => Arrives::Barrier(EventKind::Written),
+                        Arrival::ReadBarrier => Arrives::Barrier(EventKind::Released),
+                        Arrival::WarpGroup => Arrives::Elsewhere,
+                    };
+                    self.writes.push(Write { place, arrives });
+                }
+            }
+        }
+        for (token, role) in issue::tokens(instruction) {
+            let place = token_place(token);
+            let arrives = match role {
+                Role::Needs => {
+                    self.reads.push(Read {
+                        place,
+                        used: None,
+                        takes_over: false,
+                    });
+                    continue;
+                }
+                Role::Writes => Arrives::Barrier(EventKind::Written),
+                Role::Releases => Arrives::Barrier(EventKind::Released),
+                Role::Ensures => Arrives::Already,
+            };
+            self.writes.push(Write { place, arrives });
+        }
+        if op == Op::WARPGROUP_ARRIVE {
+            self.hand_over(&instructions[index + 1..]);
+        }
+        let ends = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
+        self.facts.push(Fact {
+            inst: *inst,
+            op,
+            reads: starts[0]..ends[0],
+            late: starts[1]..ends[1],
+            writes: starts[2]..ends[2],
+            completion: timing.completion,
+            memory_queue: timing.reads_in_order,
+            guarded: !instruction.guard().is_always(),
+            alone: issue::needs_nothing_in_flight(op),
+            counts_copies: op == Op::LDGDEPBAR,
+            texture: timing.class.name() == "texture",
+            issue: issue::of(instruction),
+            typical: timing
+                .typical
+                .map_or(0, |typical| i32::from(typical.cycles)),
+        });
+        Ok(())
+    }
+
+    /// WARPGROUP.ARRIVE hands the registers of the matrix operations behind it over to the tensor cores: whatever is in flight for
+    /// them must be over by then. (ptxas never lets a matrix operation itself wait.)
+    fn hand_over(&mut self, behind: &[(Inst, Instruction)]) {
+        let mut taken = [false; PLACES];
+        for (_, instruction) in behind {
+            if instruction.op() == Op::WARPGROUP_ARRIVE {
+                break;
+            }
+            if !issue::is_warpgroup_matrix(instruction.op()) {
+                continue;
+            }
+            for access in instruction.accesses() {
+                for register in access.registers() {
+                    taken[usize::from(place(register))] = true;
+                }
+            }
+        }
+        for place in (0..PLACES).filter(|&place| taken[place]) {
+            self.reads.push(Read {
+                place: place as u16,
+                used: None,
+                takes_over: true,
+            });
+        }
+    }
+
+    /// The instructions that may come next after each block, looking through empty blocks.
+    fn find_heads(&mut self) {
+        for number in 0..self.blocks.len() {
+            let mut seen = vec![number];
+            let mut heads = Vec::new();
+            let mut next = self.blocks[number].successors.clone();
+            while let Some(block) = next.pop() {
+                let code = &self.blocks[block];
+                if !code.range.is_empty() {
+                    if !heads.contains(&code.range.start) {
+                        heads.push(code.range.start);
+                    }
+                } else if !seen.contains(&block) {
+                    seen.push(block);
+                    next.extend(&code.successors);
+                }
+            }
+            self.blocks[number].heads = heads;
+        }
+    }
+
+    /// The branch to itself that stands behind the last exit never runs; its control word says 0, as ptxas has it.
+    fn find_end(&mut self) {
+        for &root in &self.roots {
+            let block = &self.blocks[root];
+            if block.successors == [root] && block.range.len() == 1 {
+                self.facts[block.range.start].issue.drains = true;
+            }
+        }
+    }
+
+    /// Reverse postorder from the entry, then from every block that is still not reached.
+    fn find_order(&mut self) {
+        let count = self.blocks.len();
+        let mut seen = vec![false; count];
+        let mut walks: Vec<Vec<usize>> = Vec::new();
+        for root in 0..count {
+            if std::mem::replace(&mut seen[root], true) {
+                continue;
+            }
+            self.roots.push(root);
+            let mut post = Vec::new();
+            let mut stack = vec![(root, 0)];
+            while let Some((block, next)) = stack.last_mut() {
+                match self.blocks[*block].successors.get(*next) {
+                    Some(&to) => {
+                        *next += 1;
+                        if !std::mem::replace(&mut seen[to], true) {
+                            stack.push((to, 0));
+                        }
+                    }
+                    None => {
+                        post.push(*block);
+                        stack.pop();
+                    }
+                }
+            }
+            post.reverse();
+            walks.push(post);
+        }
+        self.order = walks.into_iter().flatten().collect();
+    }
+}
+
+/// A DEPBAR that counts on a barrier other than the one asynchronous copies own names a control word that is about to change.
+fn check_named_barriers(instruction: &Instruction) -> Result<(), ScoreboardError> {
+    let named = |slot: &str| match instruction.operand(slot) {
+        Some(orias_sass::Operand::Immediate(value)) => *value,
+        _ => 0,
+    };
+    let op = instruction.op();
+    let names_others = (op == Op::DEPBAR_LE && (named("s") != 0 || named("set") != 0))
+        || (op == Op::DEPBAR && named("set") != 0);
+    if names_others {
+        return Err(ScoreboardError::NamesBarrier { op });
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! What is in flight where one block ends and another begins.
+//!
+//! Two kinds of records. A *result* of fixed latency knows how many cycles ago its instruction issued at least. An *event* is the
+//! end of something of variable latency (results written, sources read); it knows which barriers cover it: waiting for any one of
+//! them means that it has happened. A *flight* ties an event to a place.
+//!
+//! Where paths meet, the records of all of them count: of two results of one group the younger, of two instances of one event
+//! the barriers that cover both.
+
+use orias_machine::timing::ResultGroup;
+use orias_sass::Barrier;
+
+/// An event's name: the index of its instruction, twice, plus its kind.
+pub(super) type EventId = u32;
+
+/// A fixed-latency result that may not be there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResultRecord {
+    pub(super) place: u16,
+    pub(super) group: ResultGroup,
+    pub(super) age: u16,
+}
+
+/// An event that has not surely happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EventRecord {
+    pub(super) id: EventId,
+    /// The barriers that cover it.
+    pub(super) covers: u8,
+    /// Cycles since it was put in flight, and until it is waited for and likely to happen: for choosing barriers only.
+    pub(super) demand: i32,
+    pub(super) done: i32,
+}
+
+/// An event and a place it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Flight {
+    pub(super) place: u16,
+    /// Whether the place is being read, not written.
+    pub(super) reads: bool,
+    pub(super) event: EventId,
+}
+
+/// What is in flight at a boundary; each list sorted by its key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Boundary {
+    pub(super) results: Vec<ResultRecord>,
+    pub(super) events: Vec<EventRecord>,
+    pub(super) flights: Vec<Flight>,
+    /// Cycles since each barrier was last set, up to [`SETTLED`].
+    pub(super) set_ages: [u16; Barrier::COUNT as usize],
+}
+
+/// An age at which a barrier is visible in any case.
+pub(super) const SETTLED: u16 = 8;
+
+impl Boundary {
+    /// Nothing is in flight.
+    pub(super) fn empty() -> Boundary {
+        Boundary {
+            set_ages: [SETTLED; Barrier::COUNT as usize],
+            ..Boundary::default()
+        }
+    }
+
+    /// Adds what is in flight on another path; says whether anything that matters for correctness changed.
+    pub(super) fn join(&mut self, other: &Boundary) -> bool {
+        let mut changed = false;
+        changed |= merge(
+            &mut self.results,
+            &other.results,
+            |record| (record.place, record.group),
+            |mine, theirs| {
+                let age = mine.age.min(theirs.age);
+                std::mem::replace(&mut mine.age, age) != age
+            },
+        );
+        changed |= merge(
+            &mut self.events,
+            &other.events,
+            |record| record.id,
+            |mine, theirs| {
+                mine.demand = mine.demand.min(theirs.demand);
+                mine.done = mine.done.max(theirs.done);
+                let covers = mine.covers & theirs.covers;
+                std::mem::replace(&mut mine.covers, covers) != covers
+            },
+        );
+        changed |= merge(
+            &mut self.flights,
+            &other.flights,
+            |flight| *flight,
+            |_, _| false,
+        );
+        for (mine, theirs) in self.set_ages.iter_mut().zip(other.set_ages) {
+            if theirs < *mine {
+                *mine = theirs;
+                changed = true;
+            }
+        }
+        changed
+    }
+}
+
+/// Merges two sorted lists: `both` decides where a key is in both.
+fn merge<T: Copy, K: Ord>(
+    mine: &mut Vec<T>,
+    theirs: &[T],
+    key: impl Fn(&T) -> K,
+    both: impl Fn(&mut T, &T) -> bool,
+) -> bool {
+    let mut changed = false;
+    let mut merged = Vec::with_capacity(mine.len().max(theirs.len()));
+    let (mut left, mut right) = (0, 0);
+    while left < mine.len() || right < theirs.len() {
+        let order = match (mine.get(left), theirs.get(right)) {
+            (Some(a), Some(b)) => key(a).cmp(&key(b)),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        };
+        match order {
+            std::cmp::Ordering::Less => {
+                merged.push(mine[left]);
+                left += 1;
+            }
+            std::cmp::Ordering::Greater => {
+                merged.push(theirs[right]);
+                right += 1;
+                changed = true;
+            }
+            std::cmp::Ordering::Equal => {
+                let mut record = mine[left];
+                changed |= both(&mut record, &theirs[right]);
+                merged.push(record);
+                left += 1;
+                right += 1;
+            }
+        }
+    }
+    *mine = merged;
+    changed
+}

@@ -1,0 +1,278 @@
+//! AdvancedScoreboardsAndOpexes (115) and ProcessO0WaitsAndSBs (116): the control words.
+//!
+//! From the final order of instructions on physical registers, computes for each how many cycles the next one waits, which barriers it
+//! sets and which it waits for, the yield bit and the reuse flags. Correct code on the chip rests on this and on the timing
+//! tables: nothing here guesses, an instruction without a row in the tables is an error.
+//!
+//! | module | concern |
+//! | --- | --- |
+//! | [`facts`] | what each instruction reads and writes, and when, from the tables of `machine` |
+//! | [`demand`] | how soon somebody will wait for it, over all paths |
+//! | [`barriers`] | which of the six barriers it sets |
+//! | [`walk`] | distances and waits within a block |
+//! | [`flight`] | what is in flight from one block to the next |
+//! | [`yields`] | the yield bit |
+//! | [`reuse`] | the reuse flags |
+//! | [`plain`] | phase 116: the same facts, no thought |
+//!
+//! The order of work:
+//!
+//! 1. Look up the facts; find the demand backwards.
+//! 2. Choose barriers in two rounds over the blocks in reverse postorder. The second round knows what the first one left in flight
+//!    at the ends of loops.
+//! 3. With the barriers settled, walk blocks until what is in flight at their starts does not change any more. Loads stay in flight
+//!    across joins and back edges; a block's words are those of its last walk, which saw everything that can be in flight.
+//! 4. Yield bits and reuse flags follow from the stalls.
+//!
+//! Step 3 ends because states only grow: records are added, ages and covering barriers only shrink. Each round is linear in the
+//! number of instructions; how many rounds there are depends on the nesting of loops.
+//!
+//! A latency that exceeds what stalls can say gets fillers (NOPs) when code is being made. Code whose length is given already
+//! gets a stall of 0 on the producer instead, which drains: that is what ptxas -O0 has on matrix operations. Nothing is drained at the ends of blocks or of kernels, everything at calls and returns.
+
+mod barriers;
+mod demand;
+mod facts;
+mod flight;
+mod plain;
+mod reuse;
+mod walk;
+mod yields;
+
+use crate::pipeline::{Context, PhaseError};
+use facts::Code;
+use flight::Boundary;
+use orias_machine::timing::STALL_MAX;
+use orias_ori::{ControlWord, Function, Inst, Level, Operand, SourceMods};
+use orias_sass::{Barrier, Op};
+use walk::{Mode, Plan, Walk};
+
+pub use plain::assign_plain_control_words;
+
+/// Why control words cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScoreboardError {
+    /// There is no instruction table for the target.
+    #[error("there is no instruction table for {0}")]
+    Target(String),
+    /// An instruction that has no encoding.
+    #[error("`{inst}`: {what}")]
+    Instruction {
+        /// The instruction.
+        inst: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// An operation without a row in the timing tables.
+    #[error("the timing of {op} is not in the tables")]
+    Timing {
+        /// The operation.
+        op: Op,
+    },
+    /// An instruction that names a barrier by number.
+    #[error("{op} with barriers other than the one of asynchronous copies is not supported yet")]
+    NamesBarrier {
+        /// The operation.
+        op: Op,
+    },
+    /// A latency that stalls cannot express, in code whose length is given.
+    #[error("{cycles} cycles after {inst} cannot be expressed without another instruction")]
+    Filler {
+        /// The instruction.
+        inst: Inst,
+        /// How many cycles are missing.
+        cycles: u16,
+    },
+    /// The first instruction of a block that must wait though its predecessors have waited for it: an error of this pass.
+    #[error("{inst} cannot issue when its block starts")]
+    LateStart {
+        /// The instruction.
+        inst: Inst,
+    },
+    /// An event that no barrier covers: an error of this pass.
+    #[error("no barrier covers what {later} needs of {earlier}")]
+    Uncovered {
+        /// The instruction that is waited for.
+        earlier: Inst,
+        /// The instruction that waits.
+        later: Inst,
+    },
+}
+
+/// Whether instructions may be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertions {
+    /// Fillers go where stalls are not long enough.
+    Allowed,
+    /// The code keeps its length: offsets into it are known elsewhere.
+    Forbidden,
+}
+
+/// Takes every control word and reuse flag away: the function is as it was before the pass.
+pub fn drop_control_words(func: &mut Function) {
+    for inst in instructions(func) {
+        func.set_control(inst, ControlWord::NONE);
+        for slot in 0..func.operands(inst).len() {
+            set_reuse(func, inst, slot, false);
+        }
+    }
+    func.level = Level::Physical;
+}
+
+/// Phase 115.
+pub fn assign_control_words(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    schedule_waits(func, Insertions::Allowed).map_err(|error| broken(func, &error))
+}
+
+fn broken(func: &Function, error: &ScoreboardError) -> PhaseError {
+    match error {
+        ScoreboardError::NamesBarrier { .. } | ScoreboardError::Timing { .. } => {
+            PhaseError::Unsupported(error.to_string())
+        }
+        _ => PhaseError::Broken {
+            at: func.name.clone(),
+            what: error.to_string(),
+        },
+    }
+}
+
+/// Computes every control word of a physical function, which is final then.
+pub fn schedule_waits(func: &mut Function, insertions: Insertions) -> Result<(), ScoreboardError> {
+    let code = Code::new(func)?;
+    let plan = plan(&code, insertions)?;
+    if insertions == Insertions::Forbidden
+        && let Some(index) = plan.fillers.iter().position(|&cycles| cycles > 0)
+    {
+        return Err(ScoreboardError::Filler {
+            inst: code.facts[index].inst,
+            cycles: plan.fillers[index],
+        });
+    }
+    let reused = reuse::find(func, &code, &plan);
+    for (index, fact) in code.facts.iter().enumerate() {
+        func.set_control(fact.inst, word(&code, &plan, index));
+    }
+    for (inst, slot) in reused {
+        set_reuse(func, inst, slot, true);
+    }
+    func.level = Level::Final;
+    insert_fillers(func, &code, &plan);
+    Ok(())
+}
+
+fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
+    let demand = demand::compute(code);
+    let mut plan = Plan::new(code.facts.len());
+    let mut ends: Vec<Option<Boundary>> = vec![None; code.blocks.len()];
+    let mut predecessors: Vec<Vec<usize>> = vec![Vec::new(); code.blocks.len()];
+    for (number, block) in code.blocks.iter().enumerate() {
+        for &successor in &block.successors {
+            predecessors[successor].push(number);
+        }
+    }
+    let mut walk = Walk::new(code, &demand, Mode::Choose, insertions);
+    for _ in 0..2 {
+        for &number in &code.order {
+            let mut before = Boundary::empty();
+            for end in predecessors[number]
+                .iter()
+                .filter_map(|&p| ends[p].as_ref())
+            {
+                before.join(end);
+            }
+            ends[number] = Some(walk.run(number, &before, &mut plan)?);
+        }
+    }
+    let mut walk = Walk::new(code, &demand, Mode::Settled, insertions);
+    let mut starts: Vec<Option<Boundary>> = vec![None; code.blocks.len()];
+    let mut dirty = vec![false; code.blocks.len()];
+    for &root in &code.roots {
+        starts[root] = Some(Boundary::empty());
+        dirty[root] = true;
+    }
+    while dirty.contains(&true) {
+        for &number in &code.order {
+            if !std::mem::replace(&mut dirty[number], false) {
+                continue;
+            }
+            let Some(before) = &starts[number] else {
+                continue;
+            };
+            let end = walk.run(number, before, &mut plan)?;
+            for &successor in &code.blocks[number].successors {
+                dirty[successor] |= match &mut starts[successor] {
+                    Some(start) => start.join(&end),
+                    slot @ None => {
+                        *slot = Some(end.clone());
+                        true
+                    }
+                };
+            }
+        }
+    }
+    Ok(plan)
+}
+
+fn word(code: &Code, plan: &Plan, index: usize) -> ControlWord {
+    let barrier = |barrier: Option<u8>| barrier.and_then(Barrier::new);
+    let fact = &code.facts[index];
+    let stall = if fact.issue.drains || plan.drains[index] {
+        0
+    } else {
+        plan.stall[index].min(STALL_MAX)
+    };
+    ControlWord::PLAIN
+        .with_stall(stall)
+        .with_yield(yields::decide(fact, stall))
+        .with_write_barrier(barrier(plan.write_barrier[index]))
+        .with_read_barrier(barrier(plan.read_barrier[index]))
+        .with_wait_mask(plan.wait[index])
+}
+
+/// Puts NOPs behind instructions after which more cycles must pass than stalls can say.
+///
+/// At the end of a block they go in front of its terminator's successors' first instructions, that is, in front of the
+/// terminator: time passes there just as well.
+fn insert_fillers(func: &mut Function, code: &Code, plan: &Plan) {
+    for (index, &missing) in plan.fillers.iter().enumerate() {
+        let mut missing = missing;
+        while missing > 0 {
+            let nop = filler(func, missing);
+            missing = missing.saturating_sub(u16::from(STALL_MAX));
+            let at = code.facts[index].inst;
+            if func.opcode(at).is_terminator() {
+                func.layout.insert_inst_before(nop, at);
+            } else {
+                func.layout.insert_inst_after(nop, at);
+            }
+        }
+    }
+}
+
+/// A NOP, in no block yet, that stalls for `cycles`, or as long as it can.
+fn filler(func: &mut Function, cycles: u16) -> Inst {
+    let stall = cycles.min(u16::from(STALL_MAX)) as u8;
+    let nop = func.create_machine(Op::NOP, orias_sass::Mods::ZERO, &[]);
+    let word = ControlWord::PLAIN.with_stall(stall);
+    func.set_control(nop, word.with_yield(stall == 1));
+    nop
+}
+
+fn instructions(func: &Function) -> Vec<Inst> {
+    func.blocks()
+        .flat_map(|block| func.block_insts(block))
+        .collect()
+}
+
+fn set_reuse(func: &mut Function, inst: Inst, slot: usize, reuse: bool) {
+    let operand = func.operands(inst)[slot];
+    let Operand::Reg { reg, mods } = operand else {
+        return;
+    };
+    let mods = if reuse {
+        mods.with(SourceMods::REUSE)
+    } else {
+        mods.without(SourceMods::REUSE)
+    };
+    func.set_operand(inst, slot, Operand::Reg { reg, mods });
+}

@@ -1,0 +1,58 @@
+//! ProcessO0WaitsAndSBs (116): control words for -O0.
+//!
+//! As ptxas does it: every instruction of variable latency sets write barrier 0 and read barrier 1, every instruction waits for both,
+//! stalls for 15 cycles and leaves the yield bit clear. No dependence is looked at. The seed's version sets no barrier and would be
+//! wrong on the chip.
+//!
+//! Two things need more than that. Results of fixed latency above 15 cycles (matrix operations) get fillers behind them, as many as
+//! the longest latency in the tables asks for. And groups of asynchronous copies count on barrier 0: they keep doing so, and
+//! waiting for it everywhere only makes copies synchronous.
+
+use super::facts::{Arrives, Code};
+use super::{ScoreboardError, broken, filler};
+use crate::pipeline::{Context, PhaseError};
+use orias_machine::timing::{STALL_MAX, Table, UseGroup, latency};
+use orias_ori::{ControlWord, Function, Level};
+use orias_sass::Barrier;
+
+/// What every instruction waits for.
+const BOTH: u8 = 0b11;
+
+/// Phase 116.
+pub fn assign_plain_control_words(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    assign(func).map_err(|error| broken(func, &error))
+}
+
+fn assign(func: &mut Function) -> Result<(), ScoreboardError> {
+    let code = Code::new(func)?;
+    for (index, fact) in code.facts.iter().enumerate() {
+        let variable = fact.is_variable();
+        let barrier = |number| variable.then_some(number).and_then(Barrier::new);
+        let stall = if fact.issue.drains { 0 } else { STALL_MAX };
+        let word = ControlWord::PLAIN
+            .with_stall(stall)
+            .with_write_barrier(barrier(0))
+            .with_read_barrier(barrier(1).filter(|_| !fact.counts_copies))
+            .with_wait_mask(BOTH);
+        func.set_control(fact.inst, word);
+        let longest = code.writes(index).iter().filter_map(longest_latency).max();
+        let mut missing = longest.unwrap_or(0).saturating_sub(u16::from(stall));
+        while missing > 0 {
+            let nop = filler(func, missing);
+            func.layout.insert_inst_after(nop, fact.inst);
+            missing = missing.saturating_sub(u16::from(STALL_MAX));
+        }
+    }
+    func.level = Level::Final;
+    Ok(())
+}
+
+/// Cycles until a result of fixed latency can be read by anything.
+fn longest_latency(write: &super::facts::Write) -> Option<u16> {
+    let Arrives::Fixed(group) = write.arrives else {
+        return None;
+    };
+    let uses = UseGroup::all().filter(|used| used.class() == group.class());
+    uses.map(|used| u16::from(latency(Table::Safe, group, used).cycles))
+        .max()
+}

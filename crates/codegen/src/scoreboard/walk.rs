@@ -1,0 +1,801 @@
+//! One walk over one block: when each instruction issues, and what it waits for.
+//!
+//! Time is counted in cycles from the start of the block. For each instruction in order:
+//!
+//! 1. The earliest time it may issue is the one before plus that one's least stall, and not before its unit is free.
+//! 2. Its *needs* are collected from the places it touches: results of fixed latency that must be there (a time), and events that
+//!    must have happened (a set of barriers to wait for, each of which must have been set long enough ago to be seen).
+//! 3. The instruction before it gets the stall that is missing. A stall is at most 15; what is left over goes to the
+//!    instructions before, as far back as the one that is waited for. What even they cannot take becomes a filler or, where no
+//!    instruction can be inserted, the one that is waited for gets a stall of 0: it lets nothing follow until it has finished.
+//! 4. Waiting ends the events that the barriers cover. Then the instruction's own results and events are put in flight, and its
+//!    barriers cover earlier events of the queues it is in.
+//!
+//! Behind the last instruction the needs of every instruction that may come next are looked at in the same way, so that a block
+//! can rely on its first instruction being able to issue at once.
+//!
+//! The cost per instruction is the number of places it touches plus, if it sets a barrier, the number of events in flight, which
+//! the number of registers bounds.
+
+use super::barriers::{self, Barriers, Wish};
+use super::demand::{Demand, NEVER};
+use super::facts::{Arrives, Code, EventKind, Fact, PLACES, is_token};
+use super::flight::{Boundary, EventId, EventRecord, Flight, ResultRecord, SETTLED};
+use super::{Insertions, ScoreboardError};
+use orias_machine::issue::Unit;
+use orias_machine::timing::{
+    self, BARRIER_SET_TO_WAIT, Completion, ResultGroup, STALL_MAX, Table, UseGroup,
+};
+use smallvec::SmallVec;
+use std::sync::LazyLock;
+
+/// No fixed latency is longer.
+const FORGET_AFTER: i32 = 64;
+
+/// Cycles that an instruction of the demand's distance is taken for.
+const CYCLES_PER_INSTRUCTION: i32 = 2;
+
+/// When the sources of an instruction have been read, as a rule.
+const TYPICAL_RELEASE: i32 = 20;
+
+/// What the pass decides, by instruction.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) stall: Vec<u8>,
+    pub(super) wait: Vec<u8>,
+    pub(super) write_barrier: Vec<Option<u8>>,
+    pub(super) read_barrier: Vec<Option<u8>>,
+    /// Cycles that no stall can express, behind instructions.
+    pub(super) fillers: Vec<u16>,
+    /// Instructions whose results are waited for by a stall of 0, in code where no filler can be.
+    pub(super) drains: Vec<bool>,
+}
+
+impl Plan {
+    pub(super) fn new(count: usize) -> Plan {
+        Plan {
+            stall: vec![1; count],
+            wait: vec![0; count],
+            write_barrier: vec![None; count],
+            read_barrier: vec![None; count],
+            fillers: vec![0; count],
+            drains: vec![false; count],
+        }
+    }
+}
+
+/// Whether barriers are being chosen or are settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Choose,
+    Settled,
+}
+
+/// An event in flight during a walk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LiveEvent {
+    pub(super) id: EventId,
+    pub(super) alive: bool,
+    pub(super) covers: u8,
+    /// The barrier its instruction sets for it.
+    pub(super) own: Option<u8>,
+    pub(super) demand: i32,
+    pub(super) done: i32,
+}
+
+/// What an instruction needs before it may issue.
+#[derive(Clone, Copy, Debug)]
+struct Needs {
+    /// The earliest time.
+    time: i32,
+    /// When the instruction issued that this is counted from.
+    since: i32,
+    /// Barriers to wait for.
+    wait: u8,
+}
+
+impl Needs {
+    fn at_least(&mut self, since: i32, cycles: i32) {
+        if since + cycles > self.time {
+            self.time = since + cycles;
+            self.since = since;
+        }
+    }
+}
+
+/// What is in flight for one place.
+#[derive(Clone, Debug, Default)]
+struct InFlight {
+    results: SmallVec<[(ResultGroup, i32); 2]>,
+    written: SmallVec<[EventId; 2]>,
+    read: SmallVec<[EventId; 2]>,
+}
+
+/// The state of a walk; made once and used for all blocks.
+pub(super) struct Walk<'a> {
+    code: &'a Code,
+    demand: &'a Demand,
+    mode: Mode,
+    places: Vec<InFlight>,
+    events: Vec<LiveEvent>,
+    /// Index of each event among `events`, plus one; 0 if it is not in flight.
+    event_slots: Vec<u32>,
+    barriers: Barriers,
+    unit_free: [i32; Unit::COUNT],
+    issued: Vec<i32>,
+    start: usize,
+    needed: Vec<EventId>,
+    /// Whether fillers can be put where stalls are not long enough.
+    may_fill: bool,
+    /// An instruction that must drain, as the last attempt found.
+    drain: Option<usize>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        code: &'a Code,
+        demand: &'a Demand,
+        mode: Mode,
+        insertions: Insertions,
+    ) -> Walk<'a> {
+        Walk {
+            code,
+            demand,
+            mode,
+            places: vec![InFlight::default(); PLACES],
+            events: Vec::new(),
+            event_slots: vec![0; 2 * code.facts.len()],
+            barriers: Barriers::default(),
+            unit_free: [0; Unit::COUNT],
+            issued: Vec::new(),
+            start: 0,
+            needed: Vec::new(),
+            may_fill: insertions == Insertions::Allowed,
+            drain: None,
+        }
+    }
+
+    /// Takes what is in flight at the start of a block to its end, and decides about the instructions between.
+    pub(super) fn run(
+        &mut self,
+        block: usize,
+        before: &Boundary,
+        plan: &mut Plan,
+    ) -> Result<Boundary, ScoreboardError> {
+        let code = self.code;
+        let range = code.blocks[block].range.clone();
+        if range.is_empty() {
+            return Ok(before.clone());
+        }
+        // Each attempt finds at least one instruction that must drain, or succeeds.
+        loop {
+            self.start = range.start;
+            self.enter(before, plan);
+            self.drain = None;
+            let end = self.attempt(block, plan)?;
+            match self.drain {
+                Some(index) if !plan.drains[index] => {
+                    plan.drains[index] = true;
+                    self.forget_events();
+                }
+                _ => return Ok(self.leave(end)),
+            }
+        }
+    }
+
+    /// Walks over the block once; gives the time at which the next one starts.
+    fn attempt(&mut self, block: usize, plan: &mut Plan) -> Result<i32, ScoreboardError> {
+        let code = self.code;
+        let range = code.blocks[block].range.clone();
+        for index in range.clone() {
+            plan.fillers[index] = 0;
+            self.step(index, plan)?;
+            if self.drain.is_some() {
+                return Ok(0);
+            }
+        }
+        let last = range.end - 1;
+        let fact = &code.facts[last];
+        let issued = self.issued[last - self.start];
+        let mut end = issued + i32::from(fact.issue.least_stall);
+        plan.stall[last] = fact.issue.least_stall;
+        for &head in &code.blocks[block].heads {
+            let needs = self.needs(head)?;
+            if needs.time > end {
+                end = self.delay(range.end, needs, plan);
+            }
+        }
+        // Where paths meet, a wait may go to another barrier than this path alone would ask for: all that were set are visible.
+        let visible = self.barriers.set_at.iter().max();
+        let visible = visible.map_or(0, |at| at + i32::from(BARRIER_SET_TO_WAIT));
+        if visible > end {
+            let needs = Needs {
+                time: visible,
+                since: issued,
+                wait: 0,
+            };
+            end = self.delay(range.end, needs, plan);
+        }
+        Ok(end)
+    }
+
+    /// Starts with what a boundary says.
+    fn enter(&mut self, before: &Boundary, plan: &Plan) {
+        self.issued.clear();
+        self.events.clear();
+        self.unit_free = [0; Unit::COUNT];
+        for place in &mut self.places {
+            place.results.clear();
+            place.written.clear();
+            place.read.clear();
+        }
+        for record in &before.results {
+            let results = &mut self.places[usize::from(record.place)].results;
+            results.push((record.group, -i32::from(record.age)));
+        }
+        for flight in &before.flights {
+            let place = &mut self.places[usize::from(flight.place)];
+            let list = if flight.reads {
+                &mut place.read
+            } else {
+                &mut place.written
+            };
+            list.push(flight.event);
+        }
+        for record in &before.events {
+            let own = match kind(record.id) {
+                EventKind::Written => plan.write_barrier[instruction(record.id)],
+                EventKind::Released => plan.read_barrier[instruction(record.id)],
+            };
+            // While barriers are being chosen, a record may come from the round before, which chose another one.
+            let chosen = match self.mode {
+                Mode::Choose => mask(own),
+                Mode::Settled => 0,
+            };
+            self.put_event(LiveEvent {
+                id: record.id,
+                alive: true,
+                covers: record.covers | chosen,
+                own,
+                demand: record.demand,
+                done: record.done,
+            });
+        }
+        for (at, age) in self.barriers.set_at.iter_mut().zip(before.set_ages) {
+            *at = -i32::from(age);
+        }
+    }
+
+    /// What is in flight when the next block starts at `end`.
+    fn leave(&mut self, end: i32) -> Boundary {
+        let mut boundary = Boundary::empty();
+        for (number, place) in self.places.iter().enumerate() {
+            for &(group, at) in &place.results {
+                if end - at < FORGET_AFTER {
+                    boundary.results.push(ResultRecord {
+                        place: number as u16,
+                        group,
+                        age: (end - at) as u16,
+                    });
+                }
+            }
+            for (list, reads) in [(&place.written, false), (&place.read, true)] {
+                for &event in list {
+                    if self.event_slots[event as usize] != 0 {
+                        boundary.flights.push(Flight {
+                            place: number as u16,
+                            reads,
+                            event,
+                        });
+                    }
+                }
+            }
+        }
+        boundary
+            .results
+            .sort_unstable_by_key(|record| (record.place, record.group));
+        boundary.flights.sort_unstable();
+        boundary.flights.dedup();
+        let mut known: Vec<EventId> = boundary.flights.iter().map(|flight| flight.event).collect();
+        known.sort_unstable();
+        known.dedup();
+        for event in known {
+            let live = &self.events[self.event_slots[event as usize] as usize - 1];
+            boundary.events.push(EventRecord {
+                id: event,
+                covers: live.covers,
+                demand: live.demand - end,
+                done: live.done - end,
+            });
+        }
+        for (age, at) in boundary.set_ages.iter_mut().zip(self.barriers.set_at) {
+            *age = (end - at).clamp(0, i32::from(SETTLED)) as u16;
+        }
+        self.forget_events();
+        boundary
+    }
+
+    fn forget_events(&mut self) {
+        for event in self.events.drain(..) {
+            self.event_slots[event.id as usize] = 0;
+        }
+    }
+
+    fn step(&mut self, index: usize, plan: &mut Plan) -> Result<(), ScoreboardError> {
+        let fact = &self.code.facts[index];
+        let needs = self.needs(index)?;
+        let earliest = match self.issued.last() {
+            Some(&before) => {
+                let least = i32::from(self.code.facts[index - 1].issue.least_stall);
+                let free = self.unit_free[fact.issue.unit as usize];
+                let time = (before + least).max(free);
+                let cap = before + i32::from(STALL_MAX);
+                let time = time.min(cap);
+                plan.stall[index - 1] = (time - before) as u8;
+                time
+            }
+            None => 0,
+        };
+        let mut time = earliest;
+        if needs.time > earliest && index > self.start {
+            time = self.delay(index, needs, plan);
+        } else if needs.time > earliest && self.mode == Mode::Settled {
+            return Err(ScoreboardError::LateStart { inst: fact.inst });
+        }
+        plan.wait[index] = needs.wait;
+        self.finish(needs.wait);
+        self.issued.push(time);
+        self.issue(index, time, plan);
+        Ok(())
+    }
+
+    /// Collects what the instruction at `index` needs.
+    fn needs(&mut self, index: usize) -> Result<Needs, ScoreboardError> {
+        let code = self.code;
+        let fact = &code.facts[index];
+        let mut needs = Needs {
+            time: i32::MIN / 2,
+            since: i32::MIN / 2,
+            wait: 0,
+        };
+        self.needed.clear();
+        if fact.alone {
+            self.need_everything(fact, &mut needs);
+        }
+        for read in code.reads(index) {
+            let place = &self.places[usize::from(read.place)];
+            if let Some(used) = read.used {
+                for &(group, at) in &place.results {
+                    needs.at_least(at, cycles(group, used));
+                }
+            }
+            self.needed.extend(&place.written);
+            if read.takes_over {
+                self.needed.extend(&place.read);
+            }
+        }
+        for write in code.writes(index) {
+            if is_token(write.place) {
+                continue;
+            }
+            let place = &self.places[usize::from(write.place)];
+            for &(group, at) in &place.results {
+                let distance = match write.arrives {
+                    Arrives::Fixed(later) => {
+                        // One cycle more than the difference of the latencies: ptxas never goes below that.
+                        match timing::overwrite(Table::Safe, group, later) {
+                            1 => 1,
+                            cycles => i32::from(cycles) + 1,
+                        }
+                    }
+                    _ => overwritten_late(group),
+                };
+                needs.at_least(at, distance);
+            }
+            let written = place.written.iter().chain(&place.read);
+            for &event in written {
+                let earlier = &code.facts[instruction(event)];
+                let reads = place.read.contains(&event);
+                if !in_same_queue(earlier, fact, reads) {
+                    self.needed.push(event);
+                }
+            }
+        }
+        self.wait_for_needed(index, &mut needs)?;
+        Ok(needs)
+    }
+
+    /// Calls and the like: every event must have happened, every result must be there when control has passed.
+    fn need_everything(&mut self, fact: &Fact, needs: &mut Needs) {
+        let events = self.events.iter().filter(|event| event.alive);
+        self.needed.extend(events.map(|event| event.id));
+        for place in &self.places {
+            for &(group, at) in &place.results {
+                needs.at_least(at, settles(group) - i32::from(fact.issue.least_stall));
+            }
+        }
+    }
+
+    /// Chooses barriers that cover the needed events.
+    fn wait_for_needed(&mut self, index: usize, needs: &mut Needs) -> Result<(), ScoreboardError> {
+        let live = |event: EventId| match self.event_slots[event as usize] {
+            0 => None,
+            slot => Some(&self.events[slot as usize - 1]),
+        };
+        let covers = |event: EventId| live(event).map(|event| (event.covers, event.own));
+        // Where there is no choice first: the others may be covered by then.
+        for &event in &self.needed {
+            match covers(event) {
+                Some((covers, _)) if covers.count_ones() == 1 => needs.wait |= covers,
+                Some((0, _)) => {
+                    return Err(ScoreboardError::Uncovered {
+                        earlier: self.code.facts[instruction(event)].inst,
+                        later: self.code.facts[index].inst,
+                    });
+                }
+                _ => {}
+            }
+        }
+        for &event in &self.needed {
+            if let Some((covers, own)) = covers(event)
+                && covers & needs.wait == 0
+            {
+                let own = own.map_or(0, |barrier| 1 << barrier) & covers;
+                needs.wait |= if own != 0 {
+                    own
+                } else {
+                    1 << covers.trailing_zeros()
+                };
+            }
+        }
+        for barrier in 0..barriers::COUNT {
+            if needs.wait >> barrier & 1 == 1 {
+                let at = self.barriers.set_at[barrier];
+                needs.at_least(at, i32::from(BARRIER_SET_TO_WAIT));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the events that waiting for `barriers` covers.
+    fn finish(&mut self, barriers: u8) {
+        if barriers == 0 {
+            return;
+        }
+        for event in self.events.iter_mut().filter(|event| event.alive) {
+            if event.covers & barriers != 0 {
+                event.alive = false;
+                self.event_slots[event.id as usize] = 0;
+            }
+        }
+        let dead = self.events.iter().filter(|event| !event.alive).count();
+        if dead > 32 && 2 * dead > self.events.len() {
+            self.events.retain(|event| event.alive);
+            for (slot, event) in self.events.iter().enumerate() {
+                self.event_slots[event.id as usize] = slot as u32 + 1;
+            }
+        }
+    }
+
+    /// Gives the instruction before `index` (the end of the block included) the stall that makes `needs` true, and the ones
+    /// before it what it cannot take. Returns the time at which `index` issues then.
+    fn delay(&mut self, index: usize, needs: Needs, plan: &mut Plan) -> i32 {
+        let before = index - 1;
+        let reached = self.issued[before - self.start] + i32::from(plan.stall[before]);
+        let mut missing = needs.time - reached;
+        let mut at = before;
+        loop {
+            if missing <= 0 {
+                break;
+            }
+            let most = if self.code.facts[at].issue.drains || plan.drains[at] {
+                1
+            } else {
+                i32::from(STALL_MAX)
+            };
+            let room = (most - i32::from(plan.stall[at])).clamp(0, missing);
+            if room > 0 {
+                plan.stall[at] += room as u8;
+                self.shift(at + 1, before, room);
+                missing -= room;
+            }
+            // Delaying what comes before the one that is waited for would delay that one, too.
+            if at == self.start || self.issued[at - self.start] <= needs.since {
+                break;
+            }
+            at -= 1;
+        }
+        if missing > 0 {
+            let producer = self.issued.iter().position(|&time| time == needs.since);
+            match producer {
+                Some(slot) if !self.may_fill => self.drain = Some(self.start + slot),
+                _ => plan.fillers[before] = missing as u16,
+            }
+        }
+        needs.time
+    }
+
+    /// Moves the instructions from `first` to `last`, and what they put in flight, to a later time.
+    fn shift(&mut self, first: usize, last: usize, by: i32) {
+        for index in first..=last {
+            let slot = index - self.start;
+            let at = self.issued[slot];
+            self.issued[slot] = at + by;
+            for write in self.code.writes(index) {
+                for result in &mut self.places[usize::from(write.place)].results {
+                    if result.1 == at {
+                        result.1 = at + by;
+                    }
+                }
+            }
+            for set_at in &mut self.barriers.set_at {
+                if *set_at == at {
+                    *set_at = at + by;
+                }
+            }
+        }
+    }
+
+    fn put_event(&mut self, event: LiveEvent) {
+        let slot = &mut self.event_slots[event.id as usize];
+        if *slot == 0 {
+            self.events.push(event);
+            *slot = self.events.len() as u32;
+        } else {
+            self.events[*slot as usize - 1] = event;
+        }
+    }
+
+    /// Puts in flight what the instruction started at `time`.
+    fn issue(&mut self, index: usize, time: i32, plan: &mut Plan) {
+        let code = self.code;
+        let fact = &code.facts[index];
+        for &(unit, cycles) in fact.issue.keeps {
+            let free = &mut self.unit_free[unit as usize];
+            *free = (*free).max(time + i32::from(cycles));
+        }
+        if self.mode == Mode::Choose {
+            self.choose_barriers(index, time, plan);
+        }
+        let written = mask(plan.write_barrier[index]);
+        let released = mask(plan.read_barrier[index]);
+        self.cover_earlier(fact, written, released);
+        for (barrier, at) in self.barriers.set_at.iter_mut().enumerate() {
+            if (written | released) >> barrier & 1 == 1 {
+                *at = time;
+            }
+        }
+        for kind in [EventKind::Written, EventKind::Released] {
+            let demand = self.demand.of(index, kind);
+            if !fact.is_variable() || demand == NEVER {
+                continue;
+            }
+            let (covers, own, typical) = match kind {
+                EventKind::Written => (written, plan.write_barrier[index], fact.typical),
+                EventKind::Released => (
+                    released | written,
+                    plan.read_barrier[index],
+                    TYPICAL_RELEASE,
+                ),
+            };
+            self.put_event(LiveEvent {
+                id: event_id(index, kind),
+                alive: true,
+                covers,
+                own,
+                demand: time + i32::from(demand) * CYCLES_PER_INSTRUCTION,
+                done: time + typical,
+            });
+        }
+        self.put_reads(index);
+        self.put_writes(index, time, plan.drains[index]);
+    }
+
+    /// A later instruction of a queue finishes, or reads its sources, after the earlier ones: its barriers cover them. Under a
+    /// guard it may not be there at all.
+    fn cover_earlier(&mut self, fact: &Fact, written: u8, released: u8) {
+        if written | released == 0 || fact.guarded {
+            return;
+        }
+        for event in self.events.iter_mut().filter(|event| event.alive) {
+            let earlier = &self.code.facts[instruction(event.id)];
+            let completes = matches!(fact.completion, Completion::InOrder(_))
+                && earlier.completion == fact.completion;
+            if completes {
+                event.covers |= written;
+            }
+            let reads = fact.memory_queue && earlier.memory_queue;
+            if kind(event.id) == EventKind::Released && (completes || reads) {
+                event.covers |= written | released;
+            }
+        }
+    }
+
+    fn put_reads(&mut self, index: usize) {
+        let code = self.code;
+        let fact = &code.facts[index];
+        let event = event_id(index, EventKind::Released);
+        if self.event_slots[event as usize] == 0 {
+            return;
+        }
+        for &place in code.late(index) {
+            let slots = &self.event_slots;
+            let list = &mut self.places[usize::from(place)].read;
+            // What is read earlier in the same queue has been read when this has.
+            list.retain(|earlier| {
+                let superseded = fact.memory_queue
+                    && !fact.guarded
+                    && code.facts[instruction(*earlier)].memory_queue;
+                slots[*earlier as usize] != 0 && !superseded && *earlier != event
+            });
+            list.push(event);
+        }
+    }
+
+    fn put_writes(&mut self, index: usize, time: i32, drains: bool) {
+        let code = self.code;
+        let fact = &code.facts[index];
+        for write in code.writes(index) {
+            let place = &mut self.places[usize::from(write.place)];
+            let slots = &self.event_slots;
+            if write.arrives == Arrives::Already {
+                place.written.clear();
+                continue;
+            }
+            if !is_token(write.place) && !fact.guarded {
+                place.results.clear();
+                place.written.clear();
+            } else {
+                place.written.retain(|event| slots[*event as usize] != 0);
+                place.results.retain(|(_, at)| time - *at < FORGET_AFTER);
+            }
+            match write.arrives {
+                // Nothing goes on before it is there.
+                Arrives::Fixed(_) if drains => {}
+                Arrives::Fixed(group) => {
+                    match place.results.iter_mut().find(|known| known.0 == group) {
+                        Some(known) => known.1 = time,
+                        None => place.results.push((group, time)),
+                    }
+                }
+                Arrives::Barrier(kind) => {
+                    let event = event_id(index, kind);
+                    if slots[event as usize] != 0 && !place.written.contains(&event) {
+                        place.written.push(event);
+                    }
+                }
+                Arrives::Elsewhere | Arrives::Already => {}
+            }
+        }
+    }
+
+    /// Gives the instruction the barriers its events need.
+    fn choose_barriers(&mut self, index: usize, time: i32, plan: &mut Plan) {
+        let fact = &self.code.facts[index];
+        plan.write_barrier[index] = None;
+        plan.read_barrier[index] = None;
+        if fact.counts_copies {
+            plan.write_barrier[index] = Some(0);
+            self.barriers.set(0, time, false);
+            return;
+        }
+        if !fact.is_variable() {
+            return;
+        }
+        let reserved = u8::from(self.code.copies_own_zero);
+        let demand = |kind| self.demand.of(index, kind);
+        let (written, released) = (demand(EventKind::Written), demand(EventKind::Released));
+        let at = |distance: u16| time + i32::from(distance) * CYCLES_PER_INSTRUCTION;
+        if written != NEVER {
+            let wish = Wish {
+                demand: at(written),
+                done: time + fact.typical,
+                texture: fact.texture,
+            };
+            let barrier = self.barriers.choose(wish, &self.events, reserved);
+            self.barriers.set(barrier, time, fact.texture);
+            plan.write_barrier[index] = Some(barrier);
+            // The release is chosen next, and must see this one.
+            self.put_event(LiveEvent {
+                id: event_id(index, EventKind::Written),
+                alive: true,
+                covers: 1 << barrier,
+                own: Some(barrier),
+                demand: wish.demand,
+                done: wish.done,
+            });
+        }
+        // Once the results are waited for, the sources have been read, too.
+        if released < written {
+            let wish = Wish {
+                demand: at(released),
+                done: time + TYPICAL_RELEASE,
+                texture: fact.texture,
+            };
+            let barrier = self.barriers.choose(wish, &self.events, reserved);
+            self.barriers.set(barrier, time, fact.texture);
+            plan.read_barrier[index] = Some(barrier);
+        }
+    }
+}
+
+/// Whether a later write cannot overtake the earlier access of the same place.
+fn in_same_queue(earlier: &Fact, later: &Fact, earlier_reads: bool) -> bool {
+    let completes = matches!(later.completion, Completion::InOrder(_))
+        && earlier.completion == later.completion;
+    completes || earlier_reads && earlier.memory_queue && later.memory_queue
+}
+
+fn mask(barrier: Option<u8>) -> u8 {
+    barrier.map_or(0, |barrier| 1 << barrier)
+}
+
+fn event_id(index: usize, kind: EventKind) -> EventId {
+    2 * index as EventId + EventId::from(kind == EventKind::Released)
+}
+
+fn instruction(event: EventId) -> usize {
+    event as usize / 2
+}
+
+fn kind(event: EventId) -> EventKind {
+    if event.is_multiple_of(2) {
+        EventKind::Written
+    } else {
+        EventKind::Released
+    }
+}
+
+fn cycles(result: ResultGroup, used: UseGroup) -> i32 {
+    i32::from(timing::latency(Table::Safe, result, used).cycles)
+}
+
+/// Cycles after which a write of variable latency may issue to the same register. It comes later than any fixed one in any case;
+/// ptxas nevertheless waits until the first result could be read, and for long latencies only a little less.
+fn overwritten_late(result: ResultGroup) -> i32 {
+    const LONG: i32 = 16;
+    const LESS: i32 = 8;
+    match settles(result) {
+        cycles if cycles > LONG => cycles - LESS,
+        cycles => cycles,
+    }
+}
+
+/// Cycles after which a result can be read by whatever code comes: the longest latency to ordinary uses. Guards are not among them:
+/// no predicate is passed to a function or back.
+fn settles(result: ResultGroup) -> i32 {
+    /// The uses that code on the other side of a call may begin with.
+    const ORDINARY: &[&str] = &[
+        "fma",
+        "alu",
+        "half",
+        "fp64",
+        "special",
+        "early",
+        "memory",
+        "operand",
+        "carry",
+        "uniform",
+        "vector",
+        "move",
+        "late",
+        "convergence",
+    ];
+    static SETTLES: LazyLock<Vec<(ResultGroup, i32)>> = LazyLock::new(|| {
+        ResultGroup::all()
+            .map(|result| {
+                let uses = UseGroup::all().filter(|used| {
+                    used.class() == result.class()
+                        && ORDINARY.contains(&used.name())
+                        && !(used.name() == "late" && result.name() == "predicate")
+                });
+                let longest = uses.map(|used| cycles(result, used)).max().unwrap_or(1);
+                (result, longest)
+            })
+            .collect()
+    });
+    SETTLES
+        .iter()
+        .find(|(known, _)| *known == result)
+        .map_or(FORGET_AFTER, |(_, cycles)| *cycles)
+}
