@@ -99,10 +99,10 @@ pub mod stt {
     pub const SECTION: u8 = 3;
     /// A texture.
     pub const CUDA_TEXTURE: u8 = 10;
-    /// A surface.
-    pub const CUDA_SURFACE: u8 = 11;
     /// A sampler.
-    pub const CUDA_SAMPLER: u8 = 12;
+    pub const CUDA_SAMPLER: u8 = 11;
+    /// A surface.
+    pub const CUDA_SURFACE: u8 = 12;
     /// A variable in a relocatable object.
     pub const CUDA_OBJECT: u8 = 13;
 }
