@@ -273,7 +273,14 @@ impl Body<'_, '_> {
                 part: SymbolPart::Whole,
                 addend,
             };
-            let address = self.compute(AbstractOp::AddressOf, (scalar,), &[operand])?;
+            // Addresses in shared memory have 32 bits, whatever holds them.
+            let shared = self.module.variable(id).space == ast::Space::Shared;
+            let own = if shared { Scalar::B32 } else { scalar };
+            let mut address = self.compute(AbstractOp::AddressOf, (own,), &[operand])?;
+            if own != scalar {
+                let mods = (Scalar::U64, Source::U32);
+                address = self.compute(AbstractOp::Cvt, mods, &[address])?;
+            }
             if rest == 0 {
                 return Ok(address);
             }
