@@ -180,14 +180,14 @@ impl<'m> Body<'m, '_> {
             }
             (Argument::Words(words), Storage::Frame(start)) => {
                 for (index, value) in words.into_iter().enumerate() {
-                    let left = bytes - 4 * index as u64;
+                    let left = bytes.saturating_sub(4 * index as u64);
                     self.store_word(start + 4 * index as u32, value, left)?;
                 }
                 Ok(())
             }
             (Argument::Frame(from), Storage::Words(first, count)) => {
                 for word in 0..count {
-                    let left = bytes - 4 * u64::from(word);
+                    let left = bytes.saturating_sub(4 * u64::from(word));
                     let value = self.load_word(from + 4 * word, left)?;
                     self.set(Variable(first.0 + word), value);
                 }
@@ -195,7 +195,7 @@ impl<'m> Body<'m, '_> {
             }
             (Argument::Frame(from), Storage::Frame(to)) => {
                 for word in 0..bytes.div_ceil(4) {
-                    let left = bytes - 4 * word;
+                    let left = bytes.saturating_sub(4 * word);
                     let value = self.load_word(from + 4 * word as u32, left)?;
                     self.store_word(to + 4 * word as u32, value, left)?;
                 }
@@ -308,14 +308,14 @@ impl<'m> Body<'m, '_> {
                     }
                     (Argument::Words(words), Storage::Frame(start)) => {
                         for (index, value) in words.into_iter().enumerate() {
-                            let left = bytes - 4 * index as u64;
+                            let left = bytes.saturating_sub(4 * index as u64);
                             self.store_word(start + 4 * index as u32, value, left)?;
                         }
                         Ok(())
                     }
                     (Argument::Frame(from), Storage::Words(first, count)) => {
                         for word in 0..count {
-                            let left = bytes - 4 * u64::from(word);
+                            let left = bytes.saturating_sub(4 * u64::from(word));
                             let value = self.load_word(from + 4 * word, left)?;
                             self.set(Variable(first.0 + word), value);
                         }
@@ -323,7 +323,7 @@ impl<'m> Body<'m, '_> {
                     }
                     (Argument::Frame(from), Storage::Frame(to)) => {
                         for word in 0..bytes.div_ceil(4) {
-                            let left = bytes - 4 * word;
+                            let left = bytes.saturating_sub(4 * word);
                             let value = self.load_word(from + 4 * word as u32, left)?;
                             self.store_word(to + 4 * word as u32, value, left)?;
                         }

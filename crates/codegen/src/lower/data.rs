@@ -9,7 +9,7 @@ use orias_ptx::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The largest initialised variable, in bytes: past this the container could not hold it anyway.
-const MAX_INITIALISED: u64 = 1 << 31;
+const MAX_INITIALISED: u64 = 1 << 28;
 
 /// The alignment of a variable in bytes: what it asks for, or its element's size.
 pub(super) fn alignment(variable: &Variable) -> u32 {
