@@ -104,6 +104,12 @@ pub fn assemble(text: &[u8], level: &str) -> Result<Vec<u8>, String> {
     std::fs::read(&cubin).map_err(failed)
 }
 
+/// The seed that a program's name begins with.
+pub fn seed_of(name: &str) -> Option<u64> {
+    let digits = name.find(|c: char| !c.is_ascii_digit());
+    name[..digits.unwrap_or(name.len())].parse().ok()
+}
+
 /// The name of the kernel of generated programs.
 pub const fn kernel() -> &'static str {
     generate::KERNEL

@@ -17,6 +17,7 @@ pub mod name;
 pub mod opcode;
 mod parse;
 pub mod print;
+pub mod reduce;
 pub mod special;
 pub mod synth;
 pub mod target;

@@ -1,10 +1,11 @@
 //! `conformance programs [COUNT] [--seed=K] [--write=FOLDER]`: generated programs in the interpreter and, assembled by ptxas
 //! at -O0 and -O3, in the emulator.
 //!
-//! With `--write` the cubins and what the interpreter says go to a folder, for `cargo xtask gpu programs FOLDER`.
+//! With `--write` the cubins and what the interpreter says go to a folder, for `cargo xtask gpu programs FOLDER`. With
+//! `--from=FOLDER` the programs are the files of a folder, which begin with the seed of their input.
 
 use crate::gpu::job::hash;
-use crate::programs::{LEVELS, assemble, interpreted, text};
+use crate::programs::{LEVELS, assemble, interpreted, seed_of, text};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -12,54 +13,107 @@ use std::path::Path;
 const COUNT: u64 = 200;
 
 pub fn run(args: &[String]) -> Result<(), String> {
-    let (mut count, mut first, mut folder) = (COUNT, 0, None);
+    let (mut count, mut first, mut folder, mut from) = (COUNT, 0, None, None);
     for argument in args {
         let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is no number"));
         match argument.split_once('=') {
             Some(("--seed", seed)) => first = number(seed)?,
             Some(("--write", path)) => folder = Some(path.to_owned()),
+            Some(("--from", path)) => from = Some(path.to_owned()),
             None if !argument.starts_with('-') => count = number(argument)?,
             _ => return Err(format!("not understood: {argument}")),
         }
     }
+    let programs: Vec<Named> = match from {
+        Some(from) => files(Path::new(&from))?,
+        None => (first..first + count)
+            .map(|seed| Named {
+                name: seed.to_string(),
+                seed,
+                text: text(seed),
+            })
+            .collect(),
+    };
     match folder {
-        Some(folder) => write(Path::new(&folder), first, count),
-        None => assembled(first, count),
+        Some(folder) => write(Path::new(&folder), &programs),
+        None => assembled(&programs),
     }
 }
 
+/// A program, its name, and the seed of its input.
+struct Named {
+    name: String,
+    seed: u64,
+    text: String,
+}
+
+/// The programs of a folder: `SEED.ptx`, or `SEED-ANYTHING.ptx` for variants of it.
+fn files(folder: &Path) -> Result<Vec<Named>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut programs = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let (Some(name), Some("ptx")) = (name, path.extension().and_then(|it| it.to_str())) else {
+            continue;
+        };
+        let seed = seed_of(name).ok_or_else(|| format!("{name}: no seed in the name"))?;
+        programs.push(Named {
+            name: name.to_owned(),
+            seed,
+            text: std::fs::read_to_string(&path).map_err(failed)?,
+        });
+    }
+    programs.sort_by(|a, b| (a.seed, &a.name).cmp(&(b.seed, &b.name)));
+    Ok(programs)
+}
+
 /// Every program comes to its end in the interpreter, and ptxas takes it at every level.
-fn assembled(first: u64, count: u64) -> Result<(), String> {
-    for seed in first..first + count {
-        let text = text(seed);
-        let wrong = |error: String| format!("seed {seed}: {error}");
-        interpreted(&text, seed).map_err(wrong)?;
+fn assembled(programs: &[Named]) -> Result<(), String> {
+    for Named { name, seed, text } in programs {
+        let wrong = |error: String| format!("program {name}: {error}");
+        interpreted(text, *seed).map_err(wrong)?;
         for level in LEVELS {
             assemble(text.as_bytes(), level).map_err(wrong)?;
         }
     }
-    println!("{count} programs from seed {first}: the interpreter ends each, ptxas takes each");
+    let count = programs.len();
+    println!("{count} programs: the interpreter ends each, ptxas takes each");
     Ok(())
 }
 
-/// Cubins of every program at every level, and `expected.txt` with the hash of each output.
-fn write(folder: &Path, first: u64, count: u64) -> Result<(), String> {
+/// Programs and their cubins at every level, and `expected.txt` with the hash of each output. What is there already and has
+/// not changed is not assembled again; a program that the interpreter stops is left out, with a note.
+fn write(folder: &Path, programs: &[Named]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let mut expected = String::new();
-    for seed in first..first + count {
-        let text = text(seed);
-        let output = interpreted(&text, seed).map_err(|error| format!("seed {seed}: {error}"))?;
+    let (mut expected, mut count) = (String::new(), 0);
+    for Named { name, seed, text } in programs {
+        let output = match interpreted(text, *seed) {
+            Ok(output) => output,
+            Err(fault) => {
+                println!("program {name} is left out: {fault}");
+                continue;
+            }
+        };
+        count += 1;
         // Writing to a string cannot fail.
-        let _ = writeln!(expected, "{seed} {:016x}", hash(&output));
-        for level in LEVELS {
-            let cubin = assemble(text.as_bytes(), level)
-                .map_err(|error| format!("seed {seed}: {error}"))?;
-            let path = folder.join(format!("{seed}.{level}.cubin"));
+        let _ = writeln!(expected, "{name} {:016x}", hash(&output));
+        let source = folder.join(format!("{name}.ptx"));
+        let cubins = LEVELS.map(|level| folder.join(format!("{name}.{level}.cubin")));
+        let unchanged = std::fs::read_to_string(&source).is_ok_and(|there| there == *text)
+            && cubins.iter().all(|path| path.exists());
+        if unchanged {
+            continue;
+        }
+        for (level, path) in LEVELS.into_iter().zip(&cubins) {
+            let cubin = assemble(text.as_bytes(), level);
+            let cubin = cubin.map_err(|error| format!("program {name}: {error}"))?;
             std::fs::write(path, cubin).map_err(failed)?;
         }
+        std::fs::write(source, text).map_err(failed)?;
     }
     std::fs::write(folder.join("expected.txt"), expected).map_err(failed)?;
-    println!("{count} programs from seed {first} in {}", folder.display());
+    println!("{count} programs in {}", folder.display());
     Ok(())
 }

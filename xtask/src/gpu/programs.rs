@@ -5,7 +5,7 @@
 
 use super::driver::{Buffer, DriverError, Gpu};
 use super::job::hash;
-use crate::programs::{LEVELS, SHAPE, buffers, kernel};
+use crate::programs::{LEVELS, SHAPE, buffers, kernel, seed_of};
 use std::path::Path;
 
 pub fn run(folder: &str) -> Result<(), String> {
@@ -16,19 +16,19 @@ pub fn run(folder: &str) -> Result<(), String> {
     let (mut equal, mut different) = ([0; 2], [0; 2]);
     for line in expected.lines() {
         let wrong = || format!("expected.txt: '{line}'");
-        let (seed, expected) = line.split_once(' ').ok_or_else(wrong)?;
-        let seed: u64 = seed.parse().map_err(|_| wrong())?;
+        let (name, expected) = line.split_once(' ').ok_or_else(wrong)?;
+        let seed = seed_of(name).ok_or_else(wrong)?;
         let expected = u64::from_str_radix(expected, 16).map_err(|_| wrong())?;
         for (at, level) in LEVELS.into_iter().enumerate() {
-            let image = std::fs::read(folder.join(format!("{seed}.{level}.cubin")));
+            let image = std::fs::read(folder.join(format!("{name}.{level}.cubin")));
             let output = on_the_chip(&gpu, &image.map_err(failed)?, seed);
-            let output = output.map_err(|error| format!("seed {seed} {level}: {error}"))?;
+            let output = output.map_err(|error| format!("{name} {level}: {error}"))?;
             if hash(&output) == expected {
                 equal[at] += 1;
             } else {
                 different[at] += 1;
-                println!("seed {seed} {level} differs");
-                std::fs::write(folder.join(format!("{seed}.{level}.out")), output)
+                println!("{name} {level} differs");
+                std::fs::write(folder.join(format!("{name}.{level}.out")), output)
                     .map_err(failed)?;
             }
         }

@@ -186,7 +186,23 @@ impl Writer {
                 }
             })
             .collect();
+        let operands = if matches!(opcode, "bfe.u64" | "bfe.s64" | "bfi.b64") {
+            self.small_fields(operands)
+        } else {
+            operands
+        };
         self.statement(opcode, result, &operands);
+    }
+
+    /// Positions and lengths of bit fields, the last two operands, have eight bits; what further bits mean is not defined.
+    fn small_fields(&mut self, mut operands: Vec<String>) -> Vec<String> {
+        let first = operands.len() - 2;
+        for operand in &mut operands[first..] {
+            let small = self.temporary(B32);
+            self.line(format!("and.b32 {small}, {operand}, 0xff;"));
+            *operand = small;
+        }
+        operands
     }
 
     /// An integer type: its class and its name.

@@ -74,10 +74,8 @@ pub(super) fn definition(op: Op, form: &Form) -> Option<Function> {
         Op::Clz => one(move |[a, ..]| int.leading_zeros(a).into()),
         Op::Brev => one(move |[a, ..]| int.reverse_bits(a)),
         Op::Bfind => bfind(int, form.has(Modifier::Shiftamt)),
-        Op::Bfe => one(move |[a, b, c, ..]| int.extract_bits(a, b as u32 & 0xff, c as u32 & 0xff)),
-        Op::Bfi => {
-            one(move |[a, b, c, d, _]| int.insert_bits(a, b, c as u32 & 0xff, d as u32 & 0xff))
-        }
+        Op::Bfe => one(move |[a, b, c, ..]| int.extract_bits(a, field(int, b), field(int, c))),
+        Op::Bfi => one(move |[a, b, c, d, _]| int.insert_bits(a, b, field(int, c), field(int, d))),
         Op::Fns => one(move |[mask, base, offset, ..]| {
             number::nth_set_bit(mask as u32, base as u32, (offset as u32).cast_signed()).into()
         }),
@@ -156,6 +154,14 @@ fn dp2a(form: &Form, upper: bool) -> Option<Function> {
 fn signs(form: &Form) -> Option<[bool; 2]> {
     let mut types = form.types();
     Some([types.next()?.is_signed(), types.next()?.is_signed()])
+}
+
+/// A position or length of a bit field. The manual takes the low eight bits; for 64-bit fields ptxas takes them all.
+fn field(int: Integer, bits: u64) -> u32 {
+    match int.bits {
+        64 => bits as u32,
+        _ => bits as u32 & 0xff,
+    }
 }
 
 /// The highest bit that differs from the sign, or the shift that brings it to the top.
