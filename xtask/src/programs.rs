@@ -73,6 +73,34 @@ pub fn interpret(
         .collect()
 }
 
+/// What the emulator leaves in the output of an assembled program, or why it stopped.
+pub fn emulated(cubin: &[u8], seed: u64) -> Result<Vec<u8>, String> {
+    let mut device = orias_sim::Device::new();
+    let module = device.load(cubin).map_err(|error| error.to_string())?;
+    let addresses = buffers(seed).map(|bytes| device.allocate(&bytes));
+    let launch = orias_sim::Launch {
+        kernel: KERNEL.to_owned(),
+        grid: SHAPE.0,
+        block: SHAPE.1,
+        dynamic_shared: 0,
+        arguments: addresses
+            .map(|address| address.to_le_bytes().to_vec())
+            .into(),
+    };
+    let options = orias_sim::Options {
+        timing: orias_sim::Timing::Strict,
+        max_steps: Some(STEP_LIMIT),
+        ..orias_sim::Options::default()
+    };
+    let outcome = device.launch(&module, &launch, &options);
+    let outcome = outcome.map_err(|error| error.to_string())?;
+    if let Some(fault) = outcome.fault {
+        return Err(fault.to_string());
+    }
+    let output = device.read(addresses[1], OUTPUT_BYTES);
+    output.ok_or_else(|| "the output is gone".to_owned())
+}
+
 /// The hashes of all buffers after a launch of the corpus in the interpreter, as a GPU's worker reports them.
 pub fn interpreted_job(source: &[u8], job: &Job) -> Result<Vec<u64>, String> {
     let launch = Launch {

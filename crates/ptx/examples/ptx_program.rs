@@ -1,10 +1,20 @@
-//! Prints the generated program of a seed: `cargo run -p orias-ptx --example ptx_program -- 7`.
+//! Prints the generated program of a seed, or the bytes of its input:
+//!
+//! ```text
+//! cargo run -p orias-ptx --example ptx_program -- 7 > 7.ptx
+//! cargo run -p orias-ptx --example ptx_program -- 7 input > 7.bin
+//! orias run 7.ptx --interpret --grid 2 --block 64 buf:@7.bin buf:b32:272 buf:b8:8192
+//! ```
 
-fn main() {
-    let seed = std::env::args().nth(1).and_then(|seed| seed.parse().ok());
+use std::io::Write as _;
+
+fn main() -> std::io::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let seed = words.first().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let options = orias_ptx::generate::Options::default();
-    print!(
-        "{}",
-        orias_ptx::generate::program(seed.unwrap_or(0), &options)
-    );
+    let bytes = match words.get(1).map(String::as_str) {
+        Some("input") => orias_ptx::generate::input(seed),
+        _ => orias_ptx::generate::program(seed, &options).into_bytes(),
+    };
+    std::io::stdout().write_all(&bytes)
 }

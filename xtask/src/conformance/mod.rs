@@ -14,6 +14,7 @@ mod lift;
 mod options;
 mod programs;
 mod ptx;
+mod reference;
 pub(crate) mod sass;
 mod sim;
 pub(crate) mod verify;
@@ -62,7 +63,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "programs",
-        about: "generated programs come to their end in the interpreter, and ptxas takes them",
+        about: "generated programs leave in the emulator, as ptxas -O0 and -O3 make them, what they leave in the interpreter",
         run: programs::run,
         sample: &["20"],
     },
@@ -71,6 +72,12 @@ const SUITES: &[Suite] = &[
         about: "programs that ptxas accepts or refuses, we accept or refuse",
         run: ptx::run,
         sample: &["400"],
+    },
+    Suite {
+        name: "reference",
+        about: "the launches of the CUDA corpus leave in the interpreter what they left on an H200",
+        run: reference::run,
+        sample: &["reduce"],
     },
     Suite {
         name: "sass",

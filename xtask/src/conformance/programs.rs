@@ -5,7 +5,7 @@
 //! `--from=FOLDER` the programs are the files of a folder, which begin with the seed of their input.
 
 use crate::gpu::job::hash;
-use crate::programs::{LEVELS, assemble, interpreted, seed_of, text};
+use crate::programs::{LEVELS, assemble, emulated, interpreted, seed_of, text};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     };
     match folder {
         Some(folder) => write(Path::new(&folder), &programs),
-        None => assembled(&programs),
+        None => compare(&programs),
     }
 }
 
@@ -68,18 +68,35 @@ fn files(folder: &Path) -> Result<Vec<Named>, String> {
     Ok(programs)
 }
 
-/// Every program comes to its end in the interpreter, and ptxas takes it at every level.
-fn assembled(programs: &[Named]) -> Result<(), String> {
+/// Every program in the interpreter and, as ptxas made it at each level, in the emulator.
+fn compare(programs: &[Named]) -> Result<(), String> {
+    let mut counts = [[0; 3]; LEVELS.len()];
     for Named { name, seed, text } in programs {
         let wrong = |error: String| format!("program {name}: {error}");
-        interpreted(text, *seed).map_err(wrong)?;
-        for level in LEVELS {
-            assemble(text.as_bytes(), level).map_err(wrong)?;
+        let expected = interpreted(text, *seed).map_err(wrong)?;
+        for (level, counts) in LEVELS.into_iter().zip(&mut counts) {
+            let cubin = assemble(text.as_bytes(), level).map_err(wrong)?;
+            match emulated(&cubin, *seed) {
+                Ok(output) if output == expected => counts[0] += 1,
+                Ok(_) => {
+                    counts[1] += 1;
+                    println!("program {name} {level}: different");
+                }
+                Err(why) => {
+                    counts[2] += 1;
+                    println!("program {name} {level}: stopped: {why}");
+                }
+            }
         }
     }
-    let count = programs.len();
-    println!("{count} programs: the interpreter ends each, ptxas takes each");
-    Ok(())
+    for (level, [equal, different, stopped]) in LEVELS.into_iter().zip(counts) {
+        println!("{level}: {equal} equal, {different} different, {stopped} stopped");
+    }
+    let failures: u32 = counts.iter().map(|it| it[1] + it[2]).sum();
+    match failures {
+        0 if counts[0][0] > 0 => Ok(()),
+        _ => Err(format!("{failures} runs are not what the interpreter says")),
+    }
 }
 
 /// Programs and their cubins at every level, and `expected.txt` with the hash of each output. What is there already and has

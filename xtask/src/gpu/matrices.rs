@@ -347,20 +347,24 @@ fn differences(
     (differing, first)
 }
 
+/// A module with one kernel per shape, `shape0`, `shape1`, ….
+fn module_text() -> String {
+    let mut source = String::from(".version 9.0\n.target sm_90a\n.address_size 64\n");
+    for (index, shape) in SHAPES.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = shape.ptx(&format!("shape{index}"), &mut source);
+    }
+    source
+}
+
 /// Runs `warps` multiplications of every shape on the chip and hands the results to `each`.
 fn run(
     warps: usize,
     mut each: impl FnMut(&Shape, &[[Vec<u64>; 3]], &[Vec<u64>]),
 ) -> Result<(), String> {
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
-    let mut source = String::from(".version 9.0\n.target sm_90a\n.address_size 64\n");
-    for (index, shape) in SHAPES.iter().enumerate() {
-        shape
-            .ptx(&format!("shape{index}"), &mut source)
-            .map_err(|error| error.to_string())?;
-    }
     let module = gpu
-        .load(&super::compare_forms::assemble(&source)?)
+        .load(&super::compare_forms::assemble(&module_text())?)
         .map_err(|error| error.to_string())?;
     for (index, shape) in SHAPES.iter().enumerate() {
         let inputs = inputs(shape, warps);
@@ -415,6 +419,28 @@ fn on_the_chip(
     index: usize,
     inputs: &[[Vec<u64>; 3]],
 ) -> Result<Vec<Vec<u64>>, DriverError> {
+    let [a, b, c] = operand_bytes(shape, inputs);
+    let results = vec![0; c.len()];
+    let buffers = [
+        gpu.buffer(&a)?,
+        gpu.buffer(&b)?,
+        gpu.buffer(&c)?,
+        gpu.buffer(&results)?,
+    ];
+    let arguments: Vec<Vec<u8>> = buffers
+        .iter()
+        .map(|buffer| buffer.address().to_le_bytes().to_vec())
+        .collect();
+    module.kernel(&format!("shape{index}"), 0)?.launch(
+        [inputs.len() as u32, 1, 1],
+        [32, 1, 1],
+        &arguments,
+    )?;
+    Ok(result_matrices(shape, inputs.len(), &buffers[3].read()?))
+}
+
+/// The bytes of A, B and C as the kernel of a shape reads them, all warps one after the other.
+fn operand_bytes(shape: &Shape, inputs: &[[Vec<u64>; 3]]) -> [Vec<u8>; 3] {
     let [a_count, b_count, c_count] = shape.registers();
     let (mut a_bytes, mut b_bytes, mut c_bytes) = (Vec::new(), Vec::new(), Vec::new());
     let element_bits = storage(shape.operand);
@@ -456,30 +482,21 @@ fn on_the_chip(
             }
         }
     }
-    let buffers = [
-        gpu.buffer(&a_bytes)?,
-        gpu.buffer(&b_bytes)?,
-        gpu.buffer(&c_bytes)?,
-        gpu.buffer(&vec![0; c_bytes.len()])?,
-    ];
-    let arguments: Vec<Vec<u8>> = buffers
-        .iter()
-        .map(|buffer| buffer.address().to_le_bytes().to_vec())
-        .collect();
-    module.kernel(&format!("shape{index}"), 0)?.launch(
-        [inputs.len() as u32, 1, 1],
-        [32, 1, 1],
-        &arguments,
-    )?;
-    let bytes = buffers[3].read()?;
+    [a_bytes, b_bytes, c_bytes]
+}
+
+/// The matrices that the kernel of a shape wrote.
+fn result_matrices(shape: &Shape, warps: usize, bytes: &[u8]) -> Vec<Vec<u64>> {
+    let [_, _, c_count] = shape.registers();
+    let result_bits = storage(shape.result);
+    let results_in_lane = c_count * (32 / result_bits).max(1);
     let mut elements = bytes.chunks_exact(result_bits / 8).map(|chunk| {
         chunk
             .iter()
             .rev()
             .fold(0, |n, byte| n << 8 | u64::from(*byte))
     });
-    Ok(inputs
-        .iter()
+    (0..warps)
         .map(|_| {
             let mut matrix = vec![0; shape.m * shape.n];
             for lane in 0..32 {
@@ -490,7 +507,7 @@ fn on_the_chip(
             }
             matrix
         })
-        .collect())
+        .collect()
 }
 
 #[cfg(test)]
@@ -555,29 +572,63 @@ mod tests {
         }
     }
 
-    #[test]
-    fn definitions_give_what_the_tensor_cores_gave() {
+    /// What the tensor cores gave, by shape.
+    fn recorded() -> Vec<Vec<Vec<u64>>> {
         let text = super::super::compare_forms::read_compressed(include_bytes!(
             "../../data/matrices-sm90.txt.gz"
         ));
-        let recorded: Vec<(&str, &str)> = text
+        let lines: Vec<(&str, &str)> = text
             .lines()
             .map(|line| line.split_once('\t').unwrap())
             .collect();
-        assert_eq!(recorded.len(), SHAPES.len(), "every shape is recorded");
-        for (shape, (opcode, words)) in SHAPES.iter().zip(recorded) {
-            assert_eq!(shape.opcode, opcode);
-            let words: Vec<u64> = words
-                .split(' ')
-                .map(|word| u64::from_str_radix(word, 16).unwrap())
-                .collect();
-            let results: Vec<Vec<u64>> = words
-                .chunks(shape.m * shape.n)
-                .map(<[u64]>::to_vec)
-                .collect();
-            assert_eq!(results.len(), RECORDED_WARPS);
+        assert_eq!(lines.len(), SHAPES.len(), "every shape is recorded");
+        let shapes = SHAPES.iter().zip(lines);
+        shapes
+            .map(|(shape, (opcode, words))| {
+                assert_eq!(shape.opcode, opcode);
+                let words: Vec<u64> = words
+                    .split(' ')
+                    .map(|word| u64::from_str_radix(word, 16).unwrap())
+                    .collect();
+                let results = words.chunks(shape.m * shape.n).map(<[u64]>::to_vec);
+                let results: Vec<Vec<u64>> = results.collect();
+                assert_eq!(results.len(), RECORDED_WARPS);
+                results
+            })
+            .collect()
+    }
+
+    #[test]
+    fn definitions_give_what_the_tensor_cores_gave() {
+        for (shape, results) in SHAPES.iter().zip(recorded()) {
             let (differing, first) = differences(shape, &inputs(shape, RECORDED_WARPS), &results);
-            assert_eq!(differing, 0, "{opcode}: {first:?}");
+            assert_eq!(differing, 0, "{}: {first:?}", shape.opcode);
+        }
+    }
+
+    /// The same through the interpreter: which lane holds which element, too.
+    #[test]
+    fn the_interpreter_gives_what_the_tensor_cores_gave() {
+        let text = module_text();
+        let (module, found) = orias_ptx::parse(text.as_bytes());
+        assert!(!found.has_errors());
+        let mut program = orias_reference::Program::load(&module).unwrap();
+        for (index, (shape, expected)) in SHAPES.iter().zip(recorded()).enumerate() {
+            let operands = operand_bytes(shape, &inputs(shape, RECORDED_WARPS));
+            let size = operands[2].len();
+            let memory = program.memory_mut();
+            let [a, b, c] = operands.map(|bytes| memory.allocate(bytes));
+            let d = memory.allocate(vec![0; size]);
+            let grid = [RECORDED_WARPS as u32, 1, 1];
+            let mut launch =
+                orias_reference::Launch::new(&format!("shape{index}"), grid, [32, 1, 1]);
+            for address in [a, b, c, d] {
+                launch = launch.argument(address.to_le_bytes());
+            }
+            program.launch(&launch).unwrap();
+            let bytes = program.memory().read(d, size).unwrap();
+            let results = result_matrices(shape, RECORDED_WARPS, bytes);
+            assert_eq!(results, expected, "{}", shape.opcode);
         }
     }
 }

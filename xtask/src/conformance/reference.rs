@@ -1,0 +1,62 @@
+//! `conformance reference [FILTER]`: every launch of the CUDA corpus, executed as PTX in the interpreter, leaves the buffers it
+//! left on an H200.
+//!
+//! The digests are those of `conformance sim`. Launches whose kernels use approximate functions (tag `approx`) may differ, and
+//! are counted apart; so are those that stop at an instruction that the interpreter does not execute yet.
+
+use super::{corpus, sim};
+use crate::gpu::job::Job;
+use crate::programs::interpreted_job;
+
+pub fn run(args: &[String]) -> Result<(), String> {
+    let filter = match args {
+        [] => "",
+        [filter] if !filter.starts_with('-') => filter,
+        _ => return Err("usage: conformance reference [FILTER]".into()),
+    };
+    let recorded = sim::recorded()?;
+    let folder = corpus::packed().join("cuda-sm90a");
+    let manifest = crate::gpu::tests(&folder.join("manifest.json").to_string_lossy())?;
+    let (mut equal, mut approximate, mut later, mut different) = (0, 0, 0, 0);
+    for test in &manifest {
+        let job = Job::from_test(test, String::new())?;
+        let Some(expected) = recorded
+            .get(&job.name)
+            .filter(|_| job.name.contains(filter))
+        else {
+            continue;
+        };
+        let module = test["ptx"].as_str().ok_or("a test without ptx")?;
+        let path = folder.join(module);
+        let source =
+            std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let tags = test["tags"].as_array();
+        let tagged = |tag: &str| tags.is_some_and(|tags| tags.iter().any(|it| it == tag));
+        match interpreted_job(&source, &job) {
+            Ok(hashes) if hashes == *expected => equal += 1,
+            Ok(_) if tagged("approx") => approximate += 1,
+            Ok(_) => {
+                different += 1;
+                println!("different  {}", job.name);
+            }
+            Err(error) if error.contains("not supported yet") => {
+                later += 1;
+                let what = error.lines().next().unwrap_or_default();
+                println!("later      {}: {what}", job.name);
+            }
+            Err(error) => {
+                different += 1;
+                println!("stopped    {}: {error}", job.name);
+            }
+        }
+    }
+    println!(
+        "{equal} equal, {approximate} with approximate functions differ, {later} not executed yet, {different} wrong"
+    );
+    match different {
+        0 if equal > 0 => Ok(()),
+        _ => Err(format!(
+            "{different} launches are not what they were on the chip"
+        )),
+    }
+}
