@@ -10,7 +10,10 @@ use std::io::Write as _;
 
 fn main() -> std::io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let seed = words.first().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let seed = words
+        .first()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(0);
     let options = orias_ptx::generate::Options::default();
     let bytes = match words.get(1).map(String::as_str) {
         Some("input") => orias_ptx::generate::input(seed),

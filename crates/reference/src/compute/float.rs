@@ -188,10 +188,10 @@ fn testp(form: &Form, format: Format) -> Option<Element> {
         Modifier::Infinite => |format, a| matches!(format.unpack(a), Value::Infinity { .. }),
         Modifier::Number => |format, a| !format.is_nan(a),
         Modifier::Notanumber => |format, a| format.is_nan(a),
-        Modifier::Normal => |format, a| match format.unpack(a) {
-            Value::Finite(value) => value.significand != 0 && !format.is_subnormal(a),
-            _ => false,
-        },
+        // Zero counts as normal.
+        Modifier::Normal => {
+            |format, a| matches!(format.unpack(a), Value::Finite(_)) && !format.is_subnormal(a)
+        }
         Modifier::Subnormal => |format, a| format.is_subnormal(a),
         _ => return None,
     };
