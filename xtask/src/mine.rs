@@ -64,6 +64,7 @@ pub struct Mine {
     operations: BTreeMap<(Hazard, String, String), Seen>,
     latencies: BTreeMap<(ResultGroup, UseGroup), Seen>,
     overwrites: BTreeMap<(ResultGroup, ResultGroup), Seen>,
+    releases: BTreeMap<(UseGroup, ResultGroup), Seen>,
     functions: usize,
     instructions: usize,
 }
@@ -106,6 +107,17 @@ impl Mine {
             .entry(key)
             .or_default()
             .record(dependence, place);
+        if let (Hazard::WriteAfterRead, Some(used), Some(later), Need::Cycles(_)) = (
+            dependence.hazard,
+            dependence.used,
+            dependence.overwritten,
+            dependence.need,
+        ) {
+            self.releases
+                .entry((used, later))
+                .or_default()
+                .record(dependence, place);
+        }
         let Some(written) = dependence.written else {
             return;
         };
@@ -171,6 +183,19 @@ impl Mine {
                     "overwrite {:?} {} -> {} {least} {}",
                     written.class(),
                     written.name(),
+                    later.name(),
+                    seen.total()
+                ));
+            }
+        }
+        for ((used, later), seen) in &self.releases {
+            // Only what is written early can come before what is read late.
+            let believed = |_: &u16| seen.total() >= ENOUGH && later.name() == "move";
+            if let Some(least) = seen.least().filter(believed) {
+                lines.push(format!(
+                    "release {:?} {} -> {} {least} {}",
+                    used.class(),
+                    used.name(),
                     later.name(),
                     seen.total()
                 ));
@@ -263,6 +288,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             Hazard::WriteAfterWrite => "WAW",
             Hazard::Leaves => "CALL",
             Hazard::Counted => "COUNT",
+            Hazard::Barrier => "BAR",
         };
         let cycles = seen
             .least()

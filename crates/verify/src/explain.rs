@@ -36,6 +36,7 @@ pub fn explain(program: &Program, offset: usize) -> Result<Option<String>, Unkno
             Hazard::WriteAfterWrite => "overwrites a result",
             Hazard::Leaves => "leaves in flight",
             Hazard::Counted => "counts",
+            Hazard::Barrier => "comes after, not",
         };
         let _ = writeln!(
             out,

@@ -6,8 +6,11 @@ use orias_machine::timing::{
 };
 use orias_sass::{Instruction, Op, Operand, Register, RegisterAccess, RegisterClass};
 
-/// How many registers there are in all five files.
-pub(crate) const REGISTERS: usize = 352;
+/// How many registers there are in all five files, and one more for what barriers between threads hold back.
+pub(crate) const REGISTERS: usize = 353;
+
+/// Stands for what barriers between threads hold back.
+pub(crate) const THREADS: u16 = 352;
 
 /// Longer than any fixed latency.
 const DRAIN: i32 = 128;
@@ -31,6 +34,8 @@ pub(crate) fn register(number: u16) -> Register {
         256..264 => (RegisterClass::P, 256),
         264..328 => (RegisterClass::UR, 264),
         328..336 => (RegisterClass::UP, 328),
+        // No register: whoever shows it must not.
+        THREADS => return Register::PT,
         _ => (RegisterClass::B, 336),
     };
     Register::new(class, (number - base) as u8)
@@ -44,6 +49,8 @@ pub(crate) struct Read {
     pub group: UseGroup,
     /// Whether it is read some time after issue.
     pub late: bool,
+    /// Whether it is read a few cycles after issue.
+    pub slow: bool,
 }
 
 /// A register that is written.
@@ -91,6 +98,8 @@ pub(crate) struct Fact {
     /// It reads its sources in the order of this queue.
     pub read_queue: Option<u8>,
     pub completion: Completion,
+    pub settles: bool,
+    pub settled: bool,
     pub wait: Wait,
     /// Ends a group of warpgroup operations.
     pub commits: bool,
@@ -169,6 +178,7 @@ impl Facts {
                         group: timing::use_group(&used)
                             .ok_or_else(|| unknown(format!("reading {register}")))?,
                         late: timing::reads_late(op, place, class),
+                        slow: class == RegisterClass::UR,
                     });
                 }
                 if access.writes {
@@ -222,6 +232,8 @@ impl Facts {
             queue,
             read_queue,
             completion: timing.completion,
+            settles: timing.settles,
+            settled: timing.settled,
             wait: wait(instruction),
             commits: timing.completion == Completion::Group
                 && instruction.modifier("gsb") == Some("gsb0"),
@@ -294,6 +306,7 @@ pub(crate) struct Distances {
     latency: Vec<u8>,
     uses: usize,
     overwrite: Vec<u8>,
+    release: Vec<u8>,
     results: usize,
 }
 
@@ -305,6 +318,7 @@ impl Distances {
             latency: vec![0; results * uses],
             uses,
             overwrite: vec![1; results * results],
+            release: vec![1; results * uses],
             results,
         };
         for row in timing::rows() {
@@ -317,7 +331,17 @@ impl Distances {
                     timing::overwrite(table, earlier, later);
             }
         }
+        for used in UseGroup::all() {
+            for later in ResultGroup::all() {
+                distances.release[used.index() * results + later.index()] =
+                    timing::release(table, used, later);
+            }
+        }
         distances
+    }
+
+    pub fn release(&self, used: UseGroup, later: ResultGroup) -> i32 {
+        i32::from(self.release[used.index() * self.results + later.index()])
     }
 
     pub fn latency(&self, result: ResultGroup, used: UseGroup) -> i32 {

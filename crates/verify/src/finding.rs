@@ -28,13 +28,15 @@ pub enum Check {
     Warpgroup,
     /// A count of pending operations is asked of a barrier whose operations finish in order.
     PendingCount,
+    /// What a barrier between threads holds back does not issue before the barrier has settled.
+    Barrier,
     /// No operand comes out of the reuse cache after its register was overwritten.
     Reuse,
 }
 
 impl Check {
     /// All of them.
-    pub const ALL: [Check; 11] = [
+    pub const ALL: [Check; 12] = [
         Check::StallRange,
         Check::BarrierIndex,
         Check::WaitOrder,
@@ -45,6 +47,7 @@ impl Check {
         Check::Calls,
         Check::Warpgroup,
         Check::PendingCount,
+        Check::Barrier,
         Check::Reuse,
     ];
 
@@ -62,6 +65,7 @@ impl Check {
             Check::Calls => "calls",
             Check::Warpgroup => "warpgroup",
             Check::PendingCount => "pending-count",
+            Check::Barrier => "barrier",
             Check::Reuse => "reuse",
         }
     }

@@ -20,10 +20,12 @@
 //! Every dependence found is handed to an observer: to one that learns the smallest distances, or to one that judges.
 //! The cost is a constant for each register an instruction touches, and one pass over what is in flight for each block.
 
-use crate::facts::{Distances, Fact, Facts, Guarded, REGISTERS, Read, Wait, Write, register};
+use crate::facts::{
+    Distances, Fact, Facts, Guarded, REGISTERS, Read, THREADS, Wait, Write, register,
+};
 use crate::program::Program;
 use orias_machine::timing::{
-    Arrival, BARRIER_SET_TO_WAIT, Completion, Place, ResultGroup, UseGroup,
+    Arrival, BARRIER_SET_TO_WAIT, BARRIER_SETTLES, Completion, Place, ResultGroup, UseGroup,
 };
 use orias_sass::Register;
 use smallvec::SmallVec;
@@ -45,6 +47,8 @@ pub enum Hazard {
     Leaves,
     /// It counts the operations that are pending on a barrier, and the earlier one, which is among them, may finish out of order.
     Counted,
+    /// It is held back by a barrier between threads, which has not settled yet.
+    Barrier,
 }
 
 /// What a dependence needs.
@@ -75,7 +79,7 @@ pub struct Dependence {
     pub later_place: Place,
     /// What the earlier instruction wrote, if its latency is fixed.
     pub written: Option<ResultGroup>,
-    /// How the later instruction reads it, if it does.
+    /// How the later instruction reads it, if it does; of a register that is overwritten, how the earlier one reads it.
     pub used: Option<UseGroup>,
     /// What the later instruction writes, if it does with a fixed latency.
     pub overwritten: Option<ResultGroup>,
@@ -91,6 +95,9 @@ pub struct Dependence {
 
 /// Cycles are counted up to here; nothing of fixed latency takes longer.
 const FAR: i32 = 96;
+
+/// Reads and barriers that are over after a few cycles are over after this many.
+const SOON: i32 = 16;
 
 /// How many queues there are.
 const QUEUES: usize = 4;
@@ -112,11 +119,24 @@ enum Kind {
     Read(Option<u8>),
     /// A read of a warpgroup operation.
     GroupRead,
+    /// A read a few cycles after issue.
+    Slow(UseGroup),
+    /// A barrier between threads.
+    Settles,
 }
 
 impl Kind {
     fn writes(self) -> bool {
-        !matches!(self, Kind::Read(_) | Kind::GroupRead)
+        !matches!(self, Kind::Read(_) | Kind::GroupRead | Kind::Slow(_))
+    }
+
+    /// After how many cycles it is over for good; none if time alone does not tell.
+    fn over(self) -> Option<i32> {
+        match self {
+            Kind::Fixed(_) => Some(FAR),
+            Kind::Slow(_) | Kind::Settles => Some(SOON),
+            _ => None,
+        }
     }
 }
 
@@ -232,8 +252,11 @@ impl State {
         for register in &self.touched {
             for record in &self.registers[usize::from(*register)] {
                 let age = self.now - record.time;
-                let fixed = matches!(record.kind, Kind::Fixed(_));
-                if (fixed && age >= FAR) || (!fixed && self.is_finished(record)) {
+                let over = match record.kind.over() {
+                    Some(cycles) => age >= cycles,
+                    None => self.is_finished(record),
+                };
+                if over {
                     continue;
                 }
                 let (covers, recent) = self.covers(record);
@@ -287,7 +310,7 @@ impl State {
     /// Whether an access of variable latency is over.
     fn is_finished(&self, record: &Record) -> bool {
         let queue_done = match record.kind {
-            Kind::Fixed(_) => return true,
+            Kind::Fixed(_) | Kind::Slow(_) | Kind::Settles => return true,
             Kind::GroupWritten | Kind::GroupRead => return record.groups < self.groups_finished,
             Kind::Written(queue) => queue.map_or(NEVER, |q| self.finished[usize::from(q)]),
             Kind::Read(queue) | Kind::Released(queue) => {
@@ -382,7 +405,7 @@ pub fn observe(
             if bounds.drains {
                 // That nothing is in flight is the observer's to check. What no barrier covers can never be waited for: it
                 // stays, and whoever uses it will be found.
-                out.retain(|record| matches!(record.kind, Kind::Fixed(_)) || record.covers == 0);
+                out.retain(|record| record.kind.over().is_some() || record.covers == 0);
             }
             let nothing = Vec::new();
             let next = bounds.successors.iter().map(|next| (*next, &out));
@@ -474,6 +497,14 @@ impl Walk<'_> {
                         state.groups_finished.max(state.groups - i32::from(pending));
                 }
             }
+            if fact.settled {
+                for record in &state.registers[usize::from(THREADS)] {
+                    if !exclusive(record, fact.guard, &state.versions) {
+                        let needed = Some(i32::from(BARRIER_SETTLES));
+                        observe(dependence(index, record, state, Hazard::Barrier, needed));
+                    }
+                }
+            }
             for read in self.facts.reads(fact) {
                 self.meet_read(index, fact, read, state, observe);
             }
@@ -548,6 +579,12 @@ impl Walk<'_> {
                 }
                 // What waits in the same queue cannot overtake.
                 Kind::Read(queue) if queue.is_some() && queue == fact.read_queue => continue,
+                Kind::Slow(used) => {
+                    let Some(later) = later else { continue };
+                    let cycles = self.distances.release(used, later);
+                    (Hazard::WriteAfterRead, Some(cycles))
+                }
+                Kind::Settles => continue,
                 Kind::Read(_) | Kind::GroupRead => (Hazard::WriteAfterRead, None),
                 Kind::Written(_) | Kind::Released(_) | Kind::GroupWritten => {
                     (Hazard::WriteAfterWrite, None)
@@ -565,8 +602,8 @@ impl Walk<'_> {
     fn leave(&self, index: usize, state: &State, observe: &mut impl FnMut(Dependence)) {
         for register in &state.touched {
             for record in &state.registers[usize::from(*register)] {
-                let fixed = matches!(record.kind, Kind::Fixed(_));
-                if !fixed && !state.is_finished(record) && state.covers(record).0 != 0 {
+                let timed = record.kind.over().is_some();
+                if !timed && !state.is_finished(record) && state.covers(record).0 != 0 {
                     observe(dependence(index, record, state, Hazard::Leaves, None));
                 }
             }
@@ -682,6 +719,27 @@ impl Walk<'_> {
                 },
             );
         }
+        for read in self.facts.reads(fact).iter().filter(|read| read.slow) {
+            add(
+                state,
+                Record {
+                    register: read.register,
+                    place: read.place,
+                    kind: Kind::Slow(read.group),
+                    ..record
+                },
+            );
+        }
+        if fact.settles {
+            add(
+                state,
+                Record {
+                    register: THREADS,
+                    kind: Kind::Settles,
+                    ..record
+                },
+            );
+        }
         if fact.commits {
             state.groups += 1;
         }
@@ -695,9 +753,25 @@ impl Walk<'_> {
 }
 
 /// Adds a record. One of the same access, from an earlier trip round a loop, shares its barriers and is replaced.
+///
+/// So is one that is sure to be over when the new one is: a read in the same queue, a slow read of the same kind, a barrier
+/// between threads, if its lanes are among those of the new one. This keeps the lists short where many instructions read one
+/// register.
 fn add(state: &mut State, record: Record) {
     let list = state.list(record.register);
-    match list.iter_mut().find(|known| known.key() == record.key()) {
+    let covered = |known: &Record| match (known.kind, record.kind) {
+        (Kind::Read(Some(known)), Kind::Read(Some(new))) => known == new,
+        (Kind::Slow(known), Kind::Slow(new)) => known == new,
+        (Kind::Settles, Kind::Settles) => true,
+        _ => false,
+    };
+    let lanes = |known: &Record| {
+        record.guard.is_none() || (known.guard, known.version) == (record.guard, record.version)
+    };
+    match list
+        .iter_mut()
+        .find(|known| known.key() == record.key() || (covered(known) && lanes(known)))
+    {
         Some(known) => *known = record,
         None => list.push(record),
     }
@@ -742,7 +816,10 @@ fn dependence(
             Kind::Fixed(group) => Some(group),
             _ => None,
         },
-        used: None,
+        used: match record.kind {
+            Kind::Slow(used) => Some(used),
+            _ => None,
+        },
         overwritten: None,
         cycles: cycles as u16,
         need,

@@ -7,7 +7,7 @@ use crate::reuse;
 use orias_cubin::Cubin;
 use orias_machine::timing;
 use orias_sass::text::print_instruction;
-use orias_sass::{DecodeError, Target};
+use orias_sass::{Control, DecodeError, Op, Operand, Target};
 use thiserror::Error;
 
 /// Why code cannot be judged.
@@ -61,6 +61,8 @@ pub fn judge_program(program: &Program) -> Result<Vec<Finding>, UnknownTiming> {
     // Registers of one operand fail together: the first stands for all.
     unmet.dedup_by_key(|d| (d.earlier, d.later, d.hazard, d.earlier_place, d.later_place));
     findings.extend(unmet.iter().map(|dependence| explain(program, dependence)));
+    findings.extend(uncounted(program));
+    findings.extend(hasty(program));
     findings.extend(reuse::stale(program));
     findings.sort_by_key(|finding| (finding.offset, finding.check));
     Ok(findings)
@@ -120,6 +122,7 @@ fn explain(program: &Program, dependence: &Dependence) -> Finding {
     let check = match (dependence.hazard, dependence.need) {
         (Hazard::Leaves, _) => Check::Calls,
         (Hazard::Counted, _) => Check::PendingCount,
+        (Hazard::Barrier, _) => Check::Barrier,
         (_, Need::Cycles(_)) => Check::Schedule,
         (_, Need::Group) => Check::Warpgroup,
         (_, Need::Wait(_)) if dependence.waited_too_early => Check::WaitOrder,
@@ -131,7 +134,7 @@ fn explain(program: &Program, dependence: &Dependence) -> Finding {
         offset: dependence.later * WORD,
         instruction: text(program, dependence.later),
         earlier: Some((dependence.earlier * WORD, text(program, dependence.earlier))),
-        register: Some(dependence.register),
+        register: (check != Check::Barrier).then_some(dependence.register),
         needed,
         found,
     }
@@ -144,6 +147,7 @@ pub(crate) fn needs(dependence: &Dependence) -> (String, String) {
         Hazard::WriteAfterRead => "the source to be read",
         Hazard::WriteAfterWrite => "the older write to land first",
         Hazard::Leaves => "nothing in flight at a call or return",
+        Hazard::Barrier => "the barrier to settle",
         Hazard::Counted => "nothing that may finish out of order on a barrier that is counted",
     };
     match dependence.need {
@@ -183,4 +187,52 @@ pub(crate) fn needs(dependence: &Dependence) -> (String, String) {
             (needed, found)
         }
     }
+}
+
+/// Groups of asynchronous copies that no wait can count: LDGDEPBAR must set a barrier on which some DEPBAR.LE counts, if there is
+/// any.
+fn uncounted(program: &Program) -> Vec<Finding> {
+    let counted: Vec<u64> = (program.instructions.iter())
+        .filter(|instruction| instruction.op() == Op::DEPBAR_LE)
+        .filter_map(|instruction| match instruction.operand("s") {
+            Some(Operand::Immediate(barrier)) => Some(*barrier),
+            _ => None,
+        })
+        .collect();
+    let groups = (program.instructions.iter().enumerate())
+        .filter(|(_, instruction)| instruction.op() == Op::LDGDEPBAR);
+    groups
+        .filter_map(|(index, instruction)| {
+            let barrier = instruction.control.write_barrier.map(|b| b.index());
+            let fine = barrier.is_some_and(|b| counted.contains(&u64::from(b)));
+            (!fine && !counted.is_empty()).then(|| {
+                alone(
+                    program,
+                    Check::PendingCount,
+                    index,
+                    "a write barrier that DEPBAR.LE counts",
+                    barrier.map_or("none".to_owned(), |b| format!("barrier {b}")),
+                )
+            })
+        })
+        .collect()
+}
+
+/// DEPBARs that the next instruction does not wait for.
+fn hasty(program: &Program) -> Vec<Finding> {
+    let short = |control: Control| (1..timing::DEPBAR_SETTLES).contains(&control.stall());
+    (program.instructions.iter().enumerate())
+        .filter(|(_, instruction)| {
+            matches!(instruction.op(), Op::DEPBAR | Op::DEPBAR_LE) && short(instruction.control)
+        })
+        .map(|(index, instruction)| {
+            alone(
+                program,
+                Check::PendingCount,
+                index,
+                &format!("a stall of {} after a DEPBAR", timing::DEPBAR_SETTLES),
+                instruction.control.stall().to_string(),
+            )
+        })
+        .collect()
 }

@@ -12,6 +12,7 @@ mod facts;
 mod finding;
 pub mod flow;
 mod judge;
+pub mod mutate;
 pub mod program;
 mod reuse;
 

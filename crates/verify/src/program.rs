@@ -11,6 +11,9 @@ use thiserror::Error;
 /// Bytes of an instruction.
 pub const WORD: usize = 16;
 
+/// The bits of a word that are its control field.
+pub(crate) const CONTROL_FIELD: u128 = ((1 << 24) - 1) << 102 & !(1 << 104);
+
 /// A decoded function.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -242,9 +245,8 @@ fn branch_targets(
 
 /// The word with a control field that waits for everything, sets nothing and stalls as long as possible.
 fn slowest(word: u128) -> u128 {
-    const FIELD: u128 = ((1 << 24) - 1) << 102 & !(1 << 104);
     let control = Control::default().with_stall(15).unwrap_or_default();
-    (word & !FIELD) | control.to_bits() | 0x3f << 116
+    (word & !CONTROL_FIELD) | control.to_bits() | 0x3f << 116
 }
 
 /// Cuts instructions into blocks at targets and behind branches, and joins calls with the returns of what they call.
@@ -283,7 +285,7 @@ fn blocks(instructions: &[Instruction], targets: &[Vec<usize>], entries: &[usize
                 .map(|target| block_of(*target))
                 .collect();
             let next = (end < instructions.len()).then(|| block_of(end));
-            let always = last.guard().is_always();
+            let always = is_unconditional(last);
             let mut resumes = None;
             if effects.contains(Effects::CALL) {
                 calls.extend(successors.first().zip(next).map(|(callee, site)| Call {
@@ -314,6 +316,21 @@ fn blocks(instructions: &[Instruction], targets: &[Vec<usize>], entries: &[usize
         .collect();
     join_calls(&mut blocks, &calls, instructions);
     blocks
+}
+
+/// Whether a branch, call, return or exit has its effect in every lane: no guard, no second predicate that may be false, and
+/// no mask of lanes that decides.
+fn is_unconditional(instruction: &Instruction) -> bool {
+    let row = instruction.op().row();
+    let predicates = instruction.operands().iter().all(|operand| match operand {
+        Operand::Register(operand) => {
+            let class = operand.register.class;
+            !matches!(class, RegisterClass::P | RegisterClass::UP)
+                || (operand.register.is_constant() && !operand.modifiers.invert)
+        }
+        _ => true,
+    });
+    instruction.guard().is_always() && predicates && row.slot("m").is_none()
 }
 
 /// A call within the section.

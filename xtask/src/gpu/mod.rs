@@ -12,6 +12,7 @@
 //! | `gpu record-matrices FILE` | writes the tensor cores' results down, for the replay without a GPU |
 //! | `gpu programs FOLDER` | runs generated programs, as ptxas made them, and compares them with the interpreter |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
+//! | `gpu mutants MANIFEST CUBINS COUNT SECONDS` | runs mutants of a manifest's kernels and compares what the judge says with what the chip does |
 //! | `gpu worker` | runs jobs from standard input; started by the others |
 
 mod compare_forms;
@@ -20,6 +21,7 @@ mod forms;
 pub(crate) mod job;
 mod latency;
 mod matrices;
+mod mutants;
 mod programs;
 mod worker;
 
@@ -45,6 +47,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
         ["programs", folder] => programs::run(folder),
         ["latency"] => latency::measure(),
+        ["mutants", manifest, cubins, count, seconds] => {
+            let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a number"));
+            mutants::run(manifest, cubins, number(count)? as usize, number(seconds)?)
+        }
         ["record-matrices", file] => matrices::record(file),
         ["forms-module"] => {
             print!("{}", forms::module(&forms::all()));
@@ -53,7 +59,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE | gpu matrices WARPS \
-                  | gpu record-matrices FILE | gpu programs FOLDER | gpu latency"
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS"
             .to_owned()),
     }
 }

@@ -101,6 +101,7 @@ fn run(gpu: &Gpu, job: &Job) -> Result<Outcome, String> {
 /// The other side: hands jobs to a worker and replaces it when it is lost.
 pub struct Workers {
     current: Option<Worker>,
+    patience: Duration,
 }
 
 struct Worker {
@@ -120,7 +121,15 @@ impl Drop for Worker {
 impl Workers {
     /// No worker runs before the first job.
     pub fn new() -> Self {
-        Self { current: None }
+        Self::with_patience(PATIENCE)
+    }
+
+    /// Workers that are given up on after another time.
+    pub fn with_patience(patience: Duration) -> Self {
+        Self {
+            current: None,
+            patience,
+        }
     }
 
     /// Runs one job to its end, or to the end of its worker.
@@ -135,7 +144,7 @@ impl Workers {
             writeln!(worker.input, "{}", job.to_json())
                 .map_err(|error| format!("a new worker: {error}"))?;
         }
-        match worker.output.recv_timeout(PATIENCE) {
+        match worker.output.recv_timeout(self.patience) {
             Ok(line) => {
                 let value = serde_json::from_str(&line)
                     .map_err(|error| format!("a worker said '{line}': {error}"))?;
@@ -147,7 +156,7 @@ impl Workers {
                 Ok(outcome)
             }
             Err(RecvTimeoutError::Timeout) => {
-                Ok(Outcome::Failed(format!("no answer in {PATIENCE:?}")))
+                Ok(Outcome::Failed(format!("no answer in {:?}", self.patience)))
             }
             Err(RecvTimeoutError::Disconnected) => {
                 Ok(Outcome::Failed("the worker ended".to_owned()))

@@ -118,6 +118,8 @@ pub(super) struct Latencies {
     /// By earlier, then later result group: cycles after which a later write of the same register lands later.
     pub overwrites: Vec<Option<Overwrite>>,
     pub results: usize,
+    /// By use, then later result group: cycles after which the use has been read, at least and at most.
+    pub releases: Vec<Option<(u8, u8)>>,
 }
 
 /// What is known of two writes of one register.
@@ -168,6 +170,19 @@ pub fn overwrite(table: Table, earlier: ResultGroup, later: ResultGroup) -> u8 {
     match (table, known.mined) {
         (Table::Mined, Some(mined)) => mined.cycles.min(known.derived),
         (Table::Mined, None) | (Table::Safe, _) => known.derived,
+    }
+}
+
+/// Cycles from the issue of a fixed-latency reader to the first issue of a fixed-latency writer of the same register.
+///
+/// It is 1 but for uniform registers: their readers read late, and UMOV and ULDC write early.
+#[must_use]
+pub fn release(table: Table, used: UseGroup, later: ResultGroup) -> u8 {
+    let latencies = &TABLES.latencies;
+    match latencies.releases[usize::from(used.0) * latencies.results + usize::from(later.0)] {
+        None => 1,
+        Some((least, _)) if table == Table::Mined => least,
+        Some((_, most)) => most,
     }
 }
 

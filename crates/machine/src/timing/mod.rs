@@ -29,7 +29,8 @@ mod read;
 
 pub use groups::{Arrival, Place, Result, ResultGroup, Use, UseGroup, arrival, use_group};
 pub use latencies::{
-    Latency, Provenance, Row, Source, Table, assumed, latency, overwrite, rows, smaller_than_mined,
+    Latency, Provenance, Row, Source, Table, assumed, latency, overwrite, release, rows,
+    smaller_than_mined,
 };
 
 use orias_sass::{Op, RegisterClass};
@@ -46,6 +47,14 @@ pub const STALL_MAX_YIELDING: u8 = 11;
 
 /// A barrier set by an instruction is seen by a wait that issues this many cycles later, not before (mined: ptxas never goes below).
 pub const BARRIER_SET_TO_WAIT: u16 = 2;
+
+/// A memory access, or a look at the result, must issue this many cycles after a barrier between threads (BAR, UCGABAR_ARV), not before:
+/// mined, and on the chip accesses 5 cycles after overtake it (mutants, 2026-11-15).
+pub const BARRIER_SETTLES: u16 = 6;
+
+/// What a DEPBAR waits for is sure to be there only this many cycles after it issued: ptxas never stalls for less, and on the chip a BAR
+/// one cycle after it lets stale data through (mutants, 2026-11-15).
+pub const DEPBAR_SETTLES: u8 = 4;
 
 /// How an operation's results arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,6 +138,10 @@ pub struct Timing {
     /// Whether it goes through the queue of the memory pipes, which reads general registers in the order of issue: once a
     /// later one has read its sources, so have all before it.
     pub reads_in_order: bool,
+    /// Whether it is a barrier between threads, which takes [`BARRIER_SETTLES`] cycles to hold back what follows.
+    pub settles: bool,
+    /// Whether it must not issue before a barrier between threads has settled.
+    pub settled: bool,
     /// Which unit executes it.
     pub pipe: Pipe,
     /// For how many cycles one instruction keeps the unit.
@@ -141,6 +154,8 @@ struct ClassRow {
     name: &'static str,
     completion: Completion,
     reads_in_order: bool,
+    settles: bool,
+    settled: bool,
     pipe: Pipe,
     issue: Cycles,
     typical: Option<Cycles>,

@@ -27,6 +27,8 @@ pub(super) fn sm_90() -> Result<Tables, String> {
                 class: Class(index as u8),
                 completion: row.completion,
                 reads_in_order: row.reads_in_order,
+                settles: row.settles,
+                settled: row.settled,
                 pipe: row.pipe,
                 issue: row.issue,
                 typical: row.typical,
@@ -96,6 +98,8 @@ fn class(line: &'static str) -> Result<ClassRow, String> {
         name: "",
         completion: Completion::Fixed,
         reads_in_order: false,
+        settles: false,
+        settled: false,
         pipe: Pipe::Control,
         issue: Cycles {
             cycles: 0,
@@ -113,6 +117,8 @@ fn class(line: &'static str) -> Result<ClassRow, String> {
             "group" => row.completion = Completion::Group,
             "queue" => row.completion = Completion::InOrder(queue(words.next())?),
             "reads" if words.next() == Some("memory") => row.reads_in_order = true,
+            "settles" => row.settles = true,
+            "settled" => row.settled = true,
             "issue" | "typical" => {
                 let cycles = Cycles {
                     cycles: number(words.next())?,
@@ -204,19 +210,33 @@ fn groups(classes: &[ClassRow], timings: &[Option<Timing>]) -> Result<Groups, St
     Ok(groups)
 }
 
-/// A line `FILE RESULT -> USE CYCLES …`.
+/// What an edge leads from and to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EdgeKind {
+    /// From a result to a use.
+    Latency,
+    /// `overwrite`: from a result to a later result.
+    Overwrite,
+    /// `release`: from a use to a later result.
+    Release,
+}
+
+/// A line `[overwrite|release] FILE FROM -> TO CYCLES …`.
 struct EdgeLine {
     class: RegisterClass,
-    overwrite: bool,
+    kind: EdgeKind,
     from: &'static str,
     to: &'static str,
     numbers: Vec<u32>,
 }
 
 fn edge(line: &'static str) -> Result<EdgeLine, String> {
-    let (line, overwrite) = match line.strip_prefix("overwrite ") {
-        Some(rest) => (rest, true),
-        None => (line, false),
+    let (line, kind) = if let Some(rest) = line.strip_prefix("overwrite ") {
+        (rest, EdgeKind::Overwrite)
+    } else if let Some(rest) = line.strip_prefix("release ") {
+        (rest, EdgeKind::Release)
+    } else {
+        (line, EdgeKind::Latency)
     };
     let mut words = line.split_whitespace();
     let class = file(words.next())?;
@@ -233,7 +253,7 @@ fn edge(line: &'static str) -> Result<EdgeLine, String> {
     }
     Ok(EdgeLine {
         class,
-        overwrite,
+        kind,
         from,
         to,
         numbers,
@@ -267,23 +287,23 @@ fn latencies(groups: &Groups) -> Result<Latencies, String> {
                 .any(|group| group.class == class && group.name == name)
     };
     for line in measured.iter().chain(&mined).chain(&assumed) {
-        let to = if line.overwrite {
-            &groups.results
-        } else {
-            &groups.uses
+        let (from, to) = match line.kind {
+            EdgeKind::Latency => (&groups.results, &groups.uses),
+            EdgeKind::Overwrite => (&groups.results, &groups.results),
+            EdgeKind::Release => (&groups.uses, &groups.results),
         };
-        if !known(&groups.results, line.class, line.from) || !known(to, line.class, line.to) {
+        if !known(from, line.class, line.from) || !known(to, line.class, line.to) {
             return Err(format!(
                 "{:?} {} -> {}: no such groups",
                 line.class, line.from, line.to
             ));
         }
     }
-    let find = |lines: &[EdgeLine], overwrite: bool, from: &Group, to: &Group| {
+    let find = |lines: &[EdgeLine], kind: EdgeKind, from: &Group, to: &Group| {
         lines
             .iter()
             .find(|line| {
-                line.overwrite == overwrite
+                line.kind == kind
                     && line.class == from.class
                     && (line.from == from.name || line.from == "*")
                     && (line.to == to.name || line.to == "*")
@@ -304,7 +324,7 @@ fn latencies(groups: &Groups) -> Result<Latencies, String> {
                 edges.push(None);
                 continue;
             }
-            let assumed = find(&assumed, false, from, to).ok_or_else(|| {
+            let assumed = find(&assumed, EdgeKind::Latency, from, to).ok_or_else(|| {
                 format!(
                     "assumed.tbl: nothing for {:?} {} -> {}",
                     from.class, from.name, to.name
@@ -316,8 +336,8 @@ fn latencies(groups: &Groups) -> Result<Latencies, String> {
             edges.push(Some(Row {
                 result: ResultGroup(index as u8),
                 used: UseGroup(used as u8),
-                measured: source(find(&measured, false, from, to), measured_date),
-                mined: source(find(&mined, false, from, to), mined_date),
+                measured: source(find(&measured, EdgeKind::Latency, from, to), measured_date),
+                mined: source(find(&mined, EdgeKind::Latency, from, to), mined_date),
                 assumed: (least as u8, most as u8),
                 assumed_date,
             }));
@@ -335,12 +355,25 @@ fn latencies(groups: &Groups) -> Result<Latencies, String> {
         for (later, to) in groups.results.iter().enumerate() {
             let derived = (longest(earlier) + 1).saturating_sub(longest(later)).max(1);
             overwrites.push((from.class == to.class).then(|| Overwrite {
-                mined: source(find(&mined, true, from, to), mined_date),
+                mined: source(find(&mined, EdgeKind::Overwrite, from, to), mined_date),
                 derived,
             }));
         }
     }
+    let mut releases = Vec::new();
+    for from in &groups.uses {
+        for to in &groups.results {
+            let known = find(&mined, EdgeKind::Release, from, to).map(|numbers| numbers[0] as u8);
+            let assumed = find(&assumed, EdgeKind::Release, from, to)
+                .map_or((1, 1), |numbers| (numbers[0] as u8, numbers[1] as u8));
+            releases.push((from.class == to.class).then_some(match known {
+                Some(mined) => (mined, mined),
+                None => assumed,
+            }));
+        }
+    }
     Ok(Latencies {
+        releases,
         edges,
         uses,
         overwrites,
