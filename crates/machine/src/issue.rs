@@ -152,10 +152,10 @@ const UNITS: &[UnitRow] = &[
     unit(Special, &[(Special, 8)], &["=special"]),
     unit(Alu, &[(Alu, 8)], &["=lanes"]),
     unit(Barrier, &[(Barrier, 8), (Memory, 6), (Tensor, 6)], &["BAR*"]),
-    unit(Barrier, &[], &["=barrier"]),
+    unit(Barrier, &[], &["=barrier", "=barrier-result"]),
     unit(Control, &[(Control, 4)], &["BSSY"]),
     unit(Memory, &[(Memory, 4)], &["=shared", "=memory", "=texture", "=bulk"]),
-    unit(Control, &[], &["=control"]),
+    unit(Control, &[], &["=control", "=cluster-arrive", "=cluster-wait"]),
 ];
 
 /// A matrix operation of a warpgroup with more columns than this keeps the tensor cores longer.

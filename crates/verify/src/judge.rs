@@ -146,9 +146,9 @@ pub(crate) fn needs(dependence: &Dependence) -> (String, String) {
         Hazard::ReadAfterWrite => "the result",
         Hazard::WriteAfterRead => "the source to be read",
         Hazard::WriteAfterWrite => "the older write to land first",
-        Hazard::Leaves => "nothing in flight at a call or return",
+        Hazard::Leaves => "the access to be over before a call or return",
         Hazard::Barrier => "the barrier to settle",
-        Hazard::Counted => "nothing that may finish out of order on a barrier that is counted",
+        Hazard::Counted => "the access, which may finish out of order, to be over before a count",
     };
     match dependence.need {
         Need::Cycles(cycles) => (

@@ -196,6 +196,34 @@ fn try_one(
         break (base, index, of_kind[below(of_kind.len())]);
     };
     let known = &bases[base];
+    let mut program = known.program.clone();
+    let control = mutation.control(program.instructions[index].control);
+    program.instructions[index].control = control.ok_or("a mutation that changes nothing")?;
+    let reported = judge_program(&program)
+        .map_err(|error| error.to_string())?
+        .len();
+    let safe = match reported {
+        0 => Some(why_safe(&known.program, index, mutation).map_err(|error| error.to_string())?),
+        _ => None,
+    };
+    Ok(Tried {
+        base,
+        index,
+        mutation,
+        reported,
+        safe,
+        outcome: launch(known, index, mutation, &path, workers)?,
+    })
+}
+
+/// Runs a mutant.
+fn launch(
+    known: &Base,
+    index: usize,
+    mutation: Mutation,
+    path: &str,
+    workers: &mut Workers,
+) -> Result<Verdict, String> {
     let mut image = known.image.clone();
     let at = known.code_at + index * WORD;
     let bytes: [u8; WORD] =
@@ -207,32 +235,14 @@ fn try_one(
         )
         .ok_or("a mutation that changes nothing")?;
     image[at..at + WORD].copy_from_slice(&word.to_le_bytes());
-    let mut program = known.program.clone();
-    let control = mutation.control(program.instructions[index].control);
-    program.instructions[index].control = control.ok_or("a mutation that changes nothing")?;
-    let reported = judge_program(&program)
-        .map_err(|error| error.to_string())?
-        .len();
-    let safe = match reported {
-        0 => Some(why_safe(&known.program, index, mutation).map_err(|error| error.to_string())?),
-        _ => None,
-    };
-    std::fs::write(&path, &image).map_err(|error| format!("{path}: {error}"))?;
+    std::fs::write(path, &image).map_err(|error| format!("{path}: {error}"))?;
     let mut job = known.job.clone();
-    job.cubin = path;
-    let outcome = match workers.run(&job)? {
+    job.cubin = path.to_owned();
+    Ok(match workers.run(&job)? {
         Outcome::Ran { buffers, .. } if buffers == known.buffers => Verdict::Same,
         Outcome::Ran { .. } => Verdict::Different,
         Outcome::Failed(message) if message.starts_with("no answer") => Verdict::Hangs,
         Outcome::Failed(_) => Verdict::Failed,
-    };
-    Ok(Tried {
-        base,
-        index,
-        mutation,
-        reported,
-        safe,
-        outcome,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The kinds of test: one row each.
 
+mod judge;
 mod ori;
 mod ptx;
 mod run;
@@ -76,6 +77,18 @@ pub const KINDS: &[Kind] = &[
         extensions: &["sass"],
         about: "[--arch NAME]: the instruction of each word (32 hexadecimal digits), with its control field; or the error",
         run: sass::disasm,
+    },
+    Kind {
+        name: "judge",
+        extensions: &["sass"],
+        about: "[--words]: what the judge of finished code finds in each kernel of a listing, or in words; 'ok' if nothing",
+        run: judge::judge,
+    },
+    Kind {
+        name: "mutants",
+        extensions: &["sass"],
+        about: "every mutant of each instruction's control field: what the judge reports, or why it is safe",
+        run: judge::mutants,
     },
 ];
 
