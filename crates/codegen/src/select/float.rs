@@ -408,7 +408,8 @@ pub(super) fn function(s: &mut Selector<'_>) -> Done {
     match op {
         AbstractOp::Sin | AbstractOp::Cos => {
             let turns = s.temporary(WORD);
-            let mods = [("rnd", "RZ"), ("fmz", fmz(ftz))];
+            // Subnormals are kept here, whatever the operation says: ptxas flushes them in neither form.
+            let mods = [("rnd", "RZ")];
             s.emit(Op::FMUL, &mods, sources![turns, source, Source::imm(TURNS)])?;
             s.emit(Op::MUFU, &fn_mod, sources![result, turns])?;
         }

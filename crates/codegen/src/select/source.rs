@@ -470,7 +470,9 @@ impl Selector<'_> {
         let Some((inst, op)) = operand.as_value().and_then(|value| self.definition(value)) else {
             return false;
         };
-        let of = |wanted: Scalar| self.func.modifier::<Scalar>(inst) == Some(wanted);
+        // Elements of a vector are packed: the others are in the bits above.
+        let single = self.func.modifier::<Vector>(inst) == Some(Vector::V1);
+        let of = |wanted: Scalar| single && self.func.modifier::<Scalar>(inst) == Some(wanted);
         match (op, scalar) {
             (AbstractOp::Ld, Scalar::U16 | Scalar::B16) => {
                 of(Scalar::U16) || of(Scalar::B16) || of(Scalar::U8) || of(Scalar::B8)

@@ -1,6 +1,6 @@
 //! Moves, tuples, special registers, names and generic addresses.
 
-use super::selector::{Selector, Shared, pt, rz, with_index};
+use super::selector::{Selector, Shared, not_pt, pt, rz, with_index};
 use super::source::Source;
 use super::{Rule, WORD, sources};
 use crate::pipeline::PhaseError;
@@ -423,6 +423,11 @@ pub(super) fn from_generic(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn is_in_space(s: &mut Selector<'_>) -> Done {
     let space = match s.modifier::<Space>()? {
+        // The constant window is empty: ptxas compares with its start from both sides.
+        Space::Const => {
+            let result = s.result(0);
+            return s.copy_predicate(result, not_pt().into());
+        }
         Space::Global => "G",
         Space::Local => "L",
         Space::Shared => "S",
