@@ -168,6 +168,8 @@ fn a_fixed_result_read_too_early_is_the_old_value() {
         assert!(hazards[0].contains("R2 is read before"), "{hazards:?}");
         assert_eq!(value(&body(stall), Timing::Off).0, 17);
     }
+    // A stall count of zero waits for everything.
+    assert_eq!(value(&body(0), Timing::Strict).0, 17);
     for stall in 5..8 {
         let (late, hazards) = value(&body(stall), Timing::Strict);
         assert_eq!((late, hazards.len()), (17, 0), "stall {stall}");

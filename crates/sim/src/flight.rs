@@ -145,6 +145,8 @@ pub(crate) struct Flight {
     cycle: u64,
     /// When the next instruction may issue.
     ready: u64,
+    /// Whether the next instruction waits for all results of fixed latency.
+    draining: bool,
     landings: Vec<Landing>,
     pending: Vec<Pending>,
     sink: Sink,
@@ -198,6 +200,10 @@ impl Flight {
 
     /// Goes on to the next issue; the cycles that the stall count took.
     pub fn advance(&mut self, registers: &mut Registers) -> u64 {
+        if std::mem::take(&mut self.draining) {
+            let last = self.landings.iter().map(|landing| landing.lands).max();
+            self.ready = self.ready.max(last.unwrap_or(0));
+        }
         let stalled = self.ready.saturating_sub(self.cycle + 1);
         self.cycle = self.cycle.max(self.ready);
         self.land(registers);
@@ -206,7 +212,8 @@ impl Flight {
 
     /// An instruction with this stall count is issued now.
     pub fn issued(&mut self, stall: u64) {
-        self.ready = self.cycle + stall;
+        self.ready = self.cycle + stall.max(1);
+        self.draining = stall == 0;
     }
 
     /// Writes results that every reader sees into the registers, in their order.

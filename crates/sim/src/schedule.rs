@@ -35,6 +35,7 @@ pub(crate) struct DependencyWait {
 /// The timing of one instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
+    /// The stall count; 0 waits for all results of fixed latency.
     pub stall: u64,
     pub wait: u8,
     pub read_barrier: Option<u8>,
@@ -61,7 +62,7 @@ impl Schedule {
         let control = &instruction.control;
         let row = timing::of(op);
         let mut schedule = Self {
-            stall: u64::from(control.stall()).max(1),
+            stall: u64::from(control.stall()),
             wait: control.wait.bits(),
             read_barrier: control.read_barrier.map(|barrier| barrier.index()),
             write_barrier: control.write_barrier.map(|barrier| barrier.index()),
