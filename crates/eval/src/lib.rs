@@ -13,7 +13,6 @@ pub mod float;
 pub mod integer;
 pub mod matrix;
 pub mod mufu;
-pub mod mufu;
 pub mod number;
 pub mod printf;
 pub mod warp;

@@ -65,6 +65,11 @@ impl<'a> Core<'a> {
         if self.context.options.checks.hazards {
             self.check_read(Register::r(index));
         }
+        if let Some(at) = self.position
+            && let Some(stale) = self.warp.flight.pending(at).stale(index)
+        {
+            return *stale;
+        }
         let value = self.warp.registers.r[usize::from(index)];
         if self.warp.flight.has_landing(RegisterClass::R, index) {
             return self.r_in_flight(index, value);
@@ -412,15 +417,43 @@ impl Core<'_> {
             self.warp.flight.sink_registers();
             return ran;
         }
+        let stale = self.stale_sources(schedule);
         let warp = &mut *self.warp;
         let snapshot = warp.flight.snapshot(&warp.registers, schedule);
-        let at = warp
-            .flight
-            .defer(self.index, self.active, self.group, schedule, snapshot);
+        let at = warp.flight.defer(
+            self.index,
+            self.active,
+            self.group,
+            schedule,
+            snapshot,
+            stale,
+        );
         if schedule.reads_state {
             self.read_sources(at)?;
         }
         Ok(())
+    }
+
+    /// The general registers that an instruction issued now should find new values in, but does not, with what they hold.
+    fn stale_sources(&mut self, schedule: &Schedule) -> Vec<(u8, Box<Lanes>)> {
+        let steps = &self.context.kernel.program.steps;
+        let schedule_of = |index: usize| steps.get(index).and_then(|step| step.schedule.as_ref());
+        let mut stale = Vec::new();
+        for reads in &schedule.reads {
+            if reads.class != RegisterClass::R {
+                continue;
+            }
+            for index in (reads.first..255).take(usize::from(reads.count)) {
+                let register = Register::r(index);
+                let flight = &self.warp.flight;
+                let unseen =
+                    flight.unseen(register, self.active, schedule, false, None, schedule_of);
+                if unseen.is_some() {
+                    stale.push((index, Box::new(self.r(index))));
+                }
+            }
+        }
+        stale
     }
 
     /// Lets everything that is under way complete.

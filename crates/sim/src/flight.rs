@@ -69,6 +69,16 @@ struct Landing {
     lands: u64,
 }
 
+impl Pending {
+    /// What it sees in a register whose new value came too late for it.
+    pub fn stale(&self, index: u8) -> Option<&Lanes> {
+        self.stale
+            .iter()
+            .find(|(known, _)| *known == index)
+            .map(|(_, value)| &**value)
+    }
+}
+
 impl Landing {
     /// Whether a use sees it in a cycle. A use without a row in the tables cannot be judged and sees it at once.
     fn is_seen(&self, used: Option<UseGroup>, cycle: u64) -> bool {
@@ -101,6 +111,8 @@ pub(crate) struct Pending {
     pub active: u32,
     pub group: u32,
     pub snapshot: Box<Snapshot>,
+    /// General registers whose new value was not there yet when it was issued: it sees what they held.
+    stale: Vec<(u8, Box<Lanes>)>,
     issued: u64,
     read_barrier: Option<u8>,
     write_barrier: Option<u8>,
@@ -377,6 +389,7 @@ impl Flight {
         group: u32,
         schedule: &Schedule,
         snapshot: Snapshot,
+        stale: Vec<(u8, Box<Lanes>)>,
     ) -> usize {
         let typical = schedule.typical.max(2);
         // In random timing anything from at once to twice the typical time; in strict timing hardly ever by itself.
@@ -392,6 +405,7 @@ impl Flight {
             active,
             group,
             snapshot: Box::new(snapshot),
+            stale,
             issued: self.cycle,
             read_barrier: schedule.read_barrier,
             write_barrier: schedule.write_barrier,
