@@ -22,7 +22,7 @@ use super::demand::{Demand, NEVER};
 use super::facts::{Arrives, Code, EventKind, Fact, PLACES, is_token};
 use super::flight::{Boundary, EventId, EventRecord, Flight, ResultRecord, SETTLED};
 use super::{Insertions, ScoreboardError};
-use orias_machine::issue::Unit;
+use orias_machine::issue::{Unit, read_to_write};
 use orias_machine::timing::{
     self, BARRIER_SET_TO_WAIT, Completion, ResultGroup, STALL_MAX, Table, UseGroup,
 };
@@ -31,6 +31,9 @@ use std::sync::LazyLock;
 
 /// No fixed latency is longer.
 const FORGET_AFTER: i32 = 64;
+
+/// Before anything that matters.
+const LONG_AGO: i32 = -FORGET_AFTER;
 
 /// Cycles that an instruction of the demand's distance is taken for.
 const CYCLES_PER_INSTRUCTION: i32 = 2;
@@ -122,6 +125,8 @@ pub(super) struct Walk<'a> {
     event_slots: Vec<u32>,
     barriers: Barriers,
     unit_free: [i32; Unit::COUNT],
+    /// The last fixed-latency reader of each place: when it issued, and its unit.
+    readers: Vec<(i32, Unit)>,
     issued: Vec<i32>,
     start: usize,
     needed: Vec<EventId>,
@@ -147,6 +152,7 @@ impl<'a> Walk<'a> {
             event_slots: vec![0; 2 * code.facts.len()],
             barriers: Barriers::default(),
             unit_free: [0; Unit::COUNT],
+            readers: vec![(LONG_AGO, Unit::Control); PLACES],
             issued: Vec::new(),
             start: 0,
             needed: Vec::new(),
@@ -208,9 +214,14 @@ impl<'a> Walk<'a> {
         // Where paths meet, a wait may go to another barrier than this path alone would ask for: all that were set are visible.
         let visible = self.barriers.set_at.iter().max();
         let visible = visible.map_or(0, |at| at + i32::from(BARRIER_SET_TO_WAIT));
-        if visible > end {
+        // What follows may overwrite what is about to be read.
+        let reads = self.readers.iter();
+        let reads = reads.filter(|(_, unit)| read_to_write(*unit) > 1);
+        let read = reads.map(|(at, unit)| at + i32::from(read_to_write(*unit)));
+        let time = visible.max(read.max().unwrap_or(0));
+        if time > end {
             let needs = Needs {
-                time: visible,
+                time,
                 since: issued,
                 wait: 0,
             };
@@ -224,6 +235,7 @@ impl<'a> Walk<'a> {
         self.issued.clear();
         self.events.clear();
         self.unit_free = [0; Unit::COUNT];
+        self.readers.fill((LONG_AGO, Unit::Control));
         for place in &mut self.places {
             place.results.clear();
             place.written.clear();
@@ -378,6 +390,10 @@ impl<'a> Walk<'a> {
             if is_token(write.place) {
                 continue;
             }
+            let (at, unit) = self.readers[usize::from(write.place)];
+            if unit != fact.issue.unit && !fact.is_variable() {
+                needs.at_least(at, i32::from(read_to_write(unit)));
+            }
             let place = &self.places[usize::from(write.place)];
             for &(group, at) in &place.results {
                 let distance = match write.arrives {
@@ -528,6 +544,12 @@ impl<'a> Walk<'a> {
                     }
                 }
             }
+            for read in self.code.reads(index) {
+                let reader = &mut self.readers[usize::from(read.place)];
+                if reader.0 == at {
+                    reader.0 = at + by;
+                }
+            }
             for set_at in &mut self.barriers.set_at {
                 if *set_at == at {
                     *set_at = at + by;
@@ -586,6 +608,17 @@ impl<'a> Walk<'a> {
                 demand: time + i32::from(demand) * CYCLES_PER_INSTRUCTION,
                 done: time + typical,
             });
+        }
+        if fact.completion == Completion::Fixed {
+            for read in code.reads(index) {
+                let reader = &mut self.readers[usize::from(read.place)];
+                // A reader that takes longer stays.
+                let until = |&(at, unit): &(i32, Unit)| at + i32::from(read_to_write(unit));
+                let new = (time, fact.issue.unit);
+                if until(&new) >= until(reader) {
+                    *reader = new;
+                }
+            }
         }
         self.put_reads(index);
         self.put_writes(index, time, plan.drains[index]);

@@ -1,9 +1,8 @@
 //! The yield bit (bit 109).
 //!
-//! What ptxas does, and it is not optional: on arithmetic the bit stands with stalls of one and two cycles and never with longer ones,
-//! whatever the stall is for. Code that had it there computed wrong results on the H200, as if the stall were not kept. On memory
-//! operations, conversions, matrix operations and branches it stands with every stall up to eleven cycles, the longest that exists
-//! with it.
+//! As ptxas has it: on arithmetic the bit stands with stalls of one and two cycles and never with longer ones, whatever the stall is
+//! for. On memory operations, conversions, matrix operations and branches it stands with every stall up to eleven cycles, the longest
+//! that exists with it.
 
 use super::facts::Fact;
 use orias_machine::issue::Unit;
