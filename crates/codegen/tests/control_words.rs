@@ -1,0 +1,166 @@
+//! Control words: what is waited for, what shares a barrier, what stays in flight.
+
+use orias_codegen::knobs::Knobs;
+use orias_codegen::pipeline::Context;
+use orias_codegen::scoreboard::{
+    Insertions, assign_control_words, assign_plain_control_words, drop_control_words,
+    schedule_waits,
+};
+use orias_ori::{Function, parse_function, print_function, verify_function};
+use std::fmt::Write as _;
+
+fn parsed(body: &str) -> Function {
+    let text = format!("entry k physical sm_90a {{\n{body}}}\n");
+    parse_function(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The words of the instructions, in order.
+fn words(body: &str) -> Vec<String> {
+    let mut func = parsed(body);
+    schedule_waits(&mut func, Insertions::Allowed).unwrap_or_else(|error| panic!("{error}"));
+    if let Err(errors) = verify_function(&func) {
+        panic!("{}\n{}", errors[0], print_function(&func));
+    }
+    let text = print_function(&func);
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| line.starts_with('['));
+    lines
+        .map(|line| line[..line.find(']').expect("a word ends") + 1].to_owned())
+        .collect()
+}
+
+#[test]
+fn arithmetic_is_waited_for_by_the_stall_before_its_reader() {
+    let words = words(
+        "block0:
+    FADD R2, R0, R1
+    FADD R3, R2, R1
+    IADD3 R4, PT, PT, R3, R1, RZ
+    EXIT PT
+",
+    );
+    assert_eq!(words[0], "[B------:R-:W-:-:S04]");
+    assert_eq!(words[1], "[B------:R-:W-:-:S05]");
+}
+
+#[test]
+fn a_guard_needs_its_predicate_longer_than_an_operand_does() {
+    let words = words(
+        "block0:
+    ISETP.GE.U32.AND P0, PT, R0, R1, PT
+    @P0 EXIT PT -> block1
+block1:
+    EXIT PT
+",
+    );
+    assert_eq!(words[0], "[B------:R-:W-:-:S13]");
+}
+
+#[test]
+fn sources_of_a_store_are_kept_until_they_have_been_read() {
+    let words = words(
+        "block0:
+    STS [R0], R4
+    MOV R4, 1, 0xf
+    STS [R0+0x4], R4
+    EXIT PT
+",
+    );
+    let read = char::from(words[0].as_bytes()[10]);
+    assert!(read.is_ascii_digit());
+    assert!(words[1][2..8].contains(read));
+    // Nobody overwrites what the second one reads.
+    assert_eq!(&words[2][9..11], "R-");
+}
+
+#[test]
+fn nothing_is_in_flight_across_a_call() {
+    let words = words(
+        "block0:
+    LDS R4, [R0]
+    STS [R1], R5
+    CALL.REL.NOINC PT, &callee
+    EXIT PT
+",
+    );
+    let waited = words[2][2..8].matches(char::is_numeric).count();
+    assert_eq!(waited, 2, "{}", words[2]);
+}
+
+#[test]
+fn barrier_zero_is_left_to_asynchronous_copies() {
+    let words = words(
+        "block0:
+    LDGDEPBAR
+    LDS R4, [R0]
+    LDS R5, [R1]
+    FADD R6, R4, R4
+    FADD R7, R5, R5
+    DEPBAR.LE 0, 0, 0
+    EXIT PT
+",
+    );
+    assert_eq!(&words[0][12..14], "W0");
+    for word in &words[1..3] {
+        assert!(word.as_bytes()[13].is_ascii_digit() && &word[12..14] != "W0");
+    }
+}
+
+#[test]
+fn a_uniform_register_is_not_overwritten_before_the_uniform_datapath_has_read_it() {
+    let words = words(
+        "block0:
+    UIADD3 UR4, UPT, UPT, UR5, 1, URZ
+    UMOV UR5, 7
+    EXIT PT
+",
+    );
+    assert_eq!(words[0], "[B------:R-:W-:-:S03]");
+}
+
+#[test]
+fn at_o0_everything_waits_for_both_barriers() {
+    let mut func = parsed("block0:\n    LDS R4, [R0]\n    FADD R5, R4, R4\n    EXIT PT\n");
+    let context = Context {
+        opt_level: 0,
+        knobs: &Knobs::default(),
+    };
+    assign_plain_control_words(&mut func, &context).expect("every operation has a row");
+    let text = print_function(&func);
+    assert!(text.contains("[B01----:R1:W0:-:S15] LDS"), "{text}");
+    assert!(text.contains("[B01----:R-:W-:-:S15] FADD"), "{text}");
+}
+
+#[test]
+fn dropped_words_come_back_the_same() {
+    let context = Context {
+        opt_level: 3,
+        knobs: &Knobs::default(),
+    };
+    let mut func =
+        parsed("block0:\n    LDS R4, [R0]\n    FADD R5, R4, R4\n    STS [R0], R5\n    EXIT PT\n");
+    assign_control_words(&mut func, &context).expect("every operation has a row");
+    let first = func.clone();
+    drop_control_words(&mut func);
+    assign_control_words(&mut func, &context).expect("every operation has a row");
+    assert_eq!(first, func);
+}
+
+#[test]
+fn a_block_of_64_000_instructions_is_no_problem() {
+    let mut body = "block0:\n".to_owned();
+    for index in 0..16_000 {
+        let reg = 4 + index % 200;
+        // Writing to a string cannot fail.
+        let _ = writeln!(body, "    LDS R{reg}, [R0+{:#x}]", index % 256 * 4);
+        let _ = writeln!(body, "    FADD R{reg}, R{reg}, R1");
+        let _ = writeln!(body, "    IADD3 R2, PT, PT, R2, R{reg}, RZ");
+        let _ = writeln!(body, "    STS [R0+{:#x}], R{reg}", index % 256 * 4);
+    }
+    body.push_str("    EXIT PT\n");
+    let mut func = parsed(&body);
+    let start = std::time::Instant::now();
+    schedule_waits(&mut func, Insertions::Allowed).unwrap_or_else(|error| panic!("{error}"));
+    let time = start.elapsed();
+    assert!(time.as_secs() < 60, "{time:?}");
+}
