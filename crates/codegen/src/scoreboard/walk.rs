@@ -524,6 +524,8 @@ impl<'a> Walk<'a> {
         if missing > 0 {
             let producer = self.issued.iter().position(|&time| time == needs.since);
             match producer {
+                // What drains has finished before anything follows.
+                Some(slot) if plan.drains[self.start + slot] => {}
                 Some(slot) if !self.may_fill => self.drain = Some(self.start + slot),
                 _ => plan.fillers[before] = missing as u16,
             }
@@ -609,7 +611,7 @@ impl<'a> Walk<'a> {
                 done: time + typical,
             });
         }
-        if fact.completion == Completion::Fixed {
+        if fact.completion == Completion::Fixed && !plan.drains[index] {
             for read in code.reads(index) {
                 let reader = &mut self.readers[usize::from(read.place)];
                 // A reader that takes longer stays.
