@@ -2,7 +2,8 @@
 //! at -O0 and -O3, in the emulator.
 //!
 //! With `--write` the cubins and what the interpreter says go to a folder, for `cargo xtask gpu programs FOLDER`. With
-//! `--from=FOLDER` the programs are the files of a folder, which begin with the seed of their input.
+//! `--from=FOLDER` the programs are the files of a folder, which begin with the seed of their input. `[COUNT] --reduce=FILE`
+//! prints a smaller program that ptxas -O3 still gets wrong, after at most COUNT questions.
 
 use crate::gpu::job::hash;
 use crate::programs::{LEVELS, assemble, emulated, interpreted, seed_of, text};
@@ -13,16 +14,20 @@ use std::path::Path;
 const COUNT: u64 = 200;
 
 pub fn run(args: &[String]) -> Result<(), String> {
-    let (mut count, mut first, mut folder, mut from) = (COUNT, 0, None, None);
+    let (mut count, mut first, mut folder, mut from, mut smaller) = (COUNT, 0, None, None, None);
     for argument in args {
         let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is no number"));
         match argument.split_once('=') {
             Some(("--seed", seed)) => first = number(seed)?,
             Some(("--write", path)) => folder = Some(path.to_owned()),
             Some(("--from", path)) => from = Some(path.to_owned()),
+            Some(("--reduce", path)) => smaller = Some(path.to_owned()),
             None if !argument.starts_with('-') => count = number(argument)?,
             _ => return Err(format!("not understood: {argument}")),
         }
+    }
+    if let Some(path) = smaller {
+        return reduce(Path::new(&path), count as usize);
     }
     let programs: Vec<Named> = match from {
         Some(from) => files(Path::new(&from))?,
@@ -97,6 +102,27 @@ fn compare(programs: &[Named]) -> Result<(), String> {
         0 if counts[0][0] > 0 => Ok(()),
         _ => Err(format!("{failures} runs are not what the interpreter says")),
     }
+}
+
+/// Prints a smaller program of which ptxas -O3 makes something else than the interpreter and -O0 do, asking the emulator at
+/// most `questions` times.
+fn reduce(path: &Path, questions: usize) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let name = path.file_stem().and_then(|name| name.to_str());
+    let seed = name.and_then(seed_of).ok_or("no seed in the name")?;
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let wrong = |text: &str| -> Option<bool> {
+        let expected = interpreted(text, seed).ok()?;
+        let [plain, optimised] =
+            LEVELS.map(|level| emulated(&assemble(text.as_bytes(), level).ok()?, seed).ok());
+        Some(plain? == expected && optimised? != expected)
+    };
+    if wrong(&text) != Some(true) {
+        return Err("-O0 and -O3 give what the interpreter gives, or neither does".into());
+    }
+    let small = orias_ptx::reduce::reduce(&text, questions, |text| wrong(text) == Some(true));
+    print!("{small}");
+    Ok(())
 }
 
 /// Programs and their cubins at every level, and `expected.txt` with the hash of each output. What is there already and has

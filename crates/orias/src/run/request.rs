@@ -283,7 +283,7 @@ fn differences(element: Element, bytes: &[u8], expected: &[u8], tolerance: f64) 
         a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * b.abs().max(1.0)
     };
     let pairs = bytes.chunks(size).zip(expected.chunks(size)).enumerate();
-    let wrong: Vec<(usize, (&[u8], &[u8]))> = pairs
+    let wrong: Vec<_> = pairs
         .filter(|(_, (a, b))| a != b && !(tolerance > 0.0 && near(a, b)))
         .collect();
     let (first, _) = wrong.first()?;
