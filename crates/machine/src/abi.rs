@@ -7,5 +7,5 @@ pub const STACK_POINTER: u8 = 1;
 /// Where constant bank 0 holds the stack pointer a kernel starts with.
 pub const INITIAL_STACK_POINTER: i32 = 0x28;
 
-/// What the size of a stack frame is a multiple of, in bytes.
-pub const STACK_ALIGNMENT: u32 = 8;
+/// What the size of a stack frame is a multiple of, in bytes: accesses of 128 bits need it.
+pub const STACK_ALIGNMENT: u32 = 16;

@@ -172,7 +172,8 @@ fn function(
             .ok()
             .filter(|&limit| limit > 0),
         shared: uses_shared.then_some(Shared {
-            size: u64::from(attributes.shared),
+            // Dynamic shared memory starts where static shared memory ends, aligned as its arrays ask for.
+            size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
             align: shared_align,
         }),
         exits: exits(function, code),
