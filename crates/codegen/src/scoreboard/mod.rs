@@ -6,14 +6,14 @@
 //!
 //! | module | concern |
 //! | --- | --- |
-//! | [`facts`] | what each instruction reads and writes, and when, from the tables of `machine` |
-//! | [`demand`] | how soon somebody will wait for it, over all paths |
-//! | [`barriers`] | which of the six barriers it sets |
-//! | [`walk`] | distances and waits within a block |
-//! | [`flight`] | what is in flight from one block to the next |
-//! | [`yields`] | the yield bit |
-//! | [`reuse`] | the reuse flags |
-//! | [`plain`] | phase 116: the same facts, no thought |
+//! | `facts` | what each instruction reads and writes, and when, from the tables of `machine` |
+//! | `demand` | how soon somebody will wait for it, over all paths |
+//! | `barriers` | which of the six barriers it sets |
+//! | `walk` | distances and waits within a block |
+//! | `flight` | what is in flight from one block to the next |
+//! | `yields` | the yield bit |
+//! | `reuse` | the reuse flags |
+//! | `plain` | phase 116: the same facts, no thought |
 //!
 //! The order of work:
 //!

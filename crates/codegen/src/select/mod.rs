@@ -4,11 +4,11 @@
 //! everything that reads a value is selected before its definition. What is selected counts what it reads. An instruction
 //! whose results nobody has asked for when its turn comes, and which has no effect, goes away; whatever was absorbed by its
 //! reader goes away like that, too. So a rule is free to look at how its sources are defined and to take a definition in:
-//! always where it costs nothing (constants, parameters, negations: [`source`]), and where it is the only reading of a value made
+//! always where it costs nothing (constants, parameters, negations: `source`), and where it is the only reading of a value made
 //! in the same block (sums of three, products that are added, shifts, logic of three).
 //!
-//! **Rules.** [`RULES`] names a function for each abstract operation; the modules hold one family each. A rule says which
-//! machine instruction it wants with which operands; [`selector`] asks the tables whether they have such a form and moves
+//! **Rules.** `RULES` names a function for each abstract operation; the modules hold one family each. A rule says which
+//! machine instruction it wants with which operands; `selector` asks the tables whether they have such a form and moves
 //! what stands in the way into registers.
 //!
 //! **Pairs.** 64-bit values are tuples. A rule that needs words asks for them: they are taken from the definition if it

@@ -61,8 +61,11 @@ pub struct Request {
     /// How far elements may differ in comparisons, relative to the larger of 1 and what is expected
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     pub tolerance: f64,
-    /// The arguments: TYPE:VALUE, bytes:HEX, buf:TYPE:COUNT[:rand|:index|:fill:VALUE], buf:TYPE:[VALUES], buf:[TYPE:]@FILE
-    #[arg(value_name = "ARGUMENT")]
+    /// The arguments, as the help lists their forms.
+    #[arg(
+        value_name = "ARGUMENT",
+        help = "The arguments: TYPE:VALUE, bytes:HEX, buf:TYPE:COUNT[:rand|:index|:fill:VALUE], buf:TYPE:[VALUES], buf:[TYPE:]@FILE"
+    )]
     pub arguments: Vec<String>,
 }
 
