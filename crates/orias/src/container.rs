@@ -51,7 +51,7 @@ pub(crate) fn build(
             SymbolSpace::Const => &mut cubin.constants,
             SymbolSpace::Shared | SymbolSpace::Local => continue,
         };
-        variables.push(variable(symbol)?);
+        variables.push(variable(module, symbol)?);
     }
     Variable::place_in_order(&mut cubin.globals);
     place_constants(&mut cubin.constants);
@@ -82,7 +82,7 @@ fn place_constants(variables: &mut [Variable]) {
     }
 }
 
-fn variable(symbol: &Symbol) -> Result<Variable, Diagnostic> {
+fn variable(module: &Module, symbol: &Symbol) -> Result<Variable, Diagnostic> {
     if matches!(symbol.linkage, Linkage::Extern) {
         let feature = format!(
             "the variable '{}', which another module defines",
@@ -100,6 +100,16 @@ fn variable(symbol: &Symbol) -> Result<Variable, Diagnostic> {
             let feature = format!(
                 "part of an address in the initial value of '{}'",
                 symbol.name
+            );
+            return Err(Diagnostic::unsupported(feature));
+        }
+        // Only global memory has the same addresses by itself and among all spaces.
+        let named = module.symbol(&relocation.symbol);
+        let moved = named.is_some_and(|named| named.space != SymbolSpace::Global);
+        if relocation.generic && moved {
+            let feature = format!(
+                "the generic address of '{}' in the initial value of '{}'",
+                relocation.symbol, symbol.name
             );
             return Err(Diagnostic::unsupported(feature));
         }

@@ -8,7 +8,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Runs a kernel on the CPU: a cubin in the emulator, or PTX, directly with --interpret.
+/// Runs a kernel on the CPU: a cubin or compiled PTX in the emulator, or PTX directly with --interpret.
 ///
 /// Buffers among the arguments are printed, written to files or compared with files after the run. Exit code 1 means that the
 /// kernel did something wrong or that a comparison failed.

@@ -1,4 +1,4 @@
-//! Running kernels on the CPU: a cubin in the emulator, PTX in the interpreter.
+//! Running kernels on the CPU: a cubin in the emulator, PTX compiled and in the emulator, or directly in the interpreter.
 //!
 //! [`run`] takes code, a [`Launch`] and an [`Engine`]; buffers among the arguments come back as the kernel left them.
 //! [`Request`] is the same from words: what `orias run` and the `run:` lines of tests take.
@@ -11,6 +11,9 @@ pub use argument::Argument;
 pub use element::Element;
 pub use request::{Answer, Request};
 
+use crate::compile::{Source, compile};
+use crate::options::Options;
+use crate::target::Target;
 use orias_reference as reference;
 use orias_sim as sim;
 
@@ -108,11 +111,31 @@ pub fn run(
         (Code::Cubin(_), Engine::Interpreter) => {
             Err("a cubin runs in the emulator; the interpreter takes PTX".into())
         }
-        (Code::Ptx(_), Engine::Emulator) => Err(
-            "not supported yet: compiling PTX before it runs; --interpret executes it directly"
-                .into(),
-        ),
+        (Code::Ptx(source), Engine::Emulator) => emulate(&compiled(source)?, launch, progress),
         (Code::Cubin(image), Engine::Emulator) => emulate(image, launch, progress),
+    }
+}
+
+/// The cubin of a PTX module, compiled for the target it names or, if that is an older one, for one the emulator knows.
+fn compiled(source: &[u8]) -> Result<Vec<u8>, String> {
+    let (module, _) = orias_ptx::parse(source);
+    let named = module.target.map(|target| target.to_string());
+    let known = named.filter(|name| orias_sass::Target::from_name(name).is_some());
+    let name = known.as_deref().unwrap_or(orias_sass::Target::Sm90a.name());
+    let options = Options {
+        target: Target::parse(name).ok_or_else(|| format!("{name} is no target"))?,
+        ..Options::default()
+    };
+    let source = Source {
+        name: "input",
+        text: source,
+    };
+    match compile(&source, &options) {
+        Ok(compiled) => compiled.cubin.ok_or_else(|| "there is no code".to_owned()),
+        Err(diagnostics) => {
+            let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+            Err(lines.join("\n"))
+        }
     }
 }
 

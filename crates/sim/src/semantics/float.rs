@@ -548,13 +548,15 @@ fn double_set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
         _ => None,
     };
     if let Some(which) = which {
-        // Whether the first operand is the one to take; the predicates choose between the halves afterwards.
+        // Whether the first operand is the one to take, and whether neither is a number: then the second is taken and made
+        // quiet. The predicates choose between the halves afterwards.
         return Ok(Box::new(move |core| {
             let (x, y) = (core.double(&a), core.double(&b));
             let result = bits(|l| extreme(Format::F64, x[l], y[l], which, false) == x[l]);
+            let neither = bits(|l| f64::from_bits(x[l]).is_nan() && f64::from_bits(y[l]).is_nan());
             let other = core.condition(&r);
-            core.put_condition(&p, combine.apply(result, other));
-            core.put_condition(&q, combine.apply(!result, other));
+            core.put_condition(&p, combine.apply(result & !neither, other));
+            core.put_condition(&q, combine.apply(neither, other));
             Ok(())
         }));
     }
