@@ -169,7 +169,7 @@ const WIDE_MATRIX_KEEPS: &[(Unit, u8)] = &[(Tensor, 12), (Group, 3)];
 const LEAST_STALLS: &[(u8, &[&str])] = &[
     (5, &["BRA*", "BRX*", "JMP*", "JMX*", "CALL*", "RET*", "EXIT", "KILL", "BSYNC", "BREAK", "BMOV*", "WARPSYNC*", "YIELD", "NANOSLEEP*", "BPT*"]),
     (4, &["DEPBAR*", "RPCMOV*"]),
-    (6, &["MEMBAR*", "CGAERRBAR"]),
+    (6, &["MEMBAR*", "CGAERRBAR", "BAR*"]),
     (7, &["LEPC*"]),
     (12, &["UBLKCP*", "UBLKRED*"]),
     (2, &["WARPGROUP.DEPBAR*", "FENCE*", "USETMAXREG*"]),

@@ -208,7 +208,10 @@ impl Operands<'_> {
             Property::Infinite => magnitude == infinity,
             Property::Number => magnitude <= infinity,
             Property::NotANumber => magnitude > infinity,
-            Property::Normal => magnitude < infinity && magnitude >= 1 << format.fraction_bits,
+            // Zero counts as normal.
+            Property::Normal => {
+                magnitude < infinity && (magnitude == 0 || magnitude >= 1 << format.fraction_bits)
+            }
             Property::Subnormal => magnitude != 0 && format.is_subnormal(bits),
         })
     }

@@ -91,7 +91,17 @@ fn reverse_64(expander: &mut Expander<'_>) -> Results {
     })
 }
 
-/// `bfe`: a field, shifted to the top and back down. Position and length count by their low eight bits.
+/// A position or length as it counts: of 32-bit fields by its low eight bits, of 64-bit fields as a whole, where everything
+/// beyond the width means the same.
+fn place(emit: &mut Emit<'_>, scalar: Scalar, number: Operand) -> Operand {
+    if scalar.bits() == 64 {
+        emit.binary(AbstractOp::Min, Scalar::U32, number, imm(0xff))
+    } else {
+        emit.and(number, imm(0xff))
+    }
+}
+
+/// `bfe`: a field, shifted to the top and back down.
 ///
 /// With the end of the field `e = min(position + length, width)`, the bits below `e` are shifted up by `width − e`, which drops
 /// what is above, and down by `width − length`. A field that reaches past the top is filled by the sign, or zero, of the
@@ -110,8 +120,8 @@ fn extract(expander: &mut Expander<'_>) -> Results {
         return expander.one(|emit| extract_known(emit, scalar, a, position, length));
     }
     expander.one(|emit| {
-        let position = emit.and(position, imm(0xff));
-        let length = emit.and(length, imm(0xff));
+        let position = place(emit, scalar, position);
+        let length = place(emit, scalar, length);
         let end = emit.add(position, length);
         let end = emit.binary(AbstractOp::Min, Scalar::U32, end, imm(width));
         let up = emit.sub(imm(width), end);
@@ -180,8 +190,8 @@ fn insert(expander: &mut Expander<'_>) -> Results {
         });
     }
     expander.one(|emit| {
-        let position = emit.and(position, imm(0xff));
-        let length = emit.and(length, imm(0xff));
+        let position = place(emit, scalar, position);
+        let length = place(emit, scalar, length);
         let ones = imm(u64::MAX >> (64 - scalar.bits()));
         // Ones below the length: all but what is shifted out of all ones. Too long a shift leaves nothing of them.
         let above = emit.binary(AbstractOp::Shl, scalar, ones, length);
