@@ -274,11 +274,20 @@ fn unsigned(scalar: Scalar) -> Scalar {
     }
 }
 
-/// `bfe`, as the manual defines it.
+/// A position or length as it counts: of 32-bit fields its low eight bits, of 64-bit fields all of it.
+fn place(width: u32, number: u32) -> u32 {
+    if width == 64 {
+        number.min(0xff)
+    } else {
+        number & 0xff
+    }
+}
+
+/// `bfe`, as the chip does it.
 fn extract(scalar: Scalar, value: u64, position: u32, length: u32) -> u64 {
     let width = u32::from(scalar.bits());
     let top = width - 1;
-    let (position, length) = (position & 0xff, length & 0xff);
+    let (position, length) = (place(width, position), place(width, length));
     let bit = |index: u32| value >> index & 1;
     let sign = if !is_signed(scalar) || length == 0 {
         0
@@ -300,7 +309,7 @@ fn extract(scalar: Scalar, value: u64, position: u32, length: u32) -> u64 {
 
 /// `bfi`, as the manual defines it.
 fn insert(width: u32, field: u64, into: u64, position: u32, length: u32) -> u64 {
-    let (position, length) = (position & 0xff, length & 0xff);
+    let (position, length) = (place(width, position), place(width, length));
     let mut result = into;
     for index in 0..length {
         let to = position + index;
