@@ -87,17 +87,22 @@ fn compare(programs: &[Named]) -> Result<(), String> {
                     counts[1] += 1;
                     println!("program {name} {level}: different");
                 }
-                Err(why) => {
+                // Operations that the tables lack are the business of the suite `sass`.
+                Err(why) if why.contains("no operation has opcode") => {
                     counts[2] += 1;
+                    println!("program {name} {level}: not emulated: {why}");
+                }
+                Err(why) => {
+                    counts[1] += 1;
                     println!("program {name} {level}: stopped: {why}");
                 }
             }
         }
     }
-    for (level, [equal, different, stopped]) in LEVELS.into_iter().zip(counts) {
-        println!("{level}: {equal} equal, {different} different, {stopped} stopped");
+    for (level, [equal, different, missing]) in LEVELS.into_iter().zip(counts) {
+        println!("{level}: {equal} equal, {different} different, {missing} not emulated");
     }
-    let failures: u32 = counts.iter().map(|it| it[1] + it[2]).sum();
+    let failures: u32 = counts.iter().map(|it| it[1]).sum();
     match failures {
         0 if counts[0][0] > 0 => Ok(()),
         _ => Err(format!("{failures} runs are not what the interpreter says")),
