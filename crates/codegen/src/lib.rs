@@ -17,6 +17,7 @@ pub mod names;
 pub mod phases;
 pub mod pipeline;
 mod regalloc;
+pub mod schedule;
 pub mod scoreboard;
 pub mod select;
 

@@ -216,6 +216,12 @@ fn of_op(op: Op) -> Issue {
     }
 }
 
+/// What issue asks for an operation, whatever its operands: all that can be known before there are registers.
+#[must_use]
+pub fn of_operation(op: Op) -> Issue {
+    ISSUES[op.index()]
+}
+
 /// What issue asks for an instruction.
 #[must_use]
 pub fn of(instruction: &Instruction) -> Issue {

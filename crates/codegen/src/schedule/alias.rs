@@ -1,0 +1,223 @@
+//! Which accesses to memory may touch the same bytes.
+//!
+//! Two accesses are apart when their spaces are, when one of them reads memory that nobody writes, when they name different
+//! variables, or when they have the same base and constant offsets that are far enough apart. Everything else may overlap. The
+//! question is always about one thread: what other lanes do is ordered by synchronisation alone.
+//!
+//! A base is known by the value in it: in SSA form the value itself, on physical registers the register and how often it has been
+//! written in the block. A 32-bit base that is another one plus a constant is replaced by that one.
+
+use super::order;
+use orias_ori::{Function, Inst, Operand, Operation, OptReg, Reg, RegKind, SourceMods};
+use orias_sass::{Op, Space};
+use smallvec::SmallVec;
+
+/// What an address is relative to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Base {
+    /// The base register and which of its contents.
+    pub base: Option<(Reg, u32)>,
+    /// The uniform register.
+    pub uniform: Option<(Reg, u32)>,
+    /// The variable.
+    pub symbol: Option<u32>,
+    /// How the base is read: form and scale.
+    pub form: (u8, u16),
+}
+
+impl Base {
+    fn is_static(&self) -> bool {
+        self.base.is_none() && self.uniform.is_none()
+    }
+}
+
+/// One access to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRef {
+    /// Where.
+    pub space: Space,
+    /// What the address is relative to; none where nothing is known of it.
+    pub base: Option<Base>,
+    /// The first byte.
+    pub offset: i64,
+    /// How many bytes; none where it is not known.
+    pub size: Option<u8>,
+    /// Whether it reads.
+    pub reads: bool,
+    /// Whether it writes.
+    pub writes: bool,
+}
+
+impl MemoryRef {
+    /// Whether the two must stay in their order.
+    pub fn conflicts(&self, other: &MemoryRef) -> bool {
+        (self.writes || other.writes) && self.may_overlap(other)
+    }
+
+    /// Whether the two may touch the same bytes.
+    pub fn may_overlap(&self, other: &MemoryRef) -> bool {
+        if !spaces_meet(self.space, other.space) {
+            return false;
+        }
+        let (Some(mine), Some(theirs)) = (&self.base, &other.base) else {
+            return true;
+        };
+        if self.space != other.space {
+            return true;
+        }
+        if mine.is_static() && theirs.is_static() && mine.symbol != theirs.symbol {
+            // An absolute address may be anywhere.
+            return mine.symbol.is_none() || theirs.symbol.is_none();
+        }
+        if mine != theirs {
+            return true;
+        }
+        match (self.size, other.size) {
+            (Some(size), Some(other_size)) => {
+                self.offset < other.offset + i64::from(other_size)
+                    && other.offset < self.offset + i64::from(size)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Whether two spaces share bytes that somebody may write.
+pub fn spaces_meet(a: Space, b: Space) -> bool {
+    use Space::*;
+    match (a, b) {
+        (Constant | Texture, _) | (_, Constant | Texture) => false,
+        (Generic, Global | Shared | Local | Generic) | (Global | Shared | Local, Generic) => true,
+        (Surface, Global | Generic) | (Global | Generic, Surface) => true,
+        _ => a == b,
+    }
+}
+
+/// The accesses of `inst`, with `version` telling how often a register has been written so far.
+pub fn accesses(
+    func: &Function,
+    inst: Inst,
+    version: &mut dyn FnMut(Reg) -> u32,
+) -> SmallVec<[MemoryRef; 2]> {
+    let Operation::Machine(op, mods) = func.inst(inst).operation() else {
+        return SmallVec::new();
+    };
+    let row = op.row();
+    if row.memory.is_empty() || order::is_read_only(op, mods) {
+        return SmallVec::new();
+    }
+    let mut addresses = func
+        .operands(inst)
+        .iter()
+        .filter_map(|operand| match operand {
+            Operand::Address(id) => Some(*func.address(*id)),
+            _ => None,
+        });
+    // With two addresses the row does not say which one is which memory.
+    let address = match (addresses.next(), addresses.next()) {
+        (Some(address), None) if row.memory.len() == 1 => Some(address),
+        _ => None,
+    };
+    let size = access_size(op, mods);
+    row.memory
+        .iter()
+        .map(|memory| {
+            let mut offset = 0;
+            let base = address.map(|address| {
+                offset = i64::from(address.offset);
+                let scale = row.modifier("xs").map_or(0, |scale| mods.get(scale));
+                let mut key = |reg: OptReg| {
+                    reg.get()
+                        .filter(|reg| !is_zero(*reg))
+                        .map(|reg| (reg, version(reg)))
+                };
+                let uniform = key(address.uniform);
+                let mut base = key(address.base);
+                if scale == 0
+                    && let Some((root, added)) = base.and_then(|(reg, _)| root_of(func, reg))
+                {
+                    base = key(OptReg::from(root));
+                    offset += added;
+                }
+                Base {
+                    base,
+                    uniform,
+                    symbol: address.symbol.expand().map(|symbol| symbol.as_u32()),
+                    form: (address.form as u8, scale),
+                }
+            });
+            MemoryRef {
+                space: memory.space,
+                base,
+                offset,
+                size,
+                reads: memory.reads,
+                writes: memory.writes,
+            }
+        })
+        .collect()
+}
+
+fn is_zero(reg: Reg) -> bool {
+    matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
+}
+
+/// Bytes a lane touches; none where lanes bring addresses for each other, or the row does not say.
+fn access_size(op: Op, mods: orias_sass::Mods) -> Option<u8> {
+    let modifier = op.row().modifier("size")?;
+    let name = modifier.value(mods.get(modifier))?.name;
+    match name {
+        "U8" | "S8" => Some(1),
+        "U16" | "S16" => Some(2),
+        "32" | "S32" => Some(4),
+        "64" | "S64" => Some(8),
+        "128" => Some(16),
+        _ => None,
+    }
+}
+
+/// How many sums are looked through.
+const SUMS: usize = 4;
+
+/// What a 32-bit value is a constant more than: `v + 4 + 8` is `(v, 12)`.
+fn root_of(func: &Function, reg: Reg) -> Option<(Reg, i64)> {
+    let mut root = reg;
+    let mut sum = 0i64;
+    for _ in 0..SUMS {
+        let Some((next, added)) = addend(func, root) else {
+            break;
+        };
+        root = next;
+        sum += added;
+    }
+    (root != reg).then_some((root, sum))
+}
+
+/// One step: the other summand of a sum of a value and a constant.
+fn addend(func: &Function, reg: Reg) -> Option<(Reg, i64)> {
+    let value = reg.value()?;
+    if func.value_type(value).len() != 1 {
+        return None;
+    }
+    let inst = func.defining_inst(value)?;
+    let op = func.opcode(inst).as_machine()?;
+    if !matches!(op, Op::IADD3 | Op::VIADD) || !func.inst(inst).guard().is_always() {
+        return None;
+    }
+    let mut root = None;
+    let mut sum = 0i64;
+    for (slot, operand) in func.operands(inst).iter().enumerate() {
+        if func.is_def(inst, slot) {
+            continue;
+        }
+        match *operand {
+            Operand::Imm(imm) => sum += i64::from(imm.bits() as u32 as i32),
+            Operand::Reg { reg, .. } if is_zero(reg) => {}
+            Operand::Reg { reg, mods } if mods == SourceMods::NONE && root.is_none() => {
+                root = Some(reg);
+            }
+            _ => return None,
+        }
+    }
+    Some((root?, sum))
+}

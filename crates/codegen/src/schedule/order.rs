@@ -1,0 +1,244 @@
+//! Order that no register expresses.
+//!
+//! Barriers, fences, waits, calls and clocks keep other instructions on their side. Each kind of thing that can be held back is a
+//! [`Token`]: a fence *takes* the token as if it wrote a register, everything it holds back *has* it as if it read one, and the
+//! graph makes edges of that as it does of registers. What each operation takes and has follows from the effects in its row and
+//! from a few patterns that rows do not express.
+
+use orias_ori::{Effects, Function, Inst, Operand, Operation};
+use orias_sass::{Effects as RowEffects, Mods, Op, Space};
+use std::sync::LazyLock;
+
+/// A kind of thing that a fence holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Token {
+    /// Everything.
+    All,
+    /// Accesses to memory.
+    Memory,
+    /// Operations whose result depends on which lanes run together.
+    Lanes,
+    /// Convergence regions: where lanes part and meet.
+    Regions,
+    /// Work that goes on after the warp did.
+    Async,
+}
+
+impl Token {
+    /// How many there are.
+    pub const COUNT: usize = Token::Async as usize + 1;
+
+    /// Every token.
+    pub const ALL: [Token; Token::COUNT] = [
+        Token::All,
+        Token::Memory,
+        Token::Lanes,
+        Token::Regions,
+        Token::Async,
+    ];
+}
+
+/// A set of tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens(u8);
+
+impl Tokens {
+    /// No token.
+    pub const NONE: Tokens = Tokens(0);
+
+    /// These tokens.
+    pub const fn of(tokens: &[Token]) -> Tokens {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < tokens.len() {
+            bits |= 1 << tokens[index] as u8;
+            index += 1;
+        }
+        Tokens(bits)
+    }
+
+    /// The tokens of both.
+    #[must_use]
+    pub const fn with(self, other: Tokens) -> Tokens {
+        Tokens(self.0 | other.0)
+    }
+
+    /// Whether `token` is among them.
+    pub const fn contains(self, token: Token) -> bool {
+        self.0 >> token as u8 & 1 == 1
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The tokens one by one.
+    pub fn iter(self) -> impl Iterator<Item = Token> {
+        Token::ALL
+            .into_iter()
+            .filter(move |&token| self.contains(token))
+    }
+}
+
+/// What an instruction does with the tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Held back by fences of these.
+    pub has: Tokens,
+    /// Holds these back.
+    pub takes: Tokens,
+}
+
+const MEMORY: Tokens = Tokens::of(&[Token::Memory]);
+const LANES: Tokens = Tokens::of(&[Token::Lanes]);
+const ASYNC: Tokens = Tokens::of(&[Token::Async]);
+/// What a fence between threads holds back: all that others can see, and all that depends on who is there.
+pub(super) const BETWEEN_THREADS: Tokens =
+    Tokens::of(&[Token::Memory, Token::Lanes, Token::Regions, Token::Async]);
+/// What an instruction takes that nothing passes.
+pub(super) const EVERYTHING: Tokens = Tokens::of(&[
+    Token::All,
+    Token::Memory,
+    Token::Lanes,
+    Token::Regions,
+    Token::Async,
+]);
+
+/// Operations that nothing passes, whatever their rows say: they change which registers there are, or look at their own place.
+const ALONE: &[&str] = &[
+    "USETMAXREG*",
+    "NOP",
+    "LEPC*",
+    "RPCMOV*",
+    "NANOSLEEP*",
+    "YIELD",
+    "KILL",
+];
+
+/// Operations that open and leave convergence regions.
+const REGIONS: &[&str] = &["BSSY", "BREAK", "BMOV*"];
+
+/// Special registers whose contents change while a thread runs.
+const CHANGING: &[(u8, u8)] = &[(1, 1), (15, 15), (19, 19), (64, 66), (80, 83), (100, 131)];
+
+fn named(patterns: &[&str], op: Op) -> bool {
+    patterns
+        .iter()
+        .any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => op.name().starts_with(start),
+            None => op.name() == *pattern,
+        })
+}
+
+static ORDERS: LazyLock<Vec<Order>> = LazyLock::new(|| Op::all().map(of_row).collect());
+
+fn of_row(op: Op) -> Order {
+    let row = op.row();
+    let effects = row.effects;
+    let mut order = Order::default();
+    // Constant banks are nobody's to write: no fence holds their loads back.
+    if row
+        .memory
+        .iter()
+        .any(|memory| memory.space != Space::Constant)
+    {
+        order.has = order.has.with(MEMORY);
+    }
+    if effects.contains(RowEffects::CONVERGENT) {
+        order.has = order.has.with(LANES);
+    }
+    if effects.contains(RowEffects::ASYNC) {
+        order.has = order.has.with(ASYNC);
+    }
+    let fences = RowEffects::BARRIER | RowEffects::FENCE | RowEffects::WAIT;
+    let leaves = RowEffects::CALL | RowEffects::RETURN | RowEffects::TRAP | RowEffects::EXIT;
+    let branches = effects.contains(RowEffects::BRANCH) && !named(&["BSYNC"], op);
+    if named(REGIONS, op) && !effects.contains(RowEffects::OTHER) {
+        order.takes = Tokens::of(&[Token::Regions]);
+    } else if named(ALONE, op) || effects.intersects(leaves) || branches {
+        order.takes = EVERYTHING;
+    } else if effects.intersects(fences) {
+        order.takes = BETWEEN_THREADS;
+    } else if effects.contains(RowEffects::OTHER) {
+        // Cache control and the ends of groups of copies speak of memory; the rest could be anything.
+        let of_memory = effects.contains(RowEffects::ASYNC)
+            || !row.memory.is_empty()
+            || op.name().starts_with("CCTL");
+        order.takes = if of_memory {
+            BETWEEN_THREADS
+        } else {
+            EVERYTHING
+        };
+    } else if effects.contains(RowEffects::VOLATILE) && op.name().starts_with("B2R") {
+        order.has = order.has.with(LANES);
+    }
+    order
+}
+
+/// What `inst` does with the tokens.
+pub fn of(func: &Function, inst: Inst) -> Order {
+    let (op, mods) = match func.inst(inst).operation() {
+        Operation::Machine(op, mods) => (op, mods),
+        Operation::Abstract(op, _) => return of_abstract(op.row().effects),
+    };
+    let mut order = ORDERS[op.index()];
+    let row = op.row();
+    if row.effects.contains(RowEffects::VOLATILE) && reads_changing(func, inst) {
+        order.takes = EVERYTHING;
+    }
+    if !row.memory.is_empty() && is_ordered(func, inst, op, mods) {
+        order.takes = order.takes.with(MEMORY);
+    }
+    order
+}
+
+fn of_abstract(effects: Effects) -> Order {
+    let everything = Effects::CALL.with(Effects::BARRIER).with(Effects::SIDE);
+    let memory = Effects::READS.with(Effects::WRITES);
+    if effects.intersects(everything) && !effects.contains(Effects::TERMINATOR) {
+        return Order {
+            has: Tokens::NONE,
+            takes: EVERYTHING,
+        };
+    }
+    let mut order = Order::default();
+    if effects.intersects(memory) {
+        order.has = order.has.with(MEMORY);
+    }
+    if effects.contains(Effects::CONVERGENT) {
+        order.has = order.has.with(LANES);
+    }
+    order
+}
+
+/// Whether it reads a special register that changes by itself.
+fn reads_changing(func: &Function, inst: Inst) -> bool {
+    func.operands(inst).iter().any(|operand| match operand {
+        Operand::Special(number) => CHANGING
+            .iter()
+            .any(|&(first, last)| (first..=last).contains(number)),
+        _ => false,
+    })
+}
+
+/// The order modifier of a memory operation, where it has one that says more than "weak" or "read-only".
+fn order_name(op: Op, mods: Mods) -> Option<&'static str> {
+    let modifier = op.row().modifier("order")?;
+    modifier.value(mods.get(modifier)).map(|value| value.name)
+}
+
+/// Whether an access is to memory that nobody writes while the kernel runs.
+pub(super) fn is_read_only(op: Op, mods: Mods) -> bool {
+    order_name(op, mods).is_some_and(|name| name.starts_with("CONSTANT"))
+}
+
+/// Whether other accesses must not pass this one: it is strong (volatile, relaxed with a scope, acquire or release, which are
+/// encoded alike), or an atomic whose result somebody may look at before going on.
+fn is_ordered(func: &Function, inst: Inst, op: Op, mods: Mods) -> bool {
+    if op.row().memory.iter().any(|memory| memory.atomic) {
+        return func.defs(inst).next().is_some();
+    }
+    order_name(op, mods).is_some_and(|name| name.starts_with("STRONG") || name.starts_with("MMIO"))
+}
