@@ -34,6 +34,8 @@ pub struct Job {
     pub runs: u32,
     /// How many launches are timed after that.
     pub timed: u32,
+    /// Where the first run's buffers are written, as `KEEP.0`, `KEEP.1`, …; empty for nowhere.
+    pub keep: String,
 }
 
 /// What a launch left behind.
@@ -91,6 +93,7 @@ impl Job {
             args: test["args"].as_array().ok_or("args is not a list")?.clone(),
             runs: 1,
             timed: 0,
+            keep: String::new(),
         })
     }
 
@@ -99,6 +102,7 @@ impl Job {
         json!({
             "name": self.name, "cubin": self.cubin, "kernel": self.kernel, "grid": self.grid, "block": self.block,
             "smem": self.smem, "args": self.args, "runs": self.runs, "timed": self.timed,
+            "keep": self.keep,
         })
     }
 
@@ -109,6 +113,7 @@ impl Job {
             .map_err(|_| "runs is too large".to_owned())?;
         job.timed = u32::try_from(number(&value["timed"], "timed")?)
             .map_err(|_| "timed is too large".to_owned())?;
+        job.keep = text(&value["keep"], "keep")?;
         Ok(job)
     }
 
@@ -243,6 +248,11 @@ fn argument(value: &Value) -> Result<Argument, String> {
             let length = number(length, key)? as usize;
             return Ok(Argument::Buffer(vec![byte; length]));
         }
+    }
+    if let Some(path) = get("file") {
+        let path = text(path, "file")?;
+        let bytes = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+        return Ok(Argument::Buffer(bytes));
     }
     let n = number(get("n").ok_or("a buffer without n")?, "n")? as usize;
     if let Some(element) = get("iota") {

@@ -28,6 +28,7 @@ mod worker;
 use job::{Job, Outcome};
 use serde_json::Value;
 use std::path::Path;
+use std::time::Duration;
 use worker::Workers;
 
 /// `cargo xtask gpu`.
@@ -57,7 +58,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             Ok(())
         }
         ["record", file] => compare_forms::record(file),
-        _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] \
+        _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] [--patience SECONDS] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES | gpu forms-module | gpu record FILE | gpu matrices WARPS \
                   | gpu record-matrices FILE | gpu programs FOLDER | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS"
             .to_owned()),
@@ -69,6 +70,8 @@ struct Repeat {
     runs: u32,
     timed: u32,
     filter: String,
+    /// Seconds after which a launch counts as endless.
+    patience: u32,
 }
 
 impl Repeat {
@@ -77,6 +80,7 @@ impl Repeat {
             runs: 1,
             timed: 0,
             filter: String::new(),
+            patience: 60,
         };
         let count = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a count"));
         for pair in words.chunks(2) {
@@ -84,6 +88,7 @@ impl Repeat {
                 ["--runs", n] => repeat.runs = count(n)?,
                 ["--timed", n] => repeat.timed = count(n)?,
                 ["--filter", text] => repeat.filter = (*text).to_owned(),
+                ["--patience", n] => repeat.patience = count(n)?,
                 other => return Err(format!("not understood: {other:?}")),
             }
         }
@@ -91,15 +96,26 @@ impl Repeat {
     }
 }
 
-/// The tests of a manifest file.
+/// The tests of a manifest file. Files that hold buffers stand beside it.
 pub(crate) fn tests(manifest: &str) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(manifest).map_err(|error| format!("{manifest}: {error}"))?;
-    let value: Value =
+    let mut value: Value =
         serde_json::from_str(&text).map_err(|error| format!("{manifest}: {error}"))?;
-    Ok(value["tests"]
-        .as_array()
-        .ok_or_else(|| format!("{manifest}: no list of tests"))?
-        .clone())
+    let Value::Array(mut tests) = value["tests"].take() else {
+        return Err(format!("{manifest}: no list of tests"));
+    };
+    let folder = Path::new(manifest).parent().unwrap_or(Path::new("."));
+    for argument in tests
+        .iter_mut()
+        .filter_map(|test| test["args"].as_array_mut())
+        .flatten()
+    {
+        if let Some(file) = argument.get_mut("file") {
+            let name = file.as_str().ok_or("file is not a string")?;
+            *file = folder.join(name).to_string_lossy().into_owned().into();
+        }
+    }
+    Ok(tests)
 }
 
 /// The cubin in `folder` that was made from a test's module: `reduce.ptx` or `reduce.sass` becomes `reduce.cubin`.
@@ -114,7 +130,8 @@ fn cubin_of(test: &Value, folder: &str) -> Result<String, String> {
 
 /// Every launch of a manifest with two sets of cubins: equal buffers, and the ratio of times where asked for.
 fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Result<(), String> {
-    let mut workers = Workers::new();
+    let patience = Duration::from_secs(repeat.patience.into());
+    let mut workers = Workers::with_patience(patience);
     let (mut equal, mut other, mut log_ratio, mut timed) = (0, 0, 0.0, 0);
     for test in tests(manifest)? {
         let mut ours = Job::from_test(&test, cubin_of(&test, cubins)?)?;
@@ -148,7 +165,8 @@ fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Res
             }
             (Outcome::Ran { .. }, Outcome::Ran { .. }) => {
                 other += 1;
-                println!("different  {}", ours.name);
+                let what = differences(&mut workers, ours.clone(), theirs, &test)?;
+                println!("different  {}: {what}", ours.name);
             }
             (Outcome::Failed(message), _) => {
                 other += 1;
@@ -175,6 +193,53 @@ fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Res
             equal + other
         ))
     }
+}
+
+/// Runs two launches again and says where their buffers differ: how many elements, and the first of them.
+fn differences(
+    workers: &mut Workers,
+    mut ours: Job,
+    mut theirs: Job,
+    test: &Value,
+) -> Result<String, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let path = |side: &str| folder.path().join(side).to_string_lossy().into_owned();
+    ours.keep = path("ours");
+    theirs.keep = path("theirs");
+    for job in [&mut ours, &mut theirs] {
+        (job.runs, job.timed) = (1, 0);
+        if let Outcome::Failed(message) = workers.run(job)? {
+            return Ok(format!("and fails when run again: {message}"));
+        }
+    }
+    let size = test["esize"].as_u64().unwrap_or(4).clamp(1, 8) as usize;
+    let mut found = Vec::new();
+    for at in 0.. {
+        let side = |keep: &str| std::fs::read(format!("{keep}.{at}"));
+        let (Ok(left), Ok(right)) = (side(&ours.keep), side(&theirs.keep)) else {
+            break;
+        };
+        let element = |bytes: &[u8]| {
+            let number = bytes
+                .iter()
+                .rev()
+                .fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+            format!("{number:0width$x}", width = 2 * size)
+        };
+        let pairs = || left.chunks(size).zip(right.chunks(size)).enumerate();
+        let count = pairs().filter(|(_, (a, b))| a != b).count();
+        if let Some((index, (a, b))) = pairs().find(|(_, (a, b))| a != b) {
+            let (a, b) = (element(a), element(b));
+            found.push(format!(
+                "buffer {at}: {count} of {} elements, first [{index}] = {a}, not {b}",
+                left.len().div_ceil(size)
+            ));
+        }
+    }
+    if found.is_empty() {
+        return Ok("but equal when run again".to_owned());
+    }
+    Ok(found.join("; "))
 }
 
 /// The hashes of all buffers after each launch, a line each: name, then the hashes in the order of the arguments.

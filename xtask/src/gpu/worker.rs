@@ -62,10 +62,17 @@ fn run(gpu: &Gpu, job: &Job) -> Result<Outcome, String> {
         kernel
             .launch(job.grid, job.block, &parameters)
             .map_err(driver)?;
-        let hashes = buffers
+        let left = buffers
             .iter()
-            .map(|(buffer, _)| buffer.read().map(|bytes| hash(&bytes)).map_err(driver))
+            .map(|(buffer, _)| buffer.read().map_err(driver))
             .collect::<Result<Vec<_>, _>>()?;
+        if run == 0 && !job.keep.is_empty() {
+            for (at, bytes) in left.iter().enumerate() {
+                let path = format!("{}.{at}", job.keep);
+                std::fs::write(&path, bytes).map_err(|error| format!("{path}: {error}"))?;
+            }
+        }
+        let hashes: Vec<u64> = left.iter().map(|bytes| hash(bytes)).collect();
         match &first {
             None => first = Some(hashes),
             Some(first) if *first != hashes => {
