@@ -2,7 +2,7 @@
 """CUDA's math functions and CUB's block and warp primitives, one kernel each, to compare assemblers bit for bit.
 
     cuda_math.py make FOLDER [--lanes 4096]      nvcc makes the PTX; inputs and manifest.json are written
-    cuda_math.py assemble FOLDER NAME COMMAND... each module to FOLDER/NAME/*.cubin by `COMMAND... IN.ptx -o OUT.cubin`
+    cuda_math.py assemble FOLDER NAME COMMAND...   each module to FOLDER/NAME/*.cubin by `COMMAND... IN.ptx -o OUT.cubin`
     cuda_math.py split FOLDER COMMAND...         which functions COMMAND refuses, one at a time (no cubins are kept)
 
 Then `cargo xtask gpu launches FOLDER/manifest.json FOLDER/orias FOLDER/ptxas` compares the results on a GPU.
@@ -83,7 +83,7 @@ def odd_shapes():
         for name in words("isfinite isinf isnan signbit"):
             add(m, f"{name}_{real}", f"return {name}(a) ? 1 : 0;", real, "int")
         for name in words("jn yn"):
-            add(m, f"{name}{suffix}", f"return {name}{suffix}((int)(b * 5), a);", real, real)
+            add(m, f"{name}{suffix}", f"return {name}{suffix}((int)(b * 5) & 15, a);", real, real)
         add(m, f"frexp{suffix}", f"int e; {real} m = frexp{suffix}(a, &e); return m + e;", real, real)
         add(m, f"modf{suffix}", f"{real} w; {real} p = modf{suffix}(a, &w); return p + 2 * w;", real, real)
         add(m, f"remquo{suffix}", f"int q; {real} r = remquo{suffix}(a, b, &q); return r + (q & 7);", real, real)
@@ -280,6 +280,7 @@ def make(arguments):
                     "grid": [-(-arguments.lanes // 128), 1, 1],
                     "block": [128, 1, 1],
                     "smem": 0,
+                    **({"nan": "f64"} if result == "double" else {"esize": TYPES[result][0]}),
                     "args": files[element] + [{"poison": arguments.lanes * TYPES[result][0]}, {"i32": arguments.lanes}],
                 }
             )

@@ -206,7 +206,11 @@ class Worker:
         if self.process is None or not self.process.is_alive():
             self.start()
         self.job, self.deadline = request, time.monotonic() + patience
-        self.pipe.send(request)
+        try:
+            self.pipe.send(request)
+        except OSError:
+            # It has just ended; `answer` finds that out.
+            pass
 
     def answer(self):
         """The answer, after `wait` said there is one."""
@@ -362,6 +366,8 @@ def select(programs, text, tags):
 
 def run(arguments):
     started = time.monotonic()
+    # The workers are forked: this process must ask for GPUs without opening the driver.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     import torch  # noqa: F401  (imported before the workers fork, so that they start at once)
     import torch._dynamo  # noqa: F401
     import torch._inductor.compile_fx  # noqa: F401

@@ -114,13 +114,18 @@ pub fn interpreted_job(source: &[u8], job: &Job) -> Result<Vec<u64>, String> {
 
 /// What ptxas makes of a module at a level.
 pub fn assemble(text: &[u8], level: &str) -> Result<Vec<u8>, String> {
+    assemble_with(text, &[&format!("-{level}")])
+}
+
+/// What ptxas makes of a module with some options: the ptxas of the oracle, or the one on the path.
+pub fn assemble_with(text: &[u8], options: &[&str]) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let folder = tempfile::tempdir().map_err(failed)?;
     let (source, cubin) = (folder.path().join("a.ptx"), folder.path().join("a.cubin"));
     std::fs::write(&source, text).map_err(failed)?;
-    let output = Command::new(oracle::find("ptxas")?)
+    let output = Command::new(oracle::find("ptxas").unwrap_or_else(|_| "ptxas".into()))
         .arg("-arch=sm_90a")
-        .arg(format!("-{level}"))
+        .args(options)
         .arg(&source)
         .arg("-o")
         .arg(&cubin)

@@ -3,35 +3,25 @@
 //! The record is `xtask/data/forms-sm90.txt.gz`: a line a form, its name and the results of [`RECORDED_LANES`] lanes in
 //! hexadecimal. The operands are not stored: they follow from the name.
 
+use super::assembler::Assembler;
 use super::driver::{DriverError, Gpu};
-use super::forms;
+use super::forms::{self, Form};
+use super::shards;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write as _;
-use std::process::Command;
+use std::ops::Range;
+use std::time::Duration;
 
 /// Lanes of each form that are written down for the replay without a GPU.
 pub const RECORDED_LANES: usize = 192;
 
+/// How long a batch of forms may be assembled, or one form run and be compared.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Assembles a module with the ptxas at hand.
 pub fn assemble(text: &str) -> Result<Vec<u8>, String> {
-    let folder = std::env::temp_dir().join(format!("orias-forms-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let (source, cubin) = (folder.join("forms.ptx"), folder.join("forms.cubin"));
-    std::fs::write(&source, text).map_err(|error| error.to_string())?;
-    let ptxas = crate::oracle::find("ptxas").unwrap_or_else(|_| "ptxas".into());
-    let output = Command::new(ptxas)
-        .args(["-arch=sm_90a", "-O1", "-o"])
-        .args([&cubin, &source])
-        .output()
-        .map_err(|error| format!("ptxas: {error}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("ptxas refused {}: {text}", source.display()));
-    }
-    let image = std::fs::read(&cubin).map_err(|error| error.to_string())?;
-    std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
-    Ok(image)
+    Assembler::ptxas(1).assemble(text)
 }
 
 /// Runs one form on the chip.
@@ -74,48 +64,99 @@ fn on_the_chip(
         .collect())
 }
 
-/// `gpu forms LANES`: every form, bit for bit.
-pub fn compare(count: usize) -> Result<(), String> {
+/// `gpu forms LANES [ASSEMBLER]`: every form, bit for bit.
+pub fn compare(count: usize, assembler: &str) -> Result<(), String> {
+    Assembler::parse(assembler)?;
+    let words = ["forms".to_owned(), count.to_string(), assembler.to_owned()];
+    let jobs = std::thread::available_parallelism().map_or(4, usize::from);
+    let total = forms::all().len();
+    let summary = shards::run(&words, total, jobs, PATIENCE, super::LIMIT)?;
+    let of = |what: &str| summary.counts.get(what).copied().unwrap_or(0);
+    println!(
+        "{assembler}: {total} forms, {count} lanes each: {} equal, {} with differences, {} refused, {} not tried, {} findings",
+        of("equal"),
+        of("different"),
+        of("refused"),
+        of("not tried"),
+        summary.findings
+    );
+    match summary.findings {
+        0 => Ok(()),
+        n => Err(format!("{n} findings")),
+    }
+}
+
+/// Forms that are assembled and loaded together.
+const BATCH: usize = 32;
+
+/// The forms of a range, in this process.
+pub fn shard(range: Range<usize>, count: usize, assembler: &str) -> Result<(), String> {
+    let assembler = Assembler::parse(assembler)?;
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
     let forms = forms::all();
-    let module = gpu
-        .load(&assemble(&forms::module(&forms))?)
-        .map_err(|error| error.to_string())?;
-    let mut wrong = 0;
+    let forms = forms.get(range.clone()).ok_or("no such forms")?;
+    for (batch, forms) in forms.chunks(BATCH).enumerate() {
+        let first = range.start + batch * BATCH;
+        println!("@{first} {assembler}");
+        match assembler.assemble(&forms::module(forms)) {
+            Ok(image) => run_batch(&gpu, &image, forms, first, count)?,
+            // One that is refused must not hide the others.
+            Err(_) => {
+                for (at, form) in forms.iter().enumerate() {
+                    match assembler.assemble(&forms::module(std::slice::from_ref(form))) {
+                        Ok(image) => {
+                            run_batch(&gpu, &image, std::slice::from_ref(form), first + at, count)?
+                        }
+                        Err(why) => {
+                            println!("{}: refused: {why}", form.name);
+                            println!("+refused");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs the forms of one module and compares each with its definition.
+fn run_batch(
+    gpu: &Gpu,
+    image: &[u8],
+    forms: &[Form],
+    first: usize,
+    count: usize,
+) -> Result<(), String> {
+    let module = gpu.load(image).map_err(|error| error.to_string())?;
     for (index, form) in forms.iter().enumerate() {
+        println!("@{} {}", first + index, form.name);
         let lanes = forms::lanes(form, count);
-        let chip = on_the_chip(&gpu, &module, index, &lanes)
+        let chip = on_the_chip(gpu, &module, index, &lanes)
             .map_err(|error| format!("{}: {error}", form.name))?;
         let differing: Vec<usize> = (0..count)
             .filter(|lane| (form.definition)(lanes[*lane]) != chip[*lane])
             .collect();
-        if let Some(first) = differing.first() {
-            wrong += 1;
-            print!(
-                "{}: {} of {count} lanes differ:",
-                form.name,
-                differing.len()
-            );
-            for lane in differing.iter().take(3) {
-                let operands = &lanes[*lane][..form.operands.len()];
-                print!(
-                    " {operands:x?} is {:x}, defined as {:x};",
-                    chip[*lane],
-                    (form.definition)(lanes[*lane])
-                );
-            }
-            println!(" first at lane {first}");
+        if differing.is_empty() {
+            println!("+equal");
+            continue;
         }
+        let mut line = format!(
+            "{}: {} of {count} lanes differ:",
+            form.name,
+            differing.len()
+        );
+        for lane in differing.iter().take(3) {
+            let operands = &lanes[*lane][..form.operands.len()];
+            line += &format!(
+                " {operands:x?} is {:x}, defined as {:x};",
+                chip[*lane],
+                (form.definition)(lanes[*lane])
+            );
+        }
+        println!("{line}");
+        println!("+different");
     }
-    println!(
-        "{} forms, {count} lanes each, {wrong} with differences",
-        forms.len()
-    );
-    if wrong == 0 {
-        Ok(())
-    } else {
-        Err(format!("{wrong} forms differ from their definition"))
-    }
+    Ok(())
 }
 
 /// `gpu record FILE`: the results of [`RECORDED_LANES`] lanes of every form, one line each.

@@ -97,6 +97,13 @@ impl Gpu {
         }
     }
 
+    /// A device buffer of `len` bytes that hold anything.
+    pub fn room(&self, len: usize) -> Result<Buffer, DriverError> {
+        // SAFETY: the allocation is at least one byte.
+        let address = checked("cuMemAlloc", unsafe { result::malloc_sync(len.max(1)) })?;
+        Ok(Buffer { address, len })
+    }
+
     /// Waits for everything launched so far; a fault on the device is reported here.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         checked("cuCtxSynchronize", result::ctx::synchronize())

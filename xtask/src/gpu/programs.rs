@@ -43,7 +43,8 @@ pub fn run(folder: &str) -> Result<(), String> {
     }
 }
 
-fn on_the_chip(gpu: &Gpu, image: &[u8], seed: u64) -> Result<Vec<u8>, DriverError> {
+/// What one program leaves in its output.
+pub fn on_the_chip(gpu: &Gpu, image: &[u8], seed: u64) -> Result<Vec<u8>, DriverError> {
     let module = gpu.load(image)?;
     let kernel = module.kernel(kernel(), 0)?;
     let mut held: Vec<Buffer> = Vec::new();
