@@ -75,6 +75,15 @@ pub fn interpret(
 
 /// What the emulator leaves in the output of an assembled program, or why it stopped.
 pub fn emulated(cubin: &[u8], seed: u64) -> Result<Vec<u8>, String> {
+    emulated_with(cubin, seed, orias_sim::Timing::Strict)
+}
+
+/// The same with timing of the caller's choice.
+pub fn emulated_with(
+    cubin: &[u8],
+    seed: u64,
+    timing: orias_sim::Timing,
+) -> Result<Vec<u8>, String> {
     let mut device = orias_sim::Device::new();
     let module = device.load(cubin).map_err(|error| error.to_string())?;
     let addresses = buffers(seed).map(|bytes| device.allocate(&bytes));
@@ -88,7 +97,7 @@ pub fn emulated(cubin: &[u8], seed: u64) -> Result<Vec<u8>, String> {
             .into(),
     };
     let options = orias_sim::Options {
-        timing: orias_sim::Timing::Strict,
+        timing,
         max_steps: Some(STEP_LIMIT),
         ..orias_sim::Options::default()
     };

@@ -142,6 +142,21 @@ pub struct Symbol {
     pub managed: bool,
 }
 
+/// Where each constant lies in its bank, in the order of `symbols`, and where the last one ends. They share one bank, whether they
+/// have initial values or not.
+pub fn constant_places(symbols: &[Symbol]) -> (Vec<(&str, u64)>, u64) {
+    let mut end = 0_u64;
+    let mut places = Vec::new();
+    for symbol in symbols {
+        if symbol.space == SymbolSpace::Const {
+            let offset = end.next_multiple_of(u64::from(symbol.align.max(1)));
+            places.push((symbol.name.as_str(), offset));
+            end = offset + symbol.size;
+        }
+    }
+    (places, end)
+}
+
 /// An address within a symbol's initial bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {

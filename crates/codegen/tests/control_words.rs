@@ -120,15 +120,30 @@ fn a_uniform_register_is_not_overwritten_before_the_uniform_datapath_has_read_it
 
 #[test]
 fn at_o0_everything_waits_for_both_barriers() {
-    let mut func = parsed("block0:\n    LDS R4, [R0]\n    FADD R5, R4, R4\n    EXIT PT\n");
+    let text = plain_words("    LDS R4, [R0]\n    FADD R5, R4, R4\n");
+    assert!(text.contains("[B01----:R1:W0:-:S15] LDS"), "{text}");
+    assert!(text.contains("[B01----:R-:W-:-:S15] FADD"), "{text}");
+}
+
+/// Nothing would release it, and the warp would hang.
+#[test]
+fn at_o0_an_instruction_without_results_sets_no_write_barrier() {
+    let text =
+        plain_words("    STS [R0], R4\n    BAR.SYNC.DEFER_BLOCKING 0, 0\n    MEMBAR.ALL.GPU\n");
+    assert!(text.contains("[B01----:R1:W-:-:S15] STS"), "{text}");
+    assert!(text.contains("[B01----:R-:W-:-:S15] BAR"), "{text}");
+    assert!(text.contains("[B01----:R-:W-:-:S15] MEMBAR"), "{text}");
+}
+
+/// A block with control words of phase 116, as text.
+fn plain_words(body: &str) -> String {
+    let mut func = parsed(&format!("block0:\n{body}    EXIT PT\n"));
     let context = Context {
         opt_level: 0,
         knobs: &Knobs::default(),
     };
     assign_plain_control_words(&mut func, &context).expect("every operation has a row");
-    let text = print_function(&func);
-    assert!(text.contains("[B01----:R1:W0:-:S15] LDS"), "{text}");
-    assert!(text.contains("[B01----:R-:W-:-:S15] FADD"), "{text}");
+    print_function(&func)
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub struct KernelConstants {
     pub graph: i32,
     /// The generic address of the first parameter, 64 bits.
     pub param_window: i32,
+    /// The last generic address of the parameter window, 64 bits.
+    pub param_window_last: i32,
     /// The descriptor that accesses to global memory name, 64 bits.
     pub descriptor: i32,
     /// The first parameter.
@@ -77,6 +79,7 @@ const SM_90: KernelConstants = KernelConstants {
     cluster_size: 0x188,
     graph: 0x190,
     param_window: 0x198,
+    param_window_last: 0x1a0,
     descriptor: 0x208,
     params: 0x210,
     shared_rank_shift: 24,

@@ -4,7 +4,8 @@
 //! known to the driver only, and become relocations.
 
 use crate::diagnostics::Diagnostic;
-use orias_codegen::{Kernel, Linkage, Module, Symbol, SymbolSpace};
+use orias_codegen::{Kernel, Linkage, Module, Symbol, SymbolSpace, constant_places};
+use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{
     self, Address, BuildTarget, CodeRelocation, Entry, Param, Shared, Variable,
 };
@@ -54,16 +55,27 @@ pub(crate) fn build(
         variables.push(variable(module, symbol)?);
     }
     Variable::place_in_order(&mut cubin.globals);
-    place_constants(&mut cubin.constants);
-    let constants: FxHashMap<String, u64> = cubin
-        .constants
+    let (places, _) = constant_places(&module.symbols);
+    for (variable, &(_, offset)) in cubin.constants.iter_mut().zip(&places) {
+        variable.offset = offset;
+    }
+    let constants: FxHashMap<&str, u64> = places.into_iter().collect();
+    cubin.externs = module.externs.iter().map(|it| it.name.clone()).collect();
+    // Code reads the addresses of functions from a bank, one after another.
+    cubin.addresses = cubin
+        .externs
         .iter()
-        .map(|variable| (variable.name.clone(), variable.offset))
+        .map(|name| Address {
+            symbol: name.clone(),
+            addend: 0,
+        })
         .collect();
     for finished in kernels {
-        cubin
-            .functions
-            .push(function(module, finished, &constants, target)?);
+        let function = function(module, finished, &constants, target)?;
+        for callee in &function.externs {
+            cubin.calls.push((function.name.clone(), callee.clone()));
+        }
+        cubin.functions.push(function);
     }
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)
@@ -71,15 +83,6 @@ pub(crate) fn build(
 
 fn internal(error: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::internal("the container", None, error)
-}
-
-/// Constants share one bank, whether they have initial values or not.
-fn place_constants(variables: &mut [Variable]) {
-    let mut end = 0_u64;
-    for variable in variables {
-        variable.offset = end.next_multiple_of(variable.align.max(1));
-        end = variable.offset + variable.size;
-    }
 }
 
 fn variable(module: &Module, symbol: &Symbol) -> Result<Variable, Diagnostic> {
@@ -135,7 +138,7 @@ fn variable(module: &Module, symbol: &Symbol) -> Result<Variable, Diagnostic> {
 fn function(
     module: &Module,
     finished: &Finished<'_>,
-    constants: &FxHashMap<String, u64>,
+    constants: &FxHashMap<&str, u64>,
     target: Target,
 ) -> Result<build::Function, Diagnostic> {
     let Finished {
@@ -186,7 +189,9 @@ fn function(
             size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
             align: shared_align,
         }),
-        exits: exits(function, code),
+        exits: offsets(function, code, Effects::EXIT),
+        externs: externs(module, code),
+        attributes: system_calls(offsets(function, code, Effects::CALL)),
         relocations,
         ..build::Function::default()
     })
@@ -254,7 +259,29 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
     count.min(ALL_BARRIERS)
 }
 
-fn exits(function: &Function, code: &Code) -> Vec<u32> {
+/// Bytes of an address in the bank that code reads addresses from.
+const ADDRESS_BYTES: u64 = 8;
+
+/// The functions that lie elsewhere and that a kernel calls, in the order of the module.
+fn externs(module: &Module, code: &Code) -> Vec<String> {
+    let called = |name: &str| code.relocations.iter().any(|it| it.symbol == name);
+    let names = module.externs.iter().map(|it| it.name.clone());
+    names.filter(|name| called(name)).collect()
+}
+
+/// Where the driver finds the calls of its functions.
+fn system_calls(calls: Vec<u32>) -> Vec<Attribute> {
+    if calls.is_empty() {
+        return Vec::new();
+    }
+    vec![Attribute {
+        id: id::SYSCALL_OFFSETS,
+        value: Value::Offsets(calls),
+    }]
+}
+
+/// Offsets of the instructions with the effects `wanted`.
+fn offsets(function: &Function, code: &Code, wanted: Effects) -> Vec<u32> {
     code.placed
         .iter()
         .enumerate()
@@ -262,19 +289,22 @@ fn exits(function: &Function, code: &Code) -> Vec<u32> {
             function
                 .opcode(inst)
                 .as_machine()
-                .is_some_and(|op| op.row().effects.contains(Effects::EXIT))
+                .is_some_and(|op| op.row().effects.contains(wanted))
         })
         .map(|(number, _)| number as u32 * 16)
         .collect()
 }
 
-/// The address of a name that is known now: in shared or constant memory.
+/// The address of a name that is known now: in shared or constant memory, or in the bank of addresses.
 fn place_of(
     module: &Module,
     kernel: &Kernel,
-    constants: &FxHashMap<String, u64>,
+    constants: &FxHashMap<&str, u64>,
     name: &str,
 ) -> Option<u64> {
+    if let Some(number) = module.externs.iter().position(|it| it.name == name) {
+        return Some(number as u64 * ADDRESS_BYTES);
+    }
     let symbol = module.symbol(name)?;
     match symbol.space {
         SymbolSpace::Shared => {

@@ -10,6 +10,7 @@ mod control;
 mod corpus;
 mod cubin;
 mod finished;
+mod generated;
 mod lift;
 mod options;
 mod programs;
@@ -48,6 +49,12 @@ const SUITES: &[Suite] = &[
         about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
         run: cubin::run,
         sample: &["reduce", "1"],
+    },
+    Suite {
+        name: "generated",
+        about: "generated programs leave in the emulator, as we compile them, what they leave in the interpreter",
+        run: generated::run,
+        sample: &["20"],
     },
     Suite {
         name: "lift",

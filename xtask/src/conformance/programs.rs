@@ -46,14 +46,14 @@ pub fn run(args: &[String]) -> Result<(), String> {
 }
 
 /// A program, its name, and the seed of its input.
-struct Named {
-    name: String,
-    seed: u64,
-    text: String,
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) seed: u64,
+    pub(super) text: String,
 }
 
 /// The programs of a folder: `SEED.ptx`, or `SEED-ANYTHING.ptx` for variants of it.
-fn files(folder: &Path) -> Result<Vec<Named>, String> {
+pub(super) fn files(folder: &Path) -> Result<Vec<Named>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut programs = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {

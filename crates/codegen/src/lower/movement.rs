@@ -5,7 +5,8 @@ use super::modifiers;
 use super::operands::integer;
 use super::rules::places;
 use crate::emit::{Emit, imm};
-use orias_ori::operation::{AbstractOp, Scalar, Space};
+use crate::module::constant_places;
+use orias_ori::operation::{AbstractOp, Compare, Scalar, Space};
 use orias_ori::{Operand, Value};
 use orias_ptx::ast::OperandKind;
 use orias_ptx::grammar::Op;
@@ -197,6 +198,13 @@ pub(super) fn is_in_space(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
         )?,
         _ => operands[0],
     };
+    if space == Space::Const {
+        // The window is as large as the constants of the module.
+        let (_, size) = constant_places(&body.symbols.list);
+        let offset = body.compute(AbstractOp::CvtaTo, (space, Scalar::U64), &[address])?;
+        let mods = (Compare::Lt, Scalar::U64);
+        return body.assign(AbstractOp::Setp, mods, &destinations, &[offset, imm(size)]);
+    }
     body.assign(AbstractOp::Isspacep, (space,), &destinations, &[address])
 }
 

@@ -11,6 +11,7 @@
 //!
 //! **Algorithm.** Forward dataflow over sets that only shrink, blocks in reverse postorder until nothing changes.
 
+use super::calls::{self, is_call};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use orias_machine::abi;
@@ -478,6 +479,9 @@ impl Checker<'_> {
                 self.reads(state, inst, reg, place)?;
             }
         }
+        if is_call(after, inst) {
+            self.called(state, inst)?;
+        }
         let mut defined: Vec<(Value, PhysReg)> = Vec::new();
         for (one, other) in before
             .operands(inst)
@@ -509,6 +513,21 @@ impl Checker<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// A call finds everything where the ABI says, and leaves nothing in the registers it may change.
+    fn called(&self, state: &mut State, inst: Inst) -> Result<(), PhaseError> {
+        for (index, place) in calls::places(self.before, inst)? {
+            let found = self.after.operands(inst)[index];
+            if found.reg() != Some(Reg::from(place)) {
+                return Err(self.wrong(inst, format!("operand {index} belongs into {place}")));
+            }
+        }
+        state.held.retain(|place, _| match *place {
+            Place::Register(class, unit) => abi::is_preserved(class.into(), unit),
+            Place::Frame(_) => true,
+        });
         Ok(())
     }
 

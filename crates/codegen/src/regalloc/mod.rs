@@ -18,6 +18,7 @@
 
 mod affinity;
 mod assign;
+mod calls;
 mod check;
 mod edges;
 mod file;
@@ -74,6 +75,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
                     check_allocation(func, &attempt)?;
                 }
                 moves::expand(&mut attempt)?;
+                calls::expand(&mut attempt)?;
                 *func = attempt;
                 return Ok(());
             }
@@ -151,6 +153,9 @@ fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
             most = most.min(whole.saturating_sub(reserved));
         }
         most = most.max(files.fewest - reserved);
+        if calls::has_calls(func) {
+            most = most.max(u32::from(calls::fewest()));
+        }
     }
     most as u8
 }

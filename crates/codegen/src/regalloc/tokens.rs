@@ -11,8 +11,10 @@
 //! **Algorithm.** One walk over the graph for each token, then the lowest register no overlapping token has, in the order
 //! tokens are made. Cost: O(tokens × blocks), and regions nest, so tokens are few wherever their blocks are many.
 
+use super::calls::is_call;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
+use orias_machine::abi;
 use orias_ori::analysis::{FlowGraph, Liveness};
 use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Value};
 use rustc_hash::FxHashMap;
@@ -75,9 +77,22 @@ pub(super) fn assign(
             );
         }
     }
+    let mut called = Token {
+        blocks: vec![0; graph.block_count().div_ceil(64)],
+        ..Token::default()
+    };
+    for block in func.blocks() {
+        if func.block_insts(block).any(|inst| is_call(func, inst)) {
+            mark(&mut called.blocks, block.index());
+        }
+    }
+    let volatile = (0..registers)
+        .filter(|&index| !abi::is_preserved(Class::B.into(), index))
+        .fold(0_u32, |set, index| set | 1 << index);
     let mut given: Vec<u8> = Vec::with_capacity(tokens.len());
     for (index, token) in tokens.iter().enumerate() {
-        let mut taken = 0_u32;
+        // A called function may use the barriers that it need not leave alone.
+        let mut taken = if token.meets(&called) { volatile } else { 0 };
         for (other, &register) in tokens[..index].iter().zip(&given) {
             if token.meets(other) {
                 taken |= 1 << register;

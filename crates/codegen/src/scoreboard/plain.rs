@@ -1,14 +1,15 @@
 //! ProcessO0WaitsAndSBs (116): control words for -O0.
 //!
-//! As ptxas does it: every instruction of variable latency sets write barrier 0 and read barrier 1, every instruction waits for both,
-//! stalls for 15 cycles and leaves the yield bit clear. No dependence is looked at. The seed's version sets no barrier and would be
-//! wrong on the chip.
+//! As ptxas does it: an instruction whose results come at an unknown time sets write barrier 0, one whose sources are read at an unknown
+//! time sets read barrier 1, every instruction waits for both, stalls for 15 cycles and leaves the yield bit clear. No dependence is
+//! looked at. The seed's version sets no barrier and would be wrong on the chip. A write barrier on an instruction without results (a
+//! store, BAR) is as wrong: nothing ever releases it, and the warp hangs.
 //!
 //! Two things need more than that. Results of fixed latency above 15 cycles (matrix operations) get fillers behind them, as many as
 //! the longest latency in the tables asks for. And groups of asynchronous copies count on barrier 0: they keep doing so, and
 //! waiting for it everywhere only makes copies synchronous.
 
-use super::facts::{Arrives, Code};
+use super::facts::{Arrives, Code, EventKind};
 use super::{ScoreboardError, broken, filler};
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::timing::{STALL_MAX, Table, UseGroup, latency};
@@ -26,13 +27,17 @@ pub fn assign_plain_control_words(func: &mut Function, _: &Context<'_>) -> Resul
 fn assign(func: &mut Function) -> Result<(), ScoreboardError> {
     let code = Code::new(func)?;
     for (index, fact) in code.facts.iter().enumerate() {
-        let variable = fact.is_variable();
-        let barrier = |number| variable.then_some(number).and_then(Barrier::new);
+        let tells = |kind| {
+            let mut writes = code.writes(index).iter();
+            writes.any(|write| write.arrives == Arrives::Barrier(kind))
+        };
+        let barrier = |set: bool, number| set.then_some(number).and_then(Barrier::new);
+        let released = !code.late(index).is_empty() || tells(EventKind::Released);
         let stall = if fact.issue.drains { 0 } else { STALL_MAX };
         let word = ControlWord::PLAIN
             .with_stall(stall)
-            .with_write_barrier(barrier(0))
-            .with_read_barrier(barrier(1).filter(|_| !fact.counts_copies))
+            .with_write_barrier(barrier(tells(EventKind::Written) || fact.counts_copies, 0))
+            .with_read_barrier(barrier(released, 1))
             .with_wait_mask(BOTH);
         func.set_control(fact.inst, word);
         let longest = code.writes(index).iter().filter_map(longest_latency).max();

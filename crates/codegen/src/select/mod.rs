@@ -106,7 +106,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::ActiveMask, warp::active), (A::Redux, warp::reduce), (A::Elect, warp::elect),
     // Odds and ends.
     (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
-    (A::Call, special::keep), (A::Ret, special::keep),
+    (A::Call, special::call), (A::Ret, special::keep),
     // Control flow.
     (A::RegionOpen, control::open), (A::RegionMeet, control::meet), (A::RegionLeave, control::leave),
     (A::Br, control::jump), (A::CondBr, control::branch), (A::Exit, control::exit), (A::Trap, control::trap),

@@ -1,11 +1,12 @@
 //! Moves, tuples, special registers, names and generic addresses.
 
-use super::selector::{Selector, Shared, not_pt, pt, rz, with_index};
+use super::selector::{Selector, Shared, pt, rz, with_index};
 use super::source::Source;
-use super::{Rule, WORD, sources};
+use super::{Rule, WORD, sources, wide};
 use crate::pipeline::PhaseError;
+use orias_machine::abi;
 use orias_ori::operation::{Scalar, Space, Special};
-use orias_ori::{AbstractOp, Operand, SourceMods, SymbolPart, Type, Value};
+use orias_ori::{AbstractMods, AbstractOp, Operand, SourceMods, SymbolPart, Type, Value};
 use orias_sass::{Op, special as registers};
 
 type Done = Result<(), PhaseError>;
@@ -14,6 +15,40 @@ type Done = Result<(), PhaseError>;
 pub(super) fn keep(s: &mut Selector<'_>) -> Done {
     s.keep_instruction();
     s.count_uses(s.at);
+    Ok(())
+}
+
+/// A call of a function that lies elsewhere: its address is in a bank that the driver fills, where the name says. The call itself
+/// stays until registers are known.
+pub(super) fn call(s: &mut Selector<'_>) -> Done {
+    let Operand::Symbol { symbol, .. } = s.operand(0) else {
+        return Err(s.unsupported());
+    };
+    let name = |part| Operand::Symbol {
+        symbol,
+        part,
+        addend: 0,
+    };
+    let place = s.in_register(name(SymbolPart::Low).into())?;
+    let callee = s.temporary(Type::R2);
+    let from = Operand::Const {
+        mods: SourceMods::NONE,
+        bank: abi::ADDRESS_BANK,
+        offset: 0,
+        index: Some(place.into()).into(),
+    };
+    s.emit(Op::LDC, &[("size", "64")], sources![callee, from])?;
+    let results = s.result_count();
+    let mut operands: Vec<Operand> = (0..results).map(|index| s.result(index)).collect();
+    operands.push(callee.into());
+    let arguments = s.func.operands(s.at)[results + 1..].to_vec();
+    operands.extend(arguments);
+    operands.push(name(SymbolPart::Whole));
+    let mods = AbstractMods::NONE;
+    let inst = s
+        .func
+        .create_abstract(AbstractOp::Call, mods, results, &operands);
+    s.insert(inst);
     Ok(())
 }
 
@@ -421,13 +456,23 @@ pub(super) fn from_generic(s: &mut Selector<'_>) -> Done {
     }
 }
 
+/// Whether an address lies between the first and the last of the parameter window.
+fn is_param(s: &mut Selector<'_>) -> Done {
+    let bank = s.constants.bank;
+    let [first, last] = [s.constants.param_window, s.constants.param_window_last]
+        .map(|offset| [0, 4].map(|more| Source::from(Operand::constant(bank, offset + more))));
+    let address = s.words(0);
+    let above = wide::compare_words(s, "GE", Scalar::U64, address, first)?;
+    let low = s.compare("LE", "U32", address[0], last[0])?;
+    let mods = [("cmp", "LE"), ("sign", "U32")];
+    let operands = sources![s.result(0), pt(), address[1], last[1], above, low];
+    s.emit(Op::ISETP_EX, &mods, operands)?;
+    Ok(())
+}
+
 pub(super) fn is_in_space(s: &mut Selector<'_>) -> Done {
     let space = match s.modifier::<Space>()? {
-        // The constant window is empty: ptxas compares with its start from both sides.
-        Space::Const => {
-            let result = s.result(0);
-            return s.copy_predicate(result, not_pt().into());
-        }
+        Space::Param => return is_param(s),
         Space::Global => "G",
         Space::Local => "L",
         Space::Shared => "S",

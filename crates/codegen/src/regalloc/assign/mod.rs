@@ -17,6 +17,7 @@
 //!
 //! Cost: one pass; for each result at most one look at each register of its file.
 
+mod call;
 mod room;
 mod tuples;
 
@@ -347,6 +348,7 @@ impl Scan<'_> {
             Opcode::Abstract(AbstractOp::Collect) => self.collect(inst, now),
             Opcode::Abstract(AbstractOp::Split) => self.split(inst, now),
             Opcode::Abstract(AbstractOp::ParCopy) => self.copy(inst, now),
+            Opcode::Abstract(AbstractOp::Call) => self.call(inst, now),
             Opcode::Abstract(AbstractOp::FallThrough) | Opcode::Machine(_) => {
                 self.machine(inst, now)
             }

@@ -163,7 +163,7 @@ impl Scan<'_> {
     }
 
     /// `value` and all that shares registers with it.
-    fn bundle(&self, class: Class, value: Value) -> Bundle {
+    pub(super) fn bundle(&self, class: Class, value: Value) -> Bundle {
         let mut bundle = Bundle {
             values: SmallVec::from_slice(&[value]),
             low: u8::MAX,
@@ -192,9 +192,9 @@ impl Scan<'_> {
 
 /// Values that share registers, and the run of registers they lie in.
 #[derive(Debug)]
-struct Bundle {
-    values: SmallVec<[Value; 4]>,
-    low: u8,
-    high: u8,
-    align: u8,
+pub(super) struct Bundle {
+    pub(super) values: SmallVec<[Value; 4]>,
+    pub(super) low: u8,
+    pub(super) high: u8,
+    pub(super) align: u8,
 }

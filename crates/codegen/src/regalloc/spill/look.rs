@@ -1,5 +1,6 @@
 //! Finding the points that are too full, and choosing what to spill there.
 
+use super::super::calls::{is_call, preserved};
 use super::{can_repeat, is_memory_parameter};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
@@ -153,6 +154,9 @@ impl<'a> Look<'a> {
             for &value in &results {
                 self.end(value);
             }
+            if is_call(self.func, at) {
+                self.make_fit_across();
+            }
             // Before it: what lives on, and all it reads. A spilled value is loaded for it.
             for &value in &reads {
                 self.begin(value);
@@ -167,6 +171,20 @@ impl<'a> Look<'a> {
         while let Some(&value) = self.live.last() {
             self.end(value);
         }
+    }
+
+    /// Chooses values to spill until what lives across a call fits into registers that a called function leaves alone. Uniform
+    /// registers do not live across calls.
+    fn make_fit_across(&mut self) {
+        let goals = self.goals;
+        let general = &mut self.goals[Class::R as usize];
+        *general = preserved(Class::R, *general);
+        for class in [Class::P, Class::UR, Class::UP] {
+            self.goals[class as usize] = 0;
+        }
+        let peak = self.peak;
+        self.make_fit(&[]);
+        (self.goals, self.peak) = (goals, peak);
     }
 
     /// Chooses values to spill, none of `needed`, until no class is too full.
