@@ -4,6 +4,7 @@
 
 mod ablate;
 mod conformance;
+mod emulate;
 mod exercise;
 mod gpu;
 mod mine;
@@ -51,6 +52,11 @@ const CHORES: &[Chore] = &[
         name: "timing",
         about: "the latencies of the tables, with where they come from; those assumed, those measured smaller than mined",
         run: timing::run,
+    },
+    Chore {
+        name: "emulate",
+        about: "compile the launches of a manifest and run them in the emulator against the interpreter",
+        run: emulate::run,
     },
     Chore {
         name: "gpu",

@@ -17,7 +17,7 @@ mod programs;
 mod ptx;
 mod reference;
 pub(crate) mod sass;
-mod sim;
+pub(crate) mod sim;
 pub(crate) mod verify;
 
 pub use corpus::unpack as unpack_corpus;

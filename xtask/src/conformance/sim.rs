@@ -125,21 +125,21 @@ fn assemble(module: &Path, level: &str) -> Result<PathBuf, String> {
 }
 
 /// What came of a launch.
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Equal,
     Different(String),
     Stopped(String),
 }
 
-pub(super) struct Ran {
-    pub(super) verdict: Verdict,
+pub(crate) struct Ran {
+    pub(crate) verdict: Verdict,
     steps: u64,
     time: Duration,
     findings: Vec<String>,
 }
 
 /// Runs one launch and compares the buffers it leaves with `expected`.
-pub(super) fn launch(
+pub(crate) fn launch(
     job: &Job,
     image: &[u8],
     expected: &[u64],

@@ -1,0 +1,98 @@
+//! `cargo xtask emulate MANIFEST [--level N]... [--random SEED] [FILTER]`: a manifest's launches without a GPU.
+//!
+//! The PTX beside the manifest is compiled at each level (-O0 and -O3 unless told) and runs in the emulator, with strict timing or
+//! with random latencies; what it leaves in its buffers must be what the interpreter of PTX leaves there. Products and sums are not
+//! contracted: the interpreter does what the text says.
+
+use crate::conformance::sim::{Verdict, launch};
+use crate::gpu::job::Job;
+use crate::gpu::tests;
+use crate::programs::interpreted_job;
+use orias::{Options, Source, Target, compile};
+use orias_sim::{Checks, Timing};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub fn run(args: &[String]) -> Result<(), String> {
+    let mut words = args.iter().map(String::as_str);
+    let manifest = words.next().ok_or("a manifest is needed")?;
+    let (mut levels, mut timing, mut filter) = (Vec::new(), Timing::Strict, "");
+    while let Some(word) = words.next() {
+        let mut number = || {
+            let text = words.next().unwrap_or_default();
+            let n: Result<u64, _> = text.parse();
+            n.map_err(|_| format!("'{text}' is not a number"))
+        };
+        match word {
+            "--level" => levels.push(number()?.min(3) as u8),
+            "--random" => timing = Timing::Random(number()?),
+            flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
+            text => filter = text,
+        }
+    }
+    if levels.is_empty() {
+        levels = vec![0, 3];
+    }
+    let folder = Path::new(manifest).parent().unwrap_or(Path::new("."));
+    let mut expected: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut wrong = 0;
+    for level in levels {
+        let (mut images, mut equal) = (BTreeMap::new(), 0);
+        for test in tests(manifest)? {
+            let job = Job::from_test(&test, String::new())?;
+            if !job.name.contains(filter) {
+                continue;
+            }
+            let file = test["ptx"].as_str().ok_or("a test without ptx")?;
+            if !images.contains_key(file) {
+                let path = folder.join(file);
+                let text =
+                    std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let image = image(file, &text, level);
+                images.insert(file.to_owned(), (text, image));
+            }
+            let (text, image) = &images[file];
+            let verdict = match image {
+                Err(why) => Err(format!("refused: {why}")),
+                Ok(image) => {
+                    if !expected.contains_key(&job.name) {
+                        let hashes = interpreted_job(text, &job);
+                        let hashes = hashes.map_err(|why| format!("{}: {why}", job.name))?;
+                        expected.insert(job.name.clone(), hashes);
+                    }
+                    match launch(&job, image, &expected[&job.name], timing, Checks::NONE)?.verdict {
+                        Verdict::Equal => Ok(()),
+                        Verdict::Different(what) => Err(format!("different: {what}")),
+                        Verdict::Stopped(why) => Err(format!("stopped: {why}")),
+                    }
+                }
+            };
+            match verdict {
+                Ok(()) => equal += 1,
+                Err(what) => {
+                    wrong += 1;
+                    println!("-O{level} {}: {what}", job.name);
+                }
+            }
+        }
+        println!("-O{level}: {equal} equal");
+    }
+    match wrong {
+        0 => Ok(()),
+        n => Err(format!("{n} launches are not what the interpreter says")),
+    }
+}
+
+fn image(name: &str, text: &[u8], level: u8) -> Result<Vec<u8>, String> {
+    let options = Options {
+        target: Target::parse("sm_90a").ok_or("sm_90a is no target")?,
+        opt_level: level,
+        contract: Some(false),
+        ..Options::default()
+    };
+    let compiled = compile(&Source { name, text }, &options).map_err(|errors| {
+        let first = errors.0.first().map(ToString::to_string);
+        first.unwrap_or_else(|| "no reason given".to_owned())
+    })?;
+    compiled.cubin.ok_or_else(|| "no cubin was made".to_owned())
+}
