@@ -155,7 +155,10 @@ const UNITS: &[UnitRow] = &[
     unit(Barrier, &[], &["=barrier", "=barrier-result"]),
     unit(Control, &[(Control, 4)], &["BSSY"]),
     unit(Memory, &[(Memory, 4)], &["=shared", "=memory", "=texture", "=bulk"]),
-    unit(Control, &[], &["=control", "=cluster-arrive", "=cluster-wait"]),
+    unit(Control, &[(Barrier, 8)], &["CGAERRBAR"]),
+    unit(Barrier, &[(Barrier, 6)], &["=cluster-arrive"]),
+    unit(Barrier, &[], &["=cluster-wait"]),
+    unit(Control, &[], &["=control"]),
 ];
 
 /// A matrix operation of a warpgroup with more columns than this keeps the tensor cores longer.
@@ -169,7 +172,7 @@ const WIDE_MATRIX_KEEPS: &[(Unit, u8)] = &[(Tensor, 12), (Group, 3)];
 const LEAST_STALLS: &[(u8, &[&str])] = &[
     (5, &["BRA*", "BRX*", "JMP*", "JMX*", "CALL*", "RET*", "EXIT", "KILL", "BSYNC", "BREAK", "BMOV*", "WARPSYNC*", "YIELD", "NANOSLEEP*", "BPT*"]),
     (4, &["DEPBAR*", "RPCMOV*"]),
-    (6, &["MEMBAR*", "CGAERRBAR", "BAR*"]),
+    (6, &["MEMBAR*", "CGAERRBAR", "BAR*", "UCGABAR_ARV"]),
     (7, &["LEPC*"]),
     (12, &["UBLKCP*", "UBLKRED*"]),
     (2, &["WARPGROUP.DEPBAR*", "FENCE*", "USETMAXREG*"]),
@@ -279,7 +282,7 @@ const TOKENS: &[TokenRow] = &[
     token(Token::Proxy, Role::Writes, &["FENCE*"]),
     token(Token::Proxy, Role::Needs, &["FENCE*", "BAR*", "UCGABAR*", "WARPGROUP.ARRIVE", "MEMBAR*", "=shared", "=memory", "=texture", "=bulk", "=warpgroup"]),
     TokenRow { token: Token::Fence, role: Role::Releases, scopes: &["CTA", "CTA.PARTIAL"], operations: &["MEMBAR*"] },
-    token(Token::Fence, Role::Needs, &["FENCE*"]),
+    token(Token::Fence, Role::Needs, &["*"]),
     token(Token::Mbarrier, Role::Writes, &["SYNCS.EXCH*", "SYNCS.CCTL*"]),
     token(Token::Mbarrier, Role::Needs, &["SYNCS.CCTL*", "SYNCS.ARRIVE*", "SYNCS.PHASECHK*", "BAR*", "UCGABAR*", "FENCE*", "UBLK*", "UTMA*", "MEMBAR*"]),
     token(Token::Acquire, Role::Writes, &["LD", "LDG", "ATOM*"]),

@@ -83,22 +83,34 @@ impl Schedule {
             let class = access.class();
             // R2UR.OR combines its predicate with the old one where it writes it: no moment of reading is known.
             let combined = name == "R2UR.OR" && class == RegisterClass::P && access.writes;
-            if access.reads
-                && !combined
-                && let Some(group) = timing::use_group(&Use {
-                    op,
-                    mods: instruction.mods(),
-                    place,
-                    class,
-                })
-            {
-                schedule.reads.push(Reads {
-                    class,
-                    first: access.register.index,
-                    count: access.count,
-                    guard: place == Place::Guard,
-                    group,
-                });
+            if access.reads && !combined {
+                // Registers of one operand may be needed at different times: the halves of a 64-bit addend.
+                let mut known: Option<Reads> = None;
+                for offset in 0..access.count {
+                    let Some(group) = timing::use_group(&Use {
+                        op,
+                        mods: instruction.mods(),
+                        place,
+                        class,
+                        offset,
+                    }) else {
+                        continue;
+                    };
+                    match &mut known {
+                        Some(reads) if reads.group == group => reads.count += 1,
+                        _ => {
+                            let reads = Reads {
+                                class,
+                                first: access.register.index + offset,
+                                count: 1,
+                                guard: place == Place::Guard,
+                                group,
+                            };
+                            schedule.reads.extend(known.replace(reads));
+                        }
+                    }
+                }
+                schedule.reads.extend(known);
             }
             if access.writes {
                 let arrivals = (0..access.count)

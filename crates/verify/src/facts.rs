@@ -171,6 +171,7 @@ impl Facts {
                         mods,
                         place,
                         class,
+                        offset: offset as u8,
                     };
                     self.reads.push(Read {
                         register: number,

@@ -1,6 +1,7 @@
 //! Control words: everything ptxas made gets new ones, which ask for no more than its own did.
 //!
-//! Every cubin is rescheduled with `--control-only`; the sums of stalls and waits are compared over all of them.
+//! Every cubin is rescheduled with `--control-only` and judged by `verify`, which must find nothing; the sums of stalls and waits are
+//! compared over all of them.
 
 use super::finished::{self, LEVELS};
 use orias::reschedule::{Statistics, reschedule_control};
@@ -30,19 +31,29 @@ pub fn run(args: &[String]) -> Result<(), String> {
 fn judge(title: &str, paths: &[(String, PathBuf)], compare: bool) -> Result<(), String> {
     let mut total = Statistics::default();
     let mut wrong = Vec::new();
-    let mut time = Duration::ZERO;
+    let (mut time, mut findings) = (Duration::ZERO, 0);
     for (name, path) in paths {
         let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let cubin = Cubin::read(&bytes).map_err(|error| format!("{name}: {error}"))?;
         let start = Instant::now();
         match reschedule_control(&cubin) {
-            Ok((_, statistics)) => total += statistics,
+            Ok((rescheduled, statistics)) => {
+                time += start.elapsed();
+                total += statistics;
+                match orias_verify::judge(&rescheduled) {
+                    Ok(verdict) => {
+                        findings += verdict.findings.len();
+                        let found = verdict.findings.iter().take(3);
+                        wrong.extend(found.map(|finding| format!("{name}: {finding}")));
+                    }
+                    Err(error) => wrong.push(format!("{name}: {error}")),
+                }
+            }
             Err(error) => wrong.push(format!("{name}: {error}")),
         }
-        time += start.elapsed();
     }
     print!(
-        "{title}: {} cubins in {:.2} s; {total}",
+        "{title}: {} cubins in {:.2} s, {findings} findings; {total}",
         paths.len(),
         time.as_secs_f64()
     );
@@ -50,7 +61,9 @@ fn judge(title: &str, paths: &[(String, PathBuf)], compare: bool) -> Result<(), 
         println!("    WRONG {wrong}");
     }
     if !wrong.is_empty() {
-        return Err(format!("{} cubins got no control words", wrong.len()));
+        return Err(format!(
+            "cubins without control words, or that the judge objects to ({findings} findings)"
+        ));
     }
     if total.instructions == 0 {
         return Err("there was nothing to reschedule".to_owned());

@@ -49,6 +49,8 @@ struct Consumer {
     file: File,
     /// What brings the answer to R20, if the consumer does not write there.
     then: &'static str,
+    /// Which general register it reads: 13 is the upper half of a pair.
+    register: u8,
 }
 
 const fn general(class: &'static str, text: &'static str) -> Producer {
@@ -90,6 +92,9 @@ const PRODUCERS: &[Producer] = &[
     upper("IMAD.WIDE.hi", "IMAD.WIDE R$, R5, R7, R8"),
     upper("DADD.hi", "DADD R$, R8, R8"),
     general("HADD2", "HADD2 R$, R5, R6"),
+    general("HADD2.F32", "HADD2.F32 R$, -RZ, R5.H0_H0"),
+    general("HMNMX2", "HMNMX2 R$, R5, R6, PT"),
+    general("HSET2", "HSET2.BF.GT.AND R$, R5, R4, PT"),
     general("HFMA2", "HFMA2 R$, R5, R6, R7"),
     general("HFMA2.MMA", "HFMA2.MMA R$, R5, R6, R7"),
     general("F2FP", "F2FP.BF16.F32.PACK_AB R$, R5, R6"),
@@ -105,6 +110,12 @@ const PRODUCERS: &[Producer] = &[
     Producer {
         class: "FSETP",
         text: "FSETP.NEU.AND P0, PT, R5, R6, PT",
+        file: File::Predicate,
+        upper: false,
+    },
+    Producer {
+        class: "R2P",
+        text: "R2P PR, R6, 0x1",
         file: File::Predicate,
         upper: false,
     },
@@ -188,6 +199,7 @@ const fn reads(class: &'static str, text: &'static str) -> Consumer {
         text,
         file: File::General,
         then: "",
+        register: 10,
     }
 }
 
@@ -210,6 +222,20 @@ const CONSUMERS: &[Consumer] = &[
     reads("IMAD.a", "IMAD R20, R10, R7, R5"),
     reads("IMAD.c", "IMAD R20, R5, R7, R10"),
     reads("IMAD.WIDE.a", "IMAD.WIDE R20, R10, R7, R8"),
+    reads("IMAD.WIDE.c", "IMAD.WIDE R20, R5, R7, R10"),
+    Consumer {
+        class: "IMAD.WIDE.c.hi",
+        text: "IMAD.WIDE R20, R5, R7, R12",
+        file: File::General,
+        then: "MOV R20, R21",
+        register: 13,
+    },
+    reads("MUFU.b", "MUFU.RCP R20, R10"),
+    reads("POPC.b", "POPC R20, R10"),
+    reads("SHFL.a", "SHFL.IDX PT, R20, R10, RZ, 0x1f"),
+    reads("HADD2.F32.b", "HADD2.F32 R20, -RZ, R10.H0_H0"),
+    reads("HMNMX2.a", "HMNMX2 R20, R10, R5, PT"),
+    reads("HSET2.a", "HSET2.BF.GT.AND R20, R10, R5, PT"),
     reads("HADD2.a", "HADD2 R20, R10, R5"),
     reads("HFMA2.a", "HFMA2 R20, R10, R5, R6"),
     reads("F2FP.a", "F2FP.BF16.F32.PACK_AB R20, R10, R5"),
@@ -220,97 +246,119 @@ const CONSUMERS: &[Consumer] = &[
         text: "ISETP.EQ.AND P1, PT, R10, R4, PT",
         file: File::General,
         then: "SEL R20, R5, R6, P1",
+        register: 10,
     },
     Consumer {
         class: "FSETP.a",
         text: "FSETP.EQ.AND P1, PT, R10, R4, PT",
         file: File::General,
         then: "SEL R20, R5, R6, P1",
+        register: 10,
+    },
+    Consumer {
+        class: "HSETP2.a",
+        text: "HSETP2.GT.AND P1, PT, R10, R6, PT",
+        file: File::General,
+        then: "SEL R20, R5, R6, P1",
+        register: 10,
     },
     Consumer {
         class: "guard",
         text: "@P0 MOV R20, R5",
         file: File::Predicate,
         then: "",
+        register: 10,
     },
     Consumer {
         class: "SEL.p",
         text: "SEL R20, R5, R6, P0",
         file: File::Predicate,
         then: "",
+        register: 10,
     },
     Consumer {
         class: "IADD3.X.carry",
         text: "IADD3.X R20, R5, R6, RZ, P0, !PT",
         file: File::Predicate,
         then: "",
+        register: 10,
     },
     Consumer {
         class: "ISETP.p",
         text: "ISETP.EQ.AND P1, PT, RZ, RZ, P0",
         file: File::Predicate,
         then: "SEL R20, R5, R6, P1",
+        register: 10,
     },
     Consumer {
         class: "PLOP3.p",
         text: "PLOP3.LUT P1, PT, P0, PT, PT, 0x80, 0x0",
         file: File::Predicate,
         then: "SEL R20, R5, R6, P1",
+        register: 10,
     },
     Consumer {
         class: "UIADD3.a",
         text: "UIADD3 UR20, UR10, UR6, URZ",
         file: File::Uniform,
         then: "MOV R20, UR20",
+        register: 10,
     },
     Consumer {
         class: "ULOP3.a",
         text: "ULOP3.LUT UR20, UR10, UR6, URZ, 0x3c, !UPT",
         file: File::Uniform,
         then: "MOV R20, UR20",
+        register: 10,
     },
     Consumer {
         class: "IADD3.u",
         text: "IADD3 R20, R5, UR10, RZ",
         file: File::Uniform,
         then: "",
+        register: 10,
     },
     Consumer {
         class: "MOV.u",
         text: "MOV R20, UR10",
         file: File::Uniform,
         then: "",
+        register: 10,
     },
     Consumer {
         class: "FADD.u",
         text: "FADD R20, R5, UR10",
         file: File::Uniform,
         then: "",
+        register: 10,
     },
     Consumer {
         class: "IMAD.u",
         text: "IMAD R20, R5, UR10, R6",
         file: File::Uniform,
         then: "",
+        register: 10,
     },
     Consumer {
         class: "USEL.p",
         text: "USEL UR20, UR6, UR7, UP0",
         file: File::UniformPredicate,
         then: "MOV R20, UR20",
+        register: 10,
     },
     Consumer {
         class: "@UP",
         text: "@UP0 UMOV UR20, UR6",
         file: File::UniformPredicate,
         then: "MOV R20, UR20",
+        register: 10,
     },
 ];
 
 /// What is done before each trial so that the register under test holds the old value.
 fn old_value(file: File) -> &'static [&'static str] {
     match file {
-        File::General => &["MOV R10, R4", "MOV R11, R4"],
+        File::General => &["MOV R10, R4", "MOV R11, R4", "MOV R12, R4", "MOV R13, R4"],
         File::Predicate => &["ISETP.NE.AND P0, PT, RZ, RZ, PT", "MOV R20, R6"],
         File::Uniform => &["UMOV UR10, UR8"],
         File::UniformPredicate => &["UISETP.NE.AND UP0, UPT, URZ, URZ, UPT", "UMOV UR20, UR7"],
@@ -364,7 +412,9 @@ fn edges() -> Vec<Edge> {
     for (producer, p) in PRODUCERS.iter().enumerate() {
         for (consumer, c) in CONSUMERS.iter().enumerate() {
             // A pair cannot start at an odd register.
-            let pair = p.upper && c.class.starts_with('D');
+            let wide = |text: &str| text.starts_with('D') || text.starts_with("IMAD.WIDE");
+            let reads_pair = c.class.starts_with('D') || c.class.starts_with("IMAD.WIDE.c");
+            let pair = p.upper && reads_pair || c.register == 13 && wide(p.text);
             if p.file == c.file && !pair {
                 edges.extend([false, true].map(|busy| Edge {
                     producer,
@@ -385,14 +435,15 @@ fn trial(code: &mut Code, edge: &Edge, distance: usize, slot: usize) -> Result<(
     }
     code.drain()?;
     if edge.busy {
-        for other in ["14", "12"] {
+        for other in ["14", "16"] {
             let text = producer.text.replace('$', other).replace("P0,", "P2,");
             code.push(&text, 1, "R-:W-")?;
         }
     }
     if distance > 0 {
         let first = distance.min(15);
-        code.push(&producer.text.replace('$', "10"), first, "R-:W-")?;
+        let register = consumer.register.to_string();
+        code.push(&producer.text.replace('$', &register), first, "R-:W-")?;
         let mut left = distance - first;
         while left > 0 {
             let stall = left.min(15);
@@ -401,7 +452,12 @@ fn trial(code: &mut Code, edge: &Edge, distance: usize, slot: usize) -> Result<(
         }
     }
     let register = if producer.upper { "R11" } else { "R10" };
-    code.settled(&consumer.text.replace("R10", register))?;
+    // What takes a variable time is waited for.
+    let barriers = match consumer.class {
+        "MUFU.b" | "POPC.b" | "SHFL.a" => "R-:W0",
+        _ => "R-:W-",
+    };
+    code.push(&consumer.text.replace("R10", register), 15, barriers)?;
     code.drain()?;
     if !consumer.then.is_empty() {
         code.settled(consumer.then)?;

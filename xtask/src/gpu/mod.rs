@@ -15,6 +15,7 @@
 //! | `gpu sweeps ASSEMBLERS [--full]` | single-precision functions of all 2^32 operands, and 10^8 hard operands of the others, against ptxas |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
 //! | `gpu mutants MANIFEST CUBINS COUNT SECONDS` | runs mutants of a manifest's kernels and compares what the judge says with what the chip does |
+//! | `gpu heal MANIFEST CUBINS AGAINST` | finds the control words that make the results of launches wrong |
 //! | `gpu worker`, `gpu shard` | parts of the others in processes of their own |
 //!
 //! An ASSEMBLER is `orias-O0` to `orias-O3` or `ptxas-O0` to `ptxas-O3`; ASSEMBLERS is a list of them with commas.
@@ -24,6 +25,7 @@ mod compare_forms;
 mod driver;
 mod forms;
 mod generated;
+mod heal;
 pub(crate) mod job;
 mod latency;
 mod matrices;
@@ -74,6 +76,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a number"));
             mutants::run(manifest, cubins, number(count)? as usize, number(seconds)?)
         }
+        ["heal", manifest, cubins, against, rest @ ..] => heal::run(manifest, cubins, against, rest),
         ["record-matrices", file] => matrices::record(file),
         ["forms-module"] => {
             print!("{}", forms::module(&forms::all()));
@@ -83,7 +86,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] [--patience SECONDS] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
                   | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS \
-                  | gpu record-matrices FILE | gpu programs FOLDER | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS"
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS \
+                  | gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N]"
             .to_owned()),
     }
 }

@@ -630,6 +630,7 @@ impl<'a> Builder<'a> {
                         mods: consumer_mods,
                         place: reader.slot,
                         class: class.into(),
+                        offset: reader.offset,
                     });
                     match used {
                         Some(used) if used.class() == group.class() => {
@@ -668,6 +669,7 @@ impl<'a> Builder<'a> {
             mods,
             place: reader.slot,
             class: class.into(),
+            offset: reader.offset,
         });
         match (used, self.result(writer, class)) {
             (Some(used), Some(Arrival::Fixed(later))) if used.class() == later.class() => {

@@ -224,6 +224,7 @@ impl Code {
                         mods: instruction.mods(),
                         place: at,
                         class,
+                        offset: offset as u8,
                     });
                     self.reads.push(Read {
                         place,

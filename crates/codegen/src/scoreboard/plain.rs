@@ -1,9 +1,9 @@
 //! ProcessO0WaitsAndSBs (116): control words for -O0.
 //!
-//! As ptxas does it: an instruction whose results come at an unknown time sets write barrier 0, one whose sources are read at an unknown
-//! time sets read barrier 1, every instruction waits for both, stalls for 15 cycles and leaves the yield bit clear. No dependence is
-//! looked at. The seed's version sets no barrier and would be wrong on the chip. A write barrier on an instruction without results (a
-//! store, BAR) is as wrong: nothing ever releases it, and the warp hangs.
+//! As ptxas does it: what takes a variable time to write its results sets write barrier 0, what takes a variable time to read its
+//! sources sets read barrier 1, every instruction waits for both, stalls for 15 cycles and leaves the yield bit clear. No dependence
+//! is looked at. The seed's version sets no barrier and would be wrong on the chip; a write barrier on an instruction that writes
+//! nothing is wrong, too: nobody releases it.
 //!
 //! Two things need more than that. Results of fixed latency above 15 cycles (matrix operations) get fillers behind them, as many as
 //! the longest latency in the tables asks for. And groups of asynchronous copies count on barrier 0: they keep doing so, and
@@ -27,17 +27,12 @@ pub fn assign_plain_control_words(func: &mut Function, _: &Context<'_>) -> Resul
 fn assign(func: &mut Function) -> Result<(), ScoreboardError> {
     let code = Code::new(func)?;
     for (index, fact) in code.facts.iter().enumerate() {
-        let tells = |kind| {
-            let mut writes = code.writes(index).iter();
-            writes.any(|write| write.arrives == Arrives::Barrier(kind))
-        };
-        let barrier = |set: bool, number| set.then_some(number).and_then(Barrier::new);
-        let released = !code.late(index).is_empty() || tells(EventKind::Released);
+        let barrier = |number, set: bool| set.then_some(number).and_then(Barrier::new);
         let stall = if fact.issue.drains { 0 } else { STALL_MAX };
         let word = ControlWord::PLAIN
             .with_stall(stall)
-            .with_write_barrier(barrier(tells(EventKind::Written) || fact.counts_copies, 0))
-            .with_read_barrier(barrier(released, 1))
+            .with_write_barrier(barrier(0, writes_late(&code, index)))
+            .with_read_barrier(barrier(1, reads_late(&code, index)))
             .with_wait_mask(BOTH);
         func.set_control(fact.inst, word);
         let longest = code.writes(index).iter().filter_map(longest_latency).max();
@@ -50,6 +45,26 @@ fn assign(func: &mut Function) -> Result<(), ScoreboardError> {
     }
     func.level = Level::Final;
     Ok(())
+}
+
+/// Whether the write barrier is released: there is a result of variable latency, or a copy whose completion it stands for.
+fn writes_late(code: &Code, index: usize) -> bool {
+    let fact = &code.facts[index];
+    let mut writes = code.writes(index).iter();
+    let written = writes.any(|write| write.arrives == Arrives::Barrier(EventKind::Written));
+    let names = ["SYNCS", "LDGSTS"];
+    let copies = fact.counts_copies || names.iter().any(|name| fact.op.name().starts_with(name));
+    fact.is_variable() && (written || copies)
+}
+
+/// Whether the read barrier is released: everything of variable latency but fences, moves from a convergence barrier and cache
+/// operations without an address, which read no register late.
+fn reads_late(code: &Code, index: usize) -> bool {
+    let fact = &code.facts[index];
+    let without = ["FENCE", "CCTL", "BMOV"];
+    let quick = without.iter().any(|name| fact.op.name().starts_with(name));
+    let copies = fact.counts_copies;
+    fact.is_variable() && !copies && (!quick || !code.late(index).is_empty())
 }
 
 /// Cycles until a result of fixed latency can be read by anything.

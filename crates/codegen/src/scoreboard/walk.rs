@@ -260,9 +260,13 @@ impl<'a> Walk<'a> {
                 EventKind::Released => plan.read_barrier[instruction(record.id)],
             };
             // While barriers are being chosen, a record may come from the round before, which chose another one.
-            let chosen = match self.mode {
-                Mode::Choose => mask(own),
-                Mode::Settled => 0,
+            let chosen = match (self.mode, kind(record.id)) {
+                (Mode::Settled, _) => 0,
+                (Mode::Choose, EventKind::Written) => mask(own),
+                // The sources have been read when the results are there.
+                (Mode::Choose, EventKind::Released) => {
+                    mask(own) | mask(plan.write_barrier[instruction(record.id)])
+                }
             };
             self.put_event(LiveEvent {
                 id: record.id,
@@ -398,11 +402,7 @@ impl<'a> Walk<'a> {
             for &(group, at) in &place.results {
                 let distance = match write.arrives {
                     Arrives::Fixed(later) => {
-                        // One cycle more than the difference of the latencies: ptxas never goes below that.
-                        match timing::overwrite(Table::Safe, group, later) {
-                            1 => 1,
-                            cycles => i32::from(cycles) + 1,
-                        }
+                        i32::from(timing::overwrite(Table::Safe, group, later))
                     }
                     _ => overwritten_late(group),
                 };

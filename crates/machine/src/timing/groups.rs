@@ -57,6 +57,8 @@ pub struct Use {
     pub place: Place,
     /// The register file.
     pub class: RegisterClass,
+    /// Which register of the operand: 1 is the upper half of a pair.
+    pub offset: u8,
 }
 
 /// Results that become readable alike.
@@ -153,7 +155,9 @@ pub fn arrival(result: &Result) -> Option<Arrival> {
 pub fn use_group(used: &Use) -> Option<UseGroup> {
     TABLES.groups.use_rules[used.op.index()]
         .iter()
-        .find(|rule| rule.class == used.class && rule.fits(used.place, 0, used.op, used.mods))
+        .find(|rule| {
+            rule.class == used.class && rule.fits(used.place, used.offset, used.op, used.mods)
+        })
         .map(|rule| UseGroup(rule.group))
 }
 
@@ -328,6 +332,7 @@ mod tests {
                     mods,
                     place,
                     class,
+                    offset: 0,
                 };
                 if reads && use_group(&used).is_none() {
                     missing.push(format!("{op} reads {class:?} {place:?}"));

@@ -126,8 +126,10 @@ pub(super) struct Latencies {
 #[derive(Clone, Copy)]
 pub(super) struct Overwrite {
     pub mined: Option<Source>,
-    /// By the difference of the two latencies.
+    /// By the difference of the two latencies, plus one.
     pub derived: u8,
+    /// Cycles after which the earlier one has landed in any case.
+    pub longest: u8,
 }
 
 /// Cycles from the issue of a producer to the first issue of a consumer that may read the result.
@@ -169,7 +171,10 @@ pub fn overwrite(table: Table, earlier: ResultGroup, later: ResultGroup) -> u8 {
     };
     match (table, known.mined) {
         (Table::Mined, Some(mined)) => mined.cycles.min(known.derived),
-        (Table::Mined, None) | (Table::Safe, _) => known.derived,
+        (Table::Mined, None) => known.derived,
+        // What ptxas keeps may be there for another reason; waiting until the earlier one has landed is always enough.
+        (Table::Safe, Some(mined)) => known.derived.max(mined.cycles.min(known.longest)),
+        (Table::Safe, None) => known.derived,
     }
 }
 

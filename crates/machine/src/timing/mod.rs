@@ -18,7 +18,7 @@
 //!     op: Op::IADD3, mods: Mods::ZERO, place: Place::Slot(0), class: RegisterClass::R, offset: 0,
 //! }) else { panic!() };
 //! let addend = use_group(&Use {
-//!     op: Op::FADD, mods: Mods::ZERO, place: Place::Slot(1), class: RegisterClass::R,
+//!     op: Op::FADD, mods: Mods::ZERO, place: Place::Slot(1), class: RegisterClass::R, offset: 0,
 //! }).unwrap();
 //! assert_eq!(latency(Table::Safe, sum, addend).cycles, 5);
 //! ```

@@ -350,13 +350,25 @@ fn latencies(groups: &Groups) -> Result<Latencies, String> {
             .max()
             .unwrap_or(1)
     };
+    // By how many cycles the earlier result comes later than the other one would, to any use that both are known to have.
+    let known = |row: &Row| row.measured.or(row.mined).map(|source| source.cycles);
+    let later_by = |earlier: usize, later: usize| {
+        (0..uses)
+            .filter_map(|used| {
+                let of = |result: usize| edges[result * uses + used].as_ref().and_then(known);
+                Some(of(earlier)?.saturating_sub(of(later)?))
+            })
+            .max()
+    };
     let mut overwrites = Vec::new();
     for (earlier, from) in groups.results.iter().enumerate() {
         for (later, to) in groups.results.iter().enumerate() {
-            let derived = (longest(earlier) + 1).saturating_sub(longest(later)).max(1);
+            let by = later_by(earlier, later)
+                .unwrap_or_else(|| longest(earlier).saturating_sub(longest(later)));
             overwrites.push((from.class == to.class).then(|| Overwrite {
                 mined: source(find(&mined, EdgeKind::Overwrite, from, to), mined_date),
-                derived,
+                derived: by + 1,
+                longest: longest(earlier),
             }));
         }
     }
