@@ -23,6 +23,7 @@ use crate::knobs::{Key, Knobs};
 use crate::names;
 use crate::phases;
 use crate::regalloc;
+use crate::schedule;
 use crate::scoreboard;
 use crate::select::select_instructions;
 use orias_ori::{Function, Level, verify_function};
@@ -44,6 +45,8 @@ pub const PHASES: &[Phase] = &[
         "where lanes part and where they meet again"),
     phase(10003, "SelectInstructions", Stage::Select, ABSTRACT, gate(0..=3), select_instructions,
         "abstract operations become the machine's"),
+    phase(97, "ScheduleInstructions", Stage::PreRaSchedule, MACHINE, gate(1..=3), schedule::schedule_instructions,
+        "an order that hides latencies within the register budget"),
     phase(101, "AllocateRegisters", Stage::Allocate, MACHINE, gate(0..=3), regalloc::allocate_registers,
         "values become physical registers"),
     phase(104, "PostExpansion", Stage::Allocate, PHYSICAL, gate(0..=3), regalloc::expand_after_allocation,

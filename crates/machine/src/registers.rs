@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 253 general registers, 2 reserved | seen: ptxas 13.0.88 for sm_90 uses R0 to R252 and reports two more |
 //! | 63 uniform registers, 7 predicates of each kind, 16 convergence barriers | published, and the encodings' field widths |
-//! | 65,536 registers, handed out 8 a thread, 2,048 threads, 32 a warp | published: CUDA programming guide, compute capability 9.0 |
+//! | 65,536 registers, handed out 8 a thread, 2,048 threads, 32 a warp, 4 schedulers | published: CUDA programming guide, compute capability 9.0 |
 //! | at least 24 with `-maxrregcount` | seen: ptxas raises smaller limits to 24 on sm_90 |
 
 use orias_sass::{RegisterClass, Target};
@@ -31,6 +31,8 @@ pub struct RegisterFiles {
     pub most_threads: u32,
     /// Threads in a warp.
     pub warp: u32,
+    /// Warp schedulers of a multiprocessor.
+    pub schedulers: u32,
     /// A limit below this is raised to it.
     pub fewest: u32,
 }
@@ -55,6 +57,7 @@ const HOPPER: RegisterFiles = RegisterFiles {
     per_multiprocessor: 65536,
     most_threads: 2048,
     warp: 32,
+    schedulers: 4,
     fewest: 24,
 };
 

@@ -7,6 +7,7 @@
 //! own [`Knobs`].
 
 pub mod registry;
+pub mod scheduling;
 mod settings;
 mod when;
 

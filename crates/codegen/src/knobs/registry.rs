@@ -3,6 +3,7 @@
 //! A knob enters this file together with the phase that reads it. Numbers below 10000 and their names are those of
 //! ptxas; knobs that ptxas does not have carry numbers from 10000 on.
 
+use super::scheduling;
 use super::when::WhenList;
 use std::marker::PhantomData;
 
@@ -141,6 +142,39 @@ pub static VERIFY_REGISTER_ALLOCATION: Key<bool> = Key::<bool>::new(
 
 /// Every knob, by number.
 pub static KNOBS: &[&Knob] = &[
+    &scheduling::FENCE_CODE.knob,
+    &scheduling::FENCE_INTERFERENCE.knob,
+    &scheduling::PRESSURE_COEFFICIENT.knob,
+    &scheduling::DEPTH_LIMIT.knob,
+    &scheduling::SCHEDULING.knob,
+    &scheduling::PRESERVE_ORDER.knob,
+    &scheduling::BUMP_SCALE.knob,
+    &scheduling::LOADS_PER_TEXTURE.knob,
+    &scheduling::CROSS_BLOCK.knob,
+    &scheduling::CROSS_BLOCK_INSTS.knob,
+    &scheduling::CROSS_BLOCK_LIMIT.knob,
+    &scheduling::CROSS_BLOCK_TEX.knob,
+    &scheduling::LOOP_ITERATIONS.knob,
+    &scheduling::CAREFUL_SLACK.knob,
+    &scheduling::OK_SLACK.knob,
+    &scheduling::OK_SLACK_COLD.knob,
+    &scheduling::REGISTER_TARGET.knob,
+    &scheduling::FURTHEST.knob,
+    &scheduling::LOOK_AHEAD.knob,
+    &scheduling::REDUCE_LIMIT.knob,
+    &scheduling::REDUCE_LIMIT_HIGH.knob,
+    &scheduling::BATCH_REGISTERS.knob,
+    &scheduling::BATCH_SCHEDULER.knob,
     &GENERAL_OPTIMIZE_KEEP.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
+    &scheduling::INSTRUCTIONS.knob,
+    &scheduling::REDUCE_REG.knob,
+    &scheduling::REDUCE_REG_NOT.knob,
+    &scheduling::DYN_BATCH.knob,
+    &scheduling::DYN_BATCH_NOT.knob,
+    &scheduling::STRATEGY.knob,
+    &scheduling::KEEP_BLOCKS.knob,
+    &scheduling::COLD_BUDGET.knob,
+    &scheduling::DEPTH_THRESHOLD.knob,
+    &scheduling::SPILL_MODE.knob,
 ];

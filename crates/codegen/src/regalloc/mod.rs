@@ -133,7 +133,7 @@ fn allocate(func: &mut Function, files: &RegisterFiles, margin: [u8; 5]) -> Resu
 }
 
 /// How many registers of `class` the function may use, by the chip and by what the source asks for.
-fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
+pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
     let mut most = u32::from(files.file(class.into()).usable);
     if class == Class::R {
         let reserved = files.reserved;

@@ -1,10 +1,24 @@
 //! The order of instructions.
 //!
 //! [`graph`] says what must stay in order and how many cycles lie between, and [`build`] finds it out; [`alias`] and [`order`] tell it
-//! about memory and fences.
+//! about memory and fences. [`engine`] puts a block into an order, with [`priority`] saying who goes first, [`live`] how many registers are
+//! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`estimate`] says how long an order takes, [`budget`] how many
+//! registers it may need, [`options`] what the knobs ask for. [`instructions`] is the phase.
 
 pub mod alias;
+pub mod batch;
+pub mod budget;
 pub mod build;
+pub mod engine;
+pub mod estimate;
+pub mod forecast;
 pub mod graph;
+pub mod instructions;
+pub mod join;
+pub mod live;
+pub mod options;
 pub mod order;
+pub mod priority;
 pub mod units;
+
+pub use instructions::schedule_instructions;

@@ -1,0 +1,128 @@
+//! How many registers an order may need.
+//!
+//! More registers let more latency be hidden within a warp; fewer let more warps run, which hide each other's. [`Occupancy`] says how
+//! many warps a number of registers leaves to each of the schedulers of a multiprocessor. The orders found under several budgets are
+//! compared by what a warp costs when that many take turns ([`super::estimate::Estimate::shared`]), and the budget whose order is
+//! cheapest wins; every portion of registers beyond what the order before needed makes it dearer by knob 740.
+//!
+//! The budget never exceeds what the function may use ([`hard_limit`]), less one in 64 for what alignment wastes, unless the order before
+//! already did.
+
+use crate::regalloc;
+use orias_machine::registers::RegisterFiles;
+use orias_ori::{Class, Function};
+
+/// Threads of a block when the source does not say.
+const THREADS: u32 = 256;
+
+/// Most thread blocks of a multiprocessor.
+const BLOCKS: u32 = 32;
+
+/// How many budgets are tried at most.
+pub const CANDIDATES: usize = 5;
+
+/// What a number of registers means for the number of warps.
+#[derive(Clone, Copy, Debug)]
+pub struct Occupancy {
+    files: &'static RegisterFiles,
+    threads: u32,
+}
+
+impl Occupancy {
+    /// The occupancy of `func`.
+    pub fn new(func: &Function, files: &'static RegisterFiles) -> Occupancy {
+        let said = func.attributes.max_threads;
+        let threads = if said == [0; 3] {
+            THREADS
+        } else {
+            said.iter().map(|&side| side.max(1)).product()
+        };
+        let whole = threads.next_multiple_of(files.warp);
+        Occupancy {
+            files,
+            threads: whole.clamp(files.warp, files.most_threads),
+        }
+    }
+
+    /// Registers a thread is given so that `live` can be live.
+    pub fn portion(&self, live: u32) -> u32 {
+        (live + self.files.reserved).next_multiple_of(self.files.granularity)
+    }
+
+    /// Warps of each scheduler when `live` registers are live.
+    pub fn warps(&self, live: u32) -> u32 {
+        let block = self.portion(live).max(self.files.granularity) * self.threads;
+        let blocks = (self.files.per_multiprocessor / block)
+            .min(self.files.most_threads / self.threads)
+            .min(BLOCKS);
+        (blocks * self.threads / self.files.warp / self.files.schedulers).max(1)
+    }
+
+    /// Live registers that leave room for as many warps as there can be.
+    pub fn free(&self) -> i32 {
+        let each = self.files.per_multiprocessor / self.files.most_threads;
+        (each - self.files.reserved) as i32
+    }
+
+    /// Budgets to try, from the smallest that `least` fits into to the one that `most` does: the largest of each number of warps.
+    pub fn candidates(&self, least: u32, most: u32) -> Vec<u32> {
+        let mut budgets: Vec<u32> = Vec::new();
+        let mut live = self.portion(least) - self.files.reserved;
+        loop {
+            let next = live + self.files.granularity;
+            let last = live >= most;
+            if last || self.warps(next) != self.warps(live) {
+                budgets.push(live.max(least));
+            }
+            if last || budgets.len() == CANDIDATES {
+                return budgets;
+            }
+            live = next;
+        }
+    }
+}
+
+/// General registers the function may use, less what alignment wastes and what knob 760 keeps.
+pub fn hard_limit(func: &Function, files: &RegisterFiles, slack: u32) -> u32 {
+    let usable = u32::from(regalloc::limit(func, files, Class::R));
+    usable.saturating_sub(usable / 64 + TUPLES + slack)
+}
+
+/// Registers that aligned tuples may leave unused.
+const TUPLES: u32 = 6;
+
+/// By how much ReduceReg tightens a budget: an eighth and three.
+pub fn tightened(budget: i32) -> i32 {
+    (budget - budget / 8 - 3).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orias_machine::registers;
+    use orias_ori::{FunctionKind, Level};
+    use orias_sass::Target;
+
+    fn occupancy(threads: u32) -> Occupancy {
+        let mut func = Function::new("k", FunctionKind::Entry, Level::Machine, "sm_90a");
+        func.attributes.max_threads = [threads, 1, 1];
+        Occupancy::new(&func, registers::of(Target::Sm90a))
+    }
+
+    #[test]
+    fn more_registers_leave_fewer_warps() {
+        let of = occupancy(128);
+        let warps: Vec<u32> = [30, 38, 62, 126, 253]
+            .iter()
+            .map(|&r| of.warps(r))
+            .collect();
+        assert_eq!(warps, [16, 12, 8, 4, 2]);
+    }
+
+    #[test]
+    fn candidates_are_the_largest_of_each_number_of_warps() {
+        assert_eq!(occupancy(128).candidates(20, 60), [30, 38, 46, 54, 62]);
+        assert_eq!(occupancy(1024).candidates(20, 60), [30, 62]);
+        assert_eq!(occupancy(128).candidates(70, 60), [70]);
+    }
+}

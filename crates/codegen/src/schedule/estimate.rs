@@ -1,0 +1,92 @@
+//! How long an order takes, as far as that can be said without running it.
+//!
+//! One warp alone: an instruction issues when the one before it has, its operands are there and its unit is free. Latencies are those
+//! of the graph's edges. What other warps hide is [`Estimate::shared`]'s business.
+
+use super::graph::Graph;
+use super::units::{Pipe, Usage};
+use orias_machine::issue::Unit;
+
+/// What an order costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Cycles from the first issue to the end of the block.
+    pub cycles: u32,
+    /// Cycles in which something issued or had to be left free behind it.
+    pub busy: u32,
+    /// Use of each pipe.
+    pub usage: Usage,
+    /// By node: the cycle it issues in.
+    pub start: Vec<u32>,
+}
+
+impl Estimate {
+    /// Cycles a warp costs when `warps` of them take turns: while one waits, others issue.
+    pub fn shared(&self, warps: u32) -> u32 {
+        let own = self.busy.max(self.usage.most());
+        own.max(self.cycles / warps.max(1))
+    }
+}
+
+/// Estimates `order`.
+pub fn estimate(graph: &Graph, order: &[u32]) -> Estimate {
+    let mut start = vec![0u32; graph.len()];
+    let mut free = [0u32; Unit::COUNT];
+    let mut now = 0u32;
+    let mut busy = 0u32;
+    let mut usage = Usage::default();
+    for &node in order {
+        let node = node as usize;
+        let own = &graph.nodes[node];
+        let ready = graph
+            .preds(node)
+            .iter()
+            .map(|edge| start[edge.from as usize] + u32::from(edge.latency))
+            .max()
+            .unwrap_or(0);
+        if own.is_pseudo() {
+            start[node] = ready;
+            continue;
+        }
+        let issue = now.max(ready).max(free[own.unit as usize]);
+        start[node] = issue;
+        for &(unit, cycles) in own.keeps {
+            free[unit as usize] = issue + u32::from(cycles);
+            if unit == own.unit {
+                usage.add(own.pipe, u32::from(cycles));
+            }
+        }
+        let stall = u32::from(own.least_stall.max(1));
+        busy += stall;
+        now = issue + stall;
+    }
+    // What is still on its way is somebody else's wait, but only if it comes late: count what fixed latencies leave open.
+    let mut end = now;
+    for node in graph.body() {
+        let own = &graph.nodes[node];
+        if own.leaves && own.fixed {
+            end = end.max(start[node] + u32::from(own.latency));
+        }
+    }
+    Estimate {
+        cycles: end,
+        busy,
+        usage,
+        start,
+    }
+}
+
+/// The cycles of each pipe as a line of text, busiest first.
+pub fn describe(usage: &Usage) -> String {
+    let mut pipes: Vec<(u32, &str)> = Pipe::ALL
+        .into_iter()
+        .map(|pipe| (usage.of(pipe), pipe.name()))
+        .filter(|(cycles, _)| *cycles > 0)
+        .collect();
+    pipes.sort_by_key(|&(cycles, name)| (std::cmp::Reverse(cycles), name));
+    pipes
+        .iter()
+        .map(|(cycles, name)| format!("{name} {cycles}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

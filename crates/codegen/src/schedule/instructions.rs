@@ -1,0 +1,440 @@
+//! ScheduleInstructions (97): an order for every block, before registers are allocated.
+//!
+//! 1. Straight-line blocks are joined ([`super::join`]).
+//! 2. Each block gets its graph, its timeline and the books of its values; what the order it has costs and needs is written down.
+//! 3. ReduceReg finds an order with few live registers. The largest number that is needed at least, over all blocks, is where
+//!    budgets start.
+//! 4. ILP, last block first, finds an order within each candidate budget; DynBatch another one where there is something to batch.
+//! 5. The budget whose orders are cheapest wins ([`super::budget`]). Under it each block gets the cheapest order that fits, be it the
+//!    one it had.
+//!
+//! An order never needs more registers than the function may use, unless the order before did; then it needs no more than that one. So
+//! nothing is spilled that the order before could have kept.
+//!
+//! Functions over [`CHUNK`] instructions are not tried with several budgets: each block is put into order by itself, and its graph
+//! dropped before the next is made.
+
+use super::budget::{self, Occupancy};
+use super::build::{Builder, Exits};
+use super::engine;
+use super::estimate::{Estimate, estimate};
+use super::graph::{Graph, Timeline};
+use super::join::join_blocks;
+use super::live::{BlockValues, Counts, Numbering};
+use super::options::Options;
+use super::priority::Mode;
+use crate::pipeline::{Context, PhaseError};
+use orias_machine::registers::{self, RegisterFiles};
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::{AbstractOp, Block, Class, Function, Inst};
+use orias_sass::Target;
+
+/// A function with more instructions is scheduled block by block.
+pub const CHUNK: usize = 16383;
+
+/// Runs the phase.
+pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    join_blocks(func);
+    let orders = {
+        let planned = plan(func, context)?;
+        planned.orders
+    };
+    for (block, order) in orders {
+        relink(func, block, &order);
+    }
+    Ok(())
+}
+
+/// What the phase decided.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Blocks that change, with their instructions in the new order.
+    pub orders: Vec<(Block, Vec<Inst>)>,
+    /// What was decided for each block.
+    pub blocks: Vec<Decision>,
+    /// The budget of general registers.
+    pub budget: u32,
+}
+
+/// What was decided for one block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The block.
+    pub block: Block,
+    /// How often it runs, as a guess.
+    pub frequency: u64,
+    /// Who found the order.
+    pub by: &'static str,
+    /// Cycles of a warp alone, before and after.
+    pub cycles: (u32, u32),
+    /// General registers live, before and after.
+    pub registers: (i32, i32),
+    /// Every order that was found: by whom, its cycles and registers.
+    pub tried: Vec<(&'static str, u32, i32)>,
+}
+
+/// An order that a block could have.
+#[derive(Clone, Debug)]
+struct Choice {
+    by: &'static str,
+    order: Vec<u32>,
+    peak: Counts,
+    estimate: Estimate,
+}
+
+impl Choice {
+    fn registers(&self) -> i32 {
+        self.peak[Class::R as usize]
+    }
+}
+
+/// A block and the orders found so far.
+struct Room {
+    graph: Graph,
+    timeline: Timeline,
+    values: BlockValues,
+    frequency: u64,
+    in_loop: bool,
+    /// The first is the order it has.
+    choices: Vec<Choice>,
+}
+
+/// What holds for all blocks of a function.
+struct Scheduler<'a> {
+    func: &'a Function,
+    options: Options<'a>,
+    files: &'static RegisterFiles,
+    occupancy: Occupancy,
+    /// General registers no order may exceed, unless the one before did.
+    hard: i32,
+}
+
+/// Finds an order for every block of `func`, which stays as it is.
+pub fn plan(func: &Function, context: &Context<'_>) -> Result<Plan, PhaseError> {
+    let Some(target) = Target::from_name(&func.target) else {
+        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
+    };
+    let options = Options::new(func, context)?;
+    let files = registers::of(target);
+    let hard = budget::hard_limit(func, files, options.careful_slack()) as i32;
+    let scheduler = Scheduler {
+        func,
+        options,
+        files,
+        occupancy: Occupancy::new(func, files),
+        hard,
+    };
+    Ok(scheduler.run())
+}
+
+impl Scheduler<'_> {
+    fn run(&self) -> Plan {
+        let func = self.func;
+        let flow = FlowGraph::of(func);
+        let walk = DepthFirst::new(&flow);
+        let nest = LoopNest::new(&flow, &walk);
+        let live = Liveness::new(func, &flow, &DefUse::new(func));
+        let mut builder = Builder::new(func, Exits::Values(&live), self.options.fences());
+        let mut numbers = Numbering::default();
+        let total: usize = func
+            .blocks()
+            .map(|block| func.block_insts(block).count())
+            .sum();
+        let whole = total <= CHUNK;
+        let mut plan = Plan::default();
+        let mut rooms = Vec::new();
+        for &block in walk.postorder() {
+            let graph = builder.build(block);
+            let values = BlockValues::new(func, &graph, &live, &mut numbers);
+            let mut room = self.room(graph, values, &nest);
+            if whole {
+                rooms.push(room);
+            } else {
+                self.fill(&mut room, self.hard);
+                let limit = self.limit(&room, self.hard);
+                self.decide(&room, limit, &mut plan);
+                plan.budget = self.hard as u32;
+            }
+        }
+        if whole {
+            let budget = self.choose_budget(&mut rooms);
+            plan.budget = budget as u32;
+            for room in &rooms {
+                self.decide(room, budget, &mut plan);
+            }
+        }
+        plan
+    }
+
+    fn room(&self, graph: Graph, values: BlockValues, nest: &LoopNest) -> Room {
+        let timeline = Timeline::new(&graph);
+        let order: Vec<u32> = (0..graph.len() as u32).collect();
+        let had = Choice {
+            by: "as it was",
+            peak: values.peak(&order),
+            estimate: estimate(&graph, &order),
+            order,
+        };
+        let mut frequency = 1u64;
+        let mut around = nest.innermost(graph.block);
+        let mut depth = 0;
+        while let Some(inner) = around
+            && depth < self.options.depth_limit()
+        {
+            let trips = self.options.trips.of(nest.header(inner));
+            frequency = frequency.saturating_mul(u64::from(trips.max(1)));
+            around = nest.parent(inner);
+            depth += 1;
+        }
+        Room {
+            frequency,
+            in_loop: depth > 0,
+            graph,
+            timeline,
+            values,
+            choices: vec![had],
+        }
+    }
+
+    /// Limits that `reference` keeps. Those of the small files leave one register for what the allocator may have to move.
+    fn limits(&self, reference: &Choice, budget: i32) -> Counts {
+        let mut limits = [i32::MAX; 5];
+        for class in [Class::P, Class::UR, Class::UP] {
+            let usable = i32::from(self.files.file(class.into()).usable) - 1;
+            limits[class as usize] = usable.max(reference.peak[class as usize]);
+        }
+        limits[Class::R as usize] = budget.max(reference.registers());
+        limits
+    }
+
+    /// No block may need more than this under a budget.
+    fn limit(&self, room: &Room, budget: i32) -> i32 {
+        budget.max(room.choices[0].registers().min(self.hard))
+    }
+
+    fn may_move(&self, room: &Room) -> bool {
+        room.graph.body().len() > 1
+            && self.options.is_enabled()
+            && !self.options.keeps_order(room.graph.block)
+    }
+
+    /// Adds an order found by `mode` within `budget`.
+    fn try_mode(&self, room: &mut Room, mode: Mode, budget: i32) {
+        // The order with the fewest registers so far shows that the budget can be kept.
+        let least = room
+            .choices
+            .iter()
+            .filter(|choice| keeps_files(choice, &room.choices[0]));
+        let least = least.min_by_key(|choice| choice.registers());
+        let least = least.unwrap_or(&room.choices[0]);
+        let limits = self.limits(least, budget);
+        let mut settings = self
+            .options
+            .settings(mode, room.graph.block, room.in_loop, limits);
+        if budget < room.choices[0].registers() {
+            settings.batch = self.options.scarce_batch();
+        }
+        let reference = &least.order;
+        let outcome = engine::schedule(
+            &room.graph,
+            &room.timeline,
+            &room.values,
+            reference,
+            &settings,
+        );
+        debug_assert_eq!(room.graph.illegal(&outcome.order), None);
+        let estimate = estimate(&room.graph, &outcome.order);
+        room.choices.push(Choice {
+            by: mode.name(),
+            order: outcome.order,
+            peak: outcome.peak,
+            estimate,
+        });
+    }
+
+    /// Adds the orders that the modes find within `budget`.
+    fn fill(&self, room: &mut Room, budget: i32) {
+        if !self.may_move(room) {
+            return;
+        }
+        self.try_mode(room, Mode::Ilp, budget);
+        let long = room.graph.nodes.iter().filter(|node| node.is_long());
+        if self.options.runs(Mode::DynBatch, room.graph.block) && long.count() > 1 {
+            self.try_mode(room, Mode::DynBatch, budget);
+        }
+    }
+
+    fn choose_budget(&self, rooms: &mut [Room]) -> i32 {
+        let mut had = 0;
+        let mut least = 0;
+        let mut most = 0;
+        let (reduce, only_reduce) = self.options.reduce_limits();
+        for room in rooms.iter_mut() {
+            let now = room.choices[0].registers();
+            had = had.max(now);
+            if self.may_move(room) {
+                // Below what costs nothing there is nothing to reduce.
+                let crowded = now > self.occupancy.free().min(reduce);
+                if crowded && self.options.runs(Mode::ReduceReg, room.graph.block) {
+                    self.try_mode(room, Mode::ReduceReg, budget::tightened(now));
+                }
+                if now <= only_reduce {
+                    self.fill(room, self.hard.max(1));
+                }
+            }
+            let registers = room.choices.iter().map(Choice::registers);
+            least = least.max(registers.min().unwrap_or(now));
+            most = most.max(cheapest(&room.choices, 1, i32::MAX).registers());
+        }
+        if let Some(target) = self.options.register_target() {
+            let budget = if target == 0 {
+                self.hard
+            } else {
+                target as i32
+            };
+            self.refill(rooms, budget);
+            return budget.max(least);
+        }
+        let ceiling = self.hard.max(had.min(self.hard)).max(least);
+        let most = most.min(ceiling).max(least);
+        let mut best: Option<(f64, i32)> = None;
+        for budget in self.occupancy.candidates(least as u32, most as u32) {
+            let budget = (budget as i32).min(ceiling);
+            self.refill(rooms, budget);
+            let warps = self.occupancy.warps(budget as u32);
+            let cycles: f64 = rooms
+                .iter()
+                .map(|room| {
+                    let cost = cheapest(&room.choices, warps, budget)
+                        .estimate
+                        .shared(warps);
+                    f64::from(cost) * room.frequency as f64
+                })
+                .sum();
+            let portions = self.occupancy.portion(budget as u32) as f64
+                - self.occupancy.portion(had.max(0) as u32) as f64;
+            let extra = (portions / f64::from(self.files.granularity)).max(0.0);
+            let cost = cycles * (1.0 + self.options.bump_scale() * extra);
+            if best.is_none_or(|(known, _)| cost < known) {
+                best = Some((cost, budget));
+            }
+        }
+        best.map_or(least, |(_, budget)| budget)
+    }
+
+    /// Adds orders within `budget` where none of the cheap ones fits.
+    fn refill(&self, rooms: &mut [Room], budget: i32) {
+        for room in rooms {
+            let fits = |choice: &&Choice| choice.registers() <= budget && choice.by != "as it was";
+            let tried = room
+                .choices
+                .iter()
+                .any(|choice| choice.by == Mode::Ilp.name());
+            if !tried
+                || !room
+                    .choices
+                    .iter()
+                    .any(|choice| fits(&choice) && choice.by == Mode::Ilp.name())
+            {
+                self.fill(room, budget);
+            }
+        }
+    }
+
+    fn decide(&self, room: &Room, budget: i32, plan: &mut Plan) {
+        let func = self.func;
+        let warps = self.occupancy.warps(budget.max(0) as u32);
+        let had = &room.choices[0];
+        let chosen = cheapest(&room.choices, warps, self.limit(room, budget));
+        plan.blocks.push(Decision {
+            block: room.graph.block,
+            frequency: room.frequency,
+            by: chosen.by,
+            cycles: (had.estimate.cycles, chosen.estimate.cycles),
+            registers: (had.registers(), chosen.registers()),
+            tried: room
+                .choices
+                .iter()
+                .map(|choice| (choice.by, choice.estimate.cycles, choice.registers()))
+                .collect(),
+        });
+        if !std::ptr::eq(had, chosen) {
+            let insts = undefs_late(func, &room.graph, &chosen.order);
+            plan.orders.push((room.graph.block, insts));
+        }
+    }
+}
+
+/// Whether an order needs no more of the small register files than they have, or than the order before did.
+fn keeps_files(choice: &Choice, had: &Choice) -> bool {
+    [(Class::P, 6), (Class::UR, 60), (Class::UP, 6)]
+        .into_iter()
+        .all(|(class, usable)| choice.peak[class as usize] <= had.peak[class as usize].max(usable))
+}
+
+/// The cheapest of the orders that need at most `limit` registers, or the one that needs least. Of equals, the first.
+fn cheapest(choices: &[Choice], warps: u32, limit: i32) -> &Choice {
+    let had = &choices[0];
+    let rank = |choice: &Choice| {
+        let over = (choice.registers() - limit).max(0);
+        let cost = choice.estimate.shared(warps);
+        (
+            !keeps_files(choice, had),
+            over,
+            cost,
+            choice.estimate.cycles,
+            choice.registers(),
+        )
+    };
+    let mut best = had;
+    for choice in &choices[1..] {
+        if rank(choice) < rank(best) {
+            best = choice;
+        }
+    }
+    best
+}
+
+/// The instructions of an order, with values that may be anything right before whoever reads them first.
+fn undefs_late(func: &Function, graph: &Graph, order: &[u32]) -> Vec<Inst> {
+    let is_undef = |node: usize| {
+        let opcode = func.opcode(graph.nodes[node].inst);
+        opcode.as_abstract() == Some(AbstractOp::Undef)
+    };
+    let mut placed = vec![false; graph.len()];
+    let mut insts = Vec::with_capacity(order.len());
+    let last = order.last().copied();
+    for &node in order {
+        let node = node as usize;
+        if is_undef(node) && Some(node as u32) != last {
+            continue;
+        }
+        for edge in graph.preds(node) {
+            let from = edge.from as usize;
+            if is_undef(from) && !std::mem::replace(&mut placed[from], true) {
+                insts.push(graph.nodes[from].inst);
+            }
+        }
+        if Some(node as u32) == last {
+            // Read only in other blocks.
+            for other in (0..graph.len()).filter(|&other| is_undef(other)) {
+                if !std::mem::replace(&mut placed[other], true) {
+                    insts.push(graph.nodes[other].inst);
+                }
+            }
+        }
+        placed[node] = true;
+        insts.push(graph.nodes[node].inst);
+    }
+    insts
+}
+
+/// Puts the instructions of `block` into this order.
+pub fn relink(func: &mut Function, block: Block, order: &[Inst]) {
+    for &inst in order {
+        func.layout.remove_inst(inst);
+    }
+    for &inst in order {
+        func.layout.append_inst(inst, block);
+    }
+}

@@ -1,0 +1,272 @@
+//! Registers that are live while a block is put into an order.
+//!
+//! What is live at the two ends of a block does not depend on the order within it, so each block can be looked at alone. Values are
+//! numbered within the block; for each instruction the books say which values it reads and writes, and for each value who reads it.
+//! While an order grows, [`Pressure`] knows how many registers of each class are live, and for each instruction by how much that would
+//! change: a value dies with its last reader, so when one reader is left, that reader is credited with it. Each value is credited
+//! once and each reader looked up once for it, so keeping the books is linear.
+//!
+//! Counters: R, P, UR, UP and B as the machine has them; the page's other five belong to no class of this machine.
+
+use super::graph::Graph;
+use cranelift_entity::EntityRef as _;
+use orias_ori::analysis::Liveness;
+use orias_ori::{AbstractOp, Class, Function, Value};
+
+/// A number for each register class, in the order of [`Class::ALL`].
+pub type Counts = [i32; 5];
+
+/// The values of a block.
+#[derive(Clone, Debug)]
+pub struct BlockValues {
+    /// By value: class and registers.
+    kinds: Vec<(Class, i32)>,
+    /// By value: whether it is live behind the block.
+    live_out: Vec<bool>,
+    /// By node: ranges of `used` and `defined`.
+    used_starts: Vec<u32>,
+    used: Vec<u32>,
+    defined_starts: Vec<u32>,
+    defined: Vec<u32>,
+    /// By value: range of `users`.
+    user_starts: Vec<u32>,
+    users: Vec<u32>,
+    /// What is live when the block begins.
+    entry: Counts,
+}
+
+/// Numbers values anew for each block without clearing anything.
+#[derive(Clone, Debug, Default)]
+pub struct Numbering {
+    seen: Vec<(u32, u32)>,
+    stamp: u32,
+}
+
+impl Numbering {
+    fn start(&mut self, values: usize) {
+        self.stamp += 1;
+        self.seen.resize(values, (0, 0));
+    }
+}
+
+impl BlockValues {
+    /// The values of the block of `graph`, in SSA form.
+    pub fn new(func: &Function, graph: &Graph, live: &Liveness, numbers: &mut Numbering) -> Self {
+        numbers.start(func.value_count());
+        let stamp = numbers.stamp;
+        let mut values: Vec<Value> = Vec::new();
+        let mut kinds = Vec::new();
+        let mut number = |value: Value| -> u32 {
+            let slot = &mut numbers.seen[value.index()];
+            if slot.0 != stamp {
+                *slot = (stamp, values.len() as u32);
+                let ty = func.value_type(value);
+                // A value nobody relies on is put where it costs nothing.
+                let undef = func
+                    .defining_inst(value)
+                    .is_some_and(|inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Undef));
+                let width = if undef { 0 } else { i32::from(ty.len()) };
+                kinds.push((ty.class(), width));
+                values.push(value);
+            }
+            slot.1
+        };
+        let mut entry = [0; 5];
+        for &value in live
+            .live_in(graph.block)
+            .iter()
+            .chain(func.block_params(graph.block))
+        {
+            let ty = func.value_type(value);
+            entry[ty.class() as usize] += i32::from(ty.len());
+        }
+        let (mut used_starts, mut used) = (vec![0], Vec::new());
+        let (mut defined_starts, mut defined) = (vec![0], Vec::new());
+        for node in &graph.nodes {
+            let start = used.len();
+            for value in func.value_uses(node.inst) {
+                let value = number(value);
+                if !used[start..].contains(&value) {
+                    used.push(value);
+                }
+            }
+            used_starts.push(used.len() as u32);
+            defined.extend(func.value_defs(node.inst).map(&mut number));
+            defined_starts.push(defined.len() as u32);
+        }
+        let mut user_starts = vec![0u32; values.len() + 1];
+        for &value in &used {
+            user_starts[value as usize + 1] += 1;
+        }
+        for index in 1..user_starts.len() {
+            user_starts[index] += user_starts[index - 1];
+        }
+        let mut next = user_starts.clone();
+        let mut users = vec![0u32; used.len()];
+        for node in 0..graph.len() {
+            for &value in &used[used_starts[node] as usize..used_starts[node + 1] as usize] {
+                users[next[value as usize] as usize] = node as u32;
+                next[value as usize] += 1;
+            }
+        }
+        let live_out = values
+            .iter()
+            .map(|&value| live.is_live_out(value, graph.block))
+            .collect();
+        BlockValues {
+            kinds,
+            live_out,
+            used_starts,
+            used,
+            defined_starts,
+            defined,
+            user_starts,
+            users,
+            entry,
+        }
+    }
+
+    pub(super) fn uses(&self, node: usize) -> &[u32] {
+        &self.used[self.used_starts[node] as usize..self.used_starts[node + 1] as usize]
+    }
+
+    pub(super) fn defs(&self, node: usize) -> &[u32] {
+        &self.defined[self.defined_starts[node] as usize..self.defined_starts[node + 1] as usize]
+    }
+
+    pub(super) fn users(&self, value: u32) -> &[u32] {
+        let value = value as usize;
+        &self.users[self.user_starts[value] as usize..self.user_starts[value + 1] as usize]
+    }
+
+    /// How many values there are.
+    pub(super) fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Class and registers of a value.
+    pub(super) fn kind(&self, value: u32) -> (Class, i32) {
+        self.kinds[value as usize]
+    }
+
+    /// Whether a value is live behind the block.
+    pub(super) fn is_live_out(&self, value: u32) -> bool {
+        self.live_out[value as usize]
+    }
+
+    /// The highest pressure of an order, by class.
+    pub fn peak(&self, order: &[u32]) -> Counts {
+        let mut pressure = Pressure::new(self);
+        for &node in order {
+            pressure.schedule(node as usize, &mut |_| {});
+        }
+        pressure.peak
+    }
+}
+
+/// What is live at one point of a growing order.
+#[derive(Clone, Debug)]
+pub struct Pressure<'a> {
+    values: &'a BlockValues,
+    /// By value: readers that are still to come.
+    remaining: Vec<u32>,
+    /// By node: how much live registers change when it is scheduled next.
+    delta: Vec<Counts>,
+    scheduled: Vec<bool>,
+    /// Registers live now.
+    pub live: Counts,
+    /// The most there have been.
+    pub peak: Counts,
+}
+
+impl<'a> Pressure<'a> {
+    /// At the start of the block.
+    pub fn new(values: &'a BlockValues) -> Self {
+        let nodes = values.used_starts.len() - 1;
+        let mut pressure = Pressure {
+            values,
+            remaining: (0..values.kinds.len())
+                .map(|value| values.users(value as u32).len() as u32)
+                .collect(),
+            delta: vec![[0; 5]; nodes],
+            scheduled: vec![false; nodes],
+            live: values.entry,
+            peak: values.entry,
+        };
+        for node in 0..nodes {
+            for &value in values.defs(node) {
+                let (class, width) = values.kinds[value as usize];
+                if pressure.stays(value) {
+                    pressure.delta[node][class as usize] += width;
+                }
+            }
+        }
+        for value in 0..values.kinds.len() as u32 {
+            if pressure.remaining[value as usize] == 1 {
+                pressure.credit(value, &mut |_| {});
+            }
+        }
+        pressure
+    }
+
+    /// Whether somebody reads the value once it is there.
+    fn stays(&self, value: u32) -> bool {
+        self.values.live_out[value as usize] || self.remaining[value as usize] > 0
+    }
+
+    /// Credits the last reader of `value` with its death, and reports that reader.
+    fn credit(&mut self, value: u32, changed: &mut dyn FnMut(usize)) {
+        if self.values.live_out[value as usize] {
+            return;
+        }
+        let (class, width) = self.values.kinds[value as usize];
+        let last = self
+            .values
+            .users(value)
+            .iter()
+            .find(|&&user| !self.scheduled[user as usize]);
+        if let Some(&user) = last {
+            self.delta[user as usize][class as usize] -= width;
+            changed(user as usize);
+        }
+    }
+
+    /// By how much live registers change if `node` is next.
+    pub fn delta(&self, node: usize) -> Counts {
+        self.delta[node]
+    }
+
+    /// The most registers of a class that are live while `node` runs, if it is next.
+    pub fn at(&self, node: usize, class: Class) -> i32 {
+        let class_index = class as usize;
+        let mut after = self.live[class_index] + self.delta[node][class_index];
+        for &value in self.values.defs(node) {
+            let (kind, width) = self.values.kinds[value as usize];
+            if kind == class && !self.stays(value) {
+                after += width;
+            }
+        }
+        after.max(self.live[class_index])
+    }
+
+    /// `node` is next. Reports nodes whose delta changed.
+    pub fn schedule(&mut self, node: usize, changed: &mut dyn FnMut(usize)) {
+        for class in Class::ALL {
+            let at = self.at(node, class);
+            let peak = &mut self.peak[class as usize];
+            *peak = (*peak).max(at);
+        }
+        for class in 0..5 {
+            self.live[class] += self.delta[node][class];
+        }
+        self.scheduled[node] = true;
+        let values = self.values;
+        for &value in values.uses(node) {
+            let remaining = &mut self.remaining[value as usize];
+            *remaining -= 1;
+            if *remaining == 1 {
+                self.credit(value, changed);
+            }
+        }
+    }
+}

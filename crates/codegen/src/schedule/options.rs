@@ -1,0 +1,194 @@
+//! What the knobs ask of the scheduler, read once for a function.
+
+use super::build::Fences;
+use super::engine::Settings;
+use super::graph::PIECE;
+use super::live::Counts;
+use super::priority::Mode;
+use crate::knobs::scheduling as knob;
+use crate::knobs::{Knobs, Point, WhenList};
+use crate::pipeline::{Context, PhaseError};
+use orias_ori::{Block, Function};
+use std::collections::BTreeMap;
+
+/// Trips of a loop about which nothing is known.
+const TRIPS: u32 = 10;
+
+/// Estimated trips of loops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trips {
+    all: u32,
+    /// By the number of the header.
+    headed: BTreeMap<u32, u32>,
+}
+
+impl Trips {
+    /// Reads knob 750: a number for all loops, `BLOCK:NUMBER` for one, separated by commas.
+    pub fn parse(text: &str) -> Result<Trips, String> {
+        let mut trips = Trips {
+            all: TRIPS,
+            headed: BTreeMap::new(),
+        };
+        let number = |text: &str| {
+            let parsed = text.trim().parse::<u32>();
+            parsed.map_err(|_| format!("'{text}' is no number of trips"))
+        };
+        for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+            match part.split_once(':') {
+                Some((header, count)) => {
+                    trips.headed.insert(number(header)?, number(count)?);
+                }
+                None => trips.all = number(part)?,
+            }
+        }
+        Ok(trips)
+    }
+
+    /// The trips of the loop with this header.
+    pub fn of(&self, header: Block) -> u32 {
+        let known = self.headed.get(&header.as_u32());
+        known.copied().unwrap_or(self.all)
+    }
+
+    /// Whether somebody said so.
+    pub fn is_known(&self, header: Block) -> bool {
+        self.headed.contains_key(&header.as_u32())
+    }
+}
+
+/// The options of one function.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    knobs: &'a Knobs,
+    function: &'a str,
+    /// How much to optimise.
+    pub opt_level: u8,
+    /// Estimated trips.
+    pub trips: Trips,
+    /// Whether the kernel's name says that it is CUTLASS's.
+    cutlass: bool,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the knobs.
+    pub fn new(func: &'a Function, context: &Context<'a>) -> Result<Self, PhaseError> {
+        let trips = Trips::parse(context.knobs.text(&knob::LOOP_ITERATIONS)).map_err(|what| {
+            PhaseError::Broken {
+                at: "knob SchedEstimatedLoopIterations".to_owned(),
+                what,
+            }
+        })?;
+        Ok(Options {
+            knobs: context.knobs,
+            function: &func.name,
+            opt_level: context.opt_level,
+            trips,
+            cutlass: func.name.contains("cutlass"),
+        })
+    }
+
+    /// Whether instructions are reordered at all.
+    pub fn is_enabled(&self) -> bool {
+        self.knobs.bool(&knob::SCHEDULING) && self.knobs.bool(&knob::INSTRUCTIONS)
+    }
+
+    fn holds(&self, list: &WhenList, block: Block) -> bool {
+        !list.is_never()
+            && list.holds(Point {
+                function: self.function,
+                block: block.as_u32(),
+                instruction: None,
+            })
+    }
+
+    /// Whether `block` keeps the order it has.
+    pub fn keeps_order(&self, block: Block) -> bool {
+        self.holds(self.knobs.when(&knob::KEEP_BLOCKS), block)
+    }
+
+    /// Whether a mode runs on `block`.
+    pub fn runs(&self, mode: Mode, block: Block) -> bool {
+        match mode {
+            Mode::Ilp => true,
+            Mode::ReduceReg => {
+                self.opt_level >= 3
+                    && self.knobs.bool(&knob::REDUCE_REG)
+                    && !self.holds(self.knobs.when(&knob::REDUCE_REG_NOT), block)
+            }
+            Mode::DynBatch => {
+                self.knobs.bool(&knob::DYN_BATCH)
+                    && !self.holds(self.knobs.when(&knob::DYN_BATCH_NOT), block)
+            }
+        }
+    }
+
+    /// The fences the knobs put into graphs.
+    pub fn fences(&self) -> Fences<'a> {
+        Fences {
+            code: self.knobs.when(&knob::FENCE_CODE),
+            interference: self.knobs.when(&knob::FENCE_INTERFERENCE),
+            preserve: self.knobs.when(&knob::PRESERVE_ORDER),
+            piece: PIECE,
+        }
+    }
+
+    /// What steers the engine on a block, in a loop or not, with these limits.
+    pub fn settings(&self, mode: Mode, block: Block, in_loop: bool, limits: Counts) -> Settings {
+        let int = |key| self.knobs.int(key);
+        let small = |key, most| int(key).clamp(0, most) as u32;
+        let cold = int(&knob::OK_SLACK_COLD);
+        let slack = if in_loop || cold < 0 {
+            int(&knob::OK_SLACK)
+        } else {
+            cold
+        };
+        Settings {
+            mode,
+            limits,
+            slack: slack.clamp(0, 255) as i32,
+            look_ahead: small(&knob::LOOK_AHEAD, 1 << 12) as usize,
+            cold_budget: small(&knob::COLD_BUDGET, 1 << 20),
+            depth_threshold: small(&knob::DEPTH_THRESHOLD, 1 << 20),
+            latency_cutoff: 0,
+            spill_mode: small(&knob::SPILL_MODE, 1 << 20),
+            batch: small(&knob::BATCH_SCHEDULER, 16),
+            loads_per_texture: small(&knob::LOADS_PER_TEXTURE, 255),
+            furthest: self.holds(self.knobs.when(&knob::FURTHEST), block),
+            cutlass: self.cutlass,
+        }
+    }
+
+    /// How many operations a batch has when registers are scarce.
+    pub fn scarce_batch(&self) -> u32 {
+        self.knobs.int(&knob::BATCH_REGISTERS).clamp(0, 16) as u32
+    }
+
+    /// The register target, if one is set; 0 is no budget.
+    pub fn register_target(&self) -> Option<u32> {
+        u32::try_from(self.knobs.int(&knob::REGISTER_TARGET)).ok()
+    }
+
+    /// Registers kept free below what the chip has.
+    pub fn careful_slack(&self) -> u32 {
+        self.knobs.int(&knob::CAREFUL_SLACK).clamp(0, 255) as u32
+    }
+
+    /// What a portion of registers above those live in the order before costs, as a share of all cycles.
+    pub fn bump_scale(&self) -> f64 {
+        self.knobs.double(&knob::BUMP_SCALE)
+    }
+
+    /// Live registers above which ReduceReg runs for sure, and above which nothing else does.
+    pub fn reduce_limits(&self) -> (i32, i32) {
+        let clamp = |value: i64| value.clamp(0, 1 << 16) as i32;
+        (
+            clamp(self.knobs.int(&knob::REDUCE_LIMIT)),
+            clamp(self.knobs.int(&knob::REDUCE_LIMIT_HIGH)),
+        )
+    }
+
+    /// Loops nested deeper weigh no more.
+    pub fn depth_limit(&self) -> u32 {
+        self.knobs.int(&knob::DEPTH_LIMIT).clamp(0, 9) as u32
+    }
+}
