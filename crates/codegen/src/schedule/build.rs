@@ -16,7 +16,7 @@ use cranelift_entity::EntityRef as _;
 use orias_machine::issue::{self, Issue, Unit};
 use orias_machine::timing::{self, Arrival, Completion, Place, Table, Timing};
 use orias_ori::analysis::{Liveness, RegisterLiveness};
-use orias_ori::{Block, Class, Function, Inst, Level, Operation, PhysReg, Reg, RegKind, Value};
+use orias_ori::{Block, Class, Function, Inst, Operation, PhysReg, Reg, RegKind, Value};
 use orias_sass::{Mods, Op};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -107,6 +107,8 @@ pub struct Builder<'a> {
     links: Vec<(u32, u32)>,
     registers: Vec<History>,
     versions: Vec<u32>,
+    /// Places of physical registers that the block touches.
+    touched: Vec<usize>,
     tokens: Vec<History>,
     stamp: u32,
     edges: Vec<Edge>,
@@ -135,6 +137,7 @@ impl<'a> Builder<'a> {
             links: Vec::new(),
             registers: vec![History::default(); PLACES],
             versions: vec![0; PLACES],
+            touched: Vec::new(),
             tokens: vec![History::default(); Token::COUNT],
             stamp: 0,
             edges: Vec::new(),
@@ -189,12 +192,9 @@ impl<'a> Builder<'a> {
         self.edges.clear();
         self.nodes.clear();
         self.pending.clear();
-        if self.func.level >= Level::Physical {
-            for history in &mut self.registers {
-                history.writers.clear();
-                history.readers.clear();
-            }
-            self.versions.fill(0);
+        for place in self.touched.drain(..) {
+            self.registers[place] = History::default();
+            self.versions[place] = 0;
         }
         for history in &mut self.tokens {
             history.writers.clear();
@@ -411,6 +411,7 @@ impl<'a> Builder<'a> {
                         self.edge(writer.node, node, Kinds::RAW, class, reasons, latency);
                     }
                     self.registers[place].readers.push(reader);
+                    self.touched.push(place);
                 }
             }
         }
@@ -461,6 +462,7 @@ impl<'a> Builder<'a> {
                     history.writers.push(writer);
                     self.registers[place] = history;
                     self.versions[place] += 1;
+                    self.touched.push(place);
                 }
             }
         }

@@ -345,7 +345,12 @@ impl Scheduler<'_> {
         let func = self.func;
         let warps = self.occupancy.warps(budget.max(0) as u32);
         let had = &room.choices[0];
-        let chosen = cheapest(&room.choices, warps, self.limit(room, budget));
+        let mut chosen = cheapest(&room.choices, warps, self.limit(room, budget));
+        if chosen.registers() > self.hard {
+            // Something will be spilled. The allocator knows what to spill in the order it had; another one of the same
+            // pressure may need more.
+            chosen = had;
+        }
         plan.blocks.push(Decision {
             block: room.graph.block,
             frequency: room.frequency,
