@@ -20,7 +20,9 @@ pub(super) const COUNT: usize = Barrier::COUNT as usize;
 /// An event that wants a barrier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
-    /// The time of the first instruction that waits for it.
+    /// The first instruction that waits for it, counted from the start of the function.
+    pub(super) waiter: i32,
+    /// The time of that instruction.
     pub(super) demand: i32,
     /// The time when it has likely happened.
     pub(super) done: i32,
@@ -60,14 +62,12 @@ impl Barriers {
             .filter(|event| event.alive && event.own == Some(barrier));
         for event in on {
             free = false;
-            match event.demand.cmp(&wish.demand) {
-                std::cmp::Ordering::Equal => together = true,
-                std::cmp::Ordering::Less => {
-                    theirs = theirs.max(wish.done - event.demand.max(event.done));
-                }
-                std::cmp::Ordering::Greater => {
-                    ours = ours.max(event.done - wish.demand.max(wish.done));
-                }
+            if event.waiter == wish.waiter {
+                together = true;
+            } else if event.waiter < wish.waiter {
+                theirs = theirs.max(wish.done - event.demand.max(event.done));
+            } else {
+                ours = ours.max(event.done - wish.demand.max(wish.done));
             }
         }
         let foreign = wish.texture != (self.texture >> barrier & 1 == 1);

@@ -82,6 +82,8 @@ pub(super) struct LiveEvent {
     pub(super) covers: u8,
     /// The barrier its instruction sets for it.
     pub(super) own: Option<u8>,
+    /// The first instruction that waits for it, and when.
+    pub(super) waiter: i32,
     pub(super) demand: i32,
     pub(super) done: i32,
 }
@@ -273,6 +275,7 @@ impl<'a> Walk<'a> {
                 alive: true,
                 covers: record.covers | chosen,
                 own,
+                waiter: self.start as i32 + record.waiter,
                 demand: record.demand,
                 done: record.done,
             });
@@ -320,6 +323,7 @@ impl<'a> Walk<'a> {
             boundary.events.push(EventRecord {
                 id: event,
                 covers: live.covers,
+                waiter: live.waiter - (self.start + self.issued.len()) as i32,
                 demand: live.demand - end,
                 done: live.done - end,
             });
@@ -607,6 +611,7 @@ impl<'a> Walk<'a> {
                 alive: true,
                 covers,
                 own,
+                waiter: index as i32 + i32::from(demand),
                 demand: time + i32::from(demand) * CYCLES_PER_INSTRUCTION,
                 done: time + typical,
             });
@@ -723,6 +728,7 @@ impl<'a> Walk<'a> {
         let at = |distance: u16| time + i32::from(distance) * CYCLES_PER_INSTRUCTION;
         if written != NEVER {
             let wish = Wish {
+                waiter: index as i32 + i32::from(written),
                 demand: at(written),
                 done: time + fact.typical,
                 texture: fact.texture,
@@ -736,6 +742,7 @@ impl<'a> Walk<'a> {
                 alive: true,
                 covers: 1 << barrier,
                 own: Some(barrier),
+                waiter: wish.waiter,
                 demand: wish.demand,
                 done: wish.done,
             });
@@ -743,6 +750,7 @@ impl<'a> Walk<'a> {
         // Once the results are waited for, the sources have been read, too.
         if released < written {
             let wish = Wish {
+                waiter: index as i32 + i32::from(released),
                 demand: at(released),
                 done: time + TYPICAL_RELEASE,
                 texture: fact.texture,
