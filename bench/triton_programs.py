@@ -154,7 +154,7 @@ class Device:
             self.graph = (name, capture(count), count)
         _, graph, count = self.graph
         # The clocks rise while the device works.
-        end = time.monotonic() + 0.015
+        end = time.monotonic() + (0.015 if samples else 0)
         while time.monotonic() < end:
             graph.replay()
             torch.cuda.synchronize()
@@ -239,11 +239,11 @@ class Worker:
             self.pipe.close()
         self.process = self.job = None
 
-    def once(self, request, patience):
-        self.ask(request, patience)
-        if not self.pipe.poll(patience):
+    def answer_within(self):
+        """The answer, waiting for it until the deadline."""
+        if not self.pipe.poll(max(0.0, self.deadline - time.monotonic())):
             self.stop()
-            return {"error": f"no answer in {patience} s"}
+            return {"error": "hangs"}
         return self.answer()
 
 
@@ -312,10 +312,21 @@ def time_all(modes, answers, arguments, folder, variables):
         good = [m for m in modes if "error" not in answers[m][name] and not answers[m][name].get("different") and not answers[m][name]["unstable"]]
         if modes[0] not in good or len(good) < 2 or time.monotonic() > end:
             continue
+        # All modes get ready at once; only then is anything measured.
+        for mode in good:
+            slots[mode].ask(("time", name, 0), arguments.patience + 30)
+        for mode in list(good):
+            answer = slots[mode].answer_within()
+            if "error" in answer:
+                answers[mode][name]["timing_error"] = answer["error"]
+                good.remove(mode)
+        if modes[0] not in good:
+            continue
         times = {mode: [] for mode in good}
         for _ in range(arguments.rounds):
             for mode in good:
-                answer = slots[mode].once(("time", name, arguments.samples), arguments.patience + 30)
+                slots[mode].ask(("time", name, arguments.samples), arguments.patience)
+                answer = slots[mode].answer_within()
                 times[mode] += answer.get("us", [])
                 if "error" in answer:
                     answers[mode][name]["timing_error"] = answer["error"]
