@@ -2,7 +2,7 @@
 
 use super::{Operands, elementwise, first_type, format_of, one, rounding_of};
 use crate::step::{Function, Update};
-use orias_eval::approximate::Approximate;
+use orias_eval::approximate::{self, Approximate};
 use orias_eval::float::arithmetic::rectify;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format, Rounding, Value};
@@ -24,25 +24,25 @@ pub(super) fn definition(op: Op, form: &Form) -> Option<Function> {
         1 => one(function),
         _ => one(elementwise(ty.bits() / count, count, function)),
     };
-    let approximate = form.has(Modifier::Approx);
+    let bounded = form.has(Modifier::Approx);
     packed(match op {
         Op::Add => add(form, format),
         Op::Sub => sub(form, format),
         Op::Mul => mul(form, format),
         Op::Fma | Op::Mad => fma(form, format)?,
-        Op::Div if !approximate => div(form, format),
-        Op::Div => div_approximate(form),
-        Op::DivFull => div_full(form),
-        Op::Rcp if !approximate => rcp(form, format),
-        Op::Rcp => approximately(form, format, Approximate::Reciprocal),
-        Op::Sqrt if !approximate => sqrt(form, format),
-        Op::Sqrt => approximately(form, format, Approximate::SquareRoot),
-        Op::Rsqrt => approximately(form, format, Approximate::ReciprocalSquareRoot),
-        Op::Sin => approximately(form, format, Approximate::Sine),
-        Op::Cos => approximately(form, format, Approximate::Cosine),
-        Op::Lg2 => approximately(form, format, Approximate::Log2),
-        Op::Ex2 => approximately(form, format, Approximate::Exp2),
-        Op::Tanh => approximately(form, format, Approximate::Tanh),
+        Op::Div if !bounded => div(form, format),
+        Op::Div => div_approximate(form, false),
+        Op::DivFull => div_approximate(form, true),
+        Op::Rcp if !bounded => rcp(form, format),
+        Op::Rcp => approximately(form, format, Approximate::Reciprocal)?,
+        Op::Sqrt if !bounded => sqrt(form, format),
+        Op::Sqrt => approximately(form, format, Approximate::SquareRoot)?,
+        Op::Rsqrt => approximately(form, format, Approximate::ReciprocalSquareRoot)?,
+        Op::Sin => approximately(form, format, Approximate::Sine)?,
+        Op::Cos => approximately(form, format, Approximate::Cosine)?,
+        Op::Lg2 => approximately(form, format, Approximate::Log2)?,
+        Op::Ex2 => approximately(form, format, Approximate::Exp2)?,
+        Op::Tanh => approximately(form, format, Approximate::Tanh)?,
         Op::Abs => signed(form, format, |bits, sign| bits & !sign),
         Op::Neg => signed(form, format, |bits, sign| bits ^ sign),
         Op::Min => min_max(form, format, Extreme::Minimum),
@@ -97,27 +97,10 @@ fn div(form: &Form, format: Format) -> Element {
     Box::new(move |[a, b, ..]| how.divide(a, b))
 }
 
-/// `div.approx.f32`: a divisor of 2¹²⁶ or more gives zero, or NaN for an infinite dividend.
-fn div_approximate(form: &Form) -> Element {
-    let how = arithmetic(form, Format::F32);
-    Box::new(move |[a, b, ..]| {
-        let magnitude = b & 0x7fff_ffff;
-        let infinite = a & 0x7fff_ffff == 0x7f80_0000;
-        if magnitude > 0x7e80_0000 && magnitude < 0x7f80_0000 && !Format::F32.is_nan(a) {
-            if infinite {
-                0x7fff_ffff
-            } else {
-                (a ^ b) & 0x8000_0000
-            }
-        } else {
-            how.divide(a, b)
-        }
-    })
-}
-
-fn div_full(form: &Form) -> Element {
-    let how = arithmetic(form, Format::F32);
-    Box::new(move |[a, b, ..]| how.divide(a, b))
+/// `div.approx.f32` and `div.full.f32`.
+fn div_approximate(form: &Form, full: bool) -> Element {
+    let flush = form.has(Modifier::Ftz);
+    Box::new(move |[a, b, ..]| approximate::divide(a as u32, b as u32, flush, full).into())
 }
 
 fn rcp(form: &Form, format: Format) -> Element {
@@ -134,14 +117,14 @@ fn sqrt(form: &Form, format: Format) -> Element {
     Box::new(move |[a, ..]| how.square_root(a))
 }
 
-/// Functions with a documented error bound; in double precision only the upper word takes part when flushing.
-fn approximately(form: &Form, format: Format, function: Approximate) -> Element {
+/// Functions with a documented error bound; none where the format has no such function.
+fn approximately(form: &Form, format: Format, function: Approximate) -> Option<Element> {
     let flush = form.has(Modifier::Ftz);
-    match format {
-        Format::F64 if flush => Box::new(move |[a, ..]| function.apply_to_upper_word(a)),
-        Format::F64 => Box::new(move |[a, ..]| function.of_f64(f64::from_bits(a)).to_bits()),
-        _ => Box::new(move |[a, ..]| function.apply(format, a, flush)),
-    }
+    function.apply(format, 0, flush)?;
+    Some(Box::new(move |[a, ..]| {
+        // The format has the function: see above.
+        function.apply(format, a, flush).unwrap_or_default()
+    }))
 }
 
 /// Only the sign changes; a NaN becomes the format's own in single precision and narrower.

@@ -20,7 +20,9 @@ pub(super) const TABLE: Table = &[
     ("FSETP", set_predicate),
     ("FCHK", check_division),
     ("MUFU", function),
-    ("MUFU.64H", function_high),
+    ("MUFU.64H", function),
+    ("MUFU.F16", function_half),
+    ("MUFU.BF16", function_half),
     ("FRND", integral),
     ("FRND.F16", integral_half),
     ("FRND.BF16", integral_half),
@@ -366,19 +368,27 @@ fn check_division(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
-fn function(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let function: fn(u32) -> u32 = match reader.modifier("fn")? {
+/// The function that a row's modifier `fn` names.
+fn function_of(reader: &Reader<'_>) -> Result<fn(u32) -> u32, Lack> {
+    Ok(match reader.modifier("fn")? {
         "COS" => mufu::cosine,
         "SIN" => mufu::sine,
         "EX2" => mufu::exponential,
         "LG2" => mufu::logarithm,
         "RCP" => mufu::reciprocal,
         "RSQ" => mufu::reciprocal_root,
+        "RCP64H" => mufu::reciprocal_high,
+        "RSQ64H" => mufu::reciprocal_root_high,
         "SQRT" => mufu::root,
         "TANH" => mufu::hyperbolic_tangent,
         other => return Err(format!("function {other}")),
-    };
+    })
+}
+
+/// Single precision, and the upper halves of doubles.
+fn function(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let function = function_of(reader)?;
     Ok(Box::new(move |core| {
         let x = core.single(&b);
         let mut value = [0; 32];
@@ -390,18 +400,16 @@ fn function(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
-fn function_high(reader: &Reader<'_>) -> Result<Action, Lack> {
+/// One number of 16 bits; the upper half of the result is zero.
+fn function_half(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let function: fn(u32) -> u32 = match reader.modifier("fn")? {
-        "RCP64H" => mufu::reciprocal_high,
-        "RSQ64H" => mufu::reciprocal_root_high,
-        other => return Err(format!("function {other}")),
-    };
+    let function = function_of(reader)?;
+    let format = super::half::format_of(reader.instruction.op().name());
     Ok(Box::new(move |core| {
-        let x = core.single(&b);
+        let x = super::half::one(core, &b);
         let mut value = [0; 32];
         for lane in core.lanes() {
-            value[lane] = function(x[lane]);
+            value[lane] = mufu::half(format, function, x[lane] as u16).into();
         }
         core.put(&d, 0, &value);
         Ok(())
