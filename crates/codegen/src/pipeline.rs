@@ -24,6 +24,7 @@ use crate::names;
 use crate::phases;
 use crate::regalloc;
 use crate::schedule;
+use crate::schedule::post::post_schedule;
 use crate::scoreboard;
 use crate::select::select_instructions;
 use orias_ori::{Function, Level, verify_function};
@@ -53,6 +54,12 @@ pub const PHASES: &[Phase] = &[
         "the stack frame"),
     phase(107, "OriRemoveNopCode", Stage::PostRa, PHYSICAL, gate(0..=3), phases::remove_nop_code,
         "instructions that do nothing"),
+    phase(108, "OptimizeHotColdInLoop", Stage::PostRa, PHYSICAL, gate(2..=3), phases::optimize_hot_cold_in_loops,
+        "blocks that do not belong to a loop out of its midst"),
+    phase(109, "OptimizeHotColdFlow", Stage::PostRa, PHYSICAL, gate(2..=3), phases::optimize_hot_cold_flow,
+        "blocks that end in a trap behind all others"),
+    phase(110, "PostSchedule", Stage::PostRa, PHYSICAL, gate(1..=3), post_schedule,
+        "the order of instructions on physical registers"),
     phase(112, "PlaceBlocksInSourceOrder", Stage::PostRa, PHYSICAL, gate(1..=1), phases::place_blocks_in_source_order,
         "blocks in the order of the source"),
     phase(113, "PostFixForMercTargets", Stage::PostRa, PHYSICAL, gate(0..=3), phases::fix_positions,

@@ -140,6 +140,59 @@ pub static VERIFY_REGISTER_ALLOCATION: Key<bool> = Key::<bool>::new(
     "proves each allocation against the code before it",
 );
 
+/// What PostSchedule's score counts for a cycle of the longest chain of dependences that starts with an instruction.
+pub static POST_SCHEDULE_CHAIN: Key<f64> = Key::<f64>::new(
+    10110,
+    "PostScheduleChainWeight",
+    1.0,
+    "PostSchedule",
+    "weight in the score: a cycle of the longest chain of dependences that starts with an instruction",
+);
+
+/// What PostSchedule's score counts for a cycle in which nothing would issue.
+pub static POST_SCHEDULE_STALL: Key<f64> = Key::<f64>::new(
+    10111,
+    "PostScheduleStallWeight",
+    4096.0,
+    "PostSchedule",
+    "weight in the score: a cycle in which nothing would issue",
+);
+
+/// What PostSchedule's score counts for a cycle that a conflict between register banks costs.
+pub static POST_SCHEDULE_BANK: Key<f64> = Key::<f64>::new(
+    10112,
+    "PostScheduleBankWeight",
+    4.0,
+    "PostSchedule",
+    "weight in the score: a cycle that a conflict between register banks costs",
+);
+
+/// What PostSchedule's score counts for a source that is found in the operand cache.
+pub static POST_SCHEDULE_REUSE: Key<f64> = Key::<f64>::new(
+    10113,
+    "PostScheduleReuseWeight",
+    1.0,
+    "PostSchedule",
+    "weight in the score: a source that is found in the operand cache",
+);
+
+/// What PostSchedule's score counts for writing a register that the instruction before wrote.
+pub static POST_SCHEDULE_REWRITE: Key<f64> = Key::<f64>::new(
+    10114,
+    "PostScheduleRewriteWeight",
+    2.0,
+    "PostSchedule",
+    "weight in the score: writing a register that the instruction before wrote",
+);
+
+/// Blocks whose order PostSchedule must leave as it is.
+pub static POST_SCHEDULE_KEEP: Key<WhenList> = Key::<WhenList>::new(
+    10115,
+    "PostScheduleKeep",
+    "PostSchedule",
+    "functions and blocks that the phase leaves alone",
+);
+
 /// Every knob, by number.
 pub static KNOBS: &[&Knob] = &[
     &scheduling::FENCE_CODE.knob,
@@ -167,6 +220,12 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::BATCH_SCHEDULER.knob,
     &GENERAL_OPTIMIZE_KEEP.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
+    &POST_SCHEDULE_CHAIN.knob,
+    &POST_SCHEDULE_STALL.knob,
+    &POST_SCHEDULE_BANK.knob,
+    &POST_SCHEDULE_REUSE.knob,
+    &POST_SCHEDULE_REWRITE.knob,
+    &POST_SCHEDULE_KEEP.knob,
     &scheduling::INSTRUCTIONS.knob,
     &scheduling::REDUCE_REG.knob,
     &scheduling::REDUCE_REG_NOT.knob,

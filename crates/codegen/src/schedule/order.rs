@@ -106,8 +106,11 @@ pub(super) const EVERYTHING: Tokens = Tokens::of(&[
     Token::Async,
 ]);
 
-/// Operations that nothing passes, whatever their rows say: they change which registers there are, or look at their own place.
+/// Operations that nothing passes, whatever their rows say: they change which registers there are, say that those a matrix operation
+/// of a warpgroup took are back, or look at their own place.
 const ALONE: &[&str] = &[
+    "WARPGROUP.DEPBAR",
+    "WARPGROUP.WAIT",
     "USETMAXREG*",
     "NOP",
     "LEPC*",

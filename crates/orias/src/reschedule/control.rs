@@ -1,6 +1,8 @@
-//! Finished cubins through Ori: lifting their functions, and computing their control words anew.
+//! Lifting the functions of a cubin, and computing their control words anew.
 
+use super::offsets::OffsetError;
 use crate::disassemble::target_of;
+use orias_codegen::schedule::post::PostScheduleError;
 use orias_codegen::scoreboard::{self, Insertions, ScoreboardError};
 use orias_cubin::attribute::Value;
 use orias_cubin::{Body, Cubin, FunctionView};
@@ -27,6 +29,22 @@ pub enum RescheduleError {
         function: String,
         /// Why not.
         error: ScoreboardError,
+    },
+    /// A function that gets no order.
+    #[error("{function}: {error}")]
+    Order {
+        /// The function.
+        function: String,
+        /// Why not.
+        error: PostScheduleError,
+    },
+    /// A function about which the container says something that cannot follow its instructions.
+    #[error("{function}: {error}")]
+    Offsets {
+        /// The function.
+        function: String,
+        /// What.
+        error: OffsetError,
     },
     /// A function that cannot be written again.
     #[error(transparent)]
@@ -153,7 +171,7 @@ pub fn reschedule_control(cubin: &Cubin) -> Result<(Cubin, Statistics), Reschedu
     Ok((changed, statistics))
 }
 
-fn compare(before: &[u8], after: &[u8]) -> Statistics {
+pub(super) fn compare(before: &[u8], after: &[u8]) -> Statistics {
     let mut statistics = Statistics::default();
     for (before, after) in crate::words(before).into_iter().zip(crate::words(after)) {
         let (Ok(old), Ok(new)) = (Control::from_bits(before), Control::from_bits(after)) else {

@@ -1,0 +1,108 @@
+//! OptimizeHotColdInLoop (108) and OptimizeHotColdFlow (109): what runs often lies together.
+//!
+//! Instruction fetch goes on from one line to the next, so blocks that run in a row should lie in a row. Nothing is measured here: that a
+//! loop runs more often than what is around it, and that a path which ends in a trap hardly ever runs, is all that is known.
+//!
+//! - **In loops.** A block that lies between the first and the last block of a loop without belonging to it goes behind the loop. Inner
+//!   loops come first, so a block leaves a whole nest step by step.
+//! - **In the function.** Cold blocks, from which every path ends in a trap, go behind all others.
+//!
+//! Blocks keep their order otherwise, the entry stays first, and no instruction changes: until PostFixForMercTargets (113) a block may
+//! fall through to any other. Both are linear in blocks, the first times the depth of loops.
+
+use crate::pipeline::{Context, PhaseError};
+use cranelift_entity::SecondaryMap;
+use orias_ori::analysis::{DepthFirst, FlowGraph, Loop, LoopNest};
+use orias_ori::{AbstractOp, Block, Function, Opcode};
+use orias_sass::Effects;
+
+/// The blocks from which every path ends in a trap.
+#[derive(Clone, Debug, Default)]
+pub struct ColdBlocks(SecondaryMap<Block, bool>);
+
+impl ColdBlocks {
+    /// Finds them: backwards from the traps, a block as soon as all that may follow it are known to be cold.
+    pub fn new(func: &Function) -> ColdBlocks {
+        let mut cold = ColdBlocks::default();
+        let mut warm: SecondaryMap<Block, u32> = SecondaryMap::new();
+        let mut preds: SecondaryMap<Block, Vec<Block>> = SecondaryMap::new();
+        let mut found = Vec::new();
+        for block in func.blocks() {
+            for to in func.successors(block) {
+                warm[block] += 1;
+                preds[to].push(block);
+            }
+            if warm[block] == 0 && ends_in_trap(func, block) {
+                found.push(block);
+            }
+        }
+        while let Some(block) = found.pop() {
+            if std::mem::replace(&mut cold.0[block], true) {
+                continue;
+            }
+            for &pred in &preds[block] {
+                warm[pred] -= 1;
+                if warm[pred] == 0 {
+                    found.push(pred);
+                }
+            }
+        }
+        cold
+    }
+
+    /// Whether `block` is one of them.
+    pub fn contains(&self, block: Block) -> bool {
+        self.0[block]
+    }
+}
+
+/// Whether a block without successors stops the kernel, or is never reached to its end.
+fn ends_in_trap(func: &Function, block: Block) -> bool {
+    func.block_insts(block).any(|inst| match func.opcode(inst) {
+        Opcode::Abstract(op) => op == AbstractOp::Unreachable,
+        Opcode::Machine(op) => {
+            op.row().effects.contains(Effects::TRAP) && func.inst(inst).guard().is_always()
+        }
+    })
+}
+
+/// Phase 108.
+pub fn optimize_hot_cold_in_loops(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let flow = FlowGraph::of(func);
+    let walk = DepthFirst::new(&flow);
+    let nest = LoopNest::new(&flow, &walk);
+    let mut loops: Vec<Loop> = nest.loops().collect();
+    loops.sort_by_key(|&one| std::cmp::Reverse(nest.depth(one)));
+    for one in loops {
+        let order: Vec<Block> = func.blocks().collect();
+        let inside = |block: &Block| nest.contains(one, *block);
+        let (Some(first), Some(last)) = (
+            order.iter().position(inside),
+            order.iter().rposition(inside),
+        ) else {
+            continue;
+        };
+        let mut behind = order[last];
+        for &block in order[first..last].iter().filter(|block| !inside(block)) {
+            func.layout.remove_block(block);
+            func.layout.insert_block_after(block, behind);
+            behind = block;
+        }
+    }
+    Ok(())
+}
+
+/// Phase 109.
+pub fn optimize_hot_cold_flow(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let cold = ColdBlocks::new(func);
+    let entry = func.entry();
+    let moved: Vec<Block> = func
+        .blocks()
+        .filter(|&block| cold.contains(block) && Some(block) != entry)
+        .collect();
+    for block in moved {
+        func.layout.remove_block(block);
+        func.layout.append_block(block);
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! Finished cubins through Ori: lifting their functions, and computing order and control words anew.
+//!
+//! [`reschedule_control`] keeps the order and replaces the control words. [`reschedule`] forgets both: within each block, the instructions
+//! get the order that [`orias_codegen::schedule::post`] finds for them, starting from theirs or from a random one. Blocks keep place
+//! and length, so distances stay; what names instructions by their offsets follows them ([`offsets`]).
+
+mod control;
+mod line_table;
+mod offsets;
+mod report;
+
+pub use control::{
+    RescheduleError, Statistics, Totals, indirect_targets, lifted, reschedule_control,
+};
+pub use offsets::{Moves, OffsetError};
+pub use report::{BlockReport, FunctionReport, Report};
+
+use crate::disassemble::target_of;
+use control::compare;
+use orias_codegen::knobs::Knobs;
+use orias_codegen::schedule::post::{self, FunctionStory};
+use orias_codegen::scoreboard::{self, Insertions};
+use orias_cubin::{Body, Cubin, FunctionView};
+use orias_mercury::{WORD, emit};
+use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
+use orias_ori::{Block, Function, Inst};
+use std::collections::BTreeMap;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The knobs of PostSchedule.
+    pub knobs: &'a Knobs,
+    /// Start from a random legal order, which this number chooses, and never look at the one the code came with.
+    pub shuffle: Option<u64>,
+    /// Tell what the scheduler saw.
+    pub stories: bool,
+}
+
+/// A cubin in a new order.
+#[derive(Clone, Debug)]
+pub struct Rescheduled {
+    /// The cubin.
+    pub cubin: Cubin,
+    /// What its control words ask for, before and after.
+    pub statistics: Statistics,
+    /// What changed.
+    pub report: Report,
+    /// What the scheduler saw, if that was asked for.
+    pub stories: Vec<FunctionStory>,
+}
+
+/// Forgets the order of instructions within blocks and all control words of a cubin, and computes both.
+pub fn reschedule(cubin: &Cubin, request: &Request<'_>) -> Result<Rescheduled, RescheduleError> {
+    if target_of(cubin).is_none() {
+        return Err(RescheduleError::Target(cubin.target()));
+    }
+    let mut done = Rescheduled {
+        cubin: cubin.clone(),
+        statistics: Statistics::default(),
+        report: Report::default(),
+        stories: Vec::new(),
+    };
+    for (number, view) in cubin.functions().iter().enumerate() {
+        one(cubin, view, number, request, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// The instructions of each block, in order.
+type Orders = Vec<(Block, Vec<Inst>)>;
+
+fn orders(func: &Function) -> Orders {
+    let blocks = func.blocks();
+    blocks
+        .map(|block| (block, func.block_insts(block).collect()))
+        .collect()
+}
+
+fn one(
+    cubin: &Cubin,
+    view: &FunctionView<'_>,
+    number: usize,
+    request: &Request<'_>,
+    done: &mut Rescheduled,
+) -> Result<(), RescheduleError> {
+    let mut func = lifted(cubin, view)?;
+    let original = orders(&func);
+    let mut old_index: BTreeMap<Inst, u32> = BTreeMap::new();
+    let is_machine = |inst: &Inst| func.opcode(*inst).as_machine().is_some();
+    let instructions = original.iter().flat_map(|(_, insts)| insts);
+    for (index, &inst) in instructions.filter(|inst| is_machine(inst)).enumerate() {
+        old_index.insert(inst, index as u32);
+    }
+    let before = post::cycles_by_words(&func);
+    let options = post::Options::of(request.knobs);
+    let broken = |error| RescheduleError::Order {
+        function: view.name.to_owned(),
+        error,
+    };
+    scoreboard::drop_control_words(&mut func);
+    if let Some(seed) = request.shuffle {
+        post::shuffle(&mut func, seed.wrapping_add(number as u64)).map_err(broken)?;
+    }
+    let changes = post::reorder(&mut func, &options).map_err(broken)?;
+    waits(&mut func, view)?;
+    let mut after = post::cycles_by_words(&func);
+    let mut kept = vec![false; original.len()];
+    if request.shuffle.is_none() {
+        // An order that turns out longer once its barriers are chosen goes back to what it was.
+        for (index, (old, new)) in before.iter().zip(&after).enumerate() {
+            kept[index] = new.cycles > old.cycles && changes[index].moved > 0;
+        }
+        if kept.contains(&true) {
+            for ((block, insts), _) in original.iter().zip(&kept).filter(|(_, kept)| **kept) {
+                restore(&mut func, *block, insts);
+            }
+            scoreboard::drop_control_words(&mut func);
+            waits(&mut func, view)?;
+            after = post::cycles_by_words(&func);
+        }
+    }
+    if request.stories {
+        done.stories
+            .push(post::tell(&func, &options).map_err(broken)?);
+    }
+    let code = emit(&func)?;
+    let end = code.placed.len() * WORD;
+    let order: Vec<u32> = code.placed.iter().map(|&inst| old_index[&inst]).collect();
+    let moves = Moves::new(&order);
+    let named = |error| RescheduleError::Offsets {
+        function: view.name.to_owned(),
+        error,
+    };
+    offsets::follow(&mut done.cubin, view.section, &moves).map_err(named)?;
+    line_table::follow(&mut done.cubin, view.section, &moves).map_err(named)?;
+    if let Body::Bytes(bytes) = &mut done.cubin.sections[view.section].body {
+        bytes[..end].copy_from_slice(&code.bytes[..end]);
+    }
+    done.statistics += compare(&view.code[..end], &code.bytes[..end]);
+    let flow = FlowGraph::of(&func);
+    let nest = LoopNest::new(&flow, &DepthFirst::new(&flow));
+    let now = orders(&func);
+    let blocks = (0..original.len()).map(|index| {
+        let (block, was) = &original[index];
+        let places = was.iter().zip(&now[index].1);
+        BlockReport {
+            block: *block,
+            depth: nest.block_depth(*block),
+            instructions: changes[index].instructions,
+            moved: places.filter(|(was, is)| was != is).count(),
+            kept: kept[index],
+            model: (changes[index].before, changes[index].after),
+            words: (before[index].cycles, after[index].cycles),
+            waited: (before[index].waited, after[index].waited),
+            chain: changes[index].chain,
+            conflicts: changes[index].conflicts,
+        }
+    });
+    done.report.functions.push(FunctionReport {
+        name: view.name.to_owned(),
+        blocks: blocks.collect(),
+    });
+    Ok(())
+}
+
+fn waits(func: &mut Function, view: &FunctionView<'_>) -> Result<(), RescheduleError> {
+    scoreboard::schedule_waits(func, Insertions::Forbidden).map_err(|error| {
+        RescheduleError::Scoreboard {
+            function: view.name.to_owned(),
+            error,
+        }
+    })
+}
+
+/// Puts a block back into the order it had.
+fn restore(func: &mut Function, block: Block, insts: &[Inst]) {
+    for &inst in insts {
+        func.layout.remove_inst(inst);
+    }
+    for &inst in insts {
+        func.layout.append_inst(inst, block);
+    }
+}
