@@ -40,6 +40,7 @@ mod memory;
 mod selector;
 mod source;
 mod special;
+mod waits;
 mod warp;
 mod wide;
 
@@ -150,6 +151,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
     let apart = blocks_apart(func, &graph, &walk, &divergence);
+    let waits = waits::find(func, &graph, &nest, &divergence);
     let order: Vec<Block> = walk.postorder().to_vec();
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
@@ -161,13 +163,13 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     }
     selector.whole_entry = (!divergence.is_partial(entry)).then_some(entry);
     for &block in &order {
-        selector.apart[block] = apart[block.index()];
-        selector.spins[block] = nest
-            .innermost(block)
-            .is_some_and(|around| divergence.is_divergent_loop(around));
+        selector.apart[block] = apart[block.index()] || waits.parted[block];
     }
     for block in order {
         select_block(&mut selector, block)?;
+        if waits.yielding[block] {
+            control::yield_to_others(&mut selector, block)?;
+        }
     }
     selector.make_shared()?;
     selector.apply_renames();
@@ -179,7 +181,6 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
 /// Selects the instructions of `block`, from last to first.
 fn select_block(selector: &mut Selector<'_>, block: Block) -> Result<(), PhaseError> {
     let insts: Vec<Inst> = selector.func.block_insts(block).collect();
-    let waits = selector.spins[block] && insts.iter().any(|&inst| may_wait(selector.func, inst));
     for inst in insts.into_iter().rev() {
         let Opcode::Abstract(op) = selector.func.opcode(inst) else {
             continue;
@@ -208,9 +209,6 @@ fn select_block(selector: &mut Selector<'_>, block: Block) -> Result<(), PhaseEr
         }
         selector.retire(inst)?;
     }
-    if waits {
-        control::yield_to_others(selector, block)?;
-    }
     Ok(())
 }
 
@@ -226,15 +224,6 @@ fn has_effect(func: &Function, inst: Inst) -> bool {
         .modifier::<Order>(inst)
         .is_some_and(|order| order != Order::Weak);
     ordered || func.opcode(inst).effects().intersects(EFFECTS)
-}
-
-/// Whether lanes may go around with `inst` until another lane has done something.
-fn may_wait(func: &Function, inst: Inst) -> bool {
-    let ordered = func
-        .modifier::<Order>(inst)
-        .is_some_and(|order| order != Order::Weak);
-    let op = func.opcode(inst).as_abstract();
-    ordered || matches!(op, Some(A::Atom | A::Red | A::Fence | A::Nanosleep))
 }
 
 /// Takes blocks away that nothing reaches.

@@ -99,8 +99,6 @@ pub(super) struct Selector<'f> {
     pub(super) whole_entry: Option<Block>,
     /// Blocks where part of the warp may run while another part waits or runs elsewhere.
     pub(super) apart: SecondaryMap<Block, bool>,
-    /// Blocks of loops that lanes leave at different times.
-    pub(super) spins: SecondaryMap<Block, bool>,
 }
 
 impl<'f> Selector<'f> {
@@ -128,7 +126,6 @@ impl<'f> Selector<'f> {
             shared: Vec::new(),
             whole_entry: None,
             apart: SecondaryMap::new(),
-            spins: SecondaryMap::new(),
         }
     }
 

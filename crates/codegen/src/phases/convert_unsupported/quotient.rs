@@ -6,7 +6,7 @@
 //! One step suffices for 32 bits, two for 64. Then `q = ⌊a·z / 2^w⌋` is the quotient, or one or two less, which the
 //! remainder shows.
 //!
-//! Division by zero is undefined in PTX; the code runs through without a trap and yields anything.
+//! Division by zero is undefined in PTX; quotient and remainder are all ones, as ptxas has it.
 
 use super::{Expander, Results, is_signed};
 use crate::emit::{Emit, imm};
@@ -113,6 +113,18 @@ fn signed_result(
     emit.selp(bits, negated, value, negative)
 }
 
+/// All ones where the divisor is zero, else the result.
+fn unless_zero(emit: &mut Emit<'_>, scalar: Scalar, b: Operand, result: Operand) -> Operand {
+    let bits = if scalar.bits() == 64 {
+        Scalar::B64
+    } else {
+        Scalar::B32
+    };
+    let zero = emit.setp(Compare::Eq, scalar, b, imm(0));
+    let ones = imm(u64::MAX >> (64 - scalar.bits()));
+    emit.selp(bits, ones, result, zero)
+}
+
 /// `div` and `rem` of 32 and 64 bits.
 pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
     let scalar = expander.scalar();
@@ -131,7 +143,10 @@ pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
         });
     }
     if scalar.bits() == 32 {
-        return expander.one(|emit| divide_32(emit, scalar, a, b, quotient));
+        return expander.one(|emit| {
+            let result = divide_32(emit, scalar, a, b, quotient);
+            unless_zero(emit, scalar, b, result)
+        });
     }
     // Most 64-bit numbers are short: where both have 32 bits, so has the work.
     let signed = is_signed(scalar);
@@ -161,9 +176,12 @@ pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
             if quotient { q } else { r }
         },
     )?;
-    if !signed {
-        return Ok(result);
-    }
     let value = result[0];
-    expander.one(|emit| signed_result(emit, Scalar::S64, a, b, value, value, quotient))
+    expander.one(|emit| {
+        let value = match signed {
+            true => signed_result(emit, Scalar::S64, a, b, value, value, quotient),
+            false => value,
+        };
+        unless_zero(emit, scalar, b, value)
+    })
 }

@@ -6,7 +6,7 @@
 //!
 //! **Where a region opens.** At the branch; if the lanes meet outside a loop the branch is in, before the outermost such loop,
 //! for lanes leave it in different trips (an irreducible loop has no trips: lanes meet behind it). What lies between must be entered through the opening only, else it moves up to
-//! the next block that dominates it all. Ways that lead out of what lies between, and not to the meeting, take lanes out of
+//! the next block that dominates it all (or before the loop that block is in, again). Ways that lead out of what lies between, and not to the meeting, take lanes out of
 //! the region.
 //!
 //! **Which are left out.** A branch inside a region that meets at the same place needs no region of its own. Regions
@@ -112,10 +112,28 @@ impl Planner<'_> {
         if met || self.depth[Self::index(branch)] >= most {
             return;
         }
+        let mut opening = self.opening(branch, meeting);
+        // What lies between is entered through the opening only.
+        for _ in 0..self.func.block_count() {
+            let inside = self.between(opening, meeting);
+            let Some(above) = self.outsider(opening, &inside) else {
+                self.add(opening, meeting, inside, most);
+                return;
+            };
+            let higher = self.opening(above, meeting);
+            if higher == opening {
+                return;
+            }
+            opening = higher;
+        }
+    }
+
+    /// Where a region around what `block` does opens: there, or before the outermost loop around it that is left before the lanes
+    /// meet.
+    fn opening(&self, block: Block, meeting: Block) -> Opening {
         let nest = self.shape.nest;
-        // The outermost loop that is left before the lanes meet.
         let mut left = None;
-        let mut around = nest.innermost(branch);
+        let mut around = nest.innermost(block);
         while let Some(each) = around {
             if nest.contains(each, meeting) {
                 break;
@@ -123,21 +141,9 @@ impl Planner<'_> {
             left = Some(each);
             around = nest.parent(each);
         }
-        let mut opening = match left {
+        match left {
             Some(each) => Opening::Before(nest.header(each)),
-            None => Opening::End(branch),
-        };
-        // What lies between is entered through the opening only.
-        for _ in 0..self.func.block_count() {
-            let inside = self.between(opening, meeting);
-            match self.outsider(opening, &inside) {
-                None => {
-                    self.add(opening, meeting, inside, most);
-                    return;
-                }
-                Some(above) if Opening::End(above) != opening => opening = Opening::End(above),
-                Some(_) => return,
-            }
+            None => Opening::End(block),
         }
     }
 
