@@ -755,7 +755,7 @@ impl<'m> Body<'m, '_> {
         self.define_frame_base()?;
         std::mem::take(&mut self.ssa).finish(&mut self.func)?;
         if options.contract {
-            super::contract::contract(&mut self.func);
+            super::contract::contract(&mut self.func)?;
         }
         Ok(())
     }

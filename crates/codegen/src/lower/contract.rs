@@ -7,10 +7,14 @@
 //! - both stand in one block of the PTX;
 //! - every use of the product is such a sum, so that the product itself goes; several sums each get it;
 //! - where both operands of a sum are products, the first becomes part of it; the sum of a product with itself stays;
-//! - a negation between product and sum is taken along.
+//! - a negation between product and sum is taken along;
+//! - an approximate quotient of singles (`div.approx`, `div.full`) is the product of a reciprocal and the numerator.
 
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{AbstractOp, Ftz, Round, Sat, Scalar};
+use crate::emit::Emit;
+use crate::phases::quotient_factors;
+use orias_ori::builder::BuildError;
+use orias_ori::operation::{AbstractOp, Ftz, Precision, Round, Sat, Scalar};
 use orias_ori::{Block, Function, Inst, Opcode, Operand, Value};
 
 /// A product that may become part of the sums that use it.
@@ -33,7 +37,8 @@ struct Uses {
 }
 
 /// Contracts what may be contracted.
-pub(super) fn contract(func: &mut Function) {
+pub(super) fn contract(func: &mut Function) -> Result<(), BuildError> {
+    multiply_quotients(func)?;
     let mut uses = Uses::default();
     let mut sums: Vec<Inst> = Vec::new();
     for block in func.blocks() {
@@ -71,6 +76,41 @@ pub(super) fn contract(func: &mut Function) {
     for inst in gone {
         func.remove_inst(inst);
     }
+    Ok(())
+}
+
+/// Makes approximate quotients products, so that sums can take them in.
+fn multiply_quotients(func: &mut Function) -> Result<(), BuildError> {
+    let quotients: Vec<Inst> = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block))
+        .filter(|&inst| {
+            let approximate = matches!(
+                func.modifier::<Precision>(inst),
+                Some(Precision::Approx | Precision::Full)
+            );
+            func.opcode(inst) == Opcode::Abstract(AbstractOp::Fdiv)
+                && func.modifier::<Scalar>(inst) == Some(Scalar::F32)
+                && approximate
+                && func.inst(inst).guard().is_always()
+        })
+        .collect();
+    for inst in quotients {
+        let &[result, a, b] = func.operands(inst) else {
+            continue;
+        };
+        let precision = func.modifier::<Precision>(inst).unwrap_or(Precision::Approx);
+        let ftz = func.modifier::<Ftz>(inst).unwrap_or(Ftz::Keep);
+        let mut emit = Emit::before(func, inst);
+        let [inverse, a] = quotient_factors(&mut emit, precision, ftz, a, b);
+        emit.finish()?;
+        let row = AbstractOp::Fmul.row();
+        let mods = orias_ori::AbstractMods::NONE;
+        let mods = row.with_modifier(mods, ftz).unwrap_or(mods);
+        let mods = row.with_modifier(mods, Scalar::F32).unwrap_or(mods);
+        func.replace_with_abstract(inst, AbstractOp::Fmul, mods, 1, &[result, inverse, a]);
+    }
+    Ok(())
 }
 
 /// The operands of a sum or difference that may be contracted.
@@ -190,7 +230,7 @@ fn negate(func: &mut Function, before: Inst, operand: Operand, scalar: Scalar) -
     if let Operand::Imm(bits) = operand {
         return Some(Operand::imm(bits.bits() ^ sign));
     }
-    let mut emit = crate::emit::Emit::before(func, before);
+    let mut emit = Emit::before(func, before);
     let value = emit.op(AbstractOp::Fneg, (scalar,), &[operand]);
     emit.finish().ok()?;
     Some(value)

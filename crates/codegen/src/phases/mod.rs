@@ -10,6 +10,7 @@ mod regions;
 mod remove_nops;
 
 pub use convert_unsupported::convert_unsupported;
+pub(crate) use convert_unsupported::quotient_factors;
 pub use expand_for_selection::expand_for_selection;
 pub use fix_positions::fix_positions;
 pub use general_optimize::optimize_general;

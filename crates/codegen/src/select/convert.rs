@@ -368,6 +368,13 @@ fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
                 Ok(())
             })
         }
+        (Scalar::F64, Scalar::F16 | Scalar::Bf16) if sat == Sat::Sat => {
+            let mods = [("dst", float_name(to)), ("rnd", float_rounding(s)?)];
+            let source = s.number(0, from)?;
+            let raw = Operand::from(s.temporary(WORD));
+            s.emit(Op::F2F_FROM_F64, &mods, sources![raw, source])?;
+            clamp_half(s, raw, to)
+        }
         _ if sat != Sat::Wrap && to != Scalar::F32 => Err(s.unsupported()),
         (Scalar::F64, Scalar::F32 | Scalar::F16 | Scalar::Bf16) => {
             let rnd = float_rounding(s)?;

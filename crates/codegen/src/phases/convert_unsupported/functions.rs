@@ -71,32 +71,44 @@ fn is_small(emit: &mut Emit<'_>, a: Operand) -> Operand {
     emit.setp(Compare::Lt, F32, magnitude, imm(LEAST))
 }
 
-/// `div.approx` and `div.full`: `div.full` also keeps divisors above 2¹²⁶, whose reciprocals would be flushed.
+/// `div.approx` and `div.full`.
 fn divide(expander: &mut Expander<'_>) -> Results {
-    let full = expander.modifier::<Precision>() == Some(Precision::Full);
+    let precision: Precision = expander.modifier().unwrap_or(Precision::Approx);
     let ftz: Ftz = expander.modifier().unwrap_or(Ftz::Keep);
-    let (mut a, mut b) = (expander.operand(0), expander.operand(1));
+    let (a, b) = (expander.operand(0), expander.operand(1));
     expander.one(|emit| {
-        let magnitude = emit.op(AbstractOp::Fabs, (ftz, F32), &[b]);
-        let large = full.then(|| {
-            emit.op(
-                AbstractOp::Setp,
-                (Compare::Gt, ftz, F32),
-                &[magnitude, imm(GREAT)],
-            )
-        });
-        let small = (ftz == Ftz::Keep).then(|| emit.setp(Compare::Lt, F32, magnitude, imm(LEAST)));
-        for (scaled, factor) in [(large, 0.25), (small, RAISE)] {
-            if let Some(scaled) = scaled {
-                let x = multiply(emit, ftz, a, single(factor));
-                let y = multiply(emit, ftz, b, single(factor));
-                a = emit.selp(Scalar::B32, x, a, scaled);
-                b = emit.selp(Scalar::B32, y, b, scaled);
-            }
-        }
-        let inverse = machine(emit, AbstractOp::Rcp, b);
+        let [inverse, a] = quotient_factors(emit, precision, ftz, a, b);
         multiply(emit, ftz, inverse, a)
     })
+}
+
+/// What `div.approx` and `div.full` of singles are the product of: a reciprocal and the numerator, both scaled where the divisor is
+/// subnormal and, for `div.full`, where it is above 2¹²⁶, so that its reciprocal would be flushed.
+pub(crate) fn quotient_factors(
+    emit: &mut Emit<'_>,
+    precision: Precision,
+    ftz: Ftz,
+    mut a: Operand,
+    mut b: Operand,
+) -> [Operand; 2] {
+    let magnitude = emit.op(AbstractOp::Fabs, (ftz, F32), &[b]);
+    let large = (precision == Precision::Full).then(|| {
+        emit.op(
+            AbstractOp::Setp,
+            (Compare::Gt, ftz, F32),
+            &[magnitude, imm(GREAT)],
+        )
+    });
+    let small = (ftz == Ftz::Keep).then(|| emit.setp(Compare::Lt, F32, magnitude, imm(LEAST)));
+    for (scaled, factor) in [(large, 0.25), (small, RAISE)] {
+        if let Some(scaled) = scaled {
+            let x = multiply(emit, ftz, a, single(factor));
+            let y = multiply(emit, ftz, b, single(factor));
+            a = emit.selp(Scalar::B32, x, a, scaled);
+            b = emit.selp(Scalar::B32, y, b, scaled);
+        }
+    }
+    [machine(emit, AbstractOp::Rcp, b), a]
 }
 
 /// `rcp.approx`: scaled up where small, down where large, and the result likewise.

@@ -20,6 +20,8 @@ mod narrow;
 mod quotient;
 mod single;
 
+pub(crate) use functions::quotient_factors;
+
 use crate::emit::Emit;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
