@@ -11,6 +11,7 @@ mod mine;
 mod oracle;
 mod probe;
 mod programs;
+mod rewrite;
 mod timing;
 
 use std::process::ExitCode;
@@ -32,6 +33,11 @@ const CHORES: &[Chore] = &[
         name: "ablate",
         about: "write one cubin for each thing that can be left out of a cubin, for `gpu ablation`",
         run: ablate::run,
+    },
+    Chore {
+        name: "rewrite",
+        about: "take cubins through our reader and writer, or through our builder, for `gpu launches`",
+        run: rewrite::run,
     },
     Chore {
         name: "corpus",

@@ -31,7 +31,7 @@ fn every_listing_becomes_a_cubin_with_its_kernel() {
         assert_eq!(functions[0].params.len(), params, "{name}");
         seen += 1;
     }
-    assert_eq!(seen, 8);
+    assert_eq!(seen, 9);
 }
 
 #[test]

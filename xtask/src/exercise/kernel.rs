@@ -17,25 +17,37 @@ pub enum Inputs {
     Uniform,
 }
 
-/// A class of registers: its name after `%`, its PTX type, the size in bytes of one register in memory.
+/// A class of registers: its name after `%`, its PTX type, the size in bytes of one register in memory, and a constant that may
+/// stand in its place.
 struct Class {
     name: &'static str,
     ty: &'static str,
     size: u32,
+    constant: Option<&'static str>,
 }
 
 const CLASSES: &[Class] = &[
-    class("r", "b32", 4),
-    class("rd", "b64", 8),
-    class("f", "f32", 4),
-    class("fd", "f64", 8),
-    class("h", "b16", 2),
-    class("p", "pred", 4),
-    class("q", "b128", 16),
+    class("r", "b32", 4, Some("0x12345")),
+    class("rd", "b64", 8, Some("0x12345")),
+    class("f", "f32", 4, Some("0f3fc00000")),
+    class("fd", "f64", 8, Some("0d3ff8000000000000")),
+    class("h", "b16", 2, Some("0x3e00")),
+    class("p", "pred", 4, None),
+    class("q", "b128", 16, None),
 ];
 
-const fn class(name: &'static str, ty: &'static str, size: u32) -> Class {
-    Class { name, ty, size }
+const fn class(
+    name: &'static str,
+    ty: &'static str,
+    size: u32,
+    constant: Option<&'static str>,
+) -> Class {
+    Class {
+        name,
+        ty,
+        size,
+        constant,
+    }
 }
 
 /// What stands before the kernels of a module: its target and the variables instructions may name.
@@ -108,6 +120,49 @@ pub fn wrap(name: &str, instruction: &str, inputs: Inputs) -> Result<String, Str
     ))
 }
 
+/// The instruction with constants in place of its inputs: of each one alone, then of all together. Without optimisation ptxas
+/// does not fold them, and picks the forms that hold an immediate. Addresses stay registers.
+pub fn with_constants(instruction: &str) -> Result<Vec<String>, String> {
+    let inputs: Vec<Register> = registers_of(instruction)?
+        .into_iter()
+        .filter(|register| !register.output && CLASSES[register.class].constant.is_some())
+        .collect();
+    let mut found = BTreeSet::new();
+    for register in &inputs {
+        found.insert(replaced(instruction, std::slice::from_ref(register)));
+    }
+    found.insert(replaced(instruction, &inputs));
+    found.remove(instruction);
+    Ok(found.into_iter().collect())
+}
+
+/// The instruction with the constants of their classes in place of the registers, outside brackets.
+fn replaced(instruction: &str, registers: &[Register]) -> String {
+    let mut out = String::new();
+    let mut rest = instruction;
+    let mut depth = 0;
+    while let Some(first) = rest.chars().next() {
+        let named = registers.iter().find(|register| {
+            rest.strip_prefix(register.text.as_str())
+                .is_some_and(|after| !after.starts_with(|c: char| c.is_ascii_alphanumeric()))
+        });
+        let constant = named.and_then(|register| CLASSES[register.class].constant);
+        let length = match (named, constant) {
+            (Some(register), Some(constant)) if depth == 0 => {
+                out.push_str(constant);
+                register.text.len()
+            }
+            _ => {
+                depth += i32::from(first == '[') - i32::from(first == ']');
+                out.push(first);
+                first.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    out
+}
+
 /// The type a register is loaded and stored as; predicates travel as 32-bit numbers.
 fn memory_type(ty: &str) -> &str {
     if ty == "pred" { "u32" } else { ty }
@@ -162,7 +217,22 @@ const SPECIAL_WITH_DIGITS: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{Inputs, wrap};
+    use super::{Inputs, with_constants, wrap};
+
+    #[test]
+    fn constants_replace_inputs_one_by_one_and_together() {
+        let all = with_constants("add.u32 %ro0, %r1, %r10;").unwrap();
+        assert_eq!(
+            all,
+            [
+                "add.u32 %ro0, %r1, 0x12345;",
+                "add.u32 %ro0, 0x12345, %r10;",
+                "add.u32 %ro0, 0x12345, 0x12345;",
+            ]
+        );
+        let none = with_constants("@%p0 ld.global.u32 %ro0, [%rd0+4];").unwrap();
+        assert!(none.is_empty());
+    }
 
     #[test]
     fn outputs_are_stored_and_inputs_loaded() {

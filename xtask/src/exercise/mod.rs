@@ -5,6 +5,7 @@
 //! assembles each module at several optimisation levels. The PTX and the cubins stay below `target/exercise` for
 //! comparisons of other chores; what `ptxas` refuses is reported with its message.
 //!
+//! `--programs COUNT` adds generated programs of that many seeds.
 //! `--rows` adds modules made from every row of the PTX tables ([`rows`]), assembled without optimisation: nothing uses
 //! their results.
 
@@ -29,16 +30,24 @@ pub fn folder() -> PathBuf {
     oracle::repository().join("target").join("exercise")
 }
 
-/// Runs the chore: `cargo xtask exercise [--target sm_90a] [--rows] [FILE...]`, where FILE is the stem of an exercise file.
+/// Runs the chore: `cargo xtask exercise [--target sm_90a] [--rows] [--programs COUNT] [FILE...]`, where FILE is the stem of an
+/// exercise file.
 pub fn run(args: &[String]) -> Result<(), String> {
     let mut target = "sm_90a".to_string();
     let mut stems = Vec::new();
     let mut rows_too = false;
+    let mut programs = 0;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--target" => target = args.next().ok_or("--target needs a value")?.clone(),
             "--rows" => rows_too = true,
+            "--programs" => {
+                let count = args.next().ok_or("--programs needs a value")?;
+                programs = count
+                    .parse()
+                    .map_err(|_| format!("'{count}' is no number"))?;
+            }
             stem => stems.push(stem.to_string()),
         }
     }
@@ -48,6 +57,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
     std::fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     if rows_too {
         rows::assemble(&ptxas, &out, &target)?;
+    }
+    for seed in 0..programs {
+        program(&ptxas, &out, &target, seed)?;
     }
     let mut files: Vec<PathBuf> = std::fs::read_dir(&source)
         .map_err(|error| format!("{}: {error}", source.display()))?
@@ -82,10 +94,31 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 assemble(&ptxas, &out, &target, &name, chunk, inputs, &mut messages)?;
             }
         }
+        let mut constant = Vec::new();
+        for instruction in &instructions {
+            constant.extend(kernel::with_constants(instruction)?);
+        }
+        // PTX takes constants in fewer places than registers: what is refused here says nothing about the exercise.
+        let mut not_constant = BTreeMap::new();
+        for (number, chunk) in constant.chunks(KERNELS_PER_MODULE).enumerate() {
+            let name = format!("{stem}-constant-{number}");
+            let inputs = Inputs::PerThread;
+            assemble(
+                &ptxas,
+                &out,
+                &target,
+                &name,
+                chunk,
+                inputs,
+                &mut not_constant,
+            )?;
+        }
         println!(
-            "{stem}: {} instructions, {} refused",
+            "{stem}: {} instructions, {} refused; {} with constants, {} refused",
             instructions.len(),
-            messages.len()
+            messages.len(),
+            constant.len(),
+            not_constant.len()
         );
         for (instruction, message) in &messages {
             println!("  {instruction}\n    {message}");
@@ -96,6 +129,27 @@ pub fn run(args: &[String]) -> Result<(), String> {
         "{refused} instructions refused by ptxas; cubins in {}",
         out.display()
     );
+    Ok(())
+}
+
+/// Assembles a generated program at every level.
+fn program(ptxas: &Path, out: &Path, target: &str, seed: u64) -> Result<(), String> {
+    let path = out.join(format!("program-{seed}.ptx"));
+    let text = crate::programs::text(seed);
+    let text = text.replacen(".target sm_90\n", &format!(".target {target}\n"), 1);
+    std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    for level in LEVELS {
+        let result = Command::new(ptxas)
+            .args([level, "-arch", target, "-o"])
+            .arg(cubin_of(&path, level))
+            .arg(&path)
+            .output()
+            .map_err(|error| format!("{}: {error}", ptxas.display()))?;
+        if !result.status.success() {
+            let text = String::from_utf8_lossy(&result.stderr);
+            return Err(format!("{}: ptxas failed: {text}", path.display()));
+        }
+    }
     Ok(())
 }
 
@@ -134,8 +188,14 @@ fn assemble(
                 first_lines.push(module.lines().count() + 1);
                 module.push_str(text);
             }
+            if *level == LEVELS[0] && kernels.len() == instructions.len() {
+                if is_assembled(&path, &module) {
+                    return Ok(());
+                }
+                forget(&path)?;
+            }
             std::fs::write(&path, &module).map_err(|e| format!("{}: {e}", path.display()))?;
-            let cubin = out.join(format!("{name}.{}.cubin", &level[1..]));
+            let cubin = cubin_of(&path, level);
             let result = Command::new(ptxas)
                 .args([level, "-arch", target, "-o"])
                 .arg(&cubin)
@@ -162,6 +222,27 @@ fn assemble(
         }
     }
     Ok(())
+}
+
+/// Whether an earlier run assembled this module, with nothing left out, at every level.
+fn is_assembled(path: &Path, module: &str) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|there| there == module)
+        && LEVELS.iter().all(|level| cubin_of(path, level).exists())
+}
+
+/// Removes the cubins of an earlier run.
+fn forget(path: &Path) -> Result<(), String> {
+    for cubin in LEVELS.iter().map(|level| cubin_of(path, level)) {
+        if cubin.exists() {
+            std::fs::remove_file(&cubin).map_err(|e| format!("{}: {e}", cubin.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the cubin of a module at a level is.
+fn cubin_of(path: &Path, level: &str) -> PathBuf {
+    path.with_extension(format!("{}.cubin", &level[1..]))
 }
 
 /// Which kernels a run of `ptxas` complains about, by line number or by name, with the first message for each.

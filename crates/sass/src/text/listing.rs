@@ -93,6 +93,8 @@ pub struct ListedSection {
     pub labels: BTreeMap<u64, String>,
     /// The targets of each indirect branch, each named once.
     pub branch_targets: BTreeMap<u64, Vec<u64>>,
+    /// How many columns after its address the targets of an indirect branch stand: where the longest line of the listing ends.
+    pub branch_targets_column: usize,
     /// What stands for the last operand of a relocated instruction.
     pub relocated: BTreeMap<u64, String>,
     /// The directives before the label of each function inside another.
@@ -112,6 +114,7 @@ pub fn list(sections: &[CodeSection<'_>], target: Target) -> Vec<ListedSection> 
                 .collect(),
             labels: named_symbols(section),
             branch_targets: BTreeMap::new(),
+            branch_targets_column: 0,
             relocated: BTreeMap::new(),
             subroutines: BTreeMap::new(),
         })
@@ -179,6 +182,13 @@ pub fn list(sections: &[CodeSection<'_>], target: Target) -> Vec<ListedSection> 
                 let lines = symbol_lines(symbol, &listed.labels);
                 listed.subroutines.insert(symbol.address, lines);
             }
+        }
+    }
+    if listed.iter().any(|it| !it.branch_targets.is_empty()) {
+        let widths = listed.iter().map(ListedSection::widest);
+        let widest = widths.max().unwrap_or_default();
+        for section in &mut listed {
+            section.branch_targets_column = widest;
         }
     }
     listed
@@ -273,9 +283,6 @@ impl ListedSection {
     /// Appends the section's lines: labels, instructions with their addresses, and the label at its end. A word that is not an
     /// instruction becomes a `.word` directive with a comment that says why.
     pub fn write(&self, out: &mut String, words: &[u128], style: ListingStyle) {
-        let printer = Printer {
-            exact: style.control,
-        };
         let mut text = String::new();
         for (index, (instruction, word)) in self.instructions.iter().zip(words).enumerate() {
             let address = index as u64 * 16;
@@ -307,33 +314,19 @@ impl ListedSection {
                 out.push_str(&instruction.control.to_string());
             }
             text.clear();
-            printer.write(&mut text, instruction, address, |target| {
-                let target = u64::try_from(target).ok()?;
-                self.labels.get(&target).map(String::as_str)
-            });
-            // A relocated operand is the last one. The assembler has no relocations, so text for it keeps the word's value.
-            if let Some(shown) = self.relocated.get(&address)
-                && !style.control
-                && let Some(space) = text.rfind(' ')
-            {
-                text.truncate(space + 1);
-                text.push_str(shown);
-            }
-            // Guards stand in columns of their own, except uniform ones.
-            let guard = if text.starts_with("@P") || text.starts_with("@!P") {
-                text.find(' ').map_or(0, |space| space + 1)
-            } else {
-                0
-            };
+            self.push_text(&mut text, instruction, address, style);
+            let guard = guard_width(&text);
             for _ in guard..GUARD_COLUMNS {
                 out.push(' ');
             }
             out.push_str(&text);
             if let Some(targets) = self.branch_targets.get(&address) {
-                self.push_branch_targets(out, text.len() - guard, targets);
+                let width = GUARD_COLUMNS + text.len() - guard;
+                self.push_branch_targets(out, width, targets);
                 out.push_str(";\n");
             } else {
-                out.push_str(if is_quiet(instruction) { ";\n" } else { " ;\n" });
+                out.push_str(end_of_line(instruction));
+                out.push('\n');
             }
         }
         let end = self.instructions.len() as u64 * 16;
@@ -343,8 +336,53 @@ impl ListedSection {
         }
     }
 
+    /// Columns from the end of an address to the end of the longest instruction in a plain listing.
+    fn widest(&self) -> usize {
+        let mut text = String::new();
+        let mut widest = 0;
+        for (index, instruction) in self.instructions.iter().enumerate() {
+            let address = index as u64 * 16;
+            let Ok(instruction) = instruction else {
+                continue;
+            };
+            if !self.branch_targets.contains_key(&address) {
+                text.clear();
+                self.push_text(&mut text, instruction, address, ListingStyle::default());
+                let width = GUARD_COLUMNS + text.len() - guard_width(&text);
+                widest = widest.max(width + end_of_line(instruction).len());
+            }
+        }
+        widest
+    }
+
+    /// Appends an instruction as the listing has it, without its control field.
+    fn push_text(
+        &self,
+        text: &mut String,
+        instruction: &Instruction,
+        address: u64,
+        style: ListingStyle,
+    ) {
+        let printer = Printer {
+            exact: style.control,
+        };
+        printer.write(text, instruction, address, |target| {
+            let target = u64::try_from(target).ok()?;
+            self.labels.get(&target).map(String::as_str)
+        });
+        // A relocated operand is the last one. The assembler has no relocations, so text for it keeps the word's value.
+        if let Some(shown) = self.relocated.get(&address)
+            && !style.control
+            && let Some(space) = text.rfind(' ')
+        {
+            text.truncate(space + 1);
+            text.push_str(shown);
+        }
+    }
+
+    /// Appends the targets of an indirect branch, whose text so far is `width` columns wide.
     fn push_branch_targets(&self, out: &mut String, width: usize, targets: &[u64]) {
-        for _ in width..BRANCH_TARGETS_COLUMN {
+        for _ in width..self.branch_targets_column.max(width + 1) {
             out.push(' ');
         }
         out.push_str("(*\"BRANCH_TARGETS ");
@@ -363,18 +401,26 @@ impl ListedSection {
 
 /// The guard is right-aligned in so many columns.
 const GUARD_COLUMNS: usize = 19;
-/// Where nvdisasm puts the targets of an indirect branch, from the start of the mnemonic.
-const BRANCH_TARGETS_COLUMN: usize = 50;
 
-/// Whether nvdisasm, having no scheduling hint to hide, leaves out the space before the semicolon.
-fn is_quiet(instruction: &Instruction) -> bool {
+/// How much of an instruction's text is its guard. Guards stand in columns of their own, except uniform ones.
+fn guard_width(text: &str) -> usize {
+    if text.starts_with("@P") || text.starts_with("@!P") {
+        text.find(' ').map_or(0, |space| space + 1)
+    } else {
+        0
+    }
+}
+
+/// The semicolon: nvdisasm, having no scheduling hint to hide, leaves out the space before it.
+fn end_of_line(instruction: &Instruction) -> &'static str {
     let control = instruction.control;
-    control.stall() == 0
+    let quiet = control.stall() == 0
         && !control.yields
         && control.wait.bits() == 0
         && control.read_barrier.is_none()
         && control.write_barrier.is_none()
-        && control.monitor() == 0
+        && control.monitor() == 0;
+    if quiet { ";" } else { " ;" }
 }
 
 /// At least four hexadecimal digits.

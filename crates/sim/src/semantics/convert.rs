@@ -4,7 +4,7 @@ use super::Table;
 use super::float::{flushes, rounding};
 use super::half::one;
 use crate::core::Core;
-use crate::operand::{Lack, Reader, Source};
+use crate::operand::{From, Lack, Reader, Source};
 use crate::program::Action;
 use orias_eval::float::convert::{Integer, from_integer, to_format, to_integer};
 use orias_eval::float::{Format, Overflow, Rounding};
@@ -24,8 +24,6 @@ pub(super) const TABLE: Table = &[
     ("F2I.64.F16", float_to_integer),
     ("F2I.64.F64", float_to_integer),
     ("I2F", integer_to_float),
-    ("I2F.IMM", integer_to_float),
-    ("I2F.IMM.U32", integer_to_float),
     ("I2F.8", integer_to_float),
     ("I2F.16", integer_to_float),
     ("I2F.64", integer_to_float),
@@ -161,17 +159,11 @@ fn float_to_integer(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn integer_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
     let name = reader.instruction.op().name();
-    let from = match name {
-        "I2F.IMM" => Integer {
-            bits: 32,
-            signed: true,
-        },
-        "I2F.IMM.U32" => Integer {
-            bits: 32,
-            signed: false,
-        },
-        _ => integer_named(reader.modifier("src")?)?,
-    };
+    let from = integer_named(reader.modifier("src")?)?;
+    if from.bits == 64 && matches!(b.from, From::Immediate(..)) {
+        // ptxas puts 64-bit constants into registers: what the upper half would be is not known.
+        return Err("a 64-bit number that is an immediate".into());
+    }
     let to = if name.starts_with("I2F.F64") {
         Format::F64
     } else if name == "I2FP" {

@@ -1,6 +1,6 @@
 //! Everything ptxas emits: text, decode → encode, and disassemble → assemble, instruction by instruction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -10,6 +10,7 @@ use orias_sass::text::{Printer, parse_instruction};
 use orias_sass::{Instruction, Op, Target, decode, encode};
 
 use super::coverage::{self, Seen};
+use super::flips;
 use super::listing;
 use super::nvdisasm::{self, Answer, Line, Listing};
 use super::report::Classes;
@@ -61,6 +62,8 @@ struct Tally {
     assembled_equal: usize,
     /// Lines of whole listings.
     lines: usize,
+    /// Distinct words that decode, by target.
+    distinct: BTreeMap<&'static str, BTreeSet<u128>>,
     /// Cubins compared by their words.
     cubins_by_words: usize,
     /// How often each form was seen.
@@ -70,6 +73,7 @@ struct Tally {
     undecoded: Classes,
     texts: Classes,
     lines_differ: Classes,
+    not_assembled: Classes,
     words: Classes,
     assembled: Classes,
 }
@@ -188,7 +192,21 @@ pub fn run(
             undecoded: &tally.undecoded,
         })?;
     }
-    let wrong = tally.instructions * 3 - equal + tally.lines_differ.total();
+    let mut wrong =
+        tally.instructions * 3 - equal + tally.lines_differ.total() + tally.not_assembled.total();
+    for (name, words) in &tally.distinct {
+        let target = Target::from_name(name).ok_or("a target without a table")?;
+        let flips = flips::run(words, target);
+        flips.wrong.print("flipped words that do not come back");
+        println!(
+            "{name}: each bit of {} distinct words flipped: {} decode and encode back, {} are refused, {} do neither",
+            flips.words,
+            flips.back,
+            flips.refused,
+            flips.wrong.total()
+        );
+        wrong += flips.wrong.total();
+    }
     if wrong == 0 {
         Ok(())
     } else {
@@ -308,6 +326,10 @@ fn one(job: &Job, folder: &Path, fresh: bool) -> Result<Tally, String> {
             .lines_differ
             .add(name.into_owned(), || format!("{theirs}  ours: {ours}"));
     }
+    if let Some(why) = compared.not_assembled {
+        let name = cubin.file_name().unwrap_or_default().to_string_lossy();
+        tally.not_assembled.add(name.into_owned(), || why);
+    }
     let listing = nvdisasm::read(&text);
     for line in &listing.lines {
         compare(line, &listing, target, &mut tally);
@@ -382,6 +404,11 @@ fn compare(line: &Line, listing: &Listing, target: Target, tally: &mut Tally) {
             return;
         }
     };
+    tally
+        .distinct
+        .entry(target.name())
+        .or_default()
+        .insert(word);
     let form = (instruction.op(), instruction.form_index());
     *tally.forms.entry(form).or_default() += 1;
     let examples = tally.examples.entry(form).or_default();
@@ -516,6 +543,10 @@ fn merge(total: &mut Tally, tally: Tally) {
             keep(examples, word);
         }
     }
+    for (target, words) in tally.distinct {
+        total.distinct.entry(target).or_default().extend(words);
+    }
+    total.not_assembled.merge(tally.not_assembled);
     total.undecoded.merge(tally.undecoded);
     total.texts.merge(tally.texts);
     total.lines_differ.merge(tally.lines_differ);
@@ -527,6 +558,9 @@ fn print(tally: &Tally) {
     tally.undecoded.print("not decoded");
     tally.texts.print("text differs");
     tally.lines_differ.print("lines of listings that differ");
+    tally
+        .not_assembled
+        .print("listings that do not assemble to the same bytes");
     tally.words.print("decode → encode differs");
     tally.assembled.print("disassemble → assemble differs");
     println!("operations seen, with counts:");
@@ -555,19 +589,21 @@ fn print(tally: &Tally) {
         Op::COUNT
     );
     println!(
-        "{} lines of whole listings, {} differ",
+        "{} lines of whole listings, {} differ; with control fields, {} of {} listings assemble to the same bytes",
         tally.lines,
-        tally.lines_differ.total()
+        tally.lines_differ.total(),
+        tally.listings - tally.not_assembled.total(),
+        tally.listings
     );
     if tally.relocated > 0 {
         println!(
-            "{} texts name a relocation that the word does not hold",
+            "{} texts name a relocation that the word does not hold: the whole listings compare them",
             tally.relocated
         );
     }
     let percent = |count: usize| 100.0 * count as f64 / tally.instructions.max(1) as f64;
     for (what, count) in [
-        ("text equal", tally.text_equal),
+        ("text equal", tally.text_equal + tally.relocated),
         ("decode → encode equal", tally.word_equal),
         ("disassemble → assemble equal", tally.assembled_equal),
     ] {

@@ -1,9 +1,11 @@
-//! Whole listings: what `orias disasm` prints of a cubin against `nvdisasm -c`, line by line, labels and directives included.
+//! Whole listings: what `orias disasm` prints of a cubin against `nvdisasm -c`, line by line, labels and directives included; and
+//! what `orias asm` makes of the listing with control fields against the code it was made of, byte by byte.
 
 use std::path::Path;
 
 use orias_cubin::Cubin;
-use orias_sass::text::ListingStyle;
+use orias_sass::Target;
+use orias_sass::text::{ListingStyle, assemble};
 
 /// What was found in one listing.
 #[derive(Default)]
@@ -12,6 +14,8 @@ pub struct Compared {
     pub lines: usize,
     /// Lines that differ: theirs and ours.
     pub differences: Vec<(String, String)>,
+    /// Why the listing with control fields does not assemble to the code it was made of.
+    pub not_assembled: Option<String>,
 }
 
 /// Compares nvdisasm's listing of a cubin, printed with words, with ours.
@@ -26,7 +30,7 @@ pub fn compare(cubin: &Path, theirs: &str) -> Result<Compared, String> {
     for line in theirs.lines().filter_map(without_word) {
         compared.lines += 1;
         let mine = ours.next().unwrap_or("(nothing)");
-        if without_padding(line) != without_padding(mine) {
+        if line != mine {
             compared
                 .differences
                 .push((line.to_owned(), mine.to_owned()));
@@ -35,16 +39,28 @@ pub fn compare(cubin: &Path, theirs: &str) -> Result<Compared, String> {
     compared
         .differences
         .extend(ours.map(|mine| ("(nothing)".to_owned(), mine.to_owned())));
+    compared.not_assembled = assembled(&cubin, target).err();
     Ok(compared)
 }
 
-/// The line with one space before the targets of an indirect branch: nvdisasm puts them into a column that depends on the
-/// other instructions of the function.
-fn without_padding(line: &str) -> std::borrow::Cow<'_, str> {
-    match line.split_once("(*\"") {
-        Some((before, after)) => format!("{} (*\"{after}", before.trim_end()).into(),
-        None => line.into(),
+/// Disassembles a cubin with its control fields and assembles the listing again: every function must be the same bytes.
+fn assembled(cubin: &Cubin, target: Target) -> Result<(), String> {
+    let listing = orias::disassemble(cubin, target, ListingStyle { control: true });
+    let assembly = assemble(&listing, target).map_err(|errors| match errors.first() {
+        Some(error) => error.to_string(),
+        None => "refused without a reason".to_owned(),
+    })?;
+    let functions = cubin.functions();
+    if functions.len() != assembly.functions.len() {
+        return Err("another number of functions".to_owned());
     }
+    for (theirs, ours) in functions.iter().zip(&assembly.functions) {
+        let ours: Vec<u8> = ours.words.iter().flat_map(|it| it.to_le_bytes()).collect();
+        if ours != theirs.code {
+            return Err(format!("{}: other bytes", theirs.name));
+        }
+    }
+    Ok(())
 }
 
 /// A line of `nvdisasm -c -hex` as `nvdisasm -c` prints it; nothing for a line that only holds half a word.

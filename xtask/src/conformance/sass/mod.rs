@@ -6,14 +6,16 @@
 //! [`corpus_words`]: assembled, disassembled by nvdisasm with its words (all but a few of the generated ones as raw words), and
 //! each instruction compared with ours in text, in
 //! the word our encoder gives back and in the word our assembler makes of our disassembly; then the whole listing, line by
-//! line ([`listing`]). `--sample` takes every eighth
-//! module at -O3 only. `--random` instead compares words with random bits around every opcode of the tables ([`random`]).
+//! line ([`listing`]), and every bit of every distinct word flipped ([`flips`]). `--sample` takes every eighth
+//! module at -O3 only. `--random` instead compares words with random bits around every opcode of the tables ([`random`]); without
+//! arguments both are done.
 //! What ptxas and nvdisasm made is kept below `target/conformance/sass`; `--fresh` makes it anew. `--record` writes a few words of
 //! every operation and form that was seen, with nvdisasm's text, to the file that `cargo test` checks without nvdisasm. `--book` writes
 //! the page of the book that lists what was seen ([`coverage`]). `--speed` measures ([`speed`]).
 
 mod corpus_words;
 mod coverage;
+mod flips;
 mod listing;
 pub(crate) mod nvdisasm;
 mod random;
@@ -69,5 +71,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
         record,
         book,
     };
-    corpus_words::run(&modules, filter, &folder, options)
+    corpus_words::run(&modules, filter, &folder, options)?;
+    if args.is_empty() {
+        random::run("", false)?;
+    }
+    Ok(())
 }

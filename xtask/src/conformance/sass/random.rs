@@ -353,8 +353,8 @@ pub(super) const OPCODES_LEFT_OUT: &[OpcodesLeftOut] = &[
         why: "no PTX for sm_90 leads to them",
     },
     OpcodesLeftOut {
-        mnemonics: &["F2FP", "F2IP", "FRND", "I2F", "I2FP"],
-        why: "conversions of constants, which ptxas folds, and merging into a constant",
+        mnemonics: &["F2FP", "F2IP"],
+        why: "merging into a constant",
     },
     OpcodesLeftOut {
         mnemonics: &[
