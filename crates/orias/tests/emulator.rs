@@ -77,6 +77,7 @@ fn kernels_by_hand_do_what_their_ptx_means_in_every_timing() {
         ),
         ("constant_table", 2, 128, 0, &["buf:i32:256:rand"]),
         ("device_global", 2, 128, 0, &["buf:i32:256:fill:5"]),
+        ("convert_constants", 1, 1, 0, &["buf:i32:16:fill:5"]),
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/kernels");
     for (name, grid, block, shared, arguments) in rows {

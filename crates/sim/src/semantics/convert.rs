@@ -160,10 +160,6 @@ fn integer_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
     let name = reader.instruction.op().name();
     let from = integer_named(reader.modifier("src")?)?;
-    if from.bits == 64 && matches!(b.from, From::Immediate(..)) {
-        // ptxas puts 64-bit constants into registers: what the upper half would be is not known.
-        return Err("a 64-bit number that is an immediate".into());
-    }
     let to = if name.starts_with("I2F.F64") {
         Format::F64
     } else if name == "I2FP" {
@@ -188,10 +184,11 @@ fn integer_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
             core.put(&d, 0, &value);
             return Ok(());
         }
-        let x = if from.bits == 64 {
-            core.pair(&b)
-        } else {
-            core.word(&b, 0).map(|x| u64::from(x >> shift))
+        let x = match b.from {
+            // The word holds the upper half of a 64-bit number.
+            From::Immediate(..) if from.bits == 64 => core.word(&b, 0).map(|x| u64::from(x) << 32),
+            _ if from.bits == 64 => core.pair(&b),
+            _ => core.word(&b, 0).map(|x| u64::from(x >> shift)),
         };
         let value = x.map(|x| from_integer(from, x, to, rounding));
         if to == Format::F64 {
