@@ -5,7 +5,7 @@
 //! graph makes edges of that as it does of registers. What each operation takes and has follows from the effects in its row and
 //! from a few patterns that rows do not express.
 
-use orias_ori::{Effects, Function, Inst, Operand, Operation};
+use orias_ori::{Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{Effects as RowEffects, Mods, Op, Space};
 use std::sync::LazyLock;
 
@@ -23,11 +23,13 @@ pub enum Token {
     Regions,
     /// Work that goes on after the warp did.
     Async,
+    /// Uniform registers: lanes that run apart have one set each, one after the other.
+    Uniform,
 }
 
 impl Token {
     /// How many there are.
-    pub const COUNT: usize = Token::Async as usize + 1;
+    pub const COUNT: usize = Token::Uniform as usize + 1;
 
     /// Every token.
     pub const ALL: [Token; Token::COUNT] = [
@@ -36,6 +38,7 @@ impl Token {
         Token::Lanes,
         Token::Regions,
         Token::Async,
+        Token::Uniform,
     ];
 }
 
@@ -94,6 +97,7 @@ pub struct Order {
 const MEMORY: Tokens = Tokens::of(&[Token::Memory]);
 const LANES: Tokens = Tokens::of(&[Token::Lanes]);
 const ASYNC: Tokens = Tokens::of(&[Token::Async]);
+const UNIFORM: Tokens = Tokens::of(&[Token::Uniform]);
 /// What a fence between threads holds back: all that others can see, and all that depends on who is there.
 pub(super) const BETWEEN_THREADS: Tokens =
     Tokens::of(&[Token::Memory, Token::Lanes, Token::Regions, Token::Async]);
@@ -119,6 +123,10 @@ const ALONE: &[&str] = &[
     "YIELD",
     "KILL",
 ];
+
+/// Operations after which other lanes run together than before: what was written to a uniform register on one side is not what is
+/// read there on the other.
+const REGROUPING: &[&str] = &["WARPSYNC*"];
 
 /// Operations that open and leave convergence regions.
 const REGIONS: &[&str] = &["BSSY", "BREAK", "BMOV*"];
@@ -177,6 +185,9 @@ fn of_row(op: Op) -> Order {
     } else if effects.contains(RowEffects::VOLATILE) && op.name().starts_with("B2R") {
         order.has = order.has.with(LANES);
     }
+    if named(REGROUPING, op) {
+        order.takes = order.takes.with(UNIFORM);
+    }
     order
 }
 
@@ -194,7 +205,25 @@ pub fn of(func: &Function, inst: Inst) -> Order {
     if !row.memory.is_empty() && is_ordered(func, inst, op, mods) {
         order.takes = order.takes.with(MEMORY);
     }
+    if touches_uniform(func, inst) {
+        order.has = order.has.with(UNIFORM);
+    }
     order
+}
+
+/// Whether it reads or writes a uniform register or predicate.
+fn touches_uniform(func: &Function, inst: Inst) -> bool {
+    let operands = func.operands(inst).iter();
+    let named = operands.flat_map(|&operand| func.operand_regs(operand));
+    let guard = func.inst(inst).guard().reg();
+    named.chain(guard).any(|reg| {
+        let class = match reg.kind() {
+            RegKind::Phys(reg) if reg.is_constant() => return false,
+            RegKind::Phys(reg) => reg.class(),
+            RegKind::Value(value) => func.value_type(value).class(),
+        };
+        matches!(class, Class::UR | Class::UP)
+    })
 }
 
 fn of_abstract(effects: Effects) -> Order {
