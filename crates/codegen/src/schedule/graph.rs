@@ -301,6 +301,11 @@ pub struct Timeline {
 impl Timeline {
     /// Computes it.
     pub fn new(graph: &Graph) -> Timeline {
+        Timeline::with_heights(graph, &vec![0; graph.len()])
+    }
+
+    /// The same, for chains that go on behind each node for at least `base` cycles.
+    pub fn with_heights(graph: &Graph, base: &[u32]) -> Timeline {
         let count = graph.len();
         let mut earliest = vec![0u32; count];
         for node in 0..count {
@@ -312,11 +317,10 @@ impl Timeline {
         let mut height = vec![0u32; count];
         for node in (0..count).rev() {
             let own = &graph.nodes[node];
-            let mut most = if own.leaves {
-                u32::from(own.latency)
-            } else {
-                0
-            };
+            let mut most = base[node];
+            if own.leaves {
+                most = most.max(u32::from(own.latency));
+            }
             for edge in graph.succs(node) {
                 most = most.max(u32::from(edge.latency) + height[edge.to as usize]);
             }

@@ -16,18 +16,19 @@
 
 use super::budget::{self, Occupancy};
 use super::build::{Builder, Exits};
-use super::engine;
 use super::estimate::{Estimate, estimate};
 use super::graph::{Graph, Timeline};
 use super::join::join_blocks;
 use super::live::{BlockValues, Counts, Numbering};
 use super::options::Options;
 use super::priority::Mode;
+use super::strategies::{self, Carried, STRATEGIES, Strategy, Task};
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::registers::{self, RegisterFiles};
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
-use orias_ori::{AbstractOp, Block, Class, Function, Inst};
+use orias_ori::{AbstractOp, Block, Class, Function, Inst, Value};
 use orias_sass::Target;
+use rustc_hash::FxHashMap;
 
 /// A function with more instructions is scheduled block by block.
 pub const CHUNK: usize = 16383;
@@ -95,6 +96,8 @@ struct Room {
     values: BlockValues,
     frequency: u64,
     in_loop: bool,
+    /// Dependences on the trip before.
+    carried: Vec<Carried>,
     /// The first is the order it has.
     choices: Vec<Choice>,
 }
@@ -189,6 +192,7 @@ impl Scheduler<'_> {
         Room {
             frequency,
             in_loop: depth > 0,
+            carried: carried(self.func, &graph),
             graph,
             timeline,
             values,
@@ -220,36 +224,77 @@ impl Scheduler<'_> {
 
     /// Adds an order found by `mode` within `budget`.
     fn try_mode(&self, room: &mut Room, mode: Mode, budget: i32) {
+        let name = match mode {
+            Mode::ReduceReg => "pressure",
+            Mode::Ilp => "latency",
+            Mode::DynBatch => "batch",
+        };
+        if let Some(strategy) = strategies::find(name) {
+            self.try_strategy(room, strategy, mode.name(), mode, budget);
+        }
+    }
+
+    /// Adds an order found by `strategy` within `budget`, under the name `by`.
+    fn try_strategy(
+        &self,
+        room: &mut Room,
+        strategy: &Strategy,
+        by: &'static str,
+        mode: Mode,
+        budget: i32,
+    ) {
+        let had = &room.choices[0];
         // The order with the fewest registers so far shows that the budget can be kept.
         let least = room
             .choices
             .iter()
-            .filter(|choice| keeps_files(choice, &room.choices[0]));
-        let least = least.min_by_key(|choice| choice.registers());
-        let least = least.unwrap_or(&room.choices[0]);
+            .filter(|choice| keeps_files(choice, had));
+        let least = least.min_by_key(|choice| choice.registers()).unwrap_or(had);
         let limits = self.limits(least, budget);
-        let mut settings = self
-            .options
-            .settings(mode, room.graph.block, room.in_loop, limits);
-        if budget < room.choices[0].registers() {
+        let block = room.graph.block;
+        let mut settings = self.options.settings(mode, block, room.in_loop, limits);
+        if budget < had.registers() {
             settings.batch = self.options.scarce_batch();
         }
-        let reference = &least.order;
-        let outcome = engine::schedule(
-            &room.graph,
-            &room.timeline,
-            &room.values,
-            reference,
-            &settings,
-        );
-        debug_assert_eq!(room.graph.illegal(&outcome.order), None);
-        let estimate = estimate(&room.graph, &outcome.order);
-        room.choices.push(Choice {
-            by: mode.name(),
-            order: outcome.order,
-            peak: outcome.peak,
-            estimate,
-        });
+        let task = Task {
+            graph: &room.graph,
+            timeline: &room.timeline,
+            values: &room.values,
+            reference: &least.order,
+            settings,
+            carried: &room.carried,
+            in_loop: room.in_loop,
+            opt_level: self.options.opt_level,
+        };
+        let Some(order) = (strategy.run)(&task) else {
+            return;
+        };
+        debug_assert_eq!(room.graph.illegal(&order), None, "{by}");
+        let choice = Choice {
+            by,
+            peak: room.values.peak(&order),
+            estimate: estimate(&room.graph, &order),
+            order,
+        };
+        room.choices.push(choice);
+    }
+
+    /// What the cascade names for a block.
+    fn selected(&self, room: &Room) -> &'static str {
+        let limits = room.choices[0].peak;
+        let settings = self
+            .options
+            .settings(Mode::Ilp, room.graph.block, room.in_loop, limits);
+        strategies::select(&Task {
+            graph: &room.graph,
+            timeline: &room.timeline,
+            values: &room.values,
+            reference: &room.choices[0].order,
+            settings,
+            carried: &room.carried,
+            in_loop: room.in_loop,
+            opt_level: self.options.opt_level,
+        })
     }
 
     /// Adds the orders that the modes find within `budget`.
@@ -257,10 +302,31 @@ impl Scheduler<'_> {
         if !self.may_move(room) {
             return;
         }
+        match self.options.strategy() {
+            None => {}
+            Some("combined") => {
+                for strategy in STRATEGIES {
+                    self.try_strategy(room, strategy, strategy.name, Mode::Ilp, budget);
+                }
+                return;
+            }
+            Some(name) => {
+                if let Some(strategy) = strategies::find(name) {
+                    self.try_strategy(room, strategy, strategy.name, Mode::Ilp, budget);
+                }
+                return;
+            }
+        }
         self.try_mode(room, Mode::Ilp, budget);
         let long = room.graph.nodes.iter().filter(|node| node.is_long());
         if self.options.runs(Mode::DynBatch, room.graph.block) && long.count() > 1 {
             self.try_mode(room, Mode::DynBatch, budget);
+        }
+        let selected = self.selected(room);
+        if !["latency", "tensor"].contains(&selected)
+            && let Some(strategy) = strategies::find(selected)
+        {
+            self.try_strategy(room, strategy, strategy.name, Mode::Ilp, budget);
         }
     }
 
@@ -274,7 +340,8 @@ impl Scheduler<'_> {
             had = had.max(now);
             if self.may_move(room) {
                 // Below what costs nothing there is nothing to reduce.
-                let crowded = now > self.occupancy.free().min(reduce);
+                let crowded =
+                    now > self.occupancy.free().min(reduce) && self.options.strategy().is_none();
                 if crowded && self.options.runs(Mode::ReduceReg, room.graph.block) {
                     self.try_mode(room, Mode::ReduceReg, budget::tightened(now));
                 }
@@ -325,17 +392,10 @@ impl Scheduler<'_> {
     /// Adds orders within `budget` where none of the cheap ones fits.
     fn refill(&self, rooms: &mut [Room], budget: i32) {
         for room in rooms {
-            let fits = |choice: &&Choice| choice.registers() <= budget && choice.by != "as it was";
-            let tried = room
-                .choices
-                .iter()
-                .any(|choice| choice.by == Mode::Ilp.name());
-            if !tried
-                || !room
-                    .choices
-                    .iter()
-                    .any(|choice| fits(&choice) && choice.by == Mode::Ilp.name())
-            {
+            let fits = |choice: &Choice| {
+                choice.registers() <= budget && choice.by != Mode::ReduceReg.name()
+            };
+            if !room.choices[1..].iter().any(fits) {
                 self.fill(room, budget);
             }
         }
@@ -398,6 +458,39 @@ fn cheapest(choices: &[Choice], warps: u32, limit: i32) -> &Choice {
         }
     }
     best
+}
+
+/// The dependences of a block that is a loop by itself on its trip before.
+fn carried(func: &Function, graph: &Graph) -> Vec<Carried> {
+    let block = graph.block;
+    // Where each argument of the way back goes, by the parameter that its readers read.
+    let mut replaces: FxHashMap<Value, Value> = FxHashMap::default();
+    for &edge in func.successor_edges(block) {
+        if func.edge_target(edge) == block {
+            let params = func.block_params(block).iter();
+            replaces.extend(params.zip(func.edge_args(edge)).map(|(&p, &a)| (p, a)));
+        }
+    }
+    if replaces.is_empty() {
+        return Vec::new();
+    }
+    let mut made: FxHashMap<Value, u32> = FxHashMap::default();
+    for (node, own) in graph.nodes.iter().enumerate() {
+        made.extend(func.value_defs(own.inst).map(|value| (value, node as u32)));
+    }
+    let mut found = Vec::new();
+    for (node, own) in graph.nodes.iter().enumerate() {
+        for value in func.value_uses(own.inst) {
+            if let Some(&from) = replaces.get(&value).and_then(|argument| made.get(argument)) {
+                found.push(Carried {
+                    from,
+                    to: node as u32,
+                    latency: graph.nodes[from as usize].latency,
+                });
+            }
+        }
+    }
+    found
 }
 
 /// The instructions of an order, with values that may be anything right before whoever reads them first.

@@ -2,8 +2,10 @@
 //!
 //! [`graph`] says what must stay in order and how many cycles lie between, and [`build`] finds it out; [`alias`] and [`order`] tell it
 //! about memory and fences. [`engine`] puts a block into an order, with [`priority`] saying who goes first, [`live`] how many registers are
-//! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`estimate`] says how long an order takes, [`budget`] how many
-//! registers it may need, [`options`] what the knobs ask for. [`instructions`] is the phase before allocation. [`post`] orders instructions on physical registers, and [`report`] shows what it saw.
+//! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`estimate`] says how long an order
+//! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for.
+//! [`strategies`] lists the ways to find an order and says which block gets which. [`instructions`] is the phase before allocation. [`post`]
+//! orders instructions on physical registers, and [`report`] shows what it saw.
 
 pub mod alias;
 pub mod batch;
@@ -21,6 +23,7 @@ pub mod order;
 pub mod post;
 pub mod priority;
 pub mod report;
+pub mod strategies;
 pub mod units;
 
 pub use instructions::schedule_instructions;

@@ -5,6 +5,7 @@ use super::engine::Settings;
 use super::graph::PIECE;
 use super::live::Counts;
 use super::priority::Mode;
+use super::strategies::{self, STRATEGIES};
 use crate::knobs::scheduling as knob;
 use crate::knobs::{Knobs, Point, WhenList};
 use crate::pipeline::{Context, PhaseError};
@@ -78,6 +79,14 @@ impl<'a> Options<'a> {
                 what,
             }
         })?;
+        let strategy = context.knobs.text(&knob::STRATEGY);
+        if !["", "combined"].contains(&strategy) && strategies::find(strategy).is_none() {
+            let names: Vec<&str> = STRATEGIES.iter().map(|known| known.name).collect();
+            return Err(PhaseError::Broken {
+                at: "knob SchedStrategy".to_owned(),
+                what: format!("'{strategy}' is none of combined, {}", names.join(", ")),
+            });
+        }
         Ok(Options {
             knobs: context.knobs,
             function: &func.name,
@@ -120,6 +129,11 @@ impl<'a> Options<'a> {
                     && !self.holds(self.knobs.when(&knob::DYN_BATCH_NOT), block)
             }
         }
+    }
+
+    /// The only strategy to use, where one is named; `combined` is all of them.
+    pub fn strategy(&self) -> Option<&'a str> {
+        Some(self.knobs.text(&knob::STRATEGY)).filter(|name| !name.is_empty())
     }
 
     /// The fences the knobs put into graphs.
