@@ -197,7 +197,6 @@ pub static POST_SCHEDULE_KEEP: Key<WhenList> = Key::<WhenList>::new(
 pub static KNOBS: &[&Knob] = &[
     &scheduling::FENCE_CODE.knob,
     &scheduling::FENCE_INTERFERENCE.knob,
-    &scheduling::PRESSURE_COEFFICIENT.knob,
     &scheduling::DEPTH_LIMIT.knob,
     &scheduling::SCHEDULING.knob,
     &scheduling::PRESERVE_ORDER.knob,
@@ -206,7 +205,6 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::CROSS_BLOCK.knob,
     &scheduling::CROSS_BLOCK_INSTS.knob,
     &scheduling::CROSS_BLOCK_LIMIT.knob,
-    &scheduling::CROSS_BLOCK_TEX.knob,
     &scheduling::LOOP_ITERATIONS.knob,
     &scheduling::CAREFUL_SLACK.knob,
     &scheduling::OK_SLACK.knob,

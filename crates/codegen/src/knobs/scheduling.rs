@@ -1,8 +1,8 @@
 //! The knobs of the scheduler.
 //!
 //! Names and numbers are ptxas's as the page gives them; 487 has none there. Where the page says two things of one number, the row
-//! says which one holds here: 741 is the number of loads that weigh as much as a texture operation (not a stall threshold), 743 and 747
-//! limit what moves across blocks (not properties of an instruction), 763 is a register target whose 0 turns the budget off, 805
+//! says which one holds here: 741 is the number of loads that weigh as much as a texture operation (not a stall threshold), 743 limits
+//! what moves across blocks (not a property of an instruction), 763 is a register target whose 0 turns the budget off, 805
 //! the size of a batch (not a stall), 595 the instructions that keep their order, 487 the whole phase.
 
 use super::registry::Key;
@@ -24,7 +24,6 @@ macro_rules! knobs {
 knobs! {
     FENCE_CODE: WhenList = 313 "FenceCode", "instructions that nothing moves across";
     FENCE_INTERFERENCE: WhenList = 314 "FenceInterference", "instructions that memory accesses and lane operations do not move across";
-    PRESSURE_COEFFICIENT: f64 = 366 "SchedPressureCoefficient" 0.25, "share of the room above what is live at a block's start that one batch may take";
     DEPTH_LIMIT: i64 = 449 "SchedMaxDepth" 5, "loops nested deeper than this weigh no more";
     SCHEDULING: bool = 487 "SchedulingEnable" true, "whether instructions are reordered at all";
     PRESERVE_ORDER: WhenList = 595 "PreserveSchedOrderSame", "instructions that keep their order among themselves";
@@ -33,7 +32,6 @@ knobs! {
     CROSS_BLOCK: i64 = 742 "SchedCrossBlock" 0, "0: instructions may move into the block before; 1: in loops only; 2 and above: never";
     CROSS_BLOCK_INSTS: i64 = 743 "SchedCrossBlockInstsToSpeculate" 8, "how many instructions may move from one block into another";
     CROSS_BLOCK_LIMIT: i64 = 744 "SchedCrossBlockLimit" 2, "how many blocks a moved instruction may pass";
-    CROSS_BLOCK_TEX: i64 = 747 "SchedCrossBlockTexToSpeculate" 2, "how many of them may be texture operations";
     LOOP_ITERATIONS: str = 750 "SchedEstimatedLoopIterations" "", "estimated trips: a number for all loops, or BLOCK:NUMBER for the loop with that header, separated by commas";
     CAREFUL_SLACK: i64 = 760 "SchedMaxRLiveCarefulSlack" 0, "registers kept free below what the chip has";
     OK_SLACK: i64 = 761 "SchedMaxRLiveOKslack" 3, "registers below the budget that only critical instructions take";

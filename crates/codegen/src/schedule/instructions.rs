@@ -1,6 +1,7 @@
 //! ScheduleInstructions (97): an order for every block, before registers are allocated.
 //!
-//! 1. Straight-line blocks are joined ([`super::join`]).
+//! 1. Straight-line blocks are joined ([`super::join`]), and what can be computed before a branch goes there
+//!    ([`super::cross_block`]).
 //! 2. Each block gets its graph, its timeline and the books of its values; what the order it has costs and needs is written down.
 //! 3. ReduceReg finds an order with few live registers. The largest number that is needed at least, over all blocks, is where
 //!    budgets start.
@@ -16,6 +17,7 @@
 
 use super::budget::{self, Occupancy};
 use super::build::{Builder, Exits};
+use super::cross_block;
 use super::estimate::{Estimate, estimate};
 use super::graph::{Graph, Timeline};
 use super::join::join_blocks;
@@ -36,6 +38,10 @@ pub const CHUNK: usize = 16383;
 /// Runs the phase.
 pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     join_blocks(func);
+    if let Some(target) = Target::from_name(&func.target) {
+        let limits = Options::new(func, context)?.cross_block();
+        cross_block::hoist(func, limits, Occupancy::new(func, registers::of(target)));
+    }
     let orders = {
         let planned = plan(func, context)?;
         planned.orders

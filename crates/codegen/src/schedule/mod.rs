@@ -3,7 +3,7 @@
 //! [`graph`] says what must stay in order and how many cycles lie between, and [`build`] finds it out; [`alias`] and [`order`] tell it
 //! about memory and fences. [`engine`] puts a block into an order, with [`priority`] saying who goes first, [`live`] how many registers are
 //! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`estimate`] says how long an order
-//! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for.
+//! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for. [`cross_block`] moves instructions into the block before.
 //! [`strategies`] lists the ways to find an order and says which block gets which. [`instructions`] is the phase before allocation. [`post`]
 //! orders instructions on physical registers, and [`report`] shows what it saw.
 
@@ -11,6 +11,7 @@ pub mod alias;
 pub mod batch;
 pub mod budget;
 pub mod build;
+pub mod cross_block;
 pub mod engine;
 pub mod estimate;
 pub mod forecast;

@@ -1,6 +1,7 @@
 //! What the knobs ask of the scheduler, read once for a function.
 
 use super::build::Fences;
+use super::cross_block::Limits;
 use super::engine::Settings;
 use super::graph::PIECE;
 use super::live::Counts;
@@ -199,6 +200,21 @@ impl<'a> Options<'a> {
             clamp(self.knobs.int(&knob::REDUCE_LIMIT)),
             clamp(self.knobs.int(&knob::REDUCE_LIMIT_HIGH)),
         )
+    }
+
+    /// What may move into the block before: knobs 742, 743 and 744.
+    pub fn cross_block(&self) -> Limits {
+        let mode = self.knobs.int(&knob::CROSS_BLOCK);
+        let blocks = if mode >= 2 || !self.is_enabled() {
+            0
+        } else {
+            self.knobs.int(&knob::CROSS_BLOCK_LIMIT).clamp(0, 8) as u8
+        };
+        Limits {
+            blocks,
+            instructions: self.knobs.int(&knob::CROSS_BLOCK_INSTS).clamp(0, 1 << 10) as usize,
+            loops_only: mode == 1,
+        }
     }
 
     /// Loops nested deeper weigh no more.

@@ -1,0 +1,227 @@
+//! Moving instructions into the block before.
+//!
+//! A kernel that begins with `if (i >= n) return;` computes addresses and loads parameters behind the test, although the warp stands
+//! idle in front of it, waiting for what the test compares. An instruction that has no effect but its result may as well run
+//! before the test: if the test fails, nobody looks at the result.
+//!
+//! **Which.** Unguarded arithmetic on general registers, loads from a constant bank at a fixed place, and special registers
+//! that do not change. Never memory that may not be there, textures, lane operations, predicates (there are few), uniform registers (which
+//! must not live across a branch that may split the warp), or anything with order to keep.
+//!
+//! **Where.** From a block to its only predecessor, if both are in the same loop (or in none): the page's rules allow pairs further apart if
+//! no block between has a long operation; here a moved instruction may be moved again, up to as many blocks as knob 744 says, which
+//! asks for the same of each step.
+//!
+//! **How many.** As many as the block before has idle cycles on its critical path, at most as knob 743 says, the longest chains first,
+//! and only while that block's live registers stay where they cost nothing.
+
+use super::budget::Occupancy;
+use super::build::{Builder, Exits};
+use super::estimate::estimate;
+use super::graph::{Graph, Timeline};
+use super::live::{BlockValues, Numbering};
+use super::order;
+use cranelift_entity::SecondaryMap;
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::{Block, Class, Function, Inst, Operand, ValueDef};
+use orias_sass::Space;
+use rustc_hash::FxHashSet;
+
+/// Moves what pays, and says how much that was. What has passed one block may pass another in the next step.
+pub fn hoist(func: &mut Function, limits: Limits, occupancy: Occupancy) -> usize {
+    let mut passed: SecondaryMap<Inst, u8> = SecondaryMap::new();
+    let mut total = 0;
+    for step in 0..limits.blocks {
+        let moves = find(func, &limits, occupancy, (&passed, step));
+        if moves.is_empty() {
+            break;
+        }
+        total += moves.len();
+        for (inst, to) in moves {
+            passed[inst] += 1;
+            func.layout.remove_inst(inst);
+            let end = tail_start(func, to);
+            func.layout.insert_inst_before(inst, end);
+        }
+    }
+    total
+}
+
+/// How much may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Blocks an instruction may pass.
+    pub blocks: u8,
+    /// Instructions that may go from one block to another.
+    pub instructions: usize,
+    /// Whether only blocks in loops take part.
+    pub loops_only: bool,
+}
+
+/// The first instruction of the tail of `block`.
+fn tail_start(func: &Function, block: Block) -> Inst {
+    let mut at = func
+        .layout
+        .last_inst(block)
+        .expect("a block has a terminator");
+    while let Some(before) = func.layout.prev_inst(at)
+        && func.opcode(before).as_machine() == Some(orias_sass::Op::BSYNC)
+    {
+        at = before;
+    }
+    at
+}
+
+fn find(
+    func: &Function,
+    limits: &Limits,
+    occupancy: Occupancy,
+    passed: (&SecondaryMap<Inst, u8>, u8),
+) -> Vec<(Inst, Block)> {
+    let flow = FlowGraph::of(func);
+    let walk = DepthFirst::new(&flow);
+    let nest = LoopNest::new(&flow, &walk);
+    let pairs: Vec<(Block, Block)> = walk
+        .postorder()
+        .iter()
+        .filter_map(|&block| match flow.preds(block) {
+            &[before] if before != block && walk.is_reachable(before) => Some((block, before)),
+            _ => None,
+        })
+        .filter(|&(block, before)| {
+            nest.innermost(block) == nest.innermost(before)
+                && (!limits.loops_only || nest.innermost(block).is_some())
+                && func.block_insts(block).any(|inst| may_move(func, inst))
+        })
+        .collect();
+    if pairs.is_empty() {
+        return Vec::new();
+    }
+    let live = Liveness::new(func, &flow, &DefUse::new(func));
+    let fences = super::build::Fences::none();
+    let mut builder = Builder::new(func, Exits::Values(&live), fences);
+    let mut numbers = Numbering::default();
+    let mut moves = Vec::new();
+    for (block, before) in pairs {
+        let graph = builder.build(before);
+        let idle = idle_cycles(&graph).min(limits.instructions);
+        if idle == 0 {
+            continue;
+        }
+        let values = BlockValues::new(func, &graph, &live, &mut numbers);
+        let order: Vec<u32> = (0..graph.len() as u32).collect();
+        let registers = values.peak(&order)[Class::R as usize];
+        let room = occupancy.free() - registers;
+        moves.extend(
+            choose(func, &builder.build(block), idle, room, passed).map(|inst| (inst, before)),
+        );
+    }
+    moves
+}
+
+/// Cycles on the critical path in which the block issues nothing.
+fn idle_cycles(graph: &Graph) -> usize {
+    let order: Vec<u32> = (0..graph.len() as u32).collect();
+    let busy = estimate(graph, &order).busy;
+    Timeline::new(graph).length.saturating_sub(busy) as usize
+}
+
+/// The instructions of a block that go, in their order.
+fn choose(
+    func: &Function,
+    graph: &Graph,
+    most: usize,
+    room: i32,
+    (passed, step): (&SecondaryMap<Inst, u8>, u8),
+) -> impl Iterator<Item = Inst> + use<> {
+    let timeline = Timeline::new(graph);
+    let block = graph.block;
+    // Those that could go if all before them in the list do.
+    let mut could: FxHashSet<Inst> = FxHashSet::default();
+    let mut ranked: Vec<(u32, usize)> = Vec::new();
+    for node in graph.body() {
+        let inst = graph.nodes[node].inst;
+        let there = |value| match func.value_def(value) {
+            ValueDef::Inst(maker, _) => {
+                func.layout.inst_block(maker) != Some(block) || could.contains(&maker)
+            }
+            ValueDef::Param(home, _) => home != block,
+            _ => false,
+        };
+        if may_move(func, inst) && passed[inst] == step && func.value_uses(inst).all(there) {
+            could.insert(inst);
+            ranked.push((timeline.height[node], node));
+        }
+    }
+    // A node's height exceeds that of whoever reads it, so a maker is always taken before its reader.
+    ranked.sort_by_key(|&(height, node)| (std::cmp::Reverse(height), node));
+    let mut taken: Vec<usize> = Vec::new();
+    let mut grown = 0;
+    for (_, node) in ranked {
+        let inst = graph.nodes[node].inst;
+        let width: i32 = func
+            .value_defs(inst)
+            .map(|value| func.value_type(value))
+            .filter(|ty| ty.class() == Class::R)
+            .map(|ty| i32::from(ty.len()))
+            .sum();
+        let makers_go = func
+            .value_uses(inst)
+            .all(|value| match func.defining_inst(value) {
+                Some(maker) => {
+                    func.layout.inst_block(maker) != Some(block)
+                        || taken.iter().any(|&other| graph.nodes[other].inst == maker)
+                }
+                None => true,
+            });
+        if taken.len() < most && grown + width <= room && makers_go {
+            grown += width;
+            taken.push(node);
+        }
+    }
+    taken.sort_unstable();
+    let insts: Vec<Inst> = taken.iter().map(|&node| graph.nodes[node].inst).collect();
+    insts.into_iter()
+}
+
+/// Whether nothing but its result tells that an instruction ran.
+fn may_move(func: &Function, inst: Inst) -> bool {
+    let Some(op) = func.opcode(inst).as_machine() else {
+        return false;
+    };
+    let row = op.row();
+    let plain = order::of(func, inst).takes.is_empty() && order::of(func, inst).has.is_empty();
+    let constant = row
+        .memory
+        .iter()
+        .all(|memory| memory.space == Space::Constant)
+        && (row.memory.is_empty() || at_fixed_place(func, inst));
+    let registers = func
+        .defs(inst)
+        .chain(func.uses(inst))
+        .all(|reg| reg.value().is_some());
+    let results = func
+        .value_defs(inst)
+        .all(|value| func.value_type(value).class() == Class::R);
+    let effects = row.effects - orias_sass::Effects::VOLATILE;
+    plain
+        && constant
+        && registers
+        && results
+        && effects.is_empty()
+        && !func.opcode(inst).is_terminator()
+        && func.inst(inst).guard().is_always()
+        && func.kept(inst).is_empty()
+        && func.value_defs(inst).next().is_some()
+}
+
+/// Whether a constant load reads at a place that no register says.
+fn at_fixed_place(func: &Function, inst: Inst) -> bool {
+    func.operands(inst).iter().all(|operand| match operand {
+        Operand::Const { index, .. } => index
+            .get()
+            .is_none_or(|reg| reg.phys().is_some_and(|reg| reg.is_constant())),
+        Operand::Bindless { .. } => false,
+        _ => true,
+    })
+}
