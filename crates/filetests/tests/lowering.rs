@@ -280,12 +280,8 @@ fn probe(choice: &Choice) -> Option<Probe> {
     }
     if choice.form.has(Modifier::Cc) {
         let carry = writer.output(Type::B32);
-        let op = if name.starts_with("sub") {
-            "subc"
-        } else {
-            "addc"
-        };
-        writer.after = format!("{op}.u32 {carry}, 0, 0;\n{}", writer.after);
+        // The flag is a carry after differences, too, and may be read by either.
+        writer.after = format!("addc.u32 {carry}, 0, 0;\n{}", writer.after);
     }
     let text = format!(
         ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry probe(.param .u64 data)\n{{\n.reg .b64 %base, %data; .reg .b32 %thread;\nld.param.u64 %data, [data];\nmov.u32 %thread, %tid.x;\nmad.wide.u32 %base, %thread, 256, %data;\n{}{opcode} {};\n{}ret;\n}}\n",

@@ -84,8 +84,9 @@ impl Operands<'_> {
             }
             A::SubC => {
                 let unsigned = |index: usize| (self.values[index] & ((1 << width) - 1)) as i128;
-                let difference = unsigned(0) - unsigned(1) - (self.values[2] & 1) as i128;
-                return Some(vec![difference as u128, u128::from(difference < 0)]);
+                let borrow = 1 - (self.values[2] & 1) as i128;
+                let difference = unsigned(0) - unsigned(1) - borrow;
+                return Some(vec![difference as u128, u128::from(difference >= 0)]);
             }
             A::Mul => product(self.modifier()?),
             A::Mad => {

@@ -44,11 +44,13 @@ pub(super) fn add_or_subtract(body: &mut Body<'_, '_>, statement: &Statement<'_>
     }
     let scalar = result_scalar(statement)?;
     let (destinations, mut operands) = places(body, statement)?;
+    // The flag is a carry after differences, too: `a - b` is `a + ~b + 1`, and a borrow is a carry that is not there.
     let carry = if carry_in {
         Operand::from(body.read(body.carry))
     } else {
-        imm(0)
+        imm(subtracts.into())
     };
+    let [with, without] = if subtracts { [0, 1] } else { [1, 0] };
     let saturates = statement.form.has(Modifier::Sat);
     if saturates || scalar.bits() == 16 {
         // What only ptxas knows: the carry is one more summand. Saturated, the sum of three is formed in 64 bits.
@@ -59,13 +61,13 @@ pub(super) fn add_or_subtract(body: &mut Body<'_, '_>, statement: &Statement<'_>
         };
         let result = body.with(|emit| {
             if !saturates {
-                let one = emit.selp(Scalar::B16, imm(1), imm(0), carry);
+                let one = emit.selp(Scalar::B16, imm(with), imm(without), carry);
                 let sum = emit.op(op, (scalar,), &operands);
                 return emit.op(op, (scalar,), &[sum, one]);
             }
             let a = emit.cvt(Scalar::S64, Scalar::S32, operands[0]);
             let b = emit.cvt(Scalar::S64, Scalar::S32, operands[1]);
-            let one = emit.selp(Scalar::B64, imm(1), imm(0), carry);
+            let one = emit.selp(Scalar::B64, imm(with), imm(without), carry);
             let sum = emit.op(op, (Scalar::S64,), &[a, b]);
             let sum = emit.op(op, (Scalar::S64,), &[sum, one]);
             emit.op(

@@ -10,9 +10,9 @@
 //! - a negation between product and sum is taken along;
 //! - an approximate quotient of singles (`div.approx`, `div.full`) is the product of a reciprocal and the numerator.
 
-use cranelift_entity::SecondaryMap;
 use crate::emit::Emit;
 use crate::phases::quotient_factors;
+use cranelift_entity::SecondaryMap;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractOp, Ftz, Precision, Round, Sat, Scalar};
 use orias_ori::{Block, Function, Inst, Opcode, Operand, Value};
@@ -99,7 +99,9 @@ fn multiply_quotients(func: &mut Function) -> Result<(), BuildError> {
         let &[result, a, b] = func.operands(inst) else {
             continue;
         };
-        let precision = func.modifier::<Precision>(inst).unwrap_or(Precision::Approx);
+        let precision = func
+            .modifier::<Precision>(inst)
+            .unwrap_or(Precision::Approx);
         let ftz = func.modifier::<Ftz>(inst).unwrap_or(Ftz::Keep);
         let mut emit = Emit::before(func, inst);
         let [inverse, a] = quotient_factors(&mut emit, precision, ftz, a, b);

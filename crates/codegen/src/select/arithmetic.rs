@@ -388,33 +388,21 @@ pub(super) fn sub_borrow(s: &mut Selector<'_>) -> Done {
     carry_chain(s, true)
 }
 
-/// `a + b + carry`, or `a - b - borrow` as `a + ~b + !borrow`, with the carry out.
+/// `a + b + carry`, or `a + ~b + carry`, with the carry out.
 fn carry_chain(s: &mut Selector<'_>, subtract: bool) -> Done {
     let carry_in = s.predicate(2);
-    let carry_in = match subtract {
-        true => s.complement(carry_in),
-        false => carry_in,
-    };
     let wide = is_wide(s.modifier()?);
     let carry_out = s.predicate_result(1);
-    // Where the borrow is wanted, the carry is made first and turned round.
-    let raw = match subtract && carry_out != pt() {
-        true => Operand::from(s.temporary(Type::P)),
-        false => carry_out,
-    };
     if wide {
         let (a, b) = (s.words(0), s.words(1));
         let middle = s.temporary(Type::P);
         let low = s.add_with_carry(a[0], b[0], subtract, carry_in, middle.into())?;
-        let high = s.add_with_carry(a[1], b[1], subtract, middle.into(), raw)?;
+        let high = s.add_with_carry(a[1], b[1], subtract, middle.into(), carry_out)?;
         s.set_pair(0, low.into(), high.into())?;
     } else {
         let (a, b) = (s.word(0), s.word(1));
         let result = s.result(0);
-        s.add_with_carry_to(result, a, b, subtract, carry_in, raw)?;
-    }
-    if raw != carry_out {
-        s.negate_predicate(carry_out, raw.into())?;
+        s.add_with_carry_to(result, a, b, subtract, carry_in, carry_out)?;
     }
     Ok(())
 }
@@ -432,12 +420,6 @@ impl Selector<'_> {
             .with_mods(flipped)
             .unwrap_or(source.operand)
             .into()
-    }
-
-    /// Defines `result` as the opposite of `source`.
-    pub(super) fn negate_predicate(&mut self, result: Operand, source: Source) -> Done {
-        let source = self.complement(source);
-        self.copy_predicate(result, source)
     }
 
     /// Defines `result` as `source`.

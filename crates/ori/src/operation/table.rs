@@ -241,7 +241,7 @@ operations! {
     Sub = row("sub", "Difference.").mods(&[Sat, TY]).on(INT).sig(&[T], &[T, T]);
     AddC = row("addc", "Sum with carry in; the carry out is the second result.")
         .mods(&[TY]).on(INT32.or(INT64)).sig(&[T, P_], &[T, T, P]);
-    SubC = row("subc", "Difference with borrow in; the borrow out is the second result.")
+    SubC = row("subc", "Difference with carry in, which is false where one more is taken off; the carry out is the second result.")
         .mods(&[TY]).on(INT32.or(INT64)).sig(&[T, P_], &[T, T, P]);
     Mul = row("mul", "Low half, high half or all of a product.").mods(&[Half, TY]).on(INT).sig(&[W], &[T, T]);
     Mad = row("mad", "Part of a product, plus the third operand.")

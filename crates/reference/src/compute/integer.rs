@@ -27,9 +27,13 @@ pub(super) fn definition(op: Op, form: &Form) -> Option<Function> {
         Op::Add if form.has(Modifier::Cc) => carry(int, |a, b, _| (a, b)),
         Op::Addc if sat => addc_sat(int),
         Op::Addc => carry(int, |a, b, flag| (a, b + flag)),
-        Op::Sub if form.has(Modifier::Cc) => borrow(int),
+        Op::Sub if form.has(Modifier::Cc) => {
+            carry(int, move |a, b, _| (a, (b ^ u128::from(int.mask())) + 1))
+        }
         Op::Subc if sat => subc_sat(int),
-        Op::Subc => borrow(int),
+        Op::Subc => carry(int, move |a, b, flag| {
+            (a, (b ^ u128::from(int.mask())) + flag)
+        }),
         Op::MadLo if form.has(Modifier::Cc) => mad_carry(int, Integer::multiply_low),
         Op::MadHi if form.has(Modifier::Cc) => mad_carry(int, Integer::multiply_high),
         Op::MadcLo => mad_carry(int, Integer::multiply_low),
@@ -88,8 +92,12 @@ pub(super) fn definition(op: Op, form: &Form) -> Option<Function> {
     }
 }
 
-/// `d = a + b`, with the carry out; `operands` says what is added given the carry in.
-fn carry(int: Integer, operands: fn(u128, u128, u128) -> (u128, u128)) -> Option<Function> {
+/// `d = a + b`, with the carry out; `operands` says what is added given the carry in. A difference is the sum with the complement: the
+/// flag is a carry after differences, too, so that it is set where nothing is borrowed.
+fn carry(
+    int: Integer,
+    operands: impl Fn(u128, u128, u128) -> (u128, u128) + Copy + Send + Sync + 'static,
+) -> Option<Function> {
     two(move |[a, b, flag, ..]| {
         let (a, b) = operands(a.into(), b.into(), flag.into());
         let sum = a + b;
@@ -102,17 +110,9 @@ fn addc_sat(int: Integer) -> Option<Function> {
     one(move |[a, b, flag, ..]| int.clamp(int.value(a) + int.value(b) + i128::from(flag)))
 }
 
-/// `d = a - (b + carry)`, with the borrow out.
-fn borrow(int: Integer) -> Option<Function> {
-    two(move |[a, b, flag, ..]| {
-        let difference = i128::from(a) - i128::from(b) - i128::from(flag);
-        [int.wrap(difference), u64::from(difference < 0)]
-    })
-}
-
-/// `subc.sat`: the difference with the borrow, clamped.
+/// `subc.sat`: the difference, less one without a carry, clamped.
 fn subc_sat(int: Integer) -> Option<Function> {
-    one(move |[a, b, flag, ..]| int.clamp(int.value(a) - int.value(b) - i128::from(flag)))
+    one(move |[a, b, flag, ..]| int.clamp(int.value(a) - int.value(b) - i128::from(1 - flag)))
 }
 
 /// Half of a product plus `c` plus the carry, with the carry out of that sum.
