@@ -2,24 +2,21 @@
 //!
 //! `conformance compile [--sample] [--level N]... [--verbose] [FILTER]`. Every module of the corpus is compiled at -O0 and -O3 (or
 //! the levels given). A module that uses what is not compiled yet is counted by the first feature that was missing; an internal
-//! error, a finding of the judge and a wrong result fail the suite. Of the CUDA programs every launch of the manifest runs in
+//! error, a finding of the judge, an instruction that nvdisasm calls illegal and a wrong result fail the suite. Of the CUDA programs every launch of the manifest runs in
 //! the emulator, with strict timing, and is compared with the chip's digests. Registers are compared with ptxas -O3's.
 
 use super::sim::{self, Verdict};
 use super::{corpus, finished};
 use crate::gpu::job::Job;
+use crate::oracle;
 use orias::{Diagnostics, Kind, Options, Source, Target, compile};
 use orias_cubin::Cubin;
 use orias_sim::{Checks, Timing};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// Launches that give another result than on the chip and do not fail the suite: bugs that are known.
-const KNOWN_WRONG: &[(&str, &str)] = &[(
-    "local_types.generic_pointers",
-    "the cause has not been found",
-)];
 
 #[derive(Default)]
 struct Request {
@@ -154,12 +151,29 @@ fn compile_module(
         }
         Err(error) => tally.wrong.push(format!("{name}: {error}")),
     }
+    if let Some(complaint) = illegal(&image)? {
+        tally.wrong.push(format!("{name}: {complaint}"));
+    }
     let theirs = finished::cubin_of(module, 3)?;
     if let Some(theirs) = theirs {
         let theirs = Cubin::read(&read(&theirs)?).map_err(|error| format!("{name}: {error}"))?;
         tally.compare_registers(&cubin, &theirs);
     }
     Ok(())
+}
+
+/// What nvdisasm has to say against a cubin.
+fn illegal(image: &[u8]) -> Result<Option<String>, String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
+    file.write_all(image).map_err(failed)?;
+    let output = Command::new(oracle::find("nvdisasm")?)
+        .arg("-c")
+        .arg(file.path())
+        .output()
+        .map_err(failed)?;
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    Ok(complaints.lines().next().map(str::to_owned))
 }
 
 /// The feature a module asks for in vain; none if something else is wrong.
@@ -266,12 +280,6 @@ fn run_launches(level: u8, request: &Request, tally: &mut Tally) -> Result<(), S
         match ran.verdict {
             Verdict::Equal => tally.equal += 1,
             Verdict::Different(_) if approximate => tally.approximate += 1,
-            Verdict::Different(_) | Verdict::Stopped(_)
-                if let Some((name, why)) =
-                    KNOWN_WRONG.iter().find(|(name, _)| *name == job.name) =>
-            {
-                println!("  known to be wrong: {name} ({why})");
-            }
             Verdict::Different(what) => tally.wrong.push(format!("{}: {what}", job.name)),
             Verdict::Stopped(why) => tally.wrong.push(format!("{}: {why}", job.name)),
         }

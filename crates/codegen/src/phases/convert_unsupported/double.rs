@@ -272,7 +272,8 @@ fn long_quotient(emit: &mut Emit<'_>, round: Round, a: Operand, b: Operand) -> O
     // What the machine makes of an invalid operation.
     let result = emit.selp(Scalar::B64, imm(0xfff8_0000_0000_0000), result, invalid);
     let nan = emit.binary(AbstractOp::Or, Scalar::Pred, x.nan, y.nan);
-    let carried = emit.op(AbstractOp::Fadd, (Round::Rn, Scalar::F64), &[a, b]);
+    // Of two NaNs a sum hands on the second: the dividend's.
+    let carried = emit.op(AbstractOp::Fadd, (Round::Rn, Scalar::F64), &[b, a]);
     emit.selp(Scalar::B64, carried, result, nan)
 }
 
