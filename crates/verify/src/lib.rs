@@ -7,6 +7,7 @@
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: a judge that shares logic with the accused is no judge.
 
+mod estimate;
 mod explain;
 mod facts;
 mod finding;
@@ -16,6 +17,7 @@ pub mod mutate;
 pub mod program;
 mod reuse;
 
+pub use estimate::estimate;
 pub use explain::explain;
 pub use finding::{Check, Finding};
 pub use judge::{JudgeError, Verdict, judge, judge_program};

@@ -1,4 +1,4 @@
-//! `gpu heal MANIFEST CUBINS AGAINST [--filter TEXT] [--seconds N]`: which control words make results wrong.
+//! `gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N] [--runs N]`: which control words make results wrong.
 //!
 //! A launch whose results differ from those of the cubin it is held against may rest on a timing rule that nobody has stated yet.
 //! The kernel's control words are *loosened*, an instruction at a time: the longest stall, a wait for all barriers, no reuse.
@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A trial that has not answered after this time hangs. A worker's first trial includes the start of the driver.
-const PATIENCE: Duration = Duration::from_secs(6);
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often each trial runs: some hazards show only now and then.
+/// How often each trial runs, unless told: some hazards show only now and then.
 const RUNS: u32 = 4;
 
 /// Launches at the same time.
@@ -107,7 +107,6 @@ impl Patient {
         std::fs::write(&self.path, &image).map_err(|error| format!("{}: {error}", self.path))?;
         let mut job = self.job.clone();
         job.cubin.clone_from(&self.path);
-        job.runs = RUNS;
         Ok(matches!(workers.run(&job)?, Outcome::Ran { buffers, .. } if buffers == self.expected))
     }
 
@@ -258,6 +257,13 @@ fn kernel(path: &str, name: &str) -> Result<(Vec<u8>, usize, Vec<Instruction>), 
     Ok((image, code_at, program.instructions))
 }
 
+/// How often each trial runs, and when to stop looking.
+#[derive(Clone, Copy)]
+struct Limits {
+    until: Instant,
+    runs: u32,
+}
+
 /// One launch: nothing if its results are right, else what was found.
 fn examine(
     test: &serde_json::Value,
@@ -265,11 +271,12 @@ fn examine(
     against: &str,
     path: &str,
     workers: &mut Workers,
-    until: Instant,
+    limits: Limits,
 ) -> Answer {
     let mut job = Job::from_test(test, super::cubin_of(test, cubins)?)?;
     job.runs = RUNS;
     let mut theirs = job.clone();
+    job.runs = limits.runs;
     theirs.cubin = super::cubin_of(test, against)?;
     let expected = match workers.run(&theirs)? {
         Outcome::Ran { buffers, .. } => buffers,
@@ -297,7 +304,7 @@ fn examine(
     };
     let count = patient.instructions.len();
     let head = format!("{}: {symptom}; {count} instructions", patient.job.name);
-    Ok(Some(match patient.smallest(workers, until)? {
+    Ok(Some(match patient.smallest(workers, limits.until)? {
         None => format!("{head}; wrong with all control words loosened\n"),
         Some(mut edits) => {
             if edits.len() <= 16 {
@@ -313,17 +320,21 @@ fn examine(
 
 /// `gpu heal`.
 pub fn run(manifest: &str, cubins: &str, against: &str, words: &[&str]) -> Result<(), String> {
-    let (mut filter, mut seconds) = (String::new(), 100);
+    let (mut filter, mut seconds, mut runs) = (String::new(), 100, RUNS);
     for pair in words.chunks(2) {
         match pair {
             ["--filter", text] => filter = (*text).to_owned(),
             ["--seconds", n] => {
                 seconds = n.parse().map_err(|_| format!("'{n}' is not a number"))?;
             }
+            ["--runs", n] => runs = n.parse().map_err(|_| format!("'{n}' is not a count"))?,
             other => return Err(format!("not understood: {other:?}")),
         }
     }
-    let until = Instant::now() + Duration::from_secs(seconds);
+    let limits = Limits {
+        until: Instant::now() + Duration::from_secs(seconds),
+        runs,
+    };
     let names: Vec<&str> = filter.split(',').collect();
     let tests: Vec<serde_json::Value> = (super::tests(manifest)?.into_iter())
         .filter(|test| {
@@ -346,7 +357,7 @@ pub fn run(manifest: &str, cubins: &str, against: &str, words: &[&str]) -> Resul
                     let Some(test) = tests.get(number) else {
                         return;
                     };
-                    let answer = examine(test, cubins, against, &path, &mut workers, until);
+                    let answer = examine(test, cubins, against, &path, &mut workers, limits);
                     if let Ok(mut found) = found.lock() {
                         found.push((number, answer));
                     }

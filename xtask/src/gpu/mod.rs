@@ -13,6 +13,7 @@
 //! | `gpu programs FOLDER` | runs generated programs, as ptxas made them, and compares them with the interpreter |
 //! | `gpu generated COUNT ASSEMBLERS` | generates programs, runs them as each assembler makes them, and compares them with the interpreter |
 //! | `gpu sweeps ASSEMBLERS [--full]` | single-precision functions of all 2^32 operands, and 10^8 hard operands of the others, against ptxas |
+//! | `gpu clock` | measures small kernels by the chip's clock and compares the static estimates of their cycles |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
 //! | `gpu mutants MANIFEST CUBINS COUNT SECONDS` | runs mutants of a manifest's kernels and compares what the judge says with what the chip does |
 //! | `gpu heal MANIFEST CUBINS AGAINST` | finds the control words that make the results of launches wrong |
@@ -21,6 +22,7 @@
 //! An ASSEMBLER is `orias-O0` to `orias-O3` or `ptxas-O0` to `ptxas-O3`; ASSEMBLERS is a list of them with commas.
 
 mod assembler;
+mod clock;
 mod compare_forms;
 mod driver;
 mod forms;
@@ -71,6 +73,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["shard", first, end, "sweeps", assembler, tier] => sweeps::shard(count(first)?..count(end)?, assembler, tier),
         ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
         ["programs", folder] => programs::run(folder),
+        ["clock"] => clock::compare(),
         ["latency"] => latency::measure(),
         ["mutants", manifest, cubins, count, seconds] => {
             let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a number"));
@@ -86,7 +89,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--filter TEXT] [--patience SECONDS] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
                   | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS \
-                  | gpu record-matrices FILE | gpu programs FOLDER | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS \
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS \
                   | gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N]"
             .to_owned()),
     }

@@ -1,0 +1,131 @@
+//! How many cycles finished code takes, as its control words say: one warp, one path, nothing else on the chip.
+//!
+//! An instruction issues when the stall of the one before has passed, when its unit takes it, and when every barrier it waits for
+//! is zero. What sets a barrier releases it after the typical latency of its class, and never before an earlier one of the same
+//! queue. Memory is taken to be hit in the nearest cache. A stall of 0 without bit 109 lets the next instruction issue when all
+//! results of fixed latency have landed.
+//!
+//! The numbers of `machine` are all there is to it; `cargo xtask gpu clock` holds the sum against the chip's clock.
+
+use crate::flow::UnknownTiming;
+use orias_machine::issue::{self, Unit};
+use orias_machine::timing::{self, Arrival, Completion, Place, Queue, Result as Written, Table};
+use orias_sass::Instruction;
+
+/// When the sources of an operation have been read, as a rule.
+const RELEASE: u32 = 12;
+
+/// Cycles from the issue of the first instruction to the moment at which the one behind the last may issue.
+pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
+    let mut now = 0;
+    let mut released = [0; 6];
+    let mut units = [0; Unit::COUNT];
+    let mut queues = [0; 4];
+    let mut landed = 0;
+    for instruction in instructions {
+        let op = instruction.op();
+        let timing = timing::of(op).ok_or_else(|| UnknownTiming {
+            operation: op.name(),
+            what: "the class".to_owned(),
+        })?;
+        let control = instruction.control;
+        for barrier in control.wait.iter() {
+            now = now.max(released[usize::from(barrier.index())]);
+        }
+        let issue = issue::of(instruction);
+        now = now.max(units[issue.unit as usize]);
+        for &(unit, cycles) in issue.keeps {
+            let free = &mut units[unit as usize];
+            *free = (*free).max(now + u32::from(cycles));
+        }
+        let mut done = now
+            + timing
+                .typical
+                .map_or(0, |typical| u32::from(typical.cycles));
+        if let Completion::InOrder(queue) = timing.completion {
+            let last = &mut queues[match queue {
+                Queue::Shared => 0,
+                Queue::Special => 1,
+                Queue::Barrier => 2,
+                Queue::System => 3,
+            }];
+            done = done.max(*last);
+            *last = done;
+        }
+        let ends = [
+            (control.write_barrier, done),
+            (control.read_barrier, (now + RELEASE).min(done)),
+        ];
+        for (barrier, at) in ends {
+            if let Some(barrier) = barrier {
+                let known = &mut released[usize::from(barrier.index())];
+                *known = (*known).max(at);
+            }
+        }
+        landed = landed.max(now + longest(instruction));
+        now = match control.stall() {
+            0 if !control.yields => landed.max(now + 1),
+            stall => now + u32::from(stall),
+        };
+    }
+    Ok(now)
+}
+
+/// Cycles until all results of fixed latency can be read by arithmetic.
+fn longest(instruction: &Instruction) -> u32 {
+    let mut longest = 0;
+    for access in (instruction.accesses().into_iter()).filter(|access| access.writes) {
+        let arrival = timing::arrival(&Written {
+            op: instruction.op(),
+            mods: instruction.mods(),
+            place: Place::of(instruction, &access),
+            class: access.register.class,
+            offset: 0,
+        });
+        if let Some(Arrival::Fixed(group)) = arrival {
+            let uses = timing::UseGroup::all().filter(|used| {
+                used.class() == group.class() && ["fma", "alu", "uniform"].contains(&used.name())
+            });
+            let cycles = uses.map(|used| timing::latency(Table::Mined, group, used).cycles);
+            longest = longest.max(cycles.max().map_or(1, u32::from));
+        }
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orias_sass::Target;
+    use orias_sass::text::parse_instruction;
+
+    fn code(lines: &[&str]) -> Vec<Instruction> {
+        let parse = |line: &&str| {
+            parse_instruction(line, 0, Target::Sm90a)
+                .unwrap()
+                .instruction
+        };
+        lines.iter().map(parse).collect()
+    }
+
+    #[test]
+    fn stalls_add_up_and_waits_end_with_the_latency() {
+        let chain = code(&[
+            "[B------:R-:W-:-:S04] FADD R4, R4, R5 ;",
+            "[B------:R-:W0:Y:S02] MUFU.RCP R4, R4 ;",
+            "[B0-----:R-:W-:-:S04] FADD R4, R4, R5 ;",
+        ]);
+        let mufu = timing::of(chain[1].op()).and_then(|timing| timing.typical);
+        let typical = u32::from(mufu.expect("it takes a variable time").cycles);
+        assert_eq!(estimate(&chain), Ok(4 + typical + 4));
+    }
+
+    #[test]
+    fn a_unit_takes_one_after_the_other() {
+        let two = code(&[
+            "[B------:R-:W0:Y:S01] MUFU.RCP R4, R8 ;",
+            "[B------:R-:W0:Y:S01] MUFU.RCP R5, R9 ;",
+        ]);
+        assert!(estimate(&two).unwrap() > 2);
+    }
+}

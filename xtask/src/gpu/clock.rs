@@ -1,0 +1,229 @@
+//! `gpu clock`: how many cycles small kernels take, against what their control words say.
+//!
+//! Each kernel repeats a few instructions in a loop and reads the clock before and behind them; the last trip counts, when the
+//! code is in the instruction cache. The same loop without the instructions is measured too and taken off. The control words are
+//! those of `reschedule --control-only`; the estimate is [`orias_verify::estimate`] of the same instructions.
+
+use super::driver::Gpu;
+use orias_cubin::{Cubin, build};
+use orias_sass::text::parse_instruction;
+use orias_sass::{Instruction, Op, Target, encode};
+use orias_verify::program::Program;
+
+/// How far an estimate may be off.
+const TOLERANCE: f64 = 0.10;
+
+/// A kernel: what it is called, the instructions that are repeated, and how often.
+struct Micro {
+    name: &'static str,
+    body: &'static [&'static str],
+    times: usize,
+}
+
+const fn micro(name: &'static str, times: usize, body: &'static [&'static str]) -> Micro {
+    Micro { name, body, times }
+}
+
+/// R4 to R9 hold small numbers, R10 to R29 are free; R2 is the address of the answer, R36 that of a word in shared memory.
+#[rustfmt::skip]
+const MICROS: &[Micro] = &[
+    micro("FFMA chain", 64, &["FFMA R10, R10, R5, R6"]),
+    micro("FADD chain", 64, &["FADD R10, R10, R5"]),
+    micro("IADD3 chain", 64, &["IADD3 R10, R10, R5, RZ"]),
+    micro("LOP3 chain", 64, &["LOP3.LUT R10, R10, R5, RZ, 0x3c, !PT"]),
+    micro("IMAD chain", 64, &["IMAD R10, R10, R5, R6"]),
+    micro("IMAD.WIDE chain by its addend", 64, &["IMAD.WIDE R10, R4, R5, R10"]),
+    micro("IMAD.WIDE chain by its factor", 64, &["IMAD.WIDE R10, R10, R5, R8"]),
+    micro("HFMA2 chain", 64, &["HFMA2 R10, R10, R5, R6"]),
+    micro("DADD chain", 64, &["DADD R10, R10, R8"]),
+    micro("DFMA chain", 64, &["DFMA R10, R10, R8, R8"]),
+    micro("FFMA and IADD3 in turn", 32, &["FFMA R10, R10, R5, R6", "IADD3 R10, R10, R5, RZ"]),
+    micro("IMAD and LOP3 in turn", 32, &["IMAD R10, R10, R5, R6", "LOP3.LUT R10, R10, R5, RZ, 0x3c, !PT"]),
+    micro("four independent FFMA", 32, &["FFMA R10, R10, R5, R6", "FFMA R11, R11, R5, R6", "FFMA R12, R12, R5, R6", "FFMA R13, R13, R5, R6"]),
+    micro("two FFMA and two IADD3", 32, &["FFMA R10, R10, R5, R6", "IADD3 R11, R11, R5, RZ", "FFMA R12, R12, R5, R6", "IADD3 R13, R13, R5, RZ"]),
+    micro("eight independent IADD3", 16, &["IADD3 R10, R10, R5, RZ", "IADD3 R11, R11, R5, RZ", "IADD3 R12, R12, R5, RZ", "IADD3 R13, R13, R5, RZ",
+        "IADD3 R14, R14, R5, RZ", "IADD3 R15, R15, R5, RZ", "IADD3 R16, R16, R5, RZ", "IADD3 R17, R17, R5, RZ"]),
+    micro("ISETP and SEL in turn", 32, &["ISETP.NE.AND P1, PT, R10, R5, PT", "SEL R10, R10, R6, P1"]),
+    micro("ISETP and a guard in turn", 32, &["ISETP.NE.AND P1, PT, R10, R5, PT", "@P1 IADD3 R10, R10, R6, RZ"]),
+    micro("SHF and LEA in turn", 32, &["SHF.R.U32.HI R10, RZ, 0x1, R10", "LEA R10, R10, R6, 0x2"]),
+    micro("UIADD3 chain", 64, &["UIADD3 UR10, UR10, UR6, URZ"]),
+    micro("UIADD3 into IADD3", 32, &["UIADD3 UR10, UR10, UR6, URZ", "IADD3 R10, R10, UR10, RZ"]),
+    micro("MUFU.RCP chain", 32, &["MUFU.RCP R10, R10"]),
+    micro("MUFU.EX2 and FADD in turn", 32, &["MUFU.EX2 R10, R10", "FADD R10, R10, R5"]),
+    micro("four independent MUFU", 16, &["MUFU.RCP R10, R10", "MUFU.RCP R11, R11", "MUFU.RCP R12, R12", "MUFU.RCP R13, R13"]),
+    micro("F2I and I2F in turn", 32, &["F2I.TRUNC.NTZ R10, R10", "I2F.S32 R10, R10"]),
+    micro("POPC chain", 32, &["POPC R10, R10"]),
+    micro("SHFL chain", 32, &["SHFL.BFLY PT, R10, R10, 0x1, 0x1f"]),
+    micro("SHFL and FADD in turn", 32, &["SHFL.BFLY PT, R11, R10, 0x1, 0x1f", "FADD R10, R10, R11"]),
+    micro("LDS chain", 32, &["LDS R36, [R36]"]),
+    micro("LDS and IADD3 in turn", 32, &["LDS R36, [R36]", "IADD3 R36, R36, RZ, RZ"]),
+    micro("four independent LDS", 16, &["LDS R10, [R36]", "LDS R11, [R36+0x4]", "LDS R12, [R36+0x8]", "LDS R13, [R36+0xc]", "IADD3 R14, R10, R11, R12", "IADD3 R15, R13, R14, RZ"]),
+    micro("polynomial", 16, &["FFMA R11, R10, R5, R6", "FFMA R11, R11, R10, R4", "FFMA R11, R11, R10, R5", "FFMA R10, R11, R10, R6"]),
+    micro("64-bit sums", 32, &["IADD3 R10, P1, R10, R5, RZ", "IADD3.X R11, R11, R6, RZ, P1, !PT"]),
+];
+
+/// The instructions of a kernel, without control words, and where its loop starts.
+fn kernel(body: &[&str], times: usize) -> Result<(Vec<u128>, u32), String> {
+    let mut words = Vec::new();
+    let mut push = |text: &str| -> Result<usize, String> {
+        let line = format!("[B------:R-:W-:-:S15] {text} ;");
+        let parsed = parse_instruction(&line, words.len() as u64 * 16, Target::Sm90a)
+            .map_err(|error| format!("{text}: {error}"))?;
+        words.push(encode(&parsed.instruction).map_err(|error| format!("{text}: {error}"))?);
+        Ok(words.len() - 1)
+    };
+    push("LDC.64 R2, c[0x0][0x210]")?;
+    push("ULDC.64 UR4, c[0x0][0x208]")?;
+    for register in (4..10).chain(10..18).chain([19]) {
+        push(&format!(
+            "MOV R{register}, {:#x}",
+            0x3f80_0000u32 + register * 64
+        ))?;
+    }
+    push("UMOV UR6, 0x3")?;
+    push("UMOV UR10, 0x5")?;
+    push("MOV R36, 0x400")?;
+    push("STS [R36], R36")?;
+    push("MOV R34, 0x3")?;
+    let start = push("CS2R.32 R30, SR_CLOCKLO")?;
+    for _ in 0..times {
+        for text in body {
+            push(text)?;
+        }
+    }
+    push("CS2R.32 R31, SR_CLOCKLO")?;
+    push("IADD3 R34, R34, -0x1, RZ")?;
+    push("ISETP.NE.AND P0, PT, R34, RZ, PT")?;
+    push(&format!("@P0 BRA {:#x}", start * 16))?;
+    push("IADD3 R32, -R30, R31, RZ")?;
+    push("STG.E desc[UR4][R2.64], R32")?;
+    let exit = push("EXIT")?;
+    Ok((words, exit as u32 * 16))
+}
+
+/// A cubin of a kernel with control words of our own.
+fn cubin(body: &[&str], times: usize) -> Result<Cubin, String> {
+    let (words, exit) = kernel(body, times)?;
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let padding = parse_instruction("[B------:R-:W-:-:S00] NOP ;", 0, Target::Sm90a)
+        .map_err(|error| error.to_string())?;
+    let padding = encode(&padding.instruction).map_err(|error| error.to_string())?;
+    while !bytes.len().is_multiple_of(128) {
+        bytes.extend_from_slice(&padding.to_le_bytes());
+    }
+    let mut module = build::Module::new(build::BuildTarget::SM_90A);
+    module.functions.push(build::Function {
+        name: "clock".to_owned(),
+        entry: Some(build::Entry {
+            params: vec![build::Param {
+                offset: 0,
+                size: 8,
+                pointee_log_align: 0,
+                space: 0,
+            }],
+            params_size: 8,
+            max_threads: None,
+            required_threads: None,
+            cluster: None,
+            max_cluster_rank: None,
+        }),
+        code: bytes,
+        registers: 40,
+        exits: vec![exit],
+        shared: Some(build::Shared {
+            size: 4096,
+            align: 16,
+        }),
+        ..build::Function::default()
+    });
+    let plain = module.build().map_err(|error| error.to_string())?;
+    let (ours, _) =
+        orias::reschedule::reschedule_control(&plain).map_err(|error| error.to_string())?;
+    Ok(ours)
+}
+
+/// The instructions from the first reading of the clock to before the second.
+fn timed(cubin: &Cubin) -> Result<Vec<Instruction>, String> {
+    let functions = cubin.functions();
+    let function = functions.first().ok_or("a cubin without functions")?;
+    let program = Program::of(function, Target::Sm90a).map_err(|error| error.to_string())?;
+    let reads = |instruction: &Instruction| instruction.op() == Op::CS2R_32;
+    let first = program.instructions.iter().position(reads);
+    let last = program.instructions.iter().rposition(reads);
+    match (first, last) {
+        (Some(first), Some(last)) => Ok(program.instructions[first..last].to_vec()),
+        _ => Err("the clock is not read".to_owned()),
+    }
+}
+
+fn estimated(cubin: &Cubin) -> Result<u32, String> {
+    orias_verify::estimate(&timed(cubin)?).map_err(|error| error.to_string())
+}
+
+fn measured(gpu: &Gpu, cubin: &Cubin) -> Result<u32, String> {
+    let driver = |error: super::driver::DriverError| error.to_string();
+    let image = cubin.write().map_err(|error| error.to_string())?;
+    let module = gpu.load(&image).map_err(driver)?;
+    let kernel = module.kernel("clock", 0).map_err(driver)?;
+    let answer = gpu.buffer(&[0; 4]).map_err(driver)?;
+    let mut least = u32::MAX;
+    for _ in 0..5 {
+        let address = answer.address().to_le_bytes().to_vec();
+        kernel
+            .launch([1, 1, 1], [32, 1, 1], &[address])
+            .map_err(driver)?;
+        let bytes = answer.read().map_err(driver)?;
+        let bytes: [u8; 4] = (bytes.try_into()).map_err(|_| "an answer of four bytes")?;
+        least = least.min(u32::from_le_bytes(bytes));
+    }
+    Ok(least)
+}
+
+/// `gpu clock`.
+pub fn compare() -> Result<(), String> {
+    let gpu = Gpu::open().map_err(|error| error.to_string())?;
+    let empty = cubin(&[], 0)?;
+    let (empty_measured, empty_estimated) = (measured(&gpu, &empty)?, estimated(&empty)?);
+    println!("reading the clock twice: {empty_measured} cycles, estimated {empty_estimated}");
+    println!("| kernel | a repetition: measured | estimated | ratio |\n| --- | --- | --- | --- |");
+    let mut off = 0;
+    for micro in MICROS {
+        let cubin =
+            cubin(micro.body, micro.times).map_err(|error| format!("{}: {error}", micro.name))?;
+        let took = measured(&gpu, &cubin)?.saturating_sub(empty_measured);
+        let says = estimated(&cubin)?.saturating_sub(empty_estimated);
+        let ratio = f64::from(says) / f64::from(took.max(1));
+        let per = |cycles: u32| f64::from(cycles) / micro.times as f64;
+        let far = (ratio - 1.0).abs() > TOLERANCE;
+        off += usize::from(far);
+        println!(
+            "| {} | {:.2} | {:.2} | {ratio:.3}{} |",
+            micro.name,
+            per(took),
+            per(says),
+            if far { " **off**" } else { "" }
+        );
+    }
+    match off {
+        0 => Ok(()),
+        off => Err(format!("{off} of {} estimates are off", MICROS.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_gets_control_words_and_an_estimate() {
+        for micro in MICROS {
+            let cubin = cubin(micro.body, micro.times)
+                .unwrap_or_else(|error| panic!("{}: {error}", micro.name));
+            assert!(
+                estimated(&cubin).unwrap() as usize > micro.times,
+                "{}",
+                micro.name
+            );
+        }
+    }
+}
