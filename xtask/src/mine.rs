@@ -140,7 +140,7 @@ impl Mine {
 
     /// What the other one of the two big pipes sees of a result that comes from neither: they are equally far from it.
     fn sibling(&self, written: ResultGroup, used: UseGroup) -> Option<&Seen> {
-        if ["fma", "wide-low", "alu"].contains(&written.name()) {
+        if ["fma", "high", "wide-low", "widened", "alu", "minmax"].contains(&written.name()) {
             return None;
         }
         let other = match used.name() {

@@ -107,6 +107,8 @@ pub struct Issue {
     pub keeps: &'static [(Unit, u8)],
     /// Cycles until the next instruction, whatever that is.
     pub least_stall: u8,
+    /// Cycles that pass on top of the stall: the stall counts from when the instruction has been handed over.
+    pub handing_over: u8,
     /// Whether the control field says 0 (drain) and nothing else.
     pub drains: bool,
 }
@@ -150,7 +152,7 @@ const UNITS: &[UnitRow] = &[
     unit(Constant, &[(Constant, 8)], &["=constant", "S2UR"]),
     unit(System, &[(System, 1)], &["=system"]),
     unit(Special, &[(Special, 8)], &["=special"]),
-    unit(Alu, &[(Alu, 8)], &["=lanes"]),
+    unit(Alu, &[(Alu, 8)], &["=lanes", "=lanes-sum"]),
     unit(Barrier, &[(Barrier, 8), (Memory, 6), (Tensor, 6)], &["BAR*"]),
     unit(Barrier, &[], &["=barrier", "=barrier-result"]),
     unit(Control, &[(Control, 4)], &["BSSY"]),
@@ -177,6 +179,9 @@ const LEAST_STALLS: &[(u8, &[&str])] = &[
     (12, &["UBLKCP*", "UBLKRED*"]),
     (2, &["WARPGROUP.DEPBAR*", "FENCE*", "USETMAXREG*"]),
 ];
+
+/// IMAD.WIDE and IMAD.HI take the issue stage for two more cycles, and their stall counts from then on (measured: `cargo xtask gpu clock`).
+const WIDE_HANDING_OVER: u8 = 2;
 
 /// Cycles from an instruction of a unit to the first one of another unit that may overwrite its sources with a fixed latency.
 ///
@@ -215,6 +220,11 @@ fn of_op(op: Op) -> Issue {
         unit: row.map_or(Control, |row| row.unit),
         keeps: row.map_or(&[], |row| row.keeps),
         least_stall: stall.map_or(1, |(cycles, _)| *cycles),
+        handing_over: if class == Some("wide") {
+            WIDE_HANDING_OVER
+        } else {
+            0
+        },
         drains: DRAINING.iter().any(fits),
     }
 }

@@ -19,7 +19,7 @@
 use crate::WORD;
 use orias_ori::{
     Address, BaseForm, Block, Class, ControlWord, Function, FunctionKind, Guard, Level, Operand,
-    OptReg, PhysReg, SourceMods,
+    OptReg, PhysReg, SourceMods, SymbolPart,
 };
 use orias_sass::{self as sass, DecodeError, Effects, Instruction, PlaceKind, Target};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +39,8 @@ pub struct Source<'a> {
     pub indirect: &'a BTreeMap<usize, Vec<usize>>,
     /// Offsets of the subroutines in the section.
     pub subroutines: &'a [usize],
+    /// Names that a linker puts in the place of code addresses, by the offset of the instruction.
+    pub named: &'a BTreeMap<usize, String>,
 }
 
 /// Code that cannot be lifted.
@@ -68,8 +70,8 @@ pub enum LiftErrorKind {
     /// A distance leads out of the section, or into the middle of an instruction.
     #[error("{0:#x} is not the address of an instruction of this function")]
     Outside(i64),
-    /// An address by itself, which only a linker knows.
-    #[error("an absolute code address is not supported yet")]
+    /// An address by itself, without a relocation that says whose.
+    #[error("an absolute code address that no relocation names")]
     Absolute,
     /// An indirect branch that the container does not list.
     #[error("the container does not say where this indirect branch may go")]
@@ -107,6 +109,7 @@ pub enum LiftErrorKind {
 ///     target: Target::Sm90a,
 ///     indirect: &Default::default(),
 ///     subroutines: &[],
+///     named: &Default::default(),
 /// };
 /// let func = lift(&source)?;
 /// assert_eq!(
@@ -194,6 +197,9 @@ impl Flow {
             let ends = effects.contains(Effects::TERMINATOR);
             let mut targets = Vec::new();
             for (slot, distance) in distances(instruction) {
+                if source.named.contains_key(&(index * WORD)) && !is_jump(instruction, slot) {
+                    continue;
+                }
                 if is_absolute(instruction, slot) {
                     return Err(error(source, index * WORD, LiftErrorKind::Absolute));
                 }
@@ -352,6 +358,14 @@ impl<'a> Lifter<'a> {
                 sass::Operand::Target(_) if is_jump(instruction, slot) => {
                     jumps += 1;
                     Operand::Edge(jumps - 1)
+                }
+                sass::Operand::Target(_) if self.source.named.contains_key(&(index * WORD)) => {
+                    let symbol = self.func.symbol(&self.source.named[&(index * WORD)]);
+                    Operand::Symbol {
+                        symbol,
+                        part: SymbolPart::Whole,
+                        addend: 0,
+                    }
                 }
                 sass::Operand::Target(distance) => {
                     self.named(index, instruction, slot, *distance, flow)?

@@ -20,7 +20,7 @@ pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
     let mut now = 0;
     let mut released = [0; 6];
     let mut units = [0; Unit::COUNT];
-    let mut queues = [0; 4];
+    let mut queues = [0; 5];
     let mut landed = 0;
     for instruction in instructions {
         let op = instruction.op();
@@ -48,6 +48,7 @@ pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
                 Queue::Special => 1,
                 Queue::Barrier => 2,
                 Queue::System => 3,
+                Queue::Lanes => 4,
             }];
             done = done.max(*last);
             *last = done;
@@ -65,7 +66,7 @@ pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
         landed = landed.max(now + longest(instruction));
         now = match control.stall() {
             0 if !control.yields => landed.max(now + 1),
-            stall => now + u32::from(stall),
+            stall => now + u32::from(stall) + u32::from(issue.handing_over),
         };
     }
     Ok(now)

@@ -207,6 +207,7 @@ impl Facts {
             Completion::InOrder(Queue::Special) => Some(1),
             Completion::InOrder(Queue::Barrier) => Some(2),
             Completion::InOrder(Queue::System) => Some(3),
+            Completion::InOrder(Queue::Lanes) => Some(4),
             _ => None,
         };
         let read_queue = if timing.reads_in_order {

@@ -100,7 +100,7 @@ const FAR: i32 = 96;
 const SOON: i32 = 16;
 
 /// How many queues there are.
-const QUEUES: usize = 4;
+const QUEUES: usize = 5;
 
 /// Before any time that is counted.
 const NEVER: i32 = i32::MIN / 2;

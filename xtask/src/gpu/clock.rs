@@ -51,7 +51,7 @@ const MICROS: &[Micro] = &[
     micro("MUFU.RCP chain", 32, &["MUFU.RCP R10, R10"]),
     micro("MUFU.EX2 and FADD in turn", 32, &["MUFU.EX2 R10, R10", "FADD R10, R10, R5"]),
     micro("four independent MUFU", 16, &["MUFU.RCP R10, R10", "MUFU.RCP R11, R11", "MUFU.RCP R12, R12", "MUFU.RCP R13, R13"]),
-    micro("F2I and I2F in turn", 32, &["F2I.TRUNC.NTZ R10, R10", "I2F.S32 R10, R10"]),
+    micro("F2I and I2FP in turn", 32, &["F2I.TRUNC.NTZ R10, R10", "I2FP.F32.S32 R10, R10"]),
     micro("POPC chain", 32, &["POPC R10, R10"]),
     micro("SHFL chain", 32, &["SHFL.BFLY PT, R10, R10, 0x1, 0x1f"]),
     micro("SHFL and FADD in turn", 32, &["SHFL.BFLY PT, R11, R10, 0x1, 0x1f", "FADD R10, R10, R11"]),
@@ -60,6 +60,31 @@ const MICROS: &[Micro] = &[
     micro("four independent LDS", 16, &["LDS R10, [R36]", "LDS R11, [R36+0x4]", "LDS R12, [R36+0x8]", "LDS R13, [R36+0xc]", "IADD3 R14, R10, R11, R12", "IADD3 R15, R13, R14, RZ"]),
     micro("polynomial", 16, &["FFMA R11, R10, R5, R6", "FFMA R11, R11, R10, R4", "FFMA R11, R11, R10, R5", "FFMA R10, R11, R10, R6"]),
     micro("64-bit sums", 32, &["IADD3 R10, P1, R10, R5, RZ", "IADD3.X R11, R11, R6, RZ, P1, !PT"]),
+];
+
+/// What is measured to learn from it, and not estimated: how often a unit takes an instruction, and what operands cost.
+#[rustfmt::skip]
+const OPEN: &[Micro] = &[
+    micro("IMAD.WIDE without addend", 32, &["IMAD.WIDE R10, R4, R5, RZ", "IMAD.WIDE R12, R4, R5, RZ"]),
+    micro("IMAD.WIDE by a constant", 32, &["IMAD.WIDE R10, R4, 0x7, R8", "IMAD.WIDE R12, R4, 0x7, R8"]),
+    micro("IMAD.WIDE, factors of one bank", 32, &["IMAD.WIDE R10, R4, R6, R8", "IMAD.WIDE R12, R4, R6, R8"]),
+    micro("IMAD.WIDE, factors of two banks", 32, &["IMAD.WIDE R10, R4, R5, R8", "IMAD.WIDE R12, R4, R5, R8"]),
+    micro("IMAD.WIDE, odd factors", 32, &["IMAD.WIDE R10, R5, R7, R8", "IMAD.WIDE R12, R5, R7, R8"]),
+    micro("IMAD.HI", 32, &["IMAD.HI.U32 R10, R4, R5, RZ", "IMAD.HI.U32 R12, R4, R5, RZ"]),
+    micro("IMAD.WIDE and FFMA", 32, &["IMAD.WIDE R10, R4, R5, R8", "FFMA R12, R4, R5, R6"]),
+    micro("IMAD.WIDE and IADD3", 32, &["IMAD.WIDE R10, R4, R5, R8", "IADD3 R12, R4, R5, RZ"]),
+    micro("FFMA, operands of one bank", 32, &["FFMA R10, R4, R6, R8", "FFMA R12, R4, R6, R8"]),
+    micro("FFMA, operands of two banks", 32, &["FFMA R10, R4, R5, R6", "FFMA R12, R4, R5, R6"]),
+    micro("IADD3, operands of one bank", 32, &["IADD3 R10, R4, R6, R8", "IADD3 R12, R4, R6, R8"]),
+    micro("IMAD, operands of one bank", 32, &["IMAD R10, R4, R6, R8", "IMAD R12, R4, R6, R8"]),
+    micro("DFMA", 32, &["DFMA R10, R8, R8, R8", "DFMA R12, R8, R8, R8"]),
+    micro("HFMA2", 32, &["HFMA2 R10, R4, R5, R6", "HFMA2 R12, R4, R5, R6"]),
+    micro("F2I", 32, &["F2I.TRUNC.NTZ R10, R4", "F2I.TRUNC.NTZ R12, R4"]),
+    micro("S2R chain", 8, &["S2R R10, SR_TID.X", "IADD3 R10, R10, R5, RZ"]),
+    micro("LDC chain", 8, &["LDC R19, c[0x0][R19]", "LOP3.LUT R19, R19, R5, RZ, 0x0, !PT"]),
+    micro("VOTE and guard", 16, &["ISETP.NE.AND P1, PT, R10, R5, PT", "VOTE.ANY R10, PT, P1"]),
+    micro("MATCH", 16, &["MATCH.ANY R10, R10"]),
+    micro("REDUX", 16, &["REDUX.SUM UR10, R10", "MOV R10, UR10"]),
 ];
 
 /// The instructions of a kernel, without control words, and where its loop starts.
@@ -203,6 +228,20 @@ pub fn compare() -> Result<(), String> {
             per(says),
             if far { " **off**" } else { "" }
         );
+    }
+    println!("| open question | a repetition: measured | by the tables |\n| --- | --- | --- |");
+    for micro in OPEN {
+        let cubin = match cubin(micro.body, micro.times) {
+            Ok(cubin) => cubin,
+            Err(error) => {
+                println!("| {} | {error} | |", micro.name);
+                continue;
+            }
+        };
+        let took = measured(&gpu, &cubin)?.saturating_sub(empty_measured);
+        let says = estimated(&cubin)?.saturating_sub(empty_estimated);
+        let per = |cycles: u32| f64::from(cycles) / micro.times as f64;
+        println!("| {} | {:.2} | {:.2} |", micro.name, per(took), per(says));
     }
     match off {
         0 => Ok(()),

@@ -172,28 +172,30 @@ impl Kernel<'_> {
         checked("cuCtxSynchronize", result::ctx::synchronize())
     }
 
-    /// The time of one launch, measured by events around it.
+    /// The time of one launch: that of `count` of them in a row, each after the buffers were restored, less that of restoring them.
+    ///
+    /// `restored` holds pairs of a buffer and one that keeps what it holds at first.
     pub fn time(
         &self,
         grid: [u32; 3],
         block: [u32; 3],
         arguments: &[Vec<u8>],
+        restored: &[(&Buffer, &Buffer)],
+        count: u32,
     ) -> Result<Duration, DriverError> {
-        // SAFETY: both events are created here, used on the default stream, and destroyed before returning.
-        unsafe {
-            let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
-            let start = checked("cuEventCreate", result::event::create(flags))?;
-            let end = checked("cuEventCreate", result::event::create(flags))?;
-            let stream = result::stream::null();
-            checked("cuEventRecord", result::event::record(start, stream))?;
-            self.enqueue(grid, block, arguments)?;
-            checked("cuEventRecord", result::event::record(end, stream))?;
-            checked("cuEventSynchronize", result::event::synchronize(end))?;
-            let milliseconds = checked("cuEventElapsedTime", result::event::elapsed(start, end))?;
-            checked("cuEventDestroy", result::event::destroy(start))?;
-            checked("cuEventDestroy", result::event::destroy(end))?;
-            Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
-        }
+        let restore = || {
+            restored
+                .iter()
+                .try_for_each(|(buffer, first)| buffer.restore(first))
+        };
+        let whole = between_events(|| {
+            (0..count).try_for_each(|_| {
+                restore()?;
+                self.enqueue(grid, block, arguments)
+            })
+        })?;
+        let rest = between_events(|| (0..count).try_for_each(|_| restore()))?;
+        Ok(whole.saturating_sub(rest) / count.max(1))
     }
 
     fn enqueue(
@@ -222,6 +224,27 @@ impl Kernel<'_> {
     }
 }
 
+/// How long the device takes for what `enqueue` gives it.
+fn between_events(
+    enqueue: impl FnOnce() -> Result<(), DriverError>,
+) -> Result<Duration, DriverError> {
+    // SAFETY: both events are created here, used on the default stream, and destroyed before returning.
+    unsafe {
+        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+        let start = checked("cuEventCreate", result::event::create(flags))?;
+        let end = checked("cuEventCreate", result::event::create(flags))?;
+        let stream = result::stream::null();
+        checked("cuEventRecord", result::event::record(start, stream))?;
+        enqueue()?;
+        checked("cuEventRecord", result::event::record(end, stream))?;
+        checked("cuEventSynchronize", result::event::synchronize(end))?;
+        let milliseconds = checked("cuEventElapsedTime", result::event::elapsed(start, end))?;
+        checked("cuEventDestroy", result::event::destroy(start))?;
+        checked("cuEventDestroy", result::event::destroy(end))?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
+    }
+}
+
 /// Device memory, freed when dropped.
 pub struct Buffer {
     address: sys::CUdeviceptr,
@@ -242,6 +265,19 @@ impl Buffer {
             result::memcpy_dtoh_sync(&mut bytes, self.address)
         })?;
         Ok(bytes)
+    }
+
+    /// Overwrites the buffer with another one that is as long, on the device, when its turn comes.
+    pub fn restore(&self, first: &Buffer) -> Result<(), DriverError> {
+        assert_eq!(first.len, self.len, "a buffer is restored from its copy");
+        if self.len == 0 {
+            return Ok(());
+        }
+        let stream = result::stream::null();
+        // SAFETY: both allocations are `len` bytes long and live until the device has been waited for.
+        checked("cuMemcpyDtoDAsync", unsafe {
+            result::memcpy_dtod_async(self.address, first.address, self.len, stream)
+        })
     }
 
     /// Overwrites the buffer with `bytes`, which must be as long as it is.

@@ -1,4 +1,4 @@
-//! `gpu mutants MANIFEST CUBINS COUNT SECONDS`: what the judge says of mutants, against what the chip makes of them.
+//! `gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST]`: what the judge says of mutants, against what the chip makes of them.
 //!
 //! Takes the launches of a manifest whose results are the same every time, changes one control field of one instruction of
 //! the kernel, judges the mutant and runs it in a worker of its own. A mutant that leaves other buffers, faults or hangs must
@@ -13,15 +13,15 @@ use orias_verify::judge_program;
 use orias_verify::mutate::{Mutation, Safe, mutations, why_safe};
 use orias_verify::program::{Program, WORD};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// A mutant that has not answered after this time hangs.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Launches at the same time.
-const WORKERS: usize = 12;
+const WORKERS: usize = 16;
 
 /// A launch with what it leaves when nothing is changed.
 struct Base {
@@ -51,7 +51,12 @@ enum Verdict {
     Hangs,
 }
 
-pub fn run(manifest: &str, cubins: &str, count: usize, seconds: u64) -> Result<(), String> {
+pub fn run(
+    manifest: &str,
+    cubins: &str,
+    numbers: std::ops::Range<u64>,
+    seconds: u64,
+) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let bases = bases(manifest, cubins)?;
     println!("{} launches with stable results", bases.len());
@@ -59,7 +64,8 @@ pub fn run(manifest: &str, cubins: &str, count: usize, seconds: u64) -> Result<(
         return Err("nothing to mutate".to_owned());
     }
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let next = AtomicUsize::new(0);
+    let next = AtomicU64::new(numbers.start);
+    let end = numbers.end;
     let (send, receive) = mpsc::channel::<Result<Tried, String>>();
     std::thread::scope(|scope| {
         for worker in 0..WORKERS {
@@ -69,12 +75,12 @@ pub fn run(manifest: &str, cubins: &str, count: usize, seconds: u64) -> Result<(
                 let mut workers = Workers::with_patience(PATIENCE);
                 while Instant::now() < deadline {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
+                    if number >= end {
                         return;
                     }
                     let path = path.to_string_lossy().into_owned();
                     if send
-                        .send(try_one(bases, number as u64, path, &mut workers))
+                        .send(try_one(bases, number, path, &mut workers))
                         .is_err()
                     {
                         return;

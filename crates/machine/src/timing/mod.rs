@@ -80,6 +80,8 @@ pub enum Queue {
     Barrier,
     /// Special registers on their way to uniform ones.
     System,
+    /// Reductions over the lanes.
+    Lanes,
 }
 
 /// The unit that executes an operation.

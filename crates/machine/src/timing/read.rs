@@ -161,6 +161,7 @@ fn queue(word: Option<&str>) -> Result<Queue, String> {
         Some("special") => Queue::Special,
         Some("barrier") => Queue::Barrier,
         Some("system") => Queue::System,
+        Some("lanes") => Queue::Lanes,
         _ => return Err(format!("'{}' is not a queue", word.unwrap_or_default())),
     })
 }
@@ -363,12 +364,31 @@ fn latencies(groups: &Groups) -> Result<Latencies, String> {
     let mut overwrites = Vec::new();
     for (earlier, from) in groups.results.iter().enumerate() {
         for (later, to) in groups.results.iter().enumerate() {
+            // Of one pipe the later one lands later, as long as the pipe has one latency.
+            let one_latency = [
+                "fma", "alu", "half", "widened", "minmax", "high", "wide-low", "fp64",
+            ];
+            let same = earlier == later && one_latency.contains(&from.name);
+            let mined = find(&mined, EdgeKind::Overwrite, from, to).filter(|_| !same);
             let by = later_by(earlier, later)
                 .unwrap_or_else(|| longest(earlier).saturating_sub(longest(later)));
-            overwrites.push((from.class == to.class).then(|| Overwrite {
-                mined: source(find(&mined, EdgeKind::Overwrite, from, to), mined_date),
-                derived: by + 1,
-                longest: longest(earlier),
+            let stated =
+                find(&assumed, EdgeKind::Overwrite, from, to).filter(|pair| pair.len() == 2);
+            overwrites.push((from.class == to.class).then(|| match stated {
+                Some(pair) => Overwrite {
+                    mined: Some(Source {
+                        cycles: pair[0] as u8,
+                        seen: 0,
+                        date: assumed_date,
+                    }),
+                    derived: pair[1] as u8,
+                    longest: pair[1] as u8,
+                },
+                None => Overwrite {
+                    mined: source(mined, mined_date),
+                    derived: by + 1,
+                    longest: longest(earlier),
+                },
             }));
         }
     }

@@ -203,6 +203,26 @@ pub fn indirect_targets(view: &FunctionView<'_>) -> BTreeMap<usize, Vec<usize>> 
         .collect()
 }
 
+/// The names that a linker puts in the place of code addresses, by the offset of the instruction.
+fn named_targets(cubin: &Cubin, view: &FunctionView<'_>) -> BTreeMap<usize, String> {
+    let mut named = BTreeMap::new();
+    for section in &cubin.sections {
+        let Body::Relocations(relocations) = &section.body else {
+            continue;
+        };
+        if section.info as usize != view.section {
+            continue;
+        }
+        for relocation in relocations {
+            let symbol = cubin.symbols().get(relocation.symbol as usize);
+            if let Some(symbol) = symbol {
+                named.insert(relocation.offset as usize, symbol.name.text.clone());
+            }
+        }
+    }
+    named
+}
+
 /// One function of a cubin as Ori with physical registers and control words.
 pub fn lifted(cubin: &Cubin, view: &FunctionView<'_>) -> Result<Function, LiftError> {
     let subroutines: Vec<usize> = view
@@ -221,5 +241,6 @@ pub fn lifted(cubin: &Cubin, view: &FunctionView<'_>) -> Result<Function, LiftEr
         target: target_of(cubin).unwrap_or(Target::Sm90a),
         indirect: &indirect_targets(view),
         subroutines: &subroutines,
+        named: &named_targets(cubin, view),
     })
 }
