@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 /// How often an edge must be seen to be believed.
 const ENOUGH: u64 = 30;
 
+/// And how often to be believed that more is needed than was assumed.
+const OFTEN: u64 = 200;
+
 /// What is known of one edge.
 #[derive(Clone, Debug, Default)]
 struct Seen {
@@ -158,10 +161,15 @@ impl Mine {
     fn table(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for ((written, used), seen) in &self.latencies {
-            let enough = rows()
+            let (needed, enough) = rows()
                 .find(|row| row.result == *written && row.used == *used)
-                .map_or(0, |row| u16::from(row.assumed.1));
-            let believed = |least: &u16| seen.total() >= ENOUGH && *least <= enough;
+                .map_or((0, 0), |row| {
+                    (u16::from(row.assumed.0), u16::from(row.assumed.1))
+                });
+            let believed = |least: &u16| {
+                let often = if *least > needed { OFTEN } else { ENOUGH };
+                seen.total() >= often && *least <= enough
+            };
             let least = [Some(seen), self.sibling(*written, *used)]
                 .into_iter()
                 .flatten()
