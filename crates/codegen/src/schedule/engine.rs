@@ -166,10 +166,13 @@ impl<'a> Engine<'a> {
     }
 
     fn run(&mut self) {
-        for node in self.graph.body() {
-            if self.waits[node] == 0 && !self.graph.nodes[node].with_previous {
-                self.make_ready(node);
-            }
+        let first: Vec<usize> = self
+            .graph
+            .body()
+            .filter(|&node| self.waits[node] == 0 && !self.graph.nodes[node].with_previous)
+            .collect();
+        for node in first {
+            self.make_ready(node);
         }
         while self.order.len() < self.graph.body().end {
             let Some(node) = self.pick() else {
