@@ -31,6 +31,7 @@ use orias_sass::Register;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::LazyLock;
 
 pub use crate::facts::UnknownTiming;
 
@@ -360,6 +361,9 @@ impl State {
     }
 }
 
+/// The distances, worked out once.
+static MINED: LazyLock<Distances> = LazyLock::new(Distances::mined);
+
 /// Runs the flow over a program to its fixed point, then hands every dependence to `observe`.
 pub fn observe(
     program: &Program,
@@ -369,7 +373,7 @@ pub fn observe(
     let walk = Walk {
         program,
         facts: &facts,
-        distances: Distances::mined(),
+        distances: &MINED,
     };
     let mut entries: Vec<Option<Vec<Record>>> = vec![None; program.blocks.len()];
     let mut state = State::new();
@@ -473,7 +477,7 @@ fn join(known: &mut Vec<Record>, other: &[Record]) -> bool {
 struct Walk<'a> {
     program: &'a Program,
     facts: &'a Facts,
-    distances: Distances,
+    distances: &'static Distances,
 }
 
 impl Walk<'_> {
