@@ -3,6 +3,7 @@
 //! Nothing here is part of the product, and nothing in the product depends on it.
 
 mod ablate;
+mod bench;
 mod conformance;
 mod emulate;
 mod exercise;
@@ -38,6 +39,11 @@ const CHORES: &[Chore] = &[
         name: "rewrite",
         about: "take cubins through our reader and writer, or through our builder, for `gpu launches`",
         run: rewrite::run,
+    },
+    Chore {
+        name: "bench",
+        about: "compile times beside ptxas's (`compile`), and time and memory of functions of growing size (`scale`)",
+        run: bench::run,
     },
     Chore {
         name: "corpus",

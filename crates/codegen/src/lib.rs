@@ -12,6 +12,7 @@ mod emit;
 pub mod interpret;
 pub mod knobs;
 pub mod lower;
+pub mod mercury;
 mod module;
 pub mod names;
 pub mod phases;

@@ -20,6 +20,8 @@ pub struct Module {
     pub externs: Vec<Extern>,
     /// Source files that line information names.
     pub files: Vec<SourceFile>,
+    /// The names of inlined functions, each ended by a zero; locations name them by offset.
+    pub debug_strings: Vec<u8>,
 }
 
 impl Module {

@@ -19,7 +19,8 @@
 //! [`PHASES`] is the table. A phase that is not written yet is not in it. [`Pipeline::run`] takes a function through it;
 //! printing, timing and stopping are done by whoever watches the [`Event`]s it reports.
 
-use crate::knobs::{Key, Knobs};
+use crate::knobs::{Key, Knobs, registry as knobs};
+use crate::mercury::{self, Mercury};
 use crate::names;
 use crate::phases;
 use crate::regalloc;
@@ -68,11 +69,26 @@ pub const PHASES: &[Phase] = &[
         "stalls, barriers, waits, yield bits and reuse flags"),
     phase(116, "ProcessO0WaitsAndSBs", Stage::ControlWords, PHYSICAL, gate(0..=0), scoreboard::assign_plain_control_words,
         "the same without thought: everything waits for everything"),
+    converter(141, "MercConverter", gate(0..=3), mercury::convert_function,
+        "Mercury's own nodes, with operands as the tables take them"),
+    mercury_phase(117, "MercEncodeAndDecode", gate(0..=3), mercury::encode_and_decode,
+        "every instruction encoded, decoded and compared"),
+    mercury_phase(118, "MercExpandInstructions", gate(0..=3), mercury::expand_instructions,
+        "pseudo-instructions become instructions"),
+    mercury_phase(119, "MercGenerateWARs1", gate_knob(&knobs::MERC_GENERATE_WARS), mercury::resolve_before_opex,
+        "what expansion may overwrite too early"),
+    mercury_phase(120, "MercGenerateOpex", gate(0..=3), mercury::generate_opex,
+        "control words of what expansion made"),
+    mercury_phase(121, "MercGenerateWARs2", gate_knob(&knobs::MERC_GENERATE_WARS), mercury::resolve_after_opex,
+        "what opex may overwrite too early"),
+    mercury_phase(122, "MercGenerateSassUCode", gate(0..=3), mercury::generate_code,
+        "bytes, branch distances and relocations"),
 ];
 
 const ABSTRACT: RangeInclusive<Level> = Level::Abstract..=Level::Abstract;
 const MACHINE: RangeInclusive<Level> = Level::Machine..=Level::Machine;
 const PHYSICAL: RangeInclusive<Level> = Level::Physical..=Level::Physical;
+const FINAL: RangeInclusive<Level> = Level::Final..=Level::Final;
 
 /// The stages of the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,10 +149,24 @@ pub struct Phase {
     /// When it runs.
     pub gate: Gate,
     /// The phase itself.
-    pub run: fn(&mut Function, &Context<'_>) -> Result<(), PhaseError>,
+    pub run: Run,
     /// What it takes care of.
     pub about: &'static str,
 }
+
+/// What a phase works on.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// Ori, in place.
+    Ori(OriPhase),
+    /// Ori, which becomes Mercury.
+    Convert(fn(&Function, &Context<'_>) -> Result<Mercury, PhaseError>),
+    /// Mercury, in place.
+    Mercury(fn(&mut Mercury, &Context<'_>) -> Result<(), PhaseError>),
+}
+
+/// A phase on Ori.
+pub type OriPhase = fn(&mut Function, &Context<'_>) -> Result<(), PhaseError>;
 
 /// When a phase runs: all of the conditions must hold.
 #[derive(Clone, Debug)]
@@ -164,7 +194,7 @@ const fn phase(
     stage: Stage,
     levels: RangeInclusive<Level>,
     gate: Gate,
-    run: fn(&mut Function, &Context<'_>) -> Result<(), PhaseError>,
+    run: OriPhase,
     about: &'static str,
 ) -> Phase {
     Phase {
@@ -173,7 +203,43 @@ const fn phase(
         stage,
         levels,
         gate,
-        run,
+        run: Run::Ori(run),
+        about,
+    }
+}
+
+const fn converter(
+    number: u16,
+    name: &'static str,
+    gate: Gate,
+    run: fn(&Function, &Context<'_>) -> Result<Mercury, PhaseError>,
+    about: &'static str,
+) -> Phase {
+    Phase {
+        number,
+        name,
+        stage: Stage::Mercury,
+        levels: FINAL,
+        gate,
+        run: Run::Convert(run),
+        about,
+    }
+}
+
+const fn mercury_phase(
+    number: u16,
+    name: &'static str,
+    gate: Gate,
+    run: fn(&mut Mercury, &Context<'_>) -> Result<(), PhaseError>,
+    about: &'static str,
+) -> Phase {
+    Phase {
+        number,
+        name,
+        stage: Stage::Mercury,
+        levels: FINAL,
+        gate,
+        run: Run::Mercury(run),
         about,
     }
 }
@@ -184,6 +250,15 @@ const fn gate(opt_levels: RangeInclusive<u8>) -> Gate {
         opt_levels,
         feature: None,
         knob: None,
+    }
+}
+
+/// A gate that a knob opens at all levels.
+const fn gate_knob(knob: &'static Key<bool>) -> Gate {
+    Gate {
+        opt_levels: 0..=3,
+        feature: None,
+        knob: Some(knob),
     }
 }
 
@@ -284,6 +359,8 @@ pub enum Skip {
     Knob(&'static str),
     /// The function is not at a level it works on.
     Level(Level),
+    /// It works on Mercury, and the function was not converted; or on Ori, and it was.
+    Form,
 }
 
 impl fmt::Display for Skip {
@@ -294,6 +371,7 @@ impl fmt::Display for Skip {
             Self::Feature(name) => write!(f, "the target has no {name}"),
             Self::Knob(name) => write!(f, "knob {name} is off"),
             Self::Level(level) => write!(f, "not on {} functions", level.name()),
+            Self::Form => f.write_str("not on this form of a function"),
         }
     }
 }
@@ -305,6 +383,10 @@ pub enum Event<'a> {
     Before(&'a Phase, &'a Function),
     /// A phase has run, in so much time.
     After(&'a Phase, &'a Function, Duration),
+    /// A phase on Mercury is about to run.
+    BeforeMercury(&'a Phase, &'a Mercury),
+    /// A phase has left Mercury behind, in so much time.
+    AfterMercury(&'a Phase, &'a Mercury, Duration),
     /// A phase was passed over.
     Skipped(&'a Phase, Skip),
 }
@@ -349,39 +431,88 @@ impl<'a> Pipeline<'a> {
         context: &Context<'_>,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Failure> {
+        self.run_to_mercury(function, context, watch).map(drop)
+    }
+
+    /// The same; what comes back is the function's Mercury form, if it came so far.
+    pub fn run_to_mercury(
+        &self,
+        function: &mut Function,
+        context: &Context<'_>,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<Mercury>, Failure> {
         let target = Target::from_name(&function.target);
         if self.verify_each {
             verify(function, "the input")?;
         }
-        for (index, phase) in self
-            .phases
-            .iter()
-            .enumerate()
-            .take(self.end)
-            .skip(self.first)
-        {
-            if let Some(skip) = self.skip(index, function, target, context) {
+        let mut mercury = None;
+        for (index, phase) in self.chosen() {
+            let skip = self
+                .skip(index, Some(function.level), target, context)
+                .or_else(|| phase.run.misses(mercury.is_some()));
+            if let Some(skip) = skip {
                 watch(Event::Skipped(phase, skip));
                 continue;
             }
-            watch(Event::Before(phase, function));
-            let start = Instant::now();
-            (phase.run)(function, context).map_err(|error| Failure::Phase {
-                phase: phase.name,
-                error,
-            })?;
-            watch(Event::After(phase, function, start.elapsed()));
-            if self.verify_each {
-                verify(function, phase.name)?;
+            let failed = |error| failed(phase, error);
+            match (phase.run, &mut mercury) {
+                (Run::Ori(run), _) => {
+                    watch(Event::Before(phase, function));
+                    let start = Instant::now();
+                    run(function, context).map_err(failed)?;
+                    watch(Event::After(phase, function, start.elapsed()));
+                    if self.verify_each {
+                        verify(function, phase.name)?;
+                    }
+                }
+                (Run::Convert(run), _) => {
+                    watch(Event::Before(phase, function));
+                    let start = Instant::now();
+                    let made = run(function, context).map_err(failed)?;
+                    watch(Event::AfterMercury(phase, &made, start.elapsed()));
+                    mercury = Some(made);
+                }
+                (Run::Mercury(run), Some(mercury)) => {
+                    run_on(phase, run, mercury, context, watch)?;
+                }
+                (Run::Mercury(_), None) => {}
+            }
+        }
+        Ok(mercury)
+    }
+
+    /// Takes a stream through the phases that work on Mercury.
+    pub fn run_mercury(
+        &self,
+        mercury: &mut Mercury,
+        context: &Context<'_>,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), Failure> {
+        let target = Some(mercury.stream.target);
+        for (index, phase) in self.chosen() {
+            let skip = self.skip(index, None, target, context);
+            match (phase.run, skip) {
+                (Run::Mercury(run), None) => run_on(phase, run, mercury, context, watch)?,
+                // The converter's second half works on streams, too.
+                (Run::Convert(_), None) => {
+                    run_on(phase, mercury::reorganize, mercury, context, watch)?;
+                }
+                (_, skip) => watch(Event::Skipped(phase, skip.unwrap_or(Skip::Form))),
             }
         }
         Ok(())
     }
 
+    /// The rows to run, with their numbers.
+    fn chosen(&self) -> impl Iterator<Item = (usize, &'a Phase)> + use<'a> {
+        let rows = self.phases.iter().enumerate();
+        rows.take(self.end).skip(self.first)
+    }
+
     fn skip(
         &self,
         index: usize,
-        function: &Function,
+        level: Option<Level>,
         target: Option<Target>,
         context: &Context<'_>,
     ) -> Option<Skip> {
@@ -389,11 +520,42 @@ impl<'a> Pipeline<'a> {
         if self.disabled.contains(&index) {
             return Some(Skip::Disabled);
         }
-        if !phase.levels.contains(&function.level) {
-            return Some(Skip::Level(function.level));
+        if let Some(level) = level
+            && !phase.levels.contains(&level)
+        {
+            return Some(Skip::Level(level));
         }
         phase.gate.closed(target, context)
     }
+}
+
+impl Run {
+    /// Why the phase cannot run on a function that was, or was not, converted.
+    fn misses(self, converted: bool) -> Option<Skip> {
+        let fits = matches!(self, Run::Mercury(_)) == converted;
+        (!fits).then_some(Skip::Form)
+    }
+}
+
+fn failed(phase: &Phase, error: PhaseError) -> Failure {
+    Failure::Phase {
+        phase: phase.name,
+        error,
+    }
+}
+
+fn run_on(
+    phase: &Phase,
+    run: fn(&mut Mercury, &Context<'_>) -> Result<(), PhaseError>,
+    mercury: &mut Mercury,
+    context: &Context<'_>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<(), Failure> {
+    watch(Event::BeforeMercury(phase, mercury));
+    let start = Instant::now();
+    run(mercury, context).map_err(|error| failed(phase, error))?;
+    watch(Event::AfterMercury(phase, mercury, start.elapsed()));
+    Ok(())
 }
 
 /// The row of `phases` with this name, in any case, or this number.

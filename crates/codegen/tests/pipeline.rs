@@ -2,7 +2,8 @@
 
 use orias_codegen::knobs::{Key, Knob, Knobs};
 use orias_codegen::pipeline::{
-    Context, Event, Failure, Feature, Gate, PHASES, Phase, PhaseError, Pipeline, Stage, find_phase,
+    Context, Event, Failure, Feature, Gate, PHASES, Phase, PhaseError, Pipeline, Run, Stage,
+    find_phase,
 };
 use orias_ori::{Function, FunctionKind, Level};
 use orias_sass::Target;
@@ -39,7 +40,7 @@ fn row(name: &'static str) -> Phase {
             feature: None,
             knob: None,
         },
-        run: mark,
+        run: Run::Ori(mark),
         about: "",
     }
 }
@@ -56,6 +57,8 @@ fn trace(
         events.push(match event {
             Event::Before(phase, function) => format!("before {} {}", phase.name, function.name),
             Event::After(phase, function, _) => format!("after {} {}", phase.name, function.name),
+            Event::BeforeMercury(phase, _) => format!("before {}", phase.name),
+            Event::AfterMercury(phase, ..) => format!("after {}", phase.name),
             Event::Skipped(phase, why) => format!("skip {}: {why}", phase.name),
         });
     });
@@ -130,7 +133,7 @@ fn a_row_runs_only_on_functions_that_have_come_so_far() {
     let mut early = row("Early");
     early.levels = Level::Abstract..=Level::Abstract;
     let mut selection = row("Selection");
-    selection.run = select;
+    selection.run = Run::Ori(select);
     let table = [early.clone(), selection, early];
     let (events, _) = trace(&Pipeline::new(&table), 0, &Knobs::default());
     assert_eq!(
@@ -142,7 +145,7 @@ fn a_row_runs_only_on_functions_that_have_come_so_far() {
 #[test]
 fn a_phase_that_gives_up_stops_the_pipeline_by_name() {
     let mut broken = row("Broken");
-    broken.run = fail;
+    broken.run = Run::Ori(fail);
     let table = [broken, row("Never")];
     let (events, outcome) = trace(&Pipeline::new(&table), 0, &Knobs::default());
     assert_eq!(events, ["before Broken f"]);

@@ -17,6 +17,7 @@ mod frame;
 mod functions;
 mod json;
 mod layout;
+pub mod line;
 mod model;
 pub mod note;
 pub mod omit;

@@ -53,8 +53,10 @@ pub struct Flags(pub u32);
 impl Flags {
     /// What ptxas 13 writes for code without line information or debug information.
     pub const ORDINARY: u8 = 0x06;
-    /// What ptxas 13 writes with `-lineinfo`.
+    /// What ptxas 13 writes with `-lineinfo` for PTX that names no source lines.
     pub const LINE_INFO: u8 = 0x09;
+    /// What ptxas 13 writes for PTX that names source lines, with `-lineinfo` and without.
+    pub const SOURCE_LINES: u8 = 0x0a;
     /// What ptxas 13 writes with `-g`.
     pub const DEBUG: u8 = 0x0b;
 

@@ -51,6 +51,7 @@ pub(crate) fn make_name(flags: Flags) -> &'static str {
     match flags.make() {
         Flags::ORDINARY => "ordinary code",
         Flags::LINE_INFO => "with line information",
+        Flags::SOURCE_LINES => "with line information of the source",
         Flags::DEBUG => "debug code",
         _ => "made in an unknown way",
     }

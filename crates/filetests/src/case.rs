@@ -18,6 +18,10 @@ pub const FILE_TYPES: &[FileType] = &[
         comment: ";",
     },
     FileType {
+        extension: "merc",
+        comment: "//",
+    },
+    FileType {
         extension: "ptx",
         comment: "//",
     },

@@ -1,20 +1,22 @@
-//! MercEncodeAndDecode (117) and MercGenerateSassUCode (122): final Ori to bytes.
+//! MercGenerateSassUCode (122): a stream becomes bytes.
 //!
-//! Two walks over the layout. The first gives every block its address: an instruction takes 16 bytes, `next` none. The second
-//! encodes: a jump or a named block becomes a distance from the end of its instruction, a name outside the function a
-//! [`Relocation`]. Each word is decoded again at once and compared with what was meant, control field included; a difference is
-//! an error of the tables, found here rather than on the chip.
+//! Two walks over the blocks. The first gives every block its address: an instruction takes 16 bytes. The second encodes: a named
+//! block becomes a distance from the end of its instruction, a name outside the function a [`Relocation`]. Words come from the cache
+//! that 117 filled, or are encoded, decoded and compared here: what a position changed was not seen before.
 //!
-//! Nothing is decided here. The order of blocks is the layout's, falling through must go to the next block (the verifier
-//! checks it), and nothing is inserted but the NOPs that fill the code up to [`crate::ALIGNMENT`]. The self-branch that stands
-//! behind the last exit, so that the instruction fetch never runs into nothing, is an ordinary block of the function.
+//! Nothing is decided here. The order of blocks is the layout's, and nothing is inserted but the NOPs that fill the code up to
+//! [`crate::ALIGNMENT`]. The self-branch that stands behind the last exit, so that the instruction fetch never runs into nothing,
+//! is an ordinary block of the function.
 
+use crate::cache::{EncodingCache, encode_and_decode};
+use crate::convert::convert;
+use crate::error::EmitError;
+use crate::expand::expand;
+use crate::stream::{Body, Fixup, Node, NodeData, Reference, Stream};
 use crate::{ALIGNMENT, WORD};
-use cranelift_entity::SecondaryMap;
-use orias_ori::{
-    AbstractOp, Block, Function, Inst, Level, Opcode, Operand, SymbolPart, machine, print_inst,
-};
-use orias_sass::{self as sass, EncodeError, Instruction, PlaceKind, Target};
+use orias_ori::{Function, Inst, Span, SymbolPart};
+use orias_sass::{self as sass, EncodeError, Instruction, Op, Operand, PlaceKind, Target};
+use std::borrow::Cow;
 
 /// The code of a function and what its container must know about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -22,11 +24,22 @@ pub struct Code {
     /// The words, low byte first, and the NOPs behind them.
     pub bytes: Vec<u8>,
     /// The instructions in order: the one at offset `16 * n` is number `n`.
-    pub placed: Vec<Inst>,
+    pub placed: Vec<Placed>,
     /// Where the address of a name is to be written.
     pub relocations: Vec<Relocation>,
     /// Where indirect branches may go.
     pub indirect: Vec<IndirectTargets>,
+}
+
+/// An instruction of finished code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// What it does.
+    pub op: Op,
+    /// The instruction of the function it comes from; nothing for what Mercury added.
+    pub inst: Option<Inst>,
+    /// Where in the source it comes from.
+    pub span: Option<Span>,
 }
 
 /// A field of an instruction that gets the address of a name.
@@ -69,78 +82,40 @@ pub struct IndirectTargets {
     pub targets: Vec<u32>,
 }
 
-/// Why a function has no bytes.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum EmitError {
-    /// The function is not finished.
-    #[error("{function} is {}, not final", level.name())]
-    Level {
-        /// The function.
-        function: String,
-        /// Its level.
-        level: Level,
-    },
-    /// There is no instruction table for its target.
-    #[error("there is no instruction table for {0}")]
-    Target(String),
-    /// An operation that stands for no instruction.
-    #[error("{function}, `{inst}`: the operation has no encoding")]
-    Abstract {
-        /// The function.
-        function: String,
-        /// The instruction.
-        inst: String,
-    },
-    /// An instruction that cannot be encoded where it stands.
-    #[error("{function}+{offset:#x}, `{inst}`: {error}")]
-    Encode {
-        /// The function.
-        function: String,
-        /// Where it would be.
-        offset: usize,
-        /// The instruction.
-        inst: String,
-        /// Why not.
-        error: EncodeError,
-    },
-    /// A word that reads as something else than it was made from.
-    #[error("{function}+{offset:#x}, `{inst}`: the word {word:#034x} reads as something else")]
-    Mismatch {
-        /// The function.
-        function: String,
-        /// Where it is.
-        offset: usize,
-        /// The instruction.
-        inst: String,
-        /// The word.
-        word: u128,
-    },
-}
-
 /// The word that fills code up.
 pub(crate) fn padding(target: Target) -> Result<u128, EncodeError> {
     sass::encode(&Instruction::build(sass::Op::NOP).finish(target)?)
 }
 
-/// Encodes a function of the final level. Its text form and this code say the same: [`crate::lift`] gives the function back.
+/// Converts and encodes a function of the final level in one go. Its text form and this code say the same: [`crate::lift`] gives the
+/// function back.
 pub fn emit(func: &Function) -> Result<Code, EmitError> {
-    if func.level != Level::Final {
-        return Err(EmitError::Level {
-            function: func.name.clone(),
-            level: func.level,
-        });
-    }
-    let target =
-        Target::from_name(&func.target).ok_or_else(|| EmitError::Target(func.target.clone()))?;
+    let mut cache = EncodingCache::default();
+    let mut stream = convert(func)?;
+    encode_and_decode(&mut stream, &mut cache)?;
+    expand(&mut stream)?;
+    generate(&stream, &mut cache)
+}
+
+/// Runs phase 122.
+pub fn generate(stream: &Stream, cache: &mut EncodingCache) -> Result<Code, EmitError> {
     let mut code = Code::default();
-    let offsets = place(func, &mut code)?;
-    code.bytes.reserve(code.placed.len() * WORD + 2 * ALIGNMENT);
-    for number in 0..code.placed.len() {
-        encode(func, target, number, &offsets, &mut code)?;
+    let mut starts: Vec<u32> = Vec::new();
+    let mut count = 0;
+    for segment in stream.segments() {
+        starts.push((count * WORD) as u32);
+        count += stream.nodes(segment).count();
+    }
+    code.bytes.reserve(count * WORD + 2 * ALIGNMENT);
+    code.placed.reserve(count);
+    for segment in stream.segments() {
+        for node in stream.nodes(segment) {
+            encode(stream, node, &starts, cache, &mut code)?;
+        }
     }
     if !code.bytes.is_empty() {
-        let fill = padding(target).map_err(|error| EmitError::Encode {
-            function: func.name.clone(),
+        let fill = padding(stream.target).map_err(|error| EmitError::Encode {
+            function: stream.name.clone(),
             offset: code.bytes.len(),
             inst: "NOP".to_owned(),
             error,
@@ -153,138 +128,135 @@ pub fn emit(func: &Function) -> Result<Code, EmitError> {
     Ok(code)
 }
 
-/// Gives every block its offset and lists the instructions in order.
-fn place(func: &Function, code: &mut Code) -> Result<SecondaryMap<Block, u32>, EmitError> {
-    let mut offsets = SecondaryMap::new();
-    for block in func.blocks() {
-        offsets[block] = (code.placed.len() * WORD) as u32;
-        for inst in func.block_insts(block) {
-            match func.opcode(inst) {
-                Opcode::Machine(_) => code.placed.push(inst),
-                Opcode::Abstract(AbstractOp::FallThrough) => {}
-                Opcode::Abstract(_) => {
-                    return Err(EmitError::Abstract {
-                        function: func.name.clone(),
-                        inst: print_inst(func, inst),
-                    });
-                }
-            }
-        }
-    }
-    Ok(offsets)
-}
-
 fn encode(
-    func: &Function,
-    target: Target,
-    number: usize,
-    offsets: &SecondaryMap<Block, u32>,
+    stream: &Stream,
+    node: Node,
+    starts: &[u32],
+    cache: &mut EncodingCache,
     code: &mut Code,
 ) -> Result<(), EmitError> {
-    let inst = code.placed[number];
-    let offset = number * WORD;
-    let end = (offset + WORD) as i64;
-    let mut names = Vec::new();
-    let mut resolve = |slot: usize, operand: Operand| {
-        let to = match operand {
-            Operand::Edge(edge) => func
-                .edges(inst)
-                .get(edge as usize)
-                .map(|&edge| func.edge_target(edge)),
-            Operand::Block(block) => Some(block),
-            _ => None,
-        };
-        if let Some(block) = to {
-            return sass::Operand::Target(i64::from(offsets[block]) - end);
-        }
-        names.push((slot, operand));
-        unlinked(func, inst, slot, operand)
+    let offset = code.placed.len() * WORD;
+    let data = stream.node(node);
+    let Body::Machine(meant) = &data.body else {
+        return Err(EmitError::Pseudo {
+            function: stream.name.clone(),
+            inst: stream.print_node(node),
+            why: "a pseudo-instruction has no encoding".to_owned(),
+        });
     };
-    let wrong = |error| EmitError::Encode {
-        function: func.name.clone(),
-        offset,
-        inst: print_inst(func, inst),
-        error,
-    };
-    let Some(meant) = machine::instruction(func, inst, target, &mut resolve) else {
-        return Ok(());
-    };
-    let meant = meant.map_err(wrong)?;
-    let word = sass::encode(&meant).map_err(wrong)?;
-    if sass::decode(word, target).as_ref() != Ok(&meant) {
-        return Err(EmitError::Mismatch {
-            function: func.name.clone(),
-            offset,
-            inst: print_inst(func, inst),
-            word,
+    if !data.schedule.known {
+        return Err(EmitError::Unscheduled {
+            function: stream.name.clone(),
+            inst: stream.print_node(node),
         });
     }
-    code.bytes.extend_from_slice(&word.to_le_bytes());
-    for (slot, operand) in names {
-        code.relocations
-            .extend(relocation(func, &meant, slot, operand, offset));
+    let mut placed = Cow::Borrowed(meant);
+    for fixup in &data.fixups {
+        position(stream, node, fixup, starts, offset, &mut placed)?;
     }
-    let edges = func.edges(inst);
-    let in_place = func.operands(inst).iter();
-    let direct = in_place.filter(|operand| matches!(operand, Operand::Edge(_)));
-    let row = meant.op().row();
-    if direct.count() == 0
-        && row
-            .effects
-            .contains(sass::Effects::TERMINATOR | sass::Effects::BRANCH)
+    let word = cache
+        .word(&placed, stream.target)
+        .map_err(|error| error.at(stream, node, offset))?;
+    code.bytes.extend_from_slice(&word.to_le_bytes());
+    let relocations = data.fixups.iter();
+    code.relocations
+        .extend(relocations.filter_map(|fixup| relocation(stream, meant, fixup, offset)));
+    if !stream.indirect.is_empty()
+        && let Some((_, targets)) = stream.indirect.iter().find(|(branch, _)| *branch == node)
     {
-        let fall = machine::falls_through(func, inst);
-        let targets = edges.iter().filter(|&&edge| Some(edge) != fall);
+        let targets = targets.iter().map(|to| starts[to.as_u32() as usize]);
         code.indirect.push(IndirectTargets {
             offset: offset as u32,
-            targets: targets
-                .map(|&edge| offsets[func.edge_target(edge)])
-                .collect(),
+            targets: targets.collect(),
         });
     }
+    code.placed.push(Placed {
+        op: meant.op(),
+        inst: data.inst.expand(),
+        span: data.span.expand(),
+    });
     Ok(())
 }
 
-/// What stands in the place of a name until it is linked: zero, of the kind the slot takes.
-fn unlinked(func: &Function, inst: Inst, slot: usize, operand: Operand) -> sass::Operand {
-    let op = func.opcode(inst).as_machine();
-    let is_code = op.is_some_and(|op| machine::takes_target(op, slot));
-    match operand {
-        Operand::Symbol { .. } if is_code => sass::Operand::Target(0),
-        _ => sass::Operand::Immediate(0),
+/// Writes what a position tells into an instruction.
+fn position(
+    stream: &Stream,
+    node: Node,
+    fixup: &Fixup,
+    starts: &[u32],
+    offset: usize,
+    placed: &mut Cow<'_, Instruction>,
+) -> Result<(), EmitError> {
+    let wrong = |error| EmitError::Encode {
+        function: stream.name.clone(),
+        offset,
+        inst: stream.print_node(node),
+        error,
+    };
+    let slot = usize::from(fixup.slot);
+    match fixup.to {
+        Reference::Symbol { .. } => Ok(()),
+        Reference::Block(to) => {
+            let start = i64::from(starts[to.as_u32() as usize]);
+            let distance = start - (offset + WORD) as i64;
+            let op = placed.op();
+            let moved = placed.to_mut().set_target(distance);
+            moved.map_err(|reason| {
+                wrong(EncodeError::Operand {
+                    op,
+                    slot: op.row().slots[slot].name,
+                    reason,
+                })
+            })
+        }
+        Reference::Return => {
+            let behind = offset + distance_behind_call(stream, node) * WORD;
+            let mut operands = placed.operands().to_vec();
+            operands[slot] = Operand::Immediate(behind as u64);
+            let (op, guard, mods) = (placed.op(), placed.guard(), placed.mods());
+            let mut made =
+                Instruction::new(op, guard, mods, operands, stream.target).map_err(wrong)?;
+            made.control = placed.control;
+            *placed = Cow::Owned(made);
+            Ok(())
+        }
     }
 }
 
-/// The relocation for a name in `slot`.
+/// How many instructions further on the place behind the next call is.
+fn distance_behind_call(stream: &Stream, node: Node) -> usize {
+    let mut at = Some(node);
+    let mut count = 0;
+    while let Some(node) = at {
+        count += 1;
+        let calls = |data: &NodeData| {
+            let effects = data.instruction().map(|found| found.op().row().effects);
+            effects.is_some_and(|effects| effects.contains(sass::Effects::CALL))
+        };
+        if calls(stream.node(node)) {
+            break;
+        }
+        at = stream.next(node);
+    }
+    count
+}
+
+/// The relocation for a name.
 fn relocation(
-    func: &Function,
+    stream: &Stream,
     meant: &Instruction,
-    slot: usize,
-    operand: Operand,
+    fixup: &Fixup,
     offset: usize,
 ) -> Option<Relocation> {
-    let (symbol, part, addend) = match operand {
-        Operand::Symbol {
-            symbol,
-            part,
-            addend,
-        } => (symbol, part, i64::from(addend)),
-        Operand::Address(id) => {
-            let address = func.address(id);
-            (
-                address.symbol.expand()?,
-                SymbolPart::Whole,
-                i64::from(address.offset),
-            )
-        }
-        _ => return None,
+    let Reference::Symbol { name, part, addend } = fixup.to else {
+        return None;
     };
     let field = |field: sass::Field| Patch::Address {
         part,
         first_bit: field.runs[0].0,
         bits: field.len(),
     };
-    let patch = match &meant.form().places[slot].kind {
+    let patch = match &meant.form().places[usize::from(fixup.slot)].kind {
         PlaceKind::Target { absolute: true, .. } => Patch::Branch,
         PlaceKind::Target { .. } => Patch::Distance,
         PlaceKind::Immediate { field: place, .. } => field(*place),
@@ -293,7 +265,7 @@ fn relocation(
     };
     Some(Relocation {
         offset: offset as u32,
-        symbol: func.symbol_name(symbol).to_owned(),
+        symbol: stream.names[name].clone(),
         addend,
         patch,
     })

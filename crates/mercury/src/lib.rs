@@ -8,13 +8,37 @@
 //! **Must never know:** `codegen`. What it needs from there (the one control-word pass) is handed to it by the pipeline
 //! table.
 //!
-//! [`emit`] and [`lift`] are each other's inverse: code that was lifted and not changed comes back byte for byte.
+//! | module | phase |
+//! | --- | --- |
+//! | `stream`, `text` | the form all of them work on, and its text |
+//! | `convert` | MercConverter (141) |
+//! | `cache` | MercEncodeAndDecode (117) |
+//! | `expand` | MercExpandInstructions (118) |
+//! | `wars` | MercGenerateWARs1 (119) and 2 (121) |
+//! | `emit` | MercGenerateSassUCode (122) |
+//! | `lift` | the way back |
+//!
+//! MercGenerateOpex (120) is `codegen`'s: it is the control-word pass again. [`emit()`] and [`lift()`] are each other's inverse:
+//! code that was lifted and not changed comes back byte for byte.
 
+mod cache;
+mod convert;
 mod emit;
+mod error;
+mod expand;
 mod lift;
+pub mod stream;
+mod text;
+pub mod wars;
 
-pub use emit::{Code, EmitError, IndirectTargets, Patch, Relocation, emit};
+pub use cache::{EncodingCache, encode_and_decode};
+pub use convert::{convert, reorganize};
+pub use emit::{Code, IndirectTargets, Patch, Placed, Relocation, emit, generate};
+pub use error::EmitError;
+pub use expand::{ExpansionClass, Step, class_of, expand, sequence};
 pub use lift::{LiftError, LiftErrorKind, Source, lift};
+pub use stream::Stream;
+pub use text::StreamError;
 
 /// Bytes of an instruction.
 pub const WORD: usize = 16;

@@ -10,6 +10,14 @@ use orias_ptx::diagnostic::{self as ptx, LineIndex};
 ///
 /// A module that does not fit the target is refused as a whole, as ptxas does, after what is wrong with its text.
 pub fn check(source: &Source<'_>, options: &Options) -> Diagnostics {
+    parse_and_check(source, options).1
+}
+
+/// The same; the module comes with what is said about it.
+pub(crate) fn parse_and_check<'s>(
+    source: &Source<'s>,
+    options: &Options,
+) -> (orias_ptx::Module<'s>, Diagnostics) {
     let (module, mut found) = orias_ptx::parse(source.text);
     let misfit = module
         .target
@@ -30,7 +38,7 @@ pub fn check(source: &Source<'_>, options: &Options) -> Diagnostics {
     if !found.has_errors() {
         diagnostics.extend(unknown_entries(&module, options));
     }
-    Diagnostics(diagnostics)
+    (module, Diagnostics(diagnostics))
 }
 
 /// What the PTX checker is told. It is stricter than ptxas about families, so it learns of the target only where both agree.

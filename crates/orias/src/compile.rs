@@ -1,8 +1,9 @@
 //! PTX in, cubin out.
 
-use crate::check::{check, translate};
+use crate::check::{parse_and_check, translate};
 use crate::container::{self, Finished};
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind};
+use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;
 use crate::usage;
@@ -61,8 +62,11 @@ pub fn compile(source: &Source<'_>, options: &Options) -> Result<Compiled, Diagn
 /// Compiles several modules into one cubin.
 pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled, Diagnostics> {
     let mut diagnostics = Diagnostics::default();
+    let mut modules = Vec::with_capacity(sources.len());
     for source in sources {
-        diagnostics.0.extend(check(source, options).0);
+        let (module, said) = parse_and_check(source, options);
+        diagnostics.0.extend(said.0);
+        modules.push((source, module));
     }
     let mut diagnostics = options.treat_warnings(diagnostics);
     if diagnostics.has_errors() {
@@ -74,9 +78,14 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
             diagnostics,
         });
     }
-    match generate(sources, options) {
+    match generate(&modules, options) {
         Ok((cubin, report)) => {
-            diagnostics.0.extend(report);
+            diagnostics
+                .0
+                .extend(options.treat_warnings(Diagnostics(report)).0);
+            if diagnostics.has_errors() {
+                return Err(diagnostics);
+            }
             Ok(Compiled {
                 cubin: Some(cubin),
                 diagnostics,
@@ -92,7 +101,7 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
 /// Lowers checked modules, takes every kernel through the pipeline, and puts the code into a container. The second result
 /// is the report of `-v`, if it is asked for.
 fn generate(
-    sources: &[Source<'_>],
+    sources: &[(&Source<'_>, orias_ptx::Module<'_>)],
     options: &Options,
 ) -> Result<(Vec<u8>, Vec<Diagnostic>), Vec<Diagnostic>> {
     let name = options.target.to_string();
@@ -102,8 +111,10 @@ fn generate(
     };
     let mut module = orias_codegen::Module::default();
     let mut errors = Vec::new();
-    for source in sources {
-        match lower_source(source, options, &name) {
+    let mut lines = LineTables::new(options);
+    let mut warnings = Vec::new();
+    for (source, ptx) in sources {
+        match lower_source(source, ptx, options, &name, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
         }
@@ -111,11 +122,7 @@ fn generate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let finished: Vec<Result<Finished<'_>, Diagnostic>> = module
-        .kernels
-        .par_iter()
-        .map(|kernel| finish(kernel, options))
-        .collect();
+    let finished = finish_all(&module.kernels, options).map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
     for kernel in finished {
         match kernel {
@@ -126,33 +133,63 @@ fn generate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let cubin = container::build(&module, &kernels, target).map_err(|error| vec![error])?;
-    let report = if options.verbose {
-        usage::report(&module, &kernels, target)
-    } else {
-        Vec::new()
-    };
+    let cubin = container::build(&module, &kernels, &lines, target).map_err(|error| vec![error])?;
+    let mut report = warnings;
+    if options.verbose {
+        report.extend(usage::report(&module, &kernels, options, target));
+    }
+    report.extend(usage::warnings(&kernels, options));
     Ok((cubin, report))
 }
 
 fn lower_source(
     source: &Source<'_>,
+    ptx: &orias_ptx::Module<'_>,
     options: &Options,
     target: &str,
+    lines: &mut LineTables,
+    warnings: &mut Vec<Diagnostic>,
 ) -> Result<orias_codegen::Module, Vec<Diagnostic>> {
-    let (ptx, _) = orias_ptx::parse(source.text);
+    if options.warn_on_double {
+        warnings.extend(double_precision(ptx, source));
+    }
     let how = LowerOptions {
         target: target.to_owned(),
         contract: options.contracts(),
         entries: options.entries.clone(),
+        ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
+        caches: options.caches,
     };
-    lower(&ptx, &how).map_err(|problems| {
+    lower(ptx, &how).map_err(|problems| {
         let lines = LineIndex::new(source.text);
         problems
             .iter()
             .map(|problem| not_lowered(problem, source.name, &lines))
             .collect()
     })
+}
+
+/// A warning for each instruction that computes in double precision.
+fn double_precision(ptx: &orias_ptx::Module<'_>, source: &Source<'_>) -> Vec<Diagnostic> {
+    let lines = LineIndex::new(source.text);
+    let mut found = Vec::new();
+    for body in ptx
+        .functions
+        .iter()
+        .filter_map(|function| function.body.as_ref())
+    {
+        for instruction in &body.instructions {
+            let opcode = ptx.opcode(instruction);
+            let form = opcode.forms.get(usize::from(instruction.form));
+            let double = |ty| ty == orias_ptx::types::Type::F64;
+            if form.is_some_and(|form| form.types().any(double)) {
+                let message = "Program is doing double precision computations.".to_owned();
+                let said = orias_ptx::Diagnostic::warning(instruction.span(), message);
+                found.push(translate(&said, source.name, &lines));
+            }
+        }
+    }
+    found
 }
 
 /// What lowering refuses is right PTX that is not compiled yet.
@@ -167,38 +204,110 @@ fn not_lowered(problem: &orias_ptx::Diagnostic, source: &str, lines: &LineIndex<
 }
 
 fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
+    let lowered = renumbered(lowered, module);
     module.target = lowered.target;
     module.ptx_version = module.ptx_version.max(lowered.ptx_version);
     module.kernels.extend(lowered.kernels);
     module.symbols.extend(lowered.symbols);
     module.externs.extend(lowered.externs);
     module.files.extend(lowered.files);
+    module.debug_strings.extend(lowered.debug_strings);
+}
+
+/// Lets a module's locations count files and strings on from those of the modules before it.
+fn renumbered(
+    mut lowered: orias_codegen::Module,
+    module: &orias_codegen::Module,
+) -> orias_codegen::Module {
+    let files = module
+        .files
+        .iter()
+        .map(|file| file.index)
+        .max()
+        .unwrap_or(0);
+    let strings = module.debug_strings.len() as u32;
+    if files == 0 && strings == 0 {
+        return lowered;
+    }
+    for file in &mut lowered.files {
+        file.index += files;
+    }
+    for kernel in &mut lowered.kernels {
+        for location in kernel.code.locations.values_mut() {
+            location.file += if location.line > 0 { files } else { 0 };
+            location.function = location.function.map(|at| at + strings);
+        }
+    }
+    lowered
 }
 
 /// Takes a kernel through the pipeline and encodes it.
 fn finish<'a>(kernel: &'a Kernel, options: &Options) -> Result<Finished<'a>, Diagnostic> {
     let start = Instant::now();
     let mut function = kernel.code.clone();
-    let own = &mut function.attributes;
-    // What the source says about an entry goes before the command line.
-    if own.max_registers == 0 && own.max_threads == [0; 3] {
-        own.max_registers = options.max_registers.unwrap_or(0);
-    }
+    limit(&mut function.attributes, options);
     let context = Context {
-        opt_level: options.opt_level,
+        opt_level: options.level(),
         knobs: &options.knobs,
     };
-    Pipeline::default()
-        .run(&mut function, &context, &mut |_| ())
+    let mercury = Pipeline::default()
+        .run_to_mercury(&mut function, &context, &mut |_| ())
         .map_err(|failure| not_finished(kernel, failure))?;
-    let code = orias_mercury::emit(&function)
-        .map_err(|error| Diagnostic::internal("MercGenerateSassUCode", None, error))?;
+    let code = mercury.and_then(|mercury| mercury.code).ok_or_else(|| {
+        let what = format!("'{}' has no code", kernel.code.name);
+        Diagnostic::internal("MercGenerateSassUCode", None, what)
+    })?;
     Ok(Finished {
         kernel,
         function,
         code,
         time: start.elapsed(),
     })
+}
+
+/// Applies the limits of the command line. What the source says about an entry goes before it, unless it is to be overridden.
+pub(crate) fn limit(own: &mut orias_ori::Attributes, options: &Options) {
+    let wins = options.override_directives;
+    if let Some(threads) = options.max_threads
+        && (wins || own.max_threads == [0; 3])
+    {
+        own.max_threads = threads;
+        own.required_threads = false;
+    }
+    if let Some(blocks) = options.min_blocks
+        && (wins || own.min_blocks == 0)
+    {
+        own.min_blocks = blocks;
+    }
+    if let Some(registers) = options.max_registers
+        && (wins || own.max_registers == 0 && own.max_threads == [0; 3])
+    {
+        own.max_registers = registers;
+    }
+}
+
+/// Takes all kernels through the pipeline, in parallel where there are several and threads for them. The results are in the order of
+/// the kernels, whatever the number of threads.
+fn finish_all<'a>(
+    kernels: &'a [Kernel],
+    options: &Options,
+) -> Result<Vec<Result<Finished<'a>, Diagnostic>>, Diagnostic> {
+    let parallel = || {
+        let kernels = kernels.par_iter();
+        kernels.map(|kernel| finish(kernel, options)).collect()
+    };
+    match options.threads {
+        _ if kernels.len() < 2 => Ok(kernels.iter().map(|one| finish(one, options)).collect()),
+        Some(1) => Ok(kernels.iter().map(|one| finish(one, options)).collect()),
+        None => Ok(parallel()),
+        Some(threads) => {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let pool = pool
+                .build()
+                .map_err(|error| Diagnostic::internal("threads", None, error))?;
+            Ok(pool.install(parallel))
+        }
+    }
 }
 
 fn not_finished(kernel: &Kernel, failure: Failure) -> Diagnostic {

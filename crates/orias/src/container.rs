@@ -4,6 +4,7 @@
 //! known to the driver only, and become relocations.
 
 use crate::diagnostics::Diagnostic;
+use crate::lines::{self, LineTables};
 use orias_codegen::{Kernel, Linkage, Module, Symbol, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{
@@ -39,6 +40,7 @@ const ALL_BARRIERS: u8 = 16;
 pub(crate) fn build(
     module: &Module,
     kernels: &[Finished<'_>],
+    lines: &LineTables,
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
     let chip = match target {
@@ -70,13 +72,19 @@ pub(crate) fn build(
             addend: 0,
         })
         .collect();
+    let files = lines.files(module);
     for finished in kernels {
-        let function = function(module, finished, &constants, target)?;
+        let mut function = function(module, finished, &constants, target)?;
         for callee in &function.externs {
             cubin.calls.push((function.name.clone(), callee.clone()));
         }
+        if lines.wanted() {
+            function.lines = lines::source_rows(&finished.function, &finished.code, &files);
+            function.ptx_lines = lines::ptx_rows(&finished.function, &finished.code);
+        }
         cubin.functions.push(function);
     }
+    cubin.lines = lines.info(module, &files);
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)
 }
@@ -189,9 +197,9 @@ fn function(
             size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
             align: shared_align,
         }),
-        exits: offsets(function, code, Effects::EXIT),
+        exits: offsets(code, Effects::EXIT),
         externs: externs(module, code),
-        attributes: system_calls(offsets(function, code, Effects::CALL)),
+        attributes: system_calls(offsets(code, Effects::CALL)),
         relocations,
         ..build::Function::default()
     })
@@ -281,16 +289,11 @@ fn system_calls(calls: Vec<u32>) -> Vec<Attribute> {
 }
 
 /// Offsets of the instructions with the effects `wanted`.
-fn offsets(function: &Function, code: &Code, wanted: Effects) -> Vec<u32> {
+fn offsets(code: &Code, wanted: Effects) -> Vec<u32> {
     code.placed
         .iter()
         .enumerate()
-        .filter(|&(_, &inst)| {
-            function
-                .opcode(inst)
-                .as_machine()
-                .is_some_and(|op| op.row().effects.contains(wanted))
-        })
+        .filter(|(_, placed)| placed.op.row().effects.contains(wanted))
         .map(|(number, _)| number as u32 * 16)
         .collect()
 }

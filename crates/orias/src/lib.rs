@@ -13,6 +13,7 @@ mod compile;
 mod container;
 pub mod diagnostics;
 mod disassemble;
+mod lines;
 pub mod options;
 pub mod reschedule;
 pub mod run;

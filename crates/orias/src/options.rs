@@ -3,6 +3,7 @@
 use crate::diagnostics::{Diagnostics, Severity};
 use crate::target::Target;
 use orias_codegen::knobs::Knobs;
+use orias_codegen::lower::Caches;
 
 /// How to compile. Cheap to clone; the default is what ptxas does without options.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,28 @@ pub struct Options {
     pub max_registers: Option<u32>,
     /// What steers single decisions of single phases.
     pub knobs: Knobs,
+    /// No more than this level is reached, for the sake of a faster compile.
+    pub fast_compile: Option<u8>,
+    /// Most threads of a block, where the source does not say.
+    pub max_threads: Option<[u32; 3]>,
+    /// Least blocks that must fit on a multiprocessor, where the source does not say.
+    pub min_blocks: Option<u32>,
+    /// Whether the limits above go before what the source says.
+    pub override_directives: bool,
+    /// How global memory is cached where the source does not say, or whatever it says.
+    pub caches: Caches,
+    /// How many threads compile functions; as many as there are processors by default. The output does not depend on it.
+    pub threads: Option<usize>,
+    /// Warn about registers that are spilled.
+    pub warn_on_spills: bool,
+    /// Warn about kernels with local memory.
+    pub warn_on_local_memory: bool,
+    /// Warn about instructions with double precision.
+    pub warn_on_double: bool,
+    /// Line tables even where the PTX names no source lines; they are made anyway where it does.
+    pub line_info: bool,
+    /// No line tables in any case.
+    pub no_debug_info: bool,
     /// Report what each kernel uses.
     pub verbose: bool,
     /// Leave warnings out.
@@ -36,6 +59,17 @@ impl Default for Options {
             contract: None,
             max_registers: None,
             knobs: Knobs::default(),
+            fast_compile: None,
+            max_threads: None,
+            min_blocks: None,
+            override_directives: false,
+            caches: Caches::default(),
+            threads: None,
+            warn_on_spills: false,
+            warn_on_local_memory: false,
+            warn_on_double: false,
+            line_info: false,
+            no_debug_info: false,
             verbose: false,
             no_warnings: false,
             warnings_are_errors: false,
@@ -47,6 +81,11 @@ impl Options {
     /// Whether a product and a sum may become one operation with one rounding.
     pub fn contracts(&self) -> bool {
         self.contract.unwrap_or(self.opt_level > 0)
+    }
+
+    /// How much to optimise, once everything is considered.
+    pub fn level(&self) -> u8 {
+        self.opt_level.min(self.fast_compile.unwrap_or(u8::MAX))
     }
 
     /// Leaves warnings out or makes errors of them, as asked.

@@ -2,22 +2,64 @@
 
 use crate::container::{Finished, barrier_count, register_count};
 use crate::diagnostics::{Diagnostic, Severity};
+use crate::options::Options;
 use orias_codegen::{Module, SymbolSpace};
 use orias_machine::abi;
 use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
 use orias_sass::{Op, Target};
 
-/// What there is to say about a module: its global memory first, then each kernel.
-pub(crate) fn report(module: &Module, kernels: &[Finished<'_>], target: Target) -> Vec<Diagnostic> {
+/// What there is to say about a module: limits that changed, its global memory, then each kernel, the last one first as ptxas has it.
+pub(crate) fn report(
+    module: &Module,
+    kernels: &[Finished<'_>],
+    options: &Options,
+    target: Target,
+) -> Vec<Diagnostic> {
     let global: u64 = module
         .symbols
         .iter()
         .filter(|symbol| symbol.space == SymbolSpace::Global)
         .map(|symbol| symbol.size)
         .sum();
-    let mut lines = vec![info(format!("{global} bytes gmem"))];
-    for finished in kernels {
+    let mut lines = Vec::new();
+    for finished in kernels.iter().rev() {
+        let limits = &finished.function.attributes;
+        let own = &finished.kernel.code.attributes;
+        if let Some(limit) = options.max_registers
+            && limits.max_registers == limit
+            && own.max_registers == 0
+        {
+            lines.push(info(format!(
+                "Overriding maximum register limit 256 for '{}' with  {limit} of maxrregcount option",
+                finished.function.name
+            )));
+        }
+    }
+    lines.push(info(format!("{global} bytes gmem")));
+    for finished in kernels.iter().rev() {
         lines.extend(kernel(finished, target));
+    }
+    lines
+}
+
+/// The warnings about memory that options ask for.
+pub(crate) fn warnings(kernels: &[Finished<'_>], options: &Options) -> Vec<Diagnostic> {
+    let warning = |message| Diagnostic::new(Severity::Warning, message);
+    let mut lines = Vec::new();
+    for finished in kernels.iter().rev() {
+        let function = &finished.function;
+        let (name, frame) = (&function.name, function.attributes.local);
+        let (stores, loads) = spills(finished.kernel.code.attributes.local, function);
+        if options.warn_on_spills && stores + loads > 0 {
+            lines.push(warning(format!(
+                "Registers are spilled to local memory in function '{name}', {stores} bytes spill stores, {loads} bytes spill loads"
+            )));
+        }
+        if options.warn_on_local_memory && frame > 0 {
+            lines.push(warning(format!(
+                "Local memory used for function '{name}', size of stack frame: {frame} bytes"
+            )));
+        }
     }
     lines
 }

@@ -7,11 +7,12 @@
 
 mod compile;
 mod control;
-mod corpus;
+pub(crate) mod corpus;
 mod cubin;
 mod finished;
 mod generated;
 mod lift;
+mod lines;
 mod options;
 mod programs;
 mod ptx;
@@ -61,6 +62,12 @@ const SUITES: &[Suite] = &[
         about: "every function that ptxas makes becomes Ori that verifies, prints and parses, and comes back byte for byte",
         run: lift::run,
         sample: &["--sample"],
+    },
+    Suite {
+        name: "lines",
+        about: "nvdisasm lists the source lines of our cubins, as it does those of ptxas's",
+        run: lines::run,
+        sample: &["0"],
     },
     Suite {
         name: "options",

@@ -123,6 +123,42 @@ impl Key<WhenList> {
     }
 }
 
+/// Whether hazards are looked for around what expansion and opex made.
+pub static MERC_GENERATE_WARS: Key<bool> = Key::<bool>::new(
+    16,
+    "MercGenerateWars",
+    true,
+    "MercGenerateWARs1",
+    "hazards are resolved around what expansion and opex made",
+);
+
+/// Whether opex drops the stalls that the resolver asked for before it: its own distances are enough.
+pub static MERC_OPEX_CLEAR_PENALTIES: Key<bool> = Key::<bool>::new(
+    17,
+    "MercOpexClearPenalties",
+    true,
+    "MercGenerateOpex",
+    "stalls that MercGenerateWARs1 asked for are dropped",
+);
+
+/// Whether words that were compared once are kept.
+pub static MERC_ENCODING_CACHE: Key<bool> = Key::<bool>::new(
+    10122,
+    "MercEncodingCache",
+    true,
+    "MercGenerateSassUCode",
+    "words that were encoded and compared once are used again",
+);
+
+/// Whether Mercury's phases say what they do to each instruction.
+pub static MERC_TRACE: Key<bool> = Key::<bool>::new(
+    10141,
+    "MercTrace",
+    false,
+    "MercConverter",
+    "Mercury's phases note each instruction they touch; `orias opt` prints it",
+);
+
 /// Instructions that GeneralOptimize must leave as they are. Halving the list finds the one rewrite that breaks a program.
 pub static GENERAL_OPTIMIZE_KEEP: Key<WhenList> = Key::<WhenList>::new(
     10029,
@@ -195,6 +231,8 @@ pub static POST_SCHEDULE_KEEP: Key<WhenList> = Key::<WhenList>::new(
 
 /// Every knob, by number.
 pub static KNOBS: &[&Knob] = &[
+    &MERC_GENERATE_WARS.knob,
+    &MERC_OPEX_CLEAR_PENALTIES.knob,
     &scheduling::FENCE_CODE.knob,
     &scheduling::FENCE_INTERFERENCE.knob,
     &scheduling::DEPTH_LIMIT.knob,
@@ -224,6 +262,8 @@ pub static KNOBS: &[&Knob] = &[
     &POST_SCHEDULE_REUSE.knob,
     &POST_SCHEDULE_REWRITE.knob,
     &POST_SCHEDULE_KEEP.knob,
+    &MERC_ENCODING_CACHE.knob,
+    &MERC_TRACE.knob,
     &scheduling::INSTRUCTIONS.knob,
     &scheduling::REDUCE_REG.knob,
     &scheduling::REDUCE_REG_NOT.knob,

@@ -8,17 +8,18 @@
 //! A guard on an instruction stays on the operation that has the effect or makes the result, which names the value it
 //! keeps; what is computed on the way is not guarded. Guarded branches, returns, exits, traps and calls become `cbr`.
 
-use super::LowerOptions;
 use super::data::{Symbols, alignment, linkage};
+use super::lines::{At, Lines};
 use super::rules;
 use super::ssa::{Ssa, Variable};
+use super::{Caches, LowerOptions};
 use crate::emit::{Emit, Mods};
 use crate::module::{Extern, Kernel, Parameter, Pointer, SharedPlace, SymbolSpace};
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractMods, AbstractOp, Scalar, Space};
 use orias_ori::{
-    Block, Function, FunctionKind, Guard, KernelParam, Level, Location, Operand, Reg, SourceMods,
-    Span, Type, Value,
+    Block, Function, FunctionKind, Guard, KernelParam, Level, Operand, Reg, SourceMods, Span, Type,
+    Value,
 };
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{
@@ -156,8 +157,9 @@ pub(super) struct Body<'m, 'a> {
     /// Modifiers of operations, by opcode.
     pub packed: FxHashMap<((OpcodeId, u8), AbstractOp), AbstractMods>,
     scans: FxHashMap<FunctionId, Rc<Scan>>,
-    span: Option<Span>,
-    locations: FxHashMap<Location, Span>,
+    lines: &'m Lines<'m>,
+    at: At,
+    pub caches: Caches,
     pragmas: Vec<String>,
     statements: usize,
     problems: Vec<Diagnostic>,
@@ -179,6 +181,7 @@ pub(super) fn register_type(ty: PtxType) -> Type {
 pub(super) fn lower_kernel<'m>(
     module: &'m orias_ptx::Module<'_>,
     symbols: &'m Symbols,
+    lines: &'m Lines<'m>,
     id: FunctionId,
     options: &LowerOptions,
 ) -> Result<(Kernel, Vec<Extern>), Vec<Diagnostic>> {
@@ -204,8 +207,9 @@ pub(super) fn lower_kernel<'m>(
         barriers: 0,
         packed: FxHashMap::default(),
         scans: FxHashMap::default(),
-        span: None,
-        locations: FxHashMap::default(),
+        lines,
+        at: At::default(),
+        caches: options.caches,
         pragmas: Vec::new(),
         statements: 0,
         problems: Vec::new(),
@@ -371,7 +375,7 @@ impl<'m> Body<'m, '_> {
             on: None,
             returns,
             memory: self.memory.0,
-            called_from: self.span,
+            called_from: self.at.span,
         });
     }
 
@@ -384,7 +388,7 @@ impl<'m> Body<'m, '_> {
             return;
         };
         self.memory.0 = frame.memory;
-        self.span = frame.called_from;
+        self.at.resume(&self.func, frame.called_from);
         if let Some(after) = frame.after {
             self.open(after);
             if let Err(refusal) = self.take_results(&frame) {
@@ -503,6 +507,8 @@ impl<'m> Body<'m, '_> {
             key: (instruction.opcode, instruction.form),
             span: instruction.span(),
         };
+        self.at
+            .instruction(&mut self.func, self.lines, statement.span.start);
         self.guard = instruction.guard.get().map(|(register, negated)| {
             let value = self.read(self.variable(register, 0));
             let mods = if negated {
@@ -535,29 +541,13 @@ impl<'m> Body<'m, '_> {
 
     fn locate(&mut self, location: &ast::Location) {
         let called_from = self.frames.last().and_then(|frame| frame.called_from);
-        let inlined_at = match location.inlined {
-            Some(inlined) => Some(self.location(Location {
-                file: inlined.at.0,
-                line: inlined.at.1,
-                column: inlined.at.2,
-                inlined_at: called_from.into(),
-            })),
-            None => called_from,
-        };
-        self.span = Some(self.location(Location {
-            file: location.file,
-            line: location.line,
-            column: location.column,
-            inlined_at: inlined_at.into(),
-        }));
-    }
-
-    fn location(&mut self, location: Location) -> Span {
-        let locations = &mut self.func.locations;
-        *self
-            .locations
-            .entry(location)
-            .or_insert_with(|| locations.push(location))
+        self.at.locate(
+            &mut self.func,
+            self.module,
+            self.lines,
+            location,
+            called_from,
+        );
     }
 
     // Blocks.
@@ -587,7 +577,7 @@ impl<'m> Body<'m, '_> {
         let Some(block) = self.block.take() else {
             return;
         };
-        let mut emit = Emit::at_end(&mut self.func, block, self.span);
+        let mut emit = Emit::at_end(&mut self.func, block, self.at.span);
         let targets: Vec<(Block, &[Value])> =
             targets.iter().map(|&block| (block, &[][..])).collect();
         emit.end(op, operands, &targets);
@@ -659,7 +649,7 @@ impl<'m> Body<'m, '_> {
         let Some(block) = self.block else {
             return unsupported("code after the end of a block");
         };
-        let mut emit = Emit::at_end(&mut self.func, block, self.span);
+        let mut emit = Emit::at_end(&mut self.func, block, self.at.span);
         let made = write(&mut emit);
         emit.finish()?;
         Ok(made)

@@ -53,8 +53,24 @@ fn access_mods(
     }
     if form.has(Modifier::Nc) {
         mods = set(op, mods, Cache::Nc);
+    } else if matches!(space, Space::Global | Space::Generic) && is_weak(form) {
+        let choice = match op {
+            AbstractOp::Ld => body.caches.load,
+            AbstractOp::St => body.caches.store,
+            _ => None,
+        };
+        let said = modifier::<Cache>(form).is_some() || modifier::<Evict>(form).is_some();
+        if let Some(choice) = choice.filter(|choice| choice.forced || !said) {
+            mods = set(op, mods, choice.cache);
+        }
     }
     Ok(mods)
+}
+
+/// Whether an access has no order that others rely on.
+fn is_weak(form: &orias_ptx::opcode::Form) -> bool {
+    let order = modifier::<Order>(form);
+    matches!(order, None | Some(Order::Weak)) && !form.has(Modifier::Mmio)
 }
 
 /// The policy of an access with a cache hint: the last operand.

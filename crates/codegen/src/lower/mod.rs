@@ -22,6 +22,7 @@ mod contract;
 mod control;
 mod convert;
 mod data;
+mod lines;
 mod memory;
 mod modifiers;
 mod movement;
@@ -32,6 +33,7 @@ mod sync;
 mod video;
 
 use crate::module::{Module, SourceFile};
+use orias_ori::operation::Cache;
 use orias_ptx::Diagnostic;
 use orias_ptx::ast;
 
@@ -44,6 +46,28 @@ pub struct LowerOptions {
     pub contract: bool,
     /// The kernels to lower; all when empty.
     pub entries: Vec<String>,
+    /// Whether locations say the line of the PTX, and how many lines precede its first one.
+    pub ptx_lines: Option<u32>,
+    /// How global memory is cached where the PTX does not say, or whatever it says.
+    pub caches: Caches,
+}
+
+/// Cache operators of weak loads from and stores to global memory, by a global or a generic address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caches {
+    /// Of loads.
+    pub load: Option<CacheChoice>,
+    /// Of stores.
+    pub store: Option<CacheChoice>,
+}
+
+/// A cache operator, and whether it goes before what an instruction says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheChoice {
+    /// The operator.
+    pub cache: Cache,
+    /// Whether it replaces that of the instruction.
+    pub forced: bool,
 }
 
 impl Default for LowerOptions {
@@ -52,6 +76,8 @@ impl Default for LowerOptions {
             target: "sm_90a".to_owned(),
             contract: true,
             entries: Vec::new(),
+            ptx_lines: None,
+            caches: Caches::default(),
         }
     }
 }
@@ -79,6 +105,7 @@ pub fn lower(
 ) -> Result<Module, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let symbols = data::Symbols::of(ptx, &mut problems);
+    let lines = lines::Lines::of(ptx, options.ptx_lines);
     let mut module = Module {
         target: options.target.clone(),
         ptx_version: ptx.version,
@@ -103,7 +130,7 @@ pub fn lower(
         if !function.entry || function.body.is_none() || !wanted {
             continue;
         }
-        match body::lower_kernel(ptx, &symbols, id, options) {
+        match body::lower_kernel(ptx, &symbols, &lines, id, options) {
             Ok((kernel, externs)) => {
                 module.kernels.push(kernel);
                 for it in externs {
@@ -116,6 +143,7 @@ pub fn lower(
         }
     }
     module.symbols = symbols.list;
+    module.debug_strings = lines.strings;
     if problems.is_empty() {
         Ok(module)
     } else {

@@ -1,74 +1,14 @@
 //! Parallel copies become moves.
 //!
-//! A parallel copy reads all its sources before it writes any destination. Written one after another, a move must come
-//! before the moves that overwrite its source. Where that goes round in a circle, two registers are swapped by three
-//! exclusive ors, which needs no spare register. Constant sources come last: nothing overwrites them.
-//!
-//! **Algorithm.** The moves form a graph in which every register has at most one source. Destinations nobody reads are
-//! written first, and free their sources in turn; what is left are circles. Linear in the number of registers moved.
+//! A parallel copy reads all its sources before it writes any destination; [`orias_mercury::sequence`] finds an order of moves that
+//! does the same. Two registers are swapped by three exclusive ors, which needs no spare register.
 
 use super::refused;
 use crate::pipeline::PhaseError;
+use orias_mercury::{Step, sequence};
 use orias_ori::builder::Cursor;
 use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Operand, PhysReg, SourceMods};
 use orias_sass::Op;
-use rustc_hash::FxHashMap;
-
-/// One step of a sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
-    /// Writes the first register with the second.
-    Move(PhysReg, PhysReg),
-    /// Exchanges the two.
-    Swap(PhysReg, PhysReg),
-}
-
-/// The steps that do what the copies `(to, from)` do at once; all are single registers.
-pub(super) fn sequence(copies: &[(PhysReg, PhysReg)]) -> Vec<Step> {
-    let mut source: FxHashMap<PhysReg, PhysReg> = FxHashMap::default();
-    let mut readers: FxHashMap<PhysReg, u32> = FxHashMap::default();
-    let mut constants = Vec::new();
-    let mut order = Vec::new();
-    for &(to, from) in copies {
-        if from.is_constant() {
-            constants.push(Step::Move(to, from));
-        } else if to != from && source.insert(to, from).is_none() {
-            *readers.entry(from).or_insert(0) += 1;
-            order.push(to);
-        }
-    }
-    let mut steps = Vec::with_capacity(copies.len());
-    let mut ready: Vec<PhysReg> = order
-        .iter()
-        .copied()
-        .filter(|to| !readers.contains_key(to))
-        .collect();
-    while let Some(to) = ready.pop() {
-        let Some(from) = source.remove(&to) else {
-            continue;
-        };
-        steps.push(Step::Move(to, from));
-        if let Some(count) = readers.get_mut(&from) {
-            *count -= 1;
-            if *count == 0 && source.contains_key(&from) {
-                ready.push(from);
-            }
-        }
-    }
-    // Circles: swapping a register with its source settles it, and the source's old contents wait where it was.
-    for &start in &order {
-        let mut at = start;
-        while let Some(from) = source.remove(&at) {
-            if from == start {
-                break;
-            }
-            steps.push(Step::Swap(at, from));
-            at = from;
-        }
-    }
-    steps.extend(constants);
-    steps
-}
 
 /// Replaces every parallel copy of `func`, which is on physical registers, by moves.
 pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
@@ -105,7 +45,7 @@ fn expand_one(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
             copies.extend(to.units().zip(from.units()));
         }
     }
-    for step in sequence(&copies) {
+    for step in sequence(&copies, PhysReg::is_constant) {
         emit(&mut Cursor::before(func, inst), step)?;
     }
     func.remove_inst(inst);
@@ -119,7 +59,7 @@ const FIRST: u64 = 0x80;
 /// All four groups of lanes.
 const ALL_LANES: u64 = 0xf;
 
-fn emit(at: &mut Cursor<'_>, step: Step) -> Result<(), PhaseError> {
+fn emit(at: &mut Cursor<'_>, step: Step<PhysReg>) -> Result<(), PhaseError> {
     match step {
         Step::Move(to, from) => emit_move(at, to, from),
         Step::Swap(a, b) => {
@@ -223,7 +163,7 @@ mod tests {
     use super::*;
 
     /// Runs the steps on registers that hold their own number.
-    fn run(steps: &[Step]) -> [u16; 8] {
+    fn run(steps: &[Step<PhysReg>]) -> [u16; 8] {
         let mut file: [u16; 8] = std::array::from_fn(|index| index as u16);
         for &step in steps {
             match step {
@@ -263,7 +203,11 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(run(&sequence(&copies)), expected, "{copies:?}");
+            assert_eq!(
+                run(&sequence(&copies, PhysReg::is_constant)),
+                expected,
+                "{copies:?}"
+            );
         }
     }
 }

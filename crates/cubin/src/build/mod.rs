@@ -40,6 +40,7 @@ use thiserror::Error;
 use crate::attribute::Attribute;
 use crate::elf;
 use crate::layout::derive_segments;
+use crate::line::{LineRow, SourceFile};
 use crate::model::{Cubin, Flags, Header, Layout, Section};
 use crate::note::ToolNote;
 use plan::{Key, Plan};
@@ -87,8 +88,23 @@ pub struct Module {
     pub tool: ToolNote,
     /// Whether a debugger gets `.debug_frame`.
     pub frame_info: bool,
+    /// Line tables, if there are any.
+    pub lines: Option<LineInfo>,
     /// `ISA_CLASS` of `.nv.compat`: ptxas writes 1, with matrix and similar instructions 2 or 4.
     pub isa_class: u8,
+}
+
+/// What line tables say besides the rows of each function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineInfo {
+    /// Whether the PTX names source lines; if not, the tables lead to the PTX only.
+    pub from_source: bool,
+    /// The source files; rows count them from 1.
+    pub files: Vec<SourceFile>,
+    /// The names of inlined functions, each ended by a zero: `.debug_str`.
+    pub strings: Vec<u8>,
+    /// The PTX, each line ended by a zero: `.nv_debug_ptx_txt`.
+    pub ptx: Vec<u8>,
 }
 
 /// A chip, and whether the code uses what only that chip has (`sm_90a`).
@@ -126,6 +142,10 @@ pub struct Function {
     pub entry: Option<Entry>,
     /// Its code, padded as the chip wants it.
     pub code: Vec<u8>,
+    /// Which source lines it comes from.
+    pub lines: Vec<LineRow>,
+    /// Which lines of the PTX it comes from.
+    pub ptx_lines: Vec<LineRow>,
     /// Registers of a thread: the highest number used, plus one, plus the two the hardware keeps.
     pub registers: u32,
     /// Named barriers used.
@@ -314,6 +334,7 @@ impl Module {
                 arguments: String::new(),
             },
             frame_info: true,
+            lines: None,
             isa_class: 1,
         }
     }
@@ -341,7 +362,14 @@ impl Module {
                 kind: elf::ET_EXEC,
                 version: 1,
                 entry: 0,
-                flags: Flags::new(self.target.sm, Flags::ORDINARY),
+                flags: Flags::new(
+                    self.target.sm,
+                    match &self.lines {
+                        None => Flags::ORDINARY,
+                        Some(lines) if lines.from_source => Flags::SOURCE_LINES,
+                        Some(_) => Flags::LINE_INFO,
+                    },
+                ),
                 section_names: plan.index(Key::SectionNames),
                 empty_program_header_size: 0,
             },

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Address, BuildError, CUDA_VERSION, Chip, Entry, Function, Module, Shared, Variable};
 use crate::elf::{shf, sht, size, stb, sto, stt};
 use crate::frame::{self, Covered};
+use crate::line::{self, LineRow, Sequence, SourceFile};
 use crate::model::{Body, Relocation, Section, Symbol, SymbolPlace};
 use crate::note::{CudaNote, NOTE_CUINFO, NOTE_TKINFO, NVIDIA_OWNER, Note, NoteContent};
 use crate::strings::StringTable;
@@ -22,6 +23,10 @@ pub(super) enum Key {
     SymbolNames,
     Symbols,
     DebugFrame,
+    DebugLine,
+    DebugStrings,
+    DebugLineSass,
+    DebugPtx,
     ToolNote,
     CudaNote,
     Info,
@@ -31,6 +36,8 @@ pub(super) enum Key {
     TextRelocations(usize),
     AddressRelocations,
     GlobalInitRelocations,
+    DebugLineRelocations,
+    DebugLineSassRelocations,
     DebugFrameRelocations,
     Bank3,
     Bank4,
@@ -42,6 +49,15 @@ pub(super) enum Key {
     Global,
     Bank0(usize),
 }
+
+/// Sections for debuggers that have symbols, in their order.
+const DEBUG_SECTIONS: [Key; 5] = [
+    Key::DebugFrame,
+    Key::DebugLine,
+    Key::DebugStrings,
+    Key::DebugLineSass,
+    Key::DebugPtx,
+];
 
 /// A symbol of the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +83,8 @@ pub(super) struct Plan<'a> {
     symbols: Vec<Symbol>,
     symbol_indices: BTreeMap<SymbolKey, u32>,
     frame: (Vec<u8>, Vec<Relocation>),
+    lines: (Vec<u8>, Vec<Relocation>),
+    ptx_lines: (Vec<u8>, Vec<Relocation>),
 }
 
 impl<'a> Plan<'a> {
@@ -85,9 +103,15 @@ impl<'a> Plan<'a> {
             symbols: Vec::new(),
             symbol_indices: BTreeMap::new(),
             frame: (Vec::new(), Vec::new()),
+            lines: (Vec::new(), Vec::new()),
+            ptx_lines: (Vec::new(), Vec::new()),
         };
         plan.add_symbols();
         plan.frame = plan.frame_info();
+        if let Some(lines) = &module.lines {
+            plan.lines = plan.line_table(&lines.files, |function| &function.lines);
+            plan.ptx_lines = plan.line_table(&[], |function| &function.ptx_lines);
+        }
         plan
     }
 
@@ -235,7 +259,9 @@ impl<'a> Plan<'a> {
             self.add_variables(Key::GlobalInit, with.into_iter());
             self.add_section_symbol(Key::Bank4);
         }
-        self.add_section_symbol(Key::DebugFrame);
+        for key in DEBUG_SECTIONS {
+            self.add_section_symbol(key);
+        }
         self.add_section_symbol(Key::CallGraph);
         for (number, function) in module.functions.iter().enumerate() {
             let is_entry = function.entry.is_some();
@@ -275,6 +301,10 @@ impl<'a> Plan<'a> {
             Key::SymbolNames => ".strtab".to_owned(),
             Key::Symbols => ".symtab".to_owned(),
             Key::DebugFrame => ".debug_frame".to_owned(),
+            Key::DebugLine => ".debug_line".to_owned(),
+            Key::DebugStrings => ".debug_str".to_owned(),
+            Key::DebugLineSass => ".nv_debug_line_sass".to_owned(),
+            Key::DebugPtx => ".nv_debug_ptx_txt".to_owned(),
             Key::ToolNote => ".note.nv.tkinfo".to_owned(),
             Key::CudaNote => ".note.nv.cuinfo".to_owned(),
             Key::Info => ".nv.info".to_owned(),
@@ -284,6 +314,8 @@ impl<'a> Plan<'a> {
             Key::TextRelocations(number) => function(".rela.text.", number),
             Key::AddressRelocations => ".rela.nv.constant4".to_owned(),
             Key::GlobalInitRelocations => ".rela.nv.global.init".to_owned(),
+            Key::DebugLineRelocations => ".rela.debug_line".to_owned(),
+            Key::DebugLineSassRelocations => ".rela.nv_debug_line_sass".to_owned(),
             Key::DebugFrameRelocations => ".rela.debug_frame".to_owned(),
             Key::Bank3 => ".nv.constant3".to_owned(),
             Key::Bank4 => ".nv.constant4".to_owned(),
@@ -326,6 +358,15 @@ impl<'a> Plan<'a> {
                 ..new(sht::SYMTAB, 0, 8, Body::Symbols(self.symbols.clone()))
             },
             Key::DebugFrame => new(sht::PROGBITS, 0, 1, Body::Bytes(self.frame.0.clone())),
+            Key::DebugLine => new(sht::PROGBITS, 0, 1, Body::Bytes(self.lines.0.clone())),
+            Key::DebugLineSass => new(sht::PROGBITS, 0, 1, Body::Bytes(self.ptx_lines.0.clone())),
+            Key::DebugStrings | Key::DebugPtx => {
+                let text = module.lines.as_ref().map(|lines| match key {
+                    Key::DebugPtx => lines.ptx.clone(),
+                    _ => lines.strings.clone(),
+                });
+                new(sht::PROGBITS, 0, 1, Body::Bytes(text.unwrap_or_default()))
+            }
             Key::ToolNote => new(
                 sht::NOTE,
                 shf::NOTE_TKINFO,
@@ -398,6 +439,10 @@ impl<'a> Plan<'a> {
                         })
                     });
                 relocations(Key::GlobalInit, list.collect())
+            }
+            Key::DebugLineRelocations => relocations(Key::DebugLine, self.lines.1.clone()),
+            Key::DebugLineSassRelocations => {
+                relocations(Key::DebugLineSass, self.ptx_lines.1.clone())
             }
             Key::DebugFrameRelocations => relocations(Key::DebugFrame, self.frame.1.clone()),
             Key::Bank3 => new(
@@ -488,6 +533,36 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// A line table with a sequence for each function that has rows.
+    fn line_table(
+        &self,
+        files: &[SourceFile],
+        rows: impl Fn(&Function) -> &Vec<LineRow>,
+    ) -> (Vec<u8>, Vec<Relocation>) {
+        let functions: Vec<&Function> = self
+            .module
+            .functions
+            .iter()
+            .filter(|function| !rows(function).is_empty())
+            .collect();
+        let sequences: Vec<Sequence> = functions
+            .iter()
+            .map(|function| Sequence {
+                rows: rows(function).clone(),
+                end: function.code.len() as u64,
+            })
+            .collect();
+        let (bytes, addresses) = line::write(files, &sequences);
+        let relocations = addresses.iter().zip(&functions);
+        let relocations = relocations.map(|(&offset, function)| Relocation {
+            offset,
+            symbol: self.named(&function.name),
+            kind: R_CUDA_64,
+            addend: 0,
+        });
+        (bytes, relocations.collect())
+    }
+
     fn frame_info(&self) -> (Vec<u8>, Vec<Relocation>) {
         let covered: Vec<Covered> = self
             .module
@@ -573,9 +648,17 @@ fn section_keys(module: &Module) -> Vec<Key> {
     let has_addresses = module.globals.iter().any(|one| !one.addresses.is_empty());
     let has_uninitialised = module.globals.iter().any(|one| !one.is_initialised());
     let framed = module.frame_info && !module.functions.is_empty();
+    let lined = module.lines.as_ref();
+    let has_strings = lined.is_some_and(|lines| !lines.strings.is_empty());
+    let has_rows =
+        |rows: &dyn Fn(&Function) -> bool| lined.is_some() && module.functions.iter().any(rows);
 
     let mut keys = vec![Key::Null, Key::SectionNames, Key::SymbolNames, Key::Symbols];
     keys.extend(optional(framed, Key::DebugFrame));
+    keys.extend(optional(lined.is_some(), Key::DebugLine));
+    keys.extend(optional(has_strings, Key::DebugStrings));
+    keys.extend(optional(lined.is_some(), Key::DebugLineSass));
+    keys.extend(optional(lined.is_some(), Key::DebugPtx));
     keys.extend([Key::ToolNote, Key::CudaNote, Key::Info, Key::Compat]);
     keys.extend(which(&|_| true, &Key::FunctionInfo));
     keys.push(Key::CallGraph);
@@ -588,6 +671,14 @@ fn section_keys(module: &Module) -> Vec<Key> {
         Key::AddressRelocations,
     ));
     keys.extend(optional(has_addresses, Key::GlobalInitRelocations));
+    keys.extend(optional(
+        has_rows(&|function| !function.lines.is_empty()),
+        Key::DebugLineRelocations,
+    ));
+    keys.extend(optional(
+        has_rows(&|function| !function.ptx_lines.is_empty()),
+        Key::DebugLineSassRelocations,
+    ));
     keys.extend(optional(framed, Key::DebugFrameRelocations));
     keys.extend(optional(!module.constants.is_empty(), Key::Bank3));
     keys.extend(optional(!module.addresses.is_empty(), Key::Bank4));

@@ -70,6 +70,18 @@ fn listing(case: &Case<'_>) -> Result<Vec<Program>, String> {
         .collect()
 }
 
+/// What the judge finds in finished code.
+pub(super) fn code(code: &[u8], target: Target) -> Result<String, String> {
+    let program =
+        Program::new("code", code, target, |_| None).map_err(|error| error.to_string())?;
+    let findings = judge_program(&program).map_err(|error| error.to_string())?;
+    if findings.is_empty() {
+        return Ok("judge: ok\n".to_owned());
+    }
+    let lines = findings.iter().map(|finding| format!("judge: {finding}\n"));
+    Ok(lines.collect())
+}
+
 /// Words of 32 hexadecimal digits, one a line.
 fn words(case: &Case<'_>) -> Result<Program, String> {
     let comment = case.file_type.comment;

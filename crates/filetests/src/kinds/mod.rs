@@ -1,6 +1,7 @@
 //! The kinds of test: one row each.
 
 mod judge;
+mod mercury;
 mod ori;
 mod ptx;
 mod run;
@@ -40,6 +41,13 @@ pub const KINDS: &[Kind] = &[
         extensions: &["ori"],
         about: "PHASE [--knob NAME=VALUE]...: the functions after that phase, verified before and after",
         run: ori::phase,
+    },
+    Kind {
+        name: "mercury",
+        extensions: &["ori", "merc"],
+        about: "PHASE [--from PHASE] [-O LEVEL] [--knob NAME=VALUE]... [--judge]: functions or a stream after the phases of Mercury up to that \
+                one, read back equal; with --judge what the judge finds in the bytes; or the error",
+        run: mercury::mercury,
     },
     Kind {
         name: "check",

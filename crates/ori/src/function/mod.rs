@@ -108,6 +108,10 @@ pub struct Location {
     pub column: u32,
     /// Where the code was inlined, if it was.
     pub inlined_at: PackedOption<Span>,
+    /// The function that was inlined there: the offset of its name among the module's debug strings.
+    pub function: Option<u32>,
+    /// The line of the PTX, from 1; 0 if unknown.
+    pub ptx: u32,
 }
 
 /// Where a value is defined.

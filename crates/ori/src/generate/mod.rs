@@ -111,6 +111,8 @@ impl Generator {
                 line: rng.below(1000) as u32,
                 column: rng.below(80) as u32,
                 inlined_at: inlined_at.into(),
+                function: rng.one_in(4).then(|| rng.below(100) as u32),
+                ptx: rng.below(50) as u32,
             });
         }
     }

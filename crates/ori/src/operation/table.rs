@@ -124,7 +124,7 @@ const ACCUMULATOR: Scalars = Scalars::of(&[Sc::F16, Sc::F32, Sc::F64, Sc::S32]);
 
 const ABSTRACT: Levels = Levels::range(Level::Abstract, Level::Abstract);
 const VIRTUAL: Levels = Levels::range(Level::Abstract, Level::Machine);
-const COPIES: Levels = Levels::range(Level::Machine, Level::Physical);
+const COPIES: Levels = Levels::range(Level::Machine, Level::Final);
 const FALLS: Levels = Levels::range(Level::Machine, Level::Final);
 
 const READS: Effects = Effects::READS;

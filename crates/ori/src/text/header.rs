@@ -94,11 +94,21 @@ impl Parser<'_> {
             }
             inlined_at = Some(Span::from_u32(outer));
         }
+        let mut function = None;
+        if self.cursor.eat_text("function") {
+            function = Some(self.cursor.number32()?);
+        }
+        let mut ptx = 0;
+        if self.cursor.eat_text("ptx") {
+            ptx = self.cursor.number32()?;
+        }
         self.func.locations.push(Location {
             file,
             line,
             column,
             inlined_at: inlined_at.into(),
+            function,
+            ptx,
         });
         Ok(())
     }

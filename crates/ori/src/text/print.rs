@@ -181,6 +181,14 @@ impl Printer<'_> {
                 self.text(" inlined #");
                 self.decimal(u64::from(outer.as_u32()));
             }
+            if let Some(function) = location.function {
+                self.text(" function ");
+                self.decimal(u64::from(function));
+            }
+            if location.ptx != 0 {
+                self.text(" ptx ");
+                self.decimal(u64::from(location.ptx));
+            }
             self.out.push('\n');
         }
     }

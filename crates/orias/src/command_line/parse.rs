@@ -216,6 +216,20 @@ impl Reader {
         if let Some(error) = refusal {
             return Err(refuse(invocation.remarks, error));
         }
+        for ignored in ["maxntid", "minnctapersm"] {
+            if given("maxrregcount") && given(ignored) {
+                match ignored {
+                    "maxntid" => invocation.options.max_threads = None,
+                    _ => invocation.options.min_blocks = None,
+                }
+                invocation.warnings.push(Diagnostic::new(
+                    Severity::Warning,
+                    format!(
+                        "Conflicting options -maxrregcount and -{ignored} specified, ignoring -{ignored} option"
+                    ),
+                ));
+            }
+        }
         if given("suppress-debug-info") && !given("generate-line-info") {
             invocation.warnings.push(Diagnostic::new(
                 Severity::Warning,

@@ -4,6 +4,8 @@ use super::invocation::{Action, Invocation};
 use super::parse::read_number;
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::target::{Target, TargetKind};
+use orias_codegen::lower::CacheChoice;
+use orias_ori::operation::Cache;
 use std::fmt::Write as _;
 
 /// What an option does in Orias.
@@ -108,11 +110,7 @@ use Takes::{
     Truth,
 };
 
-const WAITS_FOR_ALLOCATION: Status = NoEffect("waits for register allocation");
-const WAITS_FOR_LOWERING: Status = NoEffect("waits for lowering");
-const WAITS_FOR_CONTAINER: Status = NoEffect("waits for the container");
-const WAITS_FOR_REPORT: Status = NoEffect("waits for code generation, whose results it reports");
-const ONE_SCHEDULE: Status = NoEffect("Orias has one way to optimise, chosen by -O");
+const ONE_ALLOCATOR: Status = NoEffect("Orias has one way to allocate registers");
 const NO_SUCH_WARNING: Status = NoEffect("Orias does not give this warning");
 const NO_TENSOR_MEMORY: Status =
     NoEffect("Hopper has no tensor memory; ptxas ignores it there too");
@@ -121,9 +119,10 @@ const NO_TENSOR_MEMORY: Status =
 /// own.
 #[rustfmt::skip]
 pub const OPTIONS: &[OptionRow] = &[
-    row("Ofast-compile", "Ofc", Text, "<0|min|mid|max>", ONE_SCHEDULE, check_fast_compile,
+    row("Ofast-compile", "Ofc", Text, "<0|min|mid|max>", Effective, set_fast_compile,
         "Give up optimisations for a faster compile, a few (min) or most (max)."),
-    row("allow-expensive-optimizations", "allow-expensive-optimizations", Truth, "<true|false>", ONE_SCHEDULE, nothing,
+    row("allow-expensive-optimizations", "allow-expensive-optimizations", Truth, "<true|false>",
+        NoEffect("a permission Orias does not need: none of its phases takes time or memory out of proportion"), nothing,
         "Allow optimisations that take much time or memory."),
     row("compile-as-tools-patch", "astoolspatch", Nothing, "", Refused("patch code for tools"), nothing,
         "Compile code that a tool will patch into a program."),
@@ -131,9 +130,9 @@ pub const OPTIONS: &[OptionRow] = &[
         "Make a relocatable object."),
     row("compiler-annotations", "annotate", Nothing, "", NoEffect("Orias writes no annotations of its own"), nothing,
         "Add notes of the compiler to the output."),
-    row("def-load-cache", "dlcm", Text, "<modifier>", WAITS_FOR_LOWERING, check_load_cache,
+    row("def-load-cache", "dlcm", Text, "<modifier>", Effective, set_load_cache,
         "Cache modifier of global and generic loads that have none."),
-    row("def-store-cache", "dscm", Text, "<modifier>", WAITS_FOR_LOWERING, check_store_cache,
+    row("def-store-cache", "dscm", Text, "<modifier>", Effective, set_store_cache,
         "Cache modifier of global and generic stores that have none."),
     row("device-debug", "g", Nothing, "", Refused("debug information"), nothing,
         "Make debug information."),
@@ -155,13 +154,13 @@ pub const OPTIONS: &[OptionRow] = &[
         "Make a whole program that can be extended."),
     row("fmad", "fmad", Truth, "<true|false>", Effective, set_contract,
         "Allow multiplication and addition to become one operation with one rounding."),
-    row("force-load-cache", "flcm", Text, "<modifier>", WAITS_FOR_LOWERING, check_load_cache,
+    row("force-load-cache", "flcm", Text, "<modifier>", Effective, force_load_cache,
         "Cache modifier of all global and generic loads."),
-    row("force-store-cache", "fscm", Text, "<modifier>", WAITS_FOR_LOWERING, check_store_cache,
+    row("force-store-cache", "fscm", Text, "<modifier>", Effective, force_store_cache,
         "Cache modifier of all global and generic stores."),
     row("g-tensor-memory-access-check", "g-tmem-access-check", Nothing, "", NO_TENSOR_MEMORY, nothing,
         "Check accesses to tensor memory."),
-    row("generate-line-info", "lineinfo", Nothing, "", WAITS_FOR_CONTAINER, nothing,
+    row("generate-line-info", "lineinfo", Nothing, "", Effective, set_line_info,
         "Make line numbers for profilers and debuggers."),
     row("gno-tensor-memory-access-check", "gno-tmem-access-check", Nothing, "", NO_TENSOR_MEMORY, nothing,
         "Do not check accesses to tensor memory."),
@@ -180,11 +179,11 @@ pub const OPTIONS: &[OptionRow] = &[
         "Bits of the host's addresses."),
     row("make-errors-visible-at-exit", "make-errors-visible-at-exit", Nothing, "", Refused("error barriers at exit"), nothing,
         "Make memory faults visible before a kernel ends."),
-    row("maxntid", "maxntid", List, "<N>,...", WAITS_FOR_ALLOCATION, warn_thread_counts,
+    row("maxntid", "maxntid", List, "<N>,...", Effective, set_thread_counts,
         "Most threads of a block, in up to three dimensions."),
     row("maxrregcount", "maxrregcount", Text, "<archmax|archmin|N>", Effective, set_register_count,
         "Most registers a function may use."),
-    row("minnctapersm", "minnctapersm", Number, "<N>", WAITS_FOR_ALLOCATION, nothing,
+    row("minnctapersm", "minnctapersm", Number, "<N>", Effective, set_min_blocks,
         "Least blocks that must fit on a multiprocessor."),
     row("opt-level", "O", Level, "<N>", Effective, set_opt_level,
         "How much to optimise, from 0 to 3; 3 when not given."),
@@ -194,14 +193,15 @@ pub const OPTIONS: &[OptionRow] = &[
         "Read more options from these files."),
     row("output-file", "o", Text, "<file>", Effective, set_output,
         "Where the output goes; elf.o when not given."),
-    row("override-directive-values", "override-directive-values", Nothing, "", WAITS_FOR_ALLOCATION, nothing,
+    row("override-directive-values", "override-directive-values", Nothing, "", Effective, set_override,
         "Options win over the module's directives .minnctapersm, .maxntid and .maxnreg."),
     row("position-independent-code", "pic", Truth, "<true|false>",
         NoEffect("whole programs are position independent either way"), nothing,
         "Make position-independent code."),
     row("preserve-relocs", "preserve-relocs", Nothing, "", Refused("relocations in executables"), nothing,
         "Keep relocations of variables in the executable."),
-    row("register-usage-level", "regUsageLevel", Number, "<0..10>", WAITS_FOR_ALLOCATION, warn_usage_level,
+    row("register-usage-level", "regUsageLevel", Number, "<0..10>",
+        NoEffect("a hint: no phase of Orias trades registers for speed yet"), warn_usage_level,
         "How freely to trade registers for speed."),
     row("return-at-end", "ret-end", Nothing, "", NoEffect("Orias leaves returns where they are"), nothing,
         "Keep the return at the end, for the sake of debugging."),
@@ -209,12 +209,12 @@ pub const OPTIONS: &[OptionRow] = &[
         "Instrument the code for a tool."),
     row("sp-bounds-check", "sp-bounds-check", Nothing, "", Refused("stack bounds checks"), nothing,
         "Check the stack pointer's bounds."),
-    row("split-compile", "split-compile", Number, "<N>", NoEffect("waits for code generation"), check_split,
+    row("split-compile", "split-compile", Number, "<N>", Effective, set_threads,
         "Most threads of the compiler; 0 for all processors."),
     row("suppress-async-bulk-multicast-advisory-warning", "suppress-async-bulk-multicast-advisory-warning", Nothing, "",
         NO_SUCH_WARNING, nothing,
         "No advice about .multicast::cluster."),
-    row("suppress-debug-info", "suppress-debug-info", Nothing, "", WAITS_FOR_CONTAINER, nothing,
+    row("suppress-debug-info", "suppress-debug-info", Nothing, "", Effective, set_no_debug_info,
         "No sections of debug information in the output."),
     row("suppress-double-demote-warning", "suppress-double-demote-warning", Nothing, "", NO_SUCH_WARNING, nothing,
         "No warning about double precision where the GPU has none."),
@@ -226,16 +226,16 @@ pub const OPTIONS: &[OptionRow] = &[
         "Report registers, memory and barriers used by each function."),
     row("version", "V", Nothing, "", Effective, set_version,
         "Print the version."),
-    row("warn-on-double-precision-use", "warn-double-usage", Nothing, "", WAITS_FOR_LOWERING, nothing,
+    row("warn-on-double-precision-use", "warn-double-usage", Nothing, "", Effective, set_warn_double,
         "Warn when an instruction uses double precision."),
-    row("warn-on-local-memory-usage", "warn-lmem-usage", Nothing, "", WAITS_FOR_REPORT, nothing,
+    row("warn-on-local-memory-usage", "warn-lmem-usage", Nothing, "", Effective, set_warn_local,
         "Warn when local memory is used."),
-    row("warn-on-spills", "warn-spills", Nothing, "", WAITS_FOR_REPORT, nothing,
+    row("warn-on-spills", "warn-spills", Nothing, "", Effective, set_warn_spills,
         "Warn when registers are spilled."),
     row("warning-as-error", "Werror", Nothing, "", Effective, set_warnings_are_errors,
         "Take warnings for errors."),
     // Not in ptxas's help.
-    row("regAllocOptLevel", "regAllocOptLevel", Number, "<N>", ONE_SCHEDULE, nothing,
+    row("regAllocOptLevel", "regAllocOptLevel", Number, "<N>", ONE_ALLOCATOR, nothing,
         "Effort of register allocation; Triton passes it."),
     // Orias's own.
     row("knob-file", "knob-file", FileText, "<file>", Effective, set_knob_files,
@@ -387,6 +387,16 @@ fn set_contract(invocation: &mut Invocation, value: &Value) -> Result<(), Diagno
     Ok(())
 }
 
+fn set_line_info(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.line_info = true;
+    Ok(())
+}
+
+fn set_no_debug_info(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.no_debug_info = true;
+    Ok(())
+}
+
 fn set_verbose(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     invocation.options.verbose = true;
     Ok(())
@@ -402,39 +412,110 @@ fn set_warnings_are_errors(invocation: &mut Invocation, _: &Value) -> Result<(),
     Ok(())
 }
 
-fn check_fast_compile(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    match value {
-        Value::Text(level) if !["0", "min", "mid", "max"].contains(&level.as_str()) => {
-            Err(fatal(format!(
-                "Invalid value for --Ofast-compile/-Ofc ({level}), is not 'max', 'mid', 'min', or '0'"
-            )))
-        }
-        _ => Ok(()),
-    }
+/// The levels of `--Ofast-compile`, and the optimisation level each stops at.
+const FAST_COMPILE: [(&str, Option<u8>); 4] = [
+    ("0", None),
+    ("min", Some(3)),
+    ("mid", Some(2)),
+    ("max", Some(1)),
+];
+
+fn set_fast_compile(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::Text(level) = value else {
+        return Ok(());
+    };
+    let known = FAST_COMPILE.iter().find(|(name, _)| name == level);
+    let (_, stop) = known.ok_or_else(|| {
+        fatal(format!(
+            "Invalid value for --Ofast-compile/-Ofc ({level}), is not 'max', 'mid', 'min', or '0'"
+        ))
+    })?;
+    invocation.options.fast_compile = *stop;
+    Ok(())
 }
 
-fn check_load_cache(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    match value {
-        Value::Text(modifier) if !["ca", "cg", "cs", "lu", "cv"].contains(&modifier.as_str()) => {
-            Err(Diagnostic::new(
-                Severity::Error,
-                format!("Invalid default cache modifier on load specified: {modifier}"),
-            ))
-        }
-        _ => Ok(()),
+const LOAD_CACHES: [(&str, Cache); 5] = [
+    ("ca", Cache::Ca),
+    ("cg", Cache::Cg),
+    ("cs", Cache::Cs),
+    ("lu", Cache::Lu),
+    ("cv", Cache::Cv),
+];
+
+const STORE_CACHES: [(&str, Cache); 4] = [
+    ("wb", Cache::Wb),
+    ("cg", Cache::Cg),
+    ("cs", Cache::Cs),
+    ("wt", Cache::Wt),
+];
+
+/// The cache operator a value names; one that is forced stays.
+fn choose_cache(
+    slot: &mut Option<CacheChoice>,
+    value: &Value,
+    table: &[(&str, Cache)],
+    forced: bool,
+    what: &str,
+) -> Result<(), Diagnostic> {
+    let Value::Text(name) = value else {
+        return Ok(());
+    };
+    let known = table.iter().find(|(known, _)| known == name);
+    let &(_, cache) = known.ok_or_else(|| {
+        let message = format!("Invalid default cache modifier on {what} specified: {name}");
+        Diagnostic::new(Severity::Error, message)
+    })?;
+    if forced || slot.is_none() {
+        *slot = Some(CacheChoice { cache, forced });
     }
+    Ok(())
 }
 
-fn check_store_cache(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    match value {
-        Value::Text(modifier) if !["wb", "cg", "cs", "wt"].contains(&modifier.as_str()) => {
-            Err(Diagnostic::new(
-                Severity::Error,
-                format!("Invalid default cache modifier on store specified: {modifier}"),
-            ))
-        }
-        _ => Ok(()),
+fn set_load_cache(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let slot = &mut invocation.options.caches.load;
+    choose_cache(slot, value, &LOAD_CACHES, false, "load")
+}
+
+fn set_store_cache(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let slot = &mut invocation.options.caches.store;
+    choose_cache(slot, value, &STORE_CACHES, false, "store")
+}
+
+fn force_load_cache(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let slot = &mut invocation.options.caches.load;
+    choose_cache(slot, value, &LOAD_CACHES, true, "load")
+}
+
+fn force_store_cache(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let slot = &mut invocation.options.caches.store;
+    choose_cache(slot, value, &STORE_CACHES, true, "store")
+}
+
+fn set_min_blocks(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Number(count) = value {
+        invocation.options.min_blocks = u32::try_from(*count).ok().filter(|&count| count > 0);
     }
+    Ok(())
+}
+
+fn set_override(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.override_directives = true;
+    Ok(())
+}
+
+fn set_warn_double(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.warn_on_double = true;
+    Ok(())
+}
+
+fn set_warn_local(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.warn_on_local_memory = true;
+    Ok(())
+}
+
+fn set_warn_spills(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.warn_on_spills = true;
+    Ok(())
 }
 
 /// The fewest registers ptxas compiles for, and the most it can name; the same for every target of ptxas 13.0.
@@ -472,13 +553,17 @@ fn set_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), 
     Ok(())
 }
 
-fn check_split(_: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    match value {
-        Value::Number(threads) if *threads < 0 => Err(fatal(format!(
-            "Invalid value '{threads}' for option '--split-compile'"
-        ))),
-        _ => Ok(()),
+fn set_threads(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Number(threads) = value {
+        let count = usize::try_from(*threads).map_err(|_| {
+            fatal(format!(
+                "Invalid value '{threads}' for option '--split-compile'"
+            ))
+        })?;
+        // Zero means all processors, which is what happens anyway.
+        invocation.options.threads = Some(count).filter(|&count| count > 0);
     }
+    Ok(())
 }
 
 fn warn_usage_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
@@ -495,15 +580,32 @@ fn warn_usage_level(invocation: &mut Invocation, value: &Value) -> Result<(), Di
     Ok(())
 }
 
-fn warn_thread_counts(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    if let Value::List(counts) = value
-        && counts.len() > 3
-    {
+fn set_thread_counts(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::List(counts) = value else {
+        return Ok(());
+    };
+    if counts.len() > 3 {
         warn(
             invocation,
             "Too many values specified for option '-maxntid', option will be ignored",
         );
+        return Ok(());
     }
+    let mut threads = [1; 3];
+    for (slot, text) in threads.iter_mut().zip(counts) {
+        let count = read_number(text)
+            .ok()
+            .and_then(|count| u32::try_from(count).ok());
+        let Some(count) = count.filter(|&count| count > 0) else {
+            warn(
+                invocation,
+                format!("Invalid value '{text}' for option '-maxntid', option will be ignored"),
+            );
+            return Ok(());
+        };
+        *slot = count;
+    }
+    invocation.options.max_threads = Some(threads);
     Ok(())
 }
 

@@ -5,7 +5,11 @@ use crate::report::Report;
 use clap::Parser;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
-use orias_codegen::pipeline::{Context, Event, Failure, PHASES, Phase, Pipeline, find_phase};
+use orias_codegen::mercury::{Mercury, TRACES};
+use orias_codegen::pipeline::{
+    Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
+};
+use orias_mercury::Stream;
 use orias_ori::{Function, Module, VerifyError, parse_module, print_function, verify_module};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,6 +19,9 @@ use std::time::Duration;
 ///
 /// A file whose name ends in '.ptx' is lowered first; its kernels are the functions. '--print-after=lower' and
 /// '--stop-after=lower' name that step.
+///
+/// A file whose name ends in '.merc' is a stream of Mercury's, the form of the last stage. Functions only become streams when a
+/// phase of that stage is named by '--stop-after' or '--print-after'.
 ///
 /// Phases run when their gates say so and when the function is at a level they work on; 'orias phases' lists them. They are
 /// named in any case, or by number.
@@ -73,6 +80,9 @@ pub fn run(arguments: &[String]) -> Report {
         Ok(plan) => plan,
         Err(message) => return Report::usage("opt", message),
     };
+    if has_extension(&arguments.file, "merc") {
+        return run_stream(&arguments, &plan);
+    }
     let mut module = match read_module(&arguments) {
         Ok(module) => module,
         Err(message) => return Report::failure("opt", message),
@@ -82,12 +92,13 @@ pub fn run(arguments: &[String]) -> Report {
     if let Err(errors) = verify_module(&module) {
         return unsound(&arguments, &errors, watch);
     }
-    if plan.after_lowering && is_ptx(&arguments.file) {
+    if plan.after_lowering && has_extension(&arguments.file, "ptx") {
         for function in &module.functions {
             // Writing to a string cannot fail.
             let _ = writeln!(watch.printed, "; after lower\n{}", print_function(function));
         }
     }
+    let mut streams = Vec::new();
     for function in &mut module.functions {
         let context = Context {
             opt_level: arguments.opt_level,
@@ -95,16 +106,70 @@ pub fn run(arguments: &[String]) -> Report {
         };
         let outcome = plan
             .pipeline
-            .run(function, &context, &mut |event| watch.see(&plan, event));
-        if let Err(failure) = outcome {
-            return Report {
-                output: watch.printed.into_bytes(),
-                messages: explain(&arguments.file, &function.name, &failure),
-                code: 1,
-            };
+            .run_to_mercury(function, &context, &mut |event| watch.see(&plan, event));
+        match outcome {
+            Ok(mercury) => streams.extend(mercury),
+            Err(failure) => return stopped(&arguments, &function.name, &failure, watch),
         }
     }
-    finish(&arguments, &module, watch)
+    if let Err(errors) = verify_module(&module) {
+        return unsound(&arguments, &errors, watch);
+    }
+    let texts: Vec<String> = if streams.is_empty() {
+        module.functions.iter().map(print_function).collect()
+    } else {
+        streams.iter().map(print_mercury).collect()
+    };
+    finish(&arguments, &texts, watch)
+}
+
+/// Takes a stream through the phases of Mercury.
+fn run_stream(arguments: &Arguments, plan: &Plan) -> Report {
+    let file = &arguments.file;
+    let text = match super::read_input(file).map(String::from_utf8) {
+        Ok(Ok(text)) => text,
+        Ok(Err(_)) => return Report::failure("opt", format_args!("{file} is not UTF-8 text")),
+        Err(error) => return Report::failure("opt", format_args!("{file}: {error}")),
+    };
+    let mut mercury = match Stream::parse(&text) {
+        Ok(stream) => Mercury::new(stream),
+        Err(error) => return Report::failure("opt", format_args!("{file}:{error}")),
+    };
+    let context = Context {
+        opt_level: arguments.opt_level,
+        knobs: &plan.knobs,
+    };
+    let mut watch = Watch::default();
+    let all = Pipeline {
+        end: match arguments.stop_after {
+            Some(_) => plan.pipeline.end,
+            None => PHASES.len(),
+        },
+        ..plan.pipeline.clone()
+    };
+    let outcome = all.run_mercury(&mut mercury, &context, &mut |event| watch.see(plan, event));
+    match outcome {
+        Ok(()) => finish(arguments, &[print_mercury(&mercury)], watch),
+        Err(failure) => stopped(arguments, &mercury.stream.name, &failure, watch),
+    }
+}
+
+fn stopped(arguments: &Arguments, function: &str, failure: &Failure, watch: Watch) -> Report {
+    Report {
+        output: watch.printed.into_bytes(),
+        messages: explain(&arguments.file, function, failure),
+        code: 1,
+    }
+}
+
+/// A stream, after what its phases noted of it.
+fn print_mercury(mercury: &Mercury) -> String {
+    let mut text = String::new();
+    for line in mercury.stream.trace.iter().flatten() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "// {line}");
+    }
+    text + &mercury.stream.print()
 }
 
 /// The command line, looked up in the tables.
@@ -139,6 +204,14 @@ impl Plan {
                 find_phase(PHASES, name)? + 1
             };
         }
+        let mercury = PHASES.iter().position(|row| row.stage == Stage::Mercury);
+        let after = chosen_rows(&arguments.print_after)?;
+        let named = mercury.is_some_and(|first| {
+            pipeline.first >= first || !all_rows(arguments) && after[first..].contains(&true)
+        });
+        if let (Some(first), None, false) = (mercury, &arguments.stop_after, named) {
+            pipeline.end = first;
+        }
         if pipeline.first >= pipeline.end && !(only_lower && pipeline.first == 0) {
             return Err("the phase to start from comes after the one to stop after".to_owned());
         }
@@ -159,13 +232,19 @@ impl Plan {
             pipeline,
             knobs,
             before: chosen_rows(&arguments.print_before)?,
-            after: chosen_rows(&arguments.print_after)?,
+            after,
             after_lowering: arguments
                 .print_after
                 .iter()
                 .any(|name| name.eq_ignore_ascii_case(LOWER) || name.eq_ignore_ascii_case("all")),
         })
     }
+}
+
+/// Whether functions are printed after all phases, which names none.
+fn all_rows(arguments: &Arguments) -> bool {
+    let mut names = arguments.print_after.iter();
+    names.any(|name| name.eq_ignore_ascii_case("all"))
 }
 
 /// For each row of the table, whether `names` choose it.
@@ -200,15 +279,45 @@ impl Watch {
             }
             Event::After(phase, function, time) => {
                 let Some(row) = row(phase) else { return };
-                self.times.resize(PHASES.len(), (Duration::ZERO, 0));
-                self.times[row].0 += time;
-                self.times[row].1 += 1;
+                self.took(row, time);
                 if plan.after[row] {
                     self.print("after", phase, function);
                 }
             }
+            Event::BeforeMercury(phase, mercury) => {
+                if row(phase).is_some_and(|row| plan.before[row]) {
+                    self.print_stream(&format!("before {}", phase.name), phase, mercury);
+                }
+            }
+            Event::AfterMercury(phase, mercury, time) => {
+                let Some(row) = row(phase) else { return };
+                self.took(row, time);
+                if plan.after[row] {
+                    let known = TRACES.iter().find(|(number, _)| *number == phase.number);
+                    let said = known.map_or(String::new(), |(_, texts)| texts.join(", "));
+                    let own = format!("after {}", phase.name);
+                    let title = if said.is_empty() { own } else { said };
+                    self.print_stream(&title, phase, mercury);
+                }
+            }
             Event::Skipped(..) => {}
         }
+    }
+
+    fn took(&mut self, row: usize, time: Duration) {
+        self.times.resize(PHASES.len(), (Duration::ZERO, 0));
+        self.times[row].0 += time;
+        self.times[row].1 += 1;
+    }
+
+    fn print_stream(&mut self, title: &str, phase: &Phase, mercury: &Mercury) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            self.printed,
+            "// {title} ({})\n{}",
+            phase.number,
+            mercury.stream.print()
+        );
     }
 
     fn print(&mut self, when: &str, phase: &Phase, function: &Function) {
@@ -223,16 +332,16 @@ impl Watch {
     }
 }
 
-fn is_ptx(file: &str) -> bool {
+fn has_extension(file: &str, wanted: &str) -> bool {
     Path::new(file)
         .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("ptx"))
+        .is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
 }
 
 fn read_module(arguments: &Arguments) -> Result<Module, String> {
     let file = &arguments.file;
     let bytes = super::read_input(file).map_err(|error| format!("{file}: {error}"))?;
-    if is_ptx(file) {
+    if has_extension(file, "ptx") {
         return lower_ptx(arguments, &bytes);
     }
     let text = String::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8 text"))?;
@@ -279,17 +388,13 @@ fn explain(file: &str, function: &str, failure: &Failure) -> String {
     format!("orias opt: {file}: function {function}: {failure}\n")
 }
 
-/// Prints or writes the module, which must be sound whatever was asked for.
-fn finish(arguments: &Arguments, module: &Module, watch: Watch) -> Report {
-    if let Err(errors) = verify_module(module) {
-        return unsound(arguments, &errors, watch);
-    }
+/// Prints or writes what came out.
+fn finish(arguments: &Arguments, texts: &[String], watch: Watch) -> Report {
     let mut report = Report::success(watch.printed);
     if arguments.time_phases {
         report.messages = time_table(&watch.times);
     }
-    let text: Vec<String> = module.functions.iter().map(print_function).collect();
-    let text = text.join("\n");
+    let text = texts.join("\n");
     match &arguments.output {
         None => report.output.extend(text.bytes()),
         Some(file) => {

@@ -126,7 +126,8 @@ fn one(
     }
     let code = emit(&func)?;
     let end = code.placed.len() * WORD;
-    let order: Vec<u32> = code.placed.iter().map(|&inst| old_index[&inst]).collect();
+    let placed = code.placed.iter().filter_map(|placed| placed.inst);
+    let order: Vec<u32> = placed.map(|inst| old_index[&inst]).collect();
     let moves = Moves::new(&order);
     let named = |error| RescheduleError::Offsets {
         function: view.name.to_owned(),

@@ -1,0 +1,246 @@
+//! Line tables of a module: which rows its code has, and the texts they lead to.
+//!
+//! ptxas writes them for PTX that has `.loc` statements, and with `-lineinfo` for any PTX; then `.debug_line` is empty and
+//! `.nv_debug_line_sass` leads to the PTX. Time and size of a source file are what its `.file` statement says: ptxas looks at the file
+//! itself where the statement says nothing, and so writes something else once the file has changed.
+
+use crate::options::Options;
+use orias_codegen::Module;
+use orias_cubin::build::LineInfo;
+use orias_cubin::line::{LineRow, SourceFile};
+use orias_mercury::{Code, WORD};
+use orias_ori::{Function, Location, Span};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What is gathered while modules are lowered.
+pub(crate) struct LineTables {
+    /// Whether tables are made for any PTX.
+    always: bool,
+    /// Whether none are made.
+    never: bool,
+    /// Whether a module names source lines.
+    from_source: bool,
+    ptx: Vec<u8>,
+    ptx_lines: u32,
+}
+
+impl LineTables {
+    pub(crate) fn new(options: &Options) -> LineTables {
+        LineTables {
+            always: options.line_info,
+            never: options.no_debug_info,
+            from_source: false,
+            ptx: Vec::new(),
+            ptx_lines: 0,
+        }
+    }
+
+    /// Takes a module's text; what comes back is how many lines precede it, if its lines are wanted.
+    pub(crate) fn take(&mut self, source: &[u8], names_files: bool) -> Option<u32> {
+        if self.never || !(self.always || names_files) {
+            return None;
+        }
+        self.from_source |= names_files;
+        let before = self.ptx_lines;
+        let lines = bare_lines(source);
+        self.ptx_lines += lines.len() as u32;
+        for line in lines {
+            self.ptx.extend(line);
+            self.ptx.push(0);
+        }
+        Some(before)
+    }
+
+    pub(crate) fn wanted(&self) -> bool {
+        !self.never && (self.always || self.from_source)
+    }
+
+    /// The module's files by the numbers its locations use, and their places in the table.
+    pub(crate) fn files(&self, module: &Module) -> BTreeMap<u32, u32> {
+        let mut numbers: Vec<u32> = module.files.iter().map(|file| file.index).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let places = numbers.into_iter().enumerate();
+        places
+            .map(|(place, number)| (number, place as u32 + 1))
+            .collect()
+    }
+
+    pub(crate) fn info(&self, module: &Module, files: &BTreeMap<u32, u32>) -> Option<LineInfo> {
+        let described = |number: &u32| {
+            let mut files = module.files.iter();
+            let file = files.find(|file| file.index == *number);
+            SourceFile {
+                path: file.map_or_else(String::new, |file| file.name.clone()),
+                stamp: file.and_then(|file| file.stamp).unwrap_or((0, 0)),
+            }
+        };
+        self.wanted().then(|| LineInfo {
+            from_source: self.from_source,
+            files: files.keys().map(described).collect(),
+            strings: module.debug_strings.clone(),
+            ptx: self.ptx.clone(),
+        })
+    }
+}
+
+/// The lines of a module as `.nv_debug_ptx_txt` has them: without comments, margins, `.loc`, `.file` and the numbers of sections.
+fn bare_lines(source: &[u8]) -> Vec<Vec<u8>> {
+    const LEFT_OUT: [&[u8]; 6] = [b".loc", b".file", b".b8", b".b16", b".b32", b".b64"];
+    let mut lines = Vec::new();
+    let mut in_comment = false;
+    for line in source.split(|&byte| byte == b'\n') {
+        let mut kept = Vec::with_capacity(line.len());
+        let mut rest = line;
+        while !rest.is_empty() {
+            if in_comment {
+                let end = rest.windows(2).position(|pair| pair == b"*/");
+                in_comment = end.is_none();
+                rest = end.map_or(&[][..], |end| &rest[end + 2..]);
+            } else if rest.starts_with(b"//") {
+                break;
+            } else if rest.starts_with(b"/*") {
+                in_comment = true;
+                rest = &rest[2..];
+            } else {
+                kept.push(rest[0]);
+                rest = &rest[1..];
+            }
+        }
+        let bare = kept.trim_ascii();
+        let word = bare.split(|byte| byte.is_ascii_whitespace()).next();
+        let left_out = word.is_some_and(|word| LEFT_OUT.contains(&word));
+        lines.push(if left_out { Vec::new() } else { bare.to_vec() });
+    }
+    if lines.last().is_some_and(Vec::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+/// The rows of `.debug_line` for a function.
+///
+/// An instruction without a location belongs to the one before it, the first ones to the first location of the function. A row is made
+/// where file, line or place of inlining change. The row of the place something was inlined at comes before, at the same address, once
+/// in a function.
+pub(crate) fn source_rows(
+    function: &Function,
+    code: &Code,
+    files: &BTreeMap<u32, u32>,
+) -> Vec<LineRow> {
+    let mut rows = Rows {
+        function,
+        files,
+        rows: Vec::new(),
+        numbers: FxHashMap::default(),
+    };
+    let named = |span: &Span| function.locations[*span].line > 0;
+    let first = function.locations.keys().find(named);
+    for (number, placed) in code.placed.iter().enumerate() {
+        let span = placed.span.filter(named);
+        let span = if number == 0 {
+            span.and(first).or(first)
+        } else {
+            span
+        };
+        if let Some(span) = span {
+            rows.add(span, (number * WORD) as u64);
+        }
+    }
+    rows.rows
+}
+
+struct Rows<'a> {
+    function: &'a Function,
+    files: &'a BTreeMap<u32, u32>,
+    rows: Vec<LineRow>,
+    /// The rows of places that something was inlined at, counted from 1.
+    numbers: FxHashMap<Span, u32>,
+}
+
+impl Rows<'_> {
+    fn add(&mut self, span: Span, address: u64) {
+        // From the outermost place inwards.
+        let mut chain = vec![span];
+        let mut at = self.function.locations[span].inlined_at.expand();
+        while let Some(outer) = at {
+            chain.push(outer);
+            at = self.function.locations[outer].inlined_at.expand();
+        }
+        let mut inlined_at = 0;
+        for &outer in chain[1..].iter().rev() {
+            if let Some(&number) = self.numbers.get(&outer) {
+                inlined_at = number;
+                continue;
+            }
+            let row = self.row(&self.function.locations[outer], inlined_at, address);
+            self.rows.push(row);
+            inlined_at = self.rows.len() as u32;
+            self.numbers.insert(outer, inlined_at);
+        }
+        let row = self.row(&self.function.locations[span], inlined_at, address);
+        let same = |last: &LineRow| LineRow { address, ..*last } == row;
+        if !self.rows.last().is_some_and(same) {
+            self.rows.push(row);
+        }
+    }
+
+    fn row(&self, location: &Location, inlined_at: u32, address: u64) -> LineRow {
+        LineRow {
+            address,
+            file: self.files.get(&location.file).copied().unwrap_or(0),
+            line: location.line,
+            inlined_at,
+            function: match inlined_at {
+                0 => 0,
+                _ => location.function.unwrap_or(0),
+            },
+        }
+    }
+}
+
+/// The rows of `.nv_debug_line_sass` for a function: lines of the PTX.
+pub(crate) fn ptx_rows(function: &Function, code: &Code) -> Vec<LineRow> {
+    let mut rows: Vec<LineRow> = Vec::new();
+    let known = |span: &Span| function.locations[*span].ptx > 0;
+    let first = function.locations.keys().find(known);
+    for (number, placed) in code.placed.iter().enumerate() {
+        let span = placed.span.filter(known);
+        let span = if number == 0 { span.or(first) } else { span };
+        let Some(span) = span else {
+            continue;
+        };
+        let line = function.locations[span].ptx;
+        if rows.last().is_none_or(|last| last.line != line) {
+            rows.push(LineRow {
+                address: (number * WORD) as u64,
+                file: 0,
+                line,
+                inlined_at: 0,
+                function: 0,
+            });
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_margins_and_line_statements_are_left_out_and_lines_stay_lines() {
+        let source = b"// x\n.version 9.0 /* a\nb */ .target\tsm_90a // y\n\t.loc\t1 2 3\n\tadd.s32 \t%r1, %r2, 1;\n";
+        let lines = bare_lines(source);
+        let texts: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+        let wanted: [&[u8]; 5] = [
+            b"",
+            b".version 9.0",
+            b".target\tsm_90a",
+            b"",
+            b"add.s32 \t%r1, %r2, 1;",
+        ];
+        assert_eq!(texts, wanted);
+    }
+}
