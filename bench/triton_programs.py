@@ -563,7 +563,7 @@ def main():
     p.add_argument("--samples", type=int, default=10, help="timed graphs in each round; 0: no timing")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--workers", type=int, default=5, help="processes for each mode")
-    p.add_argument("--patience", type=float, default=30, help="seconds a program may take before it counts as hanging")
+    p.add_argument("--patience", type=float, default=60, help="seconds a program may take, its compilation included, before it counts as hanging")
     p.add_argument("--time-limit", type=float, default=300, help="seconds for each of the two steps")
     p.add_argument("--no-fusion", dest="fusion", action="store_false", help="assemble with --fmad=false")
     p = commands.add_parser("compile", parents=[common])

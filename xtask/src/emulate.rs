@@ -34,7 +34,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         levels = vec![0, 3];
     }
     let folder = Path::new(manifest).parent().unwrap_or(Path::new("."));
-    let mut expected: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut expected: BTreeMap<String, Result<Vec<u64>, String>> = BTreeMap::new();
     let mut wrong = 0;
     for level in levels {
         let (mut images, mut equal) = (BTreeMap::new(), 0);
@@ -52,15 +52,15 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 images.insert(file.to_owned(), (text, image));
             }
             let (text, image) = &images[file];
-            let verdict = match image {
-                Err(why) => Err(format!("refused: {why}")),
-                Ok(image) => {
-                    if !expected.contains_key(&job.name) {
-                        let hashes = interpreted_job(text, &job);
-                        let hashes = hashes.map_err(|why| format!("{}: {why}", job.name))?;
-                        expected.insert(job.name.clone(), hashes);
-                    }
-                    match launch(&job, image, &expected[&job.name], timing, Checks::NONE)?.verdict {
+            if !expected.contains_key(&job.name) {
+                let hashes = interpreted_job(text, &job);
+                expected.insert(job.name.clone(), hashes);
+            }
+            let verdict = match (image, &expected[&job.name]) {
+                (Err(why), _) => Err(format!("refused: {why}")),
+                (_, Err(why)) => Err(format!("the interpreter stops: {why}")),
+                (Ok(image), Ok(expected)) => {
+                    match launch(&job, image, expected, timing, Checks::NONE)?.verdict {
                         Verdict::Equal => Ok(()),
                         Verdict::Different(what) => Err(format!("different: {what}")),
                         Verdict::Stopped(why) => Err(format!("stopped: {why}")),
