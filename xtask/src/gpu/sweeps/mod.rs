@@ -17,6 +17,7 @@ use super::driver::{Buffer, DriverError, Gpu, Module};
 use super::shards;
 use operands::{columns, tuple};
 use operations::{Operation, comparison, operations};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ pub fn shard(range: Range<usize>, assembler: &str, tier: &str) -> Result<(), Str
     let assembler = Assembler::parse(assembler)?;
     let full = tier == "full";
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
+    let mut comparisons: BTreeMap<operations::Type, Vec<u8>> = BTreeMap::new();
     let mut tuples: Option<(operations::Type, Vec<Buffer>)> = None;
     let count = if full { TUPLES } else { TUPLES / 10 };
     for (index, operation) in operations().iter().enumerate().skip(range.start) {
@@ -76,10 +78,13 @@ pub fn shard(range: Range<usize>, assembler: &str, tier: &str) -> Result<(), Str
             }
         };
         let theirs = Assembler::ptxas(3).assemble(&operation.module())?;
-        let compare = Assembler::ptxas(3).assemble(&comparison(operation.result))?;
+        if !comparisons.contains_key(&operation.result) {
+            let image = Assembler::ptxas(3).assemble(&comparison(operation.result))?;
+            comparisons.insert(operation.result, image);
+        }
         let driver = |error: DriverError| format!("{statement} {error}");
-        let [ours, theirs, compare] =
-            [ours, theirs, compare].map(|image| gpu.load(&image).map_err(driver));
+        let images = [&ours, &theirs, &comparisons[&operation.result]];
+        let [ours, theirs, compare] = images.map(|image| gpu.load(image).map_err(driver));
         let pair = Pair {
             gpu: &gpu,
             operation,

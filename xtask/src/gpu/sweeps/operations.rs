@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// The type of operands and results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Type {
     /// Any 32 bits.
     B32,
@@ -47,7 +47,7 @@ pub struct Operation {
 
 const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
 
-/// Every operation, in a fixed order: first those of one 32-bit operand.
+/// Every operation, in a fixed order: first those of one 32-bit operand, then the others by the type of their operands.
 pub fn operations() -> Vec<Operation> {
     let mut all = Vec::new();
     let mut add = |statement: String, operands: Type, count: usize, result: Type| {
@@ -322,6 +322,8 @@ pub fn operations() -> Vec<Operation> {
             add(format!("{name}.{kind} %d, %a, %b;"), operands, 2, operands);
         }
     }
+    // Operations of the same operands stand together: their operands are made once.
+    all.sort_by_key(|operation| (!operation.is_exhaustive(), operation.operands));
     all
 }
 
