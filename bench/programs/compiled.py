@@ -123,7 +123,7 @@ def _(data):
 
 @_compiled("sort_rows")
 def _(data):
-    return lambda x: torch.sort(x, dim=1, stable=True), [data.normal(data.rows(1024), 128)]
+    return lambda x: torch.sort(x, dim=1, stable=True), [data.normal(data.rows(4096), 32)]
 
 
 @_compiled("integer_arithmetic")

@@ -159,7 +159,7 @@ def packed_bytes(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n, other=0)
     y = tl.inline_asm_elementwise(
-        "{ .reg .b32 t; vadd4.u32.u32.u32.sat t, $1, 0x10101010, 0; prmt.b32 $0, t, $1, 0x3120; }",
+        "{ .reg .u32 t, one; mov.u32 one, 0x10101010; vadd4.u32.u32.u32.sat t, $1, one, one; prmt.b32 $0, t, $1, 0x3120; }",
         "=r,r",
         [x],
         dtype=tl.int32,

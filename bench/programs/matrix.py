@@ -8,7 +8,7 @@ from . import program
 
 
 @triton.jit
-def matmul(a_ptr, b_ptr, bias_ptr, c_ptr, m, n, k, EPILOGUE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def matmul(a_ptr, b_ptr, bias_ptr, c_ptr, m, n, k, EPILOGUE: tl.constexpr, EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.program_id(1) * BN + tl.arange(0, BN)
     inner = tl.arange(0, BK)
@@ -19,9 +19,12 @@ def matmul(a_ptr, b_ptr, bias_ptr, c_ptr, m, n, k, EPILOGUE: tl.constexpr, BM: t
     a_at = a_ptr + rows[:, None] * k + inner[None, :]
     b_at = b_ptr + inner[:, None] * n + columns[None, :]
     for start in range(0, k, BK):
-        a = tl.load(a_at, mask=inner[None, :] < k - start, other=0)
-        b = tl.load(b_at, mask=inner[:, None] < k - start, other=0)
-        total = tl.dot(a, b, total)
+        if EVEN:
+            a, b = tl.load(a_at), tl.load(b_at)
+        else:
+            a = tl.load(a_at, mask=inner[None, :] < k - start, other=0.0)
+            b = tl.load(b_at, mask=inner[:, None] < k - start, other=0.0)
+        total = tl.dot(a, b, total, out_dtype=total.dtype)
         a_at += BK
         b_at += BK * n
     if EPILOGUE == "gelu":
@@ -41,7 +44,7 @@ def _matmul(data, dtype, out, tile=(128, 128, 64), size=(1024, 1024, 1000), epil
 
     def run():
         matmul[(m // bm, n // bn)](
-            a, b, bias, c, m, n, k, EPILOGUE=epilogue, BM=bm, BN=bn, BK=bk, num_warps=num_warps, num_stages=num_stages
+            a, b, bias, c, m, n, k, EPILOGUE=epilogue, EVEN=k % bk == 0, BM=bm, BN=bn, BK=bk, num_warps=num_warps, num_stages=num_stages
         )
         return (c,)
 
