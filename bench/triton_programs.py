@@ -96,7 +96,20 @@ class Device:
         self.folder = folder
         self.prepared = (None, None)
         self.graph = (None, None, 0)
+        self.kernels = set()
+        import triton
+
+        triton.knobs.compilation.listener = self.compiled
         torch.cuda.init()
+
+    def compiled(self, *, metadata_group, **_):
+        """Notes which PTX a program's kernels have, without places in source files."""
+        for name, path in metadata_group.items():
+            if name.endswith(".ptx"):
+                text = Path(path).read_text().split("\n\t.file", 1)[0]
+                lines = [line for line in text.splitlines() if not line.lstrip().startswith((".loc", "//"))]
+                digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+                self.kernels.add(f"{name[:-4]} {digest}")
 
     def program(self, name):
         if self.prepared[0] != name:
@@ -108,6 +121,7 @@ class Device:
     def check(self, name, runs):
         """Runs a program often, keeps its outputs, and says how many runs differ from the first."""
         torch = self.torch
+        self.kernels.clear()
         run = self.program(name)
         for output in run():
             as_bytes(output).fill_(0xA5)
@@ -122,7 +136,7 @@ class Device:
             different += wrong
         unstable = int(different.item())
         torch.save([output.cpu() for output in first], self.folder / f"{name}.pt")
-        return {"unstable": unstable}
+        return {"unstable": unstable, "kernels": sorted(self.kernels)}
 
     def time(self, name, samples):
         """Microseconds of one run of a program, measured several times."""
@@ -303,6 +317,10 @@ def compare(modes, answers, folder):
                     pair = (output.flatten()[first].item(), wanted.flatten()[first].item())
                     wrong.append(f"output {at}: {int(elements.sum())} of {elements.numel()} differ, first at {first}: {pair[0]}, not {pair[1]}")
             answer["different"] = wrong
+            # Equal PTX is the condition for equal results. Kernels that an earlier program of the process had are not noted again.
+            both = set(answer["kernels"]) ^ set(expected["kernels"])
+            names = {kernel.split()[0] for kernel in answer["kernels"]} & {kernel.split()[0] for kernel in expected["kernels"]}
+            answer["other_ptx"] = sorted(name for name in names if any(kernel.split()[0] == name for kernel in both))
 
 
 def time_all(modes, answers, arguments, folder, variables):
@@ -343,6 +361,8 @@ def verdict(answer):
         return answer["error"]
     if answer["unstable"]:
         return f"UNSTABLE: {answer['unstable']} runs"
+    if answer.get("different") and answer.get("other_ptx"):
+        return "not comparable: other PTX than the reference for " + ", ".join(answer["other_ptx"])
     if answer.get("different"):
         return "DIFFERENT: " + "; ".join(answer["different"])
     return "equal"
