@@ -10,7 +10,7 @@ use crate::pipeline::{Context, PhaseError};
 use crate::scoreboard;
 use orias_mercury::stream::{Body, Node, NodeData, Origin, Stream};
 use orias_mercury::wars::{self, Fields};
-use orias_mercury::{Code, EmitError, EncodingCache, Source};
+use orias_mercury::{Code, EmitError, EncodingCache, Patch, Source};
 use orias_ori::{Function, Inst, Opcode, machine};
 use orias_sass::Effects;
 use std::collections::BTreeMap;
@@ -168,6 +168,11 @@ fn lift(stream: &Stream) -> Result<Function, PhaseError> {
         let targets = branch.targets.iter().map(|&to| to as usize);
         indirect.insert(branch.offset as usize, targets.collect());
     }
+    let branches = code.relocations.iter();
+    let named: BTreeMap<usize, String> = branches
+        .filter(|one| matches!(one.patch, Patch::Branch | Patch::Distance))
+        .map(|one| (one.offset as usize, one.symbol.clone()))
+        .collect();
     let subroutines = subroutines(stream);
     orias_mercury::lift(&Source {
         name: &stream.name,
@@ -176,6 +181,7 @@ fn lift(stream: &Stream) -> Result<Function, PhaseError> {
         target: stream.target,
         indirect: &indirect,
         subroutines: &subroutines,
+        named: &named,
     })
     .map_err(|error| PhaseError::Broken {
         at: "the code".to_owned(),

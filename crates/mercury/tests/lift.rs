@@ -15,6 +15,9 @@ fn assemble(listing: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
+/// No branch has a name.
+static NO_NAMES: BTreeMap<usize, String> = BTreeMap::new();
+
 fn source<'a>(
     name: &'a str,
     code: &'a [u8],
@@ -27,6 +30,7 @@ fn source<'a>(
         target: Target::Sm90a,
         indirect,
         subroutines: &[],
+        named: &NO_NAMES,
     }
 }
 
