@@ -14,9 +14,6 @@ use std::time::Duration;
 /// How long one job may take, all its runs together.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Launches that are timed together.
-const BATCH: u32 = 20;
-
 /// The worker's side: `cargo xtask gpu worker` reads jobs from standard input until it ends.
 pub fn serve() -> Result<(), String> {
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
@@ -98,7 +95,7 @@ fn run(gpu: &Gpu, job: &Job) -> Result<Outcome, String> {
             .collect();
         for _ in 0..job.timed {
             let time = kernel
-                .time(job.grid, job.block, &parameters, &restored, BATCH)
+                .time(job.grid, job.block, &parameters, &restored)
                 .map_err(driver)?;
             fastest = fastest.min(time);
         }
