@@ -3,6 +3,7 @@
 
     triton_programs.py list
     triton_programs.py run [--modes ptxas,orias] [--filter TEXT,...] [--runs 100] [--out FOLDER]
+    triton_programs.py table FOLDER/results.json    (a campaign's results in one table)
     triton_programs.py compile --mode orias         (no GPU needed; torch.compile programs are left out)
     triton_programs.py record FOLDER [--shrink 64]  (no GPU needed: PTX, inputs and a manifest of launches for `xtask gpu launches`)
 
@@ -398,6 +399,43 @@ def report(modes, answers, programs):
             print()
 
 
+def table(arguments):
+    """One table of a campaign: a row for each program, with the time of the reference and the ratio of each other mode."""
+    import programs as package
+
+    programs = package.load()
+    answers = json.loads(Path(arguments.results).read_text())
+    modes = sorted(answers, key=lambda mode: list(MODES).index(mode))
+    reference, others = modes[0], modes[1:]
+    names = [name for name in programs if name in answers[reference]]
+    print(f"| program | kind | {reference}, us | " + " | ".join(others) + " |")
+    print("| --- " * (3 + len(others)) + "|")
+    ratios = {mode: {"scalar": [], "matrix": []} for mode in others}
+    for name in names:
+        base = answers[reference][name].get("us")
+        kind = "matrix" if "matrix" in programs[name].tags else "scalar"
+        cells = []
+        for mode in others:
+            answer = answers[mode][name]
+            words = verdict(answer)
+            if words == "equal" and base and "us" in answer:
+                ratios[mode][kind].append(answer["us"] / base)
+                words = f"{answer['us'] / base:.3f}"
+            elif "not supported yet: " in words.lower():
+                words = "not supported yet: " + words.split("upported yet: ", 1)[1].split()[0].split(".sync")[0]
+            elif words != "equal":
+                words = words.split(":")[0]
+            cells.append(words)
+        if "error" in answers[reference][name]:
+            continue
+        print(f"| {name} | {kind} | {'' if base is None else f'{base:.2f}'} | " + " | ".join(cells) + " |")
+    for kind in ("scalar", "matrix"):
+        means = [statistics.geometric_mean(ratios[mode][kind]) if ratios[mode][kind] else None for mode in others]
+        cells = [f"**{mean:.4f}** ({len(ratios[mode][kind])})" if mean else "" for mode, mean in zip(others, means)]
+        print(f"| **geometric mean, {kind}** (programs) | | | " + " | ".join(cells) + " |")
+    return 0
+
+
 def select(programs, text, tags):
     wanted = [word for word in (text or "").split(",") if word]
     return [
@@ -592,6 +630,7 @@ def main():
     p.add_argument("--shrink", type=int, default=64)
     p = commands.add_parser("record", parents=[common])
     p.add_argument("folder")
+    commands.add_parser("table").add_argument("results")
     p.add_argument("--shrink", type=int, default=64, help="divide the number of rows by this")
     arguments = parser.parse_args()
     if arguments.command == "list":
@@ -601,7 +640,7 @@ def main():
         for name in select(programs, arguments.filter, arguments.tags):
             print(name, " ".join(sorted(programs[name].tags)))
         return 0
-    return {"run": run, "compile": compile_only, "record": record}[arguments.command](arguments)
+    return {"run": run, "compile": compile_only, "record": record, "table": table}[arguments.command](arguments)
 
 
 if __name__ == "__main__":
