@@ -1,8 +1,10 @@
 //! Which accesses to memory may touch the same bytes.
 //!
 //! Two accesses are apart when their spaces are, when one of them reads memory that nobody writes, when they name different
-//! variables, or when they have the same base and constant offsets that are far enough apart. Everything else may overlap. The
-//! question is always about one thread: what other lanes do is ordered by synchronisation alone.
+//! variables, or, in local memory, when they have the same base and constant offsets that are far enough apart. Everything else may
+//! overlap. In shared and global memory offsets say nothing: the bytes that this lane leaves alone are those that the next
+//! lane touches, and lanes of a warp may be kept in step by a `bar.warp.sync` of which no instruction is left, or by `volatile`,
+//! which shared accesses do not show.
 //!
 //! A base is known by the value in it: in SSA form the value itself, on physical registers the register and how often it has been
 //! written in the block. A 32-bit base that is another one plus a constant is replaced by that one.
@@ -69,7 +71,7 @@ impl MemoryRef {
             // An absolute address may be anywhere.
             return mine.symbol.is_none() || theirs.symbol.is_none();
         }
-        if mine != theirs {
+        if mine != theirs || self.space != Space::Local {
             return true;
         }
         match (self.size, other.size) {

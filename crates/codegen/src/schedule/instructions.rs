@@ -26,8 +26,9 @@ use super::options::Options;
 use super::priority::Mode;
 use super::strategies::{self, Carried, STRATEGIES, Strategy, Task};
 use crate::pipeline::{Context, PhaseError};
+use crate::regalloc;
 use orias_machine::registers::{self, RegisterFiles};
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest, Pressure};
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Value};
 use orias_sass::Target;
 use rustc_hash::FxHashMap;
@@ -143,6 +144,12 @@ impl Scheduler<'_> {
         let walk = DepthFirst::new(&flow);
         let nest = LoopNest::new(&flow, &walk);
         let live = Liveness::new(func, &flow, &DefUse::new(func));
+        let needed = Pressure::new(func, &live).overall()[Class::R];
+        if needed > u32::from(regalloc::limit(func, self.files, Class::R)) {
+            // Something is spilled whatever the order, and the allocator knows what in the order it is. Another order, even of
+            // a block where nothing is, may make it spill more.
+            return Plan::default();
+        }
         let mut builder = Builder::new(func, Exits::Values(&live), self.options.fences());
         let mut numbers = Numbering::default();
         let total: usize = func
@@ -413,8 +420,7 @@ impl Scheduler<'_> {
         let had = &room.choices[0];
         let mut chosen = cheapest(&room.choices, warps, self.limit(room, budget));
         if chosen.registers() > self.hard {
-            // Something will be spilled. The allocator knows what to spill in the order it had; another one of the same
-            // pressure may need more.
+            // Alignment may need what is left.
             chosen = had;
         }
         plan.blocks.push(Decision {
