@@ -75,7 +75,8 @@ def settings():
     import torch._inductor.config as inductor
 
     inductor.compile_threads = 1
-    for name, value in {"deterministic": True, "max_autotune": False, "coordinate_descent_tuning": False}.items():
+    wanted = {"deterministic": True, "dynamic_scale_rblock": False, "max_autotune": False, "coordinate_descent_tuning": False}
+    for name, value in wanted.items():
         if hasattr(inductor, name):
             setattr(inductor, name, value)
 
@@ -449,6 +450,9 @@ def run(arguments):
     started = time.monotonic()
     # The workers are forked: this process must ask for GPUs without opening the driver.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    # How a reduction is divided must not depend on measured times or on the number of registers.
+    os.environ["TORCHINDUCTOR_DETERMINISTIC"] = "1"
+    os.environ["TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK"] = "0"
     import torch  # noqa: F401  (imported before the workers fork, so that they start at once)
     import torch._dynamo  # noqa: F401
     import torch._inductor.compile_fx  # noqa: F401
