@@ -121,20 +121,26 @@ pub fn wrap(name: &str, instruction: &str, inputs: Inputs) -> Result<String, Str
 }
 
 /// The instruction with constants in place of its inputs: of each one alone, then of all together. Without optimisation ptxas
-/// does not fold them, and picks the forms that hold an immediate. Addresses stay registers.
+/// does not fold them, and picks the forms that hold an immediate. Addresses stay registers. Instructions with many inputs
+/// multiply matrices, which takes no constants: one try is enough.
 pub fn with_constants(instruction: &str) -> Result<Vec<String>, String> {
     let inputs: Vec<Register> = registers_of(instruction)?
         .into_iter()
         .filter(|register| !register.output && CLASSES[register.class].constant.is_some())
         .collect();
     let mut found = BTreeSet::new();
-    for register in &inputs {
-        found.insert(replaced(instruction, std::slice::from_ref(register)));
+    if inputs.len() <= MOST_ALONE {
+        for register in &inputs {
+            found.insert(replaced(instruction, std::slice::from_ref(register)));
+        }
     }
     found.insert(replaced(instruction, &inputs));
     found.remove(instruction);
     Ok(found.into_iter().collect())
 }
+
+/// The most inputs that are replaced one by one.
+const MOST_ALONE: usize = 8;
 
 /// The instruction with the constants of their classes in place of the registers, outside brackets.
 fn replaced(instruction: &str, registers: &[Register]) -> String {

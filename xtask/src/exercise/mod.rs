@@ -139,14 +139,8 @@ fn program(ptxas: &Path, out: &Path, target: &str, seed: u64) -> Result<(), Stri
     let text = text.replacen(".target sm_90\n", &format!(".target {target}\n"), 1);
     std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     for level in LEVELS {
-        let result = Command::new(ptxas)
-            .args([level, "-arch", target, "-o"])
-            .arg(cubin_of(&path, level))
-            .arg(&path)
-            .output()
-            .map_err(|error| format!("{}: {error}", ptxas.display()))?;
-        if !result.status.success() {
-            let text = String::from_utf8_lossy(&result.stderr);
+        let (done, text) = call(ptxas, level, target, &path, &cubin_of(&path, level))?;
+        if !done {
             return Err(format!("{}: ptxas failed: {text}", path.display()));
         }
     }
@@ -157,6 +151,23 @@ fn stem_of(path: &Path) -> String {
     path.file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default()
+}
+
+/// Calls ptxas: whether it succeeded, and what it said.
+fn call(
+    ptxas: &Path,
+    level: &str,
+    target: &str,
+    path: &Path,
+    cubin: &Path,
+) -> Result<(bool, String), String> {
+    let result = Command::new(ptxas)
+        .args([level, "-arch", target, "-o"])
+        .args([cubin, path])
+        .output()
+        .map_err(|error| format!("{}: {error}", ptxas.display()))?;
+    let text = String::from_utf8_lossy(&result.stderr).into_owned();
+    Ok((result.status.success(), text))
 }
 
 /// Assembles one module at every level, leaving out the kernels `ptxas` complains about.
@@ -196,17 +207,22 @@ fn assemble(
             }
             std::fs::write(&path, &module).map_err(|e| format!("{}: {e}", path.display()))?;
             let cubin = cubin_of(&path, level);
-            let result = Command::new(ptxas)
-                .args([level, "-arch", target, "-o"])
-                .arg(&cubin)
-                .arg(&path)
-                .output()
-                .map_err(|error| format!("{}: {error}", ptxas.display()))?;
-            if result.status.success() {
+            let (done, text) = call(ptxas, level, target, &path, &cubin)?;
+            if done {
                 break;
             }
-            let text = String::from_utf8_lossy(&result.stderr);
-            let culprits = culprits(&text, &first_lines, kernels.len());
+            let mut culprits = culprits(&text, &first_lines, kernels.len());
+            if culprits.is_empty() {
+                // It crashed: the kernels that crash it alone are to blame.
+                for (at, (_, text)) in kernels.iter().enumerate() {
+                    let module = kernel::header(target) + text;
+                    std::fs::write(&path, module)
+                        .map_err(|e| format!("{}: {e}", path.display()))?;
+                    if !call(ptxas, level, target, &path, &cubin)?.0 {
+                        culprits.insert(at, "ptxas crashes".to_owned());
+                    }
+                }
+            }
             if culprits.is_empty() {
                 return Err(format!(
                     "{}: ptxas failed without naming a line: {text}",
