@@ -37,7 +37,7 @@ fn page(seen: &Seen<'_>) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "Written by `cargo xtask conformance sass --book`, over the corpus and the generated set (`cargo xtask exercise --rows`), assembled by\n\
+        "Written by `cargo xtask conformance sass --book`, over the corpus and the generated set (`cargo xtask exercise --rows --programs 100`), assembled by\n\
          ptxas 13.0.88 for sm_90 and sm_90a: {} listings, {} instructions. Of {} operations in the tables {} were seen, of {forms} forms {}.\n",
         seen.listings,
         seen.instructions,
