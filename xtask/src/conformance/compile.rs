@@ -255,18 +255,27 @@ fn run_launches(level: u8, request: &Request, tally: &mut Tally) -> Result<(), S
         if skipped || !(job.name.contains(&request.filter) || file.contains(&request.filter)) {
             continue;
         }
-        if !images.contains_key(file) {
-            let text = read(&folder.join(file))?;
-            let source = Source {
-                name: file,
-                text: &text,
-            };
-            // The digests are of code without contraction.
-            let compiled = compile(&source, &options(level, Some(false))?);
-            let image = compiled.ok().and_then(|compiled| compiled.cubin);
-            images.insert(file.to_owned(), image);
+        // The digests are of code without contraction. Where a kernel of the module is not compiled yet, the others are, one by one.
+        for (key, entries) in [(file, None), (job.kernel.as_str(), Some(&job.kernel))] {
+            let known = images.get(file).is_some_and(Option::is_some);
+            if !known && !images.contains_key(key) {
+                let text = read(&folder.join(file))?;
+                let source = Source {
+                    name: file,
+                    text: &text,
+                };
+                let options = Options {
+                    entries: entries.into_iter().cloned().collect(),
+                    ..options(level, Some(false))?
+                };
+                let image = compile(&source, &options).ok().and_then(|it| it.cubin);
+                images.insert(key.to_owned(), image);
+            }
         }
-        let Some(Some(image)) = images.get(file) else {
+        let found = [file, job.kernel.as_str()]
+            .into_iter()
+            .find_map(|key| images.get(key)?.as_ref());
+        let Some(image) = found else {
             tally.launches_missing += 1;
             continue;
         };

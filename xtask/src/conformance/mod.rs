@@ -10,6 +10,7 @@ mod control;
 pub(crate) mod corpus;
 mod cubin;
 mod finished;
+mod forms;
 mod generated;
 mod lift;
 mod lines;
@@ -50,6 +51,12 @@ const SUITES: &[Suite] = &[
         about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
         run: cubin::run,
         sample: &["reduce", "1"],
+    },
+    Suite {
+        name: "forms",
+        about: "single operations, as we compile them, give in the emulator what they are defined as",
+        run: forms::run,
+        sample: &["16"],
     },
     Suite {
         name: "generated",

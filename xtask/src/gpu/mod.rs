@@ -25,7 +25,7 @@ mod assembler;
 mod clock;
 mod compare_forms;
 mod driver;
-mod forms;
+pub(crate) mod forms;
 mod generated;
 mod heal;
 pub(crate) mod job;

@@ -544,6 +544,48 @@ impl<'f> Selector<'f> {
         Ok(inst)
     }
 
+    /// Lets the one instruction that makes `temporary` define `value` under `guard` instead, and keep `kept` where the guard does not
+    /// hold; whether that is possible.
+    pub(super) fn keep_in_place(
+        &mut self,
+        value: Value,
+        temporary: Value,
+        kept: Source,
+        guard: Guard,
+    ) -> bool {
+        let kept = kept.operand.as_value().filter(|&it| {
+            kept.operand.mods().is_empty() && self.func.value_type(it) == Type::R
+        });
+        let condition = guard.reg().and_then(Reg::value);
+        let (Some(kept), Some(condition)) = (kept, condition) else {
+            return false;
+        };
+        let Some(inst) = self.func.defining_inst(temporary) else {
+            return false;
+        };
+        let alone = self.func.opcode(inst).as_machine().is_some()
+            && self.func.layout.inst_block(inst) == Some(self.block)
+            && self.func.inst(inst).guard().is_always()
+            && self.func.defs(inst).filter(|reg| reg.value().is_some()).count() == 1
+            && self.func.kept(inst).is_empty()
+            && self.func.implicit_defs(inst).is_empty()
+            && self.aliases[temporary].is_none()
+            && self.demand[temporary] == 1
+            && self.func.value_type(condition) == Type::P;
+        if !alone {
+            return false;
+        }
+        self.func.map_defs(inst, |reg| match reg.value() {
+            Some(_) => Reg::from(value),
+            None => reg,
+        });
+        self.func.set_guard(inst, guard);
+        self.func.set_kept(inst, &[kept.into()]);
+        self.count(kept);
+        self.count(condition);
+        true
+    }
+
     /// A value nobody relies on.
     pub(super) fn undefined(&mut self, ty: Type) -> Value {
         let value = self.func.create_value(ty);

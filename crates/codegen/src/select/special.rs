@@ -161,11 +161,13 @@ pub(super) fn computed_under_guard(s: &mut Selector<'_>, rule: Rule) -> Done {
         let keep = kept.get(place).copied().unwrap_or(Operand::None);
         place += 1;
         if let Some((value, temporary)) = s.redirect(index) {
-            choices.push((value, temporary, keep));
+            // What one instruction keeps is there before it.
+            let word = (s.func.value_type(value) == WORD).then(|| s.word_of(keep));
+            choices.push((value, temporary, keep, word));
         }
     }
     rule(s)?;
-    for (value, temporary, keep) in choices {
+    for (value, temporary, keep, word) in choices {
         let ty = s.func.value_type(value);
         match (ty.class(), ty.len()) {
             (orias_ori::Class::P, _) => {
@@ -177,8 +179,10 @@ pub(super) fn computed_under_guard(s: &mut Selector<'_>, rule: Rule) -> Done {
                 s.emit(Op::PLOP3, &[], operands)?;
             }
             (orias_ori::Class::R, 1) => {
-                let kept = s.word_of(keep);
-                s.choose_to(value.into(), temporary.into(), kept, chosen.into())?;
+                let kept = word.unwrap_or_else(|| s.word_of(keep));
+                if !s.keep_in_place(value, temporary, kept, guard) {
+                    s.choose_to(value.into(), temporary.into(), kept, chosen.into())?;
+                }
             }
             (orias_ori::Class::R, 2) => {
                 let new = s.words_of(temporary.into());

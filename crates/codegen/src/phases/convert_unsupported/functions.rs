@@ -7,7 +7,7 @@
 use super::{Expander, Expansion, Results};
 use crate::emit::{Emit, imm, single};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Sat, Scalar};
-use orias_ori::{Operand, Type};
+use orias_ori::{Guard, Operand, Type};
 
 pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
     use AbstractOp as A;
@@ -65,6 +65,30 @@ fn multiply(emit: &mut Emit<'_>, ftz: Ftz, a: Operand, b: Operand) -> Operand {
     emit.op(AbstractOp::Fmul, (Round::Rn, ftz, F32), &[a, b])
 }
 
+/// `a` times a factor where a predicate holds, else `a`.
+fn multiply_where(
+    emit: &mut Emit<'_>,
+    when: Operand,
+    ftz: Ftz,
+    a: Operand,
+    factor: f32,
+) -> Operand {
+    let (Some(value), Some(condition)) = (a.as_value(), when.as_value()) else {
+        let scaled = multiply(emit, ftz, a, single(factor));
+        return emit.selp(Scalar::B32, scaled, a, when);
+    };
+    let result = emit.func().create_value(Type::R);
+    emit.put(
+        AbstractOp::Fmul,
+        (Round::Rn, ftz, F32),
+        &[result.into()],
+        &[a, single(factor)],
+        Guard::when(condition),
+        &[value],
+    );
+    result.into()
+}
+
 /// Whether `|a|` is a subnormal number or zero.
 fn is_small(emit: &mut Emit<'_>, a: Operand) -> Operand {
     let magnitude = emit.op(AbstractOp::Fabs, (F32,), &[a]);
@@ -91,7 +115,7 @@ pub(crate) fn quotient_factors(
     mut a: Operand,
     mut b: Operand,
 ) -> [Operand; 2] {
-    let magnitude = emit.op(AbstractOp::Fabs, (ftz, F32), &[b]);
+    let magnitude = emit.op(AbstractOp::Fabs, (F32,), &[b]);
     let large = (precision == Precision::Full).then(|| {
         emit.op(
             AbstractOp::Setp,
@@ -102,10 +126,8 @@ pub(crate) fn quotient_factors(
     let small = (ftz == Ftz::Keep).then(|| emit.setp(Compare::Lt, F32, magnitude, imm(LEAST)));
     for (scaled, factor) in [(large, 0.25), (small, RAISE)] {
         if let Some(scaled) = scaled {
-            let x = multiply(emit, ftz, a, single(factor));
-            let y = multiply(emit, ftz, b, single(factor));
-            a = emit.selp(Scalar::B32, x, a, scaled);
-            b = emit.selp(Scalar::B32, y, b, scaled);
+            a = multiply_where(emit, scaled, ftz, a, factor);
+            b = multiply_where(emit, scaled, ftz, b, factor);
         }
     }
     [machine(emit, AbstractOp::Rcp, b), a]
