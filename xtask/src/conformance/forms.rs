@@ -109,7 +109,10 @@ fn emulated(image: &[u8], index: usize, lanes: &[[u64; 3]]) -> Result<Vec<u64>, 
     let module = device.load(image).map_err(|error| error.to_string())?;
     let mut arguments = Vec::new();
     for slot in 0..3 {
-        let column: Vec<u8> = lanes.iter().flat_map(|lane| lane[slot].to_le_bytes()).collect();
+        let column: Vec<u8> = lanes
+            .iter()
+            .flat_map(|lane| lane[slot].to_le_bytes())
+            .collect();
         arguments.push(device.allocate(&column).to_le_bytes().to_vec());
     }
     let bytes = lanes.len() * 8;
@@ -135,6 +138,10 @@ fn emulated(image: &[u8], index: usize, lanes: &[[u64; 3]]) -> Result<Vec<u64>, 
     let bytes = device.read(results, bytes).ok_or("the results are gone")?;
     let words = bytes.chunks_exact(8);
     Ok(words
-        .map(|word| word.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+        .map(|word| {
+            word.iter()
+                .rev()
+                .fold(0, |n, byte| n << 8 | u64::from(*byte))
+        })
         .collect())
 }

@@ -34,10 +34,14 @@ mod compare;
 mod control;
 mod convert;
 mod copy;
+mod fields;
 mod float;
 mod half;
 mod memory;
+mod narrowing;
+mod products;
 mod selector;
+mod shifts;
 mod source;
 mod special;
 mod waits;
@@ -69,16 +73,16 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::Cvta, special::to_generic), (A::CvtaTo, special::from_generic), (A::Isspacep, special::is_in_space),
     // Integers.
     (A::Add, arithmetic::add), (A::Sub, arithmetic::sub), (A::AddC, arithmetic::add_carry), (A::SubC, arithmetic::sub_borrow),
-    (A::Mul, arithmetic::mul), (A::Mad, arithmetic::mad), (A::MadC, arithmetic::mad_carry),
-    (A::Mul24, arithmetic::mul24), (A::Mad24, arithmetic::mad24), (A::Sad, arithmetic::sad),
+    (A::Mul, products::mul), (A::Mad, products::mad), (A::MadC, products::mad_carry),
+    (A::Mul24, products::mul24), (A::Mad24, products::mad24), (A::Sad, arithmetic::sad),
     (A::Abs, arithmetic::abs), (A::Neg, arithmetic::neg), (A::Min, arithmetic::min_max), (A::Max, arithmetic::min_max),
-    (A::Dp4a, arithmetic::dot4), (A::Dp2a, arithmetic::dot2),
+    (A::Dp4a, products::dot4), (A::Dp2a, products::dot2),
     // Bits.
     (A::And, bits::logic), (A::Or, bits::logic), (A::Xor, bits::logic), (A::Not, bits::logic), (A::Cnot, bits::is_zero),
-    (A::Lop3, bits::table), (A::Shl, bits::shift_left), (A::Shr, bits::shift_right), (A::Shf, bits::funnel),
-    (A::Prmt, bits::permute), (A::Popc, bits::count), (A::Clz, bits::leading_zeros), (A::Bfind, bits::find),
-    (A::BfindShift, bits::find), (A::Brev, bits::reverse), (A::Bfe, bits::extract), (A::Bfi, bits::insert),
-    (A::Szext, bits::extend), (A::Bmsk, bits::mask),
+    (A::Lop3, bits::table), (A::Shl, shifts::shift_left), (A::Shr, shifts::shift_right), (A::Shf, shifts::funnel),
+    (A::Prmt, fields::permute), (A::Popc, fields::count), (A::Clz, fields::leading_zeros), (A::Bfind, fields::find),
+    (A::BfindShift, fields::find), (A::Brev, fields::reverse), (A::Bfe, fields::extract), (A::Bfi, fields::insert),
+    (A::Szext, fields::extend), (A::Bmsk, fields::mask),
     // Floating point.
     (A::Fadd, float::add), (A::Fsub, float::add), (A::Fmul, float::mul), (A::Ffma, float::fma),
     (A::Fabs, float::sign), (A::Fneg, float::sign), (A::Fmin, float::min_max), (A::Fmax, float::min_max),

@@ -553,9 +553,10 @@ impl<'f> Selector<'f> {
         kept: Source,
         guard: Guard,
     ) -> bool {
-        let kept = kept.operand.as_value().filter(|&it| {
-            kept.operand.mods().is_empty() && self.func.value_type(it) == Type::R
-        });
+        let kept = kept
+            .operand
+            .as_value()
+            .filter(|&it| kept.operand.mods().is_empty() && self.func.value_type(it) == Type::R);
         let condition = guard.reg().and_then(Reg::value);
         let (Some(kept), Some(condition)) = (kept, condition) else {
             return false;
@@ -566,7 +567,12 @@ impl<'f> Selector<'f> {
         let alone = self.func.opcode(inst).as_machine().is_some()
             && self.func.layout.inst_block(inst) == Some(self.block)
             && self.func.inst(inst).guard().is_always()
-            && self.func.defs(inst).filter(|reg| reg.value().is_some()).count() == 1
+            && self
+                .func
+                .defs(inst)
+                .filter(|reg| reg.value().is_some())
+                .count()
+                == 1
             && self.func.kept(inst).is_empty()
             && self.func.implicit_defs(inst).is_empty()
             && self.aliases[temporary].is_none()

@@ -1,0 +1,200 @@
+//! Shifts, of one word, of two, and of both together.
+
+use super::arithmetic::{is_signed, is_wide, sign};
+use super::selector::{Selector, rz};
+use super::source::Source;
+use super::{WORD, sources};
+use crate::pipeline::PhaseError;
+use orias_ori::Operand;
+use orias_ori::operation::{Clamp, Direction, Scalar};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+/// SHF with the given direction, type and part.
+pub(super) fn shf(
+    s: &mut Selector<'_>,
+    result: Operand,
+    (dir, ty, part, wrap): (&str, &str, &str, &str),
+    low: Source,
+    amount: Source,
+    high: Source,
+) -> Done {
+    let mods = [("dir", dir), ("type", ty), ("part", part), ("wrap", wrap)];
+    s.emit(Op::SHF, &mods, sources![result, low, amount, high])?;
+    Ok(())
+}
+
+pub(super) const CLAMP: &str = "CLAMP";
+
+pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let amount = s.word(1);
+    if !is_wide(scalar) {
+        let value = s.word(0);
+        let result = s.result(0);
+        return match amount.constant() {
+            Some(bits) if bits < 32 => {
+                let factor = Source::imm(1 << bits);
+                s.emit(
+                    Op::IMAD,
+                    &[("sign", "U32")],
+                    sources![result, value, factor, rz()],
+                )?;
+                Ok(())
+            }
+            _ => shf(
+                s,
+                result,
+                ("L", "U32", "LO", CLAMP),
+                value,
+                amount,
+                rz().into(),
+            ),
+        };
+    }
+    let [low, high] = s.words(0);
+    match amount.constant() {
+        Some(0) => s.set_pair(0, low, high),
+        Some(bits) if bits >= 64 => s.set_pair(0, rz().into(), rz().into()),
+        Some(bits) if bits >= 32 => {
+            let value = s.temporary(WORD);
+            let amount = Source::imm(bits as u32 - 32);
+            shf(
+                s,
+                value.into(),
+                ("L", "U32", "LO", CLAMP),
+                low,
+                amount,
+                rz().into(),
+            )?;
+            s.set_pair(0, rz().into(), value.into())
+        }
+        _ => {
+            let new_low = s.temporary(WORD);
+            let new_high = s.temporary(WORD);
+            let amount: Source = match amount.constant() {
+                Some(_) => amount,
+                None => s.in_register(amount)?.into(),
+            };
+            shf(
+                s,
+                new_high.into(),
+                ("L", "U64", "HI", CLAMP),
+                low,
+                amount,
+                high,
+            )?;
+            shf(
+                s,
+                new_low.into(),
+                ("L", "U32", "LO", CLAMP),
+                low,
+                amount,
+                rz().into(),
+            )?;
+            s.set_pair(0, new_low.into(), new_high.into())
+        }
+    }
+}
+
+pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let amount = s.word(1);
+    let word_type = sign(scalar);
+    if !is_wide(scalar) {
+        let of = match scalar {
+            Scalar::B16 => Scalar::U16,
+            other => other,
+        };
+        let value = s.extended(0, of)?;
+        let result = s.result(0);
+        return shf(
+            s,
+            result,
+            ("R", word_type, "HI", CLAMP),
+            rz().into(),
+            amount,
+            value,
+        );
+    }
+    let signed = is_signed(scalar);
+    let [low, high] = s.words(0);
+    let fill = |s: &mut Selector<'_>| match signed {
+        true => {
+            let value = s.temporary(WORD);
+            let all = Source::imm(31);
+            shf(
+                s,
+                value.into(),
+                ("R", "S32", "HI", CLAMP),
+                rz().into(),
+                all,
+                high,
+            )?;
+            Ok(Source::from(value))
+        }
+        false => Ok(rz().into()),
+    };
+    match amount.constant() {
+        Some(0) => s.set_pair(0, low, high),
+        Some(bits) if bits >= 64 => {
+            let fill = fill(s)?;
+            s.set_pair(0, fill, fill)
+        }
+        Some(bits) if bits >= 32 => {
+            let value = s.temporary(WORD);
+            let amount = Source::imm(bits as u32 - 32);
+            shf(
+                s,
+                value.into(),
+                ("R", word_type, "HI", CLAMP),
+                rz().into(),
+                amount,
+                high,
+            )?;
+            let fill = fill(s)?;
+            s.set_pair(0, value.into(), fill)
+        }
+        _ => {
+            let new_low = s.temporary(WORD);
+            let new_high = s.temporary(WORD);
+            let amount: Source = match amount.constant() {
+                Some(_) => amount,
+                None => s.in_register(amount)?.into(),
+            };
+            let pair_type = if signed { "S64" } else { "U64" };
+            shf(
+                s,
+                new_low.into(),
+                ("R", pair_type, "LO", CLAMP),
+                low,
+                amount,
+                high,
+            )?;
+            shf(
+                s,
+                new_high.into(),
+                ("R", word_type, "HI", CLAMP),
+                rz().into(),
+                amount,
+                high,
+            )?;
+            s.set_pair(0, new_low.into(), new_high.into())
+        }
+    }
+}
+
+pub(super) fn funnel(s: &mut Selector<'_>) -> Done {
+    let wrap = match s.modifier::<Clamp>()? {
+        Clamp::Clamp => CLAMP,
+        Clamp::Wrap => "W",
+    };
+    let how = match s.modifier::<Direction>()? {
+        Direction::Left => ("L", "U32", "HI", wrap),
+        Direction::Right => ("R", "U32", "LO", wrap),
+    };
+    let (low, high, amount) = (s.word(0), s.word(1), s.word(2));
+    let result = s.result(0);
+    shf(s, result, how, low, amount, high)
+}
