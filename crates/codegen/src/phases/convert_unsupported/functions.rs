@@ -65,6 +65,24 @@ fn multiply(emit: &mut Emit<'_>, ftz: Ftz, a: Operand, b: Operand) -> Operand {
     emit.op(AbstractOp::Fmul, (Round::Rn, ftz, F32), &[a, b])
 }
 
+/// For a divisor that is known: the factor numerator and divisor are scaled by, and the reciprocal of the scaled divisor. ptxas rounds it to
+/// the nearest, other than the machine's function; none for NaNs.
+fn known_reciprocal(b: f32, precision: Precision, ftz: Ftz) -> Option<(f32, f32)> {
+    let flushes = ftz == Ftz::Ftz;
+    let b = match b.is_subnormal() && flushes {
+        true => 0.0_f32.copysign(b),
+        false => b,
+    };
+    let scale = if precision == Precision::Full && b.abs() > f32::from_bits(GREAT as u32) {
+        0.25
+    } else if !flushes && b.abs() < f32::MIN_POSITIVE {
+        RAISE
+    } else {
+        1.0
+    };
+    (!b.is_nan()).then_some((scale, 1.0 / (b * scale)))
+}
+
 /// `a` times a factor where a predicate holds, else `a`.
 fn multiply_where(
     emit: &mut Emit<'_>,
@@ -115,6 +133,15 @@ pub(crate) fn quotient_factors(
     mut a: Operand,
     mut b: Operand,
 ) -> [Operand; 2] {
+    if let Operand::Imm(bits) = b
+        && let Some((scale, inverse)) =
+            known_reciprocal(f32::from_bits(bits.bits() as u32), precision, ftz)
+    {
+        if scale != 1.0 {
+            a = multiply(emit, ftz, a, single(scale));
+        }
+        return [single(inverse), a];
+    }
     let magnitude = emit.op(AbstractOp::Fabs, (F32,), &[b]);
     let large = (precision == Precision::Full).then(|| {
         emit.op(
@@ -224,4 +251,26 @@ fn reciprocal_root_double(expander: &mut Expander<'_>) -> Results {
             emit.selp(Scalar::B64, unbounded, root, zero)
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_divisor_is_scaled_as_an_unknown_one_would_be() {
+        let full = |b: f32| known_reciprocal(b, Precision::Full, Ftz::Keep);
+        assert_eq!(full(4999.0), Some((1.0, 0.000_200_040_01)));
+        assert_eq!(
+            full(f32::from_bits(0x7f00_0000)),
+            Some((0.25, 2.0_f32.powi(-125)))
+        );
+        assert_eq!(
+            full(f32::from_bits(0x0040_0000)),
+            Some((RAISE, 2.0_f32.powi(103)))
+        );
+        assert_eq!(full(f32::NAN), None);
+        let flushed = known_reciprocal(f32::from_bits(0x8040_0000), Precision::Full, Ftz::Ftz);
+        assert_eq!(flushed, Some((1.0, f32::NEG_INFINITY)));
+    }
 }
