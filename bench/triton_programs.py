@@ -79,6 +79,12 @@ def settings():
     for name, value in wanted.items():
         if hasattr(inductor, name):
             setattr(inductor, name, value)
+    # Persistent reductions still have several variants, of which the fastest is taken: leave only the first.
+    from torch._inductor.runtime import triton_heuristics as heuristics
+
+    if not hasattr(heuristics, "all_variants"):
+        heuristics.all_variants = heuristics.cached_autotune
+        heuristics.cached_autotune = lambda hints, configs, *rest, **more: heuristics.all_variants(hints, configs[:1], *rest, **more)
 
 
 def as_bytes(tensor):
@@ -358,6 +364,12 @@ def time_all(modes, answers, arguments, folder, variables):
         slot.stop()
 
 
+def variants(answer):
+    """The kernels of which a program compiled several variants, to take the one that was faster."""
+    names = [kernel.split()[0] for kernel in answer.get("kernels", ())]
+    return sorted({name for name in names if name.startswith("triton_") and names.count(name) > 1})
+
+
 def verdict(answer):
     if "error" in answer:
         return answer["error"]
@@ -365,6 +377,8 @@ def verdict(answer):
         return f"UNSTABLE: {answer['unstable']} runs"
     if answer.get("different") and answer.get("other_ptx"):
         return "not comparable: other PTX than the reference for " + ", ".join(answer["other_ptx"])
+    if answer.get("different") and variants(answer):
+        return "not comparable: torch.compile takes the faster variant of " + ", ".join(variants(answer))
     if answer.get("different"):
         return "DIFFERENT: " + "; ".join(answer["different"])
     return "equal"
@@ -425,7 +439,7 @@ def table(arguments):
             elif "not supported yet: " in words.lower():
                 words = "not supported yet: " + words.split("upported yet: ", 1)[1].split()[0].split(".sync")[0]
             elif words != "equal":
-                words = words.split(":")[0]
+                words = words.split(":")[0].lower()
             cells.append(words)
         if "error" in answers[reference][name]:
             continue
