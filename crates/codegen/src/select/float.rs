@@ -244,12 +244,15 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
         }
         return min_max_double(s, smaller);
     }
-    let [mut a, mut b] = [s.number(0, scalar)?, s.number(1, scalar)?];
-    if xorsign != "no" {
-        a = s.magnitude(a)?;
-        b = s.magnitude(b)?;
-    }
-    let [a, b] = flexible_last([a, b]);
+    let pair = match xorsign {
+        "no" => [s.number(0, scalar)?, s.number(1, scalar)?],
+        // The signs of the operands count: none may have become a modifier.
+        _ => {
+            let [a, b] = [s.word(0), s.word(1)];
+            [s.magnitude(a)?, s.magnitude(b)?]
+        }
+    };
+    let [a, b] = flexible_last(pair);
     let which = if smaller { pt() } else { not_pt() };
     let mods = [
         ("ftz", ftz_name(flushes(s))),

@@ -45,6 +45,16 @@ impl Selector<'_> {
     ) -> Result<Source, PhaseError> {
         let ftz = flushes(self);
         let source = self.float_sign(operand, ftz, scalar);
+        self.halves_from(source, scalar)
+    }
+
+    /// Source `index` as one or two halves, with the sign it has: for what looks at signs itself.
+    fn plain_halves(&mut self, index: usize, scalar: Scalar) -> Result<Source, PhaseError> {
+        let source = self.word(index);
+        self.halves_from(source, scalar)
+    }
+
+    fn halves_from(&mut self, source: Source, scalar: Scalar) -> Result<Source, PhaseError> {
         if let Some(bits) = source.constant() {
             let bits = bits as u32;
             let both = match is_pair(scalar) {
@@ -238,7 +248,10 @@ pub(super) fn sign(s: &mut Selector<'_>) -> Done {
 pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     let (nan, xorsign) = min_max_names(s)?;
-    let mut pair = [s.halves(0, scalar)?, s.halves(1, scalar)?];
+    let mut pair = match xorsign {
+        "no" => [s.halves(0, scalar)?, s.halves(1, scalar)?],
+        _ => [s.plain_halves(0, scalar)?, s.plain_halves(1, scalar)?],
+    };
     if xorsign != "no" {
         for source in &mut pair {
             *source = match source.constant() {
