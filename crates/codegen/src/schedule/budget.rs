@@ -5,6 +5,9 @@
 //! compared by what a warp costs when that many take turns ([`super::estimate::Estimate::shared`]), and the budget whose order is
 //! cheapest wins; every portion of registers beyond what the order before needed makes it dearer by knob 740.
 //!
+//! No budget leaves fewer warps than the order before did ([`Occupancy::ceiling`]): on the chip, kernels that wait for memory lost more by
+//! that than a better order gained (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
+//!
 //! The budget never exceeds what the function may use ([`hard_limit`]), less one in 64 for what alignment wastes, unless the order before
 //! already did.
 
@@ -17,6 +20,9 @@ const THREADS: u32 = 256;
 
 /// Most thread blocks of a multiprocessor.
 const BLOCKS: u32 = 32;
+
+/// Registers that the allocator needs beyond those that are live, as a rule.
+const ALIGNMENT: u32 = 2;
 
 /// How many budgets are tried at most.
 pub const CANDIDATES: usize = 5;
@@ -62,6 +68,15 @@ impl Occupancy {
     pub fn free(&self) -> i32 {
         let each = self.files.per_multiprocessor / self.files.most_threads;
         (each - self.files.reserved) as i32
+    }
+
+    /// The most registers that leave as many warps as `live` does, less what alignment may waste.
+    pub fn ceiling(&self, live: u32) -> u32 {
+        let mut most = self.portion(live) - self.files.reserved;
+        while self.warps(most + self.files.granularity) == self.warps(live) && most < 256 {
+            most += self.files.granularity;
+        }
+        most.saturating_sub(ALIGNMENT).max(live)
     }
 
     /// Budgets to try, from the smallest that `least` fits into to the one that `most` does: the largest of each number of warps.
@@ -117,6 +132,14 @@ mod tests {
             .map(|&r| of.warps(r))
             .collect();
         assert_eq!(warps, [16, 12, 8, 4, 2]);
+    }
+
+    #[test]
+    fn the_ceiling_keeps_the_number_of_warps() {
+        let of = occupancy(128);
+        assert_eq!(of.ceiling(12), 28);
+        assert_eq!(of.ceiling(33), 36);
+        assert_eq!(of.ceiling(38), 38);
     }
 
     #[test]

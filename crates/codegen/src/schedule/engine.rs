@@ -307,7 +307,7 @@ impl<'a> Engine<'a> {
         if self.settings.mode == Mode::DynBatch && self.countdown == 0 {
             self.gather();
         }
-        let few = self.settings.look_ahead.max(1) * 4;
+        let few = self.settings.look_ahead.max(1) * 2;
         let room = |engine: &Self, nodes: &mut Vec<u32>| {
             nodes.retain(|&node| engine.fits(node as usize));
         };

@@ -19,12 +19,13 @@ use super::budget::{self, Occupancy};
 use super::build::{Builder, Exits};
 use super::cross_block;
 use super::estimate::{Estimate, estimate};
-use super::graph::{Graph, Timeline};
+use super::graph::{Graph, Node, Timeline};
 use super::join::join_blocks;
 use super::live::{BlockValues, Counts, Numbering};
 use super::options::Options;
 use super::priority::Mode;
 use super::strategies::{self, Carried, STRATEGIES, Strategy, Task};
+use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use orias_machine::registers::{self, RegisterFiles};
@@ -230,7 +231,12 @@ impl Scheduler<'_> {
     }
 
     fn may_move(&self, room: &Room) -> bool {
-        room.graph.body().len() > 1
+        // Where predicates or uniform registers are spilled whatever the order, the one it has is the one whose spills are known.
+        let fits = [Class::P, Class::UR, Class::UP].into_iter().all(|class| {
+            let usable = i32::from(self.files.file(class.into()).usable);
+            room.choices[0].peak[class as usize] <= usable
+        });
+        fits && room.graph.body().len() > 1
             && self.options.is_enabled()
             && !self.options.keeps_order(room.graph.block)
     }
@@ -315,6 +321,11 @@ impl Scheduler<'_> {
         if !self.may_move(room) {
             return;
         }
+        // What the cascade names is asked once: under the largest budget.
+        let first = room
+            .choices
+            .iter()
+            .all(|choice| choice.by != Mode::Ilp.name());
         match self.options.strategy() {
             None => {}
             Some("combined") => {
@@ -331,12 +342,15 @@ impl Scheduler<'_> {
             }
         }
         self.try_mode(room, Mode::Ilp, budget);
-        let long = room.graph.nodes.iter().filter(|node| node.is_long());
-        if self.options.runs(Mode::DynBatch, room.graph.block) && long.count() > 1 {
+        // Loads are batched by ILP as well; matrix and texture operations are not.
+        let batched = |node: &&Node| matches!(node.pipe, Pipe::Tensor | Pipe::Texture);
+        let batched = room.graph.nodes.iter().filter(batched);
+        if self.options.runs(Mode::DynBatch, room.graph.block) && batched.count() > 1 {
             self.try_mode(room, Mode::DynBatch, budget);
         }
         let selected = self.selected(room);
-        if !["latency", "tensor"].contains(&selected)
+        if first
+            && !["latency", "tensor"].contains(&selected)
             && let Some(strategy) = strategies::find(selected)
         {
             self.try_strategy(room, strategy, strategy.name, Mode::Ilp, budget);
@@ -344,13 +358,19 @@ impl Scheduler<'_> {
     }
 
     fn choose_budget(&self, rooms: &mut [Room]) -> i32 {
-        let mut had = 0;
+        let had = rooms.iter().map(|room| room.choices[0].registers()).max();
+        let had = had.unwrap_or(0).max(0);
+        // As many warps as before, unless knob 763 asks for something else.
+        let same = self.occupancy.ceiling(had as u32) as i32;
+        let roomy = match self.options.register_target() {
+            None => self.hard.min(same).max(1),
+            Some(_) => self.hard.max(1),
+        };
         let mut least = 0;
         let mut most = 0;
         let (reduce, only_reduce) = self.options.reduce_limits();
         for room in rooms.iter_mut() {
             let now = room.choices[0].registers();
-            had = had.max(now);
             if self.may_move(room) {
                 // Below what costs nothing there is nothing to reduce.
                 let crowded =
@@ -359,7 +379,7 @@ impl Scheduler<'_> {
                     self.try_mode(room, Mode::ReduceReg, budget::tightened(now));
                 }
                 if now <= only_reduce {
-                    self.fill(room, self.hard.max(1));
+                    self.fill(room, roomy);
                 }
             }
             let registers = room.choices.iter().map(Choice::registers);
@@ -375,7 +395,7 @@ impl Scheduler<'_> {
             self.refill(rooms, budget);
             return budget.max(least);
         }
-        let ceiling = self.hard.max(had.min(self.hard)).max(least);
+        let ceiling = roomy.max(had.min(self.hard)).max(least);
         let most = most.min(ceiling).max(least);
         let mut best: Option<(f64, i32)> = None;
         for budget in self.occupancy.candidates(least as u32, most as u32) {
