@@ -18,6 +18,7 @@ use super::shards;
 use operands::{columns, tuple};
 use operations::{Operation, comparison, operations};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -78,12 +79,14 @@ pub fn shard(range: Range<usize>, assembler: &str, tier: &str) -> Result<(), Str
             }
         };
         let theirs = Assembler::ptxas(3).assemble(&operation.module())?;
-        if !comparisons.contains_key(&operation.result) {
-            let image = Assembler::ptxas(3).assemble(&comparison(operation.result))?;
-            comparisons.insert(operation.result, image);
-        }
+        let compare = match comparisons.entry(operation.result) {
+            Entry::Occupied(made) => made.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(Assembler::ptxas(3).assemble(&comparison(operation.result))?)
+            }
+        };
         let driver = |error: DriverError| format!("{statement} {error}");
-        let images = [&ours, &theirs, &comparisons[&operation.result]];
+        let images = [&ours, &theirs, &*compare];
         let [ours, theirs, compare] = images.map(|image| gpu.load(image).map_err(driver));
         let pair = Pair {
             gpu: &gpu,
