@@ -10,6 +10,7 @@ mod exercise;
 mod gpu;
 mod mine;
 mod oracle;
+mod parallel;
 mod probe;
 mod programs;
 mod rewrite;

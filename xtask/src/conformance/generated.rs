@@ -73,12 +73,16 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 name: seed.to_string(),
                 seed,
                 text: text(seed),
+                folder: None,
             }),
         ),
     };
     let (mut equal, mut failures) = (0_u64, 0_u64);
     let mut expected_text = String::new();
-    for Named { name, seed, text } in programs {
+    for Named {
+        name, seed, text, ..
+    } in programs
+    {
         let expected = interpreted(&text, seed).map_err(|why| format!("program {name}: {why}"))?;
         for &level in &request.levels {
             match check(&text, seed, level, &expected, request.timings) {

@@ -14,6 +14,7 @@ mod forms;
 mod generated;
 mod lift;
 mod lines;
+mod mutants;
 mod options;
 mod programs;
 mod ptx;

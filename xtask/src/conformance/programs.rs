@@ -2,13 +2,14 @@
 //! at -O0 and -O3, in the emulator.
 //!
 //! With `--write` the cubins and what the interpreter says go to a folder, for `cargo xtask gpu programs FOLDER`. With
-//! `--from=FOLDER` the programs are the files of a folder, which begin with the seed of their input. `[COUNT] --reduce=FILE`
+//! `--from=FOLDER` the programs are the files of a folder, which begin with the seed of their input, with their cubins if they are there. `[COUNT] --reduce=FILE`
 //! prints a smaller program that ptxas -O3 still gets wrong, after at most COUNT questions.
 
 use crate::gpu::job::hash;
+use crate::parallel;
 use crate::programs::{LEVELS, assemble, emulated, interpreted, seed_of, text};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Programs of a run that does not say how many.
 const COUNT: u64 = 200;
@@ -36,6 +37,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 name: seed.to_string(),
                 seed,
                 text: text(seed),
+                folder: None,
             })
             .collect(),
     };
@@ -50,6 +52,21 @@ pub(super) struct Named {
     pub(super) name: String,
     pub(super) seed: u64,
     pub(super) text: String,
+    /// Where its cubins may be, as `--write` leaves them.
+    pub(super) folder: Option<PathBuf>,
+}
+
+impl Named {
+    /// The cubin of a level, assembled if it is not there.
+    fn cubin(&self, level: &str) -> Result<Vec<u8>, String> {
+        let written = self.folder.as_ref().and_then(|folder| {
+            std::fs::read(folder.join(format!("{}.{level}.cubin", self.name))).ok()
+        });
+        match written {
+            Some(cubin) => Ok(cubin),
+            None => assemble(self.text.as_bytes(), level),
+        }
+    }
 }
 
 /// The programs of a folder: `SEED.ptx`, or `SEED-ANYTHING.ptx` for variants of it.
@@ -67,27 +84,52 @@ pub(super) fn files(folder: &Path) -> Result<Vec<Named>, String> {
             name: name.to_owned(),
             seed,
             text: std::fs::read_to_string(&path).map_err(failed)?,
+            folder: Some(folder.to_owned()),
         });
     }
     programs.sort_by(|a, b| (a.seed, &a.name).cmp(&(b.seed, &b.name)));
     Ok(programs)
 }
 
+/// What a run in the emulator came to.
+enum Run {
+    Equal,
+    Different,
+    Stopped(String),
+}
+
+/// A program at each level against the interpreter.
+fn compare_one(program: &Named) -> Result<[Run; LEVELS.len()], String> {
+    let Named {
+        name, seed, text, ..
+    } = program;
+    let wrong = |error: String| format!("program {name}: {error}");
+    let expected = interpreted(text, *seed).map_err(wrong)?;
+    let mut runs = [const { Run::Equal }; LEVELS.len()];
+    for (level, run) in LEVELS.into_iter().zip(&mut runs) {
+        let cubin = program.cubin(level).map_err(wrong)?;
+        *run = match emulated(&cubin, *seed) {
+            Ok(output) if output == expected => Run::Equal,
+            Ok(_) => Run::Different,
+            Err(why) => Run::Stopped(why),
+        };
+    }
+    Ok(runs)
+}
+
 /// Every program in the interpreter and, as ptxas made it at each level, in the emulator.
 fn compare(programs: &[Named]) -> Result<(), String> {
     let mut counts = [[0; 2]; LEVELS.len()];
-    for Named { name, seed, text } in programs {
-        let wrong = |error: String| format!("program {name}: {error}");
-        let expected = interpreted(text, *seed).map_err(wrong)?;
-        for (level, counts) in LEVELS.into_iter().zip(&mut counts) {
-            let cubin = assemble(text.as_bytes(), level).map_err(wrong)?;
-            match emulated(&cubin, *seed) {
-                Ok(output) if output == expected => counts[0] += 1,
-                Ok(_) => {
+    let results = parallel::map(programs, compare_one);
+    for (Named { name, .. }, runs) in programs.iter().zip(results) {
+        for ((level, run), counts) in LEVELS.into_iter().zip(runs?).zip(&mut counts) {
+            match run {
+                Run::Equal => counts[0] += 1,
+                Run::Different => {
                     counts[1] += 1;
                     println!("program {name} {level}: different");
                 }
-                Err(why) => {
+                Run::Stopped(why) => {
                     counts[1] += 1;
                     println!("program {name} {level}: stopped: {why}");
                 }
@@ -131,7 +173,10 @@ fn write(folder: &Path, programs: &[Named]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(failed)?;
     let (mut expected, mut count) = (String::new(), 0);
-    for Named { name, seed, text } in programs {
+    for Named {
+        name, seed, text, ..
+    } in programs
+    {
         let output = match interpreted(text, *seed) {
             Ok(output) => output,
             Err(fault) => {

@@ -1,13 +1,13 @@
 //! The emulator: every launch of the CUDA corpus, assembled by ptxas -O3 and -O0, leaves in `sim` the buffers it left on an H200.
 //!
-//! `conformance sim [--sample] [--timing off|strict|random:SEED,…] [--level O3|O0] [--check] [--verbose] [FILTER]`. The digests of the
-//! buffers after each launch were written down once by `cargo xtask gpu digests` (`xtask/data/launches-sm90.txt.gz`). Launches
-//! whose kernels use approximate functions (tag `approx`) are compared as well: where they differ, they are counted apart, because the
-//! multifunction unit's own tables are not known to `eval`.
+//! `conformance sim [--sample] [--timing off|strict|random:SEED|random:FIRST..END,…] [--level O3|O0] [--check] [--verbose]
+//! [--manifest FILE --digests FILE] [--cubins FOLDER] [--mutants FILE] [FILTER]`. The digests of the buffers after each launch were
+//! written down once by `cargo xtask gpu digests` (`xtask/data/launches-sm90.txt.gz`). Launches of another manifest need their own
+//! digests. With `--cubins` there need be no ptxas: the folder has subfolders `O3` and `O0`. With `--mutants` see [`super::mutants`].
 
 use super::corpus;
 use crate::gpu::job::{Argument, Job, hash};
-use crate::oracle;
+use crate::{oracle, parallel};
 use orias_sim::{Checks, Device, Launch, Module, Options, Timing};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -27,6 +27,10 @@ struct Request {
     levels: Vec<&'static str>,
     checks: Checks,
     verbose: bool,
+    manifest: Option<PathBuf>,
+    digests: PathBuf,
+    cubins: PathBuf,
+    mutants: Option<PathBuf>,
     filter: String,
 }
 
@@ -38,11 +42,23 @@ impl Request {
             levels: vec!["O3", "O0"],
             checks: Checks::NONE,
             verbose: false,
+            manifest: None,
+            digests: oracle::repository().join("xtask/data/launches-sm90.txt.gz"),
+            cubins: oracle::repository().join("target/sim"),
+            mutants: None,
             filter: String::new(),
         };
         let mut words = args.iter().map(String::as_str);
         while let Some(word) = words.next() {
+            let mut path = || {
+                let path = words.next().map(PathBuf::from);
+                path.ok_or_else(|| format!("{word} wants a path"))
+            };
             match word {
+                "--manifest" => request.manifest = Some(path()?),
+                "--digests" => request.digests = path()?,
+                "--cubins" => request.cubins = path()?,
+                "--mutants" => request.mutants = Some(path()?),
                 "--sample" => request.sample = true,
                 "--check" => request.checks = Checks::ALL,
                 "--verbose" => request.verbose = true,
@@ -55,7 +71,10 @@ impl Request {
                 }
                 "--timing" => {
                     let text = words.next().unwrap_or_default();
-                    request.timings = text.split(',').map(timing).collect::<Result<_, _>>()?;
+                    request.timings.clear();
+                    for part in text.split(',') {
+                        request.timings.extend(timings(part)?);
+                    }
                 }
                 flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
                 filter => request.filter = filter.to_owned(),
@@ -65,24 +84,28 @@ impl Request {
     }
 }
 
-/// `off`, `strict`, or `random:SEED`.
-fn timing(text: &str) -> Result<Timing, String> {
-    match text.split_once(':') {
-        None if text == "off" => Ok(Timing::Off),
-        None if text == "strict" => Ok(Timing::Strict),
-        Some(("random", seed)) => seed
-            .parse()
-            .map(Timing::Random)
-            .map_err(|_| format!("'{seed}' is not a seed")),
-        _ => Err(format!("no timing is called '{text}'")),
-    }
+/// `off`, `strict`, `random:SEED` or `random:FIRST..END`.
+fn timings(text: &str) -> Result<Vec<Timing>, String> {
+    let seed = |text: &str| text.parse().map_err(|_| format!("'{text}' is not a seed"));
+    Ok(match text.split_once(':') {
+        None if text == "off" => vec![Timing::Off],
+        None if text == "strict" => vec![Timing::Strict],
+        Some(("random", seeds)) => match seeds.split_once("..") {
+            Some((first, end)) => (seed(first)?..seed(end)?).map(Timing::Random).collect(),
+            None => vec![Timing::Random(seed(seeds)?)],
+        },
+        _ => return Err(format!("no timing is called '{text}'")),
+    })
 }
 
 /// The digests of the chip, by launch.
 pub(super) fn recorded() -> Result<BTreeMap<String, Vec<u64>>, String> {
-    let path = oracle::repository().join("xtask/data/launches-sm90.txt.gz");
-    let file =
-        std::fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    digests(&oracle::repository().join("xtask/data/launches-sm90.txt.gz"))
+}
+
+/// The digests of a file, by launch.
+fn digests(path: &Path) -> Result<BTreeMap<String, Vec<u64>>, String> {
+    let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut text = String::new();
     flate2::read::GzDecoder::new(file)
         .read_to_string(&mut text)
@@ -100,8 +123,8 @@ pub(super) fn recorded() -> Result<BTreeMap<String, Vec<u64>>, String> {
 }
 
 /// The cubin of a module of the corpus, assembled if it is not there yet.
-fn assemble(module: &Path, level: &str) -> Result<PathBuf, String> {
-    let folder = oracle::repository().join("target/sim").join(level);
+pub(super) fn assemble(module: &Path, cubins: &Path, level: &str) -> Result<PathBuf, String> {
+    let folder = cubins.join(level);
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let name = module.file_stem().ok_or("a module without a name")?;
     let cubin = folder.join(name).with_extension("cubin");
@@ -146,6 +169,22 @@ pub(crate) fn launch(
     timing: Timing,
     checks: Checks,
 ) -> Result<Ran, String> {
+    let options = Options {
+        timing,
+        checks,
+        max_steps: Some(MOST_STEPS),
+        ..Options::default()
+    };
+    launch_with(job, image, expected, &options)
+}
+
+/// The same with all options.
+pub(super) fn launch_with(
+    job: &Job,
+    image: &[u8],
+    expected: &[u64],
+    options: &Options,
+) -> Result<Ran, String> {
     let mut device = Device::new();
     let module: Module = device
         .load(image)
@@ -169,14 +208,8 @@ pub(crate) fn launch(
         dynamic_shared: job.smem,
         arguments,
     };
-    let options = Options {
-        timing,
-        checks,
-        max_steps: Some(MOST_STEPS),
-        ..Options::default()
-    };
     let start = Instant::now();
-    let outcome = match device.launch(&module, &launch, &options) {
+    let outcome = match device.launch(&module, &launch, options) {
         Ok(outcome) => outcome,
         Err(error) => {
             return Ok(Ran {
@@ -214,89 +247,67 @@ pub(crate) fn launch(
     })
 }
 
+/// A launch that is to be compared.
+pub(super) struct Case {
+    pub(super) job: Job,
+    pub(super) image: Vec<u8>,
+    pub(super) expected: Vec<u64>,
+}
+
 #[derive(Default)]
 struct Totals {
     equal: usize,
-    approximate: usize,
     later: usize,
     wrong: usize,
     steps: u64,
     time: Duration,
 }
 
+/// The launches of a request at a level, with their cubins.
+fn cases(request: &Request, level: &str) -> Result<Vec<Case>, String> {
+    let recorded = digests(&request.digests)?;
+    let standard = corpus::packed().join("cuda-sm90a/manifest.json");
+    let manifest = request.manifest.as_ref().unwrap_or(&standard);
+    let folder = manifest.parent().unwrap_or(Path::new("."));
+    let mut cases = Vec::new();
+    for (number, test) in (crate::gpu::tests(&manifest.to_string_lossy())?.iter()).enumerate() {
+        let mut job = Job::from_test(test, String::new())?;
+        if !job.name.contains(&request.filter) || request.sample && number % 8 != 0 {
+            continue;
+        }
+        let Some(expected) = recorded.get(&job.name) else {
+            match request.manifest {
+                // The chip may have failed on a launch, or left something else each time.
+                Some(_) => continue,
+                None => {
+                    return Err(format!("{}: the chip's digests are not recorded", job.name));
+                }
+            }
+        };
+        let module = folder.join(test["ptx"].as_str().ok_or("a test without ptx")?);
+        let cubin = assemble(&module, &request.cubins, level)?;
+        let image =
+            std::fs::read(&cubin).map_err(|error| format!("{}: {error}", cubin.display()))?;
+        job.cubin = cubin.to_string_lossy().into_owned();
+        cases.push(Case {
+            job,
+            image,
+            expected: expected.clone(),
+        });
+    }
+    Ok(cases)
+}
+
 pub fn run(args: &[String]) -> Result<(), String> {
     let request = Request::parse(args)?;
-    let recorded = recorded()?;
-    let folder = corpus::packed().join("cuda-sm90a");
-    let manifest = folder.join("manifest.json");
-    let tests = crate::gpu::tests(&manifest.to_string_lossy())?;
+    if let Some(file) = &request.mutants {
+        return super::mutants::replay(file, &cases(&request, "O3")?, request.verbose);
+    }
     let mut failures = 0;
     for level in &request.levels {
+        let cases = cases(&request, level)?;
         for timing in &request.timings {
-            let mut totals = Totals::default();
-            for (number, test) in tests.iter().enumerate() {
-                let mut job = Job::from_test(test, String::new())?;
-                if !job.name.contains(&request.filter) || request.sample && number % 8 != 0 {
-                    continue;
-                }
-                let Some(expected) = recorded.get(&job.name) else {
-                    return Err(format!("{}: the chip's digests are not recorded", job.name));
-                };
-                let module = folder.join(test["ptx"].as_str().ok_or("a test without ptx")?);
-                let cubin = assemble(&module, level)?;
-                let image = std::fs::read(&cubin)
-                    .map_err(|error| format!("{}: {error}", cubin.display()))?;
-                job.cubin = cubin.to_string_lossy().into_owned();
-                let ran = launch(&job, &image, expected, *timing, request.checks)?;
-                totals.steps += ran.steps;
-                totals.time += ran.time;
-                let approximate = test["tags"]
-                    .as_array()
-                    .is_some_and(|tags| tags.iter().any(|tag| tag == "approx"));
-                if request.verbose {
-                    println!(
-                        "{level} {}: {} steps, {:.2?}",
-                        job.name, ran.steps, ran.time
-                    );
-                }
-                for finding in &ran.findings {
-                    println!("{level} {}: {finding}", job.name);
-                }
-                match ran.verdict {
-                    Verdict::Equal => totals.equal += 1,
-                    Verdict::Different(what) if approximate => {
-                        totals.approximate += 1;
-                        println!("{level} {}: approximate, {what}", job.name);
-                    }
-                    Verdict::Stopped(why) if LATER.iter().any(|word| why.contains(word)) => {
-                        totals.later += 1;
-                        if request.verbose {
-                            println!("{level} {}: {why}", job.name);
-                        }
-                    }
-                    Verdict::Different(why) => {
-                        totals.wrong += 1;
-                        println!("{level} {}: different, {why}", job.name);
-                    }
-                    Verdict::Stopped(why) => {
-                        totals.wrong += 1;
-                        println!("{level} {}: stopped: {why}", job.name);
-                    }
-                }
-            }
-            println!(
-                "{level}, timing {timing:?}: {} equal, {} differ in approximate functions, {} need what is not emulated yet, {} wrong; {} thread-instructions in {:.1?}",
-                totals.equal,
-                totals.approximate,
-                totals.later,
-                totals.wrong,
-                totals.steps,
-                totals.time
-            );
-            if totals.equal == 0 {
-                return Err("nothing was compared".to_owned());
-            }
-            failures += totals.wrong;
+            failures += compare(&request, level, *timing, &cases)?;
         }
     }
     if failures == 0 {
@@ -304,4 +315,54 @@ pub fn run(args: &[String]) -> Result<(), String> {
     } else {
         Err(format!("{failures} launches are wrong"))
     }
+}
+
+/// How many launches with one timing are wrong.
+fn compare(
+    request: &Request,
+    level: &str,
+    timing: Timing,
+    cases: &[Case],
+) -> Result<usize, String> {
+    let mut totals = Totals::default();
+    let results = parallel::map(cases, |case| {
+        let checks = request.checks;
+        launch(&case.job, &case.image, &case.expected, timing, checks)
+    });
+    for (case, ran) in cases.iter().zip(results) {
+        let (ran, name) = (ran?, &case.job.name);
+        totals.steps += ran.steps;
+        totals.time += ran.time;
+        if request.verbose {
+            println!("{level} {name}: {} steps, {:.2?}", ran.steps, ran.time);
+        }
+        for finding in &ran.findings {
+            println!("{level} {name}: {finding}");
+        }
+        match ran.verdict {
+            Verdict::Equal => totals.equal += 1,
+            Verdict::Stopped(why) if LATER.iter().any(|word| why.contains(word)) => {
+                totals.later += 1;
+                if request.verbose {
+                    println!("{level} {name}: {why}");
+                }
+            }
+            Verdict::Different(why) => {
+                totals.wrong += 1;
+                println!("{level} {name}: different, {why}");
+            }
+            Verdict::Stopped(why) => {
+                totals.wrong += 1;
+                println!("{level} {name}: stopped: {why}");
+            }
+        }
+    }
+    println!(
+        "{level}, timing {timing:?}: {} equal, {} need what is not emulated yet, {} wrong; {} thread-instructions in {:.1?}",
+        totals.equal, totals.later, totals.wrong, totals.steps, totals.time
+    );
+    if totals.equal == 0 {
+        return Err("nothing was compared".to_owned());
+    }
+    Ok(totals.wrong)
 }

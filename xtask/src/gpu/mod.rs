@@ -10,12 +10,13 @@
 //! | `gpu record FILE` | writes the chip's results of single operations down, for the replay without a GPU |
 //! | `gpu matrices WARPS` | multiplies random matrices on the tensor cores and compares them with their definition |
 //! | `gpu record-matrices FILE` | writes the tensor cores' results down, for the replay without a GPU |
+//! | `gpu mufu [PART]` | approximate functions of all 2^32 operands, or of every PART-th block of them, against `eval` |
 //! | `gpu programs FOLDER` | runs generated programs, as ptxas made them, and compares them with the interpreter |
 //! | `gpu generated COUNT ASSEMBLERS` | generates programs, runs them as each assembler makes them, and compares them with the interpreter |
 //! | `gpu sweeps ASSEMBLERS [--full]` | single-precision functions of all 2^32 operands, and 10^8 hard operands of the others, against ptxas |
 //! | `gpu clock` | measures small kernels by the chip's clock and compares the static estimates of their cycles |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
-//! | `gpu mutants MANIFEST CUBINS COUNT SECONDS` | runs mutants of a manifest's kernels and compares what the judge says with what the chip does |
+//! | `gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE]` | runs mutants of a manifest's kernels and compares what the judge says with what the chip does; writes down those that go wrong |
 //! | `gpu heal MANIFEST CUBINS AGAINST` | finds the control words that make the results of launches wrong |
 //! | `gpu worker`, `gpu shard` | parts of the others in processes of their own |
 //!
@@ -31,6 +32,7 @@ mod heal;
 pub(crate) mod job;
 mod latency;
 mod matrices;
+mod mufu;
 mod mutants;
 mod programs;
 mod shards;
@@ -72,13 +74,21 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["shard", first, end, "forms", lanes, assembler] => compare_forms::shard(count(first)?..count(end)?, count(lanes)?, assembler),
         ["shard", first, end, "sweeps", assembler, tier] => sweeps::shard(count(first)?..count(end)?, assembler, tier),
         ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
+        ["mufu"] => mufu::compare(1),
+        ["mufu", part] => mufu::compare(count(part)? as u32),
         ["programs", folder] => programs::run(folder),
         ["clock"] => clock::compare(),
         ["latency"] => latency::measure(),
-        ["mutants", manifest, cubins, count, seconds, first @ ..] if first.len() < 2 => {
+        ["mutants", manifest, cubins, count, seconds, rest @ ..] => {
             let number = |text: &str| text.parse::<u64>().map_err(|_| format!("'{text}' is not a number"));
-            let first = first.first().map_or(Ok(0), |text| number(text))?;
-            mutants::run(manifest, cubins, first..first + number(count)?, number(seconds)?)
+            let (first, file) = match rest {
+                [] => (0, None),
+                ["--write", file] => (0, Some(*file)),
+                [first] => (number(first)?, None),
+                [first, "--write", file] => (number(first)?, Some(*file)),
+                _ => return Err(format!("not understood: {rest:?}")),
+            };
+            mutants::run(manifest, cubins, first..first + number(count)?, number(seconds)?, file)
         }
         ["heal", manifest, cubins, against, rest @ ..] => heal::run(manifest, cubins, against, rest),
         ["record-matrices", file] => matrices::record(file),
@@ -89,8 +99,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--rounds N] [--filter TEXT] [--patience SECONDS] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
-                  | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS \
-                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] \
+                  | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
                   | gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N]"
             .to_owned()),
     }

@@ -1,8 +1,9 @@
-//! `gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST]`: what the judge says of mutants, against what the chip makes of them.
+//! `gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE]`: what the judge says of mutants, against what the chip makes of them.
 //!
 //! Takes the launches of a manifest whose results are the same every time, changes one control field of one instruction of
 //! the kernel, judges the mutant and runs it in a worker of its own. A mutant that leaves other buffers, faults or hangs must
-//! have been reported; one that nobody reports and that changes nothing is classified by why it is safe.
+//! have been reported; one that nobody reports and that changes nothing is classified by why it is safe. Those that go wrong are
+//! written to a file, if one is named, for `conformance sim --mutants`.
 
 use super::job::{Job, Outcome, Words};
 use super::worker::Workers;
@@ -56,6 +57,7 @@ pub fn run(
     cubins: &str,
     numbers: std::ops::Range<u64>,
     seconds: u64,
+    file: Option<&str>,
 ) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let bases = bases(manifest, cubins)?;
@@ -100,6 +102,9 @@ pub fn run(
             let base = &bases[mutant.base];
             mutant.outcome = launch(base, mutant.index, mutant.mutation, &path, &mut workers)?;
         }
+    }
+    if let Some(file) = file {
+        write_wrong(file, &bases, &tried)?;
     }
     report(&bases, &tried)
 }
@@ -231,16 +236,9 @@ fn launch(
     workers: &mut Workers,
 ) -> Result<Verdict, String> {
     let mut image = known.image.clone();
+    let (_, changed) = words(known, index, mutation)?;
     let at = known.code_at + index * WORD;
-    let bytes: [u8; WORD] =
-        (image[at..at + WORD].try_into()).map_err(|_| "a word out of bounds")?;
-    let word = mutation
-        .apply(
-            &known.program.instructions[index],
-            u128::from_le_bytes(bytes),
-        )
-        .ok_or("a mutation that changes nothing")?;
-    image[at..at + WORD].copy_from_slice(&word.to_le_bytes());
+    image[at..at + WORD].copy_from_slice(&changed.to_le_bytes());
     std::fs::write(path, &image).map_err(|error| format!("{path}: {error}"))?;
     let mut job = known.job.clone();
     job.cubin = path.to_owned();
@@ -250,6 +248,41 @@ fn launch(
         Outcome::Failed(message) if message.starts_with("no answer") => Verdict::Hangs,
         Outcome::Failed(_) => Verdict::Failed,
     })
+}
+
+/// An instruction's word before and after a mutation.
+fn words(known: &Base, index: usize, mutation: Mutation) -> Result<(u128, u128), String> {
+    let at = known.code_at + index * WORD;
+    let bytes: [u8; WORD] =
+        (known.image[at..at + WORD].try_into()).map_err(|_| "a word out of bounds")?;
+    let word = u128::from_le_bytes(bytes);
+    let changed = mutation.apply(&known.program.instructions[index], word);
+    Ok((word, changed.ok_or("a mutation that changes nothing")?))
+}
+
+/// Writes down which mutants went wrong: launch, offset, word before and after, what happened, and the change in words, with
+/// tabs between them.
+fn write_wrong(file: &str, bases: &[Base], tried: &[Tried]) -> Result<(), String> {
+    let mut lines = Vec::new();
+    for mutant in tried {
+        if mutant.outcome == Verdict::Same {
+            continue;
+        }
+        let base = &bases[mutant.base];
+        let (before, after) = words(base, mutant.index, mutant.mutation)?;
+        let instruction = &base.program.instructions[mutant.index];
+        let offset = mutant.index * WORD;
+        lines.push(format!(
+            "{}\t{offset:x}\t{before:032x}\t{after:032x}\t{:?}\t{}: {}\n",
+            base.job.name,
+            mutant.outcome,
+            mutant.mutation,
+            print_instruction(instruction, offset as u64),
+        ));
+    }
+    lines.sort();
+    lines.dedup();
+    std::fs::write(file, lines.concat()).map_err(|error| format!("{file}: {error}"))
 }
 
 fn report(bases: &[Base], tried: &[Tried]) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 use super::Width::{B16, B32, B64, Pred};
 use super::{Form, Kind, Operand, form};
+use orias_eval::approximate::{Approximate, divide};
 use orias_eval::float::arithmetic::clamp_to_unit;
 use orias_eval::float::compare::{Extreme, Relation, compare, extreme};
 use orias_eval::float::convert::{Integer, from_integer, to_format, to_integer, to_integral};
@@ -31,7 +32,66 @@ pub fn forms() -> Vec<Form> {
     between_floats(&mut forms);
     integers_and_floats(&mut forms);
     eight_bits(&mut forms);
+    approximations(&mut forms);
     forms
+}
+
+/// Functions with a bound in the manual, which the multifunction unit makes.
+fn approximations(forms: &mut Vec<Form>) {
+    use Approximate::{
+        Cosine, Exp2, Log2, Reciprocal, ReciprocalSquareRoot, Sine, SquareRoot, Tanh,
+    };
+    let mut push = |opcode: &str, operand: Operand, format: Format, function: Approximate| {
+        let flush = opcode.contains(".ftz");
+        // A form without a value would differ from whatever the chip gives.
+        let definition = move |a| function.apply(format, a, flush).unwrap_or(u64::MAX);
+        forms.push(form(opcode, operand.0, &[operand], move |[a, ..]| {
+            definition(a)
+        }));
+    };
+    let functions = [
+        ("rcp", Reciprocal),
+        ("sqrt", SquareRoot),
+        ("rsqrt", ReciprocalSquareRoot),
+        ("sin", Sine),
+        ("cos", Cosine),
+        ("lg2", Log2),
+        ("ex2", Exp2),
+    ];
+    for ftz in ["", ".ftz"] {
+        for (name, function) in functions {
+            push(
+                &format!("{name}.approx{ftz}.f32"),
+                F32,
+                Format::F32,
+                function,
+            );
+        }
+    }
+    push("tanh.approx.f32", F32, Format::F32, Tanh);
+    push("tanh.approx.f16", F16, Format::F16, Tanh);
+    push("tanh.approx.bf16", BF16, Format::BF16, Tanh);
+    push("ex2.approx.f16", F16, Format::F16, Exp2);
+    push("ex2.approx.ftz.bf16", BF16, Format::BF16, Exp2);
+    push("rcp.approx.ftz.f64", F64, Format::F64, Reciprocal);
+    push(
+        "rsqrt.approx.ftz.f64",
+        F64,
+        Format::F64,
+        ReciprocalSquareRoot,
+    );
+    push("rsqrt.approx.f64", F64, Format::F64, ReciprocalSquareRoot);
+    for flush in [false, true] {
+        let ftz = if flush { ".ftz" } else { "" };
+        for (name, full) in [("approx", false), ("full", true)] {
+            forms.push(form(
+                &format!("div.{name}{ftz}.f32"),
+                B32,
+                &[F32, F32],
+                move |[a, b, _]| divide(a as u32, b as u32, flush, full).into(),
+            ));
+        }
+    }
 }
 
 /// Addition, subtraction, multiplication and the fused one, with the suffix that `how` stands for.
