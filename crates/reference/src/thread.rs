@@ -638,9 +638,11 @@ impl Thread {
         let done = self.copies.len().saturating_sub(keep);
         let groups: Vec<Vec<PendingCopy>> = self.copies.drain(..done).collect();
         for copy in groups.into_iter().flatten() {
-            let mut bytes = self
-                .bytes(copy.from.0, copy.from.1, copy.kept, world)?
-                .to_vec();
+            // Where nothing is read the address need not be one.
+            let mut bytes = match copy.kept {
+                0 => Vec::new(),
+                kept => (self.bytes(copy.from.0, copy.from.1, kept, world)?).to_vec(),
+            };
             bytes.resize(copy.bytes, 0);
             self.put(copy.to.0, copy.to.1, &bytes, world)?;
         }

@@ -9,6 +9,7 @@ use crate::profile::Profile;
 use crate::program::{GuardKind, Run};
 use crate::shared::SharedMemory;
 use crate::warp::{Wait, Warp};
+use orias_machine::timing::BARRIER_SETTLES;
 
 /// Instructions a warp runs before the next one has its turn.
 const TURN: u32 = 4096;
@@ -264,6 +265,8 @@ impl Block {
                 let barrier = &self.state.barriers[usize::from(id)];
                 if barrier.generation != generation {
                     group.wait = Wait::None;
+                    let settles = warp.flight.cycle() + u64::from(BARRIER_SETTLES);
+                    warp.earlier_result = (warp.barrier_result, settles);
                     warp.barrier_result = barrier.result;
                 }
             }

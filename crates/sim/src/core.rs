@@ -7,6 +7,7 @@ use crate::flight::{Due, LateStore};
 use crate::launch::{Context, FindingKind};
 use crate::operand::Lanes;
 use crate::program::{Action, Run, Step};
+use crate::reuse::Reused;
 use crate::schedule::Schedule;
 use crate::warp::Warp;
 use orias_sass::{Register, RegisterClass};
@@ -69,6 +70,11 @@ impl<'a> Core<'a> {
             && let Some(stale) = self.warp.flight.pending(at).stale(index)
         {
             return *stale;
+        }
+        if self.position.is_none()
+            && let Some(kept) = self.warp.flight.reuse.served(index)
+        {
+            return *kept;
         }
         let value = self.warp.registers.r[usize::from(index)];
         if self.warp.flight.has_landing(RegisterClass::R, index) {
@@ -309,7 +315,7 @@ impl Core<'_> {
             mask |= dependency.set;
         }
         if mask != 0 {
-            while let Some((at, due)) = self.warp.flight.due_for(mask) {
+            while let Some((at, due)) = self.warp.flight.due_for(mask, before) {
                 self.warp.flight.wait_for(at, due);
                 self.bring_about(at, due)?;
             }
@@ -326,6 +332,9 @@ impl Core<'_> {
             warp.flight.advance(&mut warp.registers);
         }
         warp.flight.issued(schedule.stall);
+        if warp.flight.is_strict() {
+            warp.flight.reuse.arrive(self.index, self.group);
+        }
         Ok(Waited { stalled, waited })
     }
 
@@ -407,7 +416,22 @@ impl Core<'_> {
         }
     }
 
+    /// Takes operands from the reuse cache, and leaves marked ones there.
+    fn reuse(&mut self, reused: &[Reused]) {
+        self.warp.flight.reuse.serve(reused);
+        for reused in reused.iter().filter(|reused| reused.marked) {
+            for register in (reused.first..255).take(usize::from(reused.count)) {
+                let value = self.r(register);
+                let cache = &mut self.warp.flight.reuse;
+                cache.keep(reused.position, register, value);
+            }
+        }
+    }
+
     fn perform_timed(&mut self, schedule: &Schedule, action: &Action) -> Result<(), Cause> {
+        if self.warp.flight.is_strict() {
+            self.reuse(&schedule.reused);
+        }
         if !schedule.is_variable() {
             if self.active == 0 {
                 return Ok(());
@@ -415,9 +439,11 @@ impl Core<'_> {
             self.warp.flight.sink_fixed(self.index);
             let ran = action(self);
             self.warp.flight.sink_registers();
+            self.warp.flight.reuse.take_served();
             return ran;
         }
-        let stale = self.stale_sources(schedule);
+        let mut stale = self.stale_sources(schedule);
+        stale.splice(..0, self.warp.flight.reuse.take_served());
         let warp = &mut *self.warp;
         let snapshot = warp.flight.snapshot(&warp.registers, schedule);
         let at = warp.flight.defer(

@@ -10,6 +10,7 @@
 
 use crate::launch::Timing;
 use crate::operand::Lanes;
+use crate::reuse::ReuseCache;
 use crate::schedule::{self, Schedule};
 use crate::warp::Registers;
 use orias_machine::timing::{self, Arrival, Queue, ResultGroup, Table, UseGroup};
@@ -166,6 +167,7 @@ pub(crate) struct Flight {
     running: usize,
     /// Stores of copies, while one is being read.
     stores: Option<Vec<LateStore>>,
+    pub reuse: ReuseCache,
 }
 
 impl Flight {
@@ -189,6 +191,12 @@ impl Flight {
     #[inline]
     pub fn is_timed(&self) -> bool {
         self.timed
+    }
+
+    /// Whether everything happens as late as it can.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.timed && self.random.is_none()
     }
 
     /// Cycles so far.
@@ -264,11 +272,12 @@ impl Flight {
         self.landings.insert(place, landing);
     }
 
-    /// The next pending instruction that a wait for `barriers` makes read or complete; `now` moves on to when it does.
-    pub fn due_for(&self, barriers: u8) -> Option<(usize, Due)> {
+    /// The next pending instruction that a wait for `barriers`, begun in cycle `since`, makes read or complete. What was issued
+    /// too shortly before the wait is not seen by it, however long it lasts.
+    pub fn due_for(&self, barriers: u8, since: u64) -> Option<(usize, Due)> {
         let names = |barrier: Option<u8>| barrier.is_some_and(|b| barriers >> b & 1 == 1);
         self.pending.iter().enumerate().find_map(|(at, pending)| {
-            if self.cycle < pending.issued + BARRIER_DELAY {
+            if since < pending.issued + BARRIER_DELAY {
                 return None;
             }
             if names(pending.write_barrier) {

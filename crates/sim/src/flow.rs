@@ -212,7 +212,7 @@ impl Flow {
             Kind::Yield => {
                 let current = core.warp.current;
                 core.warp.groups[current].pc = next;
-                core.warp.give_way();
+                core.warp.let_pass();
                 Ok(Next::Continue)
             }
             Kind::Sleep => {

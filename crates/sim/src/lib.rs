@@ -44,6 +44,7 @@ mod module;
 mod operand;
 mod profile;
 mod program;
+mod reuse;
 mod schedule;
 mod semantics;
 mod shared;

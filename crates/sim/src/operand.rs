@@ -315,15 +315,17 @@ impl Core<'_> {
         std::array::from_fn(|i| u64::from(high[i]) << 32 | u64::from(low[i]))
     }
 
-    /// A source as a double-precision number.
+    /// A source as a double-precision number: absolute value, then sign. A NaN stays as it is.
     #[inline]
     pub fn double(&mut self, source: &Source) -> [u64; 32] {
         let mut value = self.pair(source);
-        if source.absolute {
-            value = value.map(|x| x & !(1 << 63));
-        }
-        if source.negate {
-            value = value.map(|x| x ^ 1 << 63);
+        if source.absolute || source.negate {
+            let clear = if source.absolute { 1 << 63 } else { 0 };
+            let flip = if source.negate { 1 << 63 } else { 0 };
+            value = value.map(|x| match f64::from_bits(x).is_nan() {
+                true => x,
+                false => (x & !clear) ^ flip,
+            });
         }
         value
     }

@@ -1,5 +1,6 @@
 //! What an instruction's control field and timing rows say, taken apart once.
 
+use crate::reuse::{self, Reused};
 use orias_machine::timing::{
     self, Arrival, Completion, Place, Queue, Result as TimedResult, Table, Use, UseGroup,
 };
@@ -53,6 +54,8 @@ pub(crate) struct Schedule {
     pub copies: bool,
     /// It stands for all copies before it.
     pub commits: bool,
+    /// What it reads through the reuse cache.
+    pub reused: Vec<Reused>,
 }
 
 impl Schedule {
@@ -77,6 +80,7 @@ impl Schedule {
             reads_state: name.starts_with("B2R") || name.starts_with("BMOV"),
             copies: name.starts_with("LDGSTS"),
             commits: matches!(name, "LDGDEPBAR" | "ARRIVES.LDGSTSBAR"),
+            reused: reuse::positions(instruction),
         };
         for access in instruction.accesses() {
             let place = Place::of(instruction, &access);

@@ -101,6 +101,8 @@ pub(crate) struct Warp {
     pub local_written: Vec<u32>,
     /// Result of the last reducing barrier: number of true predicates, and the predicate.
     pub barrier_result: (u32, bool),
+    /// The result before, and the cycle up to which it is what is found.
+    pub earlier_result: ((u32, bool), u64),
     /// The allocation that was accessed last.
     pub hint: usize,
     /// Copies to shared memory that were not committed to a group yet, and the registers of `RPCMOV`.
@@ -142,6 +144,7 @@ impl Warp {
             local: Vec::new(),
             local_written: Vec::new(),
             barrier_result: (0, false),
+            earlier_result: ((0, false), 0),
             hint: 0,
             return_address: [[0; 32]; 2],
         }
@@ -186,6 +189,39 @@ impl Warp {
             self.rotate();
             self.wear(YIELD_WEIGHT);
         }
+    }
+
+    /// `YIELD`: lanes that wait at a convergence barrier for none but the current group go on without it, for good. It comes
+    /// to the barrier by itself.
+    pub fn let_pass(&mut self) {
+        if self.groups.len() <= 1 {
+            return;
+        }
+        let yielding = self.groups[self.current].lanes;
+        let waiting: Vec<(Wait, u32)> = (self.groups.iter())
+            .filter(|group| matches!(group.wait, Wait::Sync(_)))
+            .filter_map(|group| Some((group.wait, self.needs(group)?)))
+            .collect();
+        for (wait, needed) in waiting {
+            let Wait::Sync(barrier) = wait else {
+                continue;
+            };
+            let arrived = (self.groups.iter())
+                .filter(|group| same_wait(wait, group.wait) && self.needs(group) == Some(needed))
+                .fold(0, |lanes, group| lanes | group.lanes);
+            if arrived == 0 || needed & !arrived & !yielding != 0 {
+                continue;
+            }
+            let masks = &mut self.registers.b[usize::from(barrier)];
+            for lane in crate::core::LaneIterator(needed) {
+                masks[lane] &= match arrived >> lane & 1 {
+                    1 => arrived,
+                    _ => !arrived,
+                };
+            }
+        }
+        self.settle();
+        self.rotate();
     }
 
     fn wear(&mut self, weight: u32) {

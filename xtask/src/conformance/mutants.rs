@@ -24,7 +24,7 @@ struct Mutant<'a> {
 }
 
 /// Replays the mutants of a file on the launches they were made from.
-pub fn replay(file: &Path, cases: &[Case], verbose: bool) -> Result<(), String> {
+pub(super) fn replay(file: &Path, cases: &[Case], verbose: bool) -> Result<(), String> {
     let text =
         std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut mutants = Vec::new();

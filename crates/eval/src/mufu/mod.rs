@@ -76,7 +76,7 @@ fn assembled(sign: u32, exponent: i32, significand: u32) -> u32 {
     match exponent + BIAS {
         ..=0 => sign,
         // A significand of 2²⁴ carries into the exponent.
-        biased @ 1..255 => sign | ((biased as u32) << 23) + (significand - LEADING),
+        biased @ 1..255 => sign | (((biased as u32) << 23) + (significand - LEADING)),
         255.. => sign | INFINITY,
     }
 }

@@ -234,7 +234,13 @@ fn read_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn barrier_result(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.target("p")?);
     Ok(Box::new(move |core| {
-        let (count, truth) = core.warp.barrier_result;
+        // A result that has not settled yet is not found.
+        let (earlier, settles) = core.warp.earlier_result;
+        let unsettled = core.warp.flight.is_timed() && core.warp.flight.cycle() < settles;
+        let (count, truth) = match unsettled {
+            true => earlier,
+            false => core.warp.barrier_result,
+        };
         core.put(&d, 0, &[count; 32]);
         core.put_condition(&p, if truth { u32::MAX } else { 0 });
         Ok(())
