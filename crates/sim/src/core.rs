@@ -169,6 +169,10 @@ impl<'a> Core<'a> {
 
     #[cold]
     fn word_in_flight(&self, class: RegisterClass, index: u8, mut value: u32) -> u32 {
+        // A pending instruction has its predicates and uniform registers from when it was issued.
+        if self.position.is_some() {
+            return value;
+        }
         if let Some(schedule) = self.schedule() {
             let flight = &self.warp.flight;
             for write in flight.visible(class, index, schedule, self.guarding) {
