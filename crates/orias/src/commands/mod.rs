@@ -9,6 +9,7 @@ mod opt;
 mod phases;
 mod reschedule;
 mod run;
+mod schedule_report;
 mod verify;
 
 use crate::report::Report;

@@ -1,5 +1,6 @@
 //! `orias opt`: phases on Ori text, or on PTX after lowering.
 
+use super::schedule_report::Form;
 use crate::output::write_whole;
 use crate::report::Report;
 use clap::Parser;
@@ -9,8 +10,11 @@ use orias_codegen::mercury::{Mercury, TRACES};
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
 };
+use orias_codegen::schedule::post::{self, FunctionStory};
 use orias_mercury::Stream;
-use orias_ori::{Function, Module, VerifyError, parse_module, print_function, verify_module};
+use orias_ori::{
+    Function, Level, Module, VerifyError, parse_module, print_function, verify_module,
+};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -69,6 +73,9 @@ struct Arguments {
     /// Print how long each phase took, in all functions together
     #[arg(long)]
     time_phases: bool,
+    /// Instead of the functions, which must have physical registers then: when every instruction issues and what it waits for
+    #[arg(long, value_name = "FORM")]
+    schedule_report: Option<Form>,
 }
 
 pub fn run(arguments: &[String]) -> Report {
@@ -114,6 +121,12 @@ pub fn run(arguments: &[String]) -> Report {
     }
     if let Err(errors) = verify_module(&module) {
         return unsound(&arguments, &errors, watch);
+    }
+    if let Some(form) = arguments.schedule_report {
+        return match stories(&module, &plan.knobs) {
+            Ok(stories) => finish(&arguments, &[form.render(&stories)], watch),
+            Err(message) => Report::failure("opt", message),
+        };
     }
     let texts: Vec<String> = if streams.is_empty() {
         module.functions.iter().map(print_function).collect()
@@ -404,6 +417,24 @@ fn finish(arguments: &Arguments, texts: &[String], watch: Watch) -> Report {
         }
     }
     report
+}
+
+/// What the scheduler of physical code sees in each function.
+fn stories(module: &Module, knobs: &Knobs) -> Result<Vec<FunctionStory>, String> {
+    let options = post::Options::of(knobs);
+    let functions = module.functions.iter();
+    functions
+        .map(|function| {
+            let name = &function.name;
+            if function.level < Level::Physical {
+                return Err(format!(
+                    "{name} is {}: a schedule report needs physical registers",
+                    function.level.name()
+                ));
+            }
+            post::tell(function, &options).map_err(|error| format!("{name}: {error}"))
+        })
+        .collect()
 }
 
 /// What was printed on the way, and what the verifier says.

@@ -1,10 +1,10 @@
 //! `orias reschedule`: a cubin gets a new order of instructions and new control words.
 
+use super::schedule_report::Form;
 use crate::report::Report;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use orias::reschedule::{Request, reschedule, reschedule_control};
 use orias_codegen::knobs::Knobs;
-use orias_codegen::schedule::report;
 use orias_cubin::Cubin;
 use std::path::Path;
 
@@ -38,13 +38,6 @@ struct Arguments {
     /// Set a knob: NAME=VALUE
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     knobs: Vec<String>,
-}
-
-/// The forms of a schedule report.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Text,
-    Html,
 }
 
 pub fn run(arguments: &[String]) -> Report {
@@ -93,10 +86,9 @@ pub fn run(arguments: &[String]) -> Report {
                 if arguments.report {
                     report.messages += &done.report.to_string();
                 }
-                told = arguments.schedule_report.map(|form| match form {
-                    Form::Text => report::text(&done.stories),
-                    Form::Html => report::html(&done.stories),
-                });
+                told = arguments
+                    .schedule_report
+                    .map(|form| form.render(&done.stories));
                 (done.cubin, done.statistics)
             }
             Err(error) => return failure(format_args!("{file}: {error}")),

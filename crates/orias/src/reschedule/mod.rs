@@ -17,7 +17,7 @@ pub use report::{BlockReport, FunctionReport, Report};
 
 use crate::disassemble::target_of;
 use control::compare;
-use orias_codegen::knobs::Knobs;
+pub use orias_codegen::knobs::Knobs;
 use orias_codegen::schedule::post::{self, FunctionStory};
 use orias_codegen::scoreboard::{self, Insertions};
 use orias_cubin::{Body, Cubin, FunctionView};
