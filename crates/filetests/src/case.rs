@@ -236,7 +236,7 @@ mod tests {
         assert!(
             parse_case(Path::new("a.txt"), "")
                 .unwrap_err()
-                .contains("ori, ptx, sass")
+                .contains("ori, merc, ptx, sass")
         );
     }
 }
