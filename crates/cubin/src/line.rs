@@ -47,6 +47,9 @@ const OPCODE_BASE: u8 = 10;
 /// How many numbers each standard opcode takes.
 const LENGTHS: [u8; 9] = [0, 1, 1, 1, 1, 0, 0, 0, 1];
 
+/// Where the names of inlined functions start in `.debug_str`; tables with inlined rows say so at the end of their header.
+const STRINGS_AT: u32 = 0;
+
 const COPY: u8 = 1;
 const ADVANCE_PC: u8 = 2;
 const ADVANCE_LINE: u8 = 3;
@@ -61,6 +64,12 @@ pub fn write(files: &[SourceFile], sequences: &[Sequence]) -> (Vec<u8>, Vec<u64>
     let mut header = vec![1, 1, LINE_BASE as u8, LINE_RANGE as u8, OPCODE_BASE];
     header.extend(LENGTHS);
     write_files(files, &mut header);
+    if sequences
+        .iter()
+        .any(|one| one.rows.iter().any(|row| row.inlined_at > 0))
+    {
+        header.extend(STRINGS_AT.to_le_bytes());
+    }
     let mut program = Vec::new();
     let mut addresses = Vec::new();
     for sequence in sequences.iter().filter(|one| !one.rows.is_empty()) {

@@ -70,6 +70,10 @@ impl Selector<'_> {
 pub(super) fn jump(s: &mut Selector<'_>) -> Done {
     let way = s.way(0)?;
     if s.only_exits(way.0) {
+        // What leaves here is the exit, not the jump to it.
+        let exit = s.func.layout.first_inst(way.0);
+        let span = exit.and_then(|exit| s.func.inst(exit).span());
+        s.func.set_span(s.at, span);
         return s.end(Op::EXIT, Guard::ALWAYS, None, None);
     }
     s.end(Op::BRA, Guard::ALWAYS, Some(way), None)
