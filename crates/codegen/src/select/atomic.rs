@@ -230,6 +230,9 @@ pub(super) fn red(s: &mut Selector<'_>) -> Done {
             s.emit_guarded(Op::REDG, &mods, sources![address, value])?;
         }
         (Kind::Float(ty), Space::Global) => {
+            if !matches!(reduce, Reduce::Add | Reduce::Min | Reduce::Max) {
+                return Err(s.unsupported());
+            }
             let mods = [("e", "E"), ("fn", name), ("type", ty), ("order", order)];
             s.emit_guarded(Op::REDG_F, &mods, sources![address, value])?;
         }

@@ -6,7 +6,7 @@ use super::{Rule, WORD, sources, wide};
 use crate::pipeline::PhaseError;
 use orias_machine::abi;
 use orias_ori::operation::{Scalar, Space, Special};
-use orias_ori::{AbstractMods, AbstractOp, Operand, SourceMods, SymbolPart, Type, Value};
+use orias_ori::{AbstractMods, AbstractOp, Class, Operand, SourceMods, SymbolPart, Type, Value};
 use orias_sass::{Op, special as registers};
 
 type Done = Result<(), PhaseError>;
@@ -24,6 +24,16 @@ pub(super) fn call(s: &mut Selector<'_>) -> Done {
     let Operand::Symbol { symbol, .. } = s.operand(0) else {
         return Err(s.unsupported());
     };
+    // The ABI hands results back in general registers.
+    let given_back = &s.func.operands(s.at)[..s.result_count()];
+    let general = |value| s.func.value_type(value).class() == Class::R;
+    if !given_back
+        .iter()
+        .filter_map(|result| result.as_value())
+        .all(general)
+    {
+        return Err(s.unsupported());
+    }
     let name = |part| Operand::Symbol {
         symbol,
         part,
