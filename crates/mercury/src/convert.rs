@@ -284,7 +284,7 @@ pub fn reorganize(stream: &mut Stream) -> Result<(), EmitError> {
 
 /// The canonical index of an operand: registers of a class follow each other by [`STRIDE`].
 fn index(register: Register) -> u32 {
-    (register.class as u32) << 16 | u32::from(register.index) * STRIDE
+    ((register.class as u32) << 16) | (u32::from(register.index) * STRIDE)
 }
 
 /// Sorts copies by destination and joins those that follow each other on both sides.

@@ -389,7 +389,8 @@ mod tests {
 
     #[test]
     fn results_are_those_of_the_chip() {
-        let recorded: [(fn(u32) -> u32, &[(u32, u32)]); 8] = [
+        type Recorded<'a> = (fn(u32) -> u32, &'a [(u32, u32)]);
+        let recorded: [Recorded<'_>; 8] = [
             (reciprocal, &[(0x3f80_0001, 0x3f7f_fffe), (0x7e80_0005, 0)]),
             (
                 reciprocal_root,

@@ -120,8 +120,8 @@ pub fn follow(cubin: &mut Cubin, section: usize, moves: &Moves) -> Result<(), Of
 
 fn follow_attributes(attributes: &mut [Attribute], moves: &Moves) -> Result<(), OffsetError> {
     let mut masks = None;
-    for index in 0..attributes.len() {
-        let attribute = attributes[index].clone();
+    for slot in attributes.iter_mut() {
+        let attribute = slot.clone();
         let to = |offset: u32| moves.of_attribute(&attribute, offset);
         let value = match &attribute.value {
             Value::Offsets(offsets) => {
@@ -173,7 +173,7 @@ fn follow_attributes(attributes: &mut [Attribute], moves: &Moves) -> Result<(), 
                 continue;
             }
         };
-        attributes[index].value = value;
+        slot.value = value;
     }
     // The masks of warp operations are listed in the order of the operations.
     if let Some(order) = masks {
