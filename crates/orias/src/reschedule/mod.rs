@@ -2,7 +2,7 @@
 //!
 //! [`reschedule_control`] keeps the order and replaces the control words. [`reschedule`] forgets both: within each block, the instructions
 //! get the order that [`orias_codegen::schedule::post`] finds for them, starting from theirs or from a random one. Blocks keep place
-//! and length, so distances stay; what names instructions by their offsets follows them ([`offsets`]).
+//! and length, so distances stay; what names instructions by their offsets follows them (`offsets`).
 
 mod control;
 mod line_table;
