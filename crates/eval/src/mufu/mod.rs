@@ -1,6 +1,6 @@
 //! The multifunction unit: fast approximations of elementary functions, bit by bit as on the chip.
 //!
-//! Every function is reduced to an [interpolation] between tables of parabolas ([tables]), fitted to the results of an H200.
+//! Every function is reduced to an `interpolation` between tables of parabolas (`tables`), fitted to the results of an H200.
 //! Subnormal operands and results count as zero. `cargo xtask gpu mufu` compares every operand there is.
 
 mod interpolation;
