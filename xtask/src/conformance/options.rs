@@ -91,6 +91,12 @@ enum Answer {
     Unsupported,
 }
 
+/// What Orias warns of where ptxas drops a value without a word.
+fn is_ours_alone(remark: &str) -> bool {
+    remark.contains("Invalid value '")
+        && remark.ends_with("for option '-maxntid', option will be ignored")
+}
+
 fn orias_says(line: &[String]) -> Answer {
     match parse(line.to_vec(), &mut |_| None) {
         Ok(invocation) if invocation.action != Action::Compile => Answer::Printed,
@@ -101,6 +107,7 @@ fn orias_says(line: &[String]) -> Answer {
             Answer::Taken(
                 (invocation.remarks.iter().chain(warnings))
                     .map(ToString::to_string)
+                    .filter(|remark| !is_ours_alone(remark))
                     .collect(),
             )
         }
