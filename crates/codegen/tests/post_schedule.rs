@@ -1,0 +1,234 @@
+//! Scheduling on physical registers: legal, never worse by its own model, at rest after one run, and what its reports say.
+
+use orias_codegen::knobs::Knobs;
+use orias_codegen::schedule::build::{Builder, Exits, Fences};
+use orias_codegen::schedule::post::{self, Options};
+use orias_codegen::schedule::report;
+use orias_codegen::scoreboard::{Insertions, schedule_waits};
+use orias_machine::timing;
+use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
+use orias_ori::generate::{Size, function};
+use orias_ori::{Function, Inst, Level, parse_function, print_function, verify_function};
+use orias_sass::Op;
+use std::collections::BTreeMap;
+
+fn parsed(lines: &[&str]) -> Function {
+    let text = format!(
+        "entry k physical sm_90a {{\n  fixed R1\nblock0:\n    {}\n    EXIT PT\n}}\n",
+        lines.join("\n    ")
+    );
+    let func = parse_function(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    if let Err(errors) = verify_function(&func) {
+        panic!("{errors:?}");
+    }
+    func
+}
+
+fn random_functions() -> impl Iterator<Item = Function> {
+    let sizes = [
+        Size::default(),
+        Size {
+            blocks: 12,
+            insts: 30,
+        },
+    ];
+    (0..120).map(move |seed| function(seed, Level::Physical, sizes[(seed % 2) as usize]))
+}
+
+/// Whether `after` is `before` with the instructions of each block in an order that the graphs of `before` allow.
+fn assert_legal(before: &Function, after: &Function) {
+    let flow = FlowGraph::of(before);
+    let walk = DepthFirst::new(&flow);
+    let live = RegisterLiveness::new(before, &flow, &walk);
+    let mut builder = Builder::new(before, Exits::Registers(&live), Fences::none());
+    for block in before.blocks() {
+        let graph = builder.build(block);
+        let nodes: BTreeMap<Inst, u32> = graph
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| (node.inst, index as u32))
+            .collect();
+        let order: Vec<u32> = after.block_insts(block).map(|inst| nodes[&inst]).collect();
+        assert_eq!(graph.illegal(&order), None, "{}", print_function(after));
+    }
+}
+
+#[test]
+fn random_orders_are_legal_and_depend_on_the_seed_alone() {
+    let mut moved = 0;
+    for func in random_functions() {
+        let mut first = func.clone();
+        post::shuffle(&mut first, 7).expect("an order");
+        let mut again = func.clone();
+        post::shuffle(&mut again, 7).expect("an order");
+        assert_eq!(print_function(&first), print_function(&again));
+        assert_legal(&func, &first);
+        moved += usize::from(print_function(&first) != print_function(&func));
+    }
+    assert!(moved > 60, "{moved}");
+}
+
+#[test]
+fn new_orders_are_legal_never_longer_by_the_model_and_final() {
+    let knobs = Knobs::default();
+    let options = Options::of(&knobs);
+    let mut shorter = 0;
+    for func in random_functions() {
+        let mut scheduled = func.clone();
+        let changes = post::reorder(&mut scheduled, &options).expect("an order");
+        assert_legal(&func, &scheduled);
+        shorter += changes
+            .iter()
+            .filter(|change| change.after < change.before)
+            .count();
+        let once = print_function(&scheduled);
+        post::reorder(&mut scheduled, &options).expect("an order");
+        assert_eq!(print_function(&scheduled), once);
+    }
+    assert!(shorter > 100, "{shorter}");
+}
+
+#[test]
+fn a_shuffled_block_gets_back_to_what_scheduling_makes_of_it() {
+    let knobs = Knobs::default();
+    let options = Options::of(&knobs);
+    let func = parsed(&[
+        "LDS R4, [R2]",
+        "LDS R5, [R2+0x4]",
+        "FADD R6, R4, R5",
+        "FADD R7, R8, R9",
+        "FADD R10, R7, R6",
+        "STS [R2+0x8], R10",
+    ]);
+    let mut lengths = Vec::new();
+    for seed in 0..10 {
+        let mut shuffled = func.clone();
+        post::shuffle(&mut shuffled, seed).expect("an order");
+        let changes = post::reorder(&mut shuffled, &options).expect("an order");
+        lengths.push(changes[0].after);
+    }
+    assert!(
+        lengths.windows(2).all(|pair| pair[0] == pair[1]),
+        "{lengths:?}"
+    );
+}
+
+#[test]
+fn cycles_by_words_count_stalls_and_waits() {
+    let mut func = parsed(&["LDS R4, [R2]", "FADD R5, R4, R4", "STS [R2+0x4], R5"]);
+    schedule_waits(&mut func, Insertions::Forbidden).expect("control words");
+    let cycles = post::cycles_by_words(&func);
+    assert_eq!(cycles.len(), 1);
+    // The load takes a while, of which its own stall is a small part.
+    let load = timing::of(Op::LDS).and_then(|timing| timing.typical);
+    let load = u32::from(load.expect("a variable latency").cycles);
+    assert!(cycles[0].waited + 8 >= load, "{cycles:?}");
+    assert!(cycles[0].cycles > load + 4, "{cycles:?}");
+}
+
+fn story() -> Vec<post::FunctionStory> {
+    let func = parsed(&[
+        "LDS R4, [R2]",
+        "FADD R5, R4, R4",
+        "ISETP.LT.AND P0, PT, R5, R4, PT",
+        "@P0 STS [R2+0x4], R5",
+    ]);
+    let knobs = Knobs::default();
+    vec![post::tell(&func, &Options::of(&knobs)).expect("a story")]
+}
+
+#[test]
+fn the_report_names_cycles_causes_registers_and_the_longest_chain() {
+    let story = story();
+    let block = &story[0].blocks[0];
+    let load = block.lines[0].latency;
+    assert!(load > 10, "{load}");
+    assert_eq!(block.lines[1].issue, load);
+    assert_eq!(block.lines[1].blamed, Some(0));
+    assert!(
+        block.lines[1].cause.contains("RAW"),
+        "{}",
+        block.lines[1].cause
+    );
+    assert_eq!(block.lines[0].live, 2);
+    assert!(block.lines.iter().take(4).all(|line| line.critical));
+    let text = report::text(&story);
+    let raw = format!("RAW {load} cycles");
+    for part in ["block0", "longest chain", raw.as_str(), "shared"] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+/// Reads HTML as a browser's tokenizer does where nothing is implied: every tag is closed, in order, and no letter is left that should
+/// have been escaped. Returns how often each tag was opened.
+fn balanced(html: &str) -> BTreeMap<String, usize> {
+    const EMPTY: [&str; 2] = ["!DOCTYPE", "meta"];
+    let mut open = Vec::new();
+    let mut seen = BTreeMap::new();
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        let text = &rest[..at];
+        if open.last() != Some(&"style".to_owned()) {
+            assert!(!text.contains('>'), "{text}");
+        }
+        let end = rest[at..].find('>').expect("the end of a tag") + at;
+        let tag = &rest[at + 1..end];
+        let name: String = tag
+            .chars()
+            .take_while(|letter| !letter.is_whitespace())
+            .collect();
+        if let Some(name) = name.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+        } else if !EMPTY.contains(&name.as_str()) {
+            *seen.entry(name.clone()).or_default() += 1;
+            open.push(name);
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty(), "{open:?}");
+    seen
+}
+
+#[test]
+fn the_page_is_whole_and_needs_no_network() {
+    let html = report::html(&story());
+    let tags = balanced(&html);
+    // A row for the head and one an instruction, each with its two bars.
+    assert_eq!(tags["tr"], 1 + 5);
+    assert_eq!(tags["div"], 5 * 3);
+    for word in ["http", "src=", "<script", "@import", "url("] {
+        assert!(!html.contains(word), "{word}");
+    }
+    assert!(html.contains("@P0 STS"), "{html}");
+}
+
+#[test]
+fn long_blocks_are_scheduled_in_linear_time() {
+    let time = |instructions: usize| {
+        let mut text = vec!["S2R R2, SR_TID.X".to_owned()];
+        for index in 1..instructions {
+            let register = 4 + index % 64;
+            text.push(match index % 4 {
+                0 => format!("STS [R2+0x{:x}], R{register}", index % 1024 * 4),
+                1 => format!("LDS R{register}, [R2+0x{:x}]", index % 1024 * 4),
+                _ => format!(
+                    "IADD3 R{register}, PT, PT, R{}, R2, RZ",
+                    4 + (index + 7) % 64
+                ),
+            });
+        }
+        let lines: Vec<&str> = text.iter().map(String::as_str).collect();
+        let mut func = parsed(&lines);
+        let knobs = Knobs::default();
+        let start = std::time::Instant::now();
+        post::reorder(&mut func, &Options::of(&knobs)).expect("an order");
+        start.elapsed().as_secs_f64()
+    };
+    time(1000);
+    let (small, large) = (time(4000), time(64000));
+    assert!(
+        large < small * 16.0 * 8.0 + 1.0,
+        "{small} s, then {large} s"
+    );
+}
