@@ -47,7 +47,8 @@ pub fn follow(cubin: &mut Cubin, section: usize, moves: &Moves) -> Result<(), Of
         if starts.is_empty() {
             continue;
         }
-        let rewritten = Rewriter::new(bytes, &starts, moves)
+        let length = cubin.sections[section].bytes().map_or(0, <[u8]>::len);
+        let rewritten = Rewriter::new(bytes, &starts, moves, length / WORD)
             .run()
             .ok_or_else(|| OffsetError::Debug(name.to_owned()))?;
         if let Some(Body::Relocations(list)) = relocations.map(|at| &mut cubin.sections[at].body) {
@@ -127,17 +128,20 @@ struct Rewriter<'a> {
     /// Where the addresses of the function's sequences stand.
     ours: &'a [usize],
     moves: &'a Moves,
+    /// How many instructions the function's section has room for.
+    room: usize,
     out: Vec<u8>,
     starts: BTreeMap<usize, usize>,
 }
 
 impl<'a> Rewriter<'a> {
-    fn new(bytes: &'a [u8], ours: &'a [usize], moves: &'a Moves) -> Rewriter<'a> {
+    fn new(bytes: &'a [u8], ours: &'a [usize], moves: &'a Moves, room: usize) -> Rewriter<'a> {
         Rewriter {
             bytes,
             at: 0,
             ours,
             moves,
+            room,
             out: Vec::with_capacity(bytes.len()),
             starts: BTreeMap::new(),
         }
@@ -262,8 +266,9 @@ impl<'a> Rewriter<'a> {
                     match self.byte()? {
                         lne::END_SEQUENCE if length == 1 => break,
                         lne::SET_ADDRESS if length == 9 && start.is_none() => {
-                            start = Some(self.at);
+                            let at = self.at;
                             address = self.number(8)?;
+                            start = Some((at, address));
                         }
                         // Where calls were inlined is said by the number of a row.
                         _ => return None,
@@ -280,21 +285,23 @@ impl<'a> Rewriter<'a> {
                 lns::NEGATE_STMT => now.is_stmt = !now.is_stmt,
                 lns::SET_BASIC_BLOCK => {}
                 lns::CONST_ADD_PC => {
-                    address += advance(u64::from(255 - header.opcode_base) / header.line_range);
+                    address = address.checked_add(advance(
+                        u64::from(255 - header.opcode_base) / header.line_range,
+                    ))?;
                 }
-                lns::FIXED_ADVANCE_PC => address += self.number(2)?,
+                lns::FIXED_ADVANCE_PC => address = address.checked_add(self.number(2)?)?,
                 // Later versions have prologue, epilogue and instruction-set marks between these and the special ones.
                 opcode if opcode < header.opcode_base => return None,
                 special => {
                     let adjusted = u64::from(special - header.opcode_base);
-                    address += advance(adjusted / header.line_range);
-                    now.line += header.line_base + (adjusted % header.line_range) as i64;
+                    address = address.checked_add(advance(adjusted / header.line_range))?;
+                    let by = header.line_base + (adjusted % header.line_range) as i64;
+                    now.line = now.line.checked_add(by)?;
                     rows.push((address, now));
                 }
             }
         }
-        let start = start?;
-        let base = address_of_start(self.bytes, start);
+        let (start, base) = start?;
         if !self.ours.contains(&start) {
             self.starts.insert(start, self.out.len() + start - first);
             self.out.extend_from_slice(&self.bytes[first..self.at]);
@@ -315,7 +322,10 @@ impl<'a> Rewriter<'a> {
         self.out.extend([0, 9, lne::SET_ADDRESS]);
         self.starts.insert(start, self.out.len());
         self.out.extend_from_slice(&base.to_le_bytes());
-        let count = end.checked_sub(base)? as usize / WORD;
+        let count = usize::try_from(end.checked_sub(base)?).ok()? / WORD;
+        if count > self.room {
+            return None;
+        }
         // By the offset an instruction has now, the line it came from.
         let mut lines: Vec<Option<Position>> = vec![None; count];
         let mut next = 0;
@@ -351,7 +361,7 @@ impl<'a> Rewriter<'a> {
             }
             if position.line != now.line {
                 self.out.push(lns::ADVANCE_LINE);
-                signed(&mut self.out, position.line - now.line);
+                signed(&mut self.out, position.line.checked_sub(now.line)?);
             }
             let at = base + (index * WORD) as u64;
             self.advance(header, at - address)?;
@@ -370,15 +380,6 @@ impl<'a> Rewriter<'a> {
         }
         Some(())
     }
-}
-
-/// The address a sequence starts with, before relocation.
-fn address_of_start(bytes: &[u8], start: usize) -> u64 {
-    let taken = &bytes[start..start + 8];
-    taken
-        .iter()
-        .rev()
-        .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
 fn unsigned(out: &mut Vec<u8>, mut value: u64) {
@@ -435,7 +436,7 @@ mod tests {
         let start = 4 + 2 + 4 + 16 + 3;
         // The last instruction but one comes first.
         let moves = Moves::new(&[2, 0, 1, 3]);
-        let done = Rewriter::new(&bytes, &[start], &moves)
+        let done = Rewriter::new(&bytes, &[start], &moves, 4)
             .run()
             .expect("well-formed");
         assert_eq!(done.starts.get(&start), Some(&start));
@@ -459,18 +460,26 @@ mod tests {
     fn other_functions_are_copied_and_broken_programs_refused() {
         let bytes = program();
         let moves = Moves::new(&[1, 0]);
-        let done = Rewriter::new(&bytes, &[], &moves)
+        let done = Rewriter::new(&bytes, &[], &moves, 4)
             .run()
             .expect("well-formed");
         assert_eq!(done.bytes, bytes);
         for length in 0..bytes.len() {
             assert!(
-                Rewriter::new(&bytes[..length], &[29], &moves)
+                Rewriter::new(&bytes[..length], &[29], &moves, 4)
                     .run()
                     .is_none()
                     || length == 0,
                 "{length}"
             );
         }
+    }
+
+    #[test]
+    fn a_program_longer_than_its_function_is_refused() {
+        let bytes = program();
+        let moves = Moves::new(&[1, 0]);
+        assert!(Rewriter::new(&bytes, &[29], &moves, 3).run().is_none());
+        assert!(Rewriter::new(&bytes, &[29], &moves, 4).run().is_some());
     }
 }
