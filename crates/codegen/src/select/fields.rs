@@ -202,20 +202,7 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
         high,
     )?;
     // The field now starts at bit 0: to the top and back again by what is not part of it.
-    let minus = length.negated().unwrap_or(length);
-    let rest = s.temporary(WORD);
-    s.emit(
-        Op::IADD3,
-        &[],
-        sources![rest, pt(), pt(), minus, Source::imm(64), rz()],
-    )?;
-    let limit = s.temporary(WORD);
-    s.emit(
-        Op::VIMNMX,
-        &[("type", "S32")],
-        sources![limit, rest, rz(), not_pt()],
-    )?;
-    let rest = Source::from(limit);
+    let rest = bits_beyond(s, length)?;
     let (c, d) = (s.temporary(WORD), s.temporary(WORD));
     shf(
         s,
@@ -294,34 +281,15 @@ pub(super) fn insert(s: &mut Selector<'_>) -> Done {
     // The mask: as many ones as the field has bits, then shifted to their place.
     let ones = Source::imm(u32::MAX);
     let (low, high) = (s.temporary(WORD), s.temporary(WORD));
-    let minus = length.negated().unwrap_or(length);
-    let rest = s.temporary(WORD);
-    s.emit(
-        Op::IADD3,
-        &[],
-        sources![rest, pt(), pt(), minus, Source::imm(64), rz()],
-    )?;
-    let limit = s.temporary(WORD);
-    s.emit(
-        Op::VIMNMX,
-        &[("type", "S32")],
-        sources![limit, rest, rz(), not_pt()],
-    )?;
+    let limit = bits_beyond(s, length)?;
     let all: Source = s.in_register(ones)?.into();
-    shf(
-        s,
-        low.into(),
-        ("R", "U64", "LO", CLAMP),
-        all,
-        limit.into(),
-        all,
-    )?;
+    shf(s, low.into(), ("R", "U64", "LO", CLAMP), all, limit, all)?;
     shf(
         s,
         high.into(),
         ("R", "U32", "HI", CLAMP),
         rz().into(),
-        limit.into(),
+        limit,
         all,
     )?;
     let mut words = [rz(); 2];
@@ -347,6 +315,24 @@ pub(super) fn insert(s: &mut Selector<'_>) -> Done {
         words[place] = word.into();
     }
     s.set_pair(0, words[0].into(), words[1].into())
+}
+
+/// How many of 64 bits lie outside a field: none where it is longer.
+fn bits_beyond(s: &mut Selector<'_>, length: Source) -> Result<Source, PhaseError> {
+    let minus = length.negated().unwrap_or(length);
+    let rest = s.temporary(WORD);
+    s.emit(
+        Op::IADD3,
+        &[],
+        sources![rest, pt(), pt(), minus, Source::imm(64), rz()],
+    )?;
+    let limit = s.temporary(WORD);
+    s.emit(
+        Op::VIMNMX,
+        &[("type", "S32")],
+        sources![limit, rest, rz(), not_pt()],
+    )?;
+    Ok(limit.into())
 }
 
 /// `length` ones from bit `position` on, in 64 bits.
