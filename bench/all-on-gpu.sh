@@ -3,13 +3,30 @@
 #
 #   bench/all-on-gpu.sh [STEP...]      the steps below, or only those named
 #
+# Results first, several steps at a time; then `triton`, `modules` and `times`, with nothing beside them:
+#
+#   kernels     kernels/*.sass by `orias asm` against ptxas's code of the same kernels
+#   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
+#   corpus      the launches of the CUDA corpus at -O0 and -O3, and ptxas's code with new control words and in new orders, against ptxas
+#   recorded    the launches of all Triton programs with small inputs, likewise
+#   forms       every PTX form at -O0 and -O3 against its definition
+#   generated   generated programs at -O0, -O1 and -O3 against the interpreter
+#   sweeps      all 2^32 operands (QUICK: a sample) at -O0 and -O3 against ptxas
+#   sanitizer   compute-sanitizer on our code of CUB's primitives and of the corpus
+#   in-place    Triton and torch.compile programs with Orias as TRITON_PTXAS_PATH
+#   triton      the same programs with the code of all MODES: results and times
+#   modules     the kernels of the PTX corpus with the code of all MODES: results and times
+#   times       times of the CUDA corpus's launches
+#
 #   ORIAS, XTASK   the commands, built in release mode (default: target/release/orias and target/release/xtask)
 #   PTXAS, NVCC    NVIDIA's tools (default: those on the PATH)
 #   MATH           a folder made by `cuda_math.py make` (default: made here, which needs nvcc)
+#   RECORDED       a folder made by `triton_programs.py record` (default: made here)
 #   CORPUS         the folder of the CUDA corpus with its manifest.json; without it the corpus's launches are left out
+#   CORPUS_MODULES the folder of the PTX corpus, unpacked; without it its kernels are left out
 #   RESULTS        where logs and tables go (default: target/bench/results)
-#   MODES          modes of the Triton campaign (default: ptxas,orias,control)
-#   QUICK          if set: fewer programs and lanes
+#   MODES          modes of the campaigns (default: ptxas,ptxas-again,orias,orias-unscheduled,control,schedule,shuffle)
+#   QUICK          if set: fewer programs, lanes, operands and runs
 #   PYTHON         a Python with PyTorch and Triton (default: python3)
 cd "$(dirname "$0")/.." || exit 1
 bench=$PWD/bench
@@ -18,98 +35,145 @@ xtask=${XTASK:-$PWD/target/release/xtask}
 results=${RESULTS:-$PWD/target/bench/results}
 python=${PYTHON:-python3}
 scratch=${SCRATCH:-$PWD/target/bench}
+modes=${MODES:-ptxas,ptxas-again,orias,orias-unscheduled,control,schedule,shuffle}
 mkdir -p "$results" "$scratch"
+rm -f "$results/summary.md"
 began=$SECONDS
-summary=()
+export PYTHONUNBUFFERED=1
 
 # step NAME SECONDS COMMAND...: runs it with a limit, keeps its output, and remembers its last line
 step() {
-    local name=$1 limit=$2 start=$SECONDS code
+    local name=$1 limit=$2 start=$SECONDS code last
     shift 2
     timeout -k 5 "$limit" "$@" >"$results/$name.txt" 2>&1
     code=$?
-    local last
-    last=$(grep -v '^xtask ' "$results/$name.txt" | tail -n 1 | cut -c1-160)
+    last=$(grep -v '^xtask ' "$results/$name.txt" | grep . | tail -n 1 | cut -c1-200)
     [ $code = 124 ] && last="out of time; $last"
-    summary+=("| $name | $((SECONDS - start)) s | $code | $last |")
+    echo "| $name | $((SECONDS - start)) s | $code | $last |" >>"$results/summary.md"
     echo "[$((SECONDS - began)) s] $name: $last"
 }
 
-# Each module of a folder by both assemblers, at some level: cubins in FOLDER/ptxas and FOLDER/orias-O3 and so on.
-assemble() {
-    local folder=$1 options=$2
-    mkdir -p "$folder/ptxas" "$folder/orias-O3" "$folder/orias-O0"
-    one() {
-        local stem=${1##*/}
-        stem=${stem%.ptx}
-        "$PTXAS" -arch=sm_90a $2 "$1" -o "${1%/*}/ptxas/$stem.cubin" 2>/dev/null
-        local level
-        for level in 0 3; do
-            timeout 60 "$ORIAS" -arch=sm_90a -O$level $2 "$1" -o "${1%/*}/orias-O$level/$stem.cubin" 2>"${1%/*}/orias-O$level/$stem.err" ||
-                echo "-O$level: $(head -n 1 "${1%/*}/orias-O$level/$stem.err")"
-        done
-    }
-    export -f one
-    ls "$folder"/*.ptx | xargs -P "$(nproc)" -I{} bash -c "one {} '$options'"
+# quick A B: A if QUICK is set, otherwise B
+quick() {
+    if [ -n "$QUICK" ]; then echo "$1"; else echo "$2"; fi
+}
+
+# launches NAME FOLDER MODE...: the launches of a folder with each mode's cubins against ptxas's, made from the folder's PTX
+launches() {
+    local name=$1 folder=$2 mode
+    shift 2
+    "$python" "$bench/assemblers.py" "$folder" "ptxas,$(IFS=,; echo "$*")" --fmad=false >"$results/$name-assembled.txt"
+    for mode in "$@"; do
+        step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 4 --runs "$(quick 1 3)"
+    done
+}
+
+math_folder() {
+    echo "${MATH:-$scratch/math}"
+}
+
+step_kernels() {
+    local folder=$scratch/kernels file stem
+    mkdir -p "$folder/ptxas" "$folder/asm"
+    cp "$bench"/kernels/* "$folder/"
+    for file in "$folder"/*.sass; do
+        stem=$(basename "$file" .sass)
+        "$ORIAS" asm "$file" -o "$folder/asm/$stem.cubin"
+        "$PTXAS" -arch=sm_90a "$folder/$stem.ptx" -o "$folder/ptxas/$stem.cubin"
+    done
+    step kernels 60 "$xtask" gpu launches "$folder/manifest.json" "$folder/asm" "$folder/ptxas"
 }
 
 step_math() {
-    local folder=${MATH:-$scratch/math}
-    [ -f "$folder/manifest.json" ] || "$python" "$bench/cuda_math.py" make "$folder"
-    assemble "$folder" --fmad=false
-    for level in 3 0; do
-        step "math-O$level" 60 "$xtask" gpu launches "$folder/manifest.json" "$folder/orias-O$level" "$folder/ptxas" --patience 4
-    done
+    [ -f "$(math_folder)/manifest.json" ] || "$python" "$bench/cuda_math.py" make "$(math_folder)"
+    launches math "$(math_folder)" orias orias-O0
 }
 
 step_corpus() {
     [ -n "$CORPUS" ] || return 0
-    local folder=$scratch/corpus
-    mkdir -p "$folder"
-    cp "$CORPUS"/*.ptx "$CORPUS/manifest.json" "$folder/"
-    assemble "$folder" --fmad=false
-    for level in 3 0; do
-        step "corpus-O$level" 90 "$xtask" gpu launches "$folder/manifest.json" "$folder/orias-O$level" "$folder/ptxas" --patience 4
-    done
+    mkdir -p "$scratch/corpus"
+    cp "$CORPUS"/*.ptx "$CORPUS/manifest.json" "$scratch/corpus/"
+    launches corpus "$scratch/corpus" orias orias-O0 control schedule shuffle
+}
+
+step_recorded() {
+    local folder=${RECORDED:-$scratch/recorded}
+    [ -f "$folder/manifest.json" ] || step record 120 "$python" "$bench/triton_programs.py" record "$folder"
+    launches recorded "$folder" orias orias-O0 control schedule shuffle
 }
 
 step_forms() {
     for level in 0 3; do
-        step "forms-O$level" 60 "$xtask" gpu forms "$([ -n "$QUICK" ] && echo 256 || echo 4096)" orias-O$level
+        step "forms-O$level" 60 "$xtask" gpu forms "$(quick 256 4096)" orias-O$level
     done
 }
 
 step_generated() {
-    step generated 120 "$xtask" gpu generated "$([ -n "$QUICK" ] && echo 500 || echo 5000)" orias-O0,orias-O1,orias-O3
+    step generated 150 "$xtask" gpu generated "$(quick 500 5000)" orias-O0,orias-O1,orias-O3
 }
 
 step_sweeps() {
-    step sweeps 120 "$xtask" gpu sweeps orias-O0,orias-O3 $([ -n "$QUICK" ] || echo --full)
+    step sweeps 180 "$xtask" gpu sweeps orias-O0,orias-O3 $(quick "" --full)
+}
+
+# Kernels that write where no buffer is, race, or leave threads behind at a barrier.
+step_sanitizer() {
+    local tool
+    for tool in memcheck racecheck synccheck initcheck; do
+        step "sanitizer-$tool" 90 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \
+            "$xtask" gpu launches "$(math_folder)/manifest.json" "$(math_folder)/orias" "$(math_folder)/orias" --filter cub. --patience 60 &
+        if [ -n "$CORPUS" ] && [ $tool != initcheck ]; then
+            step "sanitizer-$tool-corpus" 90 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \
+                "$xtask" gpu launches "$scratch/corpus/manifest.json" "$scratch/corpus/orias" "$scratch/corpus/orias" --patience 60 &
+        fi
+    done
+    wait
+    grep -H "ERROR SUMMARY\|RACECHECK SUMMARY" "$results"/sanitizer-*.txt | sed 's/.*sanitizer-//' | sort | uniq -c
+}
+
+step_in-place() {
+    step in-place 200 "$python" "$bench/triton_programs.py" run --in-place --modes ptxas,orias --tags scalar --out "$scratch/in-place" --patience 120 \
+        --runs "$(quick 3 100)" ${FILTER:+--filter $FILTER}
 }
 
 step_triton() {
-    step triton 300 "$python" "$bench/triton_programs.py" run --modes "${MODES:-ptxas,orias,control}" --out "$scratch/triton" \
-        --runs "$([ -n "$QUICK" ] && echo 10 || echo 100)" ${FILTER:+--filter $FILTER}
+    step triton 300 "$python" "$bench/triton_programs.py" run --modes "$modes" --out "$scratch/triton" \
+        --runs "$(quick 10 100)" --rounds "${ROUNDS:-30}" ${FILTER:+--filter $FILTER}
     cp "$scratch/triton/results.json" "$results/triton.json"
 }
 
-# compute-sanitizer over the launches of the math folder (its CUB kernels) and of the corpus.
-step_sanitizer() {
-    local folder=${MATH:-$scratch/math} tool
-    for tool in memcheck racecheck synccheck initcheck; do
-        step "sanitizer-$tool" 60 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \
-            "$xtask" gpu launches "$folder/manifest.json" "$folder/orias-O3" "$folder/orias-O3" --filter cub. --patience 30
-        grep -h "ERROR SUMMARY" "$results/sanitizer-$tool.txt" | sort | uniq -c
-    done
+step_modules() {
+    [ -n "$CORPUS_MODULES" ] || return 0
+    MODULES=$CORPUS_MODULES step modules 200 "$python" "$bench/triton_programs.py" run --modes "$modes" --out "$scratch/modules" \
+        --runs 3 --rounds "${ROUNDS:-30}" --workers 6 ${FILTER:+--filter $FILTER}
+    cp "$scratch/modules/results.json" "$results/modules.json"
+}
+
+step_times() {
+    [ -n "$CORPUS" ] || return 0
+    step times 120 "$xtask" gpu launches "$scratch/corpus/manifest.json" "$scratch/corpus/orias" "$scratch/corpus/ptxas" --timed 10 --rounds 5 --patience 10
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(math corpus forms generated sweeps triton sanitizer)
-for name in "${steps[@]}"; do
-    "step_$name"
-done
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math corpus recorded forms generated sweeps sanitizer in-place triton modules times)
+chosen() {
+    local name
+    for name in "$@"; do
+        [[ " ${steps[*]} " == *" $name "* ]] && "step_$name"
+    done
+}
+# The sweeps fill the GPU and generated programs the processors; the rest waits for neither.
+chosen generated &
+chosen sweeps forms &
+chosen kernels math corpus recorded sanitizer &
+chosen in-place &
+wait
+chosen triton modules times
 echo
 echo "| step | time | exit code | last line |"
 echo "| --- | --- | --- | --- |"
-printf '%s\n' "${summary[@]}"
-[ -f "$results/triton.txt" ] && sed -n '/^###/,$p' "$results/triton.txt"
+cat "$results/summary.md"
+for name in triton modules; do
+    [ -f "$results/$name.txt" ] && sed -n '/^###/,$p' "$results/$name.txt" | grep "^[a-zA-Z].*:" 
+done
+exit 0

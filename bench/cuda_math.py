@@ -2,13 +2,13 @@
 """CUDA's math functions and CUB's block and warp primitives, one kernel each, to compare assemblers bit for bit.
 
     cuda_math.py make FOLDER [--lanes 4096]      nvcc makes the PTX; inputs and manifest.json are written
-    cuda_math.py assemble FOLDER NAME COMMAND...   each module to FOLDER/NAME/*.cubin by `COMMAND... IN.ptx -o OUT.cubin`
     cuda_math.py split FOLDER COMMAND...         which functions COMMAND refuses, one at a time (no cubins are kept)
 
-Then `cargo xtask gpu launches FOLDER/manifest.json FOLDER/orias FOLDER/ptxas` compares the results on a GPU.
+Then `assemblers.py FOLDER ptxas,orias --fmad=false` makes the cubins and
+`cargo xtask gpu launches FOLDER/manifest.json FOLDER/orias FOLDER/ptxas` compares the results on a GPU.
 
 Each function runs on every tuple of special values, on random bits, and on random numbers of ordinary size. `make` needs nvcc
-(NVCC, or the one on the PATH); `assemble` needs nothing else. Modules are compiled by nvcc without contraction of products and sums
+(NVCC, or the one on the PATH). Modules are compiled by nvcc without contraction of products and sums
 (`-fmad=false`) and should be assembled with `--fmad=false`: only then do both assemblers have to agree on every bit.
 """
 
@@ -313,25 +313,6 @@ def cub_tests(text):
     return tests
 
 
-def assemble(arguments):
-    folder, out = Path(arguments.folder), Path(arguments.folder) / arguments.name
-    out.mkdir(exist_ok=True)
-
-    def one(ptx):
-        cubin = out / f"{ptx.stem}.cubin"
-        cubin.unlink(missing_ok=True)
-        done = subprocess.run([*arguments.assembler, str(ptx), "-o", str(cubin)], capture_output=True, text=True)
-        return ptx.name, None if done.returncode == 0 else done.stderr.strip().splitlines()[0]
-
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        results = list(pool.map(one, sorted(folder.glob("*.ptx"))))
-    for name, error in results:
-        if error:
-            print(f"{name}: {error}")
-    print(f"{sum(e is None for _, e in results)} of {len(results)} modules assembled")
-    return 1 if any(e for _, e in results) else 0
-
-
 def pieces(text):
     """The module's text without kernels, and each kernel's text by name. Braces nest; strings and comments hold none in nvcc's PTX."""
     rest, kernels, at = [], {}, 0
@@ -382,16 +363,14 @@ def split(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, function in (("make", make), ("assemble", assemble), ("split", split)):
+    for name, function in (("make", make), ("split", split)):
         p = commands.add_parser(name)
         p.set_defaults(function=function)
         p.add_argument("folder")
         p.add_argument("--jobs", type=int, default=os.cpu_count())
         if name == "make":
             p.add_argument("--lanes", type=int, default=4096)
-        if name == "assemble":
-            p.add_argument("name")
-        if name != "make":
+        else:
             p.add_argument("assembler", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     return arguments.function(arguments)

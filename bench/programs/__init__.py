@@ -99,3 +99,13 @@ def load(families=("elementwise", "reductions", "scans", "integers", "memory", "
     for family in families:
         importlib.import_module(f"programs.{family}")
     return PROGRAMS
+
+
+def select(text, tags):
+    """The names of the loaded programs that contain one of the words of `text` and have one of `tags`, both lists with commas."""
+    wanted = [word for word in (text or "").split(",") if word]
+    return [
+        name
+        for name, p in PROGRAMS.items()
+        if (not wanted or any(word in name for word in wanted)) and (not tags or p.tags & set(tags.split(",")))
+    ]
