@@ -165,7 +165,8 @@ chosen() {
 # The sweeps fill the GPU and generated programs the processors; the rest waits for neither.
 chosen generated &
 chosen sweeps forms &
-chosen kernels math corpus recorded sanitizer &
+chosen kernels math corpus sanitizer &
+chosen recorded &
 chosen in-place &
 wait
 chosen triton modules times
