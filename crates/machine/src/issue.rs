@@ -14,7 +14,7 @@
 
 use crate::timing::{self, names};
 use orias_sass::{Effects, Instruction, Op};
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// Something an instruction occupies when it issues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -203,9 +203,7 @@ const DRAINING: &[&str] = &["ERRBAR", "USETMAXREG.DEALLOC*"];
 /// Operations that read uniform registers some time after they issued: they set read barriers for them.
 const LATE_UNIFORM_READERS: &[&str] = &["SYNCS.EXCH*", "UBLK*", "UTMA*"];
 
-static ISSUES: LazyLock<Vec<Issue>> = LazyLock::new(|| Op::all().map(of_op).collect());
-
-fn of_op(op: Op) -> Issue {
+fn work_out(op: Op) -> Issue {
     let class = timing::of(op).map(|timing| timing.class.name());
     let fits = |pattern: &&str| match pattern.strip_prefix('=') {
         Some(name) => class == Some(name),
@@ -232,13 +230,14 @@ fn of_op(op: Op) -> Issue {
 /// What issue asks for an operation, whatever its operands: all that can be known before there are registers.
 #[must_use]
 pub fn of_operation(op: Op) -> Issue {
-    ISSUES[op.index()]
+    static ISSUES: [OnceLock<Issue>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
+    *ISSUES[op.index()].get_or_init(|| work_out(op))
 }
 
 /// What issue asks for an instruction.
 #[must_use]
 pub fn of(instruction: &Instruction) -> Issue {
-    let mut issue = ISSUES[instruction.op().index()];
+    let mut issue = of_operation(instruction.op());
     if is_warpgroup_matrix(instruction.op()) && columns(instruction) > WIDE_MATRIX {
         issue.keeps = WIDE_MATRIX_KEEPS;
     }
@@ -307,27 +306,26 @@ const NO_TOKENS: &[&str] = &["ATOMS*"];
 
 type TokenUse = (Token, Role, &'static [&'static str]);
 
-static TOKEN_USES: LazyLock<Vec<Vec<TokenUse>>> = LazyLock::new(|| {
-    Op::all()
-        .map(|op| {
-            let class = timing::of(op).map(|timing| timing.class.name());
-            let none = NO_TOKENS.iter().any(|pattern| names(pattern, op));
-            let fits = |pattern: &&str| match pattern.strip_prefix('=') {
-                Some(name) => class == Some(name),
-                None => names(pattern, op) && (!none || *pattern == "*"),
-            };
-            let rows = TOKENS.iter();
-            rows.filter(|row| row.operations.iter().any(&fits))
-                .map(|row| (row.token, row.role, row.scopes))
-                .collect()
-        })
-        .collect()
-});
+fn token_uses(op: Op) -> &'static [TokenUse] {
+    static USES: [OnceLock<Vec<TokenUse>>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
+    USES[op.index()].get_or_init(|| {
+        let class = timing::of(op).map(|timing| timing.class.name());
+        let none = NO_TOKENS.iter().any(|pattern| names(pattern, op));
+        let fits = |pattern: &&str| match pattern.strip_prefix('=') {
+            Some(name) => class == Some(name),
+            None => names(pattern, op) && (!none || *pattern == "*"),
+        };
+        let rows = TOKENS.iter();
+        rows.filter(|row| row.operations.iter().any(&fits))
+            .map(|row| (row.token, row.role, row.scopes))
+            .collect()
+    })
+}
 
 /// The tokens an instruction needs, gives or makes sure of.
 pub fn tokens(instruction: &Instruction) -> impl Iterator<Item = (Token, Role)> {
     let scope = instruction.modifier("scope");
-    TOKEN_USES[instruction.op().index()]
+    token_uses(instruction.op())
         .iter()
         .filter(move |(_, _, scopes)| {
             scopes.is_empty() || scope.is_some_and(|scope| scopes.contains(&scope))

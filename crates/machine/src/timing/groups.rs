@@ -2,6 +2,7 @@
 
 use super::{Class, Completion, TABLES, names};
 use orias_sass::{Instruction, Mods, Op, RegisterAccess, RegisterClass};
+use std::sync::OnceLock;
 
 /// Which operand a register belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,8 +136,7 @@ pub enum Arrival {
 /// When a result can be read; none when no row says.
 #[must_use]
 pub fn arrival(result: &Result) -> Option<Arrival> {
-    let groups = &TABLES.groups;
-    let rule = groups.result_rules[result.op.index()].iter().find(|rule| {
+    let rule = rules(result.op).results.iter().find(|rule| {
         rule.class == result.class && rule.fits(result.place, result.offset, result.op, result.mods)
     });
     match rule.map(|rule| rule.group) {
@@ -153,7 +153,8 @@ pub fn arrival(result: &Result) -> Option<Arrival> {
 /// The group of a source; none when no row names it.
 #[must_use]
 pub fn use_group(used: &Use) -> Option<UseGroup> {
-    TABLES.groups.use_rules[used.op.index()]
+    rules(used.op)
+        .uses
         .iter()
         .find(|rule| {
             rule.class == used.class && rule.fits(used.place, used.offset, used.op, used.mods)
@@ -170,10 +171,9 @@ pub(super) struct Group {
 }
 
 /// A line of the table as it applies to one operation.
-#[derive(Clone)]
-pub(super) struct Rule {
-    pub class: RegisterClass,
-    pub group: u8,
+struct Rule {
+    class: RegisterClass,
+    group: u8,
     place: Option<Place>,
     offset: u8,
     /// Modifiers that must have these values.
@@ -194,20 +194,62 @@ impl Rule {
 pub(super) struct Groups {
     pub results: Vec<Group>,
     pub uses: Vec<Group>,
-    pub result_rules: Vec<Vec<Rule>>,
-    pub use_rules: Vec<Vec<Rule>>,
+    /// In the order of the table, which is the order in which they count.
+    pub result_lines: Vec<Line>,
+    pub use_lines: Vec<Line>,
+}
+
+/// A selector of a line of the table, with the group the line is about.
+pub(super) struct Line {
+    pub class: RegisterClass,
+    pub group: u8,
+    pub selector: Selector,
+}
+
+/// The lines that apply to one operation.
+struct Rules {
+    results: Vec<Rule>,
+    uses: Vec<Rule>,
+}
+
+fn rules(op: Op) -> &'static Rules {
+    static RULES: [OnceLock<Rules>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
+    RULES[op.index()].get_or_init(|| {
+        let of = |lines: &[Line]| match super::of(op) {
+            Some(timing) => lines
+                .iter()
+                .filter_map(|line| line.rule(op, timing.class))
+                .collect(),
+            None => Vec::new(),
+        };
+        Rules {
+            results: of(&TABLES.groups.result_lines),
+            uses: of(&TABLES.groups.use_lines),
+        }
+    })
+}
+
+/// Which operations a selector is about.
+enum Pattern {
+    /// Those of a class.
+    Class(Class),
+    /// Those with this name, or with names that begin so.
+    Name(&'static str),
 }
 
 /// A selector of the table: `PATTERN[/SLOT][+N][{MODIFIER=VALUE&MODIFIER=VALUE}]`.
 pub(super) struct Selector {
-    pattern: &'static str,
+    pattern: Pattern,
     slot: Option<&'static str>,
     offset: u8,
     when: Vec<(&'static str, &'static str)>,
 }
 
 impl Selector {
-    pub fn parse(text: &'static str) -> std::result::Result<Self, String> {
+    pub fn parse(
+        text: &'static str,
+        classes: &[super::ClassRow],
+    ) -> std::result::Result<Self, String> {
         let bad = || format!("'{text}' is not a selector");
         let (text, when) = match text.split_once('{') {
             Some((text, condition)) => {
@@ -225,6 +267,15 @@ impl Selector {
             Some((pattern, slot)) => (pattern, Some(slot)),
             None => (text, None),
         };
+        let pattern = match pattern.strip_prefix('=') {
+            Some(name) => Pattern::Class(Class(
+                classes
+                    .iter()
+                    .position(|row| row.name == name)
+                    .ok_or_else(|| format!("'{name}' is not a class"))? as u8,
+            )),
+            None => Pattern::Name(pattern),
+        };
         Ok(Self {
             pattern,
             slot,
@@ -232,40 +283,36 @@ impl Selector {
             when,
         })
     }
+}
 
-    /// The rule for an operation, if the selector names it; `class` is the operation's.
-    pub fn rule(
-        &self,
-        op: Op,
-        class: Class,
-        classes: &[super::ClassRow],
-        register: RegisterClass,
-        group: u8,
-    ) -> Option<Rule> {
-        let named = match self.pattern.strip_prefix('=') {
-            Some(name) => classes[usize::from(class.0)].name == name,
-            None => names(self.pattern, op),
+impl Line {
+    /// What the line says of an operation of class `class`; none if it is not about it.
+    fn rule(&self, op: Op, class: Class) -> Option<Rule> {
+        let selector = &self.selector;
+        let named = match selector.pattern {
+            Pattern::Class(named) => named == class,
+            Pattern::Name(pattern) => names(pattern, op),
         };
         if !named {
             return None;
         }
-        let place = match self.slot {
+        let place = match selector.slot {
             None => None,
             Some("@") => Some(Place::Guard),
             Some("~") => Some(Place::Implicit),
             Some(name) => Some(Place::Slot(op.row().slot_index(name)? as u8)),
         };
         let mut when = Vec::new();
-        for (name, value) in &self.when {
+        for (name, value) in &selector.when {
             let index = op.row().modifiers.iter().position(|m| m.name == *name)?;
             let value = op.row().modifiers[index].value_named(value)?;
             when.push((index as u8, value.value));
         }
         Some(Rule {
-            class: register,
-            group,
+            class: self.class,
+            group: self.group,
             place,
-            offset: self.offset,
+            offset: selector.offset,
             when,
         })
     }

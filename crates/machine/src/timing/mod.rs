@@ -1,6 +1,7 @@
 //! When results are there and when sources may be overwritten.
 //!
-//! Everything is a row of the text tables in `tables/sm_90`, read once:
+//! Everything is a row of the text tables in `tables/sm_90`, read once, when the first number is asked for; what the patterns in them say
+//! of an operation is worked out when that operation is first asked for, since a program needs a few dozen of the hundreds there are:
 //!
 //! - `classes.tbl`: each operation's class: its pipe, how it completes, how often the pipe takes one;
 //! - `groups.tbl`: what each operation writes (*results*) and reads (*uses*), as groups that have one timing;
@@ -34,7 +35,7 @@ pub use latencies::{
 };
 
 use orias_sass::{Op, RegisterClass};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// Barriers of a warp.
 pub const BARRIERS: u8 = 6;
@@ -164,9 +165,23 @@ struct ClassRow {
     operations: Vec<&'static str>,
 }
 
+impl ClassRow {
+    fn timing(&self, class: Class) -> Timing {
+        Timing {
+            class,
+            completion: self.completion,
+            reads_in_order: self.reads_in_order,
+            settles: self.settles,
+            settled: self.settled,
+            pipe: self.pipe,
+            issue: self.issue,
+            typical: self.typical,
+        }
+    }
+}
+
 struct Tables {
     classes: Vec<ClassRow>,
-    timings: Vec<Option<Timing>>,
     groups: groups::Groups,
     latencies: latencies::Latencies,
 }
@@ -180,7 +195,14 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| match read::sm_90() {
 /// The timing of an operation; none when no row names it.
 #[must_use]
 pub fn of(op: Op) -> Option<Timing> {
-    TABLES.timings[op.index()]
+    static TIMINGS: [OnceLock<Option<Timing>>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
+    *TIMINGS[op.index()].get_or_init(|| {
+        let classes = &TABLES.classes;
+        let index = classes
+            .iter()
+            .position(|row| row.operations.iter().any(|pattern| names(pattern, op)))?;
+        Some(classes[index].timing(Class(index as u8)))
+    })
 }
 
 /// Every class of the table, in its order, with the patterns of its operations.

@@ -1,10 +1,9 @@
 //! Reads the text tables.
 
-use super::groups::{Group, Groups, READ_BARRIER, Selector};
+use super::groups::{Group, Groups, Line, READ_BARRIER, Selector};
 use super::latencies::{Latencies, Overwrite, Provenance, Row, Source};
-use super::{Class, ClassRow, Completion, Cycles, Pipe, Queue, ResultGroup, Tables, UseGroup};
-use super::{Timing, names};
-use orias_sass::{Op, RegisterClass};
+use super::{ClassRow, Completion, Cycles, Pipe, Queue, ResultGroup, Tables, UseGroup};
+use orias_sass::RegisterClass;
 
 const CLASSES: &str = include_str!("../../tables/sm_90/classes.tbl");
 const GROUPS: &str = include_str!("../../tables/sm_90/groups.tbl");
@@ -17,29 +16,10 @@ pub(super) fn sm_90() -> Result<Tables, String> {
     let classes = lines(CLASSES)
         .map(|(number, line)| class(line).map_err(|error| format!("classes.tbl:{number}: {error}")))
         .collect::<Result<Vec<_>, _>>()?;
-    let timings: Vec<Option<Timing>> = Op::all()
-        .map(|op| {
-            let index = classes
-                .iter()
-                .position(|row| row.operations.iter().any(|pattern| names(pattern, op)))?;
-            let row = &classes[index];
-            Some(Timing {
-                class: Class(index as u8),
-                completion: row.completion,
-                reads_in_order: row.reads_in_order,
-                settles: row.settles,
-                settled: row.settled,
-                pipe: row.pipe,
-                issue: row.issue,
-                typical: row.typical,
-            })
-        })
-        .collect();
-    let groups = groups(&classes, &timings)?;
+    let groups = groups(&classes)?;
     let latencies = latencies(&groups)?;
     Ok(Tables {
         classes,
-        timings,
         groups,
         latencies,
     })
@@ -166,12 +146,8 @@ fn queue(word: Option<&str>) -> Result<Queue, String> {
     })
 }
 
-fn groups(classes: &[ClassRow], timings: &[Option<Timing>]) -> Result<Groups, String> {
-    let mut groups = Groups {
-        result_rules: vec![Vec::new(); Op::COUNT],
-        use_rules: vec![Vec::new(); Op::COUNT],
-        ..Groups::default()
-    };
+fn groups(classes: &[ClassRow]) -> Result<Groups, String> {
+    let mut groups = Groups::default();
     for (at, line) in lines(GROUPS) {
         let error = |message: String| format!("groups.tbl:{at}: {message}");
         let (head, selectors) = line
@@ -182,9 +158,9 @@ fn groups(classes: &[ClassRow], timings: &[Option<Timing>]) -> Result<Groups, St
             return Err(error("a kind, a register file and a name".to_owned()));
         };
         let class = file(Some(class)).map_err(error)?;
-        let (list, rules) = match kind {
-            "result" => (&mut groups.results, &mut groups.result_rules),
-            "use" => (&mut groups.uses, &mut groups.use_rules),
+        let (list, lines) = match kind {
+            "result" => (&mut groups.results, &mut groups.result_lines),
+            "use" => (&mut groups.uses, &mut groups.use_lines),
             _ => return Err(error(format!("'{kind}' is neither result nor use"))),
         };
         let known = list
@@ -199,13 +175,11 @@ fn groups(classes: &[ClassRow], timings: &[Option<Timing>]) -> Result<Groups, St
             }
         };
         for selector in selectors.split_whitespace() {
-            let selector = Selector::parse(selector).map_err(error)?;
-            for op in Op::all() {
-                let Some(timing) = timings[op.index()] else {
-                    continue;
-                };
-                rules[op.index()].extend(selector.rule(op, timing.class, classes, class, index));
-            }
+            lines.push(Line {
+                class,
+                group: index,
+                selector: Selector::parse(selector, classes).map_err(error)?,
+            });
         }
     }
     Ok(groups)
@@ -228,7 +202,8 @@ struct EdgeLine {
     kind: EdgeKind,
     from: &'static str,
     to: &'static str,
-    numbers: Vec<u32>,
+    /// One number or two.
+    numbers: (u32, Option<u32>),
 }
 
 fn edge(line: &'static str) -> Result<EdgeLine, String> {
@@ -246,12 +221,15 @@ fn edge(line: &'static str) -> Result<EdgeLine, String> {
         return Err("no arrow".to_owned());
     }
     let to = words.next().ok_or("no use group")?;
-    let numbers = words
-        .map(|word| number(Some(word)))
-        .collect::<Result<Vec<u32>, _>>()?;
-    if numbers.is_empty() {
-        return Err("no cycles".to_owned());
+    let first = number(words.next())?;
+    let second = match words.next() {
+        Some(word) => Some(number(Some(word))?),
+        None => None,
+    };
+    if let Some(word) = words.next() {
+        return Err(format!("'{word}' is not understood"));
     }
+    let numbers = (first, second);
     Ok(EdgeLine {
         class,
         kind,
@@ -277,138 +255,185 @@ fn edges(name: &str, text: &'static str) -> Result<(&'static str, Vec<EdgeLine>)
     Ok((date, edges))
 }
 
+/// What one file says of all edges of one kind: the first line that fits counts.
+struct Matrix {
+    numbers: Vec<Option<(u32, Option<u32>)>>,
+    columns: usize,
+}
+
+impl Matrix {
+    /// Lines are laid over each other from the last to the first, so that a line costs no more than the edges it is about.
+    fn new(
+        file: &str,
+        lines: &[EdgeLine],
+        kind: EdgeKind,
+        from: &[Group],
+        to: &[Group],
+    ) -> Result<Self, String> {
+        let mut matrix = Self {
+            numbers: vec![None; from.len() * to.len()],
+            columns: to.len(),
+        };
+        for line in lines.iter().rev().filter(|line| line.kind == kind) {
+            let named = |list: &[Group], name: &str| {
+                let fits = |group: &Group| {
+                    group.class == line.class && (name == "*" || group.name == name)
+                };
+                let found: Vec<usize> = (0..list.len()).filter(|at| fits(&list[*at])).collect();
+                if found.is_empty() && name != "*" {
+                    return Err(format!("{file}: no group {:?} {name}", line.class));
+                }
+                Ok(found)
+            };
+            let columns = named(to, line.to)?;
+            for row in named(from, line.from)? {
+                for column in &columns {
+                    matrix.numbers[row * matrix.columns + column] = Some(line.numbers);
+                }
+            }
+        }
+        Ok(matrix)
+    }
+
+    fn get(&self, row: usize, column: usize) -> Option<(u32, Option<u32>)> {
+        self.numbers[row * self.columns + column]
+    }
+}
+
 fn latencies(groups: &Groups) -> Result<Latencies, String> {
     let (measured_date, measured) = edges("measured.tbl", MEASURED)?;
     let (mined_date, mined) = edges("mined.tbl", MINED)?;
     let (assumed_date, assumed) = edges("assumed.tbl", ASSUMED)?;
-    let known = |list: &[Group], class, name: &str| {
-        name == "*"
-            || list
-                .iter()
-                .any(|group| group.class == class && group.name == name)
+    let (results, uses) = (&groups.results[..], &groups.uses[..]);
+    let of = |file, lines: &[EdgeLine], kind| match kind {
+        EdgeKind::Latency => Matrix::new(file, lines, kind, results, uses),
+        EdgeKind::Overwrite => Matrix::new(file, lines, kind, results, results),
+        EdgeKind::Release => Matrix::new(file, lines, kind, uses, results),
     };
-    for line in measured.iter().chain(&mined).chain(&assumed) {
-        let (from, to) = match line.kind {
-            EdgeKind::Latency => (&groups.results, &groups.uses),
-            EdgeKind::Overwrite => (&groups.results, &groups.results),
-            EdgeKind::Release => (&groups.uses, &groups.results),
-        };
-        if !known(from, line.class, line.from) || !known(to, line.class, line.to) {
-            return Err(format!(
-                "{:?} {} -> {}: no such groups",
-                line.class, line.from, line.to
-            ));
-        }
+    if let Some(line) = (measured.iter()).find(|line| line.kind != EdgeKind::Latency) {
+        return Err(format!(
+            "measured.tbl: only latencies are measured, not {:?} {} -> {}",
+            line.class, line.from, line.to
+        ));
     }
-    let find = |lines: &[EdgeLine], kind: EdgeKind, from: &Group, to: &Group| {
-        lines
-            .iter()
-            .find(|line| {
-                line.kind == kind
-                    && line.class == from.class
-                    && (line.from == from.name || line.from == "*")
-                    && (line.to == to.name || line.to == "*")
-            })
-            .map(|line| line.numbers.clone())
+    let measured_latencies = of("measured.tbl", &measured, EdgeKind::Latency)?;
+    let mined_latencies = of("mined.tbl", &mined, EdgeKind::Latency)?;
+    let mined_overwrites = of("mined.tbl", &mined, EdgeKind::Overwrite)?;
+    let mined_releases = of("mined.tbl", &mined, EdgeKind::Release)?;
+    let assumed_latencies = of("assumed.tbl", &assumed, EdgeKind::Latency)?;
+    let assumed_overwrites = of("assumed.tbl", &assumed, EdgeKind::Overwrite)?;
+    let assumed_releases = of("assumed.tbl", &assumed, EdgeKind::Release)?;
+    let source = |(cycles, seen): (u32, Option<u32>), date| Source {
+        cycles: cycles as u8,
+        seen: seen.unwrap_or_default(),
+        date,
     };
-    let source = |numbers: Option<Vec<u32>>, date| {
-        numbers.map(|numbers| Source {
-            cycles: numbers[0] as u8,
-            seen: numbers.get(1).copied().unwrap_or_default(),
-            date,
-        })
-    };
-    let mut edges = Vec::new();
-    for (index, from) in groups.results.iter().enumerate() {
-        for (used, to) in groups.uses.iter().enumerate() {
+    let mut edges = Vec::with_capacity(results.len() * uses.len());
+    for (index, from) in results.iter().enumerate() {
+        for (used, to) in uses.iter().enumerate() {
             if from.class != to.class {
                 edges.push(None);
                 continue;
             }
-            let assumed = find(&assumed, EdgeKind::Latency, from, to).ok_or_else(|| {
-                format!(
-                    "assumed.tbl: nothing for {:?} {} -> {}",
+            let Some((least, Some(most))) = assumed_latencies.get(index, used) else {
+                return Err(format!(
+                    "assumed.tbl: no least and most number of cycles for {:?} {} -> {}",
                     from.class, from.name, to.name
-                )
-            })?;
-            let [least, most] = assumed[..] else {
-                return Err("assumed.tbl: a least and a most number of cycles".to_owned());
+                ));
             };
             edges.push(Some(Row {
                 result: ResultGroup(index as u8),
                 used: UseGroup(used as u8),
-                measured: source(find(&measured, EdgeKind::Latency, from, to), measured_date),
-                mined: source(find(&mined, EdgeKind::Latency, from, to), mined_date),
+                measured: (measured_latencies.get(index, used))
+                    .map(|numbers| source(numbers, measured_date)),
+                mined: (mined_latencies.get(index, used))
+                    .map(|numbers| source(numbers, mined_date)),
                 assumed: (least as u8, most as u8),
                 assumed_date,
             }));
         }
     }
-    let uses = groups.uses.len();
-    let longest = |index: usize| {
-        (edges[index * uses..(index + 1) * uses].iter().flatten())
-            .map(|row| row.latency(super::Table::Safe).cycles)
-            .max()
-            .unwrap_or(1)
-    };
+    let count = uses.len();
+    let longest: Vec<u8> = edges
+        .chunks(count)
+        .map(|row| {
+            (row.iter().flatten())
+                .map(|row| row.latency(super::Table::Safe).cycles)
+                .max()
+                .unwrap_or(1)
+        })
+        .collect();
     // By how many cycles the earlier result comes later than the other one would, to any use that both are known to have.
-    let known = |row: &Row| row.measured.or(row.mined).map(|source| source.cycles);
+    let known: Vec<Option<u8>> = edges
+        .iter()
+        .map(|edge| {
+            let row = edge.as_ref()?;
+            row.measured.or(row.mined).map(|source| source.cycles)
+        })
+        .collect();
     let later_by = |earlier: usize, later: usize| {
-        (0..uses)
-            .filter_map(|used| {
-                let of = |result: usize| edges[result * uses + used].as_ref().and_then(known);
-                Some(of(earlier)?.saturating_sub(of(later)?))
-            })
+        let of = |result: usize| known[result * count..][..count].iter();
+        (of(earlier).zip(of(later)))
+            .filter_map(|(earlier, later)| Some((*earlier)?.saturating_sub((*later)?)))
             .max()
     };
-    let mut overwrites = Vec::new();
-    for (earlier, from) in groups.results.iter().enumerate() {
-        for (later, to) in groups.results.iter().enumerate() {
-            // Of one pipe the later one lands later, as long as the pipe has one latency.
-            let one_latency = [
-                "fma", "alu", "half", "widened", "minmax", "high", "wide-low", "fp64",
-            ];
-            let same = earlier == later && one_latency.contains(&from.name);
-            let mined = find(&mined, EdgeKind::Overwrite, from, to).filter(|_| !same);
-            let by = later_by(earlier, later)
-                .unwrap_or_else(|| longest(earlier).saturating_sub(longest(later)));
-            let stated =
-                find(&assumed, EdgeKind::Overwrite, from, to).filter(|pair| pair.len() == 2);
-            overwrites.push((from.class == to.class).then(|| match stated {
-                Some(pair) => Overwrite {
+    let mut overwrites = Vec::with_capacity(results.len() * results.len());
+    for (earlier, from) in results.iter().enumerate() {
+        for (later, to) in results.iter().enumerate() {
+            if from.class != to.class {
+                overwrites.push(None);
+                continue;
+            }
+            overwrites.push(Some(match assumed_overwrites.get(earlier, later) {
+                Some((least, Some(most))) => Overwrite {
                     mined: Some(Source {
-                        cycles: pair[0] as u8,
+                        cycles: least as u8,
                         seen: 0,
                         date: assumed_date,
                     }),
-                    derived: pair[1] as u8,
-                    longest: pair[1] as u8,
+                    derived: most as u8,
+                    longest: most as u8,
                 },
-                None => Overwrite {
-                    mined: source(mined, mined_date),
-                    derived: by + 1,
-                    longest: longest(earlier),
-                },
+                _ => {
+                    // Of one pipe the later one lands later, as long as the pipe has one latency.
+                    let one_latency = [
+                        "fma", "alu", "half", "widened", "minmax", "high", "wide-low", "fp64",
+                    ];
+                    let same = earlier == later && one_latency.contains(&from.name);
+                    let by = later_by(earlier, later)
+                        .unwrap_or_else(|| longest[earlier].saturating_sub(longest[later]));
+                    Overwrite {
+                        mined: (mined_overwrites.get(earlier, later))
+                            .filter(|_| !same)
+                            .map(|numbers| source(numbers, mined_date)),
+                        derived: by + 1,
+                        longest: longest[earlier],
+                    }
+                }
             }));
         }
     }
-    let mut releases = Vec::new();
-    for from in &groups.uses {
-        for to in &groups.results {
-            let known = find(&mined, EdgeKind::Release, from, to).map(|numbers| numbers[0] as u8);
-            let assumed = find(&assumed, EdgeKind::Release, from, to)
-                .map_or((1, 1), |numbers| (numbers[0] as u8, numbers[1] as u8));
-            releases.push((from.class == to.class).then_some(match known {
-                Some(mined) => (mined, mined),
-                None => assumed,
+    let mut releases = Vec::with_capacity(uses.len() * results.len());
+    for (used, from) in uses.iter().enumerate() {
+        for (later, to) in results.iter().enumerate() {
+            if from.class != to.class {
+                releases.push(None);
+                continue;
+            }
+            let mined = mined_releases.get(used, later);
+            releases.push(Some(match (mined, assumed_releases.get(used, later)) {
+                (Some((mined, _)), _) => (mined as u8, mined as u8),
+                (None, Some((least, Some(most)))) => (least as u8, most as u8),
+                (None, Some((least, None))) => (least as u8, least as u8),
+                (None, None) => (1, 1),
             }));
         }
     }
     Ok(Latencies {
         releases,
         edges,
-        uses,
+        uses: count,
         overwrites,
-        results: groups.results.len(),
+        results: results.len(),
     })
 }
