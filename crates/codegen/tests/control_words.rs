@@ -113,6 +113,93 @@ fn loads_that_one_instruction_reads_share_a_barrier() {
 }
 
 #[test]
+fn a_later_one_of_its_queue_that_is_waited_for_first_spares_a_barrier() {
+    let loads = |first: &str, second: &str| {
+        words(&format!(
+            "block0:
+    LDS R4, [R0]
+    LDS R5, [R0+0x4]
+    FADD R6, {first}, R2
+    FADD R7, {second}, R6
+    EXIT PT
+"
+        ))
+    };
+    let sets = |word: &String| word[12..14] != *"W-";
+    // The wait for the second load is one for the first as well.
+    let second_first = loads("R5", "R4");
+    assert_eq!(
+        [sets(&second_first[0]), sets(&second_first[1])],
+        [false, true]
+    );
+    assert_eq!(&second_first[3][2..8], "------");
+    // The other way round, the first would wait for the second.
+    let in_order = loads("R4", "R5");
+    assert_eq!([sets(&in_order[0]), sets(&in_order[1])], [true, true]);
+}
+
+#[test]
+fn a_load_that_may_not_be_there_spares_nothing() {
+    let words = words(
+        "block0:
+    LDS R4, [R0]
+    @P0 LDS R5, [R0+0x4]
+    FADD R6, R5, R2
+    FADD R7, R4, R6
+    EXIT PT
+",
+    );
+    assert_ne!(&words[0][12..14], "W-");
+    assert_ne!(&words[3][2..8], "------");
+}
+
+#[test]
+fn a_store_in_front_of_a_load_that_is_waited_for_sets_no_barrier() {
+    let words = words(
+        "block0:
+    STS [R0], R4
+    LDS R5, [R0+0x4]
+    FADD R6, R5, R2
+    MOV R4, 1, 0xf
+    STS [R0+0x8], R4
+    EXIT PT
+",
+    );
+    assert_eq!(&words[0][9..11], "R-");
+    assert_eq!(&words[3][2..8], "------");
+}
+
+#[test]
+fn a_warp_gives_way_after_twelve_cycles() {
+    let mut body = "block0:\n".to_owned();
+    for register in 10..30 {
+        writeln!(body, "    IADD3 R{register}, PT, PT, R0, R1, RZ").expect("text grows");
+    }
+    body.push_str("    EXIT PT\n");
+    let words = words(&body);
+    let lacking: Vec<usize> = (0..19).filter(|&at| &words[at][15..17] == "-:").collect();
+    assert_eq!(lacking, [5, 11, 17], "{words:?}");
+}
+
+#[test]
+fn arithmetic_follows_a_barrier_at_once_and_memory_after_six_cycles() {
+    let behind = |lines: &str| {
+        words(&format!(
+            "block0:\n    BAR.SYNC.DEFER_BLOCKING 0, 0\n{lines}"
+        ))
+    };
+    let arithmetic = behind("    FADD R4, R2, R3\n    LDS R5, [R0]\n    EXIT PT\n");
+    assert_eq!((cycles(&arithmetic, 1), cycles(&arithmetic, 2)), (1, 6));
+    let memory = behind("    LDS R5, [R0]\n    EXIT PT\n");
+    assert_eq!(cycles(&memory, 1), 6);
+    // The fall into the next block counts as well.
+    let next_block = behind(
+        "    FADD R4, R2, R3\n    @P0 EXIT PT -> block1\nblock1:\n    LDS R5, [R0]\n    EXIT PT\n",
+    );
+    assert!(cycles(&next_block, 3) >= 6, "{next_block:?}");
+}
+
+#[test]
 fn a_load_stays_in_flight_round_a_loop() {
     let words = words(
         "block0:

@@ -153,7 +153,7 @@ const UNITS: &[UnitRow] = &[
     unit(System, &[(System, 1)], &["=system"]),
     unit(Special, &[(Special, 8)], &["=special"]),
     unit(Alu, &[(Alu, 8)], &["=lanes", "=lanes-sum"]),
-    unit(Barrier, &[(Barrier, 8), (Memory, 6), (Tensor, 6)], &["BAR*"]),
+    unit(Barrier, BARRIER_KEEPS, &["BAR*"]),
     unit(Barrier, &[], &["=barrier", "=barrier-result"]),
     unit(Control, &[(Control, 4)], &["BSSY"]),
     unit(Memory, &[(Memory, 4)], &["=shared", "=memory", "=texture", "=bulk"]),
@@ -161,6 +161,18 @@ const UNITS: &[UnitRow] = &[
     unit(Barrier, &[(Barrier, 6)], &["=cluster-arrive"]),
     unit(Barrier, &[], &["=cluster-wait"]),
     unit(Control, &[], &["=control"]),
+];
+
+/// A barrier between threads holds back everything but arithmetic, which ptxas lets follow in the next cycle.
+const BARRIER_KEEPS: &[(Unit, u8)] = &[
+    (Barrier, 8),
+    (Constant, 8),
+    (Memory, 6),
+    (Tensor, 6),
+    (Group, 6),
+    (System, 6),
+    (Special, 6),
+    (Control, 6),
 ];
 
 /// A matrix operation of a warpgroup with more columns than this keeps the tensor cores longer.
@@ -174,7 +186,7 @@ const WIDE_MATRIX_KEEPS: &[(Unit, u8)] = &[(Tensor, 12), (Group, 3)];
 const LEAST_STALLS: &[(u8, &[&str])] = &[
     (5, &["BRA*", "BRX*", "JMP*", "JMX*", "CALL*", "RET*", "EXIT", "KILL", "BSYNC", "BREAK", "BMOV*", "WARPSYNC*", "YIELD", "NANOSLEEP*", "BPT*"]),
     (4, &["DEPBAR*", "RPCMOV*"]),
-    (6, &["MEMBAR*", "CGAERRBAR", "BAR*", "UCGABAR_ARV"]),
+    (6, &["MEMBAR*", "CGAERRBAR", "UCGABAR_ARV"]),
     (7, &["LEPC*"]),
     (12, &["UBLKCP*", "UBLKRED*"]),
     (2, &["WARPGROUP.DEPBAR*", "FENCE*", "USETMAXREG*"]),

@@ -9,6 +9,7 @@
 
 use cudarc::driver::{result, sys};
 use std::ffi::{CString, c_void};
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// What the driver said, with the call that was refused.
@@ -168,30 +169,8 @@ impl Kernel<'_> {
         block: [u32; 3],
         arguments: &[Vec<u8>],
     ) -> Result<(), DriverError> {
-        self.enqueue(grid, block, arguments)?;
+        self.enqueue(grid, block, arguments, result::stream::null())?;
         checked("cuCtxSynchronize", result::ctx::synchronize())
-    }
-
-    /// The time of one launch, measured by events around it.
-    ///
-    /// Before that the buffers are restored on the device, several times over: by the time it gets to the launch, everything has
-    /// been enqueued, and the time holds nothing of the host's. `restored` holds pairs of a buffer and one that keeps what it
-    /// holds at first.
-    pub fn time(
-        &self,
-        grid: [u32; 3],
-        block: [u32; 3],
-        arguments: &[Vec<u8>],
-        restored: &[(&Buffer, &Buffer)],
-    ) -> Result<Duration, DriverError> {
-        /// Enough to keep the device busy while the launch is enqueued.
-        const TIMES: usize = 8;
-        for _ in 0..TIMES {
-            for (buffer, first) in restored {
-                buffer.restore(first)?;
-            }
-        }
-        between_events(|| self.enqueue(grid, block, arguments))
     }
 
     fn enqueue(
@@ -199,6 +178,7 @@ impl Kernel<'_> {
         grid: [u32; 3],
         block: [u32; 3],
         arguments: &[Vec<u8>],
+        stream: sys::CUstream,
     ) -> Result<(), DriverError> {
         let mut pointers: Vec<*mut c_void> = arguments
             .iter()
@@ -212,7 +192,7 @@ impl Kernel<'_> {
                 (grid[0], grid[1], grid[2]),
                 (block[0], block[1], block[2]),
                 self.dynamic_shared,
-                result::stream::null(),
+                stream,
                 &mut pointers,
             )
         };
@@ -220,24 +200,86 @@ impl Kernel<'_> {
     }
 }
 
-/// How long the device takes for what `enqueue` gives it.
-fn between_events(
-    enqueue: impl FnOnce() -> Result<(), DriverError>,
-) -> Result<Duration, DriverError> {
-    // SAFETY: both events are created here, used on the default stream, and destroyed before returning.
-    unsafe {
-        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
-        let start = checked("cuEventCreate", result::event::create(flags))?;
-        let end = checked("cuEventCreate", result::event::create(flags))?;
-        let stream = result::stream::null();
-        checked("cuEventRecord", result::event::record(start, stream))?;
-        enqueue()?;
-        checked("cuEventRecord", result::event::record(end, stream))?;
-        checked("cuEventSynchronize", result::event::synchronize(end))?;
-        let milliseconds = checked("cuEventElapsedTime", result::event::elapsed(start, end))?;
-        checked("cuEventDestroy", result::event::destroy(start))?;
-        checked("cuEventDestroy", result::event::destroy(end))?;
-        Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
+/// A launch as a graph repeats it: the kernel (none for its preparations alone), grid, block, arguments.
+pub type Repeated<'a> = (Option<&'a Kernel<'a>>, [u32; 3], [u32; 3], &'a [Vec<u8>]);
+
+/// Launches that the device does one after the other without hearing from the host in between.
+pub struct Graph<'a> {
+    stream: sys::CUstream,
+    executable: sys::CUgraphExec,
+    times: u32,
+    _borrowed: PhantomData<&'a ()>,
+}
+
+impl<'a> Graph<'a> {
+    /// `times` launches, before each of which the pairs' first buffers are overwritten with the second ones.
+    pub fn record(
+        repeated: Repeated<'a>,
+        restored: &[(&'a Buffer, &'a Buffer)],
+        times: u32,
+    ) -> Result<Self, DriverError> {
+        let (kernel, grid, block, arguments) = repeated;
+        let kind = result::stream::StreamKind::NonBlocking;
+        let stream = checked("cuStreamCreate", result::stream::create(kind))?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream was created here; nothing else is put into it. Kernels and buffers are borrowed for as long as the graph is there.
+        unsafe {
+            checked(
+                "cuStreamBeginCapture",
+                result::stream::begin_capture(stream, mode),
+            )?;
+            for _ in 0..times {
+                for (buffer, first) in restored {
+                    buffer.restore(first, stream)?;
+                }
+                if let Some(kernel) = kernel {
+                    kernel.enqueue(grid, block, arguments, stream)?;
+                }
+            }
+            let graph = checked("cuStreamEndCapture", result::stream::end_capture(stream))?;
+            let flags = sys::CUgraphInstantiate_flags(0);
+            let executable = result::graph::instantiate(graph, flags);
+            checked("cuGraphDestroy", result::graph::destroy(graph))?;
+            let executable = checked("cuGraphInstantiate", executable)?;
+            checked("cuGraphUpload", result::graph::upload(executable, stream))?;
+            Ok(Self {
+                stream,
+                executable,
+                times,
+                _borrowed: PhantomData,
+            })
+        }
+    }
+
+    /// The time of one launch: that of the whole graph, by events around it, divided.
+    pub fn time(&self) -> Result<Duration, DriverError> {
+        // SAFETY: both events are created here and destroyed before returning; the graph and its stream are alive.
+        unsafe {
+            let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+            let start = checked("cuEventCreate", result::event::create(flags))?;
+            let end = checked("cuEventCreate", result::event::create(flags))?;
+            checked("cuEventRecord", result::event::record(start, self.stream))?;
+            checked(
+                "cuGraphLaunch",
+                result::graph::launch(self.executable, self.stream),
+            )?;
+            checked("cuEventRecord", result::event::record(end, self.stream))?;
+            checked("cuEventSynchronize", result::event::synchronize(end))?;
+            let milliseconds = checked("cuEventElapsedTime", result::event::elapsed(start, end))?;
+            checked("cuEventDestroy", result::event::destroy(start))?;
+            checked("cuEventDestroy", result::event::destroy(end))?;
+            Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3) / self.times)
+        }
+    }
+}
+
+impl Drop for Graph<'_> {
+    fn drop(&mut self) {
+        // SAFETY: both were created with the graph and are destroyed once. After a device fault the driver refuses.
+        unsafe {
+            let _ = result::graph::exec_destroy(self.executable);
+            let _ = result::stream::destroy(self.stream);
+        }
     }
 }
 
@@ -264,12 +306,11 @@ impl Buffer {
     }
 
     /// Overwrites the buffer with another one that is as long, on the device, when its turn comes.
-    pub fn restore(&self, first: &Buffer) -> Result<(), DriverError> {
+    fn restore(&self, first: &Buffer, stream: sys::CUstream) -> Result<(), DriverError> {
         assert_eq!(first.len, self.len, "a buffer is restored from its copy");
         if self.len == 0 {
             return Ok(());
         }
-        let stream = result::stream::null();
         // SAFETY: both allocations are `len` bytes long and live until the device has been waited for.
         checked("cuMemcpyDtoDAsync", unsafe {
             result::memcpy_dtod_async(self.address, first.address, self.len, stream)

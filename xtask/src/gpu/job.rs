@@ -32,8 +32,9 @@ pub struct Job {
     pub args: Vec<Value>,
     /// How often the kernel runs: each run starts from the same buffers and must end with the same.
     pub runs: u32,
-    /// How many launches are timed after that.
-    pub timed: u32,
+    /// Cubins to be timed in turns after that, and how many turns.
+    pub rivals: Vec<String>,
+    pub rounds: u32,
     /// Where the first run's buffers are written, as `KEEP.0`, `KEEP.1`, …; empty for nowhere.
     pub keep: String,
 }
@@ -41,10 +42,10 @@ pub struct Job {
 /// What a launch left behind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It ran: the hash of each buffer, and the fastest timed launch in microseconds (0 when none was asked for).
+    /// It ran: the hash of each buffer, and for each round the microseconds of a launch of each rival.
     Ran {
         buffers: Vec<u64>,
-        microseconds: f64,
+        rounds: Vec<Vec<f64>>,
     },
     /// It did not: the driver's words, or `unstable: …` when two runs left different buffers.
     Failed(String),
@@ -79,6 +80,12 @@ fn text(value: &Value, what: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{what} is not a string"))
 }
 
+fn list<'v>(value: &'v Value, what: &str) -> Result<&'v Vec<Value>, String> {
+    value
+        .as_array()
+        .ok_or_else(|| format!("{what} is not a list"))
+}
+
 impl Job {
     /// Reads a manifest's test. `cubin` is where its code is.
     pub fn from_test(test: &Value, cubin: String) -> Result<Self, String> {
@@ -90,9 +97,10 @@ impl Job {
             block: triple(&test["block"], "block")?,
             smem: u32::try_from(number(&test["smem"], "smem")?)
                 .map_err(|_| "smem is too large".to_owned())?,
-            args: test["args"].as_array().ok_or("args is not a list")?.clone(),
+            args: list(&test["args"], "args")?.clone(),
             runs: 1,
-            timed: 0,
+            rivals: Vec::new(),
+            rounds: 0,
             keep: String::new(),
         })
     }
@@ -101,8 +109,8 @@ impl Job {
     pub fn to_json(&self) -> Value {
         json!({
             "name": self.name, "cubin": self.cubin, "kernel": self.kernel, "grid": self.grid, "block": self.block,
-            "smem": self.smem, "args": self.args, "runs": self.runs, "timed": self.timed,
-            "keep": self.keep,
+            "smem": self.smem, "args": self.args, "runs": self.runs, "rivals": self.rivals,
+            "rounds": self.rounds, "keep": self.keep,
         })
     }
 
@@ -111,8 +119,12 @@ impl Job {
         let mut job = Self::from_test(value, text(&value["cubin"], "cubin")?)?;
         job.runs = u32::try_from(number(&value["runs"], "runs")?)
             .map_err(|_| "runs is too large".to_owned())?;
-        job.timed = u32::try_from(number(&value["timed"], "timed")?)
-            .map_err(|_| "timed is too large".to_owned())?;
+        job.rounds = u32::try_from(number(&value["rounds"], "rounds")?)
+            .map_err(|_| "rounds is too large".to_owned())?;
+        job.rivals = list(&value["rivals"], "rivals")?
+            .iter()
+            .map(|rival| text(rival, "a rival"))
+            .collect::<Result<_, _>>()?;
         job.keep = text(&value["keep"], "keep")?;
         Ok(job)
     }
@@ -127,10 +139,7 @@ impl Outcome {
     /// The outcome as one line from a worker.
     pub fn to_json(&self) -> Value {
         match self {
-            Self::Ran {
-                buffers,
-                microseconds,
-            } => json!({"buffers": buffers, "us": microseconds}),
+            Self::Ran { buffers, rounds } => json!({"buffers": buffers, "rounds": rounds}),
             Self::Failed(message) => json!({"failed": message}),
         }
     }
@@ -140,15 +149,19 @@ impl Outcome {
         if let Some(message) = value["failed"].as_str() {
             return Ok(Self::Failed(message.to_owned()));
         }
-        let buffers = value["buffers"]
-            .as_array()
-            .ok_or("an outcome without buffers")?;
+        let buffers = list(&value["buffers"], "buffers")?;
+        let time = |time: &Value| {
+            time.as_f64()
+                .ok_or("a time that is not a number".to_owned())
+        };
+        let round = |round| list(round, "a round")?.iter().map(time).collect();
+        let rounds = list(&value["rounds"], "rounds")?;
         Ok(Self::Ran {
             buffers: buffers
                 .iter()
                 .map(|hash| number(hash, "a hash"))
                 .collect::<Result<_, _>>()?,
-            microseconds: value["us"].as_f64().ok_or("an outcome without a time")?,
+            rounds: rounds.iter().map(round).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -294,10 +307,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_outcome_survives_the_way_back() {
+        let outcomes = [
+            Outcome::Ran {
+                buffers: vec![1, u64::MAX],
+                rounds: vec![vec![1.5, 2.0], vec![1.25, 2.5]],
+            },
+            Outcome::Failed("unstable".to_owned()),
+        ];
+        for outcome in outcomes {
+            assert_eq!(Outcome::from_json(&outcome.to_json()), Ok(outcome));
+        }
+    }
+
+    #[test]
     fn a_job_survives_the_way_to_a_worker() {
         let test = json!({"name": "a", "kernel": "k", "grid": [1, 2, 3], "block": [32, 1, 1], "smem": 48,
             "args": [{"i32": -1}, {"rand": "u16", "n": 3, "seed": 7}]});
-        let job = Job::from_test(&test, "a.cubin".to_owned()).unwrap();
+        let mut job = Job::from_test(&test, "a.cubin".to_owned()).unwrap();
+        job.rivals = vec!["b.cubin".to_owned()];
+        job.rounds = 3;
         let back = Job::from_json(&job.to_json()).unwrap();
         assert_eq!(back.to_json(), job.to_json());
         assert_eq!(

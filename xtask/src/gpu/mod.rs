@@ -3,6 +3,7 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | `gpu launches MANIFEST CUBINS AGAINST` | runs every launch of a manifest with the cubins of two folders and compares all buffers |
+//! | `gpu times MANIFEST CUBINS FOLDER,FOLDER…` | times every launch of a manifest with the cubins of several folders, in turns, and says how far the same code differs from itself |
 //! | `gpu digests MANIFEST CUBINS FILE` | writes the hash of every buffer after each launch of a manifest down, for the emulator |
 //! | `gpu ablation FOLDER MANIFEST` | runs a manifest's only launch with each cubin of a folder and says what the driver made of it |
 //! | `gpu forms LANES [ASSEMBLER]` | runs single operations on the chip and compares them with their definition in `eval` |
@@ -37,6 +38,7 @@ mod mutants;
 mod programs;
 mod shards;
 mod sweeps;
+mod times;
 mod worker;
 
 use job::{Job, Outcome};
@@ -63,6 +65,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             Ok(())
         }
         ["launches", manifest, cubins, against, rest @ ..] => launches(manifest, cubins, against, &Repeat::parse(rest)?),
+        ["times", manifest, cubins, others, rest @ ..] => times::run(manifest, cubins, others, &times::Options::parse(rest)?),
         ["digests", manifest, cubins, file] => digests(manifest, cubins, file),
         ["ablation", folder, manifest] => ablation(folder, manifest),
         ["forms", lanes] => compare_forms::compare(count(lanes)?, "ptxas-O1"),
@@ -97,7 +100,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
             Ok(())
         }
         ["record", file] => compare_forms::record(file),
-        _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--timed N] [--rounds N] [--filter TEXT] [--patience SECONDS] \
+        _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--filter TEXT] [--patience SECONDS] \
+                  | gpu times MANIFEST CUBINS FOLDER,FOLDER [--rounds N] [--filter TEXT] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
                   | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
                   | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
@@ -106,12 +110,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// How often to run and time each launch, and which ones.
+/// How often to run each launch, and which ones.
 struct Repeat {
     runs: u32,
-    timed: u32,
-    /// How often both sides are timed, in turns.
-    rounds: u32,
     filter: String,
     /// Seconds after which a launch counts as endless.
     patience: u32,
@@ -121,8 +122,6 @@ impl Repeat {
     fn parse(words: &[&str]) -> Result<Self, String> {
         let mut repeat = Self {
             runs: 1,
-            timed: 0,
-            rounds: 1,
             filter: String::new(),
             patience: 60,
         };
@@ -130,8 +129,6 @@ impl Repeat {
         for pair in words.chunks(2) {
             match pair {
                 ["--runs", n] => repeat.runs = count(n)?,
-                ["--timed", n] => repeat.timed = count(n)?,
-                ["--rounds", n] => repeat.rounds = count(n)?,
                 ["--filter", text] => repeat.filter = (*text).to_owned(),
                 ["--patience", n] => repeat.patience = count(n)?,
                 other => return Err(format!("not understood: {other:?}")),
@@ -173,60 +170,26 @@ fn cubin_of(test: &Value, folder: &str) -> Result<String, String> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Every launch of a manifest with two sets of cubins: equal buffers, and the ratio of times where asked for.
+/// Every launch of a manifest with two sets of cubins: equal buffers.
 fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Result<(), String> {
     let patience = Duration::from_secs(repeat.patience.into());
     let mut workers = Workers::with_patience(patience);
-    let (mut equal, mut payloads, mut other, mut log_ratio, mut timed) = (0, 0, 0, 0.0, 0);
+    let (mut equal, mut payloads, mut other) = (0, 0, 0);
     for test in tests(manifest)? {
         let mut ours = Job::from_test(&test, cubin_of(&test, cubins)?)?;
         if !ours.name.contains(&repeat.filter) {
             continue;
         }
         ours.runs = repeat.runs;
-        ours.timed = repeat.timed;
         let mut theirs = ours.clone();
         theirs.cubin = cubin_of(&test, against)?;
         match (workers.run(&ours)?, workers.run(&theirs)?) {
             (
+                Outcome::Ran { buffers, .. },
                 Outcome::Ran {
-                    buffers,
-                    microseconds,
+                    buffers: expected, ..
                 },
-                Outcome::Ran {
-                    buffers: expected,
-                    microseconds: reference,
-                },
-            ) if buffers == expected => {
-                equal += 1;
-                if reference > 0.0 {
-                    let (mut microseconds, mut reference) = (microseconds, reference);
-                    // In turns, so that both see the same clocks.
-                    for _ in 1..repeat.rounds {
-                        for (job, least) in [(&ours, &mut microseconds), (&theirs, &mut reference)]
-                        {
-                            if let Outcome::Ran { microseconds, .. } = workers.run(job)? {
-                                *least = least.min(microseconds);
-                            }
-                        }
-                    }
-                    log_ratio += (microseconds / reference).ln();
-                    timed += 1;
-                    println!(
-                        "equal      {}  {microseconds:.2} us against {reference:.2} us",
-                        ours.name
-                    );
-                }
-            }
-            (Outcome::Ran { .. }, Outcome::Ran { .. }) => {
-                let what = differences(&mut workers, ours.clone(), theirs, &test)?;
-                if what.is_empty() {
-                    payloads += 1;
-                } else {
-                    other += 1;
-                    println!("different  {}: {what}", ours.name);
-                }
-            }
+            ) if buffers == expected => equal += 1,
             (Outcome::Failed(message), _) => {
                 other += 1;
                 println!("failed     {}: {message}", ours.name);
@@ -235,15 +198,18 @@ fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Res
                 other += 1;
                 println!("no answer  {}: the other side failed: {message}", ours.name);
             }
+            _ => {
+                let what = differences(&mut workers, ours.clone(), theirs, &test)?;
+                if what.is_empty() {
+                    payloads += 1;
+                } else {
+                    other += 1;
+                    println!("different  {}: {what}", ours.name);
+                }
+            }
         }
     }
     println!("{equal} equal, {payloads} up to the payload of NaNs, {other} not");
-    if timed > 0 {
-        println!(
-            "geometric mean of time ratios over {timed}: {:.4}",
-            (log_ratio / f64::from(timed)).exp()
-        );
-    }
     if other == 0 && equal + payloads > 0 {
         Ok(())
     } else {
@@ -268,7 +234,7 @@ fn differences(
     ours.keep = path("ours");
     theirs.keep = path("theirs");
     for job in [&mut ours, &mut theirs] {
-        (job.runs, job.timed) = (1, 0);
+        job.runs = 1;
         if let Outcome::Failed(message) = workers.run(job)? {
             return Ok(format!("and fails when run again: {message}"));
         }

@@ -6,6 +6,7 @@
 
 use super::driver::{Buffer, Gpu};
 use super::job::{Argument, Job, Outcome, hash};
+use super::times;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -40,18 +41,7 @@ fn run(gpu: &Gpu, job: &Job) -> Result<Outcome, String> {
     let module = gpu.load(&image).map_err(driver)?;
     let kernel = module.kernel(&job.kernel, job.smem).map_err(driver)?;
     let arguments = job.arguments()?;
-    let mut buffers: Vec<(Buffer, &[u8])> = Vec::new();
-    let mut parameters: Vec<Vec<u8>> = Vec::new();
-    for argument in &arguments {
-        match argument {
-            Argument::Scalar(bytes) => parameters.push(bytes.clone()),
-            Argument::Buffer(bytes) => {
-                let buffer = gpu.buffer(bytes).map_err(driver)?;
-                parameters.push(buffer.address().to_le_bytes().to_vec());
-                buffers.push((buffer, bytes));
-            }
-        }
-    }
+    let (parameters, buffers) = placed(gpu, &arguments)?;
     let mut first: Option<Vec<u64>> = None;
     for run in 0..job.runs {
         if run > 0 {
@@ -83,31 +73,30 @@ fn run(gpu: &Gpu, job: &Job) -> Result<Outcome, String> {
             Some(_) => {}
         }
     }
-    let mut fastest = Duration::MAX;
-    if job.timed > 0 {
-        // A kernel that takes turns with itself never ends on what an earlier launch left behind: each starts from the first contents.
-        let firsts = buffers
-            .iter()
-            .map(|(_, bytes)| gpu.buffer(bytes).map_err(driver))
-            .collect::<Result<Vec<_>, _>>()?;
-        let restored: Vec<(&Buffer, &Buffer)> = (buffers.iter().map(|(buffer, _)| buffer))
-            .zip(&firsts)
-            .collect();
-        for _ in 0..job.timed {
-            let time = kernel
-                .time(job.grid, job.block, &parameters, &restored)
-                .map_err(driver)?;
-            fastest = fastest.min(time);
-        }
-    }
     Ok(Outcome::Ran {
         buffers: first.unwrap_or_default(),
-        microseconds: if job.timed == 0 {
-            0.0
-        } else {
-            fastest.as_secs_f64() * 1e6
-        },
+        rounds: times::race(gpu, job, &parameters, &buffers)?,
     })
+}
+
+/// Puts the arguments of a launch where it finds them: the parameters' bytes, and the buffers with their first contents.
+pub(super) fn placed<'a>(
+    gpu: &Gpu,
+    arguments: &'a [Argument],
+) -> Result<(Vec<Vec<u8>>, Vec<(Buffer, &'a [u8])>), String> {
+    let mut buffers = Vec::new();
+    let mut parameters = Vec::new();
+    for argument in arguments {
+        match argument {
+            Argument::Scalar(bytes) => parameters.push(bytes.clone()),
+            Argument::Buffer(bytes) => {
+                let buffer = gpu.buffer(bytes).map_err(|error| error.to_string())?;
+                parameters.push(buffer.address().to_le_bytes().to_vec());
+                buffers.push((buffer, bytes.as_slice()));
+            }
+        }
+    }
+    Ok((parameters, buffers))
 }
 
 /// The other side: hands jobs to a worker and replaces it when it is lost.

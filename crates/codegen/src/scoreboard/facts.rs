@@ -93,6 +93,8 @@ pub(super) struct Fact {
     pub(super) alone: bool,
     /// Whether it ends a group of asynchronous copies, which DEPBAR counts on barrier 0.
     pub(super) counts_copies: bool,
+    /// Whether it is a barrier between threads, which takes some cycles to hold back what follows.
+    pub(super) settles: bool,
     /// Whether it is a texture operation.
     pub(super) texture: bool,
     pub(super) issue: Issue,
@@ -285,6 +287,7 @@ impl Code {
             guarded: !instruction.guard().is_always(),
             alone: issue::needs_nothing_in_flight(op),
             counts_copies: op == Op::LDGDEPBAR,
+            settles: timing.settles,
             texture: timing.class.name() == "texture",
             issue: issue::of(instruction),
             typical: timing

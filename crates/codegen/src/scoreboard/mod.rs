@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `facts` | what each instruction reads and writes, and when, from the tables of `machine` |
 //! | `demand` | how soon somebody will wait for it, over all paths |
+//! | `spared` | which need no barrier, because a later one of the same queue tells |
 //! | `barriers` | which of the six barriers it sets |
 //! | `walk` | distances and waits within a block |
 //! | `flight` | what is in flight from one block to the next |
@@ -36,6 +37,7 @@ mod facts;
 mod flight;
 mod plain;
 mod reuse;
+mod spared;
 mod walk;
 mod yields;
 
@@ -148,9 +150,11 @@ pub fn schedule_waits(func: &mut Function, insertions: Insertions) -> Result<(),
             cycles: plan.fillers[index],
         });
     }
-    let reused = reuse::find(func, &code, &plan);
+    let keeps = yields::find(&code, &plan);
+    let reused = reuse::find(func, &code, &plan, &keeps);
     for (index, fact) in code.facts.iter().enumerate() {
-        func.set_control(fact.inst, word(&code, &plan, index));
+        let word = word(&code, &plan, index).with_yield(keeps[index]);
+        func.set_control(fact.inst, word);
     }
     for (inst, slot) in reused {
         set_reuse(func, inst, slot, true);
@@ -162,6 +166,7 @@ pub fn schedule_waits(func: &mut Function, insertions: Insertions) -> Result<(),
 
 fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
     let demand = demand::compute(code);
+    let spared = spared::find(code, &demand);
     let mut plan = Plan::new(code.facts.len());
     let mut ends: Vec<Option<Boundary>> = vec![None; code.blocks.len()];
     let mut predecessors: Vec<Vec<usize>> = vec![Vec::new(); code.blocks.len()];
@@ -170,7 +175,7 @@ fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
             predecessors[successor].push(number);
         }
     }
-    let mut walk = Walk::new(code, &demand, Mode::Choose, insertions);
+    let mut walk = Walk::new(code, &demand, &spared, Mode::Choose, insertions);
     for _ in 0..2 {
         for &number in &code.order {
             let mut before = Boundary::empty();
@@ -183,7 +188,7 @@ fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
             ends[number] = Some(walk.run(number, &before, &mut plan)?);
         }
     }
-    let mut walk = Walk::new(code, &demand, Mode::Settled, insertions);
+    let mut walk = Walk::new(code, &demand, &spared, Mode::Settled, insertions);
     let mut starts: Vec<Option<Boundary>> = vec![None; code.blocks.len()];
     let mut dirty = vec![false; code.blocks.len()];
     for &root in &code.roots {
@@ -213,17 +218,19 @@ fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
     Ok(plan)
 }
 
-fn word(code: &Code, plan: &Plan, index: usize) -> ControlWord {
-    let barrier = |barrier: Option<u8>| barrier.and_then(Barrier::new);
-    let fact = &code.facts[index];
-    let stall = if fact.issue.drains || plan.drains[index] {
+/// The stall that the control word says: 0 drains.
+fn stall(code: &Code, plan: &Plan, index: usize) -> u8 {
+    if code.facts[index].issue.drains || plan.drains[index] {
         0
     } else {
         plan.stall[index].min(STALL_MAX)
-    };
+    }
+}
+
+fn word(code: &Code, plan: &Plan, index: usize) -> ControlWord {
+    let barrier = |barrier: Option<u8>| barrier.and_then(Barrier::new);
     ControlWord::PLAIN
-        .with_stall(stall)
-        .with_yield(yields::decide(fact, stall))
+        .with_stall(stall(code, plan, index))
         .with_write_barrier(barrier(plan.write_barrier[index]))
         .with_read_barrier(barrier(plan.read_barrier[index]))
         .with_wait_mask(plan.wait[index])

@@ -9,7 +9,6 @@
 
 use super::facts::Code;
 use super::walk::Plan;
-use super::{word, yields};
 use orias_machine::issue::Unit;
 use orias_machine::timing::Completion;
 use orias_ori::{Function, Inst, Operand, PhysReg, machine};
@@ -27,13 +26,20 @@ type Positions = [Option<PhysReg>; 4];
 const FIRST_BIT: u8 = 122;
 
 /// The operands that get the flag.
-pub(super) fn find(func: &Function, code: &Code, plan: &Plan) -> Vec<(Inst, usize)> {
+///
+/// `keeps` says of each instruction whether it has the yield bit: whether the warp goes on issuing after it.
+pub(super) fn find(
+    func: &Function,
+    code: &Code,
+    plan: &Plan,
+    keeps: &[bool],
+) -> Vec<(Inst, usize)> {
     let Some(target) = Target::from_name(&func.target) else {
         return Vec::new();
     };
     let mut found = Vec::new();
     for block in &code.blocks {
-        let window: Vec<Option<(Positions, [usize; 4])>> = block
+        let reads: Vec<Option<(Positions, [usize; 4])>> = block
             .range
             .clone()
             .map(|index| {
@@ -44,18 +50,25 @@ pub(super) fn find(func: &Function, code: &Code, plan: &Plan) -> Vec<(Inst, usiz
             })
             .collect();
         for (offset, index) in block.range.clone().enumerate() {
-            let Some((own, slots)) = window[offset] else {
+            let Some((own, slots)) = reads[offset] else {
                 continue;
             };
             let matrix = code.facts[index].issue.unit == Unit::Tensor;
-            if !keeps(code, plan, index) || plan.stall[index] > LONGEST_STALL && !matrix {
+            if !keeps[index] || plan.stall[index] > LONGEST_STALL && !matrix {
                 continue;
             }
             for position in 0..own.len() {
                 let Some(reg) = own[position] else {
                     continue;
                 };
-                if is_read_again(code, plan, &window, block.range.start, index, position, reg) {
+                let window = Window {
+                    code,
+                    plan,
+                    keeps,
+                    start: block.range.start,
+                    reads: &reads,
+                };
+                if window.is_read_again(index, position, reg) {
                     found.push((code.facts[index].inst, slots[position]));
                 }
             }
@@ -64,48 +77,48 @@ pub(super) fn find(func: &Function, code: &Code, plan: &Plan) -> Vec<(Inst, usiz
     found
 }
 
-/// Whether the warp goes on issuing after the instruction.
-fn keeps(code: &Code, plan: &Plan, index: usize) -> bool {
-    let stall = word(code, plan, index).stall();
-    yields::decide(&code.facts[index], stall)
+/// A block as the search sees it.
+struct Window<'a> {
+    code: &'a Code,
+    plan: &'a Plan,
+    keeps: &'a [bool],
+    /// The index of the block's first instruction.
+    start: usize,
+    /// What each instruction of the block reads in the positions; none if it does not go through them.
+    reads: &'a [Option<(Positions, [usize; 4])>],
 }
 
-/// Whether the first later read in the position is one of the same register with the same value.
-fn is_read_again(
-    code: &Code,
-    plan: &Plan,
-    window: &[Option<(Positions, [usize; 4])>],
-    start: usize,
-    index: usize,
-    position: usize,
-    reg: PhysReg,
-) -> bool {
-    let writes = |index: usize| {
-        let first = u16::from(reg.index());
-        let units = first..first + u16::from(reg.len());
-        let mut written = code.writes(index).iter();
-        written.any(|write| units.contains(&write.place))
-    };
-    if writes(index) {
-        return false;
-    }
-    let end = (index + 1 + REACH).min(start + window.len());
-    for later in index + 1..end {
-        if plan.wait[later] != 0 {
+impl Window<'_> {
+    /// Whether the first read in the position after the instruction at `index` is one of the same register with the same value.
+    fn is_read_again(&self, index: usize, position: usize, reg: PhysReg) -> bool {
+        let writes = |index: usize| {
+            let first = u16::from(reg.index());
+            let units = first..first + u16::from(reg.len());
+            let mut written = self.code.writes(index).iter();
+            written.any(|write| units.contains(&write.place))
+        };
+        if writes(index) {
             return false;
         }
-        if let Some((positions, _)) = &window[later - start]
-            && let Some(read) = positions[position]
-        {
-            return read == reg;
+        let end = (index + 1 + REACH).min(self.start + self.reads.len());
+        for later in index + 1..end {
+            if self.plan.wait[later] != 0 {
+                return false;
+            }
+            let reads = &self.reads[later - self.start];
+            if let Some((positions, _)) = reads
+                && let Some(read) = positions[position]
+            {
+                return read == reg;
+            }
+            // What takes its operands later may use the cache in between.
+            let long = self.plan.stall[later] > LONGEST_STALL;
+            if reads.is_none() || writes(later) || long || !self.keeps[later] {
+                return false;
+            }
         }
-        // What takes its operands later may use the cache in between.
-        let long = plan.stall[later] > LONGEST_STALL;
-        if window[later - start].is_none() || writes(later) || long || !keeps(code, plan, later) {
-            return false;
-        }
+        false
     }
-    false
 }
 
 fn positions(func: &Function, inst: Inst, instruction: &Instruction) -> (Positions, [usize; 4]) {

@@ -21,10 +21,11 @@ use super::barriers::{self, Barriers, Wish};
 use super::demand::{Demand, NEVER};
 use super::facts::{Arrives, Code, EventKind, Fact, PLACES, is_token};
 use super::flight::{Boundary, EventId, EventRecord, Flight, ResultRecord, SETTLED};
+use super::spared::Spared;
 use super::{Insertions, ScoreboardError};
 use orias_machine::issue::{Unit, read_to_write};
 use orias_machine::timing::{
-    self, BARRIER_SET_TO_WAIT, Completion, ResultGroup, STALL_MAX, Table, UseGroup,
+    self, BARRIER_SET_TO_WAIT, BARRIER_SETTLES, Completion, ResultGroup, STALL_MAX, Table, UseGroup,
 };
 use smallvec::SmallVec;
 use std::sync::LazyLock;
@@ -120,6 +121,7 @@ struct InFlight {
 pub(super) struct Walk<'a> {
     code: &'a Code,
     demand: &'a Demand,
+    spared: &'a Spared,
     mode: Mode,
     places: Vec<InFlight>,
     events: Vec<LiveEvent>,
@@ -136,18 +138,25 @@ pub(super) struct Walk<'a> {
     may_fill: bool,
     /// An instruction that must drain, as the last attempt found.
     drain: Option<usize>,
+    /// When the last barrier between threads has settled.
+    settled: i32,
+    /// Cycles spent waiting for barriers since the start of the block, as a rule; what is in flight has come that much closer. Counted
+    /// while barriers are chosen.
+    lag: i32,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(
         code: &'a Code,
         demand: &'a Demand,
+        spared: &'a Spared,
         mode: Mode,
         insertions: Insertions,
     ) -> Walk<'a> {
         Walk {
             code,
             demand,
+            spared,
             mode,
             places: vec![InFlight::default(); PLACES],
             events: Vec::new(),
@@ -160,6 +169,8 @@ impl<'a> Walk<'a> {
             needed: Vec::new(),
             may_fill: insertions == Insertions::Allowed,
             drain: None,
+            settled: 0,
+            lag: 0,
         }
     }
 
@@ -220,7 +231,7 @@ impl<'a> Walk<'a> {
         let reads = self.readers.iter();
         let reads = reads.filter(|(_, unit)| read_to_write(*unit) > 1);
         let read = reads.map(|(at, unit)| at + i32::from(read_to_write(*unit)));
-        let time = visible.max(read.max().unwrap_or(0));
+        let time = visible.max(read.max().unwrap_or(0)).max(self.settled);
         if time > end {
             let needs = Needs {
                 time,
@@ -235,6 +246,8 @@ impl<'a> Walk<'a> {
     /// Starts with what a boundary says.
     fn enter(&mut self, before: &Boundary, plan: &Plan) {
         self.issued.clear();
+        self.settled = 0;
+        self.lag = 0;
         self.events.clear();
         self.unit_free = [0; Unit::COUNT];
         self.readers.fill((LONG_AGO, Unit::Control));
@@ -324,8 +337,8 @@ impl<'a> Walk<'a> {
                 id: event,
                 covers: live.covers,
                 waiter: live.waiter - (self.start + self.issued.len()) as i32,
-                demand: live.demand - end,
-                done: live.done - end,
+                demand: live.demand - end - self.lag,
+                done: live.done - end - self.lag,
             });
         }
         for (age, at) in boundary.set_ages.iter_mut().zip(self.barriers.set_at) {
@@ -363,7 +376,7 @@ impl<'a> Walk<'a> {
             return Err(ScoreboardError::LateStart { inst: fact.inst });
         }
         plan.wait[index] = needs.wait;
-        self.finish(needs.wait);
+        self.finish(needs.wait, time);
         self.issued.push(time);
         self.issue(index, time, plan);
         Ok(())
@@ -477,13 +490,16 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Ends the events that waiting for `barriers` covers.
-    fn finish(&mut self, barriers: u8) {
+    /// Ends the events that an instruction waits for which issues at `time` but for these `barriers`.
+    fn finish(&mut self, barriers: u8, time: i32) {
         if barriers == 0 {
             return;
         }
         for event in self.events.iter_mut().filter(|event| event.alive) {
             if event.covers & barriers != 0 {
+                if self.mode == Mode::Choose {
+                    self.lag = self.lag.max(event.done - time);
+                }
                 event.alive = false;
                 self.event_slots[event.id as usize] = 0;
             }
@@ -582,6 +598,9 @@ impl<'a> Walk<'a> {
             let free = &mut self.unit_free[unit as usize];
             *free = (*free).max(time + i32::from(cycles));
         }
+        if fact.settles {
+            self.settled = time + i32::from(BARRIER_SETTLES);
+        }
         if self.mode == Mode::Choose {
             self.choose_barriers(index, time, plan);
         }
@@ -612,8 +631,8 @@ impl<'a> Walk<'a> {
                 covers,
                 own,
                 waiter: index as i32 + i32::from(demand),
-                demand: time + i32::from(demand) * CYCLES_PER_INSTRUCTION,
-                done: time + typical,
+                demand: time + self.lag + i32::from(demand) * CYCLES_PER_INSTRUCTION,
+                done: time + self.lag + typical,
             });
         }
         if fact.completion == Completion::Fixed && !plan.drains[index] {
@@ -725,12 +744,13 @@ impl<'a> Walk<'a> {
         let reserved = u8::from(self.code.copies_own_zero);
         let demand = |kind| self.demand.of(index, kind);
         let (written, released) = (demand(EventKind::Written), demand(EventKind::Released));
-        let at = |distance: u16| time + i32::from(distance) * CYCLES_PER_INSTRUCTION;
-        if written != NEVER {
+        let now = time + self.lag;
+        let at = |distance: u16| now + i32::from(distance) * CYCLES_PER_INSTRUCTION;
+        if written != NEVER && !self.spared.of(index, EventKind::Written) {
             let wish = Wish {
                 waiter: index as i32 + i32::from(written),
                 demand: at(written),
-                done: time + fact.typical,
+                done: now + fact.typical,
                 texture: fact.texture,
             };
             let barrier = self.barriers.choose(wish, &self.events, reserved);
@@ -748,11 +768,11 @@ impl<'a> Walk<'a> {
             });
         }
         // Once the results are waited for, the sources have been read, too.
-        if released < written {
+        if released < written && !self.spared.of(index, EventKind::Released) {
             let wish = Wish {
                 waiter: index as i32 + i32::from(released),
                 demand: at(released),
-                done: time + TYPICAL_RELEASE,
+                done: now + TYPICAL_RELEASE,
                 texture: fact.texture,
             };
             let barrier = self.barriers.choose(wish, &self.events, reserved);
