@@ -12,7 +12,7 @@
 
 use super::driver::{Buffer, DriverError, Gpu, Graph, Module};
 use super::job::{Job, Outcome};
-use super::worker::Workers;
+use super::worker::{Filled, Workers};
 use super::{cubin_of, tests};
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ pub fn race(
     gpu: &Gpu,
     job: &Job,
     parameters: &[Vec<u8>],
-    buffers: &[(Buffer, &[u8])],
+    buffers: &[Filled<'_>],
 ) -> Result<Vec<Vec<f64>>, String> {
     if job.rivals.is_empty() {
         return Ok(Vec::new());
@@ -209,7 +209,7 @@ fn timed(
     gpu: &Gpu,
     job: &Job,
     parameters: &[Vec<u8>],
-    buffers: &[(Buffer, &[u8])],
+    buffers: &[Filled<'_>],
 ) -> Result<Vec<Vec<f64>>, Trouble> {
     let mut modules: Vec<Module> = Vec::new();
     for rival in &job.rivals {

@@ -79,11 +79,14 @@ fn run(gpu: &Gpu, job: &Job) -> Result<Outcome, String> {
     })
 }
 
-/// Puts the arguments of a launch where it finds them: the parameters' bytes, and the buffers with their first contents.
-pub(super) fn placed<'a>(
+/// A buffer on the device and its first contents.
+pub(super) type Filled<'a> = (Buffer, &'a [u8]);
+
+/// Puts the arguments of a launch where it finds them: the parameters' bytes, and the buffers.
+fn placed<'a>(
     gpu: &Gpu,
     arguments: &'a [Argument],
-) -> Result<(Vec<Vec<u8>>, Vec<(Buffer, &'a [u8])>), String> {
+) -> Result<(Vec<Vec<u8>>, Vec<Filled<'a>>), String> {
     let mut buffers = Vec::new();
     let mut parameters = Vec::new();
     for argument in arguments {
