@@ -64,7 +64,7 @@ launches() {
     shift 2
     "$python" "$bench/assemblers.py" "$folder" "ptxas,$(IFS=,; echo "$*")" --fmad=false >"$results/$name-assembled.txt"
     for mode in "$@"; do
-        step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 4 --runs "$(quick 1 3)"
+        step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 20 --runs "$(quick 1 3)"
     done
 }
 
@@ -162,12 +162,14 @@ chosen() {
         [[ " ${steps[*]} " == *" $name "* ]] && "step_$name"
     done
 }
-# The sweeps fill the GPU and generated programs the processors; the rest waits for neither.
+# Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen sweeps forms &
-chosen kernels math corpus sanitizer &
-chosen recorded &
+chosen kernels math corpus &
 chosen in-place &
+wait
+chosen sweeps forms &
+chosen recorded &
+chosen sanitizer &
 wait
 chosen triton modules times
 echo
