@@ -24,7 +24,7 @@ MODES = {
     "orias": ("orias-ptxas.sh", {}),
     "orias-O0": ("orias-ptxas.sh", {"ORIAS_FLAGS": "-O0"}),
     "orias-O1": ("orias-ptxas.sh", {"ORIAS_FLAGS": "-O1"}),
-    "orias-unscheduled": ("orias-ptxas.sh", {"ORIAS_FLAGS": "--knob ScheduleInstructions=off"}),
+    "orias-unscheduled": ("orias-ptxas.sh", {"ORIAS_FLAGS": "--knob ScheduleInstructions=off --knob PostScheduleKeep=always"}),
     "control": ("reschedule-ptxas.sh", {"ORIAS_RESCHEDULE": "--control-only"}),
     "schedule": ("reschedule-ptxas.sh", {"ORIAS_RESCHEDULE": ""}),
     "shuffle": ("reschedule-ptxas.sh", {"ORIAS_RESCHEDULE": "--shuffle 1"}),
