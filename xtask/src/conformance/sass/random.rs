@@ -349,8 +349,8 @@ pub(super) const OPCODES_LEFT_OUT: &[OpcodesLeftOut] = &[
         why: "traps and the system's own code",
     },
     OpcodesLeftOut {
-        mnemonics: &["UF2FP", "VHMNMX"],
-        why: "no PTX for sm_90 leads to them",
+        mnemonics: &["UF2FP"],
+        why: "no PTX for sm_90 leads to it",
     },
     OpcodesLeftOut {
         mnemonics: &["F2FP", "F2IP"],
