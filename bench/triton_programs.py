@@ -74,6 +74,8 @@ def check_all(slots, names, modes, arguments, answers):
                 _, mode, answer = message
                 answers[mode][name] = answer
             elif message[0] == "failed":
+                # The device may be in error, and the process about to end.
+                slot.stop()
                 mode = doing or reference
                 answers[mode][name] = {"error": message[1]}
                 # The modes after the one that failed get a new process; without the reference there is nothing to compare.

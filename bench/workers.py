@@ -75,7 +75,7 @@ class Worker:
         try:
             self.pipe.send(request)
         except OSError:
-            # It has just ended; `messages` finds that out.
+            # It has just ended; `message` finds that out.
             pass
 
     def message(self):

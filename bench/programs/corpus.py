@@ -1,7 +1,7 @@
 """Kernels of a corpus of PTX modules of which nobody wrote down how they are launched.
 
 MODULES names a folder of modules with one kernel each, as torch.compile makes them. Each becomes a program: every pointer gets a region of
-its own, random numbers or small integers where indices are loaded; the grid comes from the number of elements that a block of the kernel
+its own, random numbers, or small integers where indices are loaded; the grid comes from the number of elements that a block of the kernel
 takes and from the bound it checks, and is otherwise large enough to fill the chip. What such a launch computes means nothing, but it is
 the same with every assembler, and so is the work.
 """
@@ -62,12 +62,13 @@ def prepare(source):
         module, function, *_ = triton.runtime.driver.active.utils.load_binary(name, cubin.read_bytes(), shared, 0)
         group = {"code.ptx": str(source), "code.cubin": str(cubin), "code.json": str(about)}
         triton.knobs.runtime.kernel_load_end_hook(module, function, name, group, "")
-    indices = re.search(r"ld\.global[^;]*\.b64", text) is not None
+    # Indices must be small, and where the kernel checks them by assertions, of any width, zero.
+    largest = 1 if "__assertfail" in text else 64 if re.search(r"ld\.global[^;]*\.b64", text) else None
     pointers = sum(".ptr" in kind for kind in kinds)
     generator = torch.Generator(device="cuda")
     generator.manual_seed(7)
-    if indices:
-        first = torch.randint(0, 64, (REGION // 8,), generator=generator, device="cuda", dtype=torch.int64)
+    if largest:
+        first = torch.randint(0, largest, (REGION // 8,), generator=generator, device="cuda", dtype=torch.int64)
     else:
         first = torch.rand(REGION // 4, generator=generator, device="cuda")
     regions = torch.empty(pointers, first.numel(), dtype=first.dtype, device="cuda")
@@ -92,6 +93,7 @@ def prepare(source):
 
     run.reset = lambda: regions.copy_(first.expand_as(regions))
     run.reset()
+    # The array of arguments holds their addresses only.
     run.keep = words
     return run
 
