@@ -1,18 +1,24 @@
 //! `cargo xtask bench compile | scale`: how long compilations take, beside ptxas in the same run.
 //!
-//! Both compilers are started as commands and pinned to one processor, so that starting up counts and threads do not. Of several runs
-//! the fastest counts. `ORIAS_BIN` names the command to measure; it is `target/release/orias` otherwise, which must be there.
+//! Both compilers are started as commands, in turn, and kept on one processor, so that starting up counts and threads do not. What counts
+//! is processor time, of the user and of the system, which does not depend on what else the machine does; of several runs the fastest.
+//! `ORIAS_BIN` names the command to measure; it is `target/dist/orias` otherwise, which must be there.
 
 mod compile;
 mod generated;
 mod scale;
 
 use crate::oracle;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub fn run(args: &[String]) -> Result<(), String> {
+    use_one_processor()?;
     match args.split_first() {
         Some((name, rest)) if name == "compile" => compile::run(rest),
         Some((name, rest)) if name == "scale" => scale::run(rest),
@@ -24,13 +30,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
 fn orias() -> Result<PathBuf, String> {
     let path = match std::env::var_os("ORIAS_BIN") {
         Some(path) => PathBuf::from(path),
-        None => oracle::repository().join("target/release/orias"),
+        None => oracle::repository().join("target/dist/orias"),
     };
     if path.exists() {
         Ok(path)
     } else {
         Err(format!(
-            "{} is missing: run `cargo build --release`",
+            "{} is missing: run `cargo build --profile dist -p orias`",
             path.display()
         ))
     }
@@ -39,56 +45,74 @@ fn orias() -> Result<PathBuf, String> {
 /// What one run took.
 #[derive(Clone, Copy)]
 struct Cost {
-    time: Duration,
-    /// Kibibytes.
-    memory: u64,
+    /// Of processor time.
+    seconds: f64,
+    /// Of the clock on the wall.
+    wall: f64,
 }
 
-/// Compiles `input` once, on one processor; nothing where the compiler refuses.
+/// Keeps this process and all it starts on one processor.
+fn use_one_processor() -> Result<(), String> {
+    let mut set = CpuSet::new();
+    let this = Pid::from_raw(0);
+    sched_getaffinity(this)
+        .and_then(|allowed| {
+            let first = (0..CpuSet::count()).find(|cpu| allowed.is_set(*cpu) == Ok(true));
+            set.set(first.unwrap_or(0))?;
+            sched_setaffinity(this, &set)
+        })
+        .map_err(|error| format!("sched_setaffinity: {error}"))
+}
+
+/// Processor seconds of all commands that have ended.
+fn processor_seconds() -> Result<f64, String> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| error.to_string())?;
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+/// Compiles `input` once; nothing where the compiler refuses.
 fn measure(compiler: &Path, input: &Path, folder: &Path) -> Result<Option<Cost>, String> {
+    let mut command = Command::new(compiler);
+    compile_arguments(&mut command, input, folder);
+    let before = processor_seconds()?;
+    let start = Instant::now();
+    let status = command
+        .status()
+        .map_err(|error| format!("{}: {error}", compiler.display()))?;
+    let wall = start.elapsed().as_secs_f64();
+    let seconds = processor_seconds()? - before;
+    Ok(status.success().then_some(Cost { seconds, wall }))
+}
+
+/// Compiles `input` once and says how many KiB of memory that took at most; nothing where the compiler refuses.
+fn peak_memory(compiler: &Path, input: &Path, folder: &Path) -> Result<Option<u64>, String> {
     let peak = folder.join("peak");
-    let mut command = Command::new("taskset");
+    let mut command = Command::new("/usr/bin/time");
+    command.args(["-f", "%M", "-o"]).arg(&peak).arg(compiler);
+    compile_arguments(&mut command, input, folder);
+    let status = command
+        .status()
+        .map_err(|error| format!("/usr/bin/time: {error}"))?;
+    if !status.success() {
+        return Ok(None);
+    }
+    let memory = std::fs::read_to_string(&peak).map_err(|error| error.to_string())?;
+    match memory.trim().parse() {
+        Ok(memory) => Ok(Some(memory)),
+        Err(_) => Err(format!(
+            "/usr/bin/time says '{}', not a number",
+            memory.trim()
+        )),
+    }
+}
+
+fn compile_arguments(command: &mut Command, input: &Path, folder: &Path) {
     command
-        .args(["-c", "0", "/usr/bin/time", "-f", "%M", "-o"])
-        .arg(&peak)
-        .arg(compiler)
         .args(["-arch=sm_90a", "-O3"])
         .arg(input)
         .arg("-o")
         .arg(folder.join("out.cubin"))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let start = Instant::now();
-    let status = command
-        .status()
-        .map_err(|error| format!("taskset: {error}"))?;
-    let time = start.elapsed();
-    if !status.success() {
-        return Ok(None);
-    }
-    let memory = std::fs::read_to_string(&peak).map_err(|error| error.to_string())?;
-    let memory = memory
-        .trim()
-        .parse()
-        .map_err(|_| format!("/usr/bin/time says '{}', not a number", memory.trim()))?;
-    Ok(Some(Cost { time, memory }))
-}
-
-/// The fastest of several runs.
-fn fastest(
-    compiler: &Path,
-    input: &Path,
-    folder: &Path,
-    runs: usize,
-) -> Result<Option<Cost>, String> {
-    let mut best: Option<Cost> = None;
-    for _ in 0..runs {
-        let Some(cost) = measure(compiler, input, folder)? else {
-            return Ok(None);
-        };
-        if best.is_none_or(|best| cost.time < best.time) {
-            best = Some(cost);
-        }
-    }
-    Ok(best)
 }

@@ -1,7 +1,7 @@
 //! `bench scale [--ptxas] [MOST]`: time and memory of generated functions that double in size, up to `MOST` straight-line instructions
-//! (64,000) and a tenth as many blocks. What is linear doubles too.
+//! (64,000) and a tenth as many blocks. What is linear doubles too: the time for a piece stays the same.
 
-use super::{generated, measure, orias};
+use super::{generated, measure, orias, peak_memory};
 use crate::oracle;
 use std::path::Path;
 
@@ -26,8 +26,8 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
     };
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     println!(
-        "{:>22} {:>10} {:>9} {:>12} {:>10} {:>9}",
-        "", "orias s", "MiB", "us per piece", "ptxas s", "MiB"
+        "{:>22} {:>10} {:>9} {:>12} {:>10} {:>9} {:>12}",
+        "", "orias s", "MiB", "us per piece", "ptxas s", "MiB", "us per piece"
     );
     type Shape = (&'static str, usize, fn(usize) -> String);
     let shapes: [Shape; 2] = [
@@ -52,12 +52,14 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
 }
 
 fn cell(compiler: &Path, input: &Path, folder: &Path, size: usize) -> Result<String, String> {
-    Ok(match measure(compiler, input, folder)? {
-        Some(cost) => format!(
+    let cost = measure(compiler, input, folder)?;
+    let memory = peak_memory(compiler, input, folder)?;
+    Ok(match cost.zip(memory) {
+        Some((cost, memory)) => format!(
             "{:>10.3} {:>9.1} {:>12.2}",
-            cost.time.as_secs_f64(),
-            cost.memory as f64 / 1024.0,
-            cost.time.as_secs_f64() * 1e6 / size.max(1) as f64
+            cost.seconds,
+            memory as f64 / 1024.0,
+            cost.seconds * 1e6 / size.max(1) as f64
         ),
         None => format!("{:>10} {:>9} {:>12}", "refused", "", ""),
     })

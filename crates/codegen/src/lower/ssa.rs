@@ -32,11 +32,29 @@ struct Placeholder {
     block: Block,
     variable: Variable,
     value: Value,
-    /// One for each edge into the block, in the order of [`Predecessors`].
-    args: Vec<Value>,
+    /// Where its arguments begin: one for each edge into the block, in the order of [`Predecessors`].
+    first_arg: u32,
+    arg_count: u32,
     /// Placeholders that got this one as an argument.
-    users: Vec<u32>,
+    users: Users,
 }
+
+/// A list of placeholders, threaded through [`Ssa::users`]: two lists become one without being walked.
+#[derive(Clone, Copy)]
+struct Users {
+    first: u32,
+    last: u32,
+}
+
+impl Users {
+    const NONE: Users = Users {
+        first: END,
+        last: END,
+    };
+}
+
+/// The end of a list of users.
+const END: u32 = u32::MAX;
 
 /// The variables of a function under construction.
 #[derive(Default)]
@@ -45,6 +63,10 @@ pub(super) struct Ssa {
     /// What a variable has at the end of a block, so far.
     ends: FxHashMap<(Block, Variable), Value>,
     placeholders: Vec<Placeholder>,
+    /// The arguments of all placeholders.
+    args: Vec<Value>,
+    /// Members of lists of users: a placeholder, and the next member.
+    users: Vec<(u32, u32)>,
     /// The placeholder a value is.
     of_value: SecondaryMap<Value, PackedPlaceholder>,
 }
@@ -142,8 +164,9 @@ impl Ssa {
             block,
             variable,
             value,
-            args: Vec::new(),
-            users: Vec::new(),
+            first_arg: 0,
+            arg_count: 0,
+            users: Users::NONE,
         });
         self.of_value[value] = PackedPlaceholder(self.placeholders.len() as u32);
         self.ends.insert((block, variable), value);
@@ -188,19 +211,27 @@ impl Ssa {
                 let placeholder = &self.placeholders[next];
                 (placeholder.block, placeholder.variable)
             };
-            let mut args = Vec::new();
+            let first = self.args.len();
             if block == entry {
                 undefined.push(next);
             } else {
                 for &(from, _) in predecessors.get(block) {
                     let value = self.read(func, from, variable);
-                    args.push(value);
+                    self.args.push(value);
                     if let Some(used) = self.number(value) {
-                        self.placeholders[used].users.push(next as u32);
+                        let member = self.users.len() as u32;
+                        self.users.push((next as u32, END));
+                        let one = Users {
+                            first: member,
+                            last: member,
+                        };
+                        self.join(used, one);
                     }
                 }
             }
-            self.placeholders[next].args = args;
+            let placeholder = &mut self.placeholders[next];
+            placeholder.first_arg = first as u32;
+            placeholder.arg_count = (self.args.len() - first) as u32;
             next += 1;
         }
         // The values themselves get a definition: they are placeholders no longer.
@@ -225,6 +256,25 @@ impl Ssa {
         Ok(())
     }
 
+    fn args(&self, number: usize) -> &[Value] {
+        let placeholder = &self.placeholders[number];
+        &self.args[placeholder.first_arg as usize..][..placeholder.arg_count as usize]
+    }
+
+    /// Adds `more` to the users of placeholder `number`.
+    fn join(&mut self, number: usize, more: Users) {
+        let users = &mut self.placeholders[number].users;
+        if more.first == END {
+            return;
+        }
+        if users.last == END {
+            users.first = more.first;
+        } else {
+            self.users[users.last as usize].1 = more.first;
+        }
+        users.last = more.last;
+    }
+
     /// Finds placeholders that are another value. Later ones first: they are the nearer to definitions.
     fn simplify(&mut self, is: &mut Replacements) {
         let mut work: Vec<u32> = (0..self.placeholders.len() as u32).collect();
@@ -235,7 +285,7 @@ impl Ssa {
                 continue;
             }
             let mut only = None;
-            let trivial = placeholder.args.iter().all(|&arg| {
+            let trivial = self.args(number as usize).iter().all(|&arg| {
                 let arg = is.resolve(arg);
                 arg == own || *only.get_or_insert(arg) == arg
             });
@@ -244,11 +294,27 @@ impl Ssa {
             };
             is.set(own, only);
             // Who got this one gets the other now, and is to be looked at again when that one is found out.
-            let mut users = std::mem::take(&mut self.placeholders[number as usize].users);
-            users.retain(|&user| !is.contains(self.placeholders[user as usize].value));
-            work.extend(&users);
+            let users =
+                std::mem::replace(&mut self.placeholders[number as usize].users, Users::NONE);
+            let mut left = Users::NONE;
+            let mut member = users.first;
+            while member != END {
+                let (user, next) = self.users[member as usize];
+                if !is.contains(self.placeholders[user as usize].value) {
+                    work.push(user);
+                    match left.last {
+                        END => left.first = member,
+                        last => self.users[last as usize].1 = member,
+                    }
+                    left.last = member;
+                }
+                member = next;
+            }
+            if left.last != END {
+                self.users[left.last as usize].1 = END;
+            }
             if let Some(only) = self.number(only) {
-                self.placeholders[only].users.append(&mut users);
+                self.join(only, left);
             }
         }
     }
@@ -277,24 +343,23 @@ impl Ssa {
             }
         }
         while let Some(number) = work.pop() {
-            for &arg in &self.placeholders[number].args {
+            for &arg in self.args(number) {
                 used(arg, &mut work);
             }
         }
         let mut parameters = Vec::new();
-        for (placeholder, live) in self.placeholders.iter().zip(live) {
-            if live {
-                let ty = self.ty(placeholder.variable);
-                let parameter = func.append_block_param(placeholder.block, ty);
-                parameters.push((placeholder, parameter));
-            }
+        for number in (0..live.len()).filter(|&number| live[number]) {
+            let placeholder = &self.placeholders[number];
+            let ty = self.ty(placeholder.variable);
+            let parameter = func.append_block_param(placeholder.block, ty);
+            parameters.push((number, parameter));
         }
-        for &(placeholder, parameter) in &parameters {
-            is.set(placeholder.value, parameter);
+        for &(number, parameter) in &parameters {
+            is.set(self.placeholders[number].value, parameter);
         }
-        for (placeholder, _) in parameters {
-            let edges = predecessors.get(placeholder.block);
-            for (&(_, edge), &arg) in edges.iter().zip(&placeholder.args) {
+        for (number, _) in parameters {
+            let edges = predecessors.get(self.placeholders[number].block);
+            for (&(_, edge), &arg) in edges.iter().zip(self.args(number)) {
                 func.push_edge_arg(edge, is.resolve(arg));
             }
         }

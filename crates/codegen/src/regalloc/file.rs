@@ -29,7 +29,9 @@ pub(super) fn contains(units: &Units, unit: u8) -> bool {
 pub(super) struct File {
     owners: Vec<Owners>,
     /// Registers never handed out.
-    barred: Vec<bool>,
+    barred: Units,
+    /// Those, and registers that hold something.
+    taken: Units,
     /// When each register became free, by the scan's clock.
     freed: Vec<u32>,
     /// By register: the group that would like it.
@@ -56,13 +58,14 @@ impl File {
         fixed: impl Iterator<Item = u8>,
     ) -> File {
         let count = usize::from(class.count());
-        let mut barred = vec![false; count];
+        let mut barred = Units::default();
         for index in fixed {
-            barred[usize::from(index)] = true;
+            insert(&mut barred, index, 1);
         }
         File {
             owners: vec![Owners::new(); count],
             barred,
+            taken: barred,
             freed: vec![0; count],
             wished: vec![NOBODY; count],
             usable: usable.min(class.count()),
@@ -77,6 +80,7 @@ impl File {
         for owners in &mut self.owners {
             owners.clear();
         }
+        self.taken = self.barred;
     }
 
     /// The values in register `unit`.
@@ -89,6 +93,7 @@ impl File {
         for unit in at..at + len {
             self.owners[usize::from(unit)].push(value);
         }
+        insert(&mut self.taken, at, len);
         self.used = self.used.max(at + len);
     }
 
@@ -99,23 +104,22 @@ impl File {
             owners.retain(|owner| *owner != value);
             if owners.is_empty() {
                 self.freed[usize::from(unit)] = clock;
+                if !contains(&self.barred, unit) {
+                    self.taken[usize::from(unit >> 6)] &= !(1 << (unit & 63));
+                }
             }
         }
     }
 
     /// Whether `unit` may be handed out at all.
     pub(super) fn is_allocatable(&self, unit: u8) -> bool {
-        unit < self.usable && !self.barred[usize::from(unit)]
+        unit < self.usable && !contains(&self.barred, unit)
     }
 
     /// Whether the `len` registers from `at` on are free and none is in `avoid`.
     pub(super) fn is_free(&self, at: u8, len: u8, avoid: &Units) -> bool {
         u16::from(at) + u16::from(len) <= u16::from(self.usable)
-            && (at..at + len).all(|unit| {
-                !self.barred[usize::from(unit)]
-                    && self.owners[usize::from(unit)].is_empty()
-                    && !contains(avoid, unit)
-            })
+            && (at..at + len).all(|unit| !contains(&self.taken, unit) && !contains(avoid, unit))
     }
 
     /// Lets `group` wish for the registers from `low` up to `high`.
@@ -139,7 +143,7 @@ impl File {
         own: u32,
         waits: impl Fn(u32) -> bool,
     ) -> Option<u8> {
-        let mut best: Option<((u8, u8, u32, u8), u8)> = None;
+        let mut best: Option<((bool, u8, u32, u8), u8)> = None;
         let mut at = u16::from(residue);
         while at + u16::from(len) <= u16::from(self.usable) {
             let base = at as u8;
@@ -148,25 +152,19 @@ impl File {
                 continue;
             }
             let beyond = base + len > self.enough;
+            // Beyond what should do, the lowest register is best, and only if there is none below.
+            if beyond {
+                return best.map(|(_, base)| base).or(Some(base));
+            }
             let wished = (base..base + len).any(|unit| {
                 let group = self.wished[usize::from(unit)];
                 group != NOBODY && group != own && waits(group)
             });
-            // Beyond what should do, the lowest register is best.
-            let (hole, age) = if beyond {
-                (0, 0)
-            } else {
-                let age = (base..base + len)
-                    .map(|unit| self.freed[usize::from(unit)])
-                    .max();
-                (self.hole(base, len), age.unwrap_or(0))
-            };
-            let rank = match (beyond, wished) {
-                (false, false) => 0,
-                (false, true) => 1,
-                (true, _) => 2,
-            };
-            let key = (rank, hole, age, base);
+            let age = (base..base + len)
+                .map(|unit| self.freed[usize::from(unit)])
+                .max()
+                .unwrap_or(0);
+            let key = (wished, self.hole(base, len), age, base);
             if best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, base));
             }
@@ -177,11 +175,7 @@ impl File {
     /// How much a value of `len` registers at `base` breaks up: 0 if the run it lies in is broken already.
     fn hole(&self, base: u8, len: u8) -> u8 {
         let taken = |from: u8, count: u8| {
-            (from..from.saturating_add(count)).any(|unit| {
-                usize::from(unit) < self.owners.len()
-                    && (self.barred[usize::from(unit)]
-                        || !self.owners[usize::from(unit)].is_empty())
-            })
+            (from..from.saturating_add(count)).any(|unit| contains(&self.taken, unit))
         };
         match len {
             1 if taken(base ^ 1, 1) => 0,

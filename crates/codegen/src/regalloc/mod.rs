@@ -35,10 +35,11 @@ use assign::{Budget, Stop};
 use check::check_allocation;
 use orias_machine::abi;
 use orias_machine::registers::{self, RegisterFiles};
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
 use orias_sass::Target;
+use spill::Fitting;
 
 /// How often the budget is lowered before the phase gives up.
 const ATTEMPTS: u8 = 12;
@@ -115,11 +116,13 @@ fn named_register(func: &Function) -> Option<Inst> {
 fn allocate(func: &mut Function, files: &RegisterFiles, margin: [u8; 5]) -> Result<(), Stop> {
     let limits = Class::ALL.map(|class| limit(func, files, class));
     let goals: [u8; 5] = std::array::from_fn(|class| limits[class].saturating_sub(margin[class]));
-    let pressure = spill::fit(func, goals)?;
-    let graph = FlowGraph::of(func);
+    let Fitting {
+        pressure,
+        graph,
+        live,
+    } = spill::fit(func, goals)?;
     let walk = DepthFirst::new(&graph);
     let loops = LoopNest::new(&graph, &walk);
-    let live = Liveness::new(func, &graph, &DefUse::new(func));
     let tokens = tokens::assign(func, &graph, &live, limits[Class::B as usize])?;
     let budgets = std::array::from_fn(|class| Budget {
         usable: limits[class],

@@ -5,6 +5,10 @@ use super::{can_repeat, is_memory_parameter};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Type, Value};
+use smallvec::SmallVec;
+
+/// What one instruction reads or writes.
+type Values = SmallVec<[Value; 8]>;
 
 /// How many registers a value needs, alignment included.
 fn weight(ty: Type) -> u32 {
@@ -17,7 +21,9 @@ pub(super) struct Look<'a> {
     /// Values that must not be spilled.
     short: &'a [bool],
     goals: [u8; 5],
-    /// By value: what spilling it costs for each register it frees.
+    graph: &'a FlowGraph,
+    chains: &'a DefUse,
+    /// By value: what spilling it costs for each register it frees. Empty until the first point that is too full: most functions have none.
     cost: Vec<f32>,
     is_live: Vec<bool>,
     gone: Vec<bool>,
@@ -33,17 +39,38 @@ pub(super) struct Look<'a> {
 impl<'a> Look<'a> {
     pub(super) fn new(
         func: &'a Function,
-        graph: &FlowGraph,
-        chains: &DefUse,
+        graph: &'a FlowGraph,
+        chains: &'a DefUse,
         short: &'a [bool],
         goals: [u8; 5],
     ) -> Look<'a> {
-        let loops = LoopNest::new(graph, &DepthFirst::new(graph));
+        Look {
+            func,
+            short,
+            goals,
+            graph,
+            chains,
+            cost: Vec::new(),
+            is_live: vec![false; func.value_count()],
+            gone: vec![false; func.value_count()],
+            live: Vec::new(),
+            place: vec![0; func.value_count()],
+            count: [0; 5],
+            peak: [0; 5],
+            chosen: Vec::new(),
+            stuck: None,
+        }
+    }
+
+    fn weigh(&mut self) {
+        let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
+        let func = self.func;
         let often = |block: Block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
-        let cost = (0..func.value_count())
+        self.cost = (0..func.value_count())
             .map(|number| {
                 let value = Value::new(number);
-                let uses: f32 = chains
+                let uses: f32 = self
+                    .chains
                     .uses(value)
                     .iter()
                     .map(|read| often(read.block(func)))
@@ -56,20 +83,6 @@ impl<'a> Look<'a> {
                 total / weight(func.value_type(value)) as f32
             })
             .collect();
-        Look {
-            func,
-            short,
-            goals,
-            cost,
-            is_live: vec![false; func.value_count()],
-            gone: vec![false; func.value_count()],
-            live: Vec::new(),
-            place: vec![0; func.value_count()],
-            count: [0; 5],
-            peak: [0; 5],
-            chosen: Vec::new(),
-            stuck: None,
-        }
     }
 
     fn begin(&mut self, value: Value) {
@@ -93,28 +106,35 @@ impl<'a> Look<'a> {
         }
     }
 
+    fn end_all(&mut self) {
+        for value in self.live.drain(..) {
+            self.is_live[value.index()] = false;
+        }
+        self.count = [0; 5];
+    }
+
     /// Looks at the start of `block`, before any body: which parameters are passed in memory decides what edges need.
     pub(super) fn entry(&mut self, block: Block, live_in: &[Value]) {
-        let params = self.func.block_params(block).to_vec();
-        for &value in live_in.iter().chain(&params) {
+        let func = self.func;
+        let params = func.block_params(block);
+        for &value in live_in.iter().chain(params) {
             if !self.gone[value.index()] {
                 self.begin(value);
             }
         }
-        let kept: Vec<Value> = params
-            .into_iter()
-            .filter(|&param| !is_memory_parameter(self.func, param))
+        let kept: Values = params
+            .iter()
+            .copied()
+            .filter(|&param| !is_memory_parameter(func, param))
             .collect();
         self.make_fit(&kept);
-        while let Some(&value) = self.live.last() {
-            self.end(value);
-        }
+        self.end_all();
     }
 
     /// What `inst` reads from registers. An argument for a parameter in memory is stored on its way, by itself.
-    fn reads(&self, inst: Inst) -> Vec<Value> {
+    fn reads(&self, inst: Inst) -> Values {
         let func = self.func;
-        let mut reads: Vec<Value> = func.value_uses(inst).collect();
+        let mut reads: Values = func.value_uses(inst).collect();
         let args: usize = func
             .edges(inst)
             .iter()
@@ -144,8 +164,8 @@ impl<'a> Look<'a> {
         let mut inst = self.func.layout.last_inst(block);
         while let Some(at) = inst {
             inst = self.func.layout.prev_inst(at);
-            let results: Vec<Value> = self.func.value_defs(at).collect();
-            let reads: Vec<Value> = self.reads(at);
+            let results: Values = self.func.value_defs(at).collect();
+            let reads = self.reads(at);
             // After the instruction: what lives on, and all results.
             for &value in &results {
                 self.begin(value);
@@ -168,9 +188,7 @@ impl<'a> Look<'a> {
                 }
             }
         }
-        while let Some(&value) = self.live.last() {
-            self.end(value);
-        }
+        self.end_all();
     }
 
     /// Chooses values to spill until what lives across a call fits into registers that a called function leaves alone. Uniform
@@ -195,6 +213,9 @@ impl<'a> Look<'a> {
                 continue;
             }
             while self.count[class as usize] > u32::from(self.goals[class as usize]) {
+                if self.cost.is_empty() {
+                    self.weigh();
+                }
                 let cheapest = self
                     .live
                     .iter()

@@ -40,8 +40,16 @@ use orias_sass::{self as sass, Op};
 /// How many rounds there are at most; each makes the function fit better, and two are the rule.
 const ROUNDS: usize = 16;
 
-/// Spills until every class fits into its goal, and returns the highest pressure of each.
-pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<[u32; 5], Stop> {
+/// A function that fits, and what was found out on the way.
+pub(super) struct Fitting {
+    /// The highest pressure of each class.
+    pub(super) pressure: [u32; 5],
+    pub(super) graph: FlowGraph,
+    pub(super) live: Liveness,
+}
+
+/// Spills until every class fits into its goal.
+pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
     let mut short = vec![false; func.value_count()];
     for _ in 0..ROUNDS {
         let graph = FlowGraph::of(func);
@@ -63,7 +71,11 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<[u32; 5], Stop>
         }
         let (peak, chosen) = (look.peak, look.chosen);
         if chosen.is_empty() {
-            return Ok(peak);
+            return Ok(Fitting {
+                pressure: peak,
+                graph,
+                live,
+            });
         }
         let (passed, defined): (Vec<Value>, Vec<Value>) = chosen
             .into_iter()

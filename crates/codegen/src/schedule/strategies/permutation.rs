@@ -1,8 +1,9 @@
 //! Every order of a small block.
 //!
 //! Depth-first over all orders that the graph allows, the most urgent instruction first, with what an order costs so far carried along. A
-//! branch is left when even without any further stall it could not beat the best order found, or when it exceeds a limit. At
-//! most [`STEPS`] instructions are placed; what was found until then counts.
+//! branch is left when even without any further stall it could not beat the best order found, or when it exceeds a limit. The search ends
+//! with an order that no other can beat, since it takes no longer than the critical path or the issue slots alone. At most [`STEPS`]
+//! instructions are placed; what was found until then counts.
 
 use super::{PERMUTED, Task, issued};
 use crate::schedule::live::Pressure;
@@ -19,6 +20,8 @@ struct Search<'a> {
     task: &'a Task<'a>,
     best: Option<(u32, Vec<u32>)>,
     steps: u32,
+    /// Cycles that no order can go below.
+    floor: u32,
 }
 
 #[derive(Clone)]
@@ -42,8 +45,9 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
         task,
         best: None,
         steps: 0,
+        floor: 0,
     };
-    search.descend(State {
+    let start = State {
         order: Vec::new(),
         waits: (0..graph.len())
             .map(|node| graph.preds(node).len() as u32)
@@ -52,7 +56,15 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
         free: [0; Unit::COUNT],
         now: 0,
         pressure: Pressure::new(task.values),
-    });
+    };
+    let slots: u32 = graph
+        .body()
+        .map(|node| &graph.nodes[node])
+        .filter(|node| !node.is_pseudo())
+        .map(|node| u32::from(node.least_stall.max(1)))
+        .sum();
+    search.floor = search.bound(&start).max(slots);
+    search.descend(start);
     let (_, mut order) = search.best?;
     order.extend(graph.tail().map(|node| node as u32));
     Some(order)
@@ -82,7 +94,8 @@ impl<'a> Search<'a> {
         }
         ready.sort_by_key(|&node| (self.task.timeline.latest[node], node));
         for node in ready {
-            if self.steps >= STEPS {
+            let done = (self.best.as_ref()).is_some_and(|(known, _)| *known <= self.floor);
+            if done || self.steps >= STEPS {
                 return;
             }
             self.steps += 1;
