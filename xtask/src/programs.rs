@@ -12,8 +12,11 @@ use std::process::Command;
 /// The optimisation levels of ptxas that are compared.
 pub const LEVELS: [&str; 2] = ["O0", "O3"];
 
-/// Steps of all threads after which a program counts as endless.
-const STEP_LIMIT: u64 = 200_000_000;
+/// Steps of all threads after which a generated program counts as endless; they take some hundred thousand.
+const PROGRAM_STEPS: u64 = 10_000_000;
+
+/// The same for a launch of the corpus.
+const LAUNCH_STEPS: u64 = 200_000_000;
 
 /// A generated program.
 pub fn text(seed: u64) -> String {
@@ -33,7 +36,7 @@ pub fn interpreted(text: &str, seed: u64) -> Result<Vec<u8>, String> {
     let arguments: Vec<Argument> = buffers(seed).map(Argument::Buffer).into();
     let launch = Launch {
         check_uninitialised: true,
-        step_limit: Some(STEP_LIMIT),
+        step_limit: Some(PROGRAM_STEPS),
         ..Launch::new(KERNEL, SHAPE.0, SHAPE.1)
     };
     let mut buffers = interpret(text.as_bytes(), launch, &arguments)?;
@@ -98,7 +101,7 @@ pub fn emulated_with(
     };
     let options = orias_sim::Options {
         timing,
-        max_steps: Some(STEP_LIMIT),
+        max_steps: Some(PROGRAM_STEPS),
         ..orias_sim::Options::default()
     };
     let outcome = device.launch(&module, &launch, &options);
@@ -114,7 +117,7 @@ pub fn emulated_with(
 pub fn interpreted_job(source: &[u8], job: &Job) -> Result<Vec<u64>, String> {
     let launch = Launch {
         dynamic_shared: job.smem,
-        step_limit: Some(STEP_LIMIT),
+        step_limit: Some(LAUNCH_STEPS),
         ..Launch::new(&job.kernel, job.grid, job.block)
     };
     let buffers = interpret(source, launch, &job.arguments()?)?;

@@ -5,8 +5,11 @@ use crate::error::{Fault, FaultKind};
 use crate::memory::PARAMETER_BASE;
 use crate::program::{Code, Program};
 
-/// Steps a CTA makes before the next has its turn.
-const CTA_TURN: u64 = 4 << 20;
+/// Steps a CTA makes before the next has its turn. Few: others may spin until this one has done something.
+const CTA_TURN: u64 = 1 << 16;
+
+/// Threads of all CTAs that run at a time; what more there are start when some have ended, as on a device that is full.
+const RESIDENT_THREADS: usize = 1 << 16;
 
 /// Threads a CTA has at most.
 const LARGEST_BLOCK: u64 = 1024;
@@ -101,11 +104,13 @@ impl Program {
             shared_bytes,
             source: &self.source,
         };
+        let threads: u32 = launch.block.iter().product();
+        let threads = threads as usize;
         // CTAs that have started and not ended. A new one starts when all of these have had their turn.
         let mut running: Vec<Cta> = Vec::new();
         let (mut started, mut ended) = (0, 0);
         while ended < total {
-            if started < total {
+            if started < total && (running.len() + 1) * threads <= RESIDENT_THREADS {
                 let index = [
                     (started % width) as u32,
                     (started / width % height) as u32,

@@ -133,6 +133,33 @@ impl Region {
         Ok(bytes)
     }
 
+    /// The bytes of a variable as they are; none where nothing was written yet.
+    pub fn take(&self, offset: u64, length: usize) -> Vec<Option<u8>> {
+        let places = offset as usize..offset as usize + length;
+        let written = |place: usize| match &self.written {
+            Some(written) => written[place / 64] >> (place % 64) & 1 == 1,
+            None => true,
+        };
+        places
+            .map(|place| self.bytes.get(place).copied().filter(|_| written(place)))
+            .collect()
+    }
+
+    /// Writes those of some bytes that are there, and forgets what was at the others.
+    pub fn lay(&mut self, offset: u64, bytes: &[Option<u8>]) -> Result<(), Problem> {
+        for (place, byte) in (offset..).zip(bytes) {
+            match byte {
+                Some(byte) => self.write(place, &[*byte])?,
+                None => {
+                    if let Some(written) = &mut self.written {
+                        written[place as usize / 64] &= !(1 << (place % 64));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub fn write(&mut self, offset: u64, value: &[u8]) -> Result<(), Problem> {
         let start = usize::try_from(offset).map_err(|_| Problem::OutOfBounds)?;
         let end = start.checked_add(value.len()).ok_or(Problem::OutOfBounds)?;

@@ -276,6 +276,9 @@ impl Block {
             Some(group) if group.wait == Wait::None => true,
             Some(_) => {
                 warp.rotate();
+                if warp.groups[warp.current].wait != Wait::None && warp.untangle() {
+                    warp.rotate();
+                }
                 warp.groups[warp.current].wait == Wait::None
             }
         }
@@ -410,5 +413,93 @@ impl Block {
             offset,
             instruction,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fault::FaultKind;
+    use crate::operand::{From, Source, Target as Place};
+    use crate::program::{Action, Run};
+    use crate::{Device, Launch, Options};
+    use orias_cubin::build::{BuildTarget, Entry, Function, Module};
+    use orias_sass::text::assemble;
+    use orias_sass::{Register, Target};
+
+    /// What stops a kernel of `NOP` and `EXIT` when the semantics of `NOP` are these.
+    fn with_semantics(action: Action) -> Option<FaultKind> {
+        let listing = ".kernel k\n[B------:R-:W-:-:S05] NOP ;\n[B------:R-:W-:-:S05] EXIT ;\n";
+        let assembly = assemble(listing, Target::Sm90a).expect("a listing");
+        let mut module = Module::new(BuildTarget::SM_90A);
+        module.functions.push(Function {
+            name: "k".to_owned(),
+            entry: Some(Entry::default()),
+            registers: 16,
+            exits: vec![16],
+            code: (assembly.functions[0].words.iter())
+                .flat_map(|word| word.to_le_bytes())
+                .collect(),
+            ..Function::default()
+        });
+        let cubin = module.build().expect("a module");
+        let mut device = Device::new();
+        let mut loaded = device
+            .load(&cubin.write().expect("a cubin"))
+            .expect("a cubin that loads");
+        let kernel = loaded.kernels.get_mut("k").expect("the kernel");
+        kernel.program.steps[0].run = Run::Action(action);
+        kernel.program.registers = 16;
+        let launch = Launch {
+            kernel: "k".to_owned(),
+            grid: [1; 3],
+            block: [32, 1, 1],
+            ..Launch::default()
+        };
+        let outcome = device.launch(&loaded, &launch, &Options::default());
+        outcome.expect("a launch").fault.map(|fault| fault.kind)
+    }
+
+    #[test]
+    fn semantics_that_touch_registers_their_row_does_not_declare_stop_the_run() {
+        let declared = Source {
+            from: From::Register(4),
+            width: 1,
+            negate: false,
+            absolute: false,
+            invert: false,
+            select: 0,
+        };
+        let reads = |part: u8| {
+            with_semantics(Box::new(move |core| {
+                core.word(&declared, part);
+                Ok(())
+            }))
+        };
+        assert!(reads(0).is_none());
+        let Some(FaultKind::Undeclared {
+            operation,
+            register,
+        }) = reads(1)
+        else {
+            panic!("a register beyond the declared one was read");
+        };
+        assert_eq!((operation, register), ("NOP", Register::r(5)));
+
+        let place = Place {
+            register: Register::r(8),
+            width: 2,
+        };
+        let writes = |part: u8| {
+            with_semantics(Box::new(move |core| {
+                core.put(&place, part, &[7; 32]);
+                Ok(())
+            }))
+        };
+        assert!(writes(1).is_none());
+        let fault = writes(2);
+        assert!(
+            matches!(fault, Some(FaultKind::Undeclared { register, .. }) if register == Register::r(10)),
+            "{fault:?}"
+        );
     }
 }

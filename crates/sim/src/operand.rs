@@ -113,7 +113,16 @@ impl<'a> Reader<'a> {
                 else {
                     return Err(format!("'{name}' is no immediate in this form"));
                 };
-                From::Immediate(*value, format)
+                // Where a row reads the upper half of a double alone, the immediate is all there is.
+                let half = format == ImmediateFormat::F64High && width < 2;
+                From::Immediate(
+                    *value,
+                    if half {
+                        ImmediateFormat::Unsigned
+                    } else {
+                        format
+                    },
+                )
             }
             Operand::Constant(constant) => {
                 let ConstantBank::Index(bank) = constant.bank else {

@@ -160,10 +160,22 @@ impl Warp {
         self.groups.is_empty()
     }
 
-    /// Gives the turn to the next group that can run.
+    /// Gives the turn to another group that can run: when the current one waits for lanes of this warp, to the youngest that has
+    /// some of them, otherwise to the next. So the sides of an inner branch come to its end before those of an outer one go on,
+    /// which code that keeps uniform registers across inner branches relies on.
     pub fn rotate(&mut self) {
         self.since_switch = 0;
         let count = self.groups.len();
+        let needed = self.groups.get(self.current).and_then(|it| self.needs(it));
+        if let Some(needed) = needed
+            && let Some(index) = self
+                .groups
+                .iter()
+                .rposition(|group| group.wait == Wait::None && group.lanes & needed != 0)
+        {
+            self.current = index;
+            return;
+        }
         for step in 1..=count {
             let index = (self.current + step) % count;
             if self.groups[index].wait == Wait::None {
@@ -171,6 +183,23 @@ impl Warp {
                 return;
             }
         }
+    }
+
+    /// When no group can run: lanes that wait at a convergence barrier for lanes that wait for them, at a `WARPSYNC`, go on
+    /// without those, as after a `YIELD`. Whether there are any.
+    pub fn untangle(&mut self) -> bool {
+        let asked = (self.groups.iter())
+            .filter(|group| matches!(group.wait, Wait::Lanes(_) | Wait::Collective { .. }))
+            .fold(0, |asked, group| asked | self.needs(group).unwrap_or(0));
+        let waiting: Vec<(Wait, u32)> = (self.groups.iter())
+            .filter(|group| matches!(group.wait, Wait::Sync(_)) && group.lanes & asked != 0)
+            .filter_map(|group| Some((group.wait, self.needs(group)?)))
+            .collect();
+        for (wait, needed) in &waiting {
+            self.part_from_absent(*wait, *needed, u32::MAX);
+        }
+        self.settle();
+        !waiting.is_empty()
     }
 
     /// Lets another group run, if the current one has had its share. Only branches call this: a uniform register that
@@ -203,25 +232,31 @@ impl Warp {
             .filter_map(|group| Some((group.wait, self.needs(group)?)))
             .collect();
         for (wait, needed) in waiting {
-            let Wait::Sync(barrier) = wait else {
-                continue;
-            };
-            let arrived = (self.groups.iter())
-                .filter(|group| same_wait(wait, group.wait) && self.needs(group) == Some(needed))
-                .fold(0, |lanes, group| lanes | group.lanes);
-            if arrived == 0 || needed & !arrived & !yielding != 0 {
-                continue;
-            }
-            let masks = &mut self.registers.b[usize::from(barrier)];
-            for lane in crate::core::LaneIterator(needed) {
-                masks[lane] &= match arrived >> lane & 1 {
-                    1 => arrived,
-                    _ => !arrived,
-                };
-            }
+            self.part_from_absent(wait, needed, yielding);
         }
         self.settle();
         self.rotate();
+    }
+
+    /// Parts the lanes that wait at a convergence barrier from those it names that are not there, if all of these are among
+    /// `dispensable`.
+    fn part_from_absent(&mut self, wait: Wait, needed: u32, dispensable: u32) {
+        let Wait::Sync(barrier) = wait else {
+            return;
+        };
+        let arrived = (self.groups.iter())
+            .filter(|group| same_wait(wait, group.wait) && self.needs(group) == Some(needed))
+            .fold(0, |lanes, group| lanes | group.lanes);
+        if arrived == 0 || needed & !arrived & !dispensable != 0 {
+            return;
+        }
+        let masks = &mut self.registers.b[usize::from(barrier)];
+        for lane in crate::core::LaneIterator(needed) {
+            masks[lane] &= match arrived >> lane & 1 {
+                1 => arrived,
+                _ => !arrived,
+            };
+        }
     }
 
     fn wear(&mut self, weight: u32) {

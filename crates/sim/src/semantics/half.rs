@@ -214,17 +214,23 @@ fn rectify(format: Format, bits: u64) -> u64 {
     }
 }
 
+/// The smaller or larger of two numbers, or of three.
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, a, b) = (
         reader.target("d")?,
         reader.source("a")?,
         reader.source("b")?,
     );
+    let third = match reader.instruction.op().name().starts_with("VHMNMX") {
+        true => Some(reader.source("c")?),
+        false => None,
+    };
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
     let format = format_of(reader.instruction.op().name());
     let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
+        let z = third.as_ref().map(|c| both(core, c));
         let smaller = core.condition(&p);
         let mut value = [0; 32];
         for l in core.lanes() {
@@ -233,7 +239,7 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
             } else {
                 Extreme::Maximum
             };
-            value[l] = halves(x[l], y[l], 0, |x, y, _| {
+            let of_two = |x: u64, y: u64| {
                 let of = |x| if flush { format.flush(x) } else { x };
                 let value = extreme(format, of(x), of(y), which, nan);
                 if signs {
@@ -241,7 +247,11 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
                 } else {
                     value
                 }
-            });
+            };
+            value[l] = halves(x[l], y[l], 0, |x, y, _| of_two(x, y));
+            if let Some(z) = &z {
+                value[l] = halves(value[l], z[l], 0, |x, y, _| of_two(x, y));
+            }
         }
         core.put(&d, 0, &value);
         Ok(())

@@ -31,6 +31,9 @@ pub(super) const TABLE: Table = &[
     ("PLOP3.SIGN1", predicate_logic),
     ("PLOP3.SIGN2", predicate_logic),
     ("PLOP3.SIGN3", predicate_logic),
+    ("UPLOP3.SIGN1", predicate_logic),
+    ("UPLOP3.SIGN2", predicate_logic),
+    ("UPLOP3.SIGN3", predicate_logic),
     ("P2R", predicates_to_register),
     ("R2P", register_to_predicates),
 ];

@@ -19,6 +19,7 @@ pub(super) const TABLE: Table = &[
     ("CCTL", nothing),
     ("CCTL.IVALL", nothing),
     ("CCTLL", nothing),
+    ("CCTLL.IVALL", nothing),
     ("DEPBAR", nothing),
     ("DEPBAR.LE", nothing),
     ("LDGDEPBAR", nothing),

@@ -1,0 +1,183 @@
+//! Memory as a thread sees it: addresses, loads, stores, and copies that happen later.
+
+use super::{Thread, World};
+use crate::error::FaultKind;
+use crate::library::little_endian;
+use crate::memory::{
+    CONSTANT_BASE, LOCAL_WINDOW, MemoryError, PARAMETER_BASE, Problem, SHARED_WINDOW, WINDOW_BYTES,
+};
+use crate::step::{Address, Destination, Source, Space, SpaceTest};
+
+/// A copy that has not happened yet.
+#[derive(Clone, Copy)]
+pub(super) struct PendingCopy {
+    pub to: (Space, u64),
+    pub from: (Space, u64),
+    pub bytes: usize,
+    pub kept: usize,
+}
+
+impl Thread {
+    /// The space and the place an address means.
+    pub(super) fn resolve(
+        &self,
+        address: Address,
+        world: &World<'_>,
+    ) -> Result<(Space, u64), FaultKind> {
+        let base = self.read(address.base, world)?;
+        let value = base.wrapping_add_signed(address.offset);
+        Ok(match address.space {
+            Space::Generic => match value {
+                _ if value.wrapping_sub(SHARED_WINDOW) < WINDOW_BYTES => {
+                    (Space::Shared, value - SHARED_WINDOW)
+                }
+                _ if value.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES => {
+                    (Space::Local, value - LOCAL_WINDOW)
+                }
+                _ => (Space::Generic, value),
+            },
+            // Addresses of these have 32 bits that count.
+            space => (space, value & 0xffff_ffff),
+        })
+    }
+
+    pub(super) fn bytes<'w>(
+        &'w self,
+        space: Space,
+        address: u64,
+        length: usize,
+        world: &'w World<'_>,
+    ) -> Result<&'w [u8], FaultKind> {
+        let failed = |problem| access("read", space, address, length, problem);
+        Ok(match space {
+            Space::Generic => world.memory.read(address, length)?,
+            Space::Shared => world.shared.read(address, length).map_err(failed)?,
+            Space::Local => self.local.read(address, length).map_err(failed)?,
+        })
+    }
+
+    pub(super) fn put(
+        &mut self,
+        space: Space,
+        address: u64,
+        bytes: &[u8],
+        world: &mut World<'_>,
+    ) -> Result<(), FaultKind> {
+        let failed = |problem| access("write", space, address, bytes.len(), problem);
+        match space {
+            Space::Generic => world.memory.write(address, bytes)?,
+            Space::Shared => world.shared.write(address, bytes).map_err(failed)?,
+            Space::Local => self.local.write(address, bytes).map_err(failed)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn load(
+        &mut self,
+        address: Address,
+        bytes: u32,
+        elements: &[Option<Destination>],
+        world: &World<'_>,
+    ) -> Result<(), FaultKind> {
+        let (space, start) = self.resolve(address, world)?;
+        let size = bytes as usize;
+        aligned(start, size * elements.len(), space)?;
+        // All elements are read before any register changes: one of them may hold the address.
+        let mut values = [0; 32];
+        let read = self.bytes(space, start, size * elements.len(), world)?;
+        for (value, part) in values.iter_mut().zip(read.chunks(size)) {
+            *value = little_endian(part);
+        }
+        for (element, value) in elements.iter().zip(values) {
+            self.write_element(*element, value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(
+        &mut self,
+        address: Address,
+        bytes: u32,
+        elements: &[Source],
+        world: &mut World<'_>,
+    ) -> Result<(), FaultKind> {
+        let (space, start) = self.resolve(address, world)?;
+        let size = bytes as usize;
+        aligned(start, size * elements.len(), space)?;
+        for (at, element) in elements.iter().enumerate() {
+            let value = self.read(*element, world)?.to_le_bytes();
+            self.put(space, start + (at * size) as u64, &value[..size], world)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the copies of all closed groups but the last `open` ones happen, or all copies.
+    pub(super) fn finish_copies(
+        &mut self,
+        open: Option<usize>,
+        world: &mut World<'_>,
+    ) -> Result<(), FaultKind> {
+        // The group that is still being filled is not among those that are counted.
+        let keep = open.map_or(0, |open| open + 1);
+        let done = self.copies.len().saturating_sub(keep);
+        let groups: Vec<Vec<PendingCopy>> = self.copies.drain(..done).collect();
+        for copy in groups.into_iter().flatten() {
+            // Where nothing is read the address need not be one.
+            let mut bytes = match copy.kept {
+                0 => Vec::new(),
+                kept => (self.bytes(copy.from.0, copy.from.1, kept, world)?).to_vec(),
+            };
+            bytes.resize(copy.bytes, 0);
+            self.put(copy.to.0, copy.to.1, &bytes, world)?;
+        }
+        if self.copies.is_empty() {
+            self.copies.push(Vec::new());
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn access(
+    access: &'static str,
+    space: Space,
+    address: u64,
+    bytes: usize,
+    problem: Problem,
+) -> MemoryError {
+    MemoryError {
+        access,
+        address,
+        bytes,
+        space: match space {
+            Space::Generic => "global",
+            Space::Shared => "shared",
+            Space::Local => "local",
+        },
+        problem,
+    }
+}
+
+/// Accesses must be aligned to their whole size.
+pub(super) fn aligned(address: u64, bytes: usize, space: Space) -> Result<(), FaultKind> {
+    if bytes == 0 || address.is_multiple_of(bytes.next_power_of_two() as u64) {
+        Ok(())
+    } else {
+        Err(access("access", space, address, bytes, Problem::Misaligned).into())
+    }
+}
+
+/// Whether a generic address lies in a space.
+pub(super) fn is_in(address: u64, space: SpaceTest) -> bool {
+    let in_window = |base: u64| address.wrapping_sub(base) < WINDOW_BYTES;
+    let constant = (CONSTANT_BASE..PARAMETER_BASE).contains(&address);
+    let parameter = (PARAMETER_BASE..SHARED_WINDOW).contains(&address);
+    match space {
+        SpaceTest::Shared => in_window(SHARED_WINDOW),
+        SpaceTest::Local => in_window(LOCAL_WINDOW),
+        SpaceTest::Const => constant,
+        SpaceTest::Param => parameter,
+        SpaceTest::Global => {
+            !in_window(SHARED_WINDOW) && !in_window(LOCAL_WINDOW) && !constant && !parameter
+        }
+    }
+}

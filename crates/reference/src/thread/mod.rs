@@ -1,0 +1,440 @@
+//! One thread: its registers, its stack, and what each step does to them.
+
+mod access;
+mod calls;
+mod special;
+
+pub(crate) use special::Special;
+
+use crate::error::FaultKind;
+use crate::launch::Launch;
+use crate::library::little_endian;
+use crate::memory::{Memory, Region};
+use crate::program::Code;
+use crate::step::{Action, BarrierAction, Destination, OPERANDS, Source, Space};
+use access::{PendingCopy, aligned, is_in};
+use calls::Frame;
+
+/// Everything around a thread.
+pub(crate) struct World<'w> {
+    pub code: &'w [Code],
+    pub memory: &'w mut Memory,
+    pub shared: &'w mut Region,
+    pub printed: &'w mut Vec<u8>,
+    /// Steps of all threads so far.
+    pub steps: &'w mut u64,
+    pub step_limit: u64,
+    pub launch: &'w Launch,
+    pub cta: [u32; 3],
+    /// Bytes of shared memory of a CTA.
+    pub shared_bytes: u64,
+}
+
+/// What a thread is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Ready,
+    /// Waits for others of its warp; what it brought.
+    AtCollective {
+        opcode: u32,
+        members: u32,
+        sources: Vec<u64>,
+        address: u64,
+    },
+    /// Waits at a barrier.
+    AtBarrier(u32),
+    Ended,
+}
+
+/// Something a thread told its CTA.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BarrierArrival {
+    pub number: u32,
+    pub count: Option<u32>,
+    pub predicate: bool,
+    pub waits: bool,
+}
+
+/// A thread.
+pub(crate) struct Thread {
+    pub index: [u32; 3],
+    pub lane: u32,
+    pub warp: u32,
+    pub state: State,
+    pub function: usize,
+    pub pc: usize,
+    /// Where the registers of the current function start.
+    base: usize,
+    registers: Vec<u64>,
+    /// Which registers have been written, where that is checked.
+    written: Option<Vec<bool>>,
+    carry: u64,
+    frames: Vec<Frame>,
+    /// Where the frame of the current function starts in local memory.
+    frame: u64,
+    /// The first byte of local memory that is not in use.
+    stack: u64,
+    local: Region,
+    /// Copies begun, in groups; the last is still open.
+    copies: Vec<Vec<PendingCopy>>,
+    /// A barrier the thread came to in its last step.
+    pub arrived: Option<BarrierArrival>,
+}
+
+impl Thread {
+    pub fn new(index: [u32; 3], linear: u32, function: usize, code: &Code, checked: bool) -> Self {
+        Self {
+            index,
+            lane: linear % 32,
+            warp: linear / 32,
+            state: State::Ready,
+            function,
+            pc: 0,
+            base: 0,
+            registers: vec![0; code.slots as usize],
+            written: checked.then(|| vec![false; code.slots as usize]),
+            carry: 0,
+            frames: Vec::new(),
+            frame: 0,
+            stack: code.frame_bytes,
+            local: Region::fresh(code.frame_bytes as usize, checked),
+            copies: vec![Vec::new()],
+            arrived: None,
+        }
+    }
+
+    /// Executes steps until the thread has to wait, ends, or has made `turn` of them.
+    pub fn run(&mut self, world: &mut World<'_>, turn: u64) -> Result<(), FaultKind> {
+        let code = world.code;
+        for _ in 0..turn {
+            if *world.steps >= world.step_limit {
+                return Err(FaultKind::StepLimit(world.step_limit));
+            }
+            *world.steps += 1;
+            let step = &code[self.function].steps[self.pc];
+            if let Some((slot, wanted)) = step.guard {
+                let value = self.register(slot, world)?;
+                if (value != 0) != wanted {
+                    self.pc += 1;
+                    continue;
+                }
+            }
+            self.execute(&step.action, world)?;
+            // The CTA must hear of one arrival before the next.
+            if self.state != State::Ready || self.arrived.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, action: &Action, world: &mut World<'_>) -> Result<(), FaultKind> {
+        let next = self.pc + 1;
+        match action {
+            Action::Compute {
+                function,
+                sources,
+                results,
+                carry,
+            } => {
+                let mut operands = [0; OPERANDS];
+                for (operand, source) in operands.iter_mut().zip(sources) {
+                    *operand = self.read(*source, world)?;
+                }
+                let values = function(&operands);
+                if *carry {
+                    self.carry = values[1];
+                    self.write_element(results[0], values[0]);
+                } else {
+                    self.write_element(results[0], values[0]);
+                    self.write_element(results[1], values[1]);
+                }
+            }
+            Action::Move { moves } => match moves[..] {
+                [(source, destination)] => {
+                    let value = self.read(source, world)?;
+                    self.write(destination, value);
+                }
+                _ => {
+                    let mut values = Vec::with_capacity(moves.len());
+                    for (source, _) in moves {
+                        values.push(self.read(*source, world)?);
+                    }
+                    for ((_, destination), value) in moves.iter().zip(values) {
+                        self.write(*destination, value);
+                    }
+                }
+            },
+            Action::Repack {
+                sources,
+                source_bits,
+                destinations,
+                destination_bits,
+            } => self.repack(
+                sources,
+                *source_bits,
+                destinations,
+                *destination_bits,
+                world,
+            )?,
+            Action::Load {
+                address,
+                bytes,
+                elements,
+            } => self.load(*address, *bytes, elements, world)?,
+            Action::Store {
+                address,
+                bytes,
+                elements,
+            } => self.store(*address, *bytes, elements, world)?,
+            Action::Atomic {
+                address,
+                bytes,
+                update,
+                operands,
+                results,
+            } => {
+                let (space, start) = self.resolve(*address, world)?;
+                let size = *bytes as usize;
+                aligned(start, size * operands.len(), space)?;
+                for (at, (operand, result)) in operands.iter().zip(results).enumerate() {
+                    let place = start + (at * size) as u64;
+                    let old = little_endian(self.bytes(space, place, size, world)?);
+                    let operand = [self.read(operand[0], world)?, self.read(operand[1], world)?];
+                    let new = update(old, operand);
+                    self.put(space, place, &new.to_le_bytes()[..size], world)?;
+                    self.write_element(*result, old);
+                }
+            }
+            Action::Atomic128 {
+                address,
+                compare,
+                value,
+                results,
+            } => {
+                let (space, start) = self.resolve(*address, world)?;
+                aligned(start, 16, space)?;
+                let bytes = self.bytes(space, start, 16, world)?;
+                let old = [little_endian(&bytes[..8]), little_endian(&bytes[8..])];
+                let equal = match compare {
+                    Some([low, high]) => old == [self.read(*low, world)?, self.read(*high, world)?],
+                    None => true,
+                };
+                if equal {
+                    let new = [self.read(value[0], world)?, self.read(value[1], world)?];
+                    self.put(space, start, &new.map(u64::to_le_bytes).concat(), world)?;
+                }
+                self.write_element(results[0], old[0]);
+                self.write_element(results[1], old[1]);
+            }
+            Action::CopyLater {
+                to,
+                from,
+                bytes,
+                kept,
+            } => {
+                let copy = PendingCopy {
+                    to: self.resolve(*to, world)?,
+                    from: self.resolve(*from, world)?,
+                    bytes: *bytes as usize,
+                    kept: self.read(*kept, world)?.min(u64::from(*bytes)) as usize,
+                };
+                aligned(copy.to.1, copy.bytes, copy.to.0)?;
+                aligned(copy.from.1, copy.bytes, copy.from.0)?;
+                if let Some(group) = self.copies.last_mut() {
+                    group.push(copy);
+                }
+            }
+            Action::CommitCopies => self.copies.push(Vec::new()),
+            Action::WaitCopies { open } => self.finish_copies(*open, world)?,
+            Action::IsSpace {
+                address,
+                space,
+                result,
+            } => {
+                let address = self.read(*address, world)?;
+                self.write(*result, is_in(address, *space).into());
+            }
+            Action::Allocate {
+                size,
+                alignment,
+                result,
+            } => {
+                let start = self.stack.next_multiple_of(*alignment);
+                let size = self.read(*size, world)?;
+                self.reserve(start.saturating_add(size))?;
+                self.write(*result, start);
+            }
+            Action::SaveStack { result } => self.write(*result, self.stack),
+            Action::RestoreStack { source } => {
+                let stack = self.read(*source, world)?;
+                if stack > self.local.bytes.len() as u64 {
+                    return Err(FaultKind::Undefined(format!(
+                        "stackrestore of {stack:#x}, which stacksave did not return"
+                    )));
+                }
+                self.stack = stack;
+            }
+            Action::Branch { target } => {
+                self.pc = *target;
+                return Ok(());
+            }
+            Action::BranchIndexed { index, targets } => {
+                let index = self.read(*index, world)?;
+                let target = usize::try_from(index).ok().and_then(|at| targets.get(at));
+                self.pc = *target.ok_or_else(|| {
+                    FaultKind::Undefined(format!(
+                        "brx.idx with index {index} into {} targets",
+                        targets.len()
+                    ))
+                })?;
+                return Ok(());
+            }
+            Action::Call(call) => return self.call(call, world),
+            Action::Return => return self.return_to_caller(world),
+            Action::Exit => {
+                self.finish_copies(None, world)?;
+                self.state = State::Ended;
+                return Ok(());
+            }
+            Action::Collective(step) => {
+                let mut sources = Vec::with_capacity(step.sources.len());
+                for source in &step.sources {
+                    sources.push(self.read(*source, world)?);
+                }
+                let members = match step.members {
+                    Some(members) => self.read(members, world)? as u32,
+                    None => u32::MAX,
+                };
+                if members >> self.lane & 1 == 0 {
+                    return Err(FaultKind::Undefined(format!(
+                        "lane {} executes it without being in the member mask {members:#x}",
+                        self.lane
+                    )));
+                }
+                let address = match step.address {
+                    Some(address) => match self.resolve(address, world)? {
+                        (Space::Shared, offset) => offset,
+                        (_, address) => {
+                            return Err(FaultKind::Undefined(format!(
+                                "a matrix at {address:#x}, which is not in shared memory"
+                            )));
+                        }
+                    },
+                    None => 0,
+                };
+                // The step goes on once all are here.
+                self.state = State::AtCollective {
+                    opcode: step.opcode,
+                    members,
+                    sources,
+                    address,
+                };
+                return Ok(());
+            }
+            Action::Barrier {
+                action,
+                number,
+                count,
+                predicate,
+                result: _,
+            } => {
+                let number = self.read(*number, world)? as u32;
+                if number > 15 {
+                    return Err(FaultKind::Undefined(format!("barrier {number} of 16")));
+                }
+                let count = match count {
+                    Some(count) => Some(self.read(*count, world)? as u32),
+                    None => None,
+                };
+                let predicate = match predicate {
+                    Some(predicate) => self.read(*predicate, world)? != 0,
+                    None => false,
+                };
+                let waits = *action != BarrierAction::Arrive;
+                self.arrived = Some(BarrierArrival {
+                    number,
+                    count,
+                    predicate,
+                    waits,
+                });
+                if waits {
+                    self.state = State::AtBarrier(number);
+                    return Ok(());
+                }
+            }
+            Action::Trap => return Err(FaultKind::Trap),
+            Action::Breakpoint => return Err(FaultKind::Breakpoint),
+            Action::Nothing => {}
+            Action::Unsupported(what) => return Err(FaultKind::Unsupported(what.clone())),
+        }
+        self.pc = next;
+        Ok(())
+    }
+
+    /// Goes on after waiting, with the results of what it waited for.
+    pub fn resume(&mut self, results: &[Option<Destination>], values: &[u64]) {
+        for (result, value) in results.iter().zip(values) {
+            self.write_element(*result, *value);
+        }
+        self.state = State::Ready;
+        self.pc += 1;
+    }
+
+    fn register(&self, slot: u32, world: &World<'_>) -> Result<u64, FaultKind> {
+        let at = self.base + slot as usize;
+        if let Some(written) = &self.written
+            && !written[at]
+        {
+            let name = &world.code[self.function].slot_names[slot as usize];
+            return Err(FaultKind::Uninitialised(name.clone()));
+        }
+        Ok(self.registers[at])
+    }
+
+    fn read(&self, source: Source, world: &World<'_>) -> Result<u64, FaultKind> {
+        Ok(match source {
+            Source::Register { slot, mask } => self.register(slot, world)? & mask,
+            Source::Not { slot } => self.register(slot, world)? ^ 1,
+            Source::Negated { slot, mask } => self.register(slot, world)?.wrapping_neg() & mask,
+            Source::Constant(value) => value,
+            Source::Special(special) => self.special(special, world),
+            Source::Frame(offset) => self.frame + offset,
+            Source::Carry => self.carry,
+        })
+    }
+
+    fn write(&mut self, destination: Destination, value: u64) {
+        let at = self.base + destination.slot as usize;
+        self.registers[at] = destination.extend(value);
+        if let Some(written) = &mut self.written {
+            written[at] = true;
+        }
+    }
+
+    fn write_element(&mut self, destination: Option<Destination>, value: u64) {
+        if let Some(destination) = destination {
+            self.write(destination, value);
+        }
+    }
+
+    fn repack(
+        &mut self,
+        sources: &[Source],
+        source_bits: u32,
+        destinations: &[Option<Destination>],
+        destination_bits: u32,
+        world: &World<'_>,
+    ) -> Result<(), FaultKind> {
+        let mut whole = 0u128;
+        for (at, source) in sources.iter().enumerate() {
+            whole |= u128::from(self.read(*source, world)?) << (at as u32 * source_bits);
+        }
+        let mask = u64::MAX >> (64 - destination_bits);
+        for (at, destination) in destinations.iter().enumerate() {
+            let part = (whole >> (at as u32 * destination_bits)) as u64 & mask;
+            self.write_element(*destination, part);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! Special registers: what the program asks about its place and its surroundings.
+
+use super::{Thread, World};
+
+/// A special register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Special {
+    /// `%tid`, and which component.
+    Thread(u8),
+    /// `%ntid`
+    Threads(u8),
+    /// `%ctaid`
+    Cta(u8),
+    /// `%nctaid`
+    Ctas(u8),
+    Lane,
+    Warp,
+    /// Warps that a multiprocessor has room for.
+    WarpSlots,
+    /// Lanes equal, at most, below, at least, above this one.
+    LaneMask(fn(u32, u32) -> bool),
+    /// Steps executed so far, from that bit on.
+    Clock(u8),
+    DynamicShared,
+    TotalShared,
+    /// What does not matter here, with its value.
+    Fixed(u64),
+}
+
+impl Special {
+    /// The register of that name and component; `None` where it is not known here.
+    pub fn of(special: orias_ptx::special::Special, component: u8) -> Option<Self> {
+        // A vector without component is its first where one value is wanted.
+        let component = if component == 255 { 0 } else { component };
+        Some(match special.register().name {
+            "%tid" => Self::Thread(component),
+            "%ntid" => Self::Threads(component),
+            "%ctaid" | "%clusterid" => Self::Cta(component),
+            "%nctaid" | "%nclusterid" => Self::Ctas(component),
+            "%laneid" => Self::Lane,
+            "%warpid" => Self::Warp,
+            "%nwarpid" => Self::WarpSlots,
+            "%lanemask_eq" => Self::LaneMask(|other, lane| other == lane),
+            "%lanemask_le" => Self::LaneMask(|other, lane| other <= lane),
+            "%lanemask_lt" => Self::LaneMask(|other, lane| other < lane),
+            "%lanemask_ge" => Self::LaneMask(|other, lane| other >= lane),
+            "%lanemask_gt" => Self::LaneMask(|other, lane| other > lane),
+            "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => Self::Clock(0),
+            "%clock_hi" | "%globaltimer_hi" => Self::Clock(32),
+            "%dynamic_smem_size" => Self::DynamicShared,
+            "%total_smem_size" | "%aggr_smem_size" => Self::TotalShared,
+            "%smid"
+            | "%gridid"
+            | "%is_explicit_cluster"
+            | "%cluster_ctarank"
+            | "%envreg"
+            | "%current_graph_exec" => Self::Fixed(0),
+            "%nsmid" | "%cluster_nctarank" => Self::Fixed(1),
+            // A cluster is one CTA.
+            "%cluster_ctaid" => Self::Fixed(0),
+            "%cluster_nctaid" => Self::Fixed(1),
+            _ => return None,
+        })
+    }
+}
+
+impl Thread {
+    pub(super) fn special(&self, special: Special, world: &World<'_>) -> u64 {
+        let component = |of: [u32; 3], at: u8| of.get(usize::from(at)).copied().unwrap_or(0);
+        match special {
+            Special::Thread(at) => component(self.index, at).into(),
+            Special::Threads(at) => component(world.launch.block, at).into(),
+            Special::Cta(at) => component(world.cta, at).into(),
+            Special::Ctas(at) => component(world.launch.grid, at).into(),
+            Special::Lane => self.lane.into(),
+            Special::Warp => self.warp.into(),
+            Special::WarpSlots => 64,
+            Special::LaneMask(holds) => (0..32)
+                .filter(|&other| holds(other, self.lane))
+                .fold(0, |mask, other| mask | 1 << other),
+            Special::Clock(from) => *world.steps >> from,
+            Special::DynamicShared => world.launch.dynamic_shared.into(),
+            Special::TotalShared => world.shared_bytes,
+            Special::Fixed(value) => value,
+        }
+    }
+}
