@@ -156,7 +156,7 @@ const UNITS: &[UnitRow] = &[
     unit(Barrier, BARRIER_KEEPS, &["BAR*"]),
     unit(Barrier, &[], &["=barrier", "=barrier-result"]),
     unit(Control, &[(Control, 4)], &["BSSY"]),
-    unit(Memory, &[(Memory, 4)], &["=shared", "=memory", "=texture", "=bulk"]),
+    unit(Memory, &[(Memory, 4)], &["=shared", "=local", "=memory", "=texture", "=bulk"]),
     unit(Control, &[(Barrier, 8)], &["CGAERRBAR"]),
     unit(Barrier, &[(Barrier, 6)], &["=cluster-arrive"]),
     unit(Barrier, &[], &["=cluster-wait"]),
@@ -301,7 +301,7 @@ const fn token(token: Token, role: Role, operations: &'static [&'static str]) ->
 #[rustfmt::skip]
 const TOKENS: &[TokenRow] = &[
     token(Token::Proxy, Role::Writes, &["FENCE*"]),
-    token(Token::Proxy, Role::Needs, &["FENCE*", "BAR*", "UCGABAR*", "WARPGROUP.ARRIVE", "MEMBAR*", "=shared", "=memory", "=texture", "=bulk", "=warpgroup"]),
+    token(Token::Proxy, Role::Needs, &["FENCE*", "BAR*", "UCGABAR*", "WARPGROUP.ARRIVE", "MEMBAR*", "=shared", "=local", "=memory", "=texture", "=bulk", "=warpgroup"]),
     TokenRow { token: Token::Fence, role: Role::Releases, scopes: &["CTA", "CTA.PARTIAL"], operations: &["MEMBAR*"] },
     token(Token::Fence, Role::Needs, &["*"]),
     token(Token::Mbarrier, Role::Writes, &["SYNCS.EXCH*", "SYNCS.CCTL*"]),

@@ -8,14 +8,31 @@
 //! 2. else a free barrier, the one that was set the longest time ago;
 //! 3. else the barrier where sharing costs the fewest cycles; of equal ones the oldest.
 //!
+//! What takes long leaves barriers to what does not: while short events are still to come that need one (sources that have been read,
+//! constants, special functions), the last free barriers cost [`LAST`] cycles for a load from far memory, which is what a short
+//! event would wait for on average if it had to share one with a load. Loads rather share with each other: they come back one after the other
+//! in any case.
+//!
 //! Texture operations go to barriers that texture operations used last before they go to others of the same cost, so that the long
 //! waits gather. Barrier 0 belongs to groups of asynchronous copies where the function has any: DEPBAR counts them there.
 
-use super::walk::LiveEvent;
+use super::walk::{ELSEWHERE, LiveEvent};
 use orias_sass::Barrier;
 
 /// How many barriers there are.
 pub(super) const COUNT: usize = Barrier::COUNT as usize;
+
+/// Events that take at least this many cycles take long.
+pub(super) const LONG: i32 = 100;
+
+/// At most this many barriers are left to short events.
+pub(super) const LEFT: usize = 2;
+
+/// Cycles that a barrier costs which should be left to short events.
+const LAST: i32 = 150;
+
+/// Cycles by which a load is taken to come later than its latency says, when another one is to wait for it: how long far loads take varies.
+const GAP: i32 = 16;
 
 /// An event that wants a barrier.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +45,12 @@ pub(super) struct Wish {
     pub(super) done: i32,
     /// Whether it belongs to a texture operation.
     pub(super) texture: bool,
+    /// The barriers on which something is in flight that takes long.
+    pub(super) long: u8,
+    /// How many of the others it leaves to short events, if it can.
+    pub(super) leaves: usize,
+    /// Whether it comes from far memory.
+    pub(super) far: bool,
 }
 
 /// What is known of the barriers.
@@ -43,8 +66,14 @@ impl Barriers {
     /// Picks a barrier that is not in `taken`.
     pub(super) fn choose(&self, wish: Wish, live: &[LiveEvent], taken: u8) -> u8 {
         let mut best: Option<([i32; 3], u8)> = None;
+        let long = wish.long | taken;
+        let others = COUNT - long.count_ones() as usize;
+        let last = if others <= wish.leaves { LAST } else { 0 };
         for barrier in (0..COUNT as u8).filter(|barrier| taken >> barrier & 1 == 0) {
-            let rank = self.rank(wish, live, barrier);
+            let mut rank = self.rank(wish, live, barrier);
+            if long >> barrier & 1 == 0 {
+                rank[0] += last;
+            }
             if best.is_none_or(|(known, _)| rank < known) {
                 best = Some((rank, barrier));
             }
@@ -62,10 +91,15 @@ impl Barriers {
             .filter(|event| event.alive && event.own == Some(barrier));
         for event in on {
             free = false;
+            let earlier = match event.waiter {
+                ELSEWHERE => event.demand < wish.demand,
+                waiter => waiter < wish.waiter,
+            };
             if event.waiter == wish.waiter {
                 together = true;
-            } else if event.waiter < wish.waiter {
-                theirs = theirs.max(wish.done - event.demand.max(event.done));
+            } else if earlier {
+                let gap = if wish.far { GAP } else { 0 };
+                theirs = theirs.max(wish.done + gap - event.demand.max(event.done));
             } else {
                 ours = ours.max(event.done - wish.demand.max(wish.done));
             }

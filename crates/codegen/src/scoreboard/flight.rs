@@ -27,8 +27,7 @@ pub(super) struct EventRecord {
     pub(super) id: EventId,
     /// The barriers that cover it.
     pub(super) covers: u8,
-    /// Instructions and cycles until it is waited for, and cycles until it has likely happened: for choosing barriers only.
-    pub(super) waiter: i32,
+    /// Cycles until it is waited for, and until it has likely happened: for choosing barriers only.
     pub(super) demand: i32,
     pub(super) done: i32,
 }
@@ -81,7 +80,6 @@ impl Boundary {
             &other.events,
             |record| record.id,
             |mine, theirs| {
-                mine.waiter = mine.waiter.min(theirs.waiter);
                 mine.demand = mine.demand.min(theirs.demand);
                 mine.done = mine.done.max(theirs.done);
                 let covers = mine.covers & theirs.covers;

@@ -6,10 +6,11 @@
 //! barrier on the second one, stores in front of a load that is waited for).
 //!
 //! A backward walk over each block keeps, for every queue, the first instruction that waits for one of the instructions seen so
-//! far. An event whose own first waiter does not come before that one is spared. Instructions under a guard may not be there and
-//! tell nothing about others. Calls wait for everything: what comes behind one cannot help what is in front of it, because the call
+//! far. An event whose own first waiter does not come before that one is spared. What is predicated off takes its turn in the queue and
+//! counts as well (so ptxas has it, and the judge of finished code knows it). Calls wait for everything: what comes behind one cannot help what is in front of it, because the call
 //! is a waiter that comes first.
 
+use super::barriers::LONG;
 use super::demand::{Demand, NEVER};
 use super::facts::{Code, EventKind};
 use orias_machine::timing::Completion;
@@ -19,9 +20,17 @@ use orias_machine::timing::Completion;
 pub(super) struct Spared {
     written: Vec<bool>,
     released: Vec<bool>,
+    /// How many short events with a barrier of their own there are in front of each instruction.
+    short: Vec<u32>,
 }
 
 impl Spared {
+    /// How many short events need a barrier from the instruction at `index` on until `distance` instructions later.
+    pub(super) fn short_until(&self, index: usize, distance: u16) -> usize {
+        let end = (index + usize::from(distance)).min(self.short.len() - 1);
+        (self.short[end] - self.short[index]) as usize
+    }
+
     pub(super) fn of(&self, index: usize, kind: EventKind) -> bool {
         match kind {
             EventKind::Written => self.written[index],
@@ -59,6 +68,7 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
     let mut spared = Spared {
         written: vec![false; count],
         released: vec![false; count],
+        short: Vec::with_capacity(count + 1),
     };
     for block in &code.blocks {
         let mut waits = Waits::default();
@@ -83,9 +93,6 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
             let memory = waits.memory.filter(|_| fact.memory_queue);
             spared.written[index] = known(results, written);
             spared.released[index] = known(sources, released) || known(memory, released);
-            if fact.guarded {
-                continue;
-            }
             if let (Some(queue), Some(written)) = (queue, written) {
                 put(&mut waits.results, queue, written);
             }
@@ -98,6 +105,18 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
                 }
             }
         }
+    }
+    let mut short = 0;
+    spared.short.push(short);
+    for (index, fact) in code.facts.iter().enumerate() {
+        let of = |kind| demand.of(index, kind);
+        if fact.is_variable() {
+            let results = of(EventKind::Written) != NEVER && !spared.written[index];
+            let sources = of(EventKind::Released) < of(EventKind::Written);
+            short += u32::from(results && fact.typical < LONG);
+            short += u32::from(sources && !spared.released[index]);
+        }
+        spared.short.push(short);
     }
     spared
 }

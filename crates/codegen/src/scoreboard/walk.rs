@@ -17,7 +17,7 @@
 //! The cost per instruction is the number of places it touches plus, if it sets a barrier, the number of events in flight, which
 //! the number of registers bounds.
 
-use super::barriers::{self, Barriers, Wish};
+use super::barriers::{self, Barriers, LEFT, LONG, Wish};
 use super::demand::{Demand, NEVER};
 use super::facts::{Arrives, Code, EventKind, Fact, PLACES, is_token};
 use super::flight::{Boundary, EventId, EventRecord, Flight, ResultRecord, SETTLED};
@@ -41,6 +41,9 @@ const CYCLES_PER_INSTRUCTION: i32 = 2;
 
 /// When the sources of an instruction have been read, as a rule.
 const TYPICAL_RELEASE: i32 = 20;
+
+/// The waiter of an event from another block: which instruction it is depends on the path.
+pub(super) const ELSEWHERE: i32 = -1;
 
 /// What the pass decides, by instruction.
 #[derive(Clone, Debug)]
@@ -288,7 +291,7 @@ impl<'a> Walk<'a> {
                 alive: true,
                 covers: record.covers | chosen,
                 own,
-                waiter: self.start as i32 + record.waiter,
+                waiter: ELSEWHERE,
                 demand: record.demand,
                 done: record.done,
             });
@@ -336,7 +339,6 @@ impl<'a> Walk<'a> {
             boundary.events.push(EventRecord {
                 id: event,
                 covers: live.covers,
-                waiter: live.waiter - (self.start + self.issued.len()) as i32,
                 demand: live.demand - end - self.lag,
                 done: live.done - end - self.lag,
             });
@@ -650,10 +652,10 @@ impl<'a> Walk<'a> {
         self.put_writes(index, time, plan.drains[index]);
     }
 
-    /// A later instruction of a queue finishes, or reads its sources, after the earlier ones: its barriers cover them. Under a
-    /// guard it may not be there at all.
+    /// A later instruction of a queue finishes, or reads its sources, after the earlier ones: its barriers cover them. What is
+    /// predicated off takes its turn in the queue like any other.
     fn cover_earlier(&mut self, fact: &Fact, written: u8, released: u8) {
-        if written | released == 0 || fact.guarded {
+        if written | released == 0 {
             return;
         }
         for event in self.events.iter_mut().filter(|event| event.alive) {
@@ -682,9 +684,8 @@ impl<'a> Walk<'a> {
             let list = &mut self.places[usize::from(place)].read;
             // What is read earlier in the same queue has been read when this has.
             list.retain(|earlier| {
-                let superseded = fact.memory_queue
-                    && !fact.guarded
-                    && code.facts[instruction(*earlier)].memory_queue;
+                let superseded =
+                    fact.memory_queue && code.facts[instruction(*earlier)].memory_queue;
                 slots[*earlier as usize] != 0 && !superseded && *earlier != event
             });
             list.push(event);
@@ -744,6 +745,12 @@ impl<'a> Walk<'a> {
         let reserved = u8::from(self.code.copies_own_zero);
         let demand = |kind| self.demand.of(index, kind);
         let (written, released) = (demand(EventKind::Written), demand(EventKind::Released));
+        let far = |event: &&LiveEvent| {
+            let takes = self.code.facts[instruction(event.id)].typical;
+            event.alive && kind(event.id) == EventKind::Written && takes >= LONG
+        };
+        let far = self.events.iter().filter(far);
+        let long = far.fold(0, |barriers, event| barriers | mask(event.own));
         let now = time + self.lag;
         let at = |distance: u16| now + i32::from(distance) * CYCLES_PER_INSTRUCTION;
         if written != NEVER && !self.spared.of(index, EventKind::Written) {
@@ -752,6 +759,13 @@ impl<'a> Walk<'a> {
                 demand: at(written),
                 done: now + fact.typical,
                 texture: fact.texture,
+                long,
+                leaves: if fact.typical < LONG {
+                    0
+                } else {
+                    self.spared.short_until(index, written).min(LEFT)
+                },
+                far: fact.typical >= LONG,
             };
             let barrier = self.barriers.choose(wish, &self.events, reserved);
             self.barriers.set(barrier, time, fact.texture);
@@ -774,6 +788,9 @@ impl<'a> Walk<'a> {
                 demand: at(released),
                 done: now + TYPICAL_RELEASE,
                 texture: fact.texture,
+                long,
+                leaves: 0,
+                far: false,
             };
             let barrier = self.barriers.choose(wish, &self.events, reserved);
             self.barriers.set(barrier, time, fact.texture);
@@ -814,11 +831,14 @@ fn cycles(result: ResultGroup, used: UseGroup) -> i32 {
 }
 
 /// Cycles after which a write of variable latency may issue to the same register. It comes later than any fixed one in any case;
-/// ptxas nevertheless waits until the first result could be read, and for long latencies only a little less.
+/// ptxas nevertheless waits until the first result could be read, for long latencies only a little less, and for CS2R, of which little
+/// is known, six cycles.
 fn overwritten_late(result: ResultGroup) -> i32 {
     const LONG: i32 = 16;
     const LESS: i32 = 8;
+    const COUNTER: i32 = 6;
     match settles(result) {
+        _ if result.name() == "counter" => COUNTER,
         cycles if cycles > LONG => cycles - LESS,
         cycles => cycles,
     }

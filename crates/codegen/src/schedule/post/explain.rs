@@ -93,6 +93,7 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, Pos
             block,
             graph,
             ports,
+            lines: Vec::new(),
             entry: Flight::none(),
             dirty: false,
             cold: cold.contains(block),

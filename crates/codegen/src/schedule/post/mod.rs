@@ -9,6 +9,7 @@
 //! | `ports` | banks and the operand cache |
 //! | `clock` | the cycle model: when each instruction issues in an order, and why not earlier |
 //! | `list` | the list scheduler with its ordered tree and weighted score |
+//! | `stores` | stores to one line of memory, which go together |
 //! | `flight` | what is on its way from one block to the next |
 //! | `shuffle` | random legal orders, to start from nothing |
 //! | `words` | the same question asked of finished code: cycles by control words |
@@ -32,6 +33,7 @@ mod flight;
 mod list;
 mod ports;
 mod shuffle;
+mod stores;
 mod words;
 
 use super::build::{Builder, Exits, Fences};
@@ -164,6 +166,7 @@ struct State {
     block: Block,
     graph: Graph,
     ports: Vec<Ports>,
+    lines: stores::Lines,
     entry: Flight,
     /// Whether its order or what is in flight at its start is new.
     dirty: bool,
@@ -201,7 +204,8 @@ impl State {
         let mut best: Option<(Cost, Vec<u32>)> = None;
         for weights in [weights, plain] {
             let found = list::schedule(&self.graph, &self.ports, &floors, &timeline, &weights);
-            let Some(order) = found else { continue };
+            let Some(mut order) = found else { continue };
+            stores::gather(&self.graph, &self.lines, &mut order);
             let cost = cost(&order);
             let known = best.as_ref().map_or(present, |(known, _)| *known);
             if cost < known {
@@ -241,6 +245,7 @@ pub fn reorder(
         for &block in &blocks {
             let graph = builder.build(block);
             let ports = ports_of(func, &graph, target)?;
+            let lines = stores::lines(func, &graph, &ports);
             let point = Point {
                 function: &func.name,
                 block: block.as_u32(),
@@ -250,6 +255,7 @@ pub fn reorder(
                 block,
                 graph,
                 ports,
+                lines,
                 entry: Flight::none(),
                 dirty: true,
                 cold: cold.contains(block),
@@ -286,6 +292,7 @@ pub fn reorder(
             let state = &mut states[number];
             state.graph = builder.build(state.block);
             state.ports = ports_of(func, &state.graph, target)?;
+            state.lines = stores::lines(func, &state.graph, &state.ports);
             state.dirty = true;
         }
     }
