@@ -16,10 +16,11 @@ mod number;
 pub use memory::Memory;
 
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{AbstractOp, Scalar, Space, Special, Vector};
+use orias_ori::operation::{AbstractMods, AbstractOp, Scalar, Space, Special, Vector};
 use orias_ori::{
     Block, Function, Imm, Inst, Opcode, Operand, Operation, SourceMods, Type, Value, print_inst,
 };
+use std::cell::Cell;
 
 /// A function whose exact result the chip's tables decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,29 @@ pub fn run(func: &Function, arguments: &[u128], run: Run<'_>) -> Result<End, Stu
         thread.values[parameter] = argument;
     }
     thread.walk(entry)
+}
+
+/// The results of one operation on known operands, as wide as its row says; nothing where a chip's tables decide, and for operations that
+/// do more than compute.
+pub(crate) fn exact(
+    op: AbstractOp,
+    mods: AbstractMods,
+    operands: &[u128],
+    missing: &[bool],
+) -> Option<Vec<u128>> {
+    let asked = Cell::new(false);
+    let approximate = |_: Approximation, _: u64| {
+        asked.set(true);
+        0
+    };
+    let operands = compute::Operands {
+        op,
+        mods,
+        values: operands,
+        missing,
+        approximate: &approximate,
+    };
+    operands.compute().filter(|_| !asked.get())
 }
 
 struct Thread<'f, 'a> {

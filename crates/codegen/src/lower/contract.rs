@@ -11,7 +11,7 @@
 //! - an approximate quotient of singles (`div.approx`, `div.full`) is the product of a reciprocal and the numerator.
 
 use crate::emit::Emit;
-use crate::phases::quotient_factors;
+use crate::phases::{copied_number, quotient_factors};
 use cranelift_entity::SecondaryMap;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractOp, Ftz, Precision, Round, Sat, Scalar};
@@ -103,6 +103,7 @@ fn multiply_quotients(func: &mut Function) -> Result<(), BuildError> {
             .modifier::<Precision>(inst)
             .unwrap_or(Precision::Approx);
         let ftz = func.modifier::<Ftz>(inst).unwrap_or(Ftz::Keep);
+        let b = copied_number(func, b).unwrap_or(b);
         let mut emit = Emit::before(func, inst);
         let [inverse, a] = quotient_factors(&mut emit, precision, ftz, a, b);
         emit.finish()?;

@@ -146,9 +146,57 @@ pub(super) fn logic(s: &mut Selector<'_>) -> Done {
     s.set_pair(0, words[0].into(), words[1].into())
 }
 
-/// Emits LOP3. What is no register goes to the second place, and the table follows the inputs to their new places.
+/// Defines predicate `result` by whether `operand`, logic that nobody else reads, has a bit set; whether it is such.
+pub(super) fn test(
+    s: &mut Selector<'_>,
+    result: Operand,
+    operand: Operand,
+) -> Result<bool, PhaseError> {
+    let logic = operand.as_value().is_some_and(|value| {
+        [AbstractOp::And, AbstractOp::Or, AbstractOp::Xor]
+            .into_iter()
+            .any(|op| s.absorbable(value, op).is_some())
+    });
+    if !logic || !operand.mods().is_empty() {
+        return Ok(false);
+    }
+    for depth in (1..=DEPTH).rev() {
+        let mut table = Table {
+            inputs: Vec::new(),
+            bits: 0,
+        };
+        let Some(bits) = table_of(s, operand, Scalar::B32, depth, &mut table) else {
+            continue;
+        };
+        if table.inputs == [operand] {
+            break;
+        }
+        let inputs: Vec<Source> = table
+            .inputs
+            .iter()
+            .map(|&operand| s.word_of(operand))
+            .collect();
+        emit_table_to(s, result, rz(), &inputs, bits)?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Emits LOP3 for a word.
 pub(super) fn emit_table(
     s: &mut Selector<'_>,
+    result: Operand,
+    inputs: &[Source],
+    bits: u8,
+) -> Done {
+    emit_table_to(s, pt(), result, inputs, bits)
+}
+
+/// Emits LOP3; the predicate says whether the word has a bit set. What is no register goes to the second place, and the table follows
+/// the inputs to their new places.
+fn emit_table_to(
+    s: &mut Selector<'_>,
+    set: Operand,
     result: Operand,
     inputs: &[Source],
     bits: u8,
@@ -165,7 +213,7 @@ pub(super) fn emit_table(
     s.emit(
         Op::LOP3,
         &[],
-        sources![pt(), result, a, b, c, table, not_pt()],
+        sources![set, result, a, b, c, table, not_pt()],
     )?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::float::{flushes, ftz_name};
 use super::half::{is_bfloat, is_half, is_pair};
 use super::selector::{Selector, pt, rz};
 use super::source::Source;
-use super::sources;
+use super::{bits, sources};
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Combine, Compare, Scalar};
 use orias_ori::{Operand, Type};
@@ -197,6 +197,15 @@ fn compare_integers(
         (Scalar::U16 | Scalar::S16 | Scalar::B16, _) => Scalar::U16,
         (other, _) => other,
     };
+    let alone = what.combine == "AND" && what.with.operand == pt();
+    if name == "NE"
+        && alone
+        && what.scalar.bits() == 32
+        && s.word_of(what.sides[1]).is_zero()
+        && bits::test(s, result, what.sides[0])?
+    {
+        return Ok(());
+    }
     let mut sides = [
         s.extended_of(what.sides[0], extension)?,
         s.extended_of(what.sides[1], extension)?,

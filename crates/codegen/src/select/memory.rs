@@ -10,7 +10,7 @@ use crate::pipeline::PhaseError;
 use orias_machine::abi::{STACK_ALIGNMENT, STACK_POINTER};
 use orias_ori::operation::{Cache, Evict, Order, Prefetch, Scalar, Scope, Space, Vector};
 use orias_ori::{
-    AbstractMods, AbstractOp, Address, BaseForm, Class, Guard, Operand, OptReg, PhysReg, Reg,
+    AbstractMods, AbstractOp, Address, BaseForm, Class, Guard, Inst, Operand, OptReg, PhysReg, Reg,
     SymbolPart, Type, Value,
 };
 use orias_sass::Op;
@@ -216,6 +216,14 @@ impl Selector<'_> {
 
     /// A cache policy in uniform registers.
     fn policy_register(&mut self, policy: Operand) -> Result<Value, PhaseError> {
+        let known = policy.as_value().and_then(|value| {
+            let (inst, op) = self.definition(value)?;
+            (op == AbstractOp::CreatePolicy).then_some(())?;
+            self.known_policy(inst)
+        });
+        if let Some(upper) = known {
+            return Ok(self.shared(Shared::Policy(upper)));
+        }
         let words = self.words_of(policy);
         let mut parts = Vec::new();
         for word in words {
@@ -234,6 +242,25 @@ impl Selector<'_> {
             .create_abstract(AbstractOp::Collect, AbstractMods::NONE, 1, &operands);
         self.insert(inst);
         Ok(pair)
+    }
+
+    /// The upper word of a policy that is known when the program is compiled: priorities and sixteenths of the accesses.
+    fn known_policy(&mut self, inst: Inst) -> Option<u32> {
+        let &[_, primary, secondary, fraction] = self.func.operands(inst) else {
+            return None;
+        };
+        let number = |operand: Operand| match operand {
+            Operand::Imm(imm) => priority(imm.bits()),
+            _ => None,
+        };
+        let fraction = match fraction {
+            Operand::None => 1.0,
+            operand => f32::from_bits(self.word_of(operand).constant()? as u32),
+        };
+        let (primary, secondary) = (number(primary)?, number(secondary)?);
+        let sixteenths = ((fraction * 16.0).ceil() as i32 - 1).clamp(0, 15) as u32;
+        let word = (FRACTIONAL | primary << 5 | secondary << 4 | sixteenths) << 20;
+        (secondary <= 1).then_some(word)
     }
 
     /// A machine address in shared memory.
@@ -601,27 +628,11 @@ fn priority(evict: u64) -> Option<u32> {
     })
 }
 
-/// A policy that is known when the program is compiled: priorities and sixteenths of the accesses in its upper word.
+/// A cache policy as a value.
 pub(super) fn policy(s: &mut Selector<'_>) -> Done {
-    let number = |operand: Operand| match operand {
-        Operand::Imm(imm) => Some(imm.bits()),
-        _ => None,
-    };
-    let primary = number(s.operand(0)).and_then(priority);
-    let secondary = number(s.operand(1)).and_then(priority);
-    let fraction = match s.operand(2) {
-        Operand::None => Some(1.0),
-        operand => s
-            .word_of(operand)
-            .constant()
-            .map(|bits| f32::from_bits(bits as u32)),
-    };
-    let (Some(primary), Some(secondary @ (0 | 1)), Some(fraction)) = (primary, secondary, fraction)
-    else {
+    let Some(word) = s.known_policy(s.at) else {
         return Err(s.unsupported());
     };
-    let sixteenths = ((fraction * 16.0).ceil() as i32 - 1).clamp(0, 15) as u32;
-    let word = (FRACTIONAL | primary << 5 | secondary << 4 | sixteenths) << 20;
     s.set_pair(0, rz().into(), Source::imm(word))
 }
 

@@ -66,6 +66,8 @@ pub(super) enum Shared {
     Descriptor,
     /// Where the shared memory of this thread block starts.
     SharedBase,
+    /// A cache policy with this upper word; the lower one is zero.
+    Policy(u32),
 }
 
 /// A function on its way from abstract to machine operations.
@@ -530,7 +532,7 @@ impl<'f> Selector<'f> {
             }
             let known = self.kept.iter().find(|(result, _)| *result == value);
             kept.push(match known {
-                Some(&(_, kept)) => kept,
+                Some(&(_, kept)) => self.zeros(kept)?.unwrap_or(kept),
                 None => self.undefined(self.func.value_type(value)),
             });
         }
@@ -590,6 +592,40 @@ impl<'f> Selector<'f> {
         self.count(kept);
         self.count(condition);
         true
+    }
+
+    /// A new tuple of zeros where `kept` is one. What is kept is changed in place, so it has to be made for each reader anyway, and a pair
+    /// of zeros takes one instruction.
+    fn zeros(&mut self, kept: Value) -> Result<Option<Value>, PhaseError> {
+        let ty = self.func.value_type(kept);
+        let pairs = usize::from(ty.len()) / 2;
+        let Some((inst, AbstractOp::Collect)) = self.definition(kept) else {
+            return Ok(None);
+        };
+        let parts = self.func.operands(inst)[1..].to_vec();
+        let words = ty.class() == Class::R && pairs > 0 && parts.len() == 2 * pairs;
+        if !words || !parts.iter().all(|&part| self.word_of(part).is_zero()) {
+            return Ok(None);
+        }
+        let zero = orias_sass::special::number("SRZ");
+        let zero = zero.ok_or_else(|| self.broken("no special register of zeros"))?;
+        let mut operands = Vec::new();
+        for _ in 0..pairs {
+            let pair = self.temporary(Type::R2);
+            self.emit(Op::CS2R, &[], &[pair.into(), Operand::Special(zero).into()])?;
+            operands.push(Operand::from(pair));
+        }
+        if let [pair] = operands[..] {
+            return Ok(pair.as_value());
+        }
+        let whole = self.temporary(ty);
+        operands.insert(0, whole.into());
+        let mods = AbstractMods::NONE;
+        let collect = self
+            .func
+            .create_abstract(AbstractOp::Collect, mods, 1, &operands);
+        self.insert(collect);
+        Ok(Some(whole))
     }
 
     /// A value nobody relies on.
@@ -715,7 +751,7 @@ impl<'f> Selector<'f> {
             return value;
         }
         let ty = match kind {
-            Shared::Descriptor => Type::tuple(Class::UR, 2),
+            Shared::Descriptor | Shared::Policy(_) => Type::tuple(Class::UR, 2),
             Shared::SharedBase => Type::tuple(Class::UR, 1),
         };
         let value = self.func.create_value(ty.unwrap_or(Type::R));
@@ -735,6 +771,20 @@ impl<'f> Selector<'f> {
                 Shared::Descriptor => {
                     let place = Operand::constant(self.constants.bank, self.constants.descriptor);
                     self.emit(Op::ULDC, &[("size", "64")], &[value.into(), place.into()])?;
+                }
+                Shared::Policy(upper) => {
+                    let words = [0, upper].map(|word| Operand::imm(u64::from(word)));
+                    let mut operands = vec![Operand::from(value)];
+                    for word in words {
+                        let uniform = self.func.create_value(Type::single(Class::UR));
+                        self.emit(Op::UMOV, &[], &[uniform.into(), word.into()])?;
+                        operands.push(uniform.into());
+                    }
+                    let mods = AbstractMods::NONE;
+                    let inst = self
+                        .func
+                        .create_abstract(AbstractOp::Collect, mods, 1, &operands);
+                    self.insert(inst);
                 }
                 Shared::SharedBase => {
                     let rank = self.func.create_value(Type::single(Class::UR));

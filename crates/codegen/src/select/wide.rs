@@ -67,7 +67,8 @@ fn sum_words(
     Ok([low, high])
 }
 
-/// A product of words that is 64 bits wide, read only by this sum.
+/// A product of words that is 64 bits wide, made in this block. Where others read it, too, it is made again: one instruction instead of
+/// the two of a sum, and one register that waits for it instead of two.
 fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
     let operands = [s.operand(0), s.operand(1)];
     for place in [1, 0] {
@@ -88,7 +89,9 @@ fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
 }
 
 fn wide_product(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
-    let inst = s.absorbable(operand.as_value()?, AbstractOp::Mul)?;
+    let (inst, op) = s.definition(operand.as_value()?)?;
+    let here = s.func.layout.inst_block(inst) == Some(s.block);
+    (op == AbstractOp::Mul && here).then_some(())?;
     let wide = s.func.modifier::<Half>(inst) == Some(Half::Wide);
     let words = s
         .func

@@ -160,6 +160,17 @@ pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(
     Ok(())
 }
 
+/// The number that `operand` is an unconditional copy of: divisors that are known have shorter expansions.
+pub(crate) fn copied_number(func: &Function, operand: Operand) -> Option<Operand> {
+    let inst = func.defining_inst(operand.as_value().filter(|_| operand.mods().is_empty())?)?;
+    let is_copy = func.opcode(inst) == Opcode::Abstract(AbstractOp::Mov)
+        && func.inst(inst).guard().is_always();
+    match func.operands(inst) {
+        &[_, number @ Operand::Imm(_)] if is_copy => Some(number),
+        _ => None,
+    }
+}
+
 fn expand(
     func: &mut Function,
     inst: Inst,
@@ -171,7 +182,10 @@ fn expand(
         return Ok(());
     };
     let count = func.result_count(inst);
-    let operands = func.operands(inst)[count..].to_vec();
+    let operands: Vec<Operand> = func.operands(inst)[count..]
+        .iter()
+        .map(|&operand| copied_number(func, operand).unwrap_or(operand))
+        .collect();
     let results = func.operands(inst)[..count].to_vec();
     let mut expander = Expander {
         func,

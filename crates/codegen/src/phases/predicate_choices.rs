@@ -1,0 +1,226 @@
+//! PredicateChoices (10004): predicates where words and logic were.
+//!
+//! **Choices.** `p ? f(y) : y` becomes `f` under the guard `p`, in place of `y`. A choice costs an instruction. Where one side is computed for it alone and the other is not read afterwards, the computation can
+//! run under the choice's predicate and leave the other side as it is: the corrections of a quotient, the steps of a checksum, a factor
+//! that only some operands take. Only operations that one instruction does are moved, to the place of the choice, and only where a
+//! register is kept: numbers and parameters would have to be brought to one first, and a choice takes them as they are.
+//!
+//! **Comparisons.** `(a < b) & q` becomes one comparison that is combined with `q`, where nobody else reads its outcome.
+//!
+//! Each block is read backwards, counting who reads a value later.
+//!
+//! Cost: linear in the number of operands.
+
+use crate::pipeline::{Context, PhaseError};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use orias_ori::operation::{Combine, Half, Sat, Scalar, Space};
+use orias_ori::{
+    AbstractOp, Block, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type, Value,
+};
+
+/// How often values are read.
+type Counts = SecondaryMap<Value, u32>;
+
+/// A choice that can be a guard.
+struct Choice {
+    /// What is computed for the choice.
+    computed: Value,
+    /// What is kept where the guard does not hold.
+    kept: Value,
+    guard: Guard,
+}
+
+/// Runs the phase.
+pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let blocks: Vec<Block> = func.blocks().collect();
+    let mut readings = Counts::new();
+    for &block in &blocks {
+        for inst in func.block_insts(block) {
+            count(func, inst, &mut readings);
+        }
+    }
+    let mut here = Counts::new();
+    let mut later = Counts::new();
+    let mut moved: EntitySet<Inst> = EntitySet::new();
+    for block in blocks {
+        let insts: Vec<Inst> = func.block_insts(block).collect();
+        let any = |&inst: &Inst| is_choice(func, inst) || combination(func, inst).is_some();
+        if !insts.iter().any(any) {
+            continue;
+        }
+        for &inst in &insts {
+            count(func, inst, &mut here);
+        }
+        for &inst in insts.iter().rev() {
+            if moved.contains(inst) {
+                continue;
+            }
+            if let Some(comparison) = combine(func, inst, block, &readings) {
+                moved.insert(comparison);
+            }
+            let choice = choices(func, inst, block).into_iter().flatten().find(|it| {
+                readings[it.computed] == 1
+                    && readings[it.kept] == here[it.kept]
+                    && later[it.kept] == 0
+            });
+            let stands = match choice {
+                Some(choice) => guard(func, inst, &choice),
+                None => inst,
+            };
+            if stands != inst {
+                moved.insert(stands);
+            }
+            count(func, stands, &mut later);
+        }
+        for inst in func.block_insts(block) {
+            for value in func.value_uses(inst) {
+                here[value] = 0;
+                later[value] = 0;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts what `inst` reads.
+fn count(func: &Function, inst: Inst, counts: &mut Counts) {
+    for value in func.value_uses(inst) {
+        counts[value] += 1;
+    }
+}
+
+/// Whether `inst` always chooses one of two words.
+fn is_choice(func: &Function, inst: Inst) -> bool {
+    func.opcode(inst).as_abstract() == Some(AbstractOp::Selp)
+        && func.inst(inst).guard().is_always()
+        && func
+            .result(inst, 0)
+            .is_some_and(|value| func.value_type(value) == Type::R)
+}
+
+/// The two ways in which `inst` of `block` might be a guard.
+fn choices(func: &Function, inst: Inst, block: Block) -> [Option<Choice>; 2] {
+    let &[_, yes, no, condition] = func.operands(inst) else {
+        return [None, None];
+    };
+    let Some(predicate) = condition.as_value().filter(|_| is_choice(func, inst)) else {
+        return [None, None];
+    };
+    let plain = |operand: Operand| operand.as_value().filter(|_| operand.mods().is_empty());
+    [(yes, no, false), (no, yes, true)].map(|(computed, kept, otherwise)| {
+        let (computed, kept) = (plain(computed)?, plain(kept)?);
+        let negated = condition.mods().contains(SourceMods::NOT) != otherwise;
+        let guard = match negated {
+            true => Guard::unless(predicate),
+            false => Guard::when(predicate),
+        };
+        let inst = func.defining_inst(computed)?;
+        let fits = func.layout.inst_block(inst) == Some(block)
+            && is_one_instruction(func, inst)
+            && !is_free(func, kept);
+        fits.then_some(Choice {
+            computed,
+            kept,
+            guard,
+        })
+    })
+}
+
+/// Whether one machine instruction does what `inst` does, whatever its guard.
+fn is_one_instruction(func: &Function, inst: Inst) -> bool {
+    use AbstractOp as A;
+    let Some(op) = func.opcode(inst).as_abstract() else {
+        return false;
+    };
+    let computes = match op {
+        A::Add | A::Sub => func.modifier::<Sat>(inst) == Some(Sat::Wrap),
+        A::Mul => func.modifier::<Half>(inst) == Some(Half::Lo),
+        A::Neg | A::And | A::Or | A::Xor | A::Shl | A::Shr => true,
+        A::Fadd | A::Fsub | A::Fmul | A::Ffma => true,
+        _ => false,
+    };
+    let word = matches!(
+        func.modifier::<Scalar>(inst),
+        Some(Scalar::B32 | Scalar::U32 | Scalar::S32 | Scalar::F32)
+    );
+    computes && word && func.inst(inst).guard().is_always()
+}
+
+/// Whether instructions read `value` without a register.
+fn is_free(func: &Function, value: Value) -> bool {
+    use AbstractOp as A;
+    let Some(inst) = func.defining_inst(value) else {
+        return false;
+    };
+    match func.opcode(inst).as_abstract() {
+        Some(A::Mov | A::Undef) => true,
+        Some(A::Ld) => func.modifier::<Space>(inst) == Some(Space::Param),
+        _ => false,
+    }
+}
+
+/// How `inst` combines two predicates, if it always does and a comparison can do the same.
+fn combination(func: &Function, inst: Inst) -> Option<Combine> {
+    let combine = match func.opcode(inst).as_abstract()? {
+        AbstractOp::And => Combine::And,
+        AbstractOp::Or => Combine::Or,
+        AbstractOp::Xor => Combine::Xor,
+        _ => return None,
+    };
+    let predicates =
+        func.modifier::<Scalar>(inst) == Some(Scalar::Pred) && func.inst(inst).guard().is_always();
+    predicates.then_some(combine)
+}
+
+/// Makes `inst`, logic of two predicates, the comparison that one of them is, combined with the other; returns what made the comparison
+/// before, which is gone.
+fn combine(func: &mut Function, inst: Inst, block: Block, readings: &Counts) -> Option<Inst> {
+    let combine = combination(func, inst)?;
+    let &[result, a, b] = func.operands(inst) else {
+        return None;
+    };
+    let (comparison, other) = [(b, a), (a, b)].into_iter().find_map(|(compared, other)| {
+        let value = compared.as_value().filter(|_| compared.mods().is_empty())?;
+        let comparison = func.defining_inst(value)?;
+        let fits = func.opcode(comparison).as_abstract() == Some(AbstractOp::Setp)
+            && func.inst(comparison).guard().is_always()
+            && func.layout.inst_block(comparison) == Some(block)
+            && readings[value] == 1
+            && func.modifier::<Combine>(comparison) == Some(Combine::None)
+            && func.value_defs(comparison).count() == 1
+            && func.result(comparison, 0) == Some(value)
+            && func
+                .modifier::<Scalar>(comparison)
+                .is_some_and(|scalar| scalar.bits() >= 32)
+            && other.as_value().is_some();
+        fits.then_some((comparison, other))
+    })?;
+    let Operation::Abstract(op, mods) = func.inst(comparison).operation() else {
+        return None;
+    };
+    let mods = op.row().with_modifier(mods, combine)?;
+    let sides = &func.operands(comparison)[2..4];
+    let operands = [result, Operand::None, sides[0], sides[1], other];
+    func.remove_inst(comparison);
+    func.replace_with_abstract(inst, op, mods, 2, &operands);
+    Some(comparison)
+}
+
+/// Puts what is computed in the place of the choice `inst`, under the guard; returns it.
+fn guard(func: &mut Function, inst: Inst, choice: &Choice) -> Inst {
+    let (Some(result), Some(computation)) =
+        (func.result(inst, 0), func.defining_inst(choice.computed))
+    else {
+        return inst;
+    };
+    func.layout.remove_inst(computation);
+    func.layout.insert_inst_before(computation, inst);
+    func.remove_inst(inst);
+    func.map_defs(computation, |reg| match reg.value() {
+        Some(_) => Reg::from(result),
+        None => reg,
+    });
+    func.set_guard(computation, choice.guard);
+    func.set_kept(computation, &[choice.kept.into()]);
+    computation
+}
