@@ -25,11 +25,11 @@ pub(super) const COUNT: usize = Barrier::COUNT as usize;
 /// Events that take at least this many cycles take long.
 pub(super) const LONG: i32 = 100;
 
-/// At most this many barriers are left to short events.
-pub(super) const LEFT: usize = 2;
+/// Cycles that a barrier costs which should be left to short events, by how many are left to them then.
+const LAST: [i32; LEFT] = [150, 150, 30];
 
-/// Cycles that a barrier costs which should be left to short events.
-const LAST: i32 = 150;
+/// At most this many barriers are left to short events.
+pub(super) const LEFT: usize = 3;
 
 /// Cycles by which a load is taken to come later than its latency says, when another one is to wait for it: how long far loads take varies.
 const GAP: i32 = 16;
@@ -68,7 +68,10 @@ impl Barriers {
         let mut best: Option<([i32; 3], u8)> = None;
         let long = wish.long | taken;
         let others = COUNT - long.count_ones() as usize;
-        let last = if others <= wish.leaves { LAST } else { 0 };
+        let last = match others.saturating_sub(1) {
+            left if left < wish.leaves => LAST[left],
+            _ => 0,
+        };
         for barrier in (0..COUNT as u8).filter(|barrier| taken >> barrier & 1 == 0) {
             let mut rank = self.rank(wish, live, barrier);
             if long >> barrier & 1 == 0 {
