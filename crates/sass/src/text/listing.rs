@@ -120,32 +120,31 @@ pub fn list(sections: &[CodeSection<'_>], target: Target) -> Vec<ListedSection> 
         })
         .collect();
     let mut next = 0u64;
+    // Labels of relocations take the first numbers, those of branches the following ones.
     for (section, listed) in sections.iter().zip(&mut listed) {
         let size = section.words.len() as u64 * 16;
-        let relocations: BTreeMap<u64, &CodeRelocation<'_>> = section
-            .relocations
-            .iter()
-            .map(|relocation| (relocation.address, relocation))
-            .collect();
+        for relocation in section.relocations {
+            if let RelocatedPart::Low(address) | RelocatedPart::High(address) = relocation.part
+                && address <= size
+            {
+                name(&mut listed.labels, address, &mut next, false);
+            }
+            let text = relocation_text(relocation, &listed.labels);
+            listed.relocated.insert(relocation.address, text);
+        }
+    }
+    for (section, listed) in sections.iter().zip(&mut listed) {
+        let size = section.words.len() as u64 * 16;
         for (index, instruction) in listed.instructions.iter().enumerate() {
             let Ok(instruction) = instruction else {
                 continue;
             };
             let pc = index as u64 * 16;
-            let relocation = relocations.get(&pc);
-            let target = match relocation.map(|relocation| relocation.part) {
-                Some(RelocatedPart::Whole) => None,
-                Some(RelocatedPart::Low(address) | RelocatedPart::High(address)) => Some(address),
-                None => named_target(instruction, pc),
-            };
-            if let Some(address) = target
+            if !listed.relocated.contains_key(&pc)
+                && let Some(address) = named_target(instruction, pc)
                 && address <= size
             {
                 name(&mut listed.labels, address, &mut next, false);
-            }
-            if let Some(relocation) = relocation {
-                let text = relocation_text(relocation, &listed.labels);
-                listed.relocated.insert(pc, text);
             }
         }
     }
@@ -348,7 +347,8 @@ impl ListedSection {
             if !self.branch_targets.contains_key(&address) {
                 text.clear();
                 self.push_text(&mut text, instruction, address, ListingStyle::default());
-                let width = GUARD_COLUMNS + text.len() - guard_width(&text);
+                // A guard counts here, though it stands in the columns before.
+                let width = GUARD_COLUMNS + text.len();
                 widest = widest.max(width + end_of_line(instruction).len());
             }
         }
