@@ -35,7 +35,7 @@ impl Demand {
 }
 
 /// Distances to the next accesses of every place.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 struct Next {
     read: Vec<u16>,
     write: Vec<u16>,
@@ -52,33 +52,25 @@ impl Next {
         }
     }
 
-    fn lists(&mut self) -> [&mut Vec<u16>; 3] {
-        [&mut self.read, &mut self.write, &mut self.write_outside]
-    }
-
-    /// Takes the nearer accesses of both; says whether anything changed.
-    fn take_nearer(&mut self, other: &Next) -> bool {
+    /// Takes the nearer accesses of both, the others' with `count` instructions in front; says whether anything changed.
+    fn take_nearer(&mut self, other: &Next, count: usize) -> bool {
+        let count = u16::try_from(count).unwrap_or(FAR);
         let mut changed = false;
-        let others = [&other.read, &other.write, &other.write_outside];
-        for (mine, theirs) in self.lists().into_iter().zip(others) {
-            for (mine, theirs) in mine.iter_mut().zip(theirs) {
-                if theirs < mine {
-                    *mine = *theirs;
-                    changed = true;
-                }
+        for (mine, theirs) in [
+            (&mut self.read, &other.read),
+            (&mut self.write, &other.write),
+            (&mut self.write_outside, &other.write_outside),
+        ] {
+            for (mine, &theirs) in mine.iter_mut().zip(theirs) {
+                let away = match theirs {
+                    NEVER => NEVER,
+                    theirs => theirs.saturating_add(count).min(FAR),
+                };
+                changed |= away < *mine;
+                *mine = away.min(*mine);
             }
         }
         changed
-    }
-
-    /// Puts `count` instructions in front.
-    fn move_away(&mut self, count: usize) {
-        let count = u16::try_from(count).unwrap_or(FAR);
-        for list in self.lists() {
-            for distance in list.iter_mut().filter(|distance| **distance != NEVER) {
-                *distance = distance.saturating_add(count).min(FAR);
-            }
-        }
     }
 }
 
@@ -164,18 +156,18 @@ pub(super) fn compute(code: &Code) -> Demand {
         })
         .collect();
     // What is accessed next at the start of each block, to its fixed point.
-    let mut starts = own.clone();
+    let mut starts = own;
     let mut changed = true;
     while changed {
         changed = false;
         for &number in code.order.iter().rev() {
             let block = &code.blocks[number];
-            for &successor in &block.successors {
-                let mut behind = starts[successor].clone();
-                behind.move_away(block.range.len());
-                // Behind an access of the block's own nothing is nearer.
-                changed |= starts[number].take_nearer(&behind);
+            let mut start = std::mem::take(&mut starts[number]);
+            // Behind an access of the block's own nothing is nearer, and nothing comes nearer by going around.
+            for &successor in block.successors.iter().filter(|to| **to != number) {
+                changed |= start.take_nearer(&starts[successor], block.range.len());
             }
+            starts[number] = start;
         }
     }
     let mut demand = Demand {
@@ -185,7 +177,7 @@ pub(super) fn compute(code: &Code) -> Demand {
     for block in &code.blocks {
         let mut behind = Next::never();
         for &successor in &block.successors {
-            behind.take_nearer(&starts[successor]);
+            behind.take_nearer(&starts[successor], 0);
         }
         let mut positions = Positions::behind(block.range.end, &behind);
         for index in block.range.clone().rev() {

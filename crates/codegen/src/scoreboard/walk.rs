@@ -127,6 +127,9 @@ pub(super) struct Walk<'a> {
     spared: &'a Spared,
     mode: Mode,
     places: Vec<InFlight>,
+    /// Places and readers that are not as they are at the start of a function: all that a block begins and ends with.
+    touched: Vec<u16>,
+    is_touched: Vec<bool>,
     events: Vec<LiveEvent>,
     /// Index of each event among `events`, plus one; 0 if it is not in flight.
     event_slots: Vec<u32>,
@@ -162,6 +165,8 @@ impl<'a> Walk<'a> {
             spared,
             mode,
             places: vec![InFlight::default(); PLACES],
+            touched: Vec::new(),
+            is_touched: vec![false; PLACES],
             events: Vec::new(),
             event_slots: vec![0; 2 * code.facts.len()],
             barriers: Barriers::default(),
@@ -231,7 +236,8 @@ impl<'a> Walk<'a> {
         let visible = self.barriers.set_at.iter().max();
         let visible = visible.map_or(0, |at| at + i32::from(BARRIER_SET_TO_WAIT));
         // What follows may overwrite what is about to be read.
-        let reads = self.readers.iter();
+        let touched = self.touched.iter();
+        let reads = touched.map(|place| &self.readers[usize::from(*place)]);
         let reads = reads.filter(|(_, unit)| read_to_write(*unit) > 1);
         let read = reads.map(|(at, unit)| at + i32::from(read_to_write(*unit)));
         let time = visible.max(read.max().unwrap_or(0)).max(self.settled);
@@ -253,17 +259,21 @@ impl<'a> Walk<'a> {
         self.lag = 0;
         self.events.clear();
         self.unit_free = [0; Unit::COUNT];
-        self.readers.fill((LONG_AGO, Unit::Control));
-        for place in &mut self.places {
+        for number in self.touched.drain(..).map(usize::from) {
+            self.is_touched[number] = false;
+            self.readers[number] = (LONG_AGO, Unit::Control);
+            let place = &mut self.places[number];
             place.results.clear();
             place.written.clear();
             place.read.clear();
         }
         for record in &before.results {
+            self.touch(record.place);
             let results = &mut self.places[usize::from(record.place)].results;
             results.push((record.group, -i32::from(record.age)));
         }
         for flight in &before.flights {
+            self.touch(flight.place);
             let place = &mut self.places[usize::from(flight.place)];
             let list = if flight.reads {
                 &mut place.read
@@ -304,11 +314,12 @@ impl<'a> Walk<'a> {
     /// What is in flight when the next block starts at `end`.
     fn leave(&mut self, end: i32) -> Boundary {
         let mut boundary = Boundary::empty();
-        for (number, place) in self.places.iter().enumerate() {
+        for &number in &self.touched {
+            let place = &self.places[usize::from(number)];
             for &(group, at) in &place.results {
                 if end - at < FORGET_AFTER {
                     boundary.results.push(ResultRecord {
-                        place: number as u16,
+                        place: number,
                         group,
                         age: (end - at) as u16,
                     });
@@ -318,7 +329,7 @@ impl<'a> Walk<'a> {
                 for &event in list {
                     if self.event_slots[event as usize] != 0 {
                         boundary.flights.push(Flight {
-                            place: number as u16,
+                            place: number,
                             reads,
                             event,
                         });
@@ -348,6 +359,12 @@ impl<'a> Walk<'a> {
         }
         self.forget_events();
         boundary
+    }
+
+    fn touch(&mut self, place: u16) {
+        if !std::mem::replace(&mut self.is_touched[usize::from(place)], true) {
+            self.touched.push(place);
+        }
     }
 
     fn forget_events(&mut self) {
@@ -639,6 +656,7 @@ impl<'a> Walk<'a> {
         }
         if fact.completion == Completion::Fixed && !plan.drains[index] {
             for read in code.reads(index) {
+                self.touch(read.place);
                 let reader = &mut self.readers[usize::from(read.place)];
                 // A reader that takes longer stays.
                 let until = |&(at, unit): &(i32, Unit)| at + i32::from(read_to_write(unit));
@@ -680,6 +698,7 @@ impl<'a> Walk<'a> {
             return;
         }
         for &place in code.late(index) {
+            self.touch(place);
             let slots = &self.event_slots;
             let list = &mut self.places[usize::from(place)].read;
             // What is read earlier in the same queue has been read when this has.
@@ -696,6 +715,7 @@ impl<'a> Walk<'a> {
         let code = self.code;
         let fact = &code.facts[index];
         for write in code.writes(index) {
+            self.touch(write.place);
             let place = &mut self.places[usize::from(write.place)];
             let slots = &self.event_slots;
             if write.arrives == Arrives::Already {

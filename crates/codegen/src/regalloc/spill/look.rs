@@ -117,6 +117,21 @@ impl<'a> Look<'a> {
     pub(super) fn entry(&mut self, block: Block, live_in: &[Value]) {
         let func = self.func;
         let params = func.block_params(block);
+        // Most blocks have room for all: counting them is enough to know.
+        let mut count = [0; 5];
+        for &value in live_in.iter().chain(params) {
+            let ty = func.value_type(value);
+            count[ty.class() as usize] += weight(ty);
+        }
+        // Tokens have their own way of finding registers.
+        count[Class::B as usize] = 0;
+        let fits = |class: Class| count[class as usize] <= u32::from(self.goals[class as usize]);
+        if self.chosen.is_empty() && Class::ALL.into_iter().all(fits) {
+            for (peak, count) in self.peak.iter_mut().zip(count) {
+                *peak = (*peak).max(count);
+            }
+            return;
+        }
         for &value in live_in.iter().chain(params) {
             if !self.gone[value.index()] {
                 self.begin(value);
