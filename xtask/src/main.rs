@@ -14,6 +14,7 @@ mod parallel;
 mod probe;
 mod programs;
 mod rewrite;
+mod schedules;
 mod timing;
 
 use std::process::ExitCode;
@@ -70,6 +71,11 @@ const CHORES: &[Chore] = &[
         name: "emulate",
         about: "compile the launches of a manifest and run them in the emulator against the interpreter",
         run: emulate::run,
+    },
+    Chore {
+        name: "schedules",
+        about: "orders of kernels with what the cycle model says of them (`make`), and its rank correlation with times (`compare`)",
+        run: schedules::run,
     },
     Chore {
         name: "gpu",

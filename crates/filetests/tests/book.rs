@@ -1,5 +1,6 @@
 //! The book says what is so: its table of test kinds is the code's, its index links every page, and links lead somewhere.
 
+use orias_codegen::knobs::registry::KNOBS;
 use orias_filetests::{KINDS, MISSING_KINDS};
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,34 @@ fn the_index_links_every_page() {
                 "docs/README.md does not link {name}"
             );
         }
+    }
+}
+
+/// Every knob of the two schedulers is set by a test below `tests/phases`, or `scheduling.md` says why none would show its effect.
+#[test]
+fn every_knob_of_the_schedulers_has_a_test_or_a_reason() {
+    let page = std::fs::read_to_string(docs().join("scheduling.md")).expect("the page exists");
+    let begin = page
+        .find("## Knobs without a test")
+        .expect("the section exists");
+    let reasons = &page[begin..];
+    let mut tests = String::new();
+    for folder in ["schedule_instructions", "post_schedule"] {
+        let folder = docs().join("../tests/phases").join(folder);
+        for entry in std::fs::read_dir(folder).expect("the folder exists") {
+            let path = entry.expect("an entry").path();
+            let text = std::fs::read_to_string(&path).expect("a test");
+            tests += text.lines().next().unwrap_or_default();
+            tests += "\n";
+        }
+    }
+    let phases = ["ScheduleInstructions", "PostSchedule"];
+    let knobs = KNOBS.iter().filter(|knob| phases.contains(&knob.phase));
+    for knob in knobs {
+        let tested = tests.contains(&format!("--knob {}=", knob.name));
+        let excused = reasons.contains(&format!("| `{}` |", knob.name));
+        assert!(tested || excused, "{} has neither", knob.name);
+        assert!(!(tested && excused), "{} has both", knob.name);
     }
 }
 

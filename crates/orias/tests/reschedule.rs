@@ -19,6 +19,7 @@ fn rescheduled(cubin: &Cubin, shuffle: Option<u64>) -> Rescheduled {
     let request = Request {
         knobs: &Knobs::default(),
         shuffle,
+        alternative: None,
         stories: true,
     };
     reschedule(cubin, &request).unwrap_or_else(|error| panic!("{error}"))
@@ -172,6 +173,7 @@ fn code_whose_indirect_targets_are_unknown_is_refused() {
     let request = Request {
         knobs: &Knobs::default(),
         shuffle: None,
+        alternative: None,
         stories: false,
     };
     let error = reschedule(&cubin, &request).expect_err("nobody knows where it goes");

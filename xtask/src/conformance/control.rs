@@ -108,6 +108,7 @@ fn judge(
             let request = Request {
                 knobs: &knobs,
                 shuffle,
+                alternative: None,
                 stories: false,
             };
             reschedule(&cubin, &request).map(|done| {

@@ -162,7 +162,7 @@ pub(crate) fn tests(manifest: &str) -> Result<Vec<Value>, String> {
 }
 
 /// The cubin in `folder` that was made from a test's module: `reduce.ptx` or `reduce.sass` becomes `reduce.cubin`.
-fn cubin_of(test: &Value, folder: &str) -> Result<String, String> {
+pub(crate) fn cubin_of(test: &Value, folder: &str) -> Result<String, String> {
     let module = test["ptx"].as_str().ok_or("a test without ptx")?;
     let stem = Path::new(module)
         .file_stem()

@@ -274,4 +274,5 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::COLD_BUDGET.knob,
     &scheduling::DEPTH_THRESHOLD.knob,
     &scheduling::SPILL_MODE.knob,
+    &scheduling::PIPELINE.knob,
 ];

@@ -27,7 +27,7 @@ knobs! {
     DEPTH_LIMIT: i64 = 449 "SchedMaxDepth" 5, "loops nested deeper than this weigh no more";
     SCHEDULING: bool = 487 "SchedulingEnable" true, "whether instructions are reordered at all";
     PRESERVE_ORDER: WhenList = 595 "PreserveSchedOrderSame", "instructions that keep their order among themselves";
-    BUMP_SCALE: f64 = 740 "SchedBumpScaleAugmentFactor" 0.045, "what a portion of registers above those live in the order before costs";
+    BUMP_SCALE: f64 = 740 "SchedBumpScaleAugmentFactor" 0.045, "what each register above those live in the order before costs, as a share of all cycles";
     LOADS_PER_TEXTURE: i64 = 741 "SchedCountLoadsPerTex" 3, "how many loads weigh as much as a texture operation in a batch";
     CROSS_BLOCK: i64 = 742 "SchedCrossBlock" 0, "0: instructions may move into the block before; 1: in loops only; 2 and above: never";
     CROSS_BLOCK_INSTS: i64 = 743 "SchedCrossBlockInstsToSpeculate" 8, "how many instructions may move from one block into another";
@@ -50,6 +50,7 @@ knobs! {
     DYN_BATCH_NOT: WhenList = 10974 "ScheduleInstructionsDynBatchNot", "blocks in which DynBatch does not run";
     STRATEGY: str = 10975 "SchedStrategy" "", "the only strategy to use, by name; empty: the cascade chooses";
     KEEP_BLOCKS: WhenList = 10976 "SchedKeepOrder", "blocks that keep the order they have";
+    PIPELINE: bool = 10980 "SchedSoftwarePipelining" false, "whether loads of loops are issued a trip ahead";
     COLD_BUDGET: i64 = 10977 "SchedColdBudget" 64, "constant loads of a block that are told from other instructions";
     DEPTH_THRESHOLD: i64 = 10978 "SchedDepthThreshold" 1, "long operations a block must have for the critical-path bit";
     SPILL_MODE: i64 = 10979 "SchedSpillMode" 0, "instructions of a block for which the critical-path bit is on whatever they are";

@@ -2,8 +2,8 @@
 //!
 //! More registers let more latency be hidden within a warp; fewer let more warps run, which hide each other's. [`Occupancy`] says how
 //! many warps a number of registers leaves to each of the schedulers of a multiprocessor. The orders found under several budgets are
-//! compared by what a warp costs when that many take turns ([`super::estimate::Estimate::shared`]), and the budget whose order is
-//! cheapest wins; every portion of registers beyond what the order before needed makes it dearer by knob 740.
+//! compared by what they are estimated to take with that many warps ([`super::estimate::Estimate::among`]), and the budget whose orders
+//! are cheapest wins; every register beyond what the order before needed makes it dearer by knob 740.
 //!
 //! No budget leaves fewer warps than the order before did ([`Occupancy::ceiling`]): on the chip, kernels that wait for memory lost more by
 //! that than a better order gained (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
@@ -24,8 +24,8 @@ const BLOCKS: u32 = 32;
 /// Registers that the allocator needs beyond those that are live, as a rule.
 const ALIGNMENT: u32 = 2;
 
-/// How many budgets are tried at most.
-pub const CANDIDATES: usize = 5;
+/// How many budgets below what the order before needed are tried at most.
+const BELOW: usize = 2;
 
 /// What a number of registers means for the number of warps.
 #[derive(Clone, Copy, Debug)]
@@ -79,21 +79,33 @@ impl Occupancy {
         most.saturating_sub(ALIGNMENT).max(live)
     }
 
-    /// Budgets to try, from the smallest that `least` fits into to the one that `most` does: the largest of each number of warps.
-    pub fn candidates(&self, least: u32, most: u32) -> Vec<u32> {
+    /// Whether `more` registers instead of `live` leave as many warps and are there at all, alignment included.
+    pub fn affords(&self, func: &Function, live: u32, more: u32) -> bool {
+        more <= live || more <= self.ceiling(live).min(hard_limit(func, self.files, 0))
+    }
+
+    /// Budgets to try, from the smallest that `least` fits into to `most`: the largest of each number of warps below `had`, what the
+    /// order before needed, and then up to `most` in three steps.
+    pub fn candidates(&self, least: u32, had: u32, most: u32) -> Vec<u32> {
         let mut budgets: Vec<u32> = Vec::new();
         let mut live = self.portion(least) - self.files.reserved;
-        loop {
+        while live < had.min(most) && budgets.len() < BELOW {
             let next = live + self.files.granularity;
-            let last = live >= most;
-            if last || self.warps(next) != self.warps(live) {
+            if self.warps(next) != self.warps(live) {
                 budgets.push(live.max(least));
-            }
-            if last || budgets.len() == CANDIDATES {
-                return budgets;
             }
             live = next;
         }
+        let had = had.clamp(least, most.max(least));
+        let above = most.max(least) - had;
+        budgets.extend([
+            had,
+            had + above.div_ceil(4),
+            had + above.div_ceil(2),
+            had + above,
+        ]);
+        budgets.dedup();
+        budgets
     }
 }
 
@@ -143,9 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_the_largest_of_each_number_of_warps() {
-        assert_eq!(occupancy(128).candidates(20, 60), [30, 38, 46, 54, 62]);
-        assert_eq!(occupancy(1024).candidates(20, 60), [30, 62]);
-        assert_eq!(occupancy(128).candidates(70, 60), [70]);
+    fn candidates_begin_with_the_most_registers_of_more_warps() {
+        assert_eq!(
+            occupancy(128).candidates(20, 44, 60),
+            [30, 38, 44, 48, 52, 60]
+        );
+        assert_eq!(occupancy(1024).candidates(20, 62, 62), [30, 62]);
+        assert_eq!(occupancy(128).candidates(70, 70, 60), [70]);
+        assert_eq!(occupancy(128).candidates(7, 7, 9), [7, 8, 9]);
     }
 }

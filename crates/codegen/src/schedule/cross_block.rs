@@ -122,7 +122,7 @@ fn find(
 /// Cycles on the critical path in which the block issues nothing.
 fn idle_cycles(graph: &Graph) -> usize {
     let order: Vec<u32> = (0..graph.len() as u32).collect();
-    let busy = estimate(graph, &order).busy;
+    let busy = estimate(graph, &order, 1).busy;
     Timeline::new(graph).length.saturating_sub(busy) as usize
 }
 
@@ -186,6 +186,14 @@ fn choose(
 
 /// Whether nothing but its result tells that an instruction ran.
 fn may_move(func: &Function, inst: Inst) -> bool {
+    let results = func
+        .value_defs(inst)
+        .all(|value| func.value_type(value).class() == Class::R);
+    results && has_no_effect(func, inst)
+}
+
+/// Whether an instruction reads and writes values and constant memory at a fixed place, and does nothing else.
+pub(super) fn has_no_effect(func: &Function, inst: Inst) -> bool {
     let Some(op) = func.opcode(inst).as_machine() else {
         return false;
     };
@@ -200,14 +208,10 @@ fn may_move(func: &Function, inst: Inst) -> bool {
         .defs(inst)
         .chain(func.uses(inst))
         .all(|reg| reg.value().is_some());
-    let results = func
-        .value_defs(inst)
-        .all(|value| func.value_type(value).class() == Class::R);
     let effects = row.effects - orias_sass::Effects::VOLATILE;
     plain
         && constant
         && registers
-        && results
         && effects.is_empty()
         && !func.opcode(inst).is_terminator()
         && func.inst(inst).guard().is_always()

@@ -52,6 +52,8 @@ pub struct Settings {
     pub loads_per_texture: u32,
     /// Whether instructions with the furthest dependence go first among equals.
     pub furthest: bool,
+    /// Warps that take turns: each instruction takes so many slots.
+    pub warps: u32,
     /// Whether the kernel's name says that it is CUTLASS's.
     pub cutlass: bool,
 }
@@ -228,10 +230,10 @@ impl<'a> Engine<'a> {
         } else {
             let issue = self.issue_at(node);
             for &(unit, cycles) in own.keeps {
-                self.free[unit as usize] = issue + u32::from(cycles);
+                self.free[unit as usize] = issue + u32::from(cycles) * self.settings.warps;
             }
             self.usage.add(own.pipe, 1);
-            self.now = issue + u32::from(own.least_stall.max(1));
+            self.now = issue + u32::from(own.least_stall).max(self.settings.warps);
             self.spill_mode = self.spill_mode.saturating_sub(1);
             if is_cold(graph, node) {
                 self.cold_budget = self.cold_budget.saturating_sub(1);

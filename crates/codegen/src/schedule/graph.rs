@@ -70,6 +70,11 @@ impl Kinds {
         self.0 & other.0 == other.0
     }
 
+    /// Whether any of `other` is among these.
+    pub const fn intersects(self, other: Kinds) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Their names, joined by `+`.
     pub fn name(self) -> String {
         let names = ["RAW", "WAR", "WAW", "memory", "barrier"];

@@ -1,7 +1,7 @@
 //! ScheduleInstructions (97): an order for every block, before registers are allocated.
 //!
-//! 1. Straight-line blocks are joined ([`super::join`]), and what can be computed before a branch goes there
-//!    ([`super::cross_block`]).
+//! 1. Straight-line blocks are joined ([`super::join`]), loops are pipelined if a knob asks for it ([`super::pipelining`]), and what can be
+//!    computed before a branch goes there ([`super::cross_block`]).
 //! 2. Each block gets its graph, its timeline and the books of its values; what the order it has costs and needs is written down.
 //! 3. ReduceReg finds an order with few live registers. The largest number that is needed at least, over all blocks, is where
 //!    budgets start.
@@ -23,7 +23,9 @@ use super::graph::{Graph, Node, Timeline};
 use super::join::join_blocks;
 use super::live::{BlockValues, Counts, Numbering};
 use super::options::Options;
+use super::pipelining;
 use super::priority::Mode;
+use super::stores;
 use super::strategies::{self, Carried, STRATEGIES, Strategy, Task};
 use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
@@ -37,12 +39,24 @@ use rustc_hash::FxHashMap;
 /// A function with more instructions is scheduled block by block.
 pub const CHUNK: usize = 16383;
 
+/// What reports call the order that ILP finds for warps that take turns.
+const SHARED: &str = "ILP, shared";
+
 /// Runs the phase.
 pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     join_blocks(func);
     if let Some(target) = Target::from_name(&func.target) {
-        let limits = Options::new(func, context)?.cross_block();
-        cross_block::hoist(func, limits, Occupancy::new(func, registers::of(target)));
+        let options = Options::new(func, context)?;
+        let (limits, pipelines) = (options.cross_block(), options.pipelines());
+        let gathers = options.is_enabled();
+        let occupancy = Occupancy::new(func, registers::of(target));
+        if pipelines {
+            pipelining::pipeline_loops(func, occupancy);
+        }
+        cross_block::hoist(func, limits, occupancy);
+        if gathers {
+            stores::gather_stores(func, occupancy);
+        }
     }
     let orders = {
         let planned = plan(func, context)?;
@@ -118,6 +132,8 @@ struct Scheduler<'a> {
     occupancy: Occupancy,
     /// General registers no order may exceed, unless the one before did.
     hard: i32,
+    /// Warps that take turns on a scheduler, as a guess.
+    sharing: u32,
 }
 
 /// Finds an order for every block of `func`, which stays as it is.
@@ -128,18 +144,19 @@ pub fn plan(func: &Function, context: &Context<'_>) -> Result<Plan, PhaseError> 
     let options = Options::new(func, context)?;
     let files = registers::of(target);
     let hard = budget::hard_limit(func, files, options.careful_slack()) as i32;
-    let scheduler = Scheduler {
+    let mut scheduler = Scheduler {
         func,
         options,
         files,
         occupancy: Occupancy::new(func, files),
         hard,
+        sharing: 1,
     };
     Ok(scheduler.run())
 }
 
 impl Scheduler<'_> {
-    fn run(&self) -> Plan {
+    fn run(&mut self) -> Plan {
         let func = self.func;
         let flow = FlowGraph::of(func);
         let walk = DepthFirst::new(&flow);
@@ -151,6 +168,8 @@ impl Scheduler<'_> {
             // a block where nothing is, may make it spill more.
             return Plan::default();
         }
+        // Launches fill the machine half, as a guess.
+        self.sharing = self.occupancy.warps(needed).div_ceil(2);
         let mut builder = Builder::new(func, Exits::Values(&live), self.options.fences());
         let mut numbers = Numbering::default();
         let total: usize = func
@@ -189,7 +208,7 @@ impl Scheduler<'_> {
         let had = Choice {
             by: "as it was",
             peak: values.peak(&order),
-            estimate: estimate(&graph, &order),
+            estimate: estimate(&graph, &order, self.sharing),
             order,
         };
         let mut frequency = 1u64;
@@ -249,16 +268,16 @@ impl Scheduler<'_> {
             Mode::DynBatch => "batch",
         };
         if let Some(strategy) = strategies::find(name) {
-            self.try_strategy(room, strategy, mode.name(), mode, budget);
+            self.try_strategy(room, strategy, (mode.name(), 1), mode, budget);
         }
     }
 
-    /// Adds an order found by `strategy` within `budget`, under the name `by`.
+    /// Adds an order found by `strategy` within `budget`, under a name, for so many warps that take turns.
     fn try_strategy(
         &self,
         room: &mut Room,
         strategy: &Strategy,
-        by: &'static str,
+        (by, warps): (&'static str, u32),
         mode: Mode,
         budget: i32,
     ) {
@@ -272,6 +291,7 @@ impl Scheduler<'_> {
         let limits = self.limits(least, budget);
         let block = room.graph.block;
         let mut settings = self.options.settings(mode, block, room.in_loop, limits);
+        settings.warps = warps;
         if budget < had.registers() {
             settings.batch = self.options.scarce_batch();
         }
@@ -292,7 +312,7 @@ impl Scheduler<'_> {
         let choice = Choice {
             by,
             peak: room.values.peak(&order),
-            estimate: estimate(&room.graph, &order),
+            estimate: estimate(&room.graph, &order, self.sharing),
             order,
         };
         room.choices.push(choice);
@@ -330,18 +350,24 @@ impl Scheduler<'_> {
             None => {}
             Some("combined") => {
                 for strategy in STRATEGIES {
-                    self.try_strategy(room, strategy, strategy.name, Mode::Ilp, budget);
+                    self.try_strategy(room, strategy, (strategy.name, 1), Mode::Ilp, budget);
                 }
                 return;
             }
             Some(name) => {
                 if let Some(strategy) = strategies::find(name) {
-                    self.try_strategy(room, strategy, strategy.name, Mode::Ilp, budget);
+                    self.try_strategy(room, strategy, (strategy.name, 1), Mode::Ilp, budget);
                 }
                 return;
             }
         }
         self.try_mode(room, Mode::Ilp, budget);
+        if self.sharing > 1
+            && let Some(latency) = strategies::find("latency")
+        {
+            let name = (SHARED, self.sharing);
+            self.try_strategy(room, latency, name, Mode::Ilp, budget);
+        }
         // Loads are batched by ILP as well; matrix and texture operations are not.
         let batched = |node: &&Node| matches!(node.pipe, Pipe::Tensor | Pipe::Texture);
         let batched = room.graph.nodes.iter().filter(batched);
@@ -353,7 +379,7 @@ impl Scheduler<'_> {
             && !["latency", "tensor"].contains(&selected)
             && let Some(strategy) = strategies::find(selected)
         {
-            self.try_strategy(room, strategy, strategy.name, Mode::Ilp, budget);
+            self.try_strategy(room, strategy, (strategy.name, 1), Mode::Ilp, budget);
         }
     }
 
@@ -384,7 +410,7 @@ impl Scheduler<'_> {
             }
             let registers = room.choices.iter().map(Choice::registers);
             least = least.max(registers.min().unwrap_or(now));
-            most = most.max(cheapest(&room.choices, 1, i32::MAX).registers());
+            most = most.max(cheapest(&room.choices, i32::MAX).registers());
         }
         if let Some(target) = self.options.register_target() {
             let budget = if target == 0 {
@@ -398,28 +424,33 @@ impl Scheduler<'_> {
         let ceiling = roomy.max(had.min(self.hard)).max(least);
         let most = most.min(ceiling).max(least);
         let mut best: Option<(f64, i32)> = None;
-        for budget in self.occupancy.candidates(least as u32, most as u32) {
+        for budget in self
+            .occupancy
+            .candidates(least as u32, had as u32, most as u32)
+        {
             let budget = (budget as i32).min(ceiling);
             self.refill(rooms, budget);
-            let warps = self.occupancy.warps(budget as u32);
-            let cycles: f64 = rooms
-                .iter()
-                .map(|room| {
-                    let cost = cheapest(&room.choices, warps, budget)
-                        .estimate
-                        .shared(warps);
-                    f64::from(cost) * room.frequency as f64
-                })
-                .sum();
-            let portions = self.occupancy.portion(budget as u32) as f64
-                - self.occupancy.portion(had.max(0) as u32) as f64;
-            let extra = (portions / f64::from(self.files.granularity)).max(0.0);
-            let cost = cycles * (1.0 + self.options.bump_scale() * extra);
+            let cost = self.cost(rooms, budget, had);
             if best.is_none_or(|(known, _)| cost < known) {
                 best = Some((cost, budget));
             }
         }
         best.map_or(least, |(_, budget)| budget)
+    }
+
+    /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
+    fn cost(&self, rooms: &[Room], budget: i32, had: i32) -> f64 {
+        let warps = self.occupancy.warps(budget.max(0) as u32);
+        let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
+        let mut cycles = 0.0;
+        let mut needed = 0;
+        for room in rooms {
+            let choice = cheapest(&room.choices, budget);
+            needed = needed.max(choice.registers());
+            cycles += choice.estimate.among(turns) * room.frequency as f64;
+        }
+        let extra = f64::from((needed - had).max(0));
+        cycles * (1.0 + self.options.bump_scale() * extra)
     }
 
     /// Adds orders within `budget` where none of the cheap ones fits.
@@ -436,9 +467,8 @@ impl Scheduler<'_> {
 
     fn decide(&self, room: &Room, budget: i32, plan: &mut Plan) {
         let func = self.func;
-        let warps = self.occupancy.warps(budget.max(0) as u32);
         let had = &room.choices[0];
-        let mut chosen = cheapest(&room.choices, warps, self.limit(room, budget));
+        let mut chosen = cheapest(&room.choices, self.limit(room, budget));
         if chosen.registers() > self.hard {
             // Alignment may need what is left.
             chosen = had;
@@ -470,15 +500,14 @@ fn keeps_files(choice: &Choice, had: &Choice) -> bool {
 }
 
 /// The cheapest of the orders that need at most `limit` registers, or the one that needs least. Of equals, the first.
-fn cheapest(choices: &[Choice], warps: u32, limit: i32) -> &Choice {
+fn cheapest(choices: &[Choice], limit: i32) -> &Choice {
     let had = &choices[0];
     let rank = |choice: &Choice| {
         let over = (choice.registers() - limit).max(0);
-        let cost = choice.estimate.shared(warps);
         (
             !keeps_files(choice, had),
             over,
-            cost,
+            choice.estimate.product(),
             choice.estimate.cycles,
             choice.registers(),
         )
@@ -493,7 +522,7 @@ fn cheapest(choices: &[Choice], warps: u32, limit: i32) -> &Choice {
 }
 
 /// The dependences of a block that is a loop by itself on its trip before.
-fn carried(func: &Function, graph: &Graph) -> Vec<Carried> {
+pub(super) fn carried(func: &Function, graph: &Graph) -> Vec<Carried> {
     let block = graph.block;
     // Where each argument of the way back goes, by the parameter that its readers read.
     let mut replaces: FxHashMap<Value, Value> = FxHashMap::default();

@@ -3,7 +3,8 @@
 //! [`graph`] says what must stay in order and how many cycles lie between, and [`build`] finds it out; [`alias`] and [`order`] tell it
 //! about memory and fences. [`engine`] puts a block into an order, with [`priority`] saying who goes first, [`live`] how many registers are
 //! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`estimate`] says how long an order
-//! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for. [`cross_block`] moves instructions into the block before.
+//! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for. [`cross_block`] moves instructions into the block before,
+//! [`pipelining`] loads into the trip before, [`stores`] stores to where others of their kind are.
 //! [`strategies`] lists the ways to find an order and says which block gets which. [`instructions`] is the phase before allocation. [`post`]
 //! orders instructions on physical registers, and [`report`] shows what it saw.
 
@@ -21,9 +22,11 @@ pub mod join;
 pub mod live;
 pub mod options;
 pub mod order;
+pub mod pipelining;
 pub mod post;
 pub mod priority;
 pub mod report;
+pub mod stores;
 pub mod strategies;
 pub mod units;
 

@@ -165,6 +165,7 @@ impl<'a> Options<'a> {
             cold_budget: small(&knob::COLD_BUDGET, 1 << 20),
             depth_threshold: small(&knob::DEPTH_THRESHOLD, 1 << 20),
             latency_cutoff: 0,
+            warps: 1,
             spill_mode: small(&knob::SPILL_MODE, 1 << 20),
             batch: small(&knob::BATCH_SCHEDULER, 16),
             loads_per_texture: small(&knob::LOADS_PER_TEXTURE, 255),
@@ -188,7 +189,7 @@ impl<'a> Options<'a> {
         self.knobs.int(&knob::CAREFUL_SLACK).clamp(0, 255) as u32
     }
 
-    /// What a portion of registers above those live in the order before costs, as a share of all cycles.
+    /// What each register above those live in the order before costs, as a share of all cycles.
     pub fn bump_scale(&self) -> f64 {
         self.knobs.double(&knob::BUMP_SCALE)
     }
@@ -215,6 +216,11 @@ impl<'a> Options<'a> {
             instructions: self.knobs.int(&knob::CROSS_BLOCK_INSTS).clamp(0, 1 << 10) as usize,
             loops_only: mode == 1,
         }
+    }
+
+    /// Whether loops are pipelined.
+    pub fn pipelines(&self) -> bool {
+        self.knobs.bool(&knob::PIPELINE)
     }
 
     /// Loops nested deeper weigh no more.

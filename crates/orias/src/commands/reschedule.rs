@@ -79,6 +79,7 @@ pub fn run(arguments: &[String]) -> Report {
         let request = Request {
             knobs: &knobs,
             shuffle: arguments.shuffle,
+            alternative: None,
             stories: arguments.schedule_report.is_some(),
         };
         match reschedule(&cubin, &request) {

@@ -5,6 +5,7 @@
 //! and length, so distances stay; what names instructions by their offsets follows them (`offsets`).
 
 mod control;
+mod cycles;
 mod line_table;
 mod offsets;
 mod report;
@@ -12,12 +13,15 @@ mod report;
 pub use control::{
     RescheduleError, Statistics, Totals, indirect_targets, lifted, reschedule_control,
 };
+pub use cycles::{FunctionCycles, cycles};
 pub use offsets::{Moves, OffsetError};
 pub use report::{BlockReport, FunctionReport, Report};
 
 use crate::disassemble::target_of;
 use control::compare;
 pub use orias_codegen::knobs::Knobs;
+use orias_codegen::knobs::WhenList;
+pub use orias_codegen::schedule::post::Alternative;
 use orias_codegen::schedule::post::{self, FunctionStory};
 use orias_codegen::scoreboard::{self, Insertions};
 use orias_cubin::{Body, Cubin, FunctionView};
@@ -33,6 +37,8 @@ pub struct Request<'a> {
     pub knobs: &'a Knobs,
     /// Start from a random legal order, which this number chooses, and never look at the one the code came with.
     pub shuffle: Option<u64>,
+    /// Do not schedule: give each block this order, to see how long such orders take.
+    pub alternative: Option<Alternative>,
     /// Tell what the scheduler saw.
     pub stories: bool,
 }
@@ -93,7 +99,8 @@ fn one(
         old_index.insert(inst, index as u32);
     }
     let before = post::cycles_by_words(&func);
-    let options = post::Options::of(request.knobs);
+    let mut options = post::Options::of(request.knobs);
+    let always = WhenList::always();
     let broken = |error| RescheduleError::Order {
         function: view.name.to_owned(),
         error,
@@ -102,11 +109,16 @@ fn one(
     if let Some(seed) = request.shuffle {
         post::shuffle(&mut func, seed.wrapping_add(number as u64)).map_err(broken)?;
     }
+    if let Some(mut alternative) = request.alternative {
+        alternative.seed = alternative.seed.wrapping_add(number as u64);
+        post::alternative(&mut func, alternative).map_err(broken)?;
+        options.keep = &always;
+    }
     let changes = post::reorder(&mut func, &options).map_err(broken)?;
     waits(&mut func, view)?;
     let mut after = post::cycles_by_words(&func);
     let mut kept = vec![false; original.len()];
-    if request.shuffle.is_none() {
+    if request.shuffle.is_none() && request.alternative.is_none() {
         // An order that turns out longer once its barriers are chosen goes back to what it was.
         for (index, (old, new)) in before.iter().zip(&after).enumerate() {
             kept[index] = new.cycles > old.cycles && changes[index].moved > 0;

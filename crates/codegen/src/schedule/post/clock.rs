@@ -1,8 +1,8 @@
 //! When the instructions of a block issue in a given order: the one cycle model by which orders are chosen and compared.
 //!
-//! One warp, alone on its scheduler. An instruction issues when the one before it lets it, its unit is free, what its edges ask for has
+//! One warp, alone on its scheduler, or several that take turns, as in [`crate::schedule::estimate`]. An instruction issues when the one before it lets it, its unit is free, what its edges ask for has
 //! passed, and what was in flight when the block started is there. Reading three registers of a bank takes a cycle more. What is
-//! not in the model: other warps, misses of caches, and that waits for barriers are shared.
+//! not in the model: misses of caches, and that waits for barriers are shared.
 
 use super::ports::{CACHE_LASTS, OperandCache, Ports};
 use crate::schedule::graph::Graph;
@@ -42,6 +42,8 @@ pub(super) struct Step {
 pub(super) struct Clock<'a> {
     graph: &'a Graph,
     ports: &'a [Ports],
+    /// Warps that take turns.
+    warps: u32,
     /// The first cycle in which something can issue.
     pub(super) next: u32,
     last: Option<(u32, u32)>,
@@ -51,10 +53,11 @@ pub(super) struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    pub(super) fn new(graph: &'a Graph, ports: &'a [Ports]) -> Clock<'a> {
+    pub(super) fn new(graph: &'a Graph, ports: &'a [Ports], warps: u32) -> Clock<'a> {
         Clock {
             graph,
             ports,
+            warps,
             next: 0,
             last: None,
             units: [(0, u32::MAX); Unit::COUNT],
@@ -117,11 +120,13 @@ impl<'a> Clock<'a> {
         self.cache.issue(&self.ports[node as usize]);
         for &(unit, cycles) in data.keeps {
             let kept = &mut self.units[unit as usize];
-            if step.at + u32::from(cycles) > kept.0 {
-                *kept = (step.at + u32::from(cycles), node);
+            let until = step.at + u32::from(cycles) * self.warps;
+            if until > kept.0 {
+                *kept = (until, node);
             }
         }
-        self.next = step.at + u32::from(data.least_stall.max(1)) + u32::from(step.conflicts);
+        let slots = u32::from(data.least_stall).max(self.warps);
+        self.next = step.at + slots + u32::from(step.conflicts) * self.warps;
         self.last = Some((node, step.at));
     }
 }
@@ -155,10 +160,17 @@ pub struct Simulation {
     pub cost: Cost,
 }
 
-/// Runs `order` through the model. `floors` says for each node when what was in flight at the start is there.
-pub fn simulate(graph: &Graph, ports: &[Ports], floors: &[u32], order: &[u32]) -> Simulation {
+/// Runs `order` through the model, for so many `warps` that take turns. `floors` says for each node when what was in flight at the
+/// start is there.
+pub fn simulate(
+    graph: &Graph,
+    ports: &[Ports],
+    floors: &[u32],
+    order: &[u32],
+    warps: u32,
+) -> Simulation {
     let count = graph.len();
-    let mut clock = Clock::new(graph, ports);
+    let mut clock = Clock::new(graph, ports, warps);
     let mut simulation = Simulation {
         issue: vec![0; count],
         cause: vec![Cause::Start; count],

@@ -83,12 +83,13 @@ pub(super) fn schedule(
     floors: &[u32],
     timeline: &Timeline,
     weights: &Weights,
+    warps: u32,
 ) -> Option<Vec<u32>> {
     let mut list = List {
         graph,
         timeline,
         weights,
-        clock: Clock::new(graph, ports),
+        clock: Clock::new(graph, ports, warps),
         missing: (0..graph.len())
             .map(|node| graph.preds(node).len() as u32)
             .collect(),

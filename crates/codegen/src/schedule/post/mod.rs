@@ -12,6 +12,7 @@
 //! | `stores` | stores to one line of memory, which go together |
 //! | `flight` | what is on its way from one block to the next |
 //! | `shuffle` | random legal orders, to start from nothing |
+//! | `alternative` | legal orders between good and bad, to measure the model with |
 //! | `words` | the same question asked of finished code: cycles by control words |
 //! | `explain` | what the scheduler saw, for reports |
 //!
@@ -20,13 +21,15 @@
 //! 1. Build the dependence graph of each block on physical registers ([`super::build`]): spills and reloads are memory
 //!    accesses like others.
 //! 2. Run the present orders through the cycle model and carry what is in flight to the blocks behind.
-//! 3. Schedule each block, with the weights of its region (hot or cold) and once more without regard to banks and operand cache. Of
-//!    these orders and the present one the cheapest stays, by the cycle model; of equals the present one.
+//! 3. Schedule each block, with the weights of its region (hot or cold), once more without regard to banks and operand cache, and once
+//!    for several warps that take turns. Of these orders and the present one the cheapest stays, by the cycle model alone and together;
+//!    of equals the present one.
 //! 4. Repeat for blocks whose order or whose start changed, until nothing does, at most [`ROUNDS`] times.
 //!
 //! Because only what is cheaper is taken, a block never gets worse by the model, and running the pass again changes nothing. Graphs and
 //! liveness are made anew from what the pass leaves; nothing that was computed for the old order is kept.
 
+mod alternative;
 mod clock;
 mod explain;
 mod flight;
@@ -36,6 +39,7 @@ mod shuffle;
 mod stores;
 mod words;
 
+use super::budget::Occupancy;
 use super::build::{Builder, Exits, Fences};
 use super::graph::{Graph, PIECE, Timeline};
 use crate::knobs::{Knobs, Point, WhenList, registry, scheduling};
@@ -43,10 +47,12 @@ use crate::phases::ColdBlocks;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use flight::{Flight, SWEEPS};
+use orias_machine::registers;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
-use orias_ori::{Block, Function, print_inst};
+use orias_ori::{Block, Class, Function, print_inst};
 use orias_sass::Target;
 
+pub use alternative::{Alternative, alternative};
 pub use clock::{Cause, Cost, Simulation, simulate};
 pub use explain::{BlockStory, FunctionStory, Line, tell};
 pub use list::Weights;
@@ -95,6 +101,8 @@ pub struct Options<'a> {
     pub keep: &'a WhenList,
     /// Instructions that others do not pass.
     pub fences: Fences<'a>,
+    /// Warps that take turns on a scheduler, as a guess; 1 if nothing is known of the launch.
+    pub warps: u32,
 }
 
 impl<'a> Options<'a> {
@@ -115,6 +123,7 @@ impl<'a> Options<'a> {
                 rewrite: 0.0,
                 ..hot
             },
+            warps: 1,
             keep: knobs.when(&registry::POST_SCHEDULE_KEEP),
             fences: Fences {
                 code: knobs.when(&scheduling::FENCE_CODE),
@@ -151,7 +160,12 @@ pub struct BlockChange {
 
 /// Phase 110.
 pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    let options = Options::of(context.knobs);
+    let mut options = Options::of(context.knobs);
+    if let Some(target) = Target::from_name(&func.target) {
+        let occupancy = Occupancy::new(func, registers::of(target));
+        // Launches fill the machine half, as a guess.
+        options.warps = occupancy.warps(general_registers(func)).div_ceil(2);
+    }
     match reorder(func, &options) {
         Ok(_) => Ok(()),
         Err(error) => Err(PhaseError::Broken {
@@ -159,6 +173,20 @@ pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), P
             what: error.to_string(),
         }),
     }
+}
+
+/// How many general registers a function names.
+fn general_registers(func: &Function) -> u32 {
+    let mut most = 0;
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        for reg in func.defs(inst).filter_map(|reg| reg.phys()) {
+            if reg.class() == Class::R && !reg.is_constant() {
+                let units = reg.units().map(|unit| u32::from(unit.index()) + 1);
+                most = most.max(units.max().unwrap_or(0));
+            }
+        }
+    }
+    most
 }
 
 /// A block on its way through the rounds.
@@ -182,7 +210,7 @@ impl State {
 
     fn simulate(&self, order: &[u32]) -> Simulation {
         let floors = self.entry.floors(&self.graph, &self.ports);
-        simulate(&self.graph, &self.ports, &floors, order)
+        simulate(&self.graph, &self.ports, &floors, order, 1)
     }
 
     /// An order that is cheaper than the present one, if one is found.
@@ -191,7 +219,16 @@ impl State {
             return None;
         }
         let floors = self.entry.floors(&self.graph, &self.ports);
-        let cost = |order: &[u32]| simulate(&self.graph, &self.ports, &floors, order).cost;
+        // Cycles alone times cycles together, as for the estimates before allocation.
+        let cost = |order: &[u32]| {
+            let alone = simulate(&self.graph, &self.ports, &floors, order, 1).cost;
+            let together = match options.warps {
+                0 | 1 => alone,
+                warps => simulate(&self.graph, &self.ports, &floors, order, warps).cost,
+            };
+            let product = u128::from(alone.weighted) * u128::from(together.weighted);
+            (product, alone.long, alone.reads)
+        };
         let present = cost(&self.program_order());
         let timeline = Timeline::new(&self.graph);
         let weights = if self.cold { options.cold } else { options.hot };
@@ -201,18 +238,29 @@ impl State {
             rewrite: 0.0,
             ..weights
         };
-        let mut best: Option<(Cost, Vec<u32>)> = None;
-        for weights in [weights, plain] {
-            let found = list::schedule(&self.graph, &self.ports, &floors, &timeline, &weights);
+        let mut ways = vec![(weights, 1)];
+        if weights != plain {
+            ways.push((plain, 1));
+        }
+        if options.warps > 1 {
+            ways.push((weights, options.warps));
+        }
+        let mut best: Option<((u128, u64, u64), Vec<u32>)> = None;
+        for (weights, warps) in ways {
+            let found = list::schedule(
+                &self.graph,
+                &self.ports,
+                &floors,
+                &timeline,
+                &weights,
+                warps,
+            );
             let Some(mut order) = found else { continue };
             stores::gather(&self.graph, &self.lines, &mut order);
             let cost = cost(&order);
             let known = best.as_ref().map_or(present, |(known, _)| *known);
             if cost < known {
                 best = Some((cost, order));
-            }
-            if weights == plain {
-                break;
             }
         }
         best.map(|(_, order)| order)
@@ -362,7 +410,7 @@ fn sweep(
             let state = &states[number];
             let floors = entry.floors(&state.graph, &state.ports);
             let order = state.program_order();
-            let now = simulate(&state.graph, &state.ports, &floors, &order);
+            let now = simulate(&state.graph, &state.ports, &floors, &order, 1);
             ends[number] = Some(entry.behind(&state.graph, &state.ports, &now));
             entries[number] = entry;
         }

@@ -8,9 +8,13 @@ use orias_ori::{Block, Function};
 
 /// SplitMix64: a stream of numbers that depends on nothing but the seed.
 #[derive(Clone, Copy, Debug)]
-struct Numbers(u64);
+pub(super) struct Numbers(u64);
 
 impl Numbers {
+    pub(super) fn new(seed: u64) -> Self {
+        Numbers(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -20,7 +24,7 @@ impl Numbers {
     }
 
     /// A number below `end`.
-    fn below(&mut self, end: usize) -> usize {
+    pub(super) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 }
@@ -31,7 +35,7 @@ pub fn shuffle(func: &mut Function, seed: u64) -> Result<(), PostScheduleError> 
     let walk = DepthFirst::new(&flow);
     let live = RegisterLiveness::new(func, &flow, &walk);
     let blocks: Vec<Block> = func.blocks().collect();
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers::new(seed);
     let mut orders = Vec::with_capacity(blocks.len());
     let mut builder = Builder::new(func, Exits::Registers(&live), Fences::none());
     for &block in &blocks {

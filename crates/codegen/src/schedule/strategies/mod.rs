@@ -117,7 +117,7 @@ pub fn find(name: &str) -> Option<&'static Strategy> {
     STRATEGIES.iter().find(|strategy| strategy.name == name)
 }
 
-/// The page's cascade, without what no target of ours has (dual issue) and what is not built (software pipelining, before `loop`).
+/// The page's cascade, without what no target of ours has (dual issue); software pipelining has had its turn before any order is looked for.
 pub fn select(task: &Task<'_>) -> &'static str {
     let tensor = task
         .graph
