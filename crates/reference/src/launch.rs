@@ -6,7 +6,7 @@ use crate::memory::PARAMETER_BASE;
 use crate::program::{Code, Program};
 
 /// Steps a CTA makes before the next has its turn. Few: others may spin until this one has done something.
-const CTA_TURN: u64 = 1 << 16;
+const CTA_TURN: u64 = 1 << 14;
 
 /// Threads of all CTAs that run at a time; what more there are start when some have ended, as on a device that is full.
 const RESIDENT_THREADS: usize = 1 << 16;
@@ -106,11 +106,11 @@ impl Program {
         };
         let threads: u32 = launch.block.iter().product();
         let threads = threads as usize;
-        // CTAs that have started and not ended. A new one starts when all of these have had their turn.
+        // CTAs that have started and not ended. Each has a turn when it starts, and all have turns when no other can start.
         let mut running: Vec<Cta> = Vec::new();
         let (mut started, mut ended) = (0, 0);
         while ended < total {
-            if started < total && (running.len() + 1) * threads <= RESIDENT_THREADS {
+            let mut at = if started < total && (running.len() + 1) * threads <= RESIDENT_THREADS {
                 let index = [
                     (started % width) as u32,
                     (started / width % height) as u32,
@@ -125,8 +125,10 @@ impl Program {
                     launch.check_uninitialised,
                 ));
                 started += 1;
-            }
-            let mut at = 0;
+                running.len() - 1
+            } else {
+                0
+            };
             while at < running.len() {
                 match running[at].run(&mut surroundings, CTA_TURN)? {
                     Progress::Ended => {

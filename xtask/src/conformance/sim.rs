@@ -103,13 +103,17 @@ pub(super) fn recorded() -> Result<BTreeMap<String, Vec<u64>>, String> {
     digests(&oracle::repository().join("xtask/data/launches-sm90.txt.gz"))
 }
 
-/// The digests of a file, by launch.
+/// The digests of a file, compressed or not, by launch.
 fn digests(path: &Path) -> Result<BTreeMap<String, Vec<u64>>, String> {
-    let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let bytes = std::fs::read(path).map_err(failed)?;
     let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text)
+    } else {
+        bytes.as_slice().read_to_string(&mut text)
+    }
+    .map_err(failed)?;
     text.lines()
         .map(|line| {
             let mut words = line.split(' ');

@@ -24,6 +24,8 @@ pub(super) const TABLE: Table = &[
     ("HFMA2.MMA.RELU.BF16", fused),
     ("HMNMX2", minimum),
     ("HMNMX2.BF16", minimum),
+    ("VHMNMX", minimum),
+    ("VHMNMX.BF16", minimum),
     ("HSET2", set),
     ("HSET2.BF16", set),
     ("HSETP2", set_predicate),

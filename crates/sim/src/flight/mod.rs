@@ -8,135 +8,24 @@
 //! result of the same in-order queue. Strict timing waits exactly that long; random timing draws a moment before. Guards,
 //! predicates and uniform registers are read at issue.
 
+mod pending;
+mod write;
+
+pub(crate) use pending::{Due, LateStore, Pending, Snapshot};
+pub(crate) use write::{Write, blend};
+
 use crate::launch::Timing;
 use crate::operand::Lanes;
 use crate::reuse::ReuseCache;
 use crate::schedule::{self, Schedule};
 use crate::warp::Registers;
-use orias_machine::timing::{self, Arrival, Queue, ResultGroup, Table, UseGroup};
+use orias_machine::timing::{self, Arrival, Table};
 use orias_sass::{Register, RegisterClass};
+use write::{Landing, Value};
 
-/// A wait sees a barrier that was set so many cycles before, or earlier.
-const BARRIER_DELAY: u64 = orias_machine::timing::BARRIER_SET_TO_WAIT as u64;
 /// Cycles after which an instruction that nothing waits for has read its sources all the same; after twice as many it is
 /// complete.
 const LATEST: u64 = 4096;
-
-/// A value for a register.
-#[derive(Clone, Debug)]
-pub(crate) enum Value {
-    Lanes(Box<Lanes>),
-    /// A predicate's bits, or a uniform register.
-    Word(u32),
-}
-
-/// A register write.
-#[derive(Clone, Debug)]
-pub(crate) struct Write {
-    class: RegisterClass,
-    index: u8,
-    mask: u32,
-    value: Value,
-}
-
-impl Write {
-    fn apply(&self, registers: &mut Registers) {
-        let index = usize::from(self.index);
-        match (self.class, &self.value) {
-            (RegisterClass::R, Value::Lanes(value)) => {
-                registers.written[index] |= self.mask;
-                blend(&mut registers.r[index], self.mask, value);
-            }
-            (RegisterClass::P, Value::Word(bits)) => {
-                let p = &mut registers.p[index];
-                *p = *p & !self.mask | bits & self.mask;
-            }
-            (RegisterClass::UR, Value::Word(value)) => registers.ur[index] = *value,
-            (RegisterClass::UP, Value::Word(bits)) => registers.up[index] = *bits,
-            _ => {}
-        }
-    }
-}
-
-/// A result of fixed latency that not every reader sees yet.
-#[derive(Clone, Debug)]
-struct Landing {
-    write: Write,
-    /// Index of the instruction.
-    producer: usize,
-    issued: u64,
-    group: ResultGroup,
-    /// When every reader sees it.
-    lands: u64,
-}
-
-impl Pending {
-    /// What it sees in a register whose new value came too late for it.
-    pub fn stale(&self, index: u8) -> Option<&Lanes> {
-        self.stale
-            .iter()
-            .find(|(known, _)| *known == index)
-            .map(|(_, value)| &**value)
-    }
-}
-
-impl Landing {
-    /// Whether a use sees it in a cycle. A use without a row in the tables cannot be judged and sees it at once.
-    fn is_seen(&self, used: Option<UseGroup>, cycle: u64) -> bool {
-        used.is_none_or(|used| self.issued + schedule::latency(self.group, used) <= cycle)
-    }
-}
-
-/// A store to shared memory that a copy makes when it completes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LateStore {
-    pub lane: usize,
-    pub address: u64,
-    pub size: u32,
-    pub value: u128,
-}
-
-/// What the sources other than general registers were at issue.
-#[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
-    pub p: [u32; 8],
-    pub ur: [u32; 64],
-    pub up: [u32; 8],
-}
-
-/// An instruction of variable latency that is not complete.
-#[derive(Clone, Debug)]
-pub(crate) struct Pending {
-    /// Index of the instruction.
-    pub index: usize,
-    pub active: u32,
-    pub group: u32,
-    pub snapshot: Box<Snapshot>,
-    /// General registers whose new value was not there yet when it was issued: it sees what they held.
-    stale: Vec<(u8, Box<Lanes>)>,
-    issued: u64,
-    read_barrier: Option<u8>,
-    write_barrier: Option<u8>,
-    reads_in_order: bool,
-    queue: Option<Queue>,
-    copies: bool,
-    commits: bool,
-    typical: u64,
-    /// Whether its sources were read, and its results are known.
-    pub has_read: bool,
-    pub writes: Vec<Write>,
-    pub stores: Vec<LateStore>,
-    /// When it reads and when it completes at the latest.
-    read_due: u64,
-    write_due: u64,
-}
-
-/// What is to be done with a pending instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    Read,
-    Complete,
-}
 
 /// Where register writes go.
 #[derive(Clone, Debug, Default)]
@@ -270,89 +159,6 @@ impl Flight {
             }
         }
         self.landings.insert(place, landing);
-    }
-
-    /// The next pending instruction that a wait for `barriers`, begun in cycle `since`, makes read or complete. What was issued
-    /// too shortly before the wait is not seen by it, however long it lasts.
-    pub fn due_for(&self, barriers: u8, since: u64) -> Option<(usize, Due)> {
-        let names = |barrier: Option<u8>| barrier.is_some_and(|b| barriers >> b & 1 == 1);
-        self.pending.iter().enumerate().find_map(|(at, pending)| {
-            if since < pending.issued + BARRIER_DELAY {
-                return None;
-            }
-            if names(pending.write_barrier) {
-                Some((at, Due::Complete))
-            } else if names(pending.read_barrier) && !pending.has_read {
-                Some((at, Due::Read))
-            } else {
-                None
-            }
-        })
-    }
-
-    /// The oldest instruction pending on a barrier, if there are more than `most`.
-    pub fn due_beyond(&self, barrier: u8, most: usize) -> Option<(usize, Due)> {
-        let on = |pending: &&Pending| pending.write_barrier == Some(barrier);
-        let count = self.pending.iter().filter(on).count();
-        if count <= most {
-            return None;
-        }
-        let at = self
-            .pending
-            .iter()
-            .position(|pending| pending.write_barrier == Some(barrier))?;
-        Some((at, Due::Complete))
-    }
-
-    /// The next pending instruction whose time has come by itself.
-    pub fn due_now(&self) -> Option<(usize, Due)> {
-        self.pending.iter().enumerate().find_map(|(at, pending)| {
-            if pending.write_due <= self.cycle {
-                Some((at, Due::Complete))
-            } else if pending.read_due <= self.cycle && !pending.has_read {
-                Some((at, Due::Read))
-            } else {
-                None
-            }
-        })
-    }
-
-    /// The oldest pending instruction.
-    pub fn due_at_all(&self) -> Option<(usize, Due)> {
-        (!self.pending.is_empty()).then_some((0, Due::Complete))
-    }
-
-    /// What must happen before the pending instruction at `at` does what is due: something earlier of its queue.
-    pub fn before(&self, at: usize, due: Due) -> Option<(usize, Due)> {
-        let this = &self.pending[at];
-        let earlier = &self.pending[..at];
-        if !this.has_read {
-            // The memory pipes read in the order of issue, and so does every queue that completes in order.
-            let unread = earlier.iter().position(|other| {
-                !other.has_read
-                    && (this.reads_in_order && other.reads_in_order
-                        || this.queue.is_some() && this.queue == other.queue)
-            });
-            if let Some(other) = unread {
-                return Some((other, Due::Read));
-            }
-        }
-        if this.commits
-            && let Some(other) = earlier.iter().position(|other| other.copies)
-        {
-            return Some((other, Due::Complete));
-        }
-        if due == Due::Complete
-            && this.queue.is_some()
-            && let Some(other) = earlier.iter().position(|other| other.queue == this.queue)
-        {
-            return Some((other, Due::Complete));
-        }
-        None
-    }
-
-    pub fn pending(&self, at: usize) -> &Pending {
-        &self.pending[at]
     }
 
     /// Removes a pending instruction that completes; the cycle it does so at is at least its typical one.
@@ -705,36 +511,6 @@ impl Flight {
     pub fn settle(&mut self, registers: &mut Registers) {
         for landing in std::mem::take(&mut self.landings) {
             landing.write.apply(registers);
-        }
-    }
-}
-
-impl Write {
-    /// Lays the write over a value of its register.
-    pub fn over(&self, lanes: &mut Lanes) {
-        if let Value::Lanes(value) = &self.value {
-            blend(lanes, self.mask, value);
-        }
-    }
-
-    /// Lays the write over the bits of its predicate or the value of its uniform register.
-    pub fn over_word(&self, word: &mut u32) {
-        if let Value::Word(bits) = &self.value {
-            *word = *word & !self.mask | bits & self.mask;
-        }
-    }
-}
-
-/// `value` in the lanes of `mask`, what was there in the others.
-#[inline]
-pub(crate) fn blend(into: &mut Lanes, mask: u32, value: &Lanes) {
-    if mask == u32::MAX {
-        *into = *value;
-    } else {
-        for (lane, (to, from)) in into.iter_mut().zip(value).enumerate() {
-            if mask >> lane & 1 == 1 {
-                *to = *from;
-            }
         }
     }
 }
