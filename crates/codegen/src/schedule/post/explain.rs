@@ -93,7 +93,7 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, Pos
             block,
             graph,
             ports,
-            lines: Vec::new(),
+            lines: super::stores::Lines::default(),
             entry: Flight::none(),
             dirty: false,
             cold: cold.contains(block),

@@ -219,6 +219,7 @@ impl State {
             return None;
         }
         let floors = self.entry.floors(&self.graph, &self.ports);
+        let torn = stores::torn(&self.lines, &self.program_order());
         // Cycles alone times cycles together, as for the estimates before allocation.
         let cost = |order: &[u32]| {
             let alone = simulate(&self.graph, &self.ports, &floors, order, 1).cost;
@@ -227,7 +228,8 @@ impl State {
                 warps => simulate(&self.graph, &self.ports, &floors, order, warps).cost,
             };
             let product = u128::from(alone.weighted) * u128::from(together.weighted);
-            (product, alone.long, alone.reads)
+            let worse = stores::torn(&self.lines, order).saturating_sub(torn);
+            (worse, product, alone.long, alone.reads)
         };
         let present = cost(&self.program_order());
         let timeline = Timeline::new(&self.graph);
@@ -245,7 +247,7 @@ impl State {
         if options.warps > 1 {
             ways.push((weights, options.warps));
         }
-        let mut best: Option<((u128, u64, u64), Vec<u32>)> = None;
+        let mut best: Option<((usize, u128, u64, u64), Vec<u32>)> = None;
         for (weights, warps) in ways {
             let found = list::schedule(
                 &self.graph,
