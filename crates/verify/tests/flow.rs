@@ -45,6 +45,20 @@ fn distance_is_the_sum_of_stalls_between() {
 }
 
 #[test]
+fn a_factor_of_a_wide_product_takes_five_cycles_from_the_logic() {
+    // A mutant with four went wrong on the chip.
+    let chain = |stall: u8| {
+        format!(
+            "[B------:R-:W-:-:S{stall:02}] LEA R4, R2, R3, 0x2 ;
+             [B------:R-:W-:-:S05] IMAD.WIDE R6, R4, 0x4, R8 ;
+             [B------:R-:W-:-:S05] EXIT ;"
+        )
+    };
+    assert!(dependences(&chain(5)).iter().all(|seen| seen.met));
+    assert!(dependences(&chain(4)).iter().any(|seen| !seen.met));
+}
+
+#[test]
 fn a_wait_on_the_right_barrier_finishes_a_load_and_another_does_not() {
     let load = |wait: &str| {
         format!(

@@ -16,7 +16,7 @@
 //! Texture operations go to barriers that texture operations used last before they go to others of the same cost, so that the long
 //! waits gather. Barrier 0 belongs to groups of asynchronous copies where the function has any: DEPBAR counts them there.
 
-use super::walk::{ELSEWHERE, LiveEvent};
+use super::events::{ELSEWHERE, LiveEvent};
 use orias_sass::Barrier;
 
 /// How many barriers there are.

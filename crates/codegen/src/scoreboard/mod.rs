@@ -10,6 +10,8 @@
 //! | `demand` | how soon somebody will wait for it, over all paths |
 //! | `spared` | which need no barrier, because a later one of the same queue tells |
 //! | `barriers` | which of the six barriers it sets |
+//! | `events` | what is in flight during a walk, with a name for each |
+//! | `latencies` | when fixed results can be used and overwritten |
 //! | `walk` | distances and waits within a block |
 //! | `flight` | what is in flight from one block to the next |
 //! | `yields` | the yield bit |
@@ -33,8 +35,10 @@
 
 mod barriers;
 mod demand;
+mod events;
 mod facts;
 mod flight;
+mod latencies;
 mod plain;
 mod reuse;
 mod spared;

@@ -19,19 +19,17 @@
 
 use super::barriers::{self, Barriers, LEFT, LONG, Wish};
 use super::demand::{Demand, NEVER};
+use super::events::{ELSEWHERE, LiveEvent, event_id, instruction, kind, mask};
 use super::facts::{Arrives, Code, EventKind, Fact, PLACES, is_token};
 use super::flight::{Boundary, EventId, EventRecord, Flight, ResultRecord, SETTLED};
+use super::latencies::{FORGET_AFTER, cycles, overwritten_late, settles};
 use super::spared::Spared;
 use super::{Insertions, ScoreboardError};
 use orias_machine::issue::{Unit, read_to_write};
 use orias_machine::timing::{
-    self, BARRIER_SET_TO_WAIT, BARRIER_SETTLES, Completion, ResultGroup, STALL_MAX, Table, UseGroup,
+    self, BARRIER_SET_TO_WAIT, BARRIER_SETTLES, Completion, ResultGroup, STALL_MAX, Table,
 };
 use smallvec::SmallVec;
-use std::sync::LazyLock;
-
-/// No fixed latency is longer.
-const FORGET_AFTER: i32 = 64;
 
 /// Before anything that matters.
 const LONG_AGO: i32 = -FORGET_AFTER;
@@ -41,9 +39,6 @@ const CYCLES_PER_INSTRUCTION: i32 = 2;
 
 /// When the sources of an instruction have been read, as a rule.
 const TYPICAL_RELEASE: i32 = 20;
-
-/// The waiter of an event from another block: which instruction it is depends on the path.
-pub(super) const ELSEWHERE: i32 = -1;
 
 /// What the pass decides, by instruction.
 #[derive(Clone, Debug)]
@@ -76,20 +71,6 @@ impl Plan {
 pub(super) enum Mode {
     Choose,
     Settled,
-}
-
-/// An event in flight during a walk.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LiveEvent {
-    pub(super) id: EventId,
-    pub(super) alive: bool,
-    pub(super) covers: u8,
-    /// The barrier its instruction sets for it.
-    pub(super) own: Option<u8>,
-    /// The first instruction that waits for it, and when.
-    pub(super) waiter: i32,
-    pub(super) demand: i32,
-    pub(super) done: i32,
 }
 
 /// What an instruction needs before it may issue.
@@ -479,7 +460,8 @@ impl<'a> Walk<'a> {
         for &event in &self.needed {
             match covers(event) {
                 Some((covers, _)) if covers.count_ones() == 1 => needs.wait |= covers,
-                Some((0, _)) => {
+                // While barriers are being chosen, paths may still know an event by those of different rounds.
+                Some((0, _)) if self.mode == Mode::Settled => {
                     return Err(ScoreboardError::Uncovered {
                         earlier: self.code.facts[instruction(event)].inst,
                         later: self.code.facts[index].inst,
@@ -491,6 +473,7 @@ impl<'a> Walk<'a> {
         for &event in &self.needed {
             if let Some((covers, own)) = covers(event)
                 && covers & needs.wait == 0
+                && covers != 0
             {
                 let own = own.map_or(0, |barrier| 1 << barrier) & covers;
                 needs.wait |= if own != 0 {
@@ -824,81 +807,4 @@ fn in_same_queue(earlier: &Fact, later: &Fact, earlier_reads: bool) -> bool {
     let completes = matches!(later.completion, Completion::InOrder(_))
         && earlier.completion == later.completion;
     completes || earlier_reads && earlier.memory_queue && later.memory_queue
-}
-
-fn mask(barrier: Option<u8>) -> u8 {
-    barrier.map_or(0, |barrier| 1 << barrier)
-}
-
-fn event_id(index: usize, kind: EventKind) -> EventId {
-    2 * index as EventId + EventId::from(kind == EventKind::Released)
-}
-
-fn instruction(event: EventId) -> usize {
-    event as usize / 2
-}
-
-fn kind(event: EventId) -> EventKind {
-    if event.is_multiple_of(2) {
-        EventKind::Written
-    } else {
-        EventKind::Released
-    }
-}
-
-fn cycles(result: ResultGroup, used: UseGroup) -> i32 {
-    i32::from(timing::latency(Table::Safe, result, used).cycles)
-}
-
-/// Cycles after which a write of variable latency may issue to the same register. It comes later than any fixed one in any case;
-/// ptxas nevertheless waits until the first result could be read, for long latencies only a little less, and for CS2R, of which little
-/// is known, six cycles.
-fn overwritten_late(result: ResultGroup) -> i32 {
-    const LONG: i32 = 16;
-    const LESS: i32 = 8;
-    const COUNTER: i32 = 6;
-    match settles(result) {
-        _ if result.name() == "counter" => COUNTER,
-        cycles if cycles > LONG => cycles - LESS,
-        cycles => cycles,
-    }
-}
-
-/// Cycles after which a result can be read by whatever code comes: the longest latency to ordinary uses. Guards are not among them:
-/// no predicate is passed to a function or back.
-fn settles(result: ResultGroup) -> i32 {
-    /// The uses that code on the other side of a call may begin with.
-    const ORDINARY: &[&str] = &[
-        "fma",
-        "alu",
-        "half",
-        "fp64",
-        "special",
-        "early",
-        "memory",
-        "operand",
-        "carry",
-        "uniform",
-        "vector",
-        "move",
-        "late",
-        "convergence",
-    ];
-    static SETTLES: LazyLock<Vec<(ResultGroup, i32)>> = LazyLock::new(|| {
-        ResultGroup::all()
-            .map(|result| {
-                let uses = UseGroup::all().filter(|used| {
-                    used.class() == result.class()
-                        && ORDINARY.contains(&used.name())
-                        && !(used.name() == "late" && result.name() == "predicate")
-                });
-                let longest = uses.map(|used| cycles(result, used)).max().unwrap_or(1);
-                (result, longest)
-            })
-            .collect()
-    });
-    SETTLES
-        .iter()
-        .find(|(known, _)| *known == result)
-        .map_or(FORGET_AFTER, |(_, cycles)| *cycles)
 }
