@@ -1,9 +1,11 @@
 //! The emulator on hand-written code: kernels against the interpreter, hazards as the chip shows them, and clear faults.
 
-use orias::run::{Argument, Code, Emulation, Engine, Finished, Launch, run};
+mod kernels;
+
+use kernels::{KERNELS, launch};
+use orias::run::{Code, Engine, Finished, Launch, run};
 use orias_sass::Target;
 use orias_sim::Timing;
-use std::path::Path;
 
 const TIMINGS: [Timing; 4] = [
     Timing::Off,
@@ -19,25 +21,6 @@ fn assembled(listing: &str) -> Vec<u8> {
         .expect("a cubin that can be written")
 }
 
-fn launch(grid: u32, block: u32, shared: u32, arguments: &[&str], timing: Timing) -> Launch {
-    Launch {
-        grid: [grid, 1, 1],
-        block: [block, 1, 1],
-        dynamic_shared: shared,
-        arguments: arguments
-            .iter()
-            .map(|text| Argument::parse(text).expect("an argument"))
-            .collect(),
-        step_limit: Some(10_000_000),
-        emulation: Emulation {
-            timing,
-            check: true,
-            cycles: true,
-        },
-        ..Launch::default()
-    }
-}
-
 fn emulate(listing: &str, launch: &Launch) -> Finished {
     run(
         Code::Cubin(&assembled(listing)),
@@ -50,49 +33,10 @@ fn emulate(listing: &str, launch: &Launch) -> Finished {
 
 #[test]
 fn kernels_by_hand_do_what_their_ptx_means_in_every_timing() {
-    let rows: &[(&str, u32, u32, u32, &[&str])] = &[
-        (
-            "axpy",
-            5,
-            128,
-            0,
-            &["buf:f32:600:rand", "buf:f32:600:rand", "f32:1.5", "i32:600"],
-        ),
-        ("reverse_static", 4, 128, 0, &["buf:i32:512:rand"]),
-        ("rotate_dynamic", 3, 96, 384, &["buf:i32:288:rand"]),
-        ("polynomial", 2, 64, 0, &["buf:i32:128:fill:7", "i32:37"]),
-        (
-            "collatz",
-            4,
-            96,
-            0,
-            &["buf:i32:384:index", "buf:i32:384:fill:9"],
-        ),
-        (
-            "local_array",
-            2,
-            64,
-            0,
-            &["buf:i32:1024:rand", "buf:i32:1024:fill:3"],
-        ),
-        ("constant_table", 2, 128, 0, &["buf:i32:256:rand"]),
-        ("device_global", 2, 128, 0, &["buf:i32:256:fill:5"]),
-        ("convert_constants", 1, 1, 0, &["buf:i32:16:fill:5"]),
-    ];
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/kernels");
-    for (name, grid, block, shared, arguments) in rows {
-        let read = |extension: &str| {
-            std::fs::read_to_string(folder.join(name).with_extension(extension))
-                .expect("a readable kernel")
-        };
-        let mut request = launch(*grid, *block, *shared, arguments, Timing::Off);
-        // A number of 0 has no Collatz sequence.
-        if *name == "collatz"
-            && let Some(Argument::Buffer { bytes, .. }) = request.arguments.first_mut()
-        {
-            bytes[0] = 27;
-        }
-        let ptx = read("ptx");
+    for kernel in KERNELS {
+        let name = kernel.name;
+        let mut request = kernel.launch();
+        let ptx = kernel.source("ptx");
         let meant = run(
             Code::Ptx(ptx.as_bytes()),
             &request,
@@ -103,7 +47,7 @@ fn kernels_by_hand_do_what_their_ptx_means_in_every_timing() {
         assert_eq!(meant.fault, None, "{name}");
         for timing in TIMINGS {
             request.emulation.timing = timing;
-            let found = emulate(&read("sass"), &request);
+            let found = emulate(&kernel.source("sass"), &request);
             assert_eq!(found.fault, None, "{name} {timing:?}");
             assert_eq!(found.buffers, meant.buffers, "{name} {timing:?}");
             let hazards: Vec<&String> = found
@@ -258,6 +202,91 @@ fn results_of_one_queue_arrive_in_order() {
         [B---3--:R-:W-:-:S15] IADD3 R9, R9, 0x1, RZ ;";
     for timing in TIMINGS {
         assert_eq!(value(body, timing).0, 2, "{timing:?}");
+    }
+}
+
+#[test]
+fn an_operand_kept_for_reuse_is_not_read_again() {
+    // The same position of the same register, after the register has changed.
+    let body = |mark: &str, between: &str| {
+        format!(
+            "[B------:R-:W-:Y:S05] IADD3 R10, R2{mark}, 0x1, RZ ;
+             [B------:R-:W-:-:S15] MOV R2, 0x50 ;
+             {between}
+             [B------:R-:W-:-:S15] IADD3 R9, R2, 0x3, RZ ;"
+        )
+    };
+    assert_eq!(value(&body(".reuse", ""), Timing::Strict).0, 4);
+    assert_eq!(value(&body("", ""), Timing::Strict).0, 0x53);
+    assert_eq!(value(&body(".reuse", ""), Timing::Off).0, 0x53);
+    // Another register of its bank in that position takes the place; control that goes elsewhere leaves nothing behind.
+    let read = "[B------:R-:W-:-:S15] IADD3 R11, R12, 0x1, RZ ;";
+    assert_eq!(value(&body(".reuse", read), Timing::Strict).0, 0x53);
+    let jump = "[B------:R-:W-:-:S15] BRA `(.L_next) ;\n.L_skipped:\n[B------:R-:W-:-:S15] NOP ;\n.L_next:";
+    assert_eq!(value(&body(".reuse", jump), Timing::Strict).0, 0x53);
+}
+
+#[test]
+fn the_upper_half_of_a_double_may_be_an_immediate() {
+    let body = "[B------:R-:W2:-:S04] MUFU.RSQ64H R9, 4 ;\n[B--2---:R-:W-:-:S15] NOP ;";
+    for timing in TIMINGS {
+        assert_eq!(value(body, timing).0, 0x3fe0_0000);
+    }
+}
+
+/// Half of a warp waits at a convergence barrier for the other half, which spins until the first half has gone on.
+fn lanes_that_wait_for_each_other(way: &str) -> String {
+    format!(
+        "[B01----:R1:W0:-:S15] S2R R10, SR_TID.X ;
+         [B01----:R1:W-:-:S15] STS [R12], RZ ;
+         [B01----:R-:W-:-:S15] ISETP.GE.U32.AND P0, PT, R10, 0x10, PT ;
+         [B01----:R-:W-:-:S15] MOV R11, 0x1 ;
+         [B01----:R-:W-:-:S15] BSSY B0, `(.L_join) ;
+         [B01----:R-:W-:-:S15] @P0 BRA `(.L_join) ;
+    .L_spin:
+         [B01----:R-:W-:-:S15] {way} ;
+         [B01----:R1:W0:-:S15] LDS R13, [R12] ;
+         [B01----:R-:W-:-:S15] ISETP.EQ.U32.AND P1, PT, R13, RZ, PT ;
+         [B01----:R-:W-:-:S15] @P1 BRA `(.L_spin) ;
+    .L_join:
+         [B01----:R-:W-:-:S15] BSYNC B0 ;
+         [B01----:R1:W-:-:S15] STS [R12], R11 ;
+         [B01----:R-:W-:-:S15] MOV R9, 0x2a ;"
+    )
+}
+
+#[test]
+fn lanes_that_yield_let_those_that_wait_for_them_pass() {
+    let steps = |way: &str, timing: Timing| {
+        let request = launch(1, 32, 0, &["buf:i32:4:fill:100"], timing);
+        let found = emulate(&probe(&lanes_that_wait_for_each_other(way)), &request);
+        assert_eq!(found.fault, None, "{way}");
+        let bytes = found.buffers[0].as_ref().expect("a buffer");
+        assert_eq!(bytes[0], 0x2a, "{way}");
+        found.steps
+    };
+    for timing in TIMINGS {
+        let (yielding, sleeping) = (steps("YIELD", timing), steps("NANOSLEEP 0x20", timing));
+        assert!(yielding < 2_000, "{timing:?}: {yielding}");
+        // Lanes that sleep again and again are waited for a while longer.
+        assert!(sleeping > yielding, "{timing:?}: {sleeping}");
+    }
+}
+
+#[test]
+fn lanes_at_a_warpsync_do_not_hold_up_those_at_a_convergence_barrier() {
+    // Half of the warp leaves the region without a `BREAK`.
+    let body = "[B01----:R1:W0:-:S15] S2R R10, SR_TID.X ;
+         [B01----:R-:W-:-:S15] ISETP.GE.U32.AND P0, PT, R10, 0x10, PT ;
+         [B01----:R-:W-:-:S15] BSSY B0, `(.L_join) ;
+         [B01----:R-:W-:-:S15] @P0 BRA `(.L_meet) ;
+    .L_join:
+         [B01----:R-:W-:-:S15] BSYNC B0 ;
+    .L_meet:
+         [B01----:R-:W-:-:S15] WARPSYNC.ALL ;
+         [B01----:R-:W-:-:S15] MOV R9, 0x2b ;";
+    for timing in TIMINGS {
+        assert_eq!(value(body, timing).0, 0x2b);
     }
 }
 

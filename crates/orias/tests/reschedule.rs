@@ -1,18 +1,22 @@
 //! Finished code in a new order: the same results, no hazards, and containers that still say the truth about it.
 
+mod kernels;
+
+use kernels::{KERNELS, Kernel};
 use orias::reschedule::{Knobs, Request, Rescheduled, reschedule};
-use orias::run::{Argument, Code, Emulation, Engine, Finished, Launch, run};
+use orias::run::{Code, Engine, Finished, run};
 use orias_cubin::Cubin;
 use orias_cubin::attribute::{Value, id};
 use orias_sass::{Op, Target};
-use orias_sim::Timing;
-use std::path::Path;
 
-fn assembled(name: &str) -> Cubin {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/kernels");
-    let listing = std::fs::read_to_string(folder.join(name).with_extension("sass"))
-        .expect("a readable kernel");
-    orias::assemble_cubin(&listing, Target::Sm90a).unwrap_or_else(|errors| panic!("{errors:?}"))
+fn assembled(kernel: &Kernel) -> Cubin {
+    orias::assemble_cubin(&kernel.source("sass"), Target::Sm90a)
+        .unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+fn named(name: &str) -> &'static Kernel {
+    let found = KERNELS.iter().find(|kernel| kernel.name == name);
+    found.expect("a kernel of this name")
 }
 
 fn rescheduled(cubin: &Cubin, shuffle: Option<u64>) -> Rescheduled {
@@ -25,63 +29,23 @@ fn rescheduled(cubin: &Cubin, shuffle: Option<u64>) -> Rescheduled {
     reschedule(cubin, &request).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn emulate(cubin: &Cubin, grid: u32, block: u32, shared: u32, arguments: &[&str]) -> Finished {
-    let launch = Launch {
-        grid: [grid, 1, 1],
-        block: [block, 1, 1],
-        dynamic_shared: shared,
-        arguments: arguments
-            .iter()
-            .map(|text| Argument::parse(text).expect("an argument"))
-            .collect(),
-        step_limit: Some(10_000_000),
-        emulation: Emulation {
-            timing: Timing::Strict,
-            check: true,
-            cycles: false,
-        },
-        ..Launch::default()
-    };
+fn emulate(cubin: &Cubin, kernel: &Kernel) -> Finished {
     let bytes = cubin.write().expect("a cubin that can be written");
     run(
         Code::Cubin(&bytes),
-        &launch,
+        &kernel.launch(),
         Engine::Emulator,
         &mut |_, _| {},
     )
     .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Kernel, CTAs, threads, shared memory, arguments.
-type Row = (&'static str, u32, u32, u32, &'static [&'static str]);
-
-const ROWS: &[Row] = &[
-    (
-        "axpy",
-        5,
-        128,
-        0,
-        &["buf:f32:600:rand", "buf:f32:600:rand", "f32:1.5", "i32:600"],
-    ),
-    ("reverse_static", 4, 128, 0, &["buf:i32:512:rand"]),
-    ("rotate_dynamic", 3, 96, 384, &["buf:i32:288:rand"]),
-    ("polynomial", 2, 64, 0, &["buf:i32:128:fill:7", "i32:37"]),
-    (
-        "local_array",
-        2,
-        64,
-        0,
-        &["buf:i32:1024:rand", "buf:i32:1024:fill:3"],
-    ),
-    ("constant_table", 2, 128, 0, &["buf:i32:256:rand"]),
-];
-
 #[test]
 fn kernels_from_random_orders_leave_what_they_left_before() {
     let mut changed = 0;
-    for (name, grid, block, shared, arguments) in ROWS {
-        let cubin = assembled(name);
-        let before = emulate(&cubin, *grid, *block, *shared, arguments);
+    for kernel in KERNELS {
+        let (name, cubin) = (kernel.name, assembled(kernel));
+        let before = emulate(&cubin, kernel);
         for shuffle in [None, Some(0), Some(1), Some(2), Some(3)] {
             let done = rescheduled(&cubin, shuffle);
             let verdict = orias_verify::judge(&done.cubin).expect("code that can be judged");
@@ -91,7 +55,7 @@ fn kernels_from_random_orders_leave_what_they_left_before() {
                 verdict.findings
             );
             changed += done.report.changed().1;
-            let after = emulate(&done.cubin, *grid, *block, *shared, arguments);
+            let after = emulate(&done.cubin, kernel);
             assert_eq!(after.buffers, before.buffers, "{name}, {shuffle:?}");
         }
     }
@@ -100,8 +64,9 @@ fn kernels_from_random_orders_leave_what_they_left_before() {
 
 #[test]
 fn without_a_shuffle_no_function_gets_longer() {
-    for (name, ..) in ROWS {
-        let done = rescheduled(&assembled(name), None);
+    for kernel in KERNELS {
+        let name = kernel.name;
+        let done = rescheduled(&assembled(kernel), None);
         for function in &done.report.functions {
             // Waiting may move from a block to the next.
             let sum = |of: fn(&(u32, u32)) -> u32| -> u32 {
@@ -115,7 +80,7 @@ fn without_a_shuffle_no_function_gets_longer() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let cubin = assembled("local_array");
+    let cubin = assembled(named("local_array"));
     let bytes = |seed| {
         let done = rescheduled(&cubin, Some(seed));
         done.cubin.write().expect("a cubin that can be written")
@@ -125,8 +90,9 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn attributes_name_the_instructions_they_named() {
-    for (name, ..) in ROWS {
-        let done = rescheduled(&assembled(name), Some(9));
+    for kernel in KERNELS {
+        let name = kernel.name;
+        let done = rescheduled(&assembled(kernel), Some(9));
         for function in done.cubin.functions() {
             let words = orias::words(function.code);
             let exits: Vec<u32> = words
@@ -149,7 +115,7 @@ fn attributes_name_the_instructions_they_named() {
 
 #[test]
 fn the_report_shows_every_block_and_the_sum() {
-    let done = rescheduled(&assembled("axpy"), Some(1));
+    let done = rescheduled(&assembled(named("axpy")), Some(1));
     let text = done.report.to_string();
     assert!(text.contains("axpy: ") && text.contains("block1"), "{text}");
     assert!(text.contains("1 functions, "), "{text}");
