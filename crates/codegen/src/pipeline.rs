@@ -41,6 +41,8 @@ pub const PHASES: &[Phase] = &[
         "operations the machine has no instruction for, as several it has"),
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
+    phase(63, "OriDoPredication", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_branches,
+        "branches around a few operations become choices"),
     phase(49, "GvnCse", Stage::Optimize, ABSTRACT, gate(1..=3), phases::share_equal_values,
         "what is computed twice, and what can be computed now"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,

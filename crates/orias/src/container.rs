@@ -6,7 +6,7 @@
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use orias_codegen::{Kernel, Linkage, Module, Symbol, SymbolSpace, constant_places};
-use orias_cubin::attribute::{Attribute, Value, id};
+use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{
     self, Address, BuildTarget, CodeRelocation, Entry, Param, Shared, Variable,
 };
@@ -14,7 +14,7 @@ use orias_cubin::elf;
 use orias_machine::registers;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Class, Function, Operand, Reg, SymbolPart};
-use orias_sass::{Effects, Target};
+use orias_sass::{Effects, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 
@@ -199,7 +199,10 @@ fn function(
         }),
         exits: offsets(code, Effects::EXIT),
         externs: externs(module, code),
-        attributes: system_calls(offsets(code, Effects::CALL)),
+        attributes: system_calls(offsets(code, Effects::CALL))
+            .into_iter()
+            .chain(meetings(code))
+            .collect(),
         relocations,
         ..build::Function::default()
     })
@@ -286,6 +289,30 @@ fn system_calls(calls: Vec<u32>) -> Vec<Attribute> {
         id: id::SYSCALL_OFFSETS,
         value: Value::Offsets(calls),
     }]
+}
+
+/// What tools that look for races have to know: where the lanes of a warp meet, and that all of them do.
+fn meetings(code: &Code) -> Vec<Attribute> {
+    let meets: Vec<u32> = code
+        .placed
+        .iter()
+        .enumerate()
+        .filter(|(_, placed)| matches!(placed.op, Op::NOP | Op::WARPSYNC_ALL))
+        .map(|(number, _)| number as u32 * 16)
+        .collect();
+    let Some(masks) = attribute_id("COOP_GROUP_MASK_REGIDS").filter(|_| !meets.is_empty()) else {
+        return Vec::new();
+    };
+    vec![
+        Attribute {
+            id: masks,
+            value: Value::Words(vec![u32::MAX; meets.len()]),
+        },
+        Attribute {
+            id: id::COOP_GROUP_INSTR_OFFSETS,
+            value: Value::Offsets(meets),
+        },
+    ]
 }
 
 /// Offsets of the instructions with the effects `wanted`.

@@ -8,6 +8,7 @@ mod gvn_cse;
 mod hot_cold;
 mod place_blocks;
 mod predicate_choices;
+mod predication;
 mod regions;
 mod remove_nops;
 
@@ -20,5 +21,6 @@ pub use gvn_cse::share_equal_values;
 pub use hot_cold::{ColdBlocks, optimize_hot_cold_flow, optimize_hot_cold_in_loops};
 pub use place_blocks::place_blocks_in_source_order;
 pub use predicate_choices::predicate_choices;
+pub use predication::predicate_branches;
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;

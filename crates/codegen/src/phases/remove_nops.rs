@@ -1,14 +1,16 @@
 //! OriRemoveNopCode (107): takes out instructions that do nothing.
 //!
 //! Earlier phases leave placeholders behind rather than close the gap at once. After allocation nothing refers to them any
-//! more. An instruction goes when it has no effect, ends no block and writes no register that holds state: a NOP, and
-//! likewise anything whose only results go to `RZ` or `PT`. A read of memory is an effect here: it may fault.
+//! more. An instruction goes when it has no effect, ends no block and writes no register that holds state: anything whose
+//! only results go to `RZ` or `PT`. A read of memory is an effect here: it may fault. A NOP stays: it marks where the lanes of a warp
+//! meet (`bar.warp.sync`), and nothing was moved across it.
 //!
 //! The phase moves nothing and leaves blocks alone, empty ones included. It runs before control words exist, so no wait is
 //! lost. One walk over the instructions: linear.
 
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::{Effects, Function, Inst};
+use orias_sass::Op;
 
 /// Runs the phase.
 pub fn remove_nop_code(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
@@ -24,5 +26,7 @@ pub fn remove_nop_code(function: &mut Function, _: &Context<'_>) -> Result<(), P
 }
 
 fn does_nothing(function: &Function, inst: Inst) -> bool {
-    function.opcode(inst).effects() == Effects::NONE && function.defs(inst).next().is_none()
+    function.opcode(inst).effects() == Effects::NONE
+        && function.defs(inst).next().is_none()
+        && function.opcode(inst).as_machine() != Some(Op::NOP)
 }

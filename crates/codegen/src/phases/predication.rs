@@ -1,0 +1,221 @@
+//! OriDoPredication (63): short ways round become choices.
+//!
+//! A branch around a few operations costs more than the operations: lanes part and meet again, and nothing moves across. Where one or both
+//! sides of a branch only compute a few words and go on to the same block, both are computed and what they pass on is chosen by the
+//! branch's predicate.
+//!
+//! A side is one block that is entered from the branch only, with at most [`MOST`] operations (copies not counted), each of
+//! which one instruction does, and no effect. At most [`MOST`] words are chosen. Longer sides stay: what is computed in vain grows, and the
+//! branch may be one that no lane takes.
+//!
+//! One visit of each block: linear.
+
+use crate::pipeline::{Context, PhaseError};
+use cranelift_entity::SecondaryMap;
+use orias_ori::operation::Scalar;
+use orias_ori::{
+    AbstractMods, AbstractOp, Block, Edge, Effects, Function, Inst, Operand, Type, Value,
+};
+
+/// Operations that are computed in vain, and words that are chosen, at most.
+const MOST: usize = 4;
+
+/// A branch that can go.
+struct Way {
+    /// The blocks between, whose operations move before the branch.
+    sides: Vec<Block>,
+    /// Where both ways end.
+    meet: Block,
+    /// What is passed there where the predicate holds, and where not.
+    args: [Vec<Value>; 2],
+}
+
+/// Runs the phase.
+pub fn predicate_branches(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let mut entries: SecondaryMap<Block, u32> = SecondaryMap::new();
+    let blocks: Vec<Block> = func.blocks().collect();
+    for &block in &blocks {
+        for next in func.successors(block) {
+            entries[next] += 1;
+        }
+    }
+    for block in blocks {
+        let Some(branch) = func.terminator(block) else {
+            continue;
+        };
+        if let Some(way) = way(func, branch, &entries) {
+            entries[way.meet] -= 1;
+            choose(func, branch, &way);
+        }
+    }
+    Ok(())
+}
+
+/// How `branch` can go, if it can.
+fn way(func: &Function, branch: Inst, entries: &SecondaryMap<Block, u32>) -> Option<Way> {
+    let is_branch = func.opcode(branch).as_abstract() == Some(AbstractOp::CondBr)
+        && func.operands(branch).first()?.as_value().is_some();
+    let &[yes, no] = func.edges(branch) else {
+        return None;
+    };
+    if !is_branch {
+        return None;
+    }
+    let ends = [yes, no].map(|edge| {
+        let side = func.edge_target(edge);
+        let leave = leaving(func, side)
+            .filter(|_| entries[side] == 1 && func.block_params(side).is_empty());
+        (edge, leave.map(|leave| (side, leave)))
+    });
+    let [(_, first), (_, second)] = ends;
+    let target = |edge: Edge| func.edge_target(edge);
+    let (edges, sides) = match (first, second) {
+        (Some((side, leave)), _) if target(leave) == target(no) => ([leave, no], vec![side]),
+        (_, Some((side, leave))) if target(leave) == target(yes) => ([yes, leave], vec![side]),
+        (Some((side, leave)), Some((other, way))) if target(leave) == target(way) => {
+            ([leave, way], vec![side, other])
+        }
+        _ => return None,
+    };
+    let args = edges.map(|edge| func.edge_args(edge).to_vec());
+    let mut words = 0;
+    for (&a, &b) in args[0].iter().zip(&args[1]) {
+        let ty = func.value_type(a);
+        if a != b {
+            scalar(ty)?;
+            words += usize::from(ty.len());
+        }
+    }
+    let computed: usize = sides.iter().map(|&side| cost(func, side)).sum();
+    let meet = target(edges[0]);
+    let fits = words <= MOST && computed <= MOST && !sides.contains(&meet);
+    fits.then_some(Way { sides, meet, args })
+}
+
+/// The edge of a block that only goes on, if all it does before is cheap.
+fn leaving(func: &Function, block: Block) -> Option<Edge> {
+    let end = func.terminator(block)?;
+    let goes_on = func.opcode(end).as_abstract() == Some(AbstractOp::Br);
+    let cheap = func
+        .block_insts(block)
+        .filter(|&inst| inst != end)
+        .all(|inst| is_cheap(func, inst));
+    func.edges(end)
+        .first()
+        .copied()
+        .filter(|_| goes_on && cheap)
+}
+
+/// How many operations of a side take an instruction.
+fn cost(func: &Function, block: Block) -> usize {
+    let free = [
+        AbstractOp::Mov,
+        AbstractOp::Br,
+        AbstractOp::Undef,
+        AbstractOp::Collect,
+        AbstractOp::Split,
+    ];
+    func.block_insts(block)
+        .filter(|&inst| {
+            let op = func.opcode(inst).as_abstract();
+            !op.is_some_and(|op| free.contains(&op))
+        })
+        .count()
+}
+
+/// Whether `inst` computes one word in about one instruction.
+fn is_cheap(func: &Function, inst: Inst) -> bool {
+    use AbstractOp as A;
+    let Some(op) = func.opcode(inst).as_abstract() else {
+        return false;
+    };
+    let known = matches!(
+        op,
+        A::Mov
+            | A::Undef
+            | A::Collect
+            | A::Split
+            | A::Add
+            | A::Sub
+            | A::Mul
+            | A::Mad
+            | A::Neg
+            | A::Min
+            | A::Max
+            | A::And
+            | A::Or
+            | A::Xor
+            | A::Not
+            | A::Lop3
+            | A::Shl
+            | A::Shr
+            | A::Prmt
+            | A::Fadd
+            | A::Fsub
+            | A::Fmul
+            | A::Ffma
+            | A::Fneg
+            | A::Fabs
+            | A::Fmin
+            | A::Fmax
+            | A::Setp
+            | A::Selp
+    );
+    let word = op == A::Mov
+        || func
+            .modifier::<Scalar>(inst)
+            .is_none_or(|scalar| scalar.bits() <= 32);
+    known
+        && word
+        && func.opcode(inst).effects() == Effects::NONE
+        && func.inst(inst).guard().is_always()
+}
+
+/// The type in which values of type `ty` are chosen.
+fn scalar(ty: Type) -> Option<Scalar> {
+    match ty {
+        Type::R => Some(Scalar::B32),
+        Type::R2 => Some(Scalar::B64),
+        _ => None,
+    }
+}
+
+/// Makes `branch` a jump that passes on what is chosen.
+fn choose(func: &mut Function, branch: Inst, way: &Way) {
+    let condition = func.operands(branch)[0];
+    let span = func.inst(branch).span();
+    for &side in &way.sides {
+        let insts: Vec<Inst> = func.block_insts(side).collect();
+        for inst in insts {
+            if func.opcode(inst).is_terminator() {
+                func.remove_inst(inst);
+            } else {
+                func.layout.remove_inst(inst);
+                func.layout.insert_inst_before(inst, branch);
+            }
+        }
+        func.layout.remove_block(side);
+    }
+    let mut passed = Vec::new();
+    for (&yes, &no) in way.args[0].iter().zip(&way.args[1]) {
+        let ty = func.value_type(yes);
+        let mods = scalar(ty).and_then(|scalar| {
+            let row = AbstractOp::Selp.row();
+            row.with_modifier(AbstractMods::NONE, scalar)
+        });
+        passed.push(match mods.filter(|_| yes != no) {
+            None => yes,
+            Some(mods) => {
+                let value = func.create_value(ty);
+                let operands: [Operand; 4] = [value.into(), yes.into(), no.into(), condition];
+                let choice = func.create_abstract(AbstractOp::Selp, mods, 1, &operands);
+                func.set_span(choice, span);
+                func.layout.insert_inst_before(choice, branch);
+                value
+            }
+        });
+    }
+    let edge = func.create_edge(way.meet, &passed);
+    func.replace_with_abstract(branch, AbstractOp::Br, AbstractMods::NONE, 0, &[]);
+    func.set_edges(branch, &[edge]);
+}
