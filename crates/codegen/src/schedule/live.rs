@@ -165,7 +165,7 @@ impl BlockValues {
 }
 
 /// What is live at one point of a growing order.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Pressure<'a> {
     values: &'a BlockValues,
     /// By value: readers that are still to come.
@@ -177,6 +177,29 @@ pub struct Pressure<'a> {
     pub live: Counts,
     /// The most there have been.
     pub peak: Counts,
+}
+
+impl Clone for Pressure<'_> {
+    fn clone(&self) -> Self {
+        Self {
+            values: self.values,
+            remaining: self.remaining.clone(),
+            delta: self.delta.clone(),
+            scheduled: self.scheduled.clone(),
+            live: self.live,
+            peak: self.peak,
+        }
+    }
+
+    /// Field by field, so that a search over orders allocates nothing.
+    fn clone_from(&mut self, from: &Self) {
+        self.values = from.values;
+        self.remaining.clone_from(&from.remaining);
+        self.delta.clone_from(&from.delta);
+        self.scheduled.clone_from(&from.scheduled);
+        self.live = from.live;
+        self.peak = from.peak;
+    }
 }
 
 impl<'a> Pressure<'a> {

@@ -22,9 +22,10 @@ struct Search<'a> {
     steps: u32,
     /// Cycles that no order can go below.
     floor: u32,
+    /// States that were left: the next branches are written over them.
+    left: Vec<State<'a>>,
 }
 
-#[derive(Clone)]
 struct State<'a> {
     order: Vec<u32>,
     waits: Vec<u32>,
@@ -32,6 +33,29 @@ struct State<'a> {
     free: [u32; Unit::COUNT],
     now: u32,
     pressure: Pressure<'a>,
+}
+
+impl Clone for State<'_> {
+    fn clone(&self) -> Self {
+        Self {
+            order: self.order.clone(),
+            waits: self.waits.clone(),
+            ready_at: self.ready_at.clone(),
+            free: self.free,
+            now: self.now,
+            pressure: self.pressure.clone(),
+        }
+    }
+
+    /// Field by field, so that nothing is allocated.
+    fn clone_from(&mut self, from: &Self) {
+        self.order.clone_from(&from.order);
+        self.waits.clone_from(&from.waits);
+        self.ready_at.clone_from(&from.ready_at);
+        self.free = from.free;
+        self.now = from.now;
+        self.pressure.clone_from(&from.pressure);
+    }
 }
 
 /// The cheapest order, if the block is small.
@@ -46,8 +70,9 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
         best: None,
         steps: 0,
         floor: 0,
+        left: Vec::new(),
     };
-    let start = State {
+    let mut start = State {
         order: Vec::new(),
         waits: (0..graph.len())
             .map(|node| graph.preds(node).len() as u32)
@@ -64,7 +89,7 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
         .map(|node| u32::from(node.least_stall.max(1)))
         .sum();
     search.floor = search.bound(&start).max(slots);
-    search.descend(start);
+    search.descend(&mut start);
     let (_, mut order) = search.best?;
     order.extend(graph.tail().map(|node| node as u32));
     Some(order)
@@ -72,23 +97,20 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
 
 impl<'a> Search<'a> {
     /// As deep as the block has nodes, at most [`NODES`].
-    fn descend(&mut self, mut state: State<'a>) {
+    fn descend(&mut self, state: &mut State<'a>) {
         let graph = self.task.graph;
         // Pseudo-operations change nothing: they go when they can.
         while let Some(node) = graph
             .body()
-            .find(|&node| graph.nodes[node].is_pseudo() && is_ready(&state, node))
+            .find(|&node| graph.nodes[node].is_pseudo() && is_ready(state, node))
         {
-            self.place(&mut state, node);
+            self.place(state, node);
         }
-        let mut ready: Vec<usize> = graph
-            .body()
-            .filter(|&node| is_ready(&state, node))
-            .collect();
+        let mut ready: Vec<usize> = graph.body().filter(|&node| is_ready(state, node)).collect();
         if ready.is_empty() {
-            let cost = self.bound(&state);
+            let cost = self.bound(state);
             if self.best.as_ref().is_none_or(|(known, _)| cost < *known) {
-                self.best = Some((cost, state.order));
+                self.best = Some((cost, state.order.clone()));
             }
             return;
         }
@@ -105,12 +127,19 @@ impl<'a> Search<'a> {
             if !fits {
                 continue;
             }
-            let mut next = state.clone();
+            let mut next = match self.left.pop() {
+                Some(mut next) => {
+                    next.clone_from(state);
+                    next
+                }
+                None => state.clone(),
+            };
             self.place(&mut next, node);
             let bound = self.bound(&next);
             if self.best.as_ref().is_none_or(|(known, _)| bound < *known) {
-                self.descend(next);
+                self.descend(&mut next);
             }
+            self.left.push(next);
         }
     }
 
