@@ -1,8 +1,8 @@
 //! Scheduling on physical registers: legal, never worse by its own model, at rest after one run, and what its reports say.
 
-use orias_codegen::knobs::Knobs;
+use orias_codegen::knobs::{Knobs, WhenList};
 use orias_codegen::schedule::build::{Builder, Exits, Fences};
-use orias_codegen::schedule::post::{self, Options};
+use orias_codegen::schedule::post::{self, Alternative, Options};
 use orias_codegen::schedule::report;
 use orias_codegen::scoreboard::{Insertions, schedule_waits};
 use orias_machine::timing;
@@ -67,6 +67,27 @@ fn random_orders_are_legal_and_depend_on_the_seed_alone() {
         moved += usize::from(print_function(&first) != print_function(&func));
     }
     assert!(moved > 60, "{moved}");
+}
+
+#[test]
+fn alternative_orders_are_legal_and_bad_ones_wait_longer() {
+    let (mut good, mut bad) = (0, 0);
+    let knobs = Knobs::default();
+    let mut options = Options::of(&knobs);
+    let keep = WhenList::always();
+    options.keep = &keep;
+    for func in random_functions() {
+        let mut cycles = |worse| {
+            let mut other = func.clone();
+            post::alternative(&mut other, Alternative { worse, seed: 7 }).expect("an order");
+            assert_legal(&func, &other);
+            let kept = post::reorder(&mut other, &options).expect("what it costs");
+            kept.iter().map(|block| block.after).sum::<u32>()
+        };
+        good += cycles(0);
+        bad += cycles(100);
+    }
+    assert!(good < bad, "{good} {bad}");
 }
 
 #[test]

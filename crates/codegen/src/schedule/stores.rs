@@ -96,8 +96,8 @@ fn gathered(func: &Function, graph: &Graph) -> Vec<u32> {
         }
     }
     let mut order = Vec::with_capacity(graph.len());
-    for node in 0..graph.len() {
-        if goes[node].is_none() {
+    for (node, to) in goes.iter().enumerate() {
+        if to.is_none() {
             // Those that come down, and those that come down to them.
             let mut pending = vec![node];
             let mut group = Vec::new();

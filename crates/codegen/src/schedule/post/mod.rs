@@ -175,6 +175,9 @@ pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), P
     }
 }
 
+/// What orders are compared by: neighbours torn apart, cycles alone times cycles together, how late long operations are, and reads.
+type Rank = (usize, u128, u64, u64);
+
 /// How many general registers a function names.
 fn general_registers(func: &Function) -> u32 {
     let mut most = 0;
@@ -247,7 +250,7 @@ impl State {
         if options.warps > 1 {
             ways.push((weights, options.warps));
         }
-        let mut best: Option<((usize, u128, u64, u64), Vec<u32>)> = None;
+        let mut best: Option<(Rank, Vec<u32>)> = None;
         for (weights, warps) in ways {
             let found = list::schedule(
                 &self.graph,
