@@ -100,6 +100,8 @@ pub(super) struct Fact {
     pub(super) issue: Issue,
     /// Cycles until a result of variable latency is there, as a rule.
     pub(super) typical: i32,
+    /// Cycles until the sources have been read, as a rule.
+    pub(super) release: i32,
 }
 
 impl Fact {
@@ -289,6 +291,12 @@ impl Code {
             counts_copies: op == Op::LDGDEPBAR,
             settles: timing.settles,
             texture: timing.class.name() == "texture",
+            release: release(
+                op,
+                timing
+                    .typical
+                    .map_or(0, |typical| i32::from(typical.cycles)),
+            ),
             issue: issue::of(instruction),
             typical: timing
                 .typical
@@ -384,6 +392,18 @@ impl Code {
             walks.push(post);
         }
         self.order = walks.into_iter().flatten().collect();
+    }
+}
+
+/// When the sources of an instruction have been read, as a rule. Asynchronous copies say so late, when memory is busy as late as
+/// their data is there.
+fn release(op: Op, typical: i32) -> i32 {
+    /// What memory operations and others take.
+    const USUAL: i32 = 20;
+    if op.name().starts_with("LDGSTS") {
+        typical
+    } else {
+        USUAL
     }
 }
 

@@ -92,7 +92,9 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
             let sources = queue.and_then(|queue| first(&waits.sources, queue));
             let memory = waits.memory.filter(|_| fact.memory_queue);
             spared.written[index] = known(results, written);
-            spared.released[index] = known(sources, released) || known(memory, released);
+            // What says so late is neither told by others nor tells about them.
+            let late = fact.release >= LONG;
+            spared.released[index] = !late && (known(sources, released) || known(memory, released));
             if let (Some(queue), Some(written)) = (queue, written) {
                 put(&mut waits.results, queue, written);
             }
@@ -100,7 +102,7 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
                 if let Some(queue) = queue {
                     put(&mut waits.sources, queue, either);
                 }
-                if fact.memory_queue {
+                if fact.memory_queue && !late {
                     waits.memory = Some(waits.memory.map_or(either, |known| known.min(either)));
                 }
             }

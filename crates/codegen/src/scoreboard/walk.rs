@@ -37,9 +37,6 @@ const LONG_AGO: i32 = -FORGET_AFTER;
 /// Cycles that an instruction of the demand's distance is taken for.
 const CYCLES_PER_INSTRUCTION: i32 = 2;
 
-/// When the sources of an instruction have been read, as a rule.
-const TYPICAL_RELEASE: i32 = 20;
-
 /// What the pass decides, by instruction.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -621,11 +618,7 @@ impl<'a> Walk<'a> {
             }
             let (covers, own, typical) = match kind {
                 EventKind::Written => (written, plan.write_barrier[index], fact.typical),
-                EventKind::Released => (
-                    released | written,
-                    plan.read_barrier[index],
-                    TYPICAL_RELEASE,
-                ),
+                EventKind::Released => (released | written, plan.read_barrier[index], fact.release),
             };
             self.put_event(LiveEvent {
                 id: event_id(index, kind),
@@ -749,8 +742,12 @@ impl<'a> Walk<'a> {
         let demand = |kind| self.demand.of(index, kind);
         let (written, released) = (demand(EventKind::Written), demand(EventKind::Released));
         let far = |event: &&LiveEvent| {
-            let takes = self.code.facts[instruction(event.id)].typical;
-            event.alive && kind(event.id) == EventKind::Written && takes >= LONG
+            let fact = &self.code.facts[instruction(event.id)];
+            let takes = match kind(event.id) {
+                EventKind::Written => fact.typical,
+                EventKind::Released => fact.release,
+            };
+            event.alive && takes >= LONG
         };
         let far = self.events.iter().filter(far);
         let long = far.fold(0, |barriers, event| barriers | mask(event.own));
@@ -789,7 +786,7 @@ impl<'a> Walk<'a> {
             let wish = Wish {
                 waiter: index as i32 + i32::from(released),
                 demand: at(released),
-                done: now + TYPICAL_RELEASE,
+                done: now + fact.release,
                 texture: fact.texture,
                 long,
                 leaves: 0,
