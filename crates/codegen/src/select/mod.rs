@@ -18,8 +18,8 @@
 //! **Guards.** An operation that only computes is computed in all lanes, and its result chosen by the guard. Everything else
 //! carries its guard to the machine instruction that has the effect.
 //!
-//! **Uniform registers** hold the descriptor of global memory and the base of shared memory, made once in the entry block of a
-//! kernel (the whole warp runs there), and results of operations that have no other form; those are copied to a general
+//! **Uniform registers** hold the descriptor of global memory, cache policies that are known and the base of shared memory, made once in
+//! the entry block of a kernel (the whole warp runs there), and results of operations that have no other form; those are copied to a general
 //! register at once.
 //!
 //! What it does not do: it moves nothing between blocks, and makes no branches (see `expand` for what needs some).
