@@ -352,11 +352,19 @@ fn scalar<M: Modifier + Into<Scalar>>(op: AbstractOp, mods: AbstractMods) -> Opt
 /// Whether the interpreter's result is the chip's to the last bit.
 fn is_computable(op: AbstractOp, mods: AbstractMods) -> bool {
     use AbstractOp as A;
-    let exact = |scalar: Scalar| match scalar {
-        Scalar::F32 | Scalar::F64 | Scalar::Pred => true,
-        Scalar::B32 | Scalar::U32 | Scalar::S32 => true,
-        Scalar::B64 | Scalar::U64 | Scalar::S64 => true,
-        _ => false,
+    let exact = |scalar: Scalar| {
+        matches!(
+            scalar,
+            Scalar::F32
+                | Scalar::F64
+                | Scalar::Pred
+                | Scalar::B32
+                | Scalar::U32
+                | Scalar::S32
+                | Scalar::B64
+                | Scalar::U64
+                | Scalar::S64
+        )
     };
     let types = scalar::<Scalar>(op, mods).is_none_or(exact)
         && scalar::<Source>(op, mods).is_none_or(exact);

@@ -251,7 +251,7 @@ impl Selector<'_> {
         &mut self,
         place: super::memory::Place,
     ) -> Result<orias_ori::Value, PhaseError> {
-        let start = self.shared(super::selector::Shared::SharedBase);
+        let start = self.shared(super::selector::Shared::BlockBase);
         let base = match self.base_word(place.base)? {
             Some(base) => Source::from(base),
             None => rz().into(),

@@ -272,7 +272,7 @@ impl Selector<'_> {
             None => rz().reg().into(),
         };
         let uniform = match place.symbol {
-            Some(_) => self.shared(Shared::SharedBase).into(),
+            Some(_) => self.shared(Shared::BlockBase).into(),
             None => OptReg::NONE,
         };
         Ok(self.func.create_address(Address {

@@ -65,7 +65,7 @@ pub(super) enum Shared {
     /// The descriptor that accesses to global memory name.
     Descriptor,
     /// Where the shared memory of this thread block starts.
-    SharedBase,
+    BlockBase,
     /// A cache policy with this upper word; the lower one is zero.
     Policy(u32),
 }
@@ -752,7 +752,7 @@ impl<'f> Selector<'f> {
         }
         let ty = match kind {
             Shared::Descriptor | Shared::Policy(_) => Type::tuple(Class::UR, 2),
-            Shared::SharedBase => Type::tuple(Class::UR, 1),
+            Shared::BlockBase => Type::tuple(Class::UR, 1),
         };
         let value = self.func.create_value(ty.unwrap_or(Type::R));
         self.shared.push((kind, block, value));
@@ -786,7 +786,7 @@ impl<'f> Selector<'f> {
                         .create_abstract(AbstractOp::Collect, mods, 1, &operands);
                     self.insert(inst);
                 }
-                Shared::SharedBase => {
+                Shared::BlockBase => {
                     let rank = self.func.create_value(Type::single(Class::UR));
                     let number = orias_sass::special::number("SR_CgaCtaId");
                     let number = number.ok_or_else(|| self.broken("no block rank"))?;

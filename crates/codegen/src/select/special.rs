@@ -382,7 +382,7 @@ pub(super) fn address_of(s: &mut Selector<'_>) -> Done {
             part(SymbolPart::High).into(),
         );
     }
-    let start = s.shared(Shared::SharedBase);
+    let start = s.shared(Shared::BlockBase);
     let name = s.in_register(part(SymbolPart::Low).into())?;
     s.emit(
         Op::IADD3,
