@@ -27,6 +27,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Orders of a module: each as a cubin, with what the models say of its functions.
+type Orders = Vec<(Vec<u8>, Vec<FunctionCycles>)>;
+
 /// Of 100 choices, how many are the worst: one number for each order.
 const ORDERS: [u8; 10] = [0, 6, 13, 21, 30, 40, 52, 66, 82, 100];
 
@@ -85,7 +88,7 @@ fn make(manifest: &str, cubins: &str, out: &Path, words: &[&str]) -> Result<(), 
         }
     }
     let made = parallel::map(&files, |file| orders(file));
-    let mut models: BTreeMap<&str, Vec<(Vec<u8>, Vec<FunctionCycles>)>> = BTreeMap::new();
+    let mut models: BTreeMap<&str, Orders> = BTreeMap::new();
     for (file, orders) in files.iter().zip(made) {
         match orders {
             Ok(orders) => {
@@ -140,7 +143,7 @@ fn trouble(path: &Path) -> impl Fn(std::io::Error) -> String {
 }
 
 /// The orders of a cubin: its bytes, and the cycles of its blocks.
-fn orders(file: &str) -> Result<Vec<(Vec<u8>, Vec<FunctionCycles>)>, String> {
+fn orders(file: &str) -> Result<Orders, String> {
     let bytes = std::fs::read(file).map_err(trouble(Path::new(file)))?;
     let cubin = Cubin::read(&bytes).map_err(|error| error.to_string())?;
     let knobs = Knobs::default();
@@ -223,7 +226,7 @@ fn write(
     manifest: &str,
     out: &Path,
     cases: &[Case],
-    models: &BTreeMap<&str, Vec<(Vec<u8>, Vec<FunctionCycles>)>>,
+    models: &BTreeMap<&str, Orders>,
 ) -> Result<(), String> {
     for case in cases {
         let stem = Path::new(&case.kernel.0);
