@@ -39,7 +39,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "phase",
         extensions: &["ori"],
-        about: "PHASE [--knob NAME=VALUE]...: the functions after that phase, verified before and after",
+        about: "PHASE [-O LEVEL] [--knob NAME=VALUE]...: the functions after that phase, at the lowest level it runs at or this one, verified before and after",
         run: ori::phase,
     },
     Kind {

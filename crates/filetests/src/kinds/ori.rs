@@ -33,14 +33,18 @@ pub(super) fn verify(case: &Case<'_>) -> Result<String, String> {
 }
 
 pub(super) fn phase(case: &Case<'_>) -> Result<String, String> {
-    let arguments = Arguments::parse(case, &["--knob"], &[])?;
+    let arguments = Arguments::parse(case, &["--knob", "-O"], &[])?;
     let [name] = arguments.plain[..] else {
         return Err("'phase' takes the name of one phase".into());
     };
     let row = find_phase(PHASES, name)?;
     let mut knobs = Knobs::default();
-    for (_, assignment) in &arguments.values {
-        knobs.set(assignment).map_err(|error| error.to_string())?;
+    let mut opt_level = *PHASES[row].gate.opt_levels.start();
+    for (name, value) in &arguments.values {
+        match *name {
+            "-O" => opt_level = value.parse().map_err(|_| format!("no level '{value}'"))?,
+            _ => knobs.set(value).map_err(|error| error.to_string())?,
+        }
     }
     let mut module = parse_module(case.input).map_err(|error| error.to_string())?;
     let pipeline = Pipeline {
@@ -50,7 +54,7 @@ pub(super) fn phase(case: &Case<'_>) -> Result<String, String> {
         ..Pipeline::default()
     };
     let context = Context {
-        opt_level: *PHASES[row].gate.opt_levels.start(),
+        opt_level,
         knobs: &knobs,
     };
     for function in &mut module.functions {
