@@ -283,6 +283,7 @@ pub fn reorder(
     let walk = DepthFirst::new(&flow);
     let live = RegisterLiveness::new(func, &flow, &walk);
     let cold = ColdBlocks::new(func);
+    let gathers = stores::are_gathered(func);
     let blocks: Vec<Block> = func.blocks().collect();
     let mut places: SecondaryMap<Block, Option<u32>> = SecondaryMap::new();
     let mut first_places: SecondaryMap<orias_ori::Inst, u32> = SecondaryMap::new();
@@ -298,7 +299,11 @@ pub fn reorder(
         for &block in &blocks {
             let graph = builder.build(block);
             let ports = ports_of(func, &graph, target)?;
-            let lines = stores::lines(func, &graph, &ports);
+            let lines = if gathers {
+                stores::lines(func, &graph, &ports)
+            } else {
+                stores::Lines::default()
+            };
             let point = Point {
                 function: &func.name,
                 block: block.as_u32(),
@@ -345,7 +350,9 @@ pub fn reorder(
             let state = &mut states[number];
             state.graph = builder.build(state.block);
             state.ports = ports_of(func, &state.graph, target)?;
-            state.lines = stores::lines(func, &state.graph, &state.ports);
+            if gathers {
+                state.lines = stores::lines(func, &state.graph, &state.ports);
+            }
             state.dirty = true;
         }
     }
