@@ -677,10 +677,11 @@ impl<'a> Walk<'a> {
             self.touch(place);
             let slots = &self.event_slots;
             let list = &mut self.places[usize::from(place)].read;
-            // What is read earlier in the same queue has been read when this has.
+            // What is read earlier in the same queue has been read when this has. Under a guard the earlier ones stay, each with all that covers it.
             list.retain(|earlier| {
-                let superseded =
-                    fact.memory_queue && code.facts[instruction(*earlier)].memory_queue;
+                let superseded = fact.memory_queue
+                    && !fact.guarded
+                    && code.facts[instruction(*earlier)].memory_queue;
                 slots[*earlier as usize] != 0 && !superseded && *earlier != event
             });
             list.push(event);
