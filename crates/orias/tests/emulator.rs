@@ -400,6 +400,52 @@ fn launches_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn damaged_cubins_and_damaged_code_get_an_answer() {
+    // Bytes changed anywhere: in headers, in attributes, in the code. Whatever it becomes, it is refused, stops or ends.
+    let kernels: Vec<(Vec<u8>, Launch)> = KERNELS
+        .iter()
+        .filter(|kernel| ["axpy", "local_array", "rotate_dynamic"].contains(&kernel.name))
+        .map(|kernel| {
+            let mut launch = kernel.launch();
+            launch.step_limit = Some(200_000);
+            (assembled(&kernel.source("sass")), launch)
+        })
+        .collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize % limit
+    };
+    let (mut refused, mut stopped, mut ended) = (0, 0, 0);
+    for round in 0..300 {
+        let (image, request) = &kernels[round % kernels.len()];
+        let mut image = image.clone();
+        for _ in 0..=random(4) {
+            let at = random(image.len());
+            image[at] ^= 1 << random(8);
+        }
+        let mut request = request.clone();
+        request.emulation.timing = TIMINGS[random(TIMINGS.len())];
+        match run(
+            Code::Cubin(&image),
+            &request,
+            Engine::Emulator,
+            &mut |_, _| {},
+        ) {
+            Err(_) => refused += 1,
+            Ok(Finished { fault: Some(_), .. }) => stopped += 1,
+            Ok(_) => ended += 1,
+        }
+    }
+    assert!(
+        refused > 10 && stopped > 10 && ended > 10,
+        "{refused} refused, {stopped} stopped, {ended} ended"
+    );
+}
+
+#[test]
 fn cycles_count_stalls_and_waits() {
     let body = "[B------:R-:W2:-:S02] LDG.E R9, desc[UR4][R4.64] ;
         [B--2---:R-:W-:-:S05] IADD3 R9, R9, 0x1, RZ ;";

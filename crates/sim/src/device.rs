@@ -15,6 +15,8 @@ use thiserror::Error;
 const MOST_THREADS: u64 = 1024;
 /// Most shared memory of a block, what the system keeps included.
 const MOST_SHARED: usize = 228 << 10;
+/// Most registers of a thread, what the hardware keeps included.
+const MOST_REGISTERS: usize = 256;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
 const HEAP: usize = 8 << 20;
 /// Most local memory of a thread.
@@ -208,6 +210,12 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
         return refuse(format!(
             "{} needs {shared} bytes of shared memory; there are {MOST_SHARED}",
             kernel.name
+        ));
+    }
+    if kernel.registers > MOST_REGISTERS {
+        return refuse(format!(
+            "{} says that it needs {} registers; there are {MOST_REGISTERS}",
+            kernel.name, kernel.registers
         ));
     }
     if kernel.cluster.is_some() {
