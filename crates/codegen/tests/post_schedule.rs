@@ -77,7 +77,7 @@ fn alternative_orders_are_legal_and_bad_ones_wait_longer() {
     let keep = WhenList::always();
     options.keep = &keep;
     for func in random_functions() {
-        let mut cycles = |worse| {
+        let cycles = |worse| {
             let mut other = func.clone();
             post::alternative(&mut other, Alternative { worse, seed: 7 }).expect("an order");
             assert_legal(&func, &other);
