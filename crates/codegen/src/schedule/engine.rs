@@ -114,6 +114,8 @@ struct Engine<'a> {
     usage: Usage,
     now: u32,
     order: Vec<u32>,
+    /// What the instructions just placed made ready.
+    freed: Vec<usize>,
     cold_budget: u32,
     spill_mode: u32,
     /// Whether the block has enough long operations for the critical-path bit.
@@ -157,6 +159,7 @@ impl<'a> Engine<'a> {
             usage: Usage::default(),
             now: 0,
             order: Vec::with_capacity(count),
+            freed: Vec::new(),
             cold_budget: settings.cold_budget,
             spill_mode: settings.spill_mode,
             critical: long >= settings.depth_threshold,
@@ -182,11 +185,15 @@ impl<'a> Engine<'a> {
                 debug_assert!(false, "nothing is ready");
                 break;
             };
-            self.place(node);
-            let mut next = node + 1;
-            while next < self.graph.body().end && self.graph.nodes[next].with_previous {
-                self.place(next);
-                next += 1;
+            let goes_on =
+                |next: usize| next < self.graph.body().end && self.graph.nodes[next].with_previous;
+            let members = 1 + (node + 1..).take_while(|&next| goes_on(next)).count();
+            // Nothing goes in between, not even what takes no slot.
+            for member in node..node + members {
+                self.place(member);
+            }
+            for ready in std::mem::take(&mut self.freed) {
+                self.make_ready(ready);
             }
         }
         for node in self.graph.tail() {
@@ -246,9 +253,7 @@ impl<'a> Engine<'a> {
             }
             self.settle(node, issue, &mut ready);
         }
-        for node in ready {
-            self.make_ready(node);
-        }
+        self.freed.append(&mut ready);
         while let Some(&(at, node)) = self.waiting.first()
             && at <= self.now
         {
