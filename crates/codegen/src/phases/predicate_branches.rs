@@ -1,4 +1,4 @@
-//! OriDoPredication (63): short ways round become choices.
+//! PredicateBranches (10006): short ways round become choices.
 //!
 //! A branch around a few operations costs more than the operations: lanes part and meet again, and nothing moves across. Where one or both
 //! sides of a branch only compute a few words and go on to the same block, both are computed and what they pass on is chosen by the

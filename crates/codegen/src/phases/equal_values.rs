@@ -1,4 +1,4 @@
-//! GvnCse (49): what is computed twice is computed once, and what can be computed now is.
+//! ShareEqualValues (10005): what is computed twice is computed once, and what can be computed now is.
 //!
 //! Expansions repeat themselves (the reciprocal of a divisor for every quotient), and so do programs whose pieces do not know of
 //! each other (inline assembly that makes the same cache policy before each access and loads the same words again).
