@@ -27,27 +27,13 @@ impl Builder<'_> {
             let mut history = std::mem::take(&mut self.tokens[token as usize]);
             for earlier in &history.writers {
                 let latency = self.after_fence(earlier.node);
-                self.edge(
-                    earlier.node,
-                    node,
-                    Kinds::BARRIER,
-                    EdgeClass::Order,
-                    Reasons(0),
-                    latency,
-                );
+                self.order_edge(earlier.node, node, latency);
             }
             if takes_it {
                 // Whoever has a token that everything has is held back by that alone.
                 if token == Token::All || !takes_all {
                     for earlier in &history.readers {
-                        self.edge(
-                            earlier.node,
-                            node,
-                            Kinds::BARRIER,
-                            EdgeClass::Order,
-                            Reasons(0),
-                            0,
-                        );
+                        self.order_edge(earlier.node, node, 0);
                     }
                 }
                 history.readers.clear();
@@ -76,6 +62,12 @@ impl Builder<'_> {
         } else {
             least
         }
+    }
+
+    /// `to` stays behind `from`, which order alone asks for.
+    fn order_edge(&mut self, from: u32, to: u32, latency: u16) {
+        let class = EdgeClass::Order;
+        self.edge(from, to, Kinds::BARRIER, class, Reasons(0), latency);
     }
 
     pub(super) fn memory(&mut self, node: u32, inst: Inst) {
