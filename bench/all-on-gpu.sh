@@ -3,7 +3,7 @@
 #
 #   bench/all-on-gpu.sh [STEP...]      the steps below, or only those named
 #
-# Results first, several steps at a time; then `triton`, `modules` and `times`, with nothing beside them:
+# Results first, several steps at a time; then times, with nothing on the GPU beside them:
 #
 #   kernels     kernels/*.sass by `orias asm` against ptxas's code of the same kernels
 #   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
@@ -17,8 +17,11 @@
 #   triton      the same programs with the code of all MODES: results and times
 #   modules     the kernels of the PTX corpus with the code of all MODES: results and times
 #   times       times of the CUDA corpus's launches, after `corpus`
+#   ranks       how the model ranks ten orders of each of many kernels, which `orders` makes, against measured times
+#   compile-time  compile times of the PTX corpus, Orias against ptxas, on one processor
 #
 #   ORIAS, XTASK   the commands, built in release mode (default: target/release/orias and target/release/xtask)
+#   ORIAS_DIST     the command whose compile time is taken, built with the profile `dist` (default: ORIAS)
 #   PTXAS, NVCC    NVIDIA's tools (default: those on the PATH)
 #   MATH           a folder made by `cuda_math.py make` (default: made here, which needs nvcc)
 #   RECORDED       a folder made by `triton_programs.py record` (default: made here)
@@ -58,13 +61,15 @@ quick() {
     if [ -n "$QUICK" ]; then echo "$1"; else echo "$2"; fi
 }
 
-# launches NAME FOLDER MODE...: the launches of a folder with each mode's cubins against ptxas's, made from the folder's PTX
+# launches NAME FOLDER RUNS MODE...: the launches of a folder with each mode's cubins against ptxas's, made from the folder's PTX; ptxas's
+# code with our control words or in our order runs RUNS times, since a wait too short may only show now and then
 launches() {
-    local name=$1 folder=$2 mode
-    shift 2
+    local name=$1 folder=$2 often=$3 mode runs
+    shift 3
     "$python" "$bench/assemblers.py" "$folder" "ptxas,$(IFS=,; echo "$*")" --fmad=false >"$results/$name-assembled.txt"
     for mode in "$@"; do
-        step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 20 --runs "$(quick 1 3)"
+        case $mode in orias*) runs=3 ;; *) runs=$often ;; esac
+        step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 20 --runs "$(quick 1 "$runs")"
     done
 }
 
@@ -86,20 +91,25 @@ step_kernels() {
 
 step_math() {
     [ -f "$(math_folder)/manifest.json" ] || "$python" "$bench/cuda_math.py" make "$(math_folder)"
-    launches math "$(math_folder)" orias orias-O0
+    launches math "$(math_folder)" 3 orias orias-O0
 }
 
 step_corpus() {
     [ -n "$CORPUS" ] || return 0
     mkdir -p "$scratch/corpus"
     cp "$CORPUS"/*.ptx "$CORPUS/manifest.json" "$scratch/corpus/"
-    launches corpus "$scratch/corpus" orias orias-O0 control schedule shuffle
+    launches corpus "$scratch/corpus" 100 orias orias-O0 control schedule shuffle
+}
+
+step_record() {
+    local folder=${RECORDED:-$scratch/recorded}
+    [ -f "$folder/manifest.json" ] || step record 120 "$python" "$bench/triton_programs.py" record "$folder"
 }
 
 step_recorded() {
     local folder=${RECORDED:-$scratch/recorded}
-    [ -f "$folder/manifest.json" ] || step record 120 "$python" "$bench/triton_programs.py" record "$folder"
-    launches recorded "$folder" orias orias-O0 control schedule shuffle
+    step_record
+    launches recorded "$folder" 3 orias orias-O0 control schedule shuffle
 }
 
 step_forms() {
@@ -116,19 +126,34 @@ step_sweeps() {
     step sweeps 180 "$xtask" gpu sweeps orias-O0,orias-O3 $(quick "" --full)
 }
 
-# Kernels that write where no buffer is, race, or leave threads behind at a barrier.
+# sanitize TOOL FOLDER MODULE: our code of one module under one tool of compute-sanitizer; a line with the time and what it found
+sanitize() {
+    local log=$results/sanitizer/$1-$3txt start=$SECONDS code found
+    timeout -k 5 90 compute-sanitizer --tool "$1" --target-processes all \
+        "$xtask" gpu launches "$2/manifest.json" "$2/orias" "$2/orias" --filter "$3" --patience 80 >"$log" 2>&1
+    code=$?
+    found=$(grep -h "ERROR SUMMARY\|RACECHECK SUMMARY" "$log" | sed 's/=* *//' | sort | uniq | tr '\n' ' ')
+    ran=$(grep -h "equal, " "$log")
+    [ $code = 124 ] && found="not finished"
+    echo "| $1 | $3 | $((SECONDS - start)) s | ${ran%% equal*} | ${found:-no summary, exit code $code} |"
+}
+
+# Kernels that write where no buffer is, race, or leave threads behind at a barrier: each module by itself, several at a time.
 step_sanitizer() {
-    local tool
-    for tool in memcheck racecheck synccheck initcheck; do
-        step "sanitizer-$tool" 90 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \
-            "$xtask" gpu launches "$(math_folder)/manifest.json" "$(math_folder)/orias" "$(math_folder)/orias" --filter cub. --patience 60 &
-        if [ -n "$CORPUS" ] && [ $tool != initcheck ]; then
-            step "sanitizer-$tool-corpus" 90 compute-sanitizer --tool $tool --target-processes all --error-exitcode 9 \
-                "$xtask" gpu launches "$scratch/corpus/manifest.json" "$scratch/corpus/orias" "$scratch/corpus/orias" --patience 60 &
-        fi
-    done
-    wait
-    grep -H "ERROR SUMMARY\|RACECHECK SUMMARY" "$results"/sanitizer-*.txt | sed 's/.*sanitizer-//' | sort | uniq -c
+    local tool cubin start=$SECONDS
+    mkdir -p "$results/sanitizer"
+    export -f sanitize
+    export results xtask
+    for tool in racecheck memcheck synccheck initcheck; do
+        echo "$tool $(math_folder) cub."
+        for cubin in "$scratch"/corpus/orias/*.cubin; do
+            [ -f "$cubin" ] && echo "$tool $scratch/corpus $(basename "$cubin" cubin)"
+        done
+    done | xargs -P 8 -L 1 bash -c 'sanitize "$@"' sanitize | sort >"$results/sanitizer.txt"
+    for tool in racecheck memcheck synccheck initcheck; do
+        echo "| sanitizer-$tool | $((SECONDS - start)) s | | $(grep -c "^| $tool .*SUMMARY: 0 " "$results/sanitizer.txt") of $(grep -c "^| $tool " "$results/sanitizer.txt") modules clean |"
+    done | tee -a "$results/summary.md"
+    grep -v "SUMMARY: 0 " "$results/sanitizer.txt"
 }
 
 step_in-place() {
@@ -157,8 +182,28 @@ step_times() {
     step times-reschedule 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/control,$folder/schedule,$folder/shuffle"
 }
 
+# Ten orders of each of many kernels, with what the model says of them: no GPU yet.
+step_orders() {
+    [ -n "$CORPUS" ] || return 0
+    step orders 200 "$xtask" schedules make "$scratch/corpus/manifest.json" "$scratch/corpus/ptxas" "$scratch/orders" --most "$(quick 20 80)"
+}
+
+step_ranks() {
+    [ -f "$scratch/orders/manifest.json" ] || return 0
+    local orders
+    orders=$(printf ",$scratch/orders/%d" 1 2 3 4 5 6 7 8 9)
+    step orders-times 100 "$xtask" gpu times "$scratch/orders/manifest.json" "$scratch/orders/0" "${orders:1}" --rounds 10 --once
+    step ranks 10 "$xtask" schedules compare "$scratch/orders/estimates.txt" "$results/orders-times.txt"
+}
+
+# One processor, beside steps that leave the others idle.
+step_compile-time() {
+    [ -n "$CORPUS_MODULES" ] || return 0
+    step compile-time 120 taskset -c "$(($(nproc) - 1))" "$python" "$bench/compile-time.py" "${ORIAS_DIST:-$ORIAS}" "$PTXAS" "$CORPUS_MODULES" --runs "$(quick 2 5)"
+}
+
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math corpus recorded forms generated sweeps sanitizer in-place triton modules times)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time)
 chosen() {
     local name
     for name in "$@"; do
@@ -167,14 +212,18 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math corpus &
+chosen kernels math corpus orders &
 chosen in-place &
+chosen record &
 wait
 chosen sweeps forms &
 chosen recorded &
 chosen sanitizer &
 wait
-chosen triton modules times
+chosen triton modules
+chosen compile-time &
+chosen times ranks
+wait
 echo
 echo "| step | time | exit code | last line |"
 echo "| --- | --- | --- | --- |"

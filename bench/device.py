@@ -146,9 +146,11 @@ class Device:
             raise RuntimeError("no kernel of the program comes from Triton")
         return used
 
-    def code(self, mode, kernel):
-        """The function and the number of registers of a kernel as an assembler makes it; raises with its message if it does not."""
-        key = (mode, kernel.source)
+    def code(self, mode, kernel, copy=0):
+        """The function and the number of registers of a kernel as an assembler makes it; raises with its message if it does not.
+
+        Each `copy` is loaded for itself and lies at another place of memory."""
+        key = (mode, kernel.source, copy)
         if key not in self.loaded:
             if mode.startswith("ptxas"):
                 cubin = kernel.cubin
@@ -163,10 +165,11 @@ class Device:
             self.loaded[key] = (function, registers)
         return self.loaded[key]
 
-    def exchanged(self, graph, mode):
+    def exchanged(self, graph, mode, copy=0):
         """A graph with a mode's code, ready to launch, and the registers of its kernels by name."""
         used = self.used(graph)
-        code = {} if mode == self.reference else {function: self.code(mode, kernel) for function, kernel in used.items()}
+        kept = mode == self.reference and copy == 0
+        code = {} if kept else {function: self.code(mode, kernel, copy) for function, kernel in used.items()}
         registers = {kernel.name: code[function][1] if code else kernel.registers for function, kernel in used.items()}
         ready = self.driver.exchanged(graph.raw_cuda_graph(), {function: new for function, (new, _) in code.items()})
         return ready, registers
@@ -215,8 +218,8 @@ class Device:
                 answer["different"] = differences(first, expected)
             yield "answer", mode, answer
 
-    def time(self, name, modes, rounds):
-        """Microseconds of one run of a program with each mode's code, one number for each round."""
+    def time(self, name, modes, rounds, copy=0):
+        """Microseconds of one run of a program with a copy of each mode's code, one number for each round."""
         torch = self.torch
         program = self.program(name)
 
@@ -229,7 +232,7 @@ class Device:
         self.driver.release(single)
         count = max(1, min(GRAPH_RUNS, round(GRAPH_MICROSECONDS / max(one, 1))))
         graph, _ = self.capture(program.run, count)
-        ready = {mode: self.exchanged(graph, mode)[0] for mode in modes}
+        ready = {mode: self.exchanged(graph, mode, copy)[0] for mode in modes}
         launches = {mode: lambda exec=exec: self.launch(exec) for mode, exec in ready.items()}
         # The clocks rise while the device works.
         graphs.times(launches, 5, event)

@@ -4,10 +4,10 @@
 //! code is in the instruction cache. The same loop without the instructions is measured too and taken off. The control words are
 //! those of `reschedule --control-only`; the estimate is [`orias_verify::estimate`] of the same instructions.
 
+use super::bare::Code;
 use super::driver::Gpu;
-use orias_cubin::{Cubin, build};
-use orias_sass::text::parse_instruction;
-use orias_sass::{Instruction, Op, Target, encode};
+use orias_cubin::Cubin;
+use orias_sass::{Instruction, Op, Target};
 use orias_verify::program::Program;
 
 /// How far an estimate may be off.
@@ -87,16 +87,10 @@ const OPEN: &[Micro] = &[
     micro("REDUX", 16, &["REDUX.SUM UR10, R10", "MOV R10, UR10"]),
 ];
 
-/// The instructions of a kernel, without control words, and where its loop starts.
-fn kernel(body: &[&str], times: usize) -> Result<(Vec<u128>, u32), String> {
-    let mut words = Vec::new();
-    let mut push = |text: &str| -> Result<usize, String> {
-        let line = format!("[B------:R-:W-:-:S15] {text} ;");
-        let parsed = parse_instruction(&line, words.len() as u64 * 16, Target::Sm90a)
-            .map_err(|error| format!("{text}: {error}"))?;
-        words.push(encode(&parsed.instruction).map_err(|error| format!("{text}: {error}"))?);
-        Ok(words.len() - 1)
-    };
+/// A kernel without control words worth the name.
+fn kernel(body: &[&str], times: usize) -> Result<Code, String> {
+    let mut code = Code::default();
+    let mut push = |text: &str| code.push("B------:R-:W-:-:S15", text);
     push("LDC.64 R2, c[0x0][0x210]")?;
     push("ULDC.64 UR4, c[0x0][0x208]")?;
     for register in (4..10).chain(10..18).chain([19]) {
@@ -122,46 +116,13 @@ fn kernel(body: &[&str], times: usize) -> Result<(Vec<u128>, u32), String> {
     push(&format!("@P0 BRA {:#x}", start * 16))?;
     push("IADD3 R32, -R30, R31, RZ")?;
     push("STG.E desc[UR4][R2.64], R32")?;
-    let exit = push("EXIT")?;
-    Ok((words, exit as u32 * 16))
+    push("EXIT")?;
+    Ok(code)
 }
 
 /// A cubin of a kernel with control words of our own.
 fn cubin(body: &[&str], times: usize) -> Result<Cubin, String> {
-    let (words, exit) = kernel(body, times)?;
-    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let padding = parse_instruction("[B------:R-:W-:-:S00] NOP ;", 0, Target::Sm90a)
-        .map_err(|error| error.to_string())?;
-    let padding = encode(&padding.instruction).map_err(|error| error.to_string())?;
-    while !bytes.len().is_multiple_of(128) {
-        bytes.extend_from_slice(&padding.to_le_bytes());
-    }
-    let mut module = build::Module::new(build::BuildTarget::SM_90A);
-    module.functions.push(build::Function {
-        name: "clock".to_owned(),
-        entry: Some(build::Entry {
-            params: vec![build::Param {
-                offset: 0,
-                size: 8,
-                pointee_log_align: 0,
-                space: 0,
-            }],
-            params_size: 8,
-            max_threads: None,
-            required_threads: None,
-            cluster: None,
-            max_cluster_rank: None,
-        }),
-        code: bytes,
-        registers: 40,
-        exits: vec![exit],
-        shared: Some(build::Shared {
-            size: 4096,
-            align: 16,
-        }),
-        ..build::Function::default()
-    });
-    let plain = module.build().map_err(|error| error.to_string())?;
+    let plain = kernel(body, times)?.cubin("clock", Some(4096))?;
     let (ours, _) =
         orias::reschedule::reschedule_control(&plain).map_err(|error| error.to_string())?;
     Ok(ours)

@@ -10,10 +10,8 @@
 //!
 //! All trials of a run are straight-line code of one kernel; it is launched with one warp and with sixteen.
 
+use super::bare::Code;
 use super::driver::Gpu;
-use orias_cubin::build;
-use orias_sass::text::parse_instruction;
-use orias_sass::{Target, encode};
 use std::collections::BTreeMap;
 
 /// The longest distance that is tried: beyond what any fixed-latency operation needs.
@@ -365,26 +363,17 @@ fn old_value(file: File) -> &'static [&'static str] {
     }
 }
 
-/// A kernel under construction: instructions with their control fields.
-struct Code {
-    words: Vec<u128>,
-    exits: Vec<u32>,
+/// A kernel of trials. Every instruction waits for barriers 0 and 1.
+#[derive(Default)]
+struct Trials {
+    code: Code,
 }
 
-impl Code {
-    /// Appends an instruction that waits for barriers 0 and 1, and stalls as said. `barriers` names the read and the write
-    /// barrier it sets.
+impl Trials {
+    /// Appends an instruction that stalls as said. `barriers` names the read and the write barrier it sets.
     fn push(&mut self, text: &str, stall: usize, barriers: &str) -> Result<(), String> {
-        let line = format!("[B01----:{barriers}:-:S{stall:02}] {text} ;");
-        let pc = self.words.len() as u64 * 16;
-        let parsed = parse_instruction(&line, pc, Target::Sm90a)
-            .map_err(|error| format!("{text}: {error}"))?;
-        if text == "EXIT" {
-            self.exits.push(pc as u32);
-        }
-        self.words
-            .push(encode(&parsed.instruction).map_err(|error| format!("{text}: {error}"))?);
-        Ok(())
+        let control = format!("B01----:{barriers}:-:S{stall:02}");
+        self.code.push(&control, text).map(|_| ())
     }
 
     fn settled(&mut self, text: &str) -> Result<(), String> {
@@ -428,7 +417,7 @@ fn edges() -> Vec<Edge> {
 }
 
 /// The trial of an edge at a distance; distance 0 leaves the producer out and shows the old value's answer.
-fn trial(code: &mut Code, edge: &Edge, distance: usize, slot: usize) -> Result<(), String> {
+fn trial(code: &mut Trials, edge: &Edge, distance: usize, slot: usize) -> Result<(), String> {
     let (producer, consumer) = (&PRODUCERS[edge.producer], &CONSUMERS[edge.consumer]);
     for text in old_value(producer.file) {
         code.settled(text)?;
@@ -472,10 +461,7 @@ fn trial(code: &mut Code, edge: &Edge, distance: usize, slot: usize) -> Result<(
 
 /// The whole kernel: constants, every trial, exit.
 fn kernel(edges: &[Edge]) -> Result<Code, String> {
-    let mut code = Code {
-        words: Vec::new(),
-        exits: Vec::new(),
-    };
+    let mut code = Trials::default();
     code.push("LDC.64 R2, c[0x0][0x210]", 15, "R1:W0")?;
     code.push("ULDC.64 UR4, c[0x0][0x208]", 15, "R-:W-")?;
     for (register, value) in [
@@ -500,55 +486,15 @@ fn kernel(edges: &[Edge]) -> Result<Code, String> {
         }
     }
     code.settled("EXIT")?;
-    Ok(code)
-}
-
-/// A cubin with one kernel `trials` that takes the address of the answers.
-fn cubin(code: &Code) -> Result<Vec<u8>, String> {
-    let mut module = build::Module::new(build::BuildTarget::SM_90A);
-    let mut bytes: Vec<u8> = code
-        .words
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
-    let padding = encode(
-        &parse_instruction("[B------:R-:W-:-:S00] NOP ;", 0, Target::Sm90a)
-            .map_err(|e| e.to_string())?
-            .instruction,
-    )
-    .map_err(|error| error.to_string())?;
-    while !bytes.len().is_multiple_of(128) {
-        bytes.extend_from_slice(&padding.to_le_bytes());
-    }
-    module.functions.push(build::Function {
-        name: "trials".to_owned(),
-        entry: Some(build::Entry {
-            params: vec![build::Param {
-                offset: 0,
-                size: 8,
-                pointee_log_align: 0,
-                space: 0,
-            }],
-            params_size: 8,
-            max_threads: None,
-            required_threads: None,
-            cluster: None,
-            max_cluster_rank: None,
-        }),
-        code: bytes,
-        registers: 40,
-        exits: code.exits.clone(),
-        ..build::Function::default()
-    });
-    let cubin = module.build().map_err(|error| error.to_string())?;
-    cubin.write().map_err(|error| error.to_string())
+    Ok(code.code)
 }
 
 /// `gpu latency`: measures every edge and prints the largest latency over the contexts.
 pub fn measure() -> Result<(), String> {
     let edges = edges();
     let code = kernel(&edges)?;
-    let image = cubin(&code)?;
+    let cubin = code.cubin("trials", None)?;
+    let image = cubin.write().map_err(|error| error.to_string())?;
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
     let driver = |error: super::driver::DriverError| error.to_string();
     let module = gpu.load(&image).map_err(driver)?;

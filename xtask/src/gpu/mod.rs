@@ -24,6 +24,7 @@
 //! An ASSEMBLER is `orias-O0` to `orias-O3` or `ptxas-O0` to `ptxas-O3`; ASSEMBLERS is a list of them with commas.
 
 mod assembler;
+mod bare;
 mod clock;
 mod compare_forms;
 mod driver;
@@ -102,7 +103,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
         ["record", file] => compare_forms::record(file),
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--filter TEXT] [--patience SECONDS] \
-                  | gpu times MANIFEST CUBINS FOLDER,FOLDER [--rounds N] [--filter TEXT] \
+                  | gpu times MANIFEST CUBINS FOLDER,FOLDER [--rounds N] [--filter TEXT] [--once] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
                   | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
                   | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
@@ -171,7 +172,8 @@ pub(crate) fn cubin_of(test: &Value, folder: &str) -> Result<String, String> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Every launch of a manifest with two sets of cubins: equal buffers.
+/// Every launch of a manifest with two sets of cubins: equal buffers. With one set twice the launches run once, and only have to run
+/// well. A launch without a cubin, because its module was refused, is not equal, and costs no worker.
 fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Result<(), String> {
     let patience = Duration::from_secs(repeat.patience.into());
     let mut workers = Workers::with_patience(patience);
@@ -184,7 +186,18 @@ fn launches(manifest: &str, cubins: &str, against: &str, repeat: &Repeat) -> Res
         ours.runs = repeat.runs;
         let mut theirs = ours.clone();
         theirs.cubin = cubin_of(&test, against)?;
-        match (workers.run(&ours)?, workers.run(&theirs)?) {
+        if !Path::new(&ours.cubin).exists() {
+            other += 1;
+            println!("no cubin   {}", ours.name);
+            continue;
+        }
+        let outcome = workers.run(&ours)?;
+        let expected = if cubins == against {
+            outcome.clone()
+        } else {
+            workers.run(&theirs)?
+        };
+        match (outcome, expected) {
             (
                 Outcome::Ran { buffers, .. },
                 Outcome::Ran {
