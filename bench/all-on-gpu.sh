@@ -185,7 +185,7 @@ step_times() {
 # Ten orders of each of many kernels, with what the model says of them: no GPU yet.
 step_orders() {
     [ -n "$CORPUS" ] || return 0
-    step orders 200 "$xtask" schedules make "$scratch/corpus/manifest.json" "$scratch/corpus/ptxas" "$scratch/orders" --most "$(quick 20 80)"
+    step orders 200 "$xtask" schedules make "$scratch/corpus/manifest.json" "$scratch/corpus/ptxas" "$scratch/orders" --most 80
 }
 
 step_ranks() {
@@ -212,13 +212,14 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math corpus orders &
+chosen kernels math corpus &
 chosen in-place &
 chosen record &
 wait
 chosen sweeps forms &
 chosen recorded &
 chosen sanitizer &
+chosen orders &
 wait
 chosen triton modules
 chosen compile-time &
