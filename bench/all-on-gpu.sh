@@ -229,7 +229,6 @@ echo
 echo "| step | time | exit code | last line |"
 echo "| --- | --- | --- | --- |"
 cat "$results/summary.md"
-for name in triton modules; do
-    [ -f "$results/$name.txt" ] && sed -n '/^###/,$p' "$results/$name.txt" | grep "^[a-zA-Z].*:" 
-done
+"$python" "$bench/report.py" "$results" >"$results/report.md"
+sed '/^## Triton/,$d' "$results/report.md"
 exit 0

@@ -274,6 +274,8 @@ def run(arguments):
             print(f"timed after {time.monotonic() - started:.1f} s", flush=True)
         for slot in slots:
             slot.stop()
+    for name, answer in answers[modes[0]].items():
+        answer["kind"] = kind(programs[name])
     (folder / "results.json").write_text(json.dumps(answers, indent=1, sort_keys=True))
     report(modes, answers, programs)
     bad = sum(verdict(answers[mode][name]) != "equal" for mode in modes for name in names)
