@@ -215,6 +215,9 @@ pub struct Graph {
     pub(super) out: Vec<u32>,
     /// The first node of the tail.
     pub(super) tail: usize,
+    /// Whether the same instructions in another order the graph allows would have other edges: there are accesses to memory that were not
+    /// compared, the block was cut, or there are runs.
+    pub depends_on_order: bool,
 }
 
 impl Graph {

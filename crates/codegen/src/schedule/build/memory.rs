@@ -96,6 +96,7 @@ impl Builder<'_> {
         }
         self.pending = pending;
         if crowded {
+            self.crowded = true;
             self.pending.clear();
             // What is compared with this node from now on stands for all before it.
             let anything = |space| MemoryRef {

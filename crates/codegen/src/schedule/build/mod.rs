@@ -106,6 +106,8 @@ pub struct Builder<'a> {
     edge_from: Vec<u32>,
     nodes: Vec<Node>,
     pending: Vec<(u32, MemoryRef)>,
+    /// Whether accesses to memory were left uncompared.
+    crowded: bool,
 }
 
 const UNTOUCHED: Touch = Touch {
@@ -134,6 +136,7 @@ impl<'a> Builder<'a> {
             edge_from: Vec::new(),
             nodes: Vec::new(),
             pending: Vec::new(),
+            crowded: false,
         }
     }
 
@@ -182,6 +185,7 @@ impl<'a> Builder<'a> {
         self.edges.clear();
         self.nodes.clear();
         self.pending.clear();
+        self.crowded = false;
         for place in self.touched.drain(..) {
             self.registers[place] = History::default();
             self.versions[place] = 0;
@@ -316,8 +320,12 @@ impl<'a> Builder<'a> {
             out[*slot as usize] = index as u32;
             *slot += 1;
         }
+        let depends_on_order = self.crowded
+            || nodes.len() > self.fences.piece
+            || nodes.iter().any(|node| node.with_previous);
         Graph {
             block,
+            depends_on_order,
             nodes,
             edges,
             into,

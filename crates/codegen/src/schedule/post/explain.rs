@@ -3,13 +3,12 @@
 //!
 //! Graphs, registers and what is in flight are those the scheduler itself uses; nothing is estimated a second time.
 
-use super::flight::Flight;
-use super::{Cause, Options, PostScheduleError, State, ports_of, sweep};
+use super::block::{Parts, State};
+use super::sweep::Sweeps;
+use super::{Cause, Options, PostScheduleError};
 use crate::phases::ColdBlocks;
 use crate::schedule::build::{Builder, Exits};
-use crate::schedule::graph::Timeline;
 use crate::schedule::units::Pipe;
-use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest, RegisterLiveness, step_back};
 use orias_ori::{Block, Class, Function, print_inst};
 use orias_sass::Target;
@@ -82,26 +81,16 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, Pos
     let nest = LoopNest::new(&flow, &walk);
     let live = RegisterLiveness::new(func, &flow, &walk);
     let cold = ColdBlocks::new(func);
-    let mut places: SecondaryMap<Block, Option<u32>> = SecondaryMap::new();
     let mut states = Vec::new();
     let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
-    for (number, block) in func.blocks().enumerate() {
-        places[block] = Some(number as u32);
-        let graph = builder.build(block);
-        let ports = ports_of(func, &graph, target)?;
+    for block in func.blocks() {
+        let parts = Parts::new(func, builder.build(block), target, false)?;
         states.push(State {
-            block,
-            graph,
-            ports,
-            lines: super::stores::Lines::default(),
-            entry: Flight::none(),
-            dirty: false,
             cold: cold.contains(block),
-            keep: true,
-            first: None,
+            ..State::new(block, parts)
         });
     }
-    sweep(func, &places, &mut states, true);
+    Sweeps::new(func, &states).run(&mut states, true);
     let blocks = states
         .iter()
         .map(|state| block_story(func, state, nest.block_depth(state.block), &live))
@@ -113,9 +102,10 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, Pos
 }
 
 fn block_story(func: &Function, state: &State, depth: u32, live: &RegisterLiveness) -> BlockStory {
-    let graph = &state.graph;
-    let simulation = state.simulate(&state.program_order());
-    let timeline = Timeline::new(graph);
+    let graph = &state.parts.graph;
+    let simulation = &state.now;
+    let causes = state.model().causes(&state.order, simulation);
+    let timeline = &state.parts.timeline;
     let critical = timeline.critical_path(graph);
     // Lines are the nodes that take a slot.
     let mut line_of: Vec<Option<usize>> = vec![None; graph.len()];
@@ -141,11 +131,11 @@ fn block_story(func: &Function, state: &State, depth: u32, live: &RegisterLivene
         }
         pipes[data.pipe as usize] += 1;
         let issue = simulation.issue[node];
-        let blamed = match simulation.cause[node] {
+        let blamed = match causes[node] {
             Cause::Edge(from) | Cause::Unit(from) => line_of.get(from as usize).copied().flatten(),
             _ => None,
         };
-        let cause = match simulation.cause[node] {
+        let cause = match causes[node] {
             Cause::Start => String::new(),
             Cause::Previous => match before.map(|before| issue - before) {
                 None | Some(1) => String::new(),

@@ -3,6 +3,9 @@
 //! A load at the end of one block is waited for in the next. After every block has an order, the cycles until each register is there
 //! are carried along the edges of the control-flow graph; where paths meet, the later one counts. Two sweeps in layout order take it
 //! around loops once. The scheduler then holds readers of such registers back by what is left.
+//!
+//! Which nodes of a block read what was there before it, and which write last, is the same in every order the graph allows, and found
+//! once ([`Ends`]).
 
 use super::clock::Simulation;
 use super::ports::{PLACES, Ports};
@@ -13,58 +16,86 @@ pub(super) const SWEEPS: usize = 2;
 
 /// By register: cycles from the start of a block until it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Flight(Vec<u16>);
+pub(super) struct Flight(Box<[u16; PLACES]>);
 
 impl Flight {
     /// Nothing is on its way.
     pub(super) fn none() -> Flight {
-        Flight(vec![0; PLACES])
+        Flight(Box::new([0; PLACES]))
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.0.fill(0);
     }
 
     /// What may be on its way on either path.
     pub(super) fn join(&mut self, other: &Flight) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0[..]) {
             *mine = (*mine).max(*theirs);
         }
     }
+}
 
-    /// By node: when what it reads and the block does not write before is there.
-    pub(super) fn floors(&self, graph: &Graph, ports: &[Ports]) -> Vec<u32> {
-        let mut mine = vec![true; PLACES];
-        let mut floors = vec![0; graph.len()];
+/// Where a block meets what comes before and behind it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends {
+    /// The nodes that read a register which the block has not written by then.
+    reads: Vec<(u32, u16)>,
+    /// The last node that writes each register, and the cycles until its result is there; none where they are over before they
+    /// matter.
+    writes: Vec<(u16, u32, Option<u16>)>,
+}
+
+impl Ends {
+    pub(super) fn new(graph: &Graph, ports: &[Ports]) -> Ends {
+        let mut last = [u32::MAX; PLACES];
+        let mut ends = Ends::default();
         for (node, ports) in ports.iter().enumerate() {
             for &place in &ports.reads {
-                if mine[usize::from(place)] {
-                    let ready = u32::from(self.0[usize::from(place)]);
-                    floors[node] = ready.max(floors[node]);
+                if last[usize::from(place)] == u32::MAX {
+                    ends.reads.push((node as u32, place));
                 }
             }
             for &place in &ports.writes {
-                mine[usize::from(place)] = false;
+                // What a wait has to see: fixed latencies are over before they matter.
+                let data = &graph.nodes[node];
+                let latency = (!data.fixed).then_some(data.latency);
+                let write = (place, node as u32, latency);
+                match last[usize::from(place)] {
+                    u32::MAX => {
+                        last[usize::from(place)] = ends.writes.len() as u32;
+                        ends.writes.push(write);
+                    }
+                    known => ends.writes[known as usize] = write,
+                }
             }
         }
-        floors
+        ends
+    }
+
+    /// By node: when what it reads and the block does not write before is there.
+    pub(super) fn floors(&self, entry: &Flight, floors: &mut [u32]) {
+        floors.fill(0);
+        for &(node, place) in &self.reads {
+            let ready = u32::from(entry.0[usize::from(place)]);
+            let floor = &mut floors[node as usize];
+            *floor = ready.max(*floor);
+        }
     }
 
     /// What is on its way behind the block.
-    pub(super) fn behind(&self, graph: &Graph, ports: &[Ports], simulation: &Simulation) -> Flight {
-        let left = |at: u32| {
-            at.saturating_sub(simulation.length)
-                .min(u32::from(u16::MAX)) as u16
-        };
-        let mut behind = Flight(self.0.iter().map(|&at| left(u32::from(at))).collect());
-        for (node, ports) in ports.iter().enumerate() {
-            let data = &graph.nodes[node];
-            // What a wait has to see: fixed latencies are over before they matter.
-            let ready = if data.fixed {
-                0
-            } else {
-                left(simulation.issue[node] + u32::from(data.latency))
-            };
-            for &place in &ports.writes {
-                behind.0[usize::from(place)] = ready;
-            }
+    pub(super) fn behind(&self, entry: &Flight, simulation: &Simulation, behind: &mut Flight) {
+        let length = simulation.length;
+        let passed = u16::try_from(length).unwrap_or(u16::MAX);
+        for (left, at) in behind.0.iter_mut().zip(&entry.0[..]) {
+            *left = at.saturating_sub(passed);
         }
-        behind
+        for &(place, node, latency) in &self.writes {
+            behind.0[usize::from(place)] = latency.map_or(0, |latency| {
+                let at = simulation.issue[node as usize] + u32::from(latency);
+                at.saturating_sub(length).min(u32::from(u16::MAX)) as u16
+            });
+        }
     }
 }

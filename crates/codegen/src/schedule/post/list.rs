@@ -4,7 +4,10 @@
 //!
 //! 1. the score, a weighted sum in double precision;
 //! 2. the deadline: the last cycle in which the instruction can issue without making the block longer;
-//! 3. the place in the block the scheduler was given, so that equals keep their order.
+//! 3. the place in the order the block has, so that equals keep their order.
+//!
+//! The first two say the same, since both follow from the length of the chain that starts with the instruction: a key is that length
+//! and the place, in one integer, and the tree a sorted row of them.
 //!
 //! A step takes the maximum, evaluates it against the state of the machine (is its unit free, do its sources meet in one bank, are
 //! they in the operand cache, was its result just written), and puts it back with the score it really has, until the one that was
@@ -12,11 +15,11 @@
 //! and nothing in the way. At most [`LOOKED_AT`] are evaluated a step, so the whole is linear in the length of the block but for the
 //! logarithm of the tree.
 
-use super::clock::{Cause, Clock, Step};
-use super::ports::{POSITIONS, Ports};
-use crate::schedule::graph::{Graph, Timeline};
+use super::clock::{Clock, Model, Slots, Step};
+use super::ports::POSITIONS;
+use crate::schedule::graph::Graph;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// How many candidates a step evaluates at most.
 const LOOKED_AT: usize = 24;
@@ -43,172 +46,235 @@ impl Weights {
     }
 
     /// The score of a node as things are.
-    fn score(&self, height: u32, step: &Step, now: u32) -> f64 {
+    fn score(&self, height: u32, step: Step, rewrites: bool, now: u32) -> f64 {
         self.chain * f64::from(height) + self.reuse * f64::from(step.hits)
             - self.bank * f64::from(step.conflicts)
-            - self.rewrite * f64::from(u8::from(step.rewrites))
+            - self.rewrite * f64::from(u8::from(rewrites))
             - self.stall * f64::from(step.at - now)
     }
-}
 
-/// The three keys.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Key {
-    score: f64,
-    deadline: Reverse<u32>,
-    node: Reverse<u32>,
-}
-
-impl Eq for Key {}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Key) -> std::cmp::Ordering {
-        let scores = self.score.total_cmp(&other.score);
-        scores
-            .then(self.deadline.cmp(&other.deadline))
-            .then(self.node.cmp(&other.node))
-    }
-}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Key) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// An order of the block, tail included; none if the graph has a circle, which no graph of a block has.
-pub(super) fn schedule(
-    graph: &Graph,
-    ports: &[Ports],
-    floors: &[u32],
-    timeline: &Timeline,
-    weights: &Weights,
-    warps: u32,
-) -> Option<Vec<u32>> {
-    let mut list = List {
-        graph,
-        timeline,
-        weights,
-        clock: Clock::new(graph, ports, warps),
-        missing: (0..graph.len())
-            .map(|node| graph.preds(node).len() as u32)
-            .collect(),
-        ready: floors.iter().map(|&floor| (floor, Cause::Entry)).collect(),
-        waiting: BinaryHeap::new(),
-        tree: BTreeSet::new(),
-        order: Vec::with_capacity(graph.len()),
-    };
-    for node in graph.body() {
-        list.offer(node as u32);
-    }
-    while list.order.len() < graph.body().len() {
-        let (node, step) = list.choose()?;
-        list.issue(node, &step);
-        // Members of a run follow at once.
-        let mut next = node + 1;
-        while graph.body().contains(&(next as usize)) && graph.nodes[next as usize].with_previous {
-            let step = list.clock.probe(next, list.ready[next as usize]);
-            list.issue(next, &step);
-            next += 1;
+    /// Without regard to what lies in which bank and in the operand cache.
+    pub(super) fn plain(self) -> Weights {
+        Weights {
+            bank: 0.0,
+            reuse: 0.0,
+            rewrite: 0.0,
+            ..self
         }
     }
-    let List { mut order, .. } = list;
-    order.extend(graph.tail().map(|node| node as u32));
-    Some(order)
+
+    fn is_plain(&self) -> bool {
+        *self == self.plain()
+    }
+}
+
+/// What is known of the order a block has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Present<'a> {
+    /// The nodes in this order.
+    pub(super) order: &'a [u32],
+    /// By node: its place in it.
+    pub(super) ranks: &'a [u32],
+    /// By node: cycles from its issue to the end of the longest chain that starts with it.
+    pub(super) heights: &'a [u32],
+}
+
+/// How an order was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// Whether it is sure that the scheduler, given the order it found, would find it again. Of equal candidates the one that was
+    /// taken comes first in that order, so it would be taken again, unless some were not looked at, or a choice was put off.
+    pub(super) stable: bool,
+}
+
+/// The list scheduler; made once and used for all blocks.
+#[derive(Debug, Default)]
+pub(super) struct Scheduler {
+    /// By node: how many edges still hold it back.
+    missing: Vec<u32>,
+    /// By node: when what it needs is there, as far as that has issued.
+    ready: Vec<u32>,
+    /// What nothing holds back but time: when, and the node.
+    waiting: BinaryHeap<Reverse<u64>>,
+    /// What can issue now, by key; the best one last.
+    tree: Vec<u64>,
+    /// The order found.
+    pub(super) order: Vec<u32>,
+}
+
+impl Scheduler {
+    /// Leaves an order of the block, tail included, in `self.order`; none if the graph has a circle, which no graph of a block has.
+    pub(super) fn schedule(
+        &mut self,
+        model: Model<'_>,
+        present: Present<'_>,
+        weights: &Weights,
+        warps: u32,
+    ) -> Option<Found> {
+        let graph = model.graph;
+        self.missing.clear();
+        let edges = (0..graph.len()).map(|node| graph.preds(node).len() as u32);
+        self.missing.extend(edges);
+        self.ready.clear();
+        self.ready.extend_from_slice(model.floors);
+        self.waiting.clear();
+        self.tree.clear();
+        self.order.clear();
+        let mut list = List {
+            graph,
+            slots: model.slots,
+            present,
+            weights,
+            plain: weights.is_plain(),
+            clock: Clock::new(model.slots, warps),
+            state: self,
+            stable: true,
+        };
+        let body = graph.body().len();
+        for node in 0..body {
+            list.offer(node as u32);
+        }
+        while list.state.order.len() < body {
+            let (node, at) = list.choose()?;
+            list.issue(node, at);
+            // Members of a run follow at once.
+            let mut next = node as usize + 1;
+            while next < body && graph.nodes[next].with_previous {
+                let at = list.clock.at(next as u32, list.state.ready[next]);
+                list.issue(next as u32, at);
+                next += 1;
+            }
+        }
+        let stable = list.stable;
+        self.order.extend(graph.tail().map(|node| node as u32));
+        Some(Found { stable })
+    }
 }
 
 struct List<'a> {
     graph: &'a Graph,
-    timeline: &'a Timeline,
+    slots: &'a Slots,
+    present: Present<'a>,
     weights: &'a Weights,
+    plain: bool,
     clock: Clock<'a>,
-    /// By node: how many edges still hold it back.
-    missing: Vec<u32>,
-    /// By node: when what it needs is there, as far as that has issued.
-    ready: Vec<(u32, Cause)>,
-    /// What nothing holds back but time.
-    waiting: BinaryHeap<Reverse<(u32, u32)>>,
-    /// What can issue now.
-    tree: BTreeSet<Key>,
-    order: Vec<u32>,
+    state: &'a mut Scheduler,
+    stable: bool,
 }
 
 impl List<'_> {
     /// Makes `node` a candidate if no edge holds it back. Members of a run are none: they come with the first.
     fn offer(&mut self, node: u32) {
         let index = node as usize;
-        let first = !self.graph.nodes[index].with_previous;
-        if first && self.missing[index] == 0 && self.graph.body().contains(&index) {
-            self.waiting.push(Reverse((self.ready[index].0, node)));
+        if self.state.missing[index] == 0
+            && index < self.graph.body().end
+            && !self.graph.nodes[index].with_previous
+        {
+            let ready = self.state.ready[index];
+            self.state
+                .waiting
+                .push(Reverse(u64::from(ready) << 32 | u64::from(node)));
         }
     }
 
-    fn key(&self, node: u32) -> Key {
-        Key {
-            score: self.weights.bound(self.timeline.height[node as usize]),
-            deadline: Reverse(self.timeline.latest[node as usize]),
-            node: Reverse(node),
-        }
+    fn key(&self, node: u32) -> u64 {
+        let height = self.present.heights[node as usize];
+        // The score grows with the height unless somebody wants short chains first.
+        let height = if self.weights.chain < 0.0 {
+            !height
+        } else {
+            height
+        };
+        u64::from(height) << 32 | u64::from(!self.present.ranks[node as usize])
     }
 
-    /// Takes the best candidate out of the tree.
-    fn choose(&mut self) -> Option<(u32, Step)> {
+    /// The node with this key.
+    fn node(&self, key: u64) -> u32 {
+        self.present.order[!(key as u32) as usize]
+    }
+
+    /// Takes the best candidate out of the tree: which it is, and when it issues.
+    fn choose(&mut self) -> Option<(u32, u32)> {
         loop {
             let now = self.clock.next;
-            while let Some(&Reverse((ready, node))) = self.waiting.peek() {
+            let mut soonest = None;
+            while let Some(&Reverse(waits)) = self.state.waiting.peek() {
+                let ready = (waits >> 32) as u32;
                 if ready > now {
+                    soonest = Some(ready);
                     break;
                 }
-                self.waiting.pop();
-                self.tree.insert(self.key(node));
+                self.state.waiting.pop();
+                let key = self.key(waits as u32);
+                let at = self.state.tree.partition_point(|known| *known < key);
+                self.state.tree.insert(at, key);
             }
-            let soonest = self.waiting.peek().map(|Reverse((ready, _))| *ready);
-            let Some((key, step)) = self.evaluate(now) else {
+            let Some((at, issue)) = self.evaluate(now) else {
                 // Nothing can issue: time passes.
                 self.clock.next = soonest?;
                 continue;
             };
             // Something else may be there before the unit is free.
             if let Some(soonest) = soonest
-                && step.at > soonest
+                && issue > soonest
             {
                 self.clock.next = soonest;
+                self.stable = false;
                 continue;
             }
-            self.tree.remove(&key);
-            return Some((key.node.0, step));
+            let key = self.state.tree.remove(at);
+            return Some((self.node(key), issue));
         }
     }
 
-    /// The candidate with the best score; all of them stay in the tree.
-    fn evaluate(&self, now: u32) -> Option<(Key, Step)> {
-        let mut best: Option<(Key, f64, Step)> = None;
-        for key in self.tree.iter().rev().take(LOOKED_AT) {
-            if best.is_some_and(|(_, score, _)| score >= key.score) {
+    /// The candidate with the best score: its place in the tree, and when it issues. All of them stay in the tree.
+    fn evaluate(&mut self, now: u32) -> Option<(usize, u32)> {
+        let count = self.state.tree.len();
+        if count > LOOKED_AT {
+            self.stable = false;
+        }
+        let mut best: Option<(usize, f64, u32)> = None;
+        for index in (count.saturating_sub(LOOKED_AT)..count).rev() {
+            let node = self.node(self.state.tree[index]);
+            let height = self.present.heights[node as usize];
+            if best.is_some_and(|(_, score, _)| score >= self.weights.bound(height)) {
                 break;
             }
-            let node = key.node.0;
-            let step = self.clock.probe(node, self.ready[node as usize]);
-            let height = self.timeline.height[node as usize];
-            let score = self.weights.score(height, &step, now);
+            let at = self.clock.at(node, self.state.ready[node as usize]);
+            let score = self.score(node, height, at, now);
             if best.is_none_or(|(_, known, _)| score > known) {
-                best = Some((*key, score, step));
+                best = Some((index, score, at));
             }
         }
-        best.map(|(key, _, step)| (key, step))
+        best.map(|(index, _, at)| (index, at))
     }
 
-    fn issue(&mut self, node: u32, step: &Step) {
-        self.clock.issue(node, step);
-        self.order.push(node);
+    fn score(&self, node: u32, height: u32, at: u32, now: u32) -> f64 {
+        if self.plain {
+            let step = Step {
+                at,
+                conflicts: 0,
+                hits: 0,
+            };
+            return self.weights.score(height, step, false, now);
+        }
+        let rewrites = match self.clock.last {
+            Some((before, _)) => self.slots.rewrites(before, node),
+            None => false,
+        };
+        let step = self.clock.step(node, at);
+        self.weights.score(height, step, rewrites, now)
+    }
+
+    fn issue(&mut self, node: u32, at: u32) {
+        self.clock.issue(node, self.clock.step(node, at));
+        self.state.order.push(node);
         let graph = self.graph;
         for edge in graph.succs(node as usize) {
             let to = edge.to as usize;
-            let at = step.at + u32::from(edge.latency);
-            if at > self.ready[to].0 {
-                self.ready[to] = (at, Cause::Edge(node));
-            }
-            self.missing[to] -= 1;
+            let ready = &mut self.state.ready[to];
+            *ready = (*ready).max(at + u32::from(edge.latency));
+            self.state.missing[to] -= 1;
             self.offer(edge.to);
         }
     }

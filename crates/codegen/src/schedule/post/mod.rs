@@ -11,6 +11,9 @@
 //! | `list` | the list scheduler with its ordered tree and weighted score |
 //! | `stores` | stores to one line of memory, which go together |
 //! | `flight` | what is on its way from one block to the next |
+//! | `block` | a block on its way through the rounds: what is the same in every order, and the order it has |
+//! | `sweep` | carrying what is in flight through the function |
+//! | `search` | the orders that are tried for a block, and which is taken |
 //! | `shuffle` | random legal orders, to start from nothing |
 //! | `alternative` | legal orders between good and bad, to measure the model with |
 //! | `words` | the same question asked of finished code: cycles by control words |
@@ -26,34 +29,43 @@
 //!    of equals the present one.
 //! 4. Repeat for blocks whose order or whose start changed, until nothing does, at most [`ROUNDS`] times.
 //!
-//! Because only what is cheaper is taken, a block never gets worse by the model, and running the pass again changes nothing. Graphs and
-//! liveness are made anew from what the pass leaves; nothing that was computed for the old order is kept.
+//! Because only what is cheaper is taken, a block never gets worse by the model, and running the pass again changes nothing.
+//!
+//! What is asked of the graph, the registers and the memory of a block has the same answer in every order the graph allows, so it is
+//! asked once; a round only changes the order. (Not so where the graph was made smaller on the way: more accesses to memory than are
+//! compared, blocks that are cut, runs. Such a graph is built anew from the order that was found.) An order is run through the model
+//! when it, or what is in flight before it, is new, and only for as long as it can still be the cheapest.
 
 mod alternative;
+mod block;
 mod clock;
 mod explain;
 mod flight;
 mod list;
 mod ports;
+mod search;
 mod shuffle;
 mod stores;
+mod sweep;
 mod words;
 
 use super::budget::Occupancy;
 use super::build::{Builder, Exits, Fences};
-use super::graph::{Graph, PIECE, Timeline};
+use super::graph::{Graph, PIECE};
 use crate::knobs::{Knobs, Point, WhenList, registry, scheduling};
 use crate::phases::ColdBlocks;
 use crate::pipeline::{Context, PhaseError};
+use block::{Parts, State};
 use cranelift_entity::SecondaryMap;
-use flight::{Flight, SWEEPS};
 use orias_machine::registers;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
-use orias_ori::{Block, Class, Function, print_inst};
+use orias_ori::{Block, Class, Function, Inst};
 use orias_sass::Target;
+use search::Search;
+use sweep::Sweeps;
 
 pub use alternative::{Alternative, alternative};
-pub use clock::{Cause, Cost, Simulation, simulate};
+pub use clock::{Cause, Cost, Simulation};
 pub use explain::{BlockStory, FunctionStory, Line, tell};
 pub use list::Weights;
 pub use ports::Ports;
@@ -117,12 +129,7 @@ impl<'a> Options<'a> {
         };
         Options {
             hot,
-            cold: Weights {
-                bank: 0.0,
-                reuse: 0.0,
-                rewrite: 0.0,
-                ..hot
-            },
+            cold: hot.plain(),
             warps: 1,
             keep: knobs.when(&registry::POST_SCHEDULE_KEEP),
             fences: Fences {
@@ -175,9 +182,6 @@ pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), P
     }
 }
 
-/// What orders are compared by: neighbours torn apart, cycles alone times cycles together, how late long operations are, and reads.
-type Rank = (usize, u128, u64, u64);
-
 /// How many general registers a function names.
 fn general_registers(func: &Function) -> u32 {
     let mut most = 0;
@@ -192,86 +196,6 @@ fn general_registers(func: &Function) -> u32 {
     most
 }
 
-/// A block on its way through the rounds.
-struct State {
-    block: Block,
-    graph: Graph,
-    ports: Vec<Ports>,
-    lines: stores::Lines,
-    entry: Flight,
-    /// Whether its order or what is in flight at its start is new.
-    dirty: bool,
-    cold: bool,
-    keep: bool,
-    first: Option<(u32, u32, u32)>,
-}
-
-impl State {
-    fn program_order(&self) -> Vec<u32> {
-        (0..self.graph.len() as u32).collect()
-    }
-
-    fn simulate(&self, order: &[u32]) -> Simulation {
-        let floors = self.entry.floors(&self.graph, &self.ports);
-        simulate(&self.graph, &self.ports, &floors, order, 1)
-    }
-
-    /// An order that is cheaper than the present one, if one is found.
-    fn better(&self, options: &Options<'_>) -> Option<Vec<u32>> {
-        if self.keep || self.graph.body().len() < 2 {
-            return None;
-        }
-        let floors = self.entry.floors(&self.graph, &self.ports);
-        let torn = stores::torn(&self.lines, &self.program_order());
-        // Cycles alone times cycles together, as for the estimates before allocation.
-        let cost = |order: &[u32]| {
-            let alone = simulate(&self.graph, &self.ports, &floors, order, 1).cost;
-            let together = match options.warps {
-                0 | 1 => alone,
-                warps => simulate(&self.graph, &self.ports, &floors, order, warps).cost,
-            };
-            let product = u128::from(alone.weighted) * u128::from(together.weighted);
-            let worse = stores::torn(&self.lines, order).saturating_sub(torn);
-            (worse, product, alone.long, alone.reads)
-        };
-        let present = cost(&self.program_order());
-        let timeline = Timeline::new(&self.graph);
-        let weights = if self.cold { options.cold } else { options.hot };
-        let plain = Weights {
-            bank: 0.0,
-            reuse: 0.0,
-            rewrite: 0.0,
-            ..weights
-        };
-        let mut ways = vec![(weights, 1)];
-        if weights != plain {
-            ways.push((plain, 1));
-        }
-        if options.warps > 1 {
-            ways.push((weights, options.warps));
-        }
-        let mut best: Option<(Rank, Vec<u32>)> = None;
-        for (weights, warps) in ways {
-            let found = list::schedule(
-                &self.graph,
-                &self.ports,
-                &floors,
-                &timeline,
-                &weights,
-                warps,
-            );
-            let Some(mut order) = found else { continue };
-            stores::gather(&self.graph, &self.lines, &mut order);
-            let cost = cost(&order);
-            let known = best.as_ref().map_or(present, |(known, _)| *known);
-            if cost < known {
-                best = Some((cost, order));
-            }
-        }
-        best.map(|(_, order)| order)
-    }
-}
-
 /// Orders the blocks of a physical function anew.
 pub fn reorder(
     func: &mut Function,
@@ -284,155 +208,62 @@ pub fn reorder(
     let live = RegisterLiveness::new(func, &flow, &walk);
     let cold = ColdBlocks::new(func);
     let gathers = stores::are_gathered(func);
-    let blocks: Vec<Block> = func.blocks().collect();
-    let mut places: SecondaryMap<Block, Option<u32>> = SecondaryMap::new();
-    let mut first_places: SecondaryMap<orias_ori::Inst, u32> = SecondaryMap::new();
-    for (number, &block) in blocks.iter().enumerate() {
-        places[block] = Some(number as u32);
+    let mut states = Vec::new();
+    let mut first_places: SecondaryMap<Inst, u32> = SecondaryMap::new();
+    let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
+    for block in func.blocks() {
         for (at, inst) in func.block_insts(block).enumerate() {
             first_places[inst] = at as u32;
         }
+        let point = Point {
+            function: &func.name,
+            block: block.as_u32(),
+            instruction: None,
+        };
+        let parts = Parts::new(func, builder.build(block), target, gathers)?;
+        states.push(State {
+            cold: cold.contains(block),
+            keep: !options.keep.is_never() && options.keep.holds(point),
+            ..State::new(block, parts)
+        });
     }
-    let mut states = Vec::with_capacity(blocks.len());
-    {
-        let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
-        for &block in &blocks {
-            let graph = builder.build(block);
-            let ports = ports_of(func, &graph, target)?;
-            let lines = if gathers {
-                stores::lines(func, &graph, &ports)
-            } else {
-                stores::Lines::default()
-            };
-            let point = Point {
-                function: &func.name,
-                block: block.as_u32(),
-                instruction: None,
-            };
-            states.push(State {
-                block,
-                graph,
-                ports,
-                lines,
-                entry: Flight::none(),
-                dirty: true,
-                cold: cold.contains(block),
-                keep: !options.keep.is_never() && options.keep.holds(point),
-                first: None,
-            });
-        }
-    }
+    let mut sweeps = Sweeps::new(func, &states);
+    let mut search = Search::default();
     for round in 0..ROUNDS {
-        sweep(func, &places, &mut states, round == 0);
-        let mut changed = Vec::new();
+        sweeps.run(&mut states, round == 0);
+        let mut anew = Vec::new();
+        let mut changed = false;
         for (number, state) in states.iter_mut().enumerate() {
-            if state.first.is_none() {
-                let first = state.simulate(&state.program_order());
-                state.first = Some((first.length, first.conflicts, first.hits));
-            }
-            if !std::mem::take(&mut state.dirty) {
+            if !std::mem::take(&mut state.dirty) || !search.improve(state, options) {
                 continue;
             }
-            if let Some(order) = state.better(options) {
-                if let Some(what) = state.graph.illegal(&order) {
-                    let block = state.block;
-                    return Err(PostScheduleError::Illegal { block, what });
-                }
-                apply(func, &state.graph, &order);
-                changed.push(number);
+            if let Some(what) = state.parts.graph.illegal(&state.order) {
+                let block = state.block;
+                return Err(PostScheduleError::Illegal { block, what });
+            }
+            apply(func, &state.parts.graph, &state.order);
+            changed = true;
+            if state.parts.graph.depends_on_order {
+                anew.push(number);
             }
         }
-        if changed.is_empty() {
+        if !changed {
             break;
         }
-        let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
-        for number in changed {
-            let state = &mut states[number];
-            state.graph = builder.build(state.block);
-            state.ports = ports_of(func, &state.graph, target)?;
-            if gathers {
-                state.lines = stores::lines(func, &state.graph, &state.ports);
-            }
-            state.dirty = true;
-        }
-    }
-    Ok(states
-        .iter()
-        .map(|state| {
-            let now = state.simulate(&state.program_order());
-            let first = state.first.unwrap_or((now.length, now.conflicts, now.hits));
-            let nodes = state.graph.nodes.iter().enumerate();
-            BlockChange {
-                block: state.block,
-                instructions: state.graph.nodes.iter().filter(|n| !n.is_pseudo()).count(),
-                moved: nodes
-                    .filter(|(at, node)| first_places[node.inst] != *at as u32)
-                    .count(),
-                before: first.0,
-                after: now.length,
-                chain: Timeline::new(&state.graph).length,
-                conflicts: (first.1, now.conflicts),
-                hits: (first.2, now.hits),
-                cold: state.cold,
-            }
-        })
-        .collect())
-}
-
-fn ports_of(
-    func: &Function,
-    graph: &Graph,
-    target: Target,
-) -> Result<Vec<Ports>, PostScheduleError> {
-    graph
-        .nodes
-        .iter()
-        .map(|node| {
-            Ports::of(func, node.inst, target).map_err(|error| PostScheduleError::Instruction {
-                inst: print_inst(func, node.inst),
-                what: error.to_string(),
-            })
-        })
-        .collect()
-}
-
-/// Carries what is in flight along the edges, and marks the blocks at whose start that is something new.
-fn sweep(
-    func: &Function,
-    places: &SecondaryMap<Block, Option<u32>>,
-    states: &mut [State],
-    first: bool,
-) {
-    let mut preds: Vec<Vec<usize>> = vec![Vec::new(); states.len()];
-    for (number, state) in states.iter().enumerate() {
-        for to in func.successors(state.block) {
-            if let Some(to) = places[to] {
-                preds[to as usize].push(number);
+        if !anew.is_empty() {
+            let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
+            for number in anew {
+                let state = &mut states[number];
+                let graph = builder.build(state.block);
+                state.replace(Parts::new(func, graph, target, gathers)?);
             }
         }
     }
-    let mut entries: Vec<Flight> = vec![Flight::none(); states.len()];
-    let mut ends: Vec<Option<Flight>> = vec![None; states.len()];
-    for _ in 0..SWEEPS {
-        for number in 0..states.len() {
-            let mut entry = Flight::none();
-            for end in preds[number].iter().filter_map(|&pred| ends[pred].as_ref()) {
-                entry.join(end);
-            }
-            let state = &states[number];
-            let floors = entry.floors(&state.graph, &state.ports);
-            let order = state.program_order();
-            let now = simulate(&state.graph, &state.ports, &floors, &order, 1);
-            ends[number] = Some(entry.behind(&state.graph, &state.ports, &now));
-            entries[number] = entry;
-        }
-    }
-    for (state, entry) in states.iter_mut().zip(entries) {
-        if first || state.entry != entry {
-            state.dirty = true;
-            state.entry = entry;
-        }
-    }
+    let changes = states.iter_mut().map(|state| {
+        state.simulate();
+        state.change(&first_places)
+    });
+    Ok(changes.collect())
 }
 
 /// Puts the instructions of a block into the order that `order` says, by node.

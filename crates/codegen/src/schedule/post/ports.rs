@@ -38,13 +38,68 @@ fn place(class: RegisterClass, index: u8) -> u16 {
     base + u16::from(index)
 }
 
+/// A general register, or several in a row, as a source: none of length 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Source {
+    index: u8,
+    len: u8,
+}
+
+impl Source {
+    pub(super) const NONE: Source = Source { index: 0, len: 0 };
+
+    fn of(reg: PhysReg) -> Source {
+        Source {
+            index: reg.index(),
+            len: reg.len(),
+        }
+    }
+
+    pub(super) const fn is_some(self) -> bool {
+        self.len != 0
+    }
+
+    fn covers(self, place: u16) -> bool {
+        let first = u16::from(self.index);
+        (first..first + u16::from(self.len)).contains(&place)
+    }
+}
+
+/// The sources of an instruction that go through the operand cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sources {
+    /// The general register read in each position.
+    positions: [Source; POSITIONS],
+    /// Whether they go through the operand cache.
+    pub(super) caches: bool,
+    /// Whether, with nothing in the cache, a bank has more to read than it gives at once.
+    meets: bool,
+}
+
+impl Sources {
+    fn new(positions: [Source; POSITIONS], caches: bool) -> Sources {
+        let mut sources = Sources {
+            positions,
+            caches,
+            meets: true,
+        };
+        sources.meets = OperandCache::default().conflicts(&sources) > 0;
+        sources
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        self.positions
+            .iter()
+            .map(|source| u32::from(source.is_some()))
+            .sum()
+    }
+}
+
 /// What one instruction asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    /// The general register read in each position.
-    pub(super) sources: [Option<PhysReg>; POSITIONS],
-    /// Whether its sources go through the operand cache.
-    pub(super) caches: bool,
+    pub(super) sources: Sources,
     /// The registers it reads.
     pub(super) reads: SmallVec<[u16; 8]>,
     /// The registers it writes.
@@ -70,76 +125,70 @@ impl Ports {
                 }
             }
         }
-        ports.caches = timing::of(instruction.op())
+        let caches = timing::of(instruction.op())
             .is_some_and(|timing| timing.completion == Completion::Fixed);
-        for (slot, form) in instruction.form().places.iter().enumerate() {
-            let Operand::Reg { reg, .. } = func.operands(inst)[slot] else {
+        let mut positions = [Source::NONE; POSITIONS];
+        for (operand, form) in func.operands(inst).iter().zip(instruction.form().places) {
+            let Operand::Reg { reg, .. } = operand else {
                 continue;
             };
             let Some(reg) = reg.phys() else { continue };
             if form.reuse.exists() && reg.class() == Class::R && !reg.is_constant() {
                 let position = usize::from(form.reuse.0 - FIRST_REUSE_BIT);
-                if let Some(source) = ports.sources.get_mut(position) {
-                    *source = Some(reg);
+                if let Some(source) = positions.get_mut(position) {
+                    *source = Source::of(reg);
                 }
             }
         }
+        ports.sources = Sources::new(positions, caches);
         Ok(ports)
     }
 }
 
 /// The operand cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OperandCache([Option<PhysReg>; POSITIONS]);
+pub(super) struct OperandCache([Source; POSITIONS]);
 
 impl OperandCache {
     /// How many sources are found.
-    pub(super) fn hits(&self, ports: &Ports) -> u8 {
-        if !ports.caches {
+    pub(super) fn hits(&self, sources: &Sources) -> u8 {
+        if !sources.caches {
             return 0;
         }
-        let pairs = self.0.iter().zip(&ports.sources);
+        let pairs = self.0.iter().zip(&sources.positions);
         pairs
-            .filter(|(kept, source)| source.is_some() && kept == source)
-            .count() as u8
+            .map(|(kept, source)| u8::from(source.is_some() & (kept == source)))
+            .sum()
     }
 
     /// Cycles that reading the sources takes besides the one every instruction has.
-    pub(super) fn conflicts(&self, ports: &Ports) -> u8 {
-        if !ports.caches {
+    pub(super) fn conflicts(&self, sources: &Sources) -> u8 {
+        if !sources.caches || !sources.meets {
             return 0;
         }
         let mut banks = [0u8; 2];
         let mut seen: SmallVec<[u8; POSITIONS]> = SmallVec::new();
-        for (kept, source) in self.0.iter().zip(&ports.sources) {
-            let Some(reg) = source.filter(|reg| reg.len() == 1) else {
-                continue;
-            };
-            if *kept != Some(reg) && !seen.contains(&reg.index()) {
-                seen.push(reg.index());
-                banks[usize::from(reg.index() & 1)] += 1;
+        for (kept, source) in self.0.iter().zip(&sources.positions) {
+            if source.len == 1 && kept != source && !seen.contains(&source.index) {
+                seen.push(source.index);
+                banks[usize::from(source.index & 1)] += 1;
             }
         }
         banks[0].max(banks[1]).saturating_sub(READS_OF_A_BANK)
     }
 
-    /// The instruction issues.
-    pub(super) fn issue(&mut self, ports: &Ports) {
-        if !ports.caches {
+    /// An instruction with these sources issues, which writes these places.
+    pub(super) fn issue(&mut self, sources: &Sources, writes: &[u16]) {
+        if !sources.caches {
             *self = OperandCache::default();
             return;
         }
-        for (kept, source) in self.0.iter_mut().zip(&ports.sources) {
+        for (kept, source) in self.0.iter_mut().zip(&sources.positions) {
             if source.is_some() {
                 *kept = *source;
             }
-            let written = kept.is_some_and(|reg| {
-                let first = u16::from(reg.index());
-                let units = first..first + u16::from(reg.len());
-                ports.writes.iter().any(|place| units.contains(place))
-            });
-            if written {
-                *kept = None;
+            if kept.is_some() && writes.iter().any(|place| kept.covers(*place)) {
+                *kept = Source::NONE;
             }
         }
     }

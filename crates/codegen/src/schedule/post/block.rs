@@ -1,0 +1,200 @@
+//! A block on its way through the rounds.
+
+use super::clock::{Model, Simulation, Slots};
+use super::flight::{Ends, Flight};
+use super::list::Present;
+use super::ports::Ports;
+use super::stores::{Accesses, Lines};
+use super::{BlockChange, PostScheduleError};
+use crate::schedule::graph::{Graph, Timeline};
+use cranelift_entity::SecondaryMap;
+use orias_ori::{Block, Function, Inst, print_inst};
+use orias_sass::Target;
+
+/// What orders are compared by: neighbours torn apart, cycles alone times cycles together, how late long operations are, and reads.
+pub(super) type Rank = (usize, u128, u64, u64);
+
+/// What is the same in every order the graph of a block allows.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) graph: Graph,
+    pub(super) slots: Slots,
+    pub(super) timeline: Timeline,
+    pub(super) ends: Ends,
+    accesses: Accesses,
+}
+
+impl Parts {
+    /// Looks everything up; neighbours in memory if they are to be gathered.
+    pub(super) fn new(
+        func: &Function,
+        graph: Graph,
+        target: Target,
+        gathers: bool,
+    ) -> Result<Parts, PostScheduleError> {
+        let ports = graph.nodes.iter().map(|node| {
+            Ports::of(func, node.inst, target).map_err(|error| PostScheduleError::Instruction {
+                inst: print_inst(func, node.inst),
+                what: error.to_string(),
+            })
+        });
+        let ports = ports.collect::<Result<Vec<Ports>, _>>()?;
+        Ok(Parts {
+            slots: Slots::new(&graph, &ports),
+            timeline: Timeline::new(&graph),
+            ends: Ends::new(&graph, &ports),
+            accesses: if gathers {
+                Accesses::new(func, &graph, &ports)
+            } else {
+                Accesses::default()
+            },
+            graph,
+        })
+    }
+}
+
+/// A block, the order it has, and what is known of that.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) block: Block,
+    pub(super) parts: Parts,
+    /// The nodes in the order they have, and the place of each in it.
+    pub(super) order: Vec<u32>,
+    pub(super) ranks: Vec<u32>,
+    pub(super) lines: Lines,
+    /// What is in flight at the start.
+    pub(super) entry: Flight,
+    /// By node: when that is there which was in flight at the start.
+    pub(super) floors: Vec<u32>,
+    /// The order run through the model, with these floors.
+    pub(super) now: Simulation,
+    /// Whether `now` is of the order the block has.
+    pub(super) simulated: bool,
+    /// What the order costs with these floors, if that has been found out.
+    pub(super) cost: Option<Rank>,
+    /// The way of scheduling that would find this order again.
+    pub(super) found_by: Option<usize>,
+    /// Whether no better order is found with these floors.
+    pub(super) settled: bool,
+    /// Whether its order or what is in flight at its start is new.
+    pub(super) dirty: bool,
+    pub(super) cold: bool,
+    pub(super) keep: bool,
+    /// Length, conflicts and hits of the order it had first.
+    pub(super) first: Option<(u32, u32, u32)>,
+}
+
+impl State {
+    /// A block in the order of its graph.
+    pub(super) fn new(block: Block, parts: Parts) -> State {
+        let count = parts.graph.len();
+        let order: Vec<u32> = (0..count as u32).collect();
+        State {
+            block,
+            lines: parts.accesses.lines(&order),
+            ranks: order.clone(),
+            order,
+            parts,
+            entry: Flight::none(),
+            floors: vec![0; count],
+            now: Simulation::default(),
+            simulated: false,
+            cost: None,
+            found_by: None,
+            settled: false,
+            dirty: true,
+            cold: false,
+            keep: false,
+            first: None,
+        }
+    }
+
+    /// The cycle model of the block with what is in flight before it.
+    pub(super) fn model(&self) -> Model<'_> {
+        Model {
+            graph: &self.parts.graph,
+            slots: &self.parts.slots,
+            floors: &self.floors,
+        }
+    }
+
+    pub(super) fn present(&self) -> Present<'_> {
+        Present {
+            order: &self.order,
+            ranks: &self.ranks,
+            heights: &self.parts.timeline.height,
+        }
+    }
+
+    /// Something else is there at the start than so far.
+    pub(super) fn start_with(&mut self, floors: &[u32]) {
+        if self.floors != floors {
+            self.floors.copy_from_slice(floors);
+            self.simulated = false;
+            self.cost = None;
+            self.found_by = None;
+            self.settled = false;
+        }
+    }
+
+    /// Runs the order through the model, unless that has been done.
+    pub(super) fn simulate(&mut self) {
+        if !self.simulated {
+            let mut now = std::mem::take(&mut self.now);
+            self.model().simulate(&self.order, 1, &mut now);
+            self.now = now;
+            self.simulated = true;
+        }
+    }
+
+    /// The block gets another order, found by this way of scheduling, which costs so much.
+    pub(super) fn take(&mut self, order: &[u32], cost: Rank, found_by: Option<usize>) {
+        self.order.clear();
+        self.order.extend_from_slice(order);
+        for (place, &node) in order.iter().enumerate() {
+            self.ranks[node as usize] = place as u32;
+        }
+        self.lines = self.parts.accesses.lines(&self.ranks);
+        self.simulated = false;
+        // What was torn is measured by the order there is.
+        self.cost = Some((0, cost.1, cost.2, cost.3));
+        self.found_by = found_by;
+        self.settled = false;
+        self.dirty = true;
+    }
+
+    /// The same order, which is that of this graph now.
+    pub(super) fn replace(&mut self, parts: Parts) {
+        let new = State::new(self.block, parts);
+        self.parts = new.parts;
+        self.order = new.order;
+        self.ranks = new.ranks;
+        self.lines = new.lines;
+        self.simulated = false;
+        self.cost = None;
+        self.found_by = None;
+        self.settled = false;
+        self.parts.ends.floors(&self.entry, &mut self.floors);
+    }
+
+    /// What became of it, by the places its instructions had.
+    pub(super) fn change(&self, places: &SecondaryMap<Inst, u32>) -> BlockChange {
+        let nodes = &self.parts.graph.nodes;
+        let (length, conflicts, hits) = (self.now.length, self.now.conflicts, self.now.hits);
+        let first = self.first.unwrap_or((length, conflicts, hits));
+        let order = self.order.iter().enumerate();
+        BlockChange {
+            block: self.block,
+            instructions: nodes.iter().filter(|node| !node.is_pseudo()).count(),
+            moved: order
+                .filter(|(at, node)| places[nodes[**node as usize].inst] != *at as u32)
+                .count(),
+            before: first.0,
+            after: length,
+            chain: self.parts.timeline.length,
+            conflicts: (first.1, conflicts),
+            hits: (first.2, hits),
+            cold: self.cold,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which orders are tried for a block, and which is taken.
+//!
+//! An order is judged by cycles alone times cycles together, as the estimates before allocation are. Much is known before it is: that it is the
+//! one there is, that it has been tried, that more neighbours are apart in it, or, on the way, that it takes longer than the best.
+
+use super::block::{Rank, State};
+use super::clock::Simulation;
+use super::list::Scheduler;
+use super::{Options, Weights, stores};
+use smallvec::SmallVec;
+
+/// Room for orders; made once and used for all blocks.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    scheduler: Scheduler,
+    simulation: Simulation,
+    /// The best order so far.
+    best: Vec<u32>,
+}
+
+impl Search {
+    /// Gives the block an order that is cheaper than the one it has, if one is found.
+    pub(super) fn improve(&mut self, state: &mut State, options: &Options<'_>) -> bool {
+        if state.keep || state.settled || has_one_order(state) {
+            return false;
+        }
+        let torn = stores::torn(&state.lines, &state.order);
+        let judge = Judge {
+            state,
+            warps: options.warps.max(1),
+            torn,
+            least: state.parts.slots.issue_cycles(options.warps.max(1)),
+        };
+        let present = match state.cost {
+            Some(cost) => cost,
+            None => judge.present(&mut self.simulation),
+        };
+        let mut best: Option<(Rank, Option<usize>)> = None;
+        for (way, (weights, warps)) in ways(state, options).into_iter().enumerate() {
+            if state.found_by == Some(way) {
+                continue;
+            }
+            let found = self
+                .scheduler
+                .schedule(state.model(), state.present(), &weights, warps);
+            let Some(found) = found else { continue };
+            let order = &mut self.scheduler.order;
+            let sank = stores::gather(&state.parts.graph, &state.lines, order);
+            if *order == state.order || best.is_some() && *order == self.best {
+                continue;
+            }
+            let known = best.map_or(present, |(known, _)| known);
+            if let Some(cost) = judge.cheaper(order, known, &mut self.simulation) {
+                best = Some((cost, (found.stable && !sank).then_some(way)));
+                self.best.clone_from(order);
+            }
+        }
+        match best {
+            Some((cost, found_by)) => state.take(&self.best, cost, found_by),
+            None => state.settled = true,
+        }
+        best.is_some()
+    }
+}
+
+/// Whether the graph leaves nothing to choose.
+fn has_one_order(state: &State) -> bool {
+    let graph = &state.parts.graph;
+    let follows = |node: usize| {
+        let mut edges = graph.preds(node).iter();
+        edges.any(|edge| edge.from as usize + 1 == node)
+    };
+    graph.body().skip(1).all(follows)
+}
+
+/// The ways of scheduling a block: weights, and warps that take turns.
+fn ways(state: &State, options: &Options<'_>) -> SmallVec<[(Weights, u32); 3]> {
+    let weights = if state.cold {
+        options.cold
+    } else {
+        options.hot
+    };
+    let plain = weights.plain();
+    let mut ways = SmallVec::new();
+    ways.push((weights, 1));
+    if weights != plain {
+        ways.push((plain, 1));
+    }
+    if options.warps > 1 {
+        ways.push((weights, options.warps));
+    }
+    ways
+}
+
+/// Compares orders of a block.
+struct Judge<'a> {
+    state: &'a State,
+    warps: u32,
+    /// How many neighbours are apart in the order there is.
+    torn: usize,
+    /// No order takes fewer cycles together.
+    least: u32,
+}
+
+impl Judge<'_> {
+    /// What the order there is costs.
+    fn present(&self, simulation: &mut Simulation) -> Rank {
+        let alone = self.state.now.cost;
+        let mut together = alone.weighted;
+        if self.warps > 1 {
+            let model = self.state.model();
+            model.simulate(&self.state.order, self.warps, simulation);
+            together = simulation.cost.weighted;
+        }
+        let product = u128::from(alone.weighted) * u128::from(together);
+        (0, product, alone.long, alone.reads)
+    }
+
+    /// What `order` costs, if that is less than what is `known`.
+    fn cheaper(&self, order: &[u32], known: Rank, simulation: &mut Simulation) -> Option<Rank> {
+        let torn = stores::torn(&self.state.lines, order).saturating_sub(self.torn);
+        if torn > known.0 {
+            return None;
+        }
+        // The product decides if as many are torn: neither factor may be so large that the other one cannot make up for it.
+        let most = |other: u64| match torn == known.0 {
+            true => u64::try_from(known.1 / u128::from(other.max(1))).unwrap_or(u64::MAX),
+            false => u64::MAX,
+        };
+        let model = self.state.model();
+        if !model.simulate_within(order, 1, most(5 * u64::from(self.least)), simulation) {
+            return None;
+        }
+        let alone = simulation.cost;
+        let mut together = alone.weighted;
+        if self.warps > 1 {
+            if !model.simulate_within(order, self.warps, most(alone.weighted), simulation) {
+                return None;
+            }
+            together = simulation.cost.weighted;
+        }
+        let product = u128::from(alone.weighted) * u128::from(together);
+        let cost = (torn, product, alone.long, alone.reads);
+        (cost < known).then_some(cost)
+    }
+}
