@@ -5,6 +5,7 @@
 mod ablate;
 mod bench;
 mod conformance;
+mod dist;
 mod emulate;
 mod exercise;
 mod gpu;
@@ -46,6 +47,11 @@ const CHORES: &[Chore] = &[
         name: "bench",
         about: "compile times beside ptxas's (`compile`), and time and memory of functions of growing size (`scale`)",
         run: bench::run,
+    },
+    Chore {
+        name: "dist",
+        about: "build the command that is handed out, target/dist/orias, optimised by a profile of itself",
+        run: dist::run,
     },
     Chore {
         name: "corpus",
