@@ -221,6 +221,46 @@ block2:
 }
 
 #[test]
+fn far_loads_that_outlive_their_block_share_the_last_barrier() {
+    let words = words(
+        "block0:
+    LDG.E PT, R4, [R0..R1], PT
+    LDG.E PT, R5, [R0..R1+0x4], PT
+    LDG.E PT, R6, [R0..R1+0x8], PT
+    BRA PT, block1
+block1:
+    LDG.E PT, R7, [R2..R3], PT
+    FADD R8, R7, R1
+    FADD R9, R4, R8
+    FADD R9, R5, R9
+    FADD R9, R6, R9
+    EXIT PT
+",
+    );
+    let sets: Vec<&str> = words.iter().map(|word| &word[12..14]).collect();
+    assert_eq!(sets[..3], ["W5", "W5", "W5"]);
+    assert!(!["W5", "W-"].contains(&sets[4]), "{words:?}");
+}
+
+#[test]
+fn of_barriers_that_cover_a_source_the_one_that_ends_first_is_waited_for() {
+    // The first load sets no barrier for its source, and its data comes late; the store behind it tells that both were read.
+    let words = words(
+        "block0:
+    @P0 LDG.E PT, R4, [R0..R1], PT
+    @P1 STG.E [R0..R1], R6
+    MOV R0, 1, 0xf
+    FADD R5, R4, R4
+    EXIT PT
+",
+    );
+    let released = char::from(words[1].as_bytes()[10]);
+    assert!(released.is_ascii_digit(), "{words:?}");
+    let waits: Vec<char> = words[2][2..8].chars().filter(|&c| c != '-').collect();
+    assert_eq!(waits, [released], "{words:?}");
+}
+
+#[test]
 fn what_follows_a_fence_of_the_thread_block_waits_for_it() {
     let words = words(
         "block0:

@@ -13,6 +13,9 @@
 //! event would wait for on average if it had to share one with a load. Loads rather share with each other: they come back one after the other
 //! in any case.
 //!
+//! Loads from far memory that their own block does not wait for all share the last barrier. When they are waited for depends on the
+//! path, they are in flight for long, and each barrier they had to themselves would be missing in the loop that follows.
+//!
 //! Texture operations go to barriers that texture operations used last before they go to others of the same cost, so that the long
 //! waits gather. Barrier 0 belongs to groups of asynchronous copies where the function has any: DEPBAR counts them there.
 
@@ -21,6 +24,9 @@ use orias_sass::Barrier;
 
 /// How many barriers there are.
 pub(super) const COUNT: usize = Barrier::COUNT as usize;
+
+/// The barrier of loads from far memory that outlive their block.
+pub(super) const OUTLIVING: u8 = Barrier::COUNT - 1;
 
 /// Events that take at least this many cycles take long.
 pub(super) const LONG: i32 = 100;

@@ -117,6 +117,7 @@ pub(super) struct Walk<'a> {
     readers: Vec<(i32, Unit)>,
     issued: Vec<i32>,
     start: usize,
+    end: usize,
     needed: Vec<EventId>,
     /// Whether fillers can be put where stalls are not long enough.
     may_fill: bool,
@@ -152,6 +153,7 @@ impl<'a> Walk<'a> {
             readers: vec![(LONG_AGO, Unit::Control); PLACES],
             issued: Vec::new(),
             start: 0,
+            end: 0,
             needed: Vec::new(),
             may_fill: insertions == Insertions::Allowed,
             drain: None,
@@ -174,7 +176,7 @@ impl<'a> Walk<'a> {
         }
         // Each attempt finds at least one instruction that must drain, or succeeds.
         loop {
-            self.start = range.start;
+            (self.start, self.end) = (range.start, range.end);
             self.enter(before, plan);
             self.drain = None;
             let end = self.attempt(block, plan)?;
@@ -452,32 +454,27 @@ impl<'a> Walk<'a> {
             0 => None,
             slot => Some(&self.events[slot as usize - 1]),
         };
-        let covers = |event: EventId| live(event).map(|event| (event.covers, event.own));
+        let mut choice = false;
         // Where there is no choice first: the others may be covered by then.
         for &event in &self.needed {
-            match covers(event) {
-                Some((covers, _)) if covers.count_ones() == 1 => needs.wait |= covers,
+            match live(event).map(|event| event.covers) {
+                Some(covers) if covers.count_ones() == 1 => needs.wait |= covers,
                 // While barriers are being chosen, paths may still know an event by those of different rounds.
-                Some((0, _)) if self.mode == Mode::Settled => {
+                Some(0) if self.mode == Mode::Settled => {
                     return Err(ScoreboardError::Uncovered {
                         earlier: self.code.facts[instruction(event)].inst,
                         later: self.code.facts[index].inst,
                     });
                 }
-                _ => {}
+                covers => choice |= covers.is_some(),
             }
         }
-        for &event in &self.needed {
-            if let Some((covers, own)) = covers(event)
-                && covers & needs.wait == 0
-                && covers != 0
-            {
-                let own = own.map_or(0, |barrier| 1 << barrier) & covers;
-                needs.wait |= if own != 0 {
-                    own
-                } else {
-                    1 << covers.trailing_zeros()
-                };
+        if choice {
+            let ends = self.barrier_ends();
+            for event in self.needed.iter().filter_map(|&event| live(event)) {
+                if event.covers & needs.wait == 0 {
+                    needs.wait |= soonest(event, ends);
+                }
             }
         }
         for barrier in 0..barriers::COUNT {
@@ -487,6 +484,22 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(())
+    }
+
+    /// When a wait for each barrier is likely to end, now at the soonest.
+    fn barrier_ends(&self) -> [i32; barriers::COUNT] {
+        let now = self.issued.last().map_or(0, |issued| issued + self.lag);
+        let mut ends = [now; barriers::COUNT];
+        if self.code.copies_own_zero {
+            ends[0] = i32::MAX;
+        }
+        for event in self.events.iter().filter(|event| event.alive) {
+            if let Some(barrier) = event.own {
+                let end = &mut ends[usize::from(barrier)];
+                *end = event.done.max(*end);
+            }
+        }
+        ends
     }
 
     /// Ends the events that an instruction waits for which issues at `time` but for these `barriers`.
@@ -677,7 +690,9 @@ impl<'a> Walk<'a> {
             self.touch(place);
             let slots = &self.event_slots;
             let list = &mut self.places[usize::from(place)].read;
-            // What is read earlier in the same queue has been read when this has. Under a guard the earlier ones stay, each with all that covers it.
+            // What is read earlier in the same queue has been read when this has. Behind a guard the chip keeps to that, too, but where
+            // such a path meets others the judge, who keeps earlier readers for writers under the opposite guard, finds only the
+            // barriers that cover them on all paths: they stay here as well, each with all that covers it.
             list.retain(|earlier| {
                 let superseded = fact.memory_queue
                     && !fact.guarded
@@ -768,7 +783,11 @@ impl<'a> Walk<'a> {
                 },
                 far: fact.typical >= LONG,
             };
-            let barrier = self.barriers.choose(wish, &self.events, reserved);
+            let barrier = if wish.far && index + usize::from(written) >= self.end {
+                barriers::OUTLIVING
+            } else {
+                self.barriers.choose(wish, &self.events, reserved)
+            };
             self.barriers.set(barrier, time, fact.texture);
             plan.write_barrier[index] = Some(barrier);
             // The release is chosen next, and must see this one.
@@ -798,6 +817,13 @@ impl<'a> Walk<'a> {
             plan.read_barrier[index] = Some(barrier);
         }
     }
+}
+
+/// Of the barriers that cover an event, the one that a wait for ends first, as a bit; of equal ones its own.
+fn soonest(event: &LiveEvent, ends: [i32; barriers::COUNT]) -> u8 {
+    let covering = (0..barriers::COUNT as u8).filter(|barrier| event.covers >> barrier & 1 == 1);
+    let rank = |barrier: &u8| (ends[usize::from(*barrier)], event.own != Some(*barrier));
+    mask(covering.min_by_key(rank))
 }
 
 /// Whether a later write cannot overtake the earlier access of the same place.
