@@ -24,7 +24,7 @@ pub enum Check {
     Schedule,
     /// Nothing that can be waited for is in flight at calls and returns.
     Calls,
-    /// The sums of warpgroup operations are waited for before they are used.
+    /// The registers of warpgroup operations are handed over before, and their sums are waited for before they are used.
     Warpgroup,
     /// A count of pending operations is asked of a barrier whose operations finish in order.
     PendingCount,
@@ -32,11 +32,13 @@ pub enum Check {
     Barrier,
     /// No operand comes out of the reuse cache after its register was overwritten.
     Reuse,
+    /// Instructions that belong together are neighbours.
+    Together,
 }
 
 impl Check {
     /// All of them.
-    pub const ALL: [Check; 12] = [
+    pub const ALL: [Check; 13] = [
         Check::StallRange,
         Check::BarrierIndex,
         Check::WaitOrder,
@@ -49,6 +51,7 @@ impl Check {
         Check::PendingCount,
         Check::Barrier,
         Check::Reuse,
+        Check::Together,
     ];
 
     /// What it is called.
@@ -67,6 +70,7 @@ impl Check {
             Check::PendingCount => "pending-count",
             Check::Barrier => "barrier",
             Check::Reuse => "reuse",
+            Check::Together => "together",
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::finding::{Check, Finding};
 use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{Program, ProgramError, WORD};
-use crate::reuse;
+use crate::{reuse, together};
 use orias_cubin::Cubin;
 use orias_machine::timing;
 use orias_sass::text::print_instruction;
@@ -64,6 +64,8 @@ pub fn judge_program(program: &Program) -> Result<Vec<Finding>, UnknownTiming> {
     findings.extend(uncounted(program));
     findings.extend(hasty(program));
     findings.extend(reuse::stale(program));
+    findings.extend(together::torn(program));
+    findings.extend(together::kept_back(program));
     findings.sort_by_key(|finding| (finding.offset, finding.check));
     Ok(findings)
 }

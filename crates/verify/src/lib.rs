@@ -16,6 +16,7 @@ mod judge;
 pub mod mutate;
 pub mod program;
 mod reuse;
+mod together;
 
 pub use estimate::estimate;
 pub use explain::explain;
