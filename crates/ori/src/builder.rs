@@ -38,6 +38,7 @@ use crate::register::{Class, Guard, Type};
 use crate::text::print_inst;
 use crate::verify::{Invariant, check_instruction};
 use orias_sass as sass;
+use smallvec::SmallVec;
 use std::fmt;
 
 /// Why an instruction was refused.
@@ -142,12 +143,13 @@ impl<'f> Cursor<'f> {
             cursor: self,
             operation,
             guard: Guard::ALWAYS,
-            results: Vec::new(),
-            operands: Vec::new(),
-            kept: Vec::new(),
+            fitted: None,
+            results: SmallVec::new(),
+            operands: SmallVec::new(),
+            kept: SmallVec::new(),
             uses: Vec::new(),
             defs: Vec::new(),
-            edges: Vec::new(),
+            edges: SmallVec::new(),
             problems: Vec::new(),
         }
     }
@@ -159,12 +161,13 @@ pub struct InstBuilder<'c, 'f> {
     cursor: &'c mut Cursor<'f>,
     operation: Operation,
     guard: Guard,
-    results: Vec<Operand>,
-    operands: Vec<Operand>,
-    kept: Vec<Operand>,
+    fitted: Option<sass::Variant>,
+    results: SmallVec<[Operand; 2]>,
+    operands: SmallVec<[Operand; 8]>,
+    kept: SmallVec<[Operand; 2]>,
     uses: Vec<Operand>,
     defs: Vec<Operand>,
-    edges: Vec<Edge>,
+    edges: SmallVec<[Edge; 2]>,
     problems: Vec<(Invariant, String)>,
 }
 
@@ -228,6 +231,15 @@ impl InstBuilder<'_, '_> {
                 self.problems.push((Invariant::Modifier, message));
             }
         }
+        self
+    }
+
+    /// Sets all modifiers and operands of a machine operation, which [`machine::check_operands`] found to have the form `fitted`.
+    pub fn fitted(mut self, fitted: sass::Variant, operands: &[Operand]) -> Self {
+        debug_assert_eq!(self.operation.opcode(), Opcode::Machine(fitted.op()));
+        self.operation = Operation::Machine(fitted.op(), fitted.mods());
+        self.operands.extend_from_slice(operands);
+        self.fitted = Some(fitted);
         self
     }
 
@@ -356,7 +368,7 @@ impl InstBuilder<'_, '_> {
         func.set_guard(inst, self.guard);
         func.set_span(inst, self.cursor.span);
         let problems = &mut self.problems;
-        check_instruction(func, inst, &mut |invariant, message| {
+        check_instruction(func, inst, self.fitted, &mut |invariant, message| {
             problems.push((invariant, message));
         });
         if problems.is_empty() {

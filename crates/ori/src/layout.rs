@@ -34,6 +34,7 @@ pub struct Layout {
 
 impl Layout {
     /// The first block: the function's entry.
+    #[inline]
     pub fn entry(&self) -> Option<Block> {
         self.first.expand()
     }
@@ -44,21 +45,25 @@ impl Layout {
     }
 
     /// The block after `block`.
+    #[inline]
     pub fn next_block(&self, block: Block) -> Option<Block> {
         self.blocks[block].next.expand()
     }
 
     /// The block before `block`.
+    #[inline]
     pub fn prev_block(&self, block: Block) -> Option<Block> {
         self.blocks[block].prev.expand()
     }
 
     /// Whether `block` is part of the function.
+    #[inline]
     pub fn contains_block(&self, block: Block) -> bool {
         self.blocks[block].placed
     }
 
     /// Every block, in order.
+    #[inline]
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         std::iter::successors(self.entry(), |&block| self.next_block(block))
     }
@@ -127,31 +132,37 @@ impl Layout {
     }
 
     /// The block `inst` is in.
+    #[inline]
     pub fn inst_block(&self, inst: Inst) -> Option<Block> {
         self.insts[inst].block.expand()
     }
 
     /// The first instruction of `block`.
+    #[inline]
     pub fn first_inst(&self, block: Block) -> Option<Inst> {
         self.blocks[block].first.expand()
     }
 
     /// The last instruction of `block`: its terminator, once the block is complete.
+    #[inline]
     pub fn last_inst(&self, block: Block) -> Option<Inst> {
         self.blocks[block].last.expand()
     }
 
     /// The instruction after `inst` in its block.
+    #[inline]
     pub fn next_inst(&self, inst: Inst) -> Option<Inst> {
         self.insts[inst].next.expand()
     }
 
     /// The instruction before `inst` in its block.
+    #[inline]
     pub fn prev_inst(&self, inst: Inst) -> Option<Inst> {
         self.insts[inst].prev.expand()
     }
 
     /// The instructions of `block`, in order, from either end.
+    #[inline]
     pub fn insts(&self, block: Block) -> Insts<'_> {
         let node = &self.blocks[block];
         Insts {
@@ -300,6 +311,7 @@ impl Insts<'_> {
 impl Iterator for Insts<'_> {
     type Item = Inst;
 
+    #[inline]
     fn next(&mut self) -> Option<Inst> {
         let inst = self.front.expand()?;
         if self.front == self.back {
@@ -312,6 +324,7 @@ impl Iterator for Insts<'_> {
 }
 
 impl DoubleEndedIterator for Insts<'_> {
+    #[inline]
     fn next_back(&mut self) -> Option<Inst> {
         let inst = self.back.expand()?;
         if self.front == self.back {

@@ -143,7 +143,7 @@ impl Function {
             self.is_use(inst, index)
                 && operand.reg().is_some_and(|reg| {
                     self.reg_type(reg).class().is_predicate()
-                        && (!is_constant(reg) || operand.mods().contains(SourceMods::NOT))
+                        && (!reg.is_constant() || operand.mods().contains(SourceMods::NOT))
                 })
         });
         EdgeRule {
@@ -178,12 +178,8 @@ pub fn falls_through(func: &Function, inst: Inst) -> Option<Edge> {
     func.machine_fall_through(inst, op)
 }
 
-fn is_constant(reg: Reg) -> bool {
-    matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
-}
-
-/// Finds the encoding of machine instruction `inst` on `target`, with registers of the right class in the place of values,
-/// zero in the place of names and of distances.
+/// Finds the form of machine instruction `inst` on `target`, with registers of the right class in the place of values, zero in
+/// the place of names and of distances.
 ///
 /// This is how builder and verifier learn whether operand kinds, modifiers and ranges are ones the machine has.
 pub(crate) fn fit(
@@ -192,10 +188,10 @@ pub(crate) fn fit(
     op: sass::Op,
     mods: sass::Mods,
     target: sass::Target,
-) -> Result<sass::Instruction, sass::EncodeError> {
-    encoded(func, inst, op, mods, target, &mut |slot, operand| {
-        zero(op, slot, operand)
-    })
+) -> Result<sass::Variant, sass::EncodeError> {
+    let guard = guard_of(func, inst, op);
+    let operands = without_place(func, op, func.operands(inst));
+    sass::Variant::find(op, guard, mods, &operands, target)
 }
 
 /// The instruction of the instruction set that machine instruction `inst` stands for, with register 0 of its class in the
@@ -281,14 +277,7 @@ fn encoded(
     target: sass::Target,
     resolve: &mut dyn FnMut(usize, Operand) -> sass::Operand,
 ) -> Result<sass::Instruction, sass::EncodeError> {
-    let data = func.inst(inst);
-    let guard = match data.guard().reg() {
-        Some(reg) => sass::Guard {
-            predicate: stand_in(func, reg),
-            negated: data.guard().is_negated(),
-        },
-        None => sass::Guard::always(op.row().guard),
-    };
+    let guard = guard_of(func, inst, op);
     let operands = func
         .operands(inst)
         .iter()
@@ -297,22 +286,39 @@ fn encoded(
     sass::Instruction::new(op, guard, mods, operands, target)
 }
 
-/// Whether machine operation `op` has an encoding on `target` with these modifiers and operands, values standing for some
-/// register of their class. The error names the slot that is in the way.
+fn guard_of(func: &Function, inst: Inst, op: sass::Op) -> sass::Guard {
+    let guard = func.inst(inst).guard();
+    match guard.reg() {
+        Some(reg) => sass::Guard {
+            predicate: stand_in(func, reg),
+            negated: guard.is_negated(),
+        },
+        None => sass::Guard::always(op.row().guard),
+    }
+}
+
+/// Operands as the instruction set has them, with zero for every name and distance.
+fn without_place(func: &Function, op: sass::Op, operands: &[Operand]) -> sass::Operands {
+    let resolve = &mut |slot, operand| zero(op, slot, operand);
+    let mut converted = sass::Operands::new();
+    for (slot, &operand) in operands.iter().enumerate() {
+        converted.push(stand_in_operand(func, op, slot, operand, resolve));
+    }
+    converted
+}
+
+/// Whether machine operation `op` has an encoding on `target` with these modifiers and operands and without a guard, values
+/// standing for some register of their class: which form it is. The error names the slot that is in the way.
 pub fn check_operands(
     func: &Function,
     op: sass::Op,
     mods: sass::Mods,
     operands: &[Operand],
     target: sass::Target,
-) -> Result<(), sass::EncodeError> {
+) -> Result<sass::Variant, sass::EncodeError> {
     let guard = sass::Guard::always(op.row().guard);
-    let resolve = &mut |slot, operand| zero(op, slot, operand);
-    let operands = operands
-        .iter()
-        .enumerate()
-        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand, resolve));
-    sass::Instruction::new(op, guard, mods, operands, target).map(|_| ())
+    let operands = without_place(func, op, operands);
+    sass::Variant::find(op, guard, mods, &operands, target)
 }
 
 fn stand_in(func: &Function, reg: Reg) -> sass::Register {

@@ -178,6 +178,7 @@ pub enum Operand {
 
 impl Operand {
     /// A value read (or defined) unchanged.
+    #[inline]
     pub fn value(value: Value) -> Operand {
         Operand::from(Reg::from(value))
     }
@@ -206,6 +207,7 @@ impl Operand {
     }
 
     /// The value, where the operand is one.
+    #[inline]
     pub fn as_value(self) -> Option<Value> {
         self.reg().and_then(Reg::value)
     }

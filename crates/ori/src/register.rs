@@ -326,6 +326,7 @@ impl Reg {
     const PHYSICAL: u32 = 1 << 31;
 
     /// Which of the two this is.
+    #[inline]
     pub fn kind(self) -> RegKind {
         if self.0 & Reg::PHYSICAL == 0 {
             RegKind::Value(Value::from_u32(self.0))
@@ -339,14 +340,19 @@ impl Reg {
     }
 
     /// The value, if virtual.
+    #[inline]
     pub fn value(self) -> Option<Value> {
-        match self.kind() {
-            RegKind::Value(value) => Some(value),
-            RegKind::Phys(_) => None,
-        }
+        (self.0 & Reg::PHYSICAL == 0).then(|| Value::from_u32(self.0))
+    }
+
+    /// Whether this is `RZ`, `PT`, `URZ` or `UPT`.
+    #[inline]
+    pub fn is_constant(self) -> bool {
+        matches!(self.kind(), RegKind::Phys(reg) if reg.is_constant())
     }
 
     /// The physical register, if there is one already.
+    #[inline]
     pub fn phys(self) -> Option<PhysReg> {
         match self.kind() {
             RegKind::Value(_) => None,

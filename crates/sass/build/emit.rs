@@ -69,7 +69,17 @@ fn emit_operation(out: &mut String, operation: &Operation) {
             slot.name, slot.access, slot.selects
         );
     }
-    out.push_str("  ],\n  modifiers: &[\n");
+    let slots_that = |access: &[&str]| {
+        let bits = operation.slots.iter().enumerate();
+        bits.filter(|(_, slot)| access.contains(&slot.access))
+            .fold(0_u16, |set, (index, _)| set | 1 << index)
+    };
+    let _ = writeln!(
+        out,
+        "  ],\n  read: {:#x}, written: {:#x},\n  modifiers: &[",
+        slots_that(&["Read", "ReadWrite"]),
+        slots_that(&["Write", "ReadWrite"])
+    );
     for modifier in &operation.modifiers {
         let values: Vec<String> = modifier
             .values
@@ -194,15 +204,54 @@ fn alias_condition(condition: &str, operation: &Operation) -> String {
 }
 
 fn emit_form(out: &mut String, form: &Form, operation: &Operation) {
+    let (mods_mask, mods_value) = fixed_modifiers(form, operation);
     let _ = writeln!(
         out,
-        "    Form {{ opcode: {:#05x}, targets: TargetSet({:#x}), fixed_mask: {:#034x}, fixed_value: {:#034x}, places: &[",
-        form.opcode, form.targets, form.fixed_mask, form.fixed_value
+        "    Form {{ opcode: {:#05x}, targets: TargetSet({:#x}), fixed_mask: {:#034x}, fixed_value: {:#034x}, mods_mask: {mods_mask:#x}, mods_value: {mods_value:#x}, shapes: {:#x}, places: &[",
+        form.opcode,
+        form.targets,
+        form.fixed_mask,
+        form.fixed_value,
+        shapes(form)
     );
     for place in &form.places {
         emit_place(out, place, operation);
     }
     out.push_str("    ] },\n");
+}
+
+/// The bits of packed modifiers that a form fixes, and their values.
+fn fixed_modifiers(form: &Form, operation: &Operation) -> (u64, u64) {
+    let (mut mask, mut value) = (0, 0);
+    for modifier in &operation.modifiers {
+        for (index, bit) in modifier.field.positions().enumerate() {
+            let at = modifier.shift + index as u32;
+            mask |= ((form.fixed_mask >> bit & 1) as u64) << at;
+            value |= (((form.fixed_mask & form.fixed_value) >> bit & 1) as u64) << at;
+        }
+    }
+    (mask, value)
+}
+
+/// The shapes of a form's places; the numbers are those of `Operand::shape`.
+fn shapes(form: &Form) -> u64 {
+    const CLASSES: [&str; 5] = ["R", "P", "UR", "UP", "B"];
+    form.places.iter().rev().fold(0, |shapes, place| {
+        let shape = match &place.kind {
+            Kind::Register { class, .. } => CLASSES
+                .iter()
+                .position(|name| name == class)
+                .expect("a register class"),
+            Kind::Immediate { .. } => 5,
+            Kind::Constant { handle: None, .. } => 6,
+            Kind::Constant { .. } => 7,
+            Kind::Address { .. } => 8,
+            Kind::Descriptor(..) => 9,
+            Kind::Target { .. } => 10,
+            Kind::Special(_) => 11,
+        };
+        shapes << 4 | shape as u64
+    })
 }
 
 fn optional(field: Option<&Field>) -> String {

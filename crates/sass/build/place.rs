@@ -13,6 +13,11 @@ impl Field {
         self.0.iter().map(|run| u32::from(run.1)).sum()
     }
 
+    /// Its bits in the word, the least significant first.
+    pub fn positions(&self) -> impl Iterator<Item = u8> {
+        self.0.iter().flat_map(|&(at, len)| at..at + len)
+    }
+
     pub fn mask(&self) -> u128 {
         self.0
             .iter()

@@ -137,6 +137,9 @@ pub fn operation(block: &Block) -> Result<Operation, String> {
     {
         return Err(block.head.error("the modifiers need more than 64 bits"));
     }
+    if operation.slots.len() > 16 {
+        return Err(block.head.error("there are more than 16 slots"));
+    }
     let names: BTreeSet<_> = operation
         .modifiers
         .iter()

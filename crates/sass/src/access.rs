@@ -1,6 +1,6 @@
 //! Which registers an instruction reads and writes.
 
-use crate::instruction::Instruction;
+use crate::instruction::{Instruction, Variant};
 use crate::operand::{ConstantBank, Operand};
 use crate::register::{Register, RegisterClass};
 use crate::table::{Access, PlaceKind, Width};
@@ -32,10 +32,10 @@ pub struct AddressWidths {
     pub descriptor: u8,
 }
 
-impl Instruction {
+impl Variant {
     /// How many registers the parts of the address in `slot` name; one each where the slot holds none.
     #[must_use]
-    pub fn address_widths(&self, slot: usize) -> AddressWidths {
+    pub fn address_widths(self, slot: usize) -> AddressWidths {
         let PlaceKind::Address(shape) = &self.form().places[slot].kind else {
             return AddressWidths {
                 base: 1,
@@ -60,7 +60,7 @@ impl Instruction {
 
     /// How many consecutive registers the operand in `slot` names.
     #[must_use]
-    pub fn width(&self, slot: usize) -> u8 {
+    pub fn width(self, slot: usize) -> u8 {
         match self.op.row().slots[slot].width {
             Width::Fixed(width) => width,
             Width::Rules(rules) => rules
@@ -74,6 +74,20 @@ impl Instruction {
                 })
                 .map_or(1, |rule| rule.registers),
         }
+    }
+}
+
+impl Instruction {
+    /// How many registers the parts of the address in `slot` name; one each where the slot holds none.
+    #[must_use]
+    pub fn address_widths(&self, slot: usize) -> AddressWidths {
+        self.variant().address_widths(slot)
+    }
+
+    /// How many consecutive registers the operand in `slot` names.
+    #[must_use]
+    pub fn width(&self, slot: usize) -> u8 {
+        self.variant().width(slot)
     }
 
     /// Every run of registers read or written, guard and implicit ones included, in the order guard, slots, implicit.

@@ -172,29 +172,10 @@ impl Instruction {
         target: Target,
     ) -> Result<Self, EncodeError> {
         let operands: Operands = operands.into_iter().collect();
-        let row = op.row();
-        if operands.len() != row.slots.len() {
-            return Err(EncodeError::OperandCount {
-                op,
-                expected: row.slots.len(),
-                found: operands.len(),
-            });
-        }
-        check_guard(op, guard)?;
-        for modifier in row.modifiers {
-            let value = mods.get(modifier);
-            if modifier.value(value).is_none() {
-                return Err(EncodeError::ModifierValue {
-                    op,
-                    modifier: modifier.name,
-                    value,
-                });
-            }
-        }
-        let form = find_form(op, mods, &operands, target)?;
+        let variant = Variant::find(op, guard, mods, &operands, target)?;
         Ok(Instruction {
             op,
-            form,
+            form: variant.form,
             guard,
             mods,
             operands,
@@ -256,6 +237,17 @@ impl Instruction {
         &self.op.row().forms[usize::from(self.form)]
     }
 
+    /// The form with the modifiers.
+    #[inline]
+    #[must_use]
+    pub const fn variant(&self) -> Variant {
+        Variant {
+            op: self.op,
+            form: self.form,
+            mods: self.mods,
+        }
+    }
+
     /// The form's index in the row.
     #[must_use]
     pub const fn form_index(&self) -> u8 {
@@ -299,6 +291,80 @@ impl Instruction {
             Operand::Target(distance) => Some(*distance),
             _ => None,
         })
+    }
+}
+
+/// A form of an operation under its modifiers: what tells how many registers each slot names, whichever these are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Variant {
+    pub(crate) op: Op,
+    pub(crate) form: u8,
+    pub(crate) mods: Mods,
+}
+
+impl Variant {
+    /// Checks guard, modifiers and operands as [`Instruction::new`] does, and finds the form.
+    pub fn find(
+        op: Op,
+        guard: Guard,
+        mods: Mods,
+        operands: &[Operand],
+        target: Target,
+    ) -> Result<Variant, EncodeError> {
+        let row = op.row();
+        if operands.len() != row.slots.len() {
+            return Err(EncodeError::OperandCount {
+                op,
+                expected: row.slots.len(),
+                found: operands.len(),
+            });
+        }
+        check_guard(op, guard)?;
+        for modifier in row.modifiers {
+            let value = mods.get(modifier);
+            if modifier.value(value).is_none() {
+                return Err(EncodeError::ModifierValue {
+                    op,
+                    modifier: modifier.name,
+                    value,
+                });
+            }
+        }
+        let shapes = operands.iter().rev().fold(0, |shapes, operand| {
+            shapes << 4 | u64::from(operand.shape())
+        });
+        let found = row.forms.iter().position(|form| {
+            form.shapes == shapes
+                && form.targets.contains(target)
+                && modifiers_agree(mods, form)
+                && operands_fit(row, form, operands).is_ok()
+        });
+        let form = match found {
+            Some(index) => index as u8,
+            None => find_form(op, mods, operands, target)?,
+        };
+        Ok(Variant { op, form, mods })
+    }
+
+    /// The operation.
+    #[inline]
+    #[must_use]
+    pub const fn op(self) -> Op {
+        self.op
+    }
+
+    /// The modifiers.
+    #[inline]
+    #[must_use]
+    pub const fn mods(self) -> Mods {
+        self.mods
+    }
+
+    /// The form.
+    #[inline]
+    #[must_use]
+    pub fn form(self) -> &'static Form {
+        &self.op.row().forms[usize::from(self.form)]
     }
 }
 
@@ -437,7 +503,7 @@ fn find_form(op: Op, mods: Mods, operands: &[Operand], target: Target) -> Result
             continue;
         }
         exists = true;
-        if !modifiers_agree(row, mods, form) {
+        if !modifiers_agree(mods, form) {
             best.get_or_insert((0, OperandMismatch::Form));
             continue;
         }
@@ -468,12 +534,8 @@ fn find_form(op: Op, mods: Mods, operands: &[Operand], target: Target) -> Result
 }
 
 /// Whether the modifiers have the values that the form fixes.
-pub(crate) fn modifiers_agree(row: &Operation, mods: Mods, form: &Form) -> bool {
-    row.modifiers.iter().all(|modifier| {
-        let fixed = modifier.field.put(u64::MAX) & form.fixed_mask;
-        fixed == 0
-            || (modifier.field.put(u64::from(mods.get(modifier))) ^ form.fixed_value) & fixed == 0
-    })
+pub(crate) const fn modifiers_agree(mods: Mods, form: &Form) -> bool {
+    mods.0 & form.mods_mask == form.mods_value
 }
 
 /// Whether every operand can stand at its place in the form; the error names the first slot that cannot.
@@ -491,6 +553,7 @@ pub(crate) fn operands_fit(
 }
 
 /// Whether `operand` can stand at `place`.
+#[inline]
 fn fits(
     operand: &Operand,
     place: &Place,

@@ -41,7 +41,7 @@ pub use access::{AddressWidths, RegisterAccess};
 pub use control::{Barrier, Control, ControlError, WaitMask};
 pub use decode::{BitSet, DecodeError, decode};
 pub use encode::encode;
-pub use instruction::{Builder, EncodeError, Guard, Instruction, OperandMismatch};
+pub use instruction::{Builder, EncodeError, Guard, Instruction, OperandMismatch, Variant};
 pub use op::{Mods, OPERATIONS, Op};
 pub use operand::{
     Address, BaseKind, Constant, ConstantBank, Operand, Operands, RegisterOperand, SourceModifiers,

@@ -103,6 +103,26 @@ pub enum Operand {
 }
 
 impl Operand {
+    /// Which kind of operand it is, a number below 16: the class for a register, and from 5 on an immediate, a constant of a
+    /// numbered bank, one of a bindless bank, an address, a matrix descriptor, a code address, a special register. Only a place
+    /// of the same shape takes it.
+    #[inline]
+    #[must_use]
+    pub const fn shape(&self) -> u8 {
+        match self {
+            Operand::Register(operand) => operand.register.class as u8,
+            Operand::Immediate(_) => 5,
+            Operand::Constant(constant) => match constant.bank {
+                ConstantBank::Index(_) => 6,
+                ConstantBank::Bindless(_) => 7,
+            },
+            Operand::Address(_) => 8,
+            Operand::Descriptor(_) => 9,
+            Operand::Target(_) => 10,
+            Operand::Special(_) => 11,
+        }
+    }
+
     /// A plain register.
     #[must_use]
     pub const fn register(register: Register) -> Self {

@@ -414,6 +414,12 @@ pub struct Form {
     pub fixed_mask: u128,
     /// That value.
     pub fixed_value: u128,
+    /// The bits of [`crate::Mods`] whose place in the word is fixed.
+    pub mods_mask: u64,
+    /// The value they must have.
+    pub mods_value: u64,
+    /// The [shape](crate::Operand::shape) of each place, four bits for each from the lowest on.
+    pub shapes: u64,
     /// One place per slot.
     pub places: &'static [Place],
 }
@@ -591,6 +597,10 @@ pub struct Operation {
     pub mnemonic: &'static str,
     /// Operands in the order of the table; the text's order where it prints them all.
     pub slots: &'static [Slot],
+    /// The slots it reads: bit `n` for slot `n`.
+    pub read: u16,
+    /// The slots it writes.
+    pub written: u16,
     /// Modifiers.
     pub modifiers: &'static [Modifier],
     /// Effects besides registers and memory.

@@ -108,8 +108,10 @@ impl Affinity {
             }
             _ => {}
         }
-        for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
-            self.join_operands(func, func.operands(inst)[place], *kept, 0);
+        if !func.kept(inst).is_empty() {
+            for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
+                self.join_operands(func, func.operands(inst)[place], *kept, 0);
+            }
         }
         for &edge in func.edges(inst) {
             let params = func.block_params(func.edge_target(edge));
@@ -211,26 +213,58 @@ impl Affinity {
         }
     }
 
-    /// Notes that `value` was given `register`. Returns the registers its group would like besides, the first time.
-    pub(super) fn settle(&mut self, value: Value, register: u8) -> Option<(u32, i16, i16)> {
+    /// Notes that `value` was given `register`.
+    pub(super) fn settle(&mut self, value: Value, register: u8) -> Settled {
         let (root, at) = self.find(value.as_u32());
         let group = &mut self.groups[root as usize];
+        let waited = group.pending > 0;
         group.pending = group.pending.saturating_sub(1);
-        if group.settled.is_some() {
-            return None;
+        let first = group.settled.is_none();
+        let base = *group.settled.get_or_insert(i16::from(register) - at);
+        Settled {
+            group: Wished {
+                group: root,
+                low: base + group.low,
+                high: base + group.high,
+            },
+            first,
+            waits: group.pending > 0,
+            last: waited && group.pending == 0,
         }
-        let base = i16::from(register) - at;
-        group.settled = Some(base);
-        Some((root, base + group.low, base + group.high))
     }
 
-    /// The group of `value`, as [`Affinity::settle`] names it.
-    pub(super) fn group(&mut self, value: Value) -> u32 {
-        self.find(value.as_u32()).0
+    /// The group of `value` and the registers it wishes for; none before it is settled.
+    pub(super) fn wished(&mut self, value: Value) -> Wished {
+        let group = self.find(value.as_u32()).0;
+        let data = self.groups[group as usize];
+        let (low, high) = match data.settled {
+            Some(base) => (base + data.low, base + data.high),
+            None => (0, 0),
+        };
+        Wished { group, low, high }
     }
+}
 
-    /// Whether members of a group still wait for a register.
-    pub(super) fn is_pending(&self, group: u32) -> bool {
-        self.groups[group as usize].pending > 0
-    }
+/// A group, and the registers it wishes for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wished {
+    /// The group's number.
+    pub(super) group: u32,
+    /// The first register; negative where the group begins before the file.
+    pub(super) low: i16,
+    /// One past the last register.
+    pub(super) high: i16,
+}
+
+/// What became of a group when one of its members was given a register.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settled {
+    /// Where the group would like to lie.
+    pub(super) group: Wished,
+    /// Whether this decided it.
+    pub(super) first: bool,
+    /// Whether members still wait for a register.
+    pub(super) waits: bool,
+    /// Whether this was the last that did.
+    pub(super) last: bool,
 }

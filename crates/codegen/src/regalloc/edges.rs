@@ -7,7 +7,7 @@
 //!
 //! Afterwards edges have no arguments and blocks no parameters.
 
-use super::assign::{Borders, Places, look_up, parallel_copy};
+use super::assign::{Borders, Places, Walk, look_up, parallel_copy};
 use super::file::{Units, contains, insert};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{FlowGraph, Liveness};
@@ -15,6 +15,7 @@ use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, PhysReg, Value,
 };
 use orias_sass::Op;
+use smallvec::SmallVec;
 
 type Copies = Vec<(PhysReg, PhysReg)>;
 
@@ -46,21 +47,31 @@ fn resolve_block(
     let Some(terminator) = func.terminator(block) else {
         return;
     };
-    let edges: Vec<Edge> = func.edges(terminator).to_vec();
     let exit = &borders.exit[block.index()];
+    let edges: SmallVec<[Edge; 2]> = SmallVec::from_slice(func.edges(terminator));
+    let moved: SmallVec<[Copies; 2]> = edges
+        .iter()
+        .map(|&edge| {
+            let target = func.edge_target(edge);
+            copies(func, live, exit, &borders.entry[target.index()], edge)
+        })
+        .collect();
+    if moved.iter().all(Vec::is_empty) {
+        return;
+    }
     // What must not be overwritten before the branch: what it reads, and by edge what goes along it.
     let mut read = [Units::default(); 5];
     for reg in func.uses(terminator).filter_map(|reg| reg.phys()) {
         insert(&mut read[reg.class() as usize], reg.index(), reg.len());
     }
-    let carried: Vec<[Units; 5]> = edges
+    let carried: SmallVec<[[Units; 5]; 2]> = edges
         .iter()
         .map(|&edge| sources(func, live, exit, edge))
         .collect();
     let mut settled = [Units::default(); 5];
     for (index, &edge) in edges.iter().enumerate() {
         let target = func.edge_target(edge);
-        let copies = copies(func, live, exit, &borders.entry[target.index()], edge);
+        let copies = &moved[index];
         if copies.is_empty() {
             continue;
         }
@@ -73,16 +84,16 @@ fn resolve_block(
             && !overwrites(&settled)
             && (0..edges.len()).all(|other| other == index || !overwrites(&carried[other]));
         if graph.preds(target).len() == 1 && !harmless {
-            place_first(func, target, &copies);
+            place_first(func, target, copies);
         } else if harmless {
-            place_before(func, terminator, &copies);
+            place_before(func, terminator, copies);
             // What was brought into place stays there, whatever another edge still moves.
             for &(value, at) in &borders.entry[target.index()] {
                 let ty = func.value_type(value);
                 insert(&mut settled[ty.class() as usize], at, ty.len());
             }
         } else {
-            place_between(func, block, terminator, edge, &copies);
+            place_between(func, block, terminator, edge, copies);
         }
     }
 }
@@ -90,13 +101,18 @@ fn resolve_block(
 /// The registers that hold what goes along `edge`.
 fn sources(func: &Function, live: &Liveness, exit: &Places, edge: Edge) -> [Units; 5] {
     let mut units = [Units::default(); 5];
-    let target = func.edge_target(edge);
-    let values = live.live_in(target).iter().chain(func.edge_args(edge));
-    for &value in values {
-        if let Some(at) = look_up(exit, value) {
+    let mut add = |value: Value, at: Option<u8>| {
+        if let Some(at) = at {
             let ty = func.value_type(value);
             insert(&mut units[ty.class() as usize], at, ty.len());
         }
+    };
+    let mut left = Walk::new(exit);
+    for &value in live.live_in(func.edge_target(edge)) {
+        add(value, left.look_up(value));
+    }
+    for &value in func.edge_args(edge) {
+        add(value, look_up(exit, value));
     }
     units
 }
@@ -104,24 +120,27 @@ fn sources(func: &Function, live: &Liveness, exit: &Places, edge: Edge) -> [Unit
 /// What has to move along `edge`, register by register.
 fn copies(func: &Function, live: &Liveness, exit: &Places, entry: &Places, edge: Edge) -> Copies {
     let target = func.edge_target(edge);
-    let lives = live.live_in(target).iter().map(|&value| (value, value));
-    let params = func.block_params(target).iter().copied();
-    let args = func.edge_args(edge).iter().copied();
     let mut copies = Copies::new();
-    for (to, from) in lives.chain(params.zip(args)) {
-        let ty = func.value_type(to);
-        let places: (Option<u8>, Option<u8>) = (look_up(entry, to), look_up(exit, from));
-        if let (Some(to), Some(from)) = places
+    let mut add = |value: Value, to: Option<u8>, from: Option<u8>| {
+        if let (Some(to), Some(from)) = (to, from)
             && to != from
-            && ty.class() != Class::B
         {
-            let pairs = (to..to + ty.len())
-                .zip(from..from + ty.len())
-                .filter_map(|(to, from)| {
+            let ty = func.value_type(value);
+            if ty.class() != Class::B {
+                let pairs = (to..to + ty.len()).zip(from..from + ty.len());
+                copies.extend(pairs.filter_map(|(to, from)| {
                     PhysReg::new(ty.class(), to).zip(PhysReg::new(ty.class(), from))
-                });
-            copies.extend(pairs);
+                }));
+            }
         }
+    };
+    let (mut arrives, mut left) = (Walk::new(entry), Walk::new(exit));
+    for &value in live.live_in(target) {
+        add(value, arrives.look_up(value), left.look_up(value));
+    }
+    let params = func.block_params(target).iter();
+    for (&param, &arg) in params.zip(func.edge_args(edge)) {
+        add(param, look_up(entry, param), look_up(exit, arg));
     }
     // Values with equal contents may share a register; one copy is enough.
     copies.sort_unstable();

@@ -3,6 +3,7 @@
 //! A register may hold several values at once if their contents are equal there: the parts of a tuple that was split lie in
 //! the tuple's own registers, and a copy lies where its source does. It is free when all of them are dead.
 
+use super::affinity::Wished;
 use orias_ori::{Class, Value};
 use smallvec::SmallVec;
 
@@ -24,6 +25,68 @@ pub(super) fn contains(units: &Units, unit: u8) -> bool {
     units[usize::from(unit >> 6)] >> (unit & 63) & 1 == 1
 }
 
+/// The registers below `count`.
+fn below(count: u16) -> Units {
+    std::array::from_fn(|word| {
+        let bits = count.saturating_sub(64 * word as u16);
+        if bits >= 64 {
+            u64::MAX
+        } else {
+            (1 << bits) - 1
+        }
+    })
+}
+
+fn both(one: &Units, other: &Units) -> Units {
+    std::array::from_fn(|word| one[word] & other[word])
+}
+
+fn is_empty(units: &Units) -> bool {
+    *units == [0; 4]
+}
+
+/// The registers whose `by`-th successor is in the set.
+fn shifted_down(units: &Units, by: u8) -> Units {
+    let (words, bits) = (usize::from(by >> 6), u32::from(by & 63));
+    std::array::from_fn(|word| {
+        let at = |index: usize| units.get(index).copied().unwrap_or(0);
+        let low = at(word + words) >> bits;
+        match bits {
+            0 => low,
+            _ => low | at(word + words + 1) << (64 - bits),
+        }
+    })
+}
+
+/// `step` applied to the set and itself moved down by 1, 2, 4 … until each register stands for the `len` registers from it on.
+fn windows(units: &Units, len: u8, step: fn(u64, u64) -> u64) -> Units {
+    let mut result = *units;
+    let mut have = 1;
+    while have < len {
+        let by = have.min(len - have);
+        let moved = shifted_down(&result, by);
+        result = std::array::from_fn(|word| step(result[word], moved[word]));
+        have += by;
+    }
+    result
+}
+
+/// The registers of the set, in ascending order.
+fn members(units: &Units) -> impl Iterator<Item = u8> + use<> {
+    let units = *units;
+    (0_u8..4).flat_map(move |word| {
+        let mut bits = units[usize::from(word)];
+        std::iter::from_fn(move || {
+            if bits == 0 {
+                return None;
+            }
+            let bit = bits.trailing_zeros() as u8;
+            bits &= bits - 1;
+            Some(64 * word + bit)
+        })
+    })
+}
+
 /// A register file.
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -34,8 +97,10 @@ pub(super) struct File {
     taken: Units,
     /// When each register became free, by the scan's clock.
     freed: Vec<u32>,
-    /// By register: the group that would like it.
+    /// By register: the group that wished for it last.
     wished: Vec<u32>,
+    /// The registers whose group still waits for one.
+    waited: Units,
     /// How many registers may be used if need be.
     pub(super) usable: u8,
     /// How many registers should do.
@@ -68,6 +133,7 @@ impl File {
             taken: barred,
             freed: vec![0; count],
             wished: vec![NOBODY; count],
+            waited: Units::default(),
             usable: usable.min(class.count()),
             enough: enough.min(usable),
             cheap: cheap.max(enough).min(usable),
@@ -77,8 +143,10 @@ impl File {
 
     /// Forgets all owners, at the start of a block.
     pub(super) fn clear(&mut self) {
-        for owners in &mut self.owners {
-            owners.clear();
+        for unit in members(&self.taken) {
+            if let Some(owners) = self.owners.get_mut(usize::from(unit)) {
+                owners.clear();
+            }
         }
         self.taken = self.barred;
     }
@@ -122,66 +190,104 @@ impl File {
             && (at..at + len).all(|unit| !contains(&self.taken, unit) && !contains(avoid, unit))
     }
 
-    /// Lets `group` wish for the registers from `low` up to `high`.
-    pub(super) fn wish(&mut self, group: u32, low: i16, high: i16) {
-        for unit in low.max(0)..high.min(self.owners.len() as i16) {
-            self.wished[unit as usize] = group;
+    fn units_of(&self, wished: Wished) -> std::ops::Range<i16> {
+        wished.low.max(0)..wished.high.min(self.owners.len() as i16)
+    }
+
+    /// Lets a group wish for registers; `waits` says whether it has members without one.
+    pub(super) fn wish(&mut self, wished: Wished, waits: bool) {
+        for unit in self.units_of(wished) {
+            self.wished[unit as usize] = wished.group;
+            let (word, bit) = (unit as usize >> 6, 1 << (unit & 63));
+            if waits {
+                self.waited[word] |= bit;
+            } else {
+                self.waited[word] &= !bit;
+            }
         }
     }
 
-    /// The best place for `len` registers, the first of which is `residue` modulo `align`.
+    /// Notes that all members of a group have a register.
+    pub(super) fn stop_waiting(&mut self, wished: Wished) {
+        for unit in self.units_of(wished) {
+            if self.wished[unit as usize] == wished.group {
+                self.waited[unit as usize >> 6] &= !(1 << (unit & 63));
+            }
+        }
+    }
+
+    /// The best place for `len` registers, the first of which is `residue` modulo `align`, a power of two up to 64.
     ///
-    /// Registers below [`File::enough`] come first, and among these such that no group in `waits` other than `own` wishes
-    /// for. Single registers and pairs fill the holes of larger aligned runs, and of equally good ones the register that
-    /// has been free longest is taken, so that an instruction in flight seldom delays the next writer.
+    /// Registers below [`File::enough`] come first, and among these such that no group other than `own` waits for. Single
+    /// registers and pairs fill the holes of larger aligned runs, and of equally good ones the register that has been free
+    /// longest is taken, so that an instruction in flight seldom delays the next writer. Wishes count only if `own` is given.
     pub(super) fn find(
         &self,
         len: u8,
         align: u8,
         residue: u8,
         avoid: &Units,
-        own: u32,
-        waits: impl Fn(u32) -> bool,
+        own: Option<Wished>,
     ) -> Option<u8> {
-        let mut best: Option<((bool, u8, u32, u8), u8)> = None;
-        let mut at = u16::from(residue);
-        while at + u16::from(len) <= u16::from(self.usable) {
-            let base = at as u8;
-            at += u16::from(align);
-            if !self.is_free(base, len, avoid) {
-                continue;
-            }
-            let beyond = base + len > self.enough;
-            // Beyond what should do, the lowest register is best, and only if there is none below.
-            if beyond {
-                return best.map(|(_, base)| base).or(Some(base));
-            }
-            let wished = (base..base + len).any(|unit| {
-                let group = self.wished[usize::from(unit)];
-                group != NOBODY && group != own && waits(group)
-            });
-            let age = (base..base + len)
-                .map(|unit| self.freed[usize::from(unit)])
-                .max()
-                .unwrap_or(0);
-            let key = (wished, self.hole(base, len), age, base);
-            if best.is_none_or(|(least, _)| key < least) {
-                best = Some((key, base));
-            }
+        let usable = below(u16::from(self.usable));
+        let free = std::array::from_fn(|word| usable[word] & !self.taken[word] & !avoid[word]);
+        let aligned = (u64::MAX / ((1_u128 << align) - 1) as u64) << residue;
+        let places = both(
+            &windows(&free, len, |one, other| one & other),
+            &[aligned; 4],
+        );
+        // Beyond what should do, the lowest register is best, and only if there is none below.
+        let within = both(
+            &places,
+            &below((u16::from(self.enough) + 1).saturating_sub(u16::from(len))),
+        );
+        if is_empty(&within) {
+            return members(&places).next();
         }
-        best.map(|(_, base)| base)
-    }
-
-    /// How much a value of `len` registers at `base` breaks up: 0 if the run it lies in is broken already.
-    fn hole(&self, base: u8, len: u8) -> u8 {
-        let taken = |from: u8, count: u8| {
-            (from..from.saturating_add(count)).any(|unit| contains(&self.taken, unit))
+        let mut best = within;
+        let mut prefer = |wanted: Units| {
+            let some = both(&best, &wanted);
+            let exist = !is_empty(&some);
+            if exist {
+                best = some;
+            }
+            exist
         };
-        match len {
-            1 if taken(base ^ 1, 1) => 0,
-            1 | 2 if taken((base & !3) | (!base & 2), 2) => 1,
-            1 | 2 => 2,
-            _ => 0,
+        if let Some(own) = own {
+            let mut others = self.waited;
+            for unit in self.units_of(own) {
+                if self.wished[unit as usize] == own.group {
+                    others[unit as usize >> 6] &= !(1 << (unit & 63));
+                }
+            }
+            prefer(windows(&others, len, |one, other| one | other).map(|word| !word));
         }
+        // A value breaks up nothing if the pair it lies in is broken already, and little if the run of four is.
+        const EVEN: u64 = 0x5555_5555_5555_5555;
+        const LOW_PAIRS: u64 = 0x3333_3333_3333_3333;
+        let fits_pair = len == 1
+            && prefer(
+                self.taken
+                    .map(|taken| (taken & EVEN) << 1 | taken >> 1 & EVEN),
+            );
+        if len <= 2 && !fits_pair {
+            prefer(self.taken.map(|taken| {
+                let pairs = (taken | taken >> 1) & EVEN;
+                let pairs = pairs | pairs << 1;
+                (pairs & LOW_PAIRS) << 2 | pairs >> 2 & LOW_PAIRS
+            }));
+        }
+        let mut oldest: Option<(u32, u8)> = None;
+        for base in members(&best) {
+            let units = usize::from(base)..usize::from(base) + usize::from(len);
+            let age = self.freed[units].iter().copied().max().unwrap_or(0);
+            if oldest.is_none_or(|(least, _)| age < least) {
+                oldest = Some((age, base));
+            }
+            if age == 0 {
+                break;
+            }
+        }
+        oldest.map(|(_, base)| base)
     }
 }

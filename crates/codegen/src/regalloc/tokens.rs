@@ -16,8 +16,9 @@ use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use orias_machine::abi;
 use orias_ori::analysis::{FlowGraph, Liveness};
-use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Value};
+use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Reg, Value};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// The register of every token, by value.
 pub(super) fn assign(
@@ -26,12 +27,27 @@ pub(super) fn assign(
     live: &Liveness,
     registers: u8,
 ) -> Result<FxHashMap<Value, u8>, PhaseError> {
+    let any = (0..func.value_count() as u32).any(|number| is_token(func, Value::from_u32(number)));
+    if !any {
+        return Ok(FxHashMap::default());
+    }
     let mut webs = Webs::new(func);
     let mut tokens: Vec<Token> = Vec::new();
     let mut by_root: FxHashMap<u32, usize> = FxHashMap::default();
+    // By block: what reads tokens, each with its place in the code.
+    let mut readers: Vec<Vec<(u32, Inst)>> = vec![Vec::new(); graph.block_count()];
+    let mut place = 0;
     for block in func.blocks() {
         for inst in func.block_insts(block) {
-            for value in func.value_defs(inst).filter(|&value| is_token(func, value)) {
+            place += 1;
+            let (mut reads, mut made) = (false, SmallVec::<[Value; 2]>::new());
+            let token = |reg: Reg| reg.value().filter(|&value| is_token(func, value));
+            func.for_each_use(inst, |reg| reads |= token(reg).is_some());
+            func.for_each_def(inst, |reg| made.extend(token(reg)));
+            if reads {
+                readers[block.index()].push((place, inst));
+            }
+            for value in made {
                 if func.value_type(value).len() > 1 {
                     return Err(PhaseError::Unsupported("a tuple of tokens".to_owned()));
                 }
@@ -40,7 +56,7 @@ pub(super) fn assign(
                     tokens.push(Token::default());
                     tokens.len() - 1
                 });
-                tokens[token].made.push(inst);
+                tokens[token].made.push((place, block));
                 let undefined = func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef);
                 let changed = func.kept(inst).iter().any(|kept| {
                     kept.as_value().is_some_and(|kept| {
@@ -65,16 +81,9 @@ pub(super) fn assign(
         token.blocks = vec![0; graph.block_count().div_ceil(64)];
     }
     for (root, index) in &by_root {
-        let made = tokens[*index].made.clone();
-        for inst in made {
-            cover(
-                func,
-                live,
-                &mut webs,
-                *root,
-                inst,
-                &mut tokens[*index].blocks,
-            );
+        let Token { made, blocks, .. } = &mut tokens[*index];
+        for &made in made.iter() {
+            cover(func, live, &readers, &mut webs, *root, made, blocks);
         }
     }
     let mut called = Token {
@@ -130,6 +139,9 @@ impl Webs {
         let mut webs = Webs((0..func.value_count() as u32).collect());
         for block in func.blocks() {
             for inst in func.block_insts(block) {
+                if func.kept(inst).is_empty() && func.opcode(inst).as_machine().is_some() {
+                    continue;
+                }
                 for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
                     let pair = func.operands(inst)[place].as_value().zip(kept.as_value());
                     webs.join(func, pair);
@@ -165,7 +177,8 @@ impl Webs {
 
 #[derive(Clone, Default, Debug)]
 struct Token {
-    made: Vec<Inst>,
+    /// Where in the code it is made.
+    made: Vec<(u32, Block)>,
     /// How many instructions make it, not counting those that change it.
     makers: u32,
     /// The blocks in which lanes may still be on their way, as bits.
@@ -181,41 +194,40 @@ impl Token {
     }
 }
 
-/// Marks the blocks reached from `inst` before something waits on the token of `root`.
+/// Marks the blocks reached from where the token of `root` is made, before something waits on it.
 fn cover(
     func: &Function,
     live: &Liveness,
+    readers: &[Vec<(u32, Inst)>],
     webs: &mut Webs,
     root: u32,
-    inst: Inst,
+    (made, home): (u32, Block),
     blocks: &mut [u64],
 ) {
-    let Some(home) = func.layout.inst_block(inst) else {
-        return;
-    };
-    let mut pending = vec![(home, func.layout.next_inst(inst))];
+    let mut pending = vec![(home, made)];
     mark(blocks, home.index());
-    while let Some((block, first)) = pending.pop() {
-        let mut at = first;
-        let mut met = false;
-        while let Some(inst) = at {
-            let reads = func
-                .value_uses(inst)
-                .any(|value| is_token(func, value) && webs.find(value.as_u32()) == root);
-            if reads {
-                // What reads the token and does not make it anew is where lanes meet, if it is the last that reads it.
-                met = func.value_defs(inst).next().is_none() && func.edges(inst).is_empty();
-            }
-            at = func.layout.next_inst(inst);
-        }
-        met &= !live
-            .live_out(block)
+    while let Some((block, after)) = pending.pop() {
+        // What reads the token and does not make it anew is where lanes meet, if it is the last that reads it.
+        let last = readers[block.index()]
             .iter()
-            .any(|&value| is_token(func, value) && webs.find(value.as_u32()) == root);
-        if !met {
+            .rev()
+            .take_while(|&&(place, _)| place > after)
+            .find(|&&(_, inst)| {
+                func.value_uses(inst)
+                    .any(|value| is_token(func, value) && webs.find(value.as_u32()) == root)
+            });
+        let met = last.is_some_and(|&(_, inst)| {
+            func.value_defs(inst).next().is_none() && func.edges(inst).is_empty()
+        });
+        let mut lives_on = || {
+            live.live_out(block)
+                .iter()
+                .any(|&value| is_token(func, value) && webs.find(value.as_u32()) == root)
+        };
+        if !met || lives_on() {
             for next in func.successors(block) {
                 if mark(blocks, next.index()) {
-                    pending.push((next, func.layout.first_inst(next)));
+                    pending.push((next, 0));
                 }
             }
         }

@@ -255,24 +255,29 @@ fn drop_unread(func: &mut Function) {
         .blocks()
         .flat_map(|block| func.block_insts(block))
         .collect();
+    readings.resize(func.value_count());
     for &inst in &insts {
-        for value in func.value_uses(inst) {
-            readings[value] += 1;
-        }
+        func.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                readings[value] += 1;
+            }
+        });
     }
     let mut pending: Vec<Inst> = insts;
     while let Some(inst) = pending.pop() {
-        let pure = func.opcode(inst).effects() == Effects::NONE;
-        let unread = pure
-            && func.layout.inst_block(inst).is_some()
-            && func
-                .defs(inst)
-                .all(|reg| reg.value().is_some_and(|value| readings[value] == 0))
-            && func.defs(inst).next().is_some();
-        if !unread {
+        let (mut some, mut unread) = (false, true);
+        func.for_each_def(inst, |reg| {
+            some = true;
+            unread &= reg.value().is_some_and(|value| readings[value] == 0);
+        });
+        let removable = some
+            && unread
+            && func.opcode(inst).effects() == Effects::NONE
+            && func.layout.inst_block(inst).is_some();
+        if !removable {
             continue;
         }
-        let sources: Vec<Value> = func.value_uses(inst).collect();
+        let sources = func.value_uses(inst);
         func.remove_inst(inst);
         for value in sources {
             readings[value] -= 1;

@@ -12,7 +12,8 @@ use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Effects, Function, Guard, Inst, Opcode, Operand, Reg,
     SourceMods, Type, Value, ValueDef, print_inst,
 };
-use orias_sass::{EncodeError, Mods, Op, Target};
+use orias_sass::{EncodeError, Mods, Op, Target, Variant};
+use smallvec::SmallVec;
 use std::sync::LazyLock;
 
 /// `RZ`, which reads zero.
@@ -111,14 +112,16 @@ impl<'f> Selector<'f> {
         first: Inst,
         entry: Block,
     ) -> Self {
+        // Room for what selection makes, so that the tables do not grow value by value.
+        let values = 3 * func.value_count();
         Selector {
             func,
             target,
             constants,
-            uses: SecondaryMap::new(),
-            demand: SecondaryMap::new(),
-            splits: SecondaryMap::new(),
-            aliases: SecondaryMap::new(),
+            uses: sized(values),
+            demand: sized(values),
+            splits: sized(values),
+            aliases: sized(values),
             at: first,
             block: entry,
             results: Vec::new(),
@@ -140,7 +143,9 @@ impl<'f> Selector<'f> {
         self.guard = Guard::ALWAYS;
         self.kept.clear();
         let results = self.func.result_count(inst);
-        self.results = self.func.operands(inst)[..results].to_vec();
+        self.results.clear();
+        self.results
+            .extend_from_slice(&self.func.operands(inst)[..results]);
         for index in 0..results {
             let wanted = match self.results[index].as_value() {
                 Some(value) => self.is_wanted(value),
@@ -159,11 +164,12 @@ impl<'f> Selector<'f> {
     pub(super) fn take_guard(&mut self) {
         self.guard = self.guard_source(self.func.inst(self.at).guard());
         let results = self.func.result_count(self.at);
-        let defined = self.func.operands(self.at)[..results].to_vec();
-        let values = defined.iter().filter_map(|operand| operand.as_value());
-        let kept = self.func.kept(self.at).to_vec();
-        let kept = kept.iter().filter_map(|operand| operand.as_value());
-        self.kept = values.zip(kept).collect();
+        let defined = self.func.operands(self.at)[..results].iter();
+        let values = defined.filter_map(|operand| operand.as_value());
+        let kept = self.func.kept(self.at).iter();
+        let kept = kept.filter_map(|operand| operand.as_value());
+        self.kept.clear();
+        self.kept.extend(values.zip(kept));
     }
 
     /// Says what `value`, a place both read and written, was before.
@@ -286,8 +292,7 @@ impl<'f> Selector<'f> {
 
     /// Counts what `inst` reads.
     pub(super) fn count_uses(&mut self, inst: Inst) {
-        let values: Vec<Value> = self.func.value_uses(inst).collect();
-        for value in values {
+        for value in self.func.value_uses(inst) {
             self.count(value);
         }
     }
@@ -519,17 +524,20 @@ impl<'f> Selector<'f> {
         guard: Guard,
     ) -> Result<Inst, PhaseError> {
         let mods = self.mods(op, mods)?;
-        let operands = self.fit(op, mods, operands)?;
-        let mut kept = Vec::new();
-        for (index, operand) in operands.iter().enumerate() {
-            let slot = &op.row().slots[index];
-            let both = slot.access.reads() && slot.access.writes();
-            let Some(value) = operand.as_value().filter(|_| slot.access.writes()) else {
+        let (variant, operands) = self.fit(op, mods, operands)?;
+        let mut kept: SmallVec<[Value; 2]> = SmallVec::new();
+        let row = op.row();
+        let mut places = if guard.is_always() {
+            row.written & row.read
+        } else {
+            row.written
+        };
+        while places != 0 {
+            let place = places.trailing_zeros() as usize;
+            places &= places - 1;
+            let Some(value) = operands[place].as_value() else {
                 continue;
             };
-            if guard.is_always() && !both {
-                continue;
-            }
             let known = self.kept.iter().find(|(result, _)| *result == value);
             kept.push(match known {
                 Some(&(_, kept)) => self.zeros(kept)?.unwrap_or(kept),
@@ -537,7 +545,7 @@ impl<'f> Selector<'f> {
             });
         }
         let mut cursor = Cursor::before(self.func, self.at);
-        let mut builder = cursor.build(op).mods(mods).operands(operands).guard(guard);
+        let mut builder = cursor.build(op).fitted(variant, &operands).guard(guard);
         for value in kept {
             builder = builder.kept(value);
         }
@@ -653,13 +661,19 @@ impl<'f> Selector<'f> {
         Ok(mods)
     }
 
-    /// Operands of `op` that have an encoding: those that stand in the way are put into registers, one at a time.
-    fn fit(&mut self, op: Op, mods: Mods, sources: &[Source]) -> Result<Vec<Operand>, PhaseError> {
-        let mut sources = sources.to_vec();
+    /// Operands of `op` that have an encoding, and which: those that stand in the way are put into registers, one at a time.
+    fn fit(
+        &mut self,
+        op: Op,
+        mods: Mods,
+        sources: &[Source],
+    ) -> Result<(Variant, SmallVec<[Operand; 8]>), PhaseError> {
+        let mut sources: SmallVec<[Source; 8]> = SmallVec::from_slice(sources);
         loop {
-            let operands: Vec<Operand> = sources.iter().map(|source| source.operand).collect();
+            let operands: SmallVec<[Operand; 8]> =
+                sources.iter().map(|source| source.operand).collect();
             let error = match check_operands(self.func, op, mods, &operands, self.target) {
-                Ok(()) => return Ok(operands),
+                Ok(variant) => return Ok((variant, operands)),
                 Err(error) => error,
             };
             let slots = op.row().slots;
@@ -819,6 +833,13 @@ impl<'f> Selector<'f> {
             None => reg,
         });
     }
+}
+
+/// A table with room for `count` entries.
+fn sized<V: Clone + Default>(count: usize) -> SecondaryMap<Value, V> {
+    let mut table = SecondaryMap::new();
+    table.resize(count);
+    table
 }
 
 /// A constant operand in the form LDC takes: with an index register.

@@ -33,10 +33,8 @@ impl<T: Copy> Csr<T> {
         I: Iterator<Item = (u32, T)> + Clone,
     {
         let mut offsets = vec![0u32; rows + 1];
-        let mut first = None;
-        for (row, item) in pairs.clone() {
+        for (row, _) in pairs.clone() {
             offsets[row as usize + 1] += 1;
-            first.get_or_insert(item);
         }
         let mut total = 0u32;
         for offset in &mut offsets {
@@ -45,17 +43,46 @@ impl<T: Copy> Csr<T> {
                 .expect("more than u32::MAX items in one analysis");
             *offset = total;
         }
-        let mut items = match first {
-            Some(filler) => vec![filler; total as usize],
+        let mut items = match pairs.clone().next() {
+            Some((_, filler)) => vec![filler; total as usize],
             None => Vec::new(),
         };
-        let mut next: Vec<u32> = offsets[..rows].to_vec();
+        // Each offset runs to the end of its row, where the next row starts.
         for (row, item) in pairs {
-            let slot = &mut next[row as usize];
+            let slot = &mut offsets[row as usize];
             items[*slot as usize] = item;
             *slot += 1;
         }
+        offsets.copy_within(..rows, 1);
+        offsets[0] = 0;
         Csr { offsets, items }
+    }
+
+    /// Puts another item in the place of each, or none; rows, which are in ascending order, stay so.
+    pub fn replace(&mut self, by: impl Fn(T) -> Option<T>)
+    where
+        T: Ord,
+    {
+        let mut kept = 0;
+        let mut start = 0;
+        for row in 0..self.rows() {
+            let first = kept;
+            let mut sorted = true;
+            let end = self.offsets[row + 1] as usize;
+            for index in start..end {
+                if let Some(item) = by(self.items[index]) {
+                    sorted &= kept == first || self.items[kept - 1] <= item;
+                    self.items[kept] = item;
+                    kept += 1;
+                }
+            }
+            if !sorted {
+                self.items[first..kept].sort_unstable();
+            }
+            start = end;
+            self.offsets[row + 1] = kept as u32;
+        }
+        self.items.truncate(kept);
     }
 
     /// How many rows there are.
@@ -64,11 +91,13 @@ impl<T: Copy> Csr<T> {
     }
 
     /// The items of `row`.
+    #[inline]
     pub fn row(&self, row: u32) -> &[T] {
         &self.items[self.range(row)]
     }
 
     /// Where the items of `row` lie among [`items`](Csr::items).
+    #[inline]
     pub fn range(&self, row: u32) -> Range<usize> {
         self.offsets[row as usize] as usize..self.offsets[row as usize + 1] as usize
     }

@@ -3,7 +3,7 @@
 //! The definition is known to the function ([`Function::value_def`]); this is the other direction. Cost: O(operands).
 
 use super::csr::Csr;
-use crate::{Block, Function, Inst, Reg, Value};
+use crate::{Block, Function, Inst, Operand, Reg, Value};
 
 /// Where in an instruction a value is read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -35,6 +35,7 @@ pub struct Use {
 }
 
 /// Calls `found` for each value `inst` reads and the place it is read.
+#[inline]
 fn for_each_read(function: &Function, inst: Inst, mut found: impl FnMut(Value, Place)) {
     let mut found = |reg: Reg, place: Place| {
         if let Some(value) = reg.value() {
@@ -44,25 +45,28 @@ fn for_each_read(function: &Function, inst: Inst, mut found: impl FnMut(Value, P
     if let Some(reg) = function.inst(inst).guard().reg() {
         found(reg, Place::Guard);
     }
-    for (index, &operand) in function.operands(inst).iter().enumerate() {
-        // A place that is read and written names the value written; the one read is among the kept.
-        let reads = function.is_use(inst, index)
-            && !(function.is_def(inst, index) && operand.as_value().is_some());
-        if reads {
-            for reg in function.operand_regs(operand) {
-                found(reg, Place::Operand(index as u16));
+    let mut operand = |index: usize, operand: Operand, place: fn(u16) -> Place| match operand {
+        Operand::Reg { reg, .. } => found(reg, place(index as u16)),
+        Operand::Imm(_) | Operand::None => {}
+        other => {
+            for reg in function.operand_regs(other) {
+                found(reg, place(index as u16));
             }
         }
-    }
-    for (index, &operand) in function.kept(inst).iter().enumerate() {
-        for reg in function.operand_regs(operand) {
-            found(reg, Place::Kept(index as u16));
+    };
+    for (index, &it) in function.operands(inst).iter().enumerate() {
+        // A place that is read and written names the value written; the one read is among the kept.
+        let reads = function.is_use(inst, index)
+            && !(function.is_def(inst, index) && it.as_value().is_some());
+        if reads {
+            operand(index, it, Place::Operand);
         }
     }
-    for (index, &operand) in function.implicit_uses(inst).iter().enumerate() {
-        for reg in function.operand_regs(operand) {
-            found(reg, Place::Implicit(index as u16));
-        }
+    for (index, &it) in function.kept(inst).iter().enumerate() {
+        operand(index, it, Place::Kept);
+    }
+    for (index, &it) in function.implicit_uses(inst).iter().enumerate() {
+        operand(index, it, Place::Implicit);
     }
     for (edge, &id) in function.edges(inst).iter().enumerate() {
         for (index, &value) in function.edge_args(id).iter().enumerate() {
@@ -84,7 +88,7 @@ pub struct DefUse {
 impl DefUse {
     /// Collects the uses in every instruction of the layout.
     pub fn new(function: &Function) -> Self {
-        let mut found: Vec<(u32, Use)> = Vec::new();
+        let mut found: Vec<(u32, Use)> = Vec::with_capacity(2 * function.inst_count());
         for block in function.blocks() {
             for inst in function.block_insts(block) {
                 for_each_read(function, inst, |value, place| {

@@ -246,7 +246,8 @@ impl<'a> Finder<'a> {
             return;
         }
         for value in function.value_defs(read.inst) {
-            if function.value_type(value).class().is_uniform() && !per_warp {
+            let known = self.divergent[value.index()];
+            if known || function.value_type(value).class().is_uniform() && !per_warp {
                 continue;
             }
             let index = result_index(function, value);

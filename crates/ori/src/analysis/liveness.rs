@@ -16,7 +16,7 @@ use crate::{Block, Class, Function, Value};
 use cranelift_entity::EntityRef;
 
 /// The values live at the start and at the end of each block.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Liveness {
     live_in: Csr<Value>,
     live_out: Csr<Value>,
@@ -33,24 +33,26 @@ impl Liveness {
         let mut pending: Vec<Block> = Vec::new();
         for number in 0..function.value_count() as u32 {
             let value = Value::from_u32(number);
-            let home = function.defining_block(value);
-            for read in chains.uses(value) {
-                let mut block = read.block(function);
-                loop {
-                    if Some(block) != home && last_in[block.index()] != number {
-                        last_in[block.index()] = number;
-                        live_in.push((block.as_u32(), value));
-                        for &pred in graph.preds(block) {
-                            if last_out[pred.index()] != number {
-                                last_out[pred.index()] = number;
-                                live_out.push((pred.as_u32(), value));
-                                pending.push(pred);
-                            }
-                        }
+            let uses = chains.uses(value);
+            if uses.is_empty() {
+                continue;
+            }
+            // The definition needs nothing at the start of its block.
+            if let Some(home) = function.defining_block(value) {
+                last_in[home.index()] = number;
+            }
+            for read in uses {
+                pending.push(read.block(function));
+                while let Some(block) = pending.pop() {
+                    if std::mem::replace(&mut last_in[block.index()], number) == number {
+                        continue;
                     }
-                    match pending.pop() {
-                        Some(next) => block = next,
-                        None => break,
+                    live_in.push((block.as_u32(), value));
+                    for &pred in graph.preds(block) {
+                        if std::mem::replace(&mut last_out[pred.index()], number) != number {
+                            live_out.push((pred.as_u32(), value));
+                            pending.push(pred);
+                        }
                     }
                 }
             }
@@ -61,12 +63,21 @@ impl Liveness {
         }
     }
 
+    /// Puts another value in the place of each, or none: for a change after which the new value is live wherever the old one was.
+    pub fn replace(&mut self, by: impl Fn(Value) -> Option<Value>) {
+        for sets in [&mut self.live_in, &mut self.live_out] {
+            sets.replace(&by);
+        }
+    }
+
     /// The values live at the start of `block`, its parameters not among them, in ascending order.
+    #[inline]
     pub fn live_in(&self, block: Block) -> &[Value] {
         self.live_in.row(block.as_u32())
     }
 
     /// The values live at the end of `block`, in ascending order.
+    #[inline]
     pub fn live_out(&self, block: Block) -> &[Value] {
         self.live_out.row(block.as_u32())
     }

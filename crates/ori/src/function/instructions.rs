@@ -9,7 +9,7 @@ use crate::entity::{Block, Edge, Inst, Span, Value};
 use crate::instruction::{InstData, Opcode, Operation};
 use crate::operand::Operand;
 use crate::operation::{AbstractMods, AbstractOp, Modifier};
-use crate::register::{Guard, Reg};
+use crate::register::Guard;
 use cranelift_entity::EntityList;
 use cranelift_entity::packed_option::PackedOption;
 use orias_sass as sass;
@@ -21,11 +21,13 @@ impl Function {
     }
 
     /// The instruction's own data.
+    #[inline]
     pub fn inst(&self, inst: Inst) -> &InstData {
         &self.insts[inst]
     }
 
     /// The operation of `inst`.
+    #[inline]
     pub fn opcode(&self, inst: Inst) -> Opcode {
         self.insts[inst].opcode()
     }
@@ -78,70 +80,60 @@ impl Function {
         inst
     }
 
-    /// Makes `inst` the definition of every value in a place that defines.
-    pub(super) fn own_definitions(&mut self, inst: Inst) {
-        for index in 0..self.operands(inst).len() {
-            if self.is_def(inst, index)
-                && let Some(value) = self.operands(inst)[index].as_value()
-            {
-                self.values[value].def = ValueDef::Inst(inst, index as u16);
-            }
-        }
-        let data = &self.insts[inst];
-        let first = data.slots + data.kept + data.uses;
-        for offset in 0..data.defs {
-            let index = self.insts[inst].start + u32::from(first + offset);
-            if let Some(value) = self.operands[index as usize].as_value() {
-                self.values[value].def = ValueDef::Inst(inst, first + offset);
-            }
-        }
-    }
-
+    #[inline]
     fn group(&self, inst: Inst, skip: u16, len: u16) -> &[Operand] {
         let start = self.insts[inst].start as usize + usize::from(skip);
         &self.operands[start..start + usize::from(len)]
     }
 
     /// The operation's own operands: results first in an abstract operation, the row's order in a machine operation.
+    #[inline]
     pub fn operands(&self, inst: Inst) -> &[Operand] {
         self.group(inst, 0, self.insts[inst].slots)
     }
 
     /// How many of the leading operands of an abstract instruction are results.
+    #[inline]
     pub fn result_count(&self, inst: Inst) -> usize {
         usize::from(self.insts[inst].results)
     }
 
     /// The values kept: for each value in [`Function::kept_places`], what it is when the guard is false (or what a place
     /// that is both read and written reads).
+    #[inline]
     pub fn kept(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         self.group(inst, data.slots, data.kept)
     }
 
     /// Registers the instruction reads without naming them in its encoding, such as the arguments of a call.
+    #[inline]
     pub fn implicit_uses(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         self.group(inst, data.slots + data.kept, data.uses)
     }
 
     /// Registers the instruction writes without naming them in its encoding, such as what a call destroys.
+    #[inline]
     pub fn implicit_defs(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         self.group(inst, data.slots + data.kept + data.uses, data.defs)
     }
 
     /// The edges that leave through `inst`.
+    #[inline]
     pub fn edges(&self, inst: Inst) -> &[Edge] {
         self.insts[inst].edges.as_slice(&self.edge_lists)
     }
 
     /// The block an edge goes to.
+    #[inline]
     pub fn edge_target(&self, edge: Edge) -> Block {
         self.edges[edge].block
     }
 
     /// The arguments an edge gives its target's parameters.
+    #[inline]
     pub fn edge_args(&self, edge: Edge) -> &[Value] {
         self.edges[edge].args.as_slice(&self.value_lists)
     }
@@ -183,6 +175,12 @@ impl Function {
 
     /// Changes the kept values, in the order of [`Function::kept_places`].
     pub fn set_kept(&mut self, inst: Inst, kept: &[Operand]) {
+        let data = &self.insts[inst];
+        if data.uses == 0 && data.defs == 0 && kept.is_empty() {
+            // Kept values define nothing: the group just ends earlier.
+            self.insts[inst].kept = 0;
+            return;
+        }
         let (uses, defs) = self.implicit_lists(inst);
         self.regroup(inst, kept, &uses, &defs);
     }
@@ -300,15 +298,6 @@ impl Function {
         data.defs = 0;
         data.edges.clear(&mut self.edge_lists);
         self.own_definitions(inst);
-    }
-
-    pub(super) fn disown_definitions(&mut self, inst: Inst) {
-        let defined: Vec<Value> = self.defs(inst).filter_map(Reg::value).collect();
-        for value in defined {
-            if self.defining_inst(value) == Some(inst) {
-                self.values[value].def = ValueDef::None;
-            }
-        }
     }
 
     /// Takes `inst` out of its block for good: its values have no definition any more.

@@ -209,6 +209,7 @@ impl Function {
     // Blocks.
 
     /// How many blocks there have ever been: one past the highest number.
+    #[inline]
     pub fn block_count(&self) -> usize {
         self.blocks.len()
     }
@@ -226,21 +227,25 @@ impl Function {
     }
 
     /// The entry block.
+    #[inline]
     pub fn entry(&self) -> Option<Block> {
         self.layout.entry()
     }
 
     /// The blocks in layout order.
+    #[inline]
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         self.layout.blocks()
     }
 
     /// The instructions of `block` in order.
+    #[inline]
     pub fn block_insts(&self, block: Block) -> Insts<'_> {
         self.layout.insts(block)
     }
 
     /// The parameters of `block`.
+    #[inline]
     pub fn block_params(&self, block: Block) -> &[Value] {
         self.blocks[block].params.as_slice(&self.value_lists)
     }
@@ -277,12 +282,14 @@ impl Function {
     }
 
     /// The terminator of `block`: its last instruction, if that is one.
+    #[inline]
     pub fn terminator(&self, block: Block) -> Option<Inst> {
         let last = self.layout.last_inst(block)?;
         self.insts[last].opcode().is_terminator().then_some(last)
     }
 
     /// The edges that leave `block`.
+    #[inline]
     pub fn successor_edges(&self, block: Block) -> &[Edge] {
         match self.layout.last_inst(block) {
             Some(last) => self.edges(last),
@@ -291,6 +298,7 @@ impl Function {
     }
 
     /// The blocks that `block` may go to next, in the order of its edges; one may occur twice.
+    #[inline]
     pub fn successors(&self, block: Block) -> impl DoubleEndedIterator<Item = Block> + '_ {
         self.successor_edges(block)
             .iter()
@@ -329,6 +337,7 @@ impl Function {
     // Values.
 
     /// How many values there have ever been: one past the highest number.
+    #[inline]
     pub fn value_count(&self) -> usize {
         self.values.len()
     }
@@ -342,6 +351,7 @@ impl Function {
     }
 
     /// The type of `value`.
+    #[inline]
     pub fn value_type(&self, value: Value) -> Type {
         self.values[value].ty
     }
@@ -352,11 +362,13 @@ impl Function {
     }
 
     /// Where `value` is defined.
+    #[inline]
     pub fn value_def(&self, value: Value) -> ValueDef {
         self.values[value].def
     }
 
     /// The instruction that defines `value`, if one does.
+    #[inline]
     pub fn defining_inst(&self, value: Value) -> Option<Inst> {
         match self.values[value].def {
             ValueDef::Inst(inst, _) => Some(inst),
@@ -365,6 +377,7 @@ impl Function {
     }
 
     /// The block in which `value` is defined.
+    #[inline]
     pub fn defining_block(&self, value: Value) -> Option<Block> {
         match self.values[value].def {
             ValueDef::Inst(inst, _) => self.layout.inst_block(inst),
@@ -374,6 +387,7 @@ impl Function {
     }
 
     /// The type of a register operand.
+    #[inline]
     pub fn reg_type(&self, reg: Reg) -> Type {
         match reg.kind() {
             RegKind::Value(value) => self.values[value].ty,
@@ -413,6 +427,7 @@ impl Function {
     }
 
     /// The parts of a memory operand.
+    #[inline]
     pub fn address(&self, id: AddressId) -> &Address {
         &self.addresses[id]
     }

@@ -1,12 +1,96 @@
 //! What instructions read and write: looking at registers and replacing them.
+//!
+//! Every phase asks this of every instruction, so the answer is made of the row's two sets of slots ([`sass::Operation::read`],
+//! [`sass::Operation::written`]) without looking at the slots one by one.
 
-use super::Function;
+use super::{Function, ValueDef};
 use crate::entity::{Inst, Value};
-use crate::instruction::Operation;
+use crate::instruction::{InstData, Operation};
 use crate::machine;
 use crate::operand::Operand;
 use crate::register::{OptReg, Reg, RegKind};
-use orias_sass::{self as sass, Access};
+use orias_sass as sass;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Some of the operands an instruction writes, by their place in its run of the pool.
+struct Places {
+    /// Places of a machine operation, as bits.
+    slots: u16,
+    /// Places of an abstract operation.
+    results: Range<u16>,
+    /// Implicit definitions.
+    implicit: Range<u16>,
+}
+
+impl Places {
+    /// All the places that `data` writes.
+    fn written(data: &InstData) -> Places {
+        let first = data.slots + data.kept + data.uses;
+        let implicit = first..first + data.defs;
+        match data.operation {
+            Operation::Abstract(..) => Places {
+                slots: 0,
+                results: 0..data.results,
+                implicit,
+            },
+            Operation::Machine(op, _) => Places {
+                slots: op.row().written & below(data.slots),
+                results: 0..0,
+                implicit,
+            },
+        }
+    }
+
+    /// The places among the operands of `data` that need a kept value if they hold one.
+    fn kept(data: &InstData) -> Places {
+        let always = data.guard.is_always();
+        let mut places = Places::written(data);
+        places.implicit = 0..0;
+        if always {
+            places.results = 0..0;
+            if let Operation::Machine(op, _) = data.operation {
+                places.slots &= op.row().read;
+            }
+        }
+        places
+    }
+}
+
+impl Iterator for Places {
+    type Item = u16;
+
+    #[inline]
+    fn next(&mut self) -> Option<u16> {
+        if self.slots != 0 {
+            let place = self.slots.trailing_zeros() as u16;
+            self.slots &= self.slots - 1;
+            return Some(place);
+        }
+        self.results.next().or_else(|| self.implicit.next())
+    }
+}
+
+/// The set of the slots below `count`.
+fn below(count: u16) -> u16 {
+    if count >= 16 {
+        u16::MAX
+    } else {
+        (1 << count) - 1
+    }
+}
+
+/// Whether an operation of this row reads operand `index`. An operand too many counts as read.
+#[inline]
+fn reads(row: &sass::Operation, index: usize) -> bool {
+    index >= row.slots.len() || row.read >> index & 1 == 1
+}
+
+/// Whether an operation of this row writes operand `index`.
+#[inline]
+fn writes(row: &sass::Operation, index: usize) -> bool {
+    index < row.slots.len() && row.written >> index & 1 == 1
+}
 
 impl Function {
     /// The value defined in the `number`-th place that defines a value.
@@ -15,28 +99,34 @@ impl Function {
     }
 
     /// Whether operand `index` is a place the instruction writes.
+    #[inline]
     pub fn is_def(&self, inst: Inst, index: usize) -> bool {
         let data = &self.insts[inst];
         match data.operation {
             Operation::Abstract(..) => index < usize::from(data.results),
-            Operation::Machine(op, _) => slot_access(op, index).is_some_and(Access::writes),
+            Operation::Machine(op, _) => writes(op.row(), index),
         }
     }
 
     /// Whether operand `index` is a place the instruction reads. A place may be both; a value in it is then the one
     /// written, and the one read is among the kept.
+    #[inline]
     pub fn is_use(&self, inst: Inst, index: usize) -> bool {
         let data = &self.insts[inst];
         match data.operation {
             Operation::Abstract(..) => index >= usize::from(data.results),
-            Operation::Machine(op, _) => slot_access(op, index).is_none_or(Access::reads),
+            Operation::Machine(op, _) => reads(op.row(), index),
         }
     }
 
     /// The operands whose values need a kept value: all definitions of a guarded instruction, and places both read and
     /// written. Physical registers keep themselves.
     pub fn kept_places(&self, inst: Inst) -> impl Iterator<Item = usize> + '_ {
-        (0..self.operands(inst).len()).filter(move |&index| self.keeps(inst, index))
+        let data = &self.insts[inst];
+        let start = data.start as usize;
+        Places::kept(data)
+            .map(usize::from)
+            .filter(move |place| self.operands[start + place].as_value().is_some())
     }
 
     /// Whether operand `index` is one of [`Function::kept_places`].
@@ -46,72 +136,110 @@ impl Function {
             && self.operands(inst)[index].as_value().is_some()
     }
 
+    /// Calls `found` with every register the instruction writes, in the order of [`Function::defs`].
+    #[inline]
+    pub fn for_each_def(&self, inst: Inst, mut found: impl FnMut(Reg)) {
+        let data = &self.insts[inst];
+        for place in Places::written(data) {
+            let operand = self.operands[data.start as usize + usize::from(place)];
+            if let Some(reg) = operand.reg()
+                && !reg.is_constant()
+            {
+                found(reg);
+            }
+        }
+        if let Operation::Machine(op, _) = data.operation
+            && !op.row().implicit.is_empty()
+        {
+            machine::implicit(op, sass::Access::writes)
+                .filter(|reg| !reg.is_constant())
+                .for_each(found);
+        }
+    }
+
     /// Every register the instruction writes, implicit ones included, constant registers left out.
     ///
     /// A guarded instruction may write nothing: a physical register it names then keeps its contents.
-    pub fn defs(&self, inst: Inst) -> impl Iterator<Item = Reg> + '_ {
-        let own = self
-            .operands(inst)
-            .iter()
-            .enumerate()
-            .filter(move |&(index, _)| self.is_def(inst, index))
-            .map(|(_, operand)| operand);
-        own.chain(self.implicit_defs(inst))
-            .filter_map(|operand| operand.reg())
-            .chain(self.row_implicit(inst, Access::writes))
-            .filter(|reg| !is_constant(*reg))
+    pub fn defs(&self, inst: Inst) -> impl Iterator<Item = Reg> + use<> {
+        let mut regs: SmallVec<[Reg; 6]> = SmallVec::new();
+        self.for_each_def(inst, |reg| regs.push(reg));
+        regs.into_iter()
+    }
+
+    /// Calls `found` with every register the instruction reads, in the order of [`Function::uses`].
+    #[inline]
+    pub fn for_each_use(&self, inst: Inst, mut found: impl FnMut(Reg)) {
+        let data = &self.insts[inst];
+        let mut found = |reg: Reg| {
+            if !reg.is_constant() {
+                found(reg);
+            }
+        };
+        if let Some(reg) = data.guard.reg() {
+            found(reg);
+        }
+        let start = data.start as usize;
+        let slots = start + usize::from(data.slots);
+        let end = slots + usize::from(data.kept + data.uses);
+        match data.operation {
+            Operation::Abstract(..) => {
+                for &operand in &self.operands[start + usize::from(data.results)..end] {
+                    self.for_each_operand_reg(operand, &mut found);
+                }
+            }
+            Operation::Machine(op, _) => {
+                let row = op.row();
+                for (index, &operand) in self.operands[start..slots].iter().enumerate() {
+                    let read =
+                        reads(row, index) && !(writes(row, index) && operand.as_value().is_some());
+                    if read {
+                        self.for_each_operand_reg(operand, &mut found);
+                    }
+                }
+                for &operand in &self.operands[slots..end] {
+                    self.for_each_operand_reg(operand, &mut found);
+                }
+                if !row.implicit.is_empty() {
+                    machine::implicit(op, sass::Access::reads).for_each(&mut found);
+                }
+            }
+        }
+        for &edge in self.edges(inst) {
+            for &value in self.edge_args(edge) {
+                found(Reg::from(value));
+            }
+        }
     }
 
     /// Every register the instruction reads, constant registers left out: the guard, sources, parts of addresses, kept
     /// values, implicit uses, and the arguments of edges.
-    pub fn uses(&self, inst: Inst) -> impl Iterator<Item = Reg> + '_ {
-        let own = self
-            .operands(inst)
-            .iter()
-            .enumerate()
-            .filter(move |&(index, operand)| {
-                self.is_use(inst, index)
-                    && !(self.is_def(inst, index) && operand.as_value().is_some())
-            })
-            .map(|(_, operand)| operand);
-        let operands = own
-            .chain(self.kept(inst))
-            .chain(self.implicit_uses(inst))
-            .flat_map(move |&operand| self.operand_regs(operand));
-        let guard = self.insts[inst].guard.reg();
-        let args = self
-            .edges(inst)
-            .iter()
-            .flat_map(move |&edge| self.edge_args(edge).iter().map(|&value| Reg::from(value)));
-        guard
-            .into_iter()
-            .chain(operands)
-            .chain(self.row_implicit(inst, Access::reads))
-            .chain(args)
-            .filter(|reg| !is_constant(*reg))
-    }
-
-    fn row_implicit(
-        &self,
-        inst: Inst,
-        wanted: fn(Access) -> bool,
-    ) -> impl Iterator<Item = Reg> + use<> {
-        let op = self.insts[inst].opcode().as_machine();
-        op.into_iter()
-            .flat_map(move |op| machine::implicit(op, wanted))
+    pub fn uses(&self, inst: Inst) -> impl Iterator<Item = Reg> + use<> {
+        let mut regs: SmallVec<[Reg; 12]> = SmallVec::new();
+        self.for_each_use(inst, |reg| regs.push(reg));
+        regs.into_iter()
     }
 
     /// The values the instruction defines.
-    pub fn value_defs(&self, inst: Inst) -> impl Iterator<Item = Value> + '_ {
+    pub fn value_defs(&self, inst: Inst) -> impl Iterator<Item = Value> + use<> {
         self.defs(inst).filter_map(Reg::value)
     }
 
     /// The values the instruction uses, arguments of its edges included.
-    pub fn value_uses(&self, inst: Inst) -> impl Iterator<Item = Value> + '_ {
+    pub fn value_uses(&self, inst: Inst) -> impl Iterator<Item = Value> + use<> {
         self.uses(inst).filter_map(Reg::value)
     }
 
+    #[inline]
+    fn for_each_operand_reg(&self, operand: Operand, found: &mut impl FnMut(Reg)) {
+        match operand {
+            Operand::Reg { reg, .. } => found(reg),
+            Operand::Imm(_) | Operand::None => {}
+            other => self.operand_regs(other).for_each(found),
+        }
+    }
+
     /// The registers that reading `operand` reads.
+    #[inline]
     pub fn operand_regs(&self, operand: Operand) -> impl Iterator<Item = Reg> + use<> {
         let regs: [OptReg; 3] = match operand {
             Operand::Reg { reg, .. } => [OptReg::from(reg), OptReg::NONE, OptReg::NONE],
@@ -133,6 +261,30 @@ impl Function {
         regs.into_iter().filter_map(OptReg::get)
     }
 
+    /// Makes `inst` the definition of every value in a place that defines.
+    pub(super) fn own_definitions(&mut self, inst: Inst) {
+        let data = &self.insts[inst];
+        let start = data.start as usize;
+        for place in Places::written(data) {
+            if let Some(value) = self.operands[start + usize::from(place)].as_value() {
+                self.values[value].def = ValueDef::Inst(inst, place);
+            }
+        }
+    }
+
+    /// Takes the definitions that `inst` is away from their values.
+    pub(super) fn disown_definitions(&mut self, inst: Inst) {
+        let data = &self.insts[inst];
+        let start = data.start as usize;
+        for place in Places::written(data) {
+            if let Some(value) = self.operands[start + usize::from(place)].as_value()
+                && matches!(self.values[value].def, ValueDef::Inst(by, _) if by == inst)
+            {
+                self.values[value].def = ValueDef::None;
+            }
+        }
+    }
+
     /// Replaces every register the instruction reads (the same ones as [`Function::uses`], constant registers included).
     pub fn map_uses(&mut self, inst: Inst, mut map: impl FnMut(Reg) -> Reg) {
         if let Some(reg) = self.insts[inst].guard.reg() {
@@ -140,16 +292,25 @@ impl Function {
         }
         let data = self.insts[inst];
         let start = data.start as usize;
-        let reads = usize::from(data.slots + data.kept + data.uses);
-        for index in 0..reads {
-            let own = index < usize::from(data.slots);
-            let operand = self.operands[start + index];
-            let only_written = own
-                && (!self.is_use(inst, index)
-                    || (self.is_def(inst, index) && operand.as_value().is_some()));
-            if !only_written {
-                self.operands[start + index] = self.map_operand(operand, &mut map);
+        let slots = usize::from(data.slots);
+        let first = match data.operation {
+            Operation::Abstract(..) => usize::from(data.results),
+            Operation::Machine(op, _) => {
+                let row = op.row();
+                for index in 0..slots {
+                    let operand = self.operands[start + index];
+                    let read =
+                        reads(row, index) && !(writes(row, index) && operand.as_value().is_some());
+                    if read {
+                        self.operands[start + index] = self.map_operand(operand, &mut map);
+                    }
+                }
+                slots
             }
+        };
+        for index in first..slots + usize::from(data.kept + data.uses) {
+            let operand = self.operands[start + index];
+            self.operands[start + index] = self.map_operand(operand, &mut map);
         }
         for place in 0..self.edges(inst).len() {
             let edge = self.edges(inst)[place];
@@ -161,6 +322,7 @@ impl Function {
         }
     }
 
+    #[inline]
     fn map_operand(&mut self, operand: Operand, map: &mut impl FnMut(Reg) -> Reg) -> Operand {
         match operand {
             Operand::Reg { reg, mods } => Operand::Reg {
@@ -206,15 +368,10 @@ impl Function {
     /// Replaces every register the instruction writes, constant registers included. A value put there gets this definition.
     pub fn map_defs(&mut self, inst: Inst, mut map: impl FnMut(Reg) -> Reg) {
         self.disown_definitions(inst);
-        let data = self.insts[inst];
+        let data = &self.insts[inst];
         let start = data.start as usize;
-        let implicit = usize::from(data.slots + data.kept + data.uses);
-        let places = (0..usize::from(data.slots))
-            .filter(|&index| self.is_def(inst, index))
-            .chain(implicit..implicit + usize::from(data.defs))
-            .collect::<Vec<_>>();
-        for index in places {
-            if let Operand::Reg { reg, .. } = &mut self.operands[start + index] {
+        for place in Places::written(data) {
+            if let Operand::Reg { reg, .. } = &mut self.operands[start + usize::from(place)] {
                 *reg = map(*reg);
             }
         }
@@ -233,12 +390,4 @@ impl Function {
             block = self.layout.next_block(current);
         }
     }
-}
-
-fn slot_access(op: sass::Op, slot: usize) -> Option<Access> {
-    op.row().slots.get(slot).map(|slot| slot.access)
-}
-
-fn is_constant(reg: Reg) -> bool {
-    matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
 }

@@ -42,7 +42,7 @@ impl Generator {
         for _ in 0..4 {
             let inst = self.draw_once(op, targets, conditional)?;
             let mut valid = true;
-            check_instruction(&self.func, inst, &mut |_, _| valid = false);
+            check_instruction(&self.func, inst, None, &mut |_, _| valid = false);
             if valid {
                 return Some(inst);
             }

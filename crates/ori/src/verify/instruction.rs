@@ -10,12 +10,19 @@ use crate::machine;
 use crate::operand::{Operand, SourceMods};
 use crate::register::{Class, Reg, RegKind, Type};
 use cranelift_entity::SecondaryMap;
+use orias_sass as sass;
 
 /// Takes what is wrong.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(Invariant, String);
 
-/// Checks everything that can be said of `inst` without looking at other instructions.
-pub(crate) fn check_instruction(func: &Function, inst: Inst, wrong: Sink<'_>) {
+/// Checks everything that can be said of `inst` without looking at other instructions. `known` is the form of a machine
+/// instruction, where it was found already.
+pub(crate) fn check_instruction(
+    func: &Function,
+    inst: Inst,
+    known: Option<sass::Variant>,
+    wrong: Sink<'_>,
+) {
     let data = func.inst(inst);
     check_registers(func, inst, wrong);
     check_guard(func, inst, wrong);
@@ -29,20 +36,20 @@ pub(crate) fn check_instruction(func: &Function, inst: Inst, wrong: Sink<'_>) {
     }
     match data.operation() {
         Operation::Abstract(op, mods) => check_abstract(func, inst, op, mods, wrong),
-        Operation::Machine(op, mods) => check_machine(func, inst, op, mods, wrong),
+        Operation::Machine(op, mods) => check_machine(func, inst, op, mods, known, wrong),
     }
 }
 
 /// Virtual and physical registers where the level has them, classes it knows, tuples aligned.
 fn check_registers(func: &Function, inst: Inst, wrong: Sink<'_>) {
     let level = func.level;
-    let own = func.operands(inst).iter().chain(func.kept(inst));
-    let guard = func.inst(inst).guard().reg();
-    let named = guard
-        .into_iter()
-        .chain(own.flat_map(|&operand| func.operand_regs(operand)));
-    for reg in named {
+    if let Some(reg) = func.inst(inst).guard().reg() {
         check_register(func, reg, false, wrong);
+    }
+    for &operand in func.operands(inst).iter().chain(func.kept(inst)) {
+        for reg in func.operand_regs(operand) {
+            check_register(func, reg, false, wrong);
+        }
     }
     let implicit = func
         .implicit_uses(inst)
@@ -126,6 +133,9 @@ fn check_guard(func: &Function, inst: Inst, wrong: Sink<'_>) {
 fn check_kept(func: &Function, inst: Inst, wrong: Sink<'_>) {
     let kept = func.kept(inst);
     let wanted = func.kept_places(inst).count();
+    if wanted == 0 && kept.is_empty() {
+        return;
+    }
     if wanted != kept.len() {
         let message = format!("kept values needed: {wanted}, given: {}", kept.len());
         wrong(Invariant::Kept, message);

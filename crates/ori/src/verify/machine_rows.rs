@@ -9,11 +9,13 @@ use crate::operand::{Operand, SourceMods};
 use crate::register::{Class, Reg, Type};
 use orias_sass as sass;
 
+/// Checks a machine instruction; `known` is its form, where that was found already.
 pub(super) fn check_machine(
     func: &Function,
     inst: Inst,
     op: sass::Op,
     mods: sass::Mods,
+    known: Option<sass::Variant>,
     wrong: Sink<'_>,
 ) {
     if func.level == Level::Abstract {
@@ -47,20 +49,25 @@ pub(super) fn check_machine(
     if !addresses_have_their_classes(func, operands, wrong) {
         return;
     }
-    let Some(target) = sass::Target::from_name(&func.target) else {
-        let message = format!("there is no instruction table for {}", func.target);
-        wrong(Invariant::Encoding, message);
-        return;
-    };
-    let fitted = match machine::fit(func, inst, op, mods, target) {
-        Ok(fitted) => fitted,
-        Err(error) => {
-            wrong(Invariant::Encoding, error.to_string());
-            return;
+    let fitted = match known {
+        Some(known) => known,
+        None => {
+            let Some(target) = sass::Target::from_name(&func.target) else {
+                let message = format!("there is no instruction table for {}", func.target);
+                wrong(Invariant::Encoding, message);
+                return;
+            };
+            match machine::fit(func, inst, op, mods, target) {
+                Ok(fitted) => fitted,
+                Err(error) => {
+                    wrong(Invariant::Encoding, error.to_string());
+                    return;
+                }
+            }
         }
     };
     for (index, place) in fitted.form().places.iter().enumerate() {
-        check_place(func, &fitted, index, operands[index], wrong);
+        check_place(func, fitted, index, operands[index], wrong);
         if operands[index].mods().contains(SourceMods::REUSE)
             && !(func.level == Level::Final && place.reuse.exists())
         {
@@ -96,7 +103,7 @@ fn check_edge_operands(func: &Function, inst: Inst, op: sass::Op, wrong: Sink<'_
 /// The lengths of the registers at one place of the form.
 fn check_place(
     func: &Function,
-    fitted: &sass::Instruction,
+    fitted: sass::Variant,
     index: usize,
     operand: Operand,
     wrong: Sink<'_>,

@@ -136,7 +136,7 @@ pub fn verify_function(func: &Function) -> Result<(), Vec<VerifyError>> {
     for block in func.blocks() {
         for inst in func.block_insts(block) {
             report.at(Some(block), Some(inst));
-            instruction::check_instruction(func, inst, &mut |invariant, message| {
+            instruction::check_instruction(func, inst, None, &mut |invariant, message| {
                 report.add(invariant, message);
             });
         }

@@ -334,7 +334,7 @@ impl Attempt<'_> {
             });
             return None;
         }
-        if !modifiers_agree(row, read.mods, form) {
+        if !modifiers_agree(read.mods, form) {
             let at = self.pieces.first().map_or(self.end, |piece| piece.start);
             self.fail(at, || {
                 format!("{} does not have this form with these modifiers", row.name)

@@ -40,7 +40,7 @@ impl Scan<'_> {
             operands[index] = Operand::from(to);
         }
         self.insert_copies(inst, &copies);
-        for &value in &turn.dying.clone() {
+        for &value in &turn.dying {
             self.release(value, now);
         }
         let defined: SmallVec<[Value; 2]> = self.func.value_defs(inst).collect();
@@ -101,7 +101,7 @@ impl Scan<'_> {
         let file = &self.files[class as usize];
         let span = bundle.high - bundle.low;
         let residue = bundle.low % bundle.align;
-        let found = file.find(span, bundle.align, residue, &blocked, u32::MAX, |_| false);
+        let found = file.find(span, bundle.align, residue, &blocked, None);
         let Some(to) = found else {
             return Err(Stop::Full(class));
         };

@@ -59,6 +59,43 @@ pub(super) fn look_up(places: &Places, value: Value) -> Option<u8> {
     Some(places[index].1)
 }
 
+/// Looks values up in ascending order: all together in one pass.
+pub(super) struct Walk<'a> {
+    rest: &'a [(Value, u8)],
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(places: &'a Places) -> Walk<'a> {
+        Walk { rest: places }
+    }
+
+    /// The register of `value`, which is not below those asked for before.
+    pub(super) fn look_up(&mut self, value: Value) -> Option<u8> {
+        while let [(first, at), rest @ ..] = self.rest {
+            if *first >= value {
+                return (*first == value).then_some(*at);
+            }
+            self.rest = rest;
+        }
+        None
+    }
+}
+
+/// Adds `more`, in any order and perhaps there already, to `places`.
+fn add_places(places: &mut Places, more: Places) {
+    if more.is_empty() {
+        return;
+    }
+    let known = places.len();
+    places.extend(more);
+    places[known..].sort_unstable();
+    if known == 0 || places[known - 1] > places[known] {
+        // Two sorted runs: a stable sort merges them.
+        places.sort();
+    }
+    places.dedup();
+}
+
 /// What the scan found out.
 #[derive(Debug)]
 pub(super) struct Borders {
@@ -99,6 +136,10 @@ pub(super) fn assign(
     });
     let mut scan = Scan {
         affinity: Affinity::new(func, loops),
+        types: (0..func.value_count())
+            .map(|number| func.value_type(Value::new(number)))
+            .collect(),
+        insts: Vec::new(),
         home: vec![None; func.value_count()],
         last_use: vec![0; func.value_count()],
         files,
@@ -166,6 +207,10 @@ struct Scan<'a> {
     live: &'a Liveness,
     loops: &'a LoopNest,
     affinity: Affinity,
+    /// The type of each value: the scan makes none.
+    types: Vec<Type>,
+    /// The instructions of the block, kept for its memory.
+    insts: Vec<Inst>,
     files: [File; 5],
     /// The register of each value; none for values whose contents do not matter.
     home: Vec<Option<u8>>,
@@ -178,7 +223,7 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     fn ty(&self, value: Value) -> Type {
-        self.func.value_type(value)
+        self.types[value.index()]
     }
 
     fn file(&mut self, class: Class) -> &mut File {
@@ -198,13 +243,17 @@ impl Scan<'_> {
         }
         self.enter(block)?;
         self.visited[block.index()] = true;
-        let insts: Vec<Inst> = self.func.block_insts(block).collect();
+        let mut insts = std::mem::take(&mut self.insts);
+        insts.clear();
+        insts.extend(self.func.block_insts(block));
         let start = self.clock;
         self.clock += insts.len() as u32 + 1;
         for (offset, &inst) in insts.iter().enumerate() {
-            for value in self.func.value_uses(inst) {
-                self.last_use[value.index()] = start + offset as u32;
-            }
+            self.func.for_each_use(inst, |reg| {
+                if let Some(value) = reg.value() {
+                    self.last_use[value.index()] = start + offset as u32;
+                }
+            });
         }
         for &value in self.live.live_out(block) {
             self.last_use[value.index()] = u32::MAX;
@@ -224,19 +273,14 @@ impl Scan<'_> {
         for (offset, &inst) in insts.iter().enumerate() {
             self.inst(inst, start + offset as u32)?;
         }
-        let mut exit = Places::new();
-        let args = self
-            .func
-            .successor_edges(block)
-            .iter()
-            .flat_map(|&edge| self.func.edge_args(edge).iter().copied());
-        for value in self.live.live_out(block).iter().copied().chain(args) {
-            if let Some(at) = self.home[value.index()] {
-                exit.push((value, at));
-            }
-        }
-        exit.sort_unstable();
-        exit.dedup();
+        self.insts = insts;
+        let place = |&value: &Value| self.home[value.index()].map(|at| (value, at));
+        let live_out = self.live.live_out(block);
+        let mut exit = Places::with_capacity(live_out.len());
+        exit.extend(live_out.iter().filter_map(place));
+        let edges = self.func.successor_edges(block);
+        let args = edges.iter().flat_map(|&edge| self.func.edge_args(edge));
+        add_places(&mut exit, args.filter_map(place).collect());
         self.borders.exit[block.index()] = exit;
         Ok(())
     }
@@ -250,21 +294,22 @@ impl Scan<'_> {
             .copied()
             .filter(|pred| self.visited[pred.index()])
             .max_by_key(|&pred| self.loops.block_depth(pred));
-        let mut entry = Places::new();
+        let live_in = self.live.live_in(block);
+        let mut entry = Places::with_capacity(live_in.len() + self.func.block_params(block).len());
         if let Some(from) = from {
-            let left = std::mem::take(&mut self.borders.exit[from.index()]);
-            for &value in self.live.live_in(block) {
-                let ty = self.ty(value);
+            let mut left = Walk::new(&self.borders.exit[from.index()]);
+            for &value in live_in {
+                let ty = self.types[value.index()];
                 if ty.class() == Class::B {
                     continue;
                 }
-                self.home[value.index()] = look_up(&left, value);
-                if let Some(at) = self.home[value.index()] {
-                    self.file(ty.class()).occupy(value, at, ty.len());
+                let home = left.look_up(value);
+                self.home[value.index()] = home;
+                if let Some(at) = home {
+                    self.files[ty.class() as usize].occupy(value, at, ty.len());
                     entry.push((value, at));
                 }
             }
-            self.borders.exit[from.index()] = left;
         }
         let params = self.func.block_params(block).to_vec();
         let mut turn = Turn::default();
@@ -290,14 +335,15 @@ impl Scan<'_> {
                 place.1 = moved.to;
             }
         }
+        let mut placed = Places::new();
         for &param in &params {
             if let Some(at) = self.home[param.index()]
                 && self.ty(param).class() != Class::B
             {
-                entry.push((param, at));
+                placed.push((param, at));
             }
         }
-        entry.sort_unstable();
+        add_places(&mut entry, placed);
         self.borders.entry[block.index()] = entry;
         Ok(())
     }
@@ -323,10 +369,13 @@ impl Scan<'_> {
         let ty = self.ty(value);
         self.home[value.index()] = Some(at);
         self.file(ty.class()).occupy(value, at, ty.len());
-        if let Some((group, low, high)) = self.affinity.settle(value, at)
-            && high - low > 1
-        {
-            self.file(ty.class()).wish(group, low, high);
+        let settled = self.affinity.settle(value, at);
+        if settled.group.high - settled.group.low > 1 {
+            if settled.first {
+                self.file(ty.class()).wish(settled.group, settled.waits);
+            } else if settled.last {
+                self.file(ty.class()).stop_waiting(settled.group);
+            }
         }
     }
 
@@ -361,15 +410,18 @@ impl Scan<'_> {
 
     fn turn(&self, inst: Inst, now: u32) -> Turn {
         let mut turn = Turn::default();
-        for value in self.func.value_uses(inst) {
-            if self.last_use[value.index()] == now && !turn.dying.contains(&value) {
+        self.func.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value()
+                && self.last_use[value.index()] == now
+                && !turn.dying.contains(&value)
+            {
                 turn.dying.push(value);
                 if let Some(at) = self.home[value.index()] {
                     let ty = self.ty(value);
                     insert(&mut turn.pinned[ty.class() as usize], at, ty.len());
                 }
             }
-        }
+        });
         turn
     }
 
@@ -384,19 +436,10 @@ impl Scan<'_> {
 
     fn machine(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
         let mut turn = self.turn(inst, now);
-        let results: SmallVec<[Value; 4]> = self.func.value_defs(inst).collect();
-        let tied: SmallVec<[(Value, Value); 2]> = self
-            .func
-            .kept_places(inst)
-            .zip(self.func.kept(inst))
-            .filter_map(|(place, kept)| {
-                let result = self.func.operands(inst)[place].as_value()?;
-                Some((result, kept.as_value()?))
-            })
-            .filter(|(result, kept)| {
-                self.ty(*result).class() != Class::B && self.home[kept.index()].is_some()
-            })
-            .collect();
+        let mut results: SmallVec<[Value; 4]> = SmallVec::new();
+        self.func
+            .for_each_def(inst, |reg| results.extend(reg.value()));
+        let tied = self.tied(inst);
         let mut in_place: SmallVec<[(Value, PhysReg); 2]> = SmallVec::new();
         for &(result, kept) in &tied {
             let ty = self.ty(kept);
@@ -427,7 +470,7 @@ impl Scan<'_> {
                 ty,
             });
         }
-        for &value in &turn.dying.clone() {
+        for &value in &turn.dying {
             self.release(value, now);
         }
         for (result, reg) in in_place {
@@ -451,23 +494,33 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// Results of `inst` that start from a value in a register, with that value.
+    fn tied(&self, inst: Inst) -> SmallVec<[(Value, Value); 2]> {
+        let kept = self.func.kept(inst);
+        if kept.is_empty() {
+            return SmallVec::new();
+        }
+        let places = self.func.kept_places(inst).zip(kept);
+        places
+            .filter_map(|(place, kept)| {
+                let result = self.func.operands(inst)[place].as_value()?;
+                Some((result, kept.as_value()?))
+            })
+            .filter(|(result, kept)| {
+                self.ty(*result).class() != Class::B && self.home[kept.index()].is_some()
+            })
+            .collect()
+    }
+
     /// Puts registers in the place of values.
     fn rewrite(&mut self, inst: Inst) -> Result<(), Stop> {
         let mut lost = false;
         let home = &self.home;
-        let types: SmallVec<[(Value, Type); 8]> = self
-            .func
-            .value_uses(inst)
-            .chain(self.func.value_defs(inst))
-            .map(|value| (value, self.func.value_type(value)))
-            .collect();
+        let types = &self.types;
         let mut map = |reg: Reg| match reg.kind() {
             RegKind::Phys(_) => reg,
             RegKind::Value(value) => {
-                let ty = types
-                    .iter()
-                    .find(|(known, _)| *known == value)
-                    .map_or(Type::R, |&(_, ty)| ty);
+                let ty = types[value.index()];
                 let phys = match home[value.index()] {
                     Some(at) => PhysReg::tuple(ty.class(), at, ty.len()),
                     // Contents that do not matter: any register will do. Not every place takes the constant one.
@@ -498,6 +551,9 @@ impl Scan<'_> {
 
     /// The moves of a turn, as one parallel copy before `inst`.
     fn insert_moves(&mut self, inst: Inst, turn: &Turn) {
+        if turn.moves.is_empty() {
+            return;
+        }
         let copies: Vec<(PhysReg, PhysReg)> = turn
             .moves
             .iter()

@@ -29,11 +29,9 @@ impl Scan<'_> {
         turn: &mut Turn,
     ) -> Result<u8, Stop> {
         let ty = self.ty(value);
-        let own = self.affinity.group(value);
+        let own = Some(self.affinity.wished(value));
         let wish = self.affinity.wish(value);
-        let affinity = &self.affinity;
         let file = &self.files[ty.class() as usize];
-        let waits = |group| affinity.is_pending(group);
         match wish {
             Some(Wish::At(at)) => {
                 let aligned = at.is_multiple_of(ty.alignment());
@@ -47,7 +45,7 @@ impl Scan<'_> {
                 align,
                 residue,
             }) if span > ty.len() => {
-                if let Some(base) = file.find(span, align, residue, avoid, own, waits)
+                if let Some(base) = file.find(span, align, residue, avoid, own)
                     && base + span <= file.cheap
                 {
                     return Ok(base + below);
@@ -55,7 +53,7 @@ impl Scan<'_> {
             }
             _ => {}
         }
-        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, own, waits) {
+        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, own) {
             return Ok(at);
         }
         self.make_room(ty, avoid, turn)
@@ -131,8 +129,7 @@ impl Scan<'_> {
         for bundle in &bundles {
             let span = bundle.high - bundle.low;
             let residue = bundle.low % bundle.align;
-            let Some(to) = trial.find(span, bundle.align, residue, &blocked, u32::MAX, |_| false)
-            else {
+            let Some(to) = trial.find(span, bundle.align, residue, &blocked, None) else {
                 return false;
             };
             insert(&mut blocked, to, span);

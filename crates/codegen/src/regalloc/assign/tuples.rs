@@ -37,13 +37,13 @@ impl Scan<'_> {
         }
         let at = match self.collected_in_place(tuple, &parts, &turn) {
             Some(at) => {
-                for &value in &turn.dying.clone() {
+                for &value in &turn.dying {
                     self.release(value, now);
                 }
                 at
             }
             None => {
-                for &value in &turn.dying.clone() {
+                for &value in &turn.dying {
                     self.release(value, now);
                 }
                 self.home[tuple.index()] = None;
@@ -171,7 +171,7 @@ impl Scan<'_> {
                     .zip((from..from + ty.len()).filter_map(|at| PhysReg::new(ty.class(), at))),
             );
         }
-        for &value in &turn.dying.clone() {
+        for &value in &turn.dying {
             self.release(value, now);
         }
         self.insert_moves(inst, &turn);
@@ -212,7 +212,7 @@ impl Scan<'_> {
             }
             results.push(to);
         }
-        for &value in &turn.dying.clone() {
+        for &value in &turn.dying {
             self.release(value, now);
         }
         self.insert_moves(inst, &turn);

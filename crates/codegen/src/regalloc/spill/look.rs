@@ -6,6 +6,7 @@ use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Type, Value};
 use smallvec::SmallVec;
+use std::cell::OnceCell;
 
 /// What one instruction reads or writes.
 type Values = SmallVec<[Value; 8]>;
@@ -15,6 +16,18 @@ fn weight(ty: Type) -> u32 {
     u32::from(ty.len().next_multiple_of(ty.alignment()))
 }
 
+/// What is known of one value.
+#[derive(Clone, Copy)]
+struct State {
+    class: Class,
+    weight: u8,
+    is_live: bool,
+    /// Whether it was chosen.
+    gone: bool,
+    /// Where among those live it is.
+    place: u32,
+}
+
 /// Looks for points that are too full.
 pub(super) struct Look<'a> {
     func: &'a Function,
@@ -22,14 +35,14 @@ pub(super) struct Look<'a> {
     short: &'a [bool],
     goals: [u8; 5],
     graph: &'a FlowGraph,
-    chains: &'a DefUse,
-    /// By value: what spilling it costs for each register it frees. Empty until the first point that is too full: most functions have none.
-    cost: Vec<f32>,
-    is_live: Vec<bool>,
-    gone: Vec<bool>,
-    /// What is live, in no order; the place of each in `place`.
+    chains: &'a OnceCell<DefUse>,
+    /// By value: what spilling it costs for each register it frees, once somebody asked: most functions have no point too full.
+    cost: Vec<Option<f32>>,
+    /// By block: how often it runs, by the depth of loops.
+    often: Vec<f32>,
+    values: Vec<State>,
+    /// What is live, in no order.
     live: Vec<Value>,
-    place: Vec<u32>,
     count: [u32; 5],
     pub(super) peak: [u32; 5],
     pub(super) chosen: Vec<Value>,
@@ -40,10 +53,22 @@ impl<'a> Look<'a> {
     pub(super) fn new(
         func: &'a Function,
         graph: &'a FlowGraph,
-        chains: &'a DefUse,
+        chains: &'a OnceCell<DefUse>,
         short: &'a [bool],
         goals: [u8; 5],
     ) -> Look<'a> {
+        let values = (0..func.value_count())
+            .map(|number| {
+                let ty = func.value_type(Value::new(number));
+                State {
+                    class: ty.class(),
+                    weight: weight(ty) as u8,
+                    is_live: false,
+                    gone: false,
+                    place: 0,
+                }
+            })
+            .collect();
         Look {
             func,
             short,
@@ -51,10 +76,9 @@ impl<'a> Look<'a> {
             graph,
             chains,
             cost: Vec::new(),
-            is_live: vec![false; func.value_count()],
-            gone: vec![false; func.value_count()],
+            often: Vec::new(),
+            values,
             live: Vec::new(),
-            place: vec![0; func.value_count()],
             count: [0; 5],
             peak: [0; 5],
             chosen: Vec::new(),
@@ -62,53 +86,61 @@ impl<'a> Look<'a> {
         }
     }
 
-    fn weigh(&mut self) {
-        let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
+    /// What spilling `value` costs for each register it frees.
+    fn cost(&mut self, value: Value) -> f32 {
         let func = self.func;
-        let often = |block: Block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
-        self.cost = (0..func.value_count())
-            .map(|number| {
-                let value = Value::new(number);
-                let uses: f32 = self
-                    .chains
-                    .uses(value)
-                    .iter()
-                    .map(|read| often(read.block(func)))
-                    .sum();
-                let again = func
-                    .defining_inst(value)
-                    .is_some_and(|inst| can_repeat(func, inst));
-                let made = func.defining_block(value).map_or(0.0, often);
-                let total = if again { uses / 4.0 } else { uses + made };
-                total / weight(func.value_type(value)) as f32
-            })
-            .collect();
+        if self.cost.is_empty() {
+            self.cost = vec![None; func.value_count()];
+            let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
+            let often = |block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
+            self.often = self.graph.blocks().map(often).collect();
+        }
+        if let Some(cost) = self.cost[value.index()] {
+            return cost;
+        }
+        let often = |block: Block| self.often[block.index()];
+        let chains = self.chains.get_or_init(|| DefUse::new(func));
+        let uses: f32 = chains
+            .uses(value)
+            .iter()
+            .map(|read| often(read.block(func)))
+            .sum();
+        let again = func
+            .defining_inst(value)
+            .is_some_and(|inst| can_repeat(func, inst));
+        let made = func.defining_block(value).map_or(0.0, often);
+        let total = if again { uses / 4.0 } else { uses + made };
+        let cost = total / f32::from(self.values[value.index()].weight);
+        self.cost[value.index()] = Some(cost);
+        cost
     }
 
     fn begin(&mut self, value: Value) {
-        if !std::mem::replace(&mut self.is_live[value.index()], true) {
-            let ty = self.func.value_type(value);
-            self.count[ty.class() as usize] += weight(ty);
-            self.place[value.index()] = self.live.len() as u32;
+        let state = &mut self.values[value.index()];
+        if !state.is_live {
+            state.is_live = true;
+            state.place = self.live.len() as u32;
+            self.count[state.class as usize] += u32::from(state.weight);
             self.live.push(value);
         }
     }
 
     fn end(&mut self, value: Value) {
-        if std::mem::replace(&mut self.is_live[value.index()], false) {
-            let ty = self.func.value_type(value);
-            self.count[ty.class() as usize] -= weight(ty);
-            let place = self.place[value.index()] as usize;
-            self.live.swap_remove(place);
-            if let Some(&moved) = self.live.get(place) {
-                self.place[moved.index()] = place as u32;
+        let state = &mut self.values[value.index()];
+        if state.is_live {
+            state.is_live = false;
+            self.count[state.class as usize] -= u32::from(state.weight);
+            let place = state.place;
+            self.live.swap_remove(place as usize);
+            if let Some(&moved) = self.live.get(place as usize) {
+                self.values[moved.index()].place = place;
             }
         }
     }
 
     fn end_all(&mut self) {
         for value in self.live.drain(..) {
-            self.is_live[value.index()] = false;
+            self.values[value.index()].is_live = false;
         }
         self.count = [0; 5];
     }
@@ -120,8 +152,8 @@ impl<'a> Look<'a> {
         // Most blocks have room for all: counting them is enough to know.
         let mut count = [0; 5];
         for &value in live_in.iter().chain(params) {
-            let ty = func.value_type(value);
-            count[ty.class() as usize] += weight(ty);
+            let state = &self.values[value.index()];
+            count[state.class as usize] += u32::from(state.weight);
         }
         // Tokens have their own way of finding registers.
         count[Class::B as usize] = 0;
@@ -133,7 +165,7 @@ impl<'a> Look<'a> {
             return;
         }
         for &value in live_in.iter().chain(params) {
-            if !self.gone[value.index()] {
+            if !self.values[value.index()].gone {
                 self.begin(value);
             }
         }
@@ -147,9 +179,13 @@ impl<'a> Look<'a> {
     }
 
     /// What `inst` reads from registers. An argument for a parameter in memory is stored on its way, by itself.
-    fn reads(&self, inst: Inst) -> Values {
+    fn reads(&self, inst: Inst, reads: &mut Values) {
         let func = self.func;
-        let mut reads: Values = func.value_uses(inst).collect();
+        reads.clear();
+        func.for_each_use(inst, |reg| reads.extend(reg.value()));
+        if func.edges(inst).is_empty() {
+            return;
+        }
         let args: usize = func
             .edges(inst)
             .iter()
@@ -162,25 +198,25 @@ impl<'a> Look<'a> {
             let passed = params.iter().zip(func.edge_args(edge));
             reads.extend(
                 passed
-                    .filter(|(param, _)| !self.gone[param.index()])
+                    .filter(|(param, _)| !self.values[param.index()].gone)
                     .map(|(_, &arg)| arg),
             );
         }
-        reads
     }
 
     /// Looks at every point inside `block`.
     pub(super) fn block(&mut self, block: Block, live_out: &[Value]) {
         for &value in live_out {
-            if !self.gone[value.index()] {
+            if !self.values[value.index()].gone {
                 self.begin(value);
             }
         }
-        let mut inst = self.func.layout.last_inst(block);
-        while let Some(at) = inst {
-            inst = self.func.layout.prev_inst(at);
-            let results: Values = self.func.value_defs(at).collect();
-            let reads = self.reads(at);
+        let (mut results, mut reads) = (Values::new(), Values::new());
+        for at in self.func.block_insts(block).rev() {
+            results.clear();
+            self.func
+                .for_each_def(at, |reg| results.extend(reg.value()));
+            self.reads(at, &mut reads);
             // After the instruction: what lives on, and all results.
             for &value in &results {
                 self.begin(value);
@@ -198,7 +234,7 @@ impl<'a> Look<'a> {
             }
             self.make_fit(&reads);
             for &value in &reads {
-                if self.gone[value.index()] {
+                if self.values[value.index()].gone {
                     self.end(value);
                 }
             }
@@ -228,31 +264,37 @@ impl<'a> Look<'a> {
                 continue;
             }
             while self.count[class as usize] > u32::from(self.goals[class as usize]) {
-                if self.cost.is_empty() {
-                    self.weigh();
-                }
-                let cheapest = self
-                    .live
-                    .iter()
-                    .copied()
-                    .filter(|&value| {
-                        self.func.value_type(value).class() == class
-                            && !self.short[value.index()]
-                            && !needed.contains(&value)
-                    })
-                    .min_by(|&a, &b| {
-                        let (one, other) = (self.cost[a.index()], self.cost[b.index()]);
-                        one.total_cmp(&other).then(a.cmp(&b))
-                    });
-                let Some(value) = cheapest else {
+                let Some(value) = self.cheapest(class, needed) else {
                     self.stuck = Some(class);
                     break;
                 };
-                self.gone[value.index()] = true;
+                self.values[value.index()].gone = true;
                 self.chosen.push(value);
                 self.end(value);
             }
             self.peak[class as usize] = self.peak[class as usize].max(self.count[class as usize]);
         }
+    }
+
+    /// Of the values of `class` that are live and may go, none of `needed` among them, the one that costs least.
+    fn cheapest(&mut self, class: Class, needed: &[Value]) -> Option<Value> {
+        let mut best: Option<(f32, Value)> = None;
+        for index in 0..self.live.len() {
+            let value = self.live[index];
+            if self.values[value.index()].class != class
+                || self.short[value.index()]
+                || needed.contains(&value)
+            {
+                continue;
+            }
+            let cost = self.cost(value);
+            let less = |(least, other): (f32, Value)| {
+                cost.total_cmp(&least).then(value.cmp(&other)).is_lt()
+            };
+            if best.is_none_or(less) {
+                best = Some((cost, value));
+            }
+        }
+        best.map(|(_, value)| value)
     }
 }

@@ -18,6 +18,9 @@
 //! Loaded values are short and are not spilled again. Rounds follow until all points fit; a point that is too full with
 //! nothing left to spill is an error.
 //!
+//! Liveness is found once: a value that goes to memory is live nowhere any more, one that goes to another register file is replaced
+//! by its refuge. Only parameters that go to memory change the flow of control, and everything is found anew.
+//!
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
 mod look;
@@ -36,6 +39,8 @@ use orias_ori::{
     Reg, SourceMods, Type, Value, ValueDef,
 };
 use orias_sass::{self as sass, Op};
+use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 
 /// How many rounds there are at most; each makes the function fit better, and two are the rule.
 const ROUNDS: usize = 16;
@@ -51,10 +56,14 @@ pub(super) struct Fitting {
 /// Spills until every class fits into its goal.
 pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
     let mut short = vec![false; func.value_count()];
+    let mut shape: Option<(FlowGraph, Liveness)> = None;
     for _ in 0..ROUNDS {
-        let graph = FlowGraph::of(func);
-        let chains = DefUse::new(func);
-        let live = Liveness::new(func, &graph, &chains);
+        let chains = OnceCell::new();
+        let (graph, mut live) = shape.take().unwrap_or_else(|| {
+            let graph = FlowGraph::of(func);
+            let live = Liveness::new(func, &graph, chains.get_or_init(|| DefUse::new(func)));
+            (graph, live)
+        });
         let mut look = Look::new(func, &graph, &chains, &short, goals);
         for block in func.blocks() {
             look.entry(block, live.live_in(block));
@@ -77,6 +86,7 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
                 live,
             });
         }
+        let chains = chains.into_inner().unwrap_or_else(|| DefUse::new(func));
         let (passed, defined): (Vec<Value>, Vec<Value>) = chosen
             .into_iter()
             .partition(|&value| is_memory_parameter(func, value));
@@ -86,14 +96,27 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
             short.resize(func.value_count(), true);
             continue;
         }
+        // What a spilled value leaves behind, and what is loaded, lives within one block.
+        let mut stays: FxHashMap<Value, Option<Value>> = FxHashMap::default();
         for value in defined {
             let refuge = spill(func, &chains, value)?;
             // Whatever is new was loaded or goes to be stored; only the refuge may live long.
             short.resize(func.value_count(), true);
-            if let Refuge::General(general) = refuge {
-                short[general.index()] = false;
-            }
+            let lives = match refuge {
+                Refuge::General(general) => {
+                    short[general.index()] = false;
+                    Some(general)
+                }
+                Refuge::Again(_) | Refuge::Frame(_) => None,
+            };
+            stays.insert(value, lives);
         }
+        live.replace(|value| match stays.get(&value) {
+            Some(&lives) => lives,
+            None => Some(value),
+        });
+        debug_assert_eq!(live, Liveness::new(func, &graph, &DefUse::new(func)));
+        shape = Some((graph, live));
     }
     Err(Stop::Full(Class::R))
 }
