@@ -7,7 +7,7 @@
 
 use orias_ori::{Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{Effects as RowEffects, Mods, Op, Space};
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// A kind of thing that a fence holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,6 +94,14 @@ pub struct Order {
     pub takes: Tokens,
 }
 
+impl Order {
+    /// None at all.
+    pub const NONE: Order = Order {
+        has: Tokens::NONE,
+        takes: Tokens::NONE,
+    };
+}
+
 const MEMORY: Tokens = Tokens::of(&[Token::Memory]);
 const LANES: Tokens = Tokens::of(&[Token::Lanes]);
 const ASYNC: Tokens = Tokens::of(&[Token::Async]);
@@ -143,7 +151,11 @@ fn named(patterns: &[&str], op: Op) -> bool {
         })
 }
 
-static ORDERS: LazyLock<Vec<Order>> = LazyLock::new(|| Op::all().map(of_row).collect());
+/// What the row of an operation says of the tokens.
+pub(super) fn of_operation(op: Op) -> Order {
+    static ORDERS: [OnceLock<Order>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
+    *ORDERS[op.index()].get_or_init(|| of_row(op))
+}
 
 fn of_row(op: Op) -> Order {
     let row = op.row();
@@ -193,11 +205,16 @@ fn of_row(op: Op) -> Order {
 
 /// What `inst` does with the tokens.
 pub fn of(func: &Function, inst: Inst) -> Order {
+    with_operands(func, inst, touches_uniform(func, inst))
+}
+
+/// The same, for those who know whether it touches a uniform register or predicate.
+pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order {
     let (op, mods) = match func.inst(inst).operation() {
         Operation::Machine(op, mods) => (op, mods),
         Operation::Abstract(op, _) => return of_abstract(op.row().effects),
     };
-    let mut order = ORDERS[op.index()];
+    let mut order = of_operation(op);
     let row = op.row();
     if row.effects.contains(RowEffects::VOLATILE) && reads_changing(func, inst) {
         order.takes = EVERYTHING;
@@ -205,7 +222,7 @@ pub fn of(func: &Function, inst: Inst) -> Order {
     if !row.memory.is_empty() && is_ordered(func, inst, op, mods) {
         order.takes = order.takes.with(MEMORY);
     }
-    if touches_uniform(func, inst) {
+    if uniform {
         order.has = order.has.with(UNIFORM);
     }
     order

@@ -1,55 +1,40 @@
 //! How many cycles lie between two instructions that touch the same register, by `machine::timing`.
 
-use super::{Builder, Touch};
+use super::{Builder, Reader, Writer, operations};
 use crate::schedule::graph::RELEASE;
-use orias_machine::timing::{self, Arrival, Table, Timing};
-use orias_ori::{Class, Operation};
-use orias_sass::{Mods, Op};
+use orias_machine::timing::{self, Arrival, Place, Table, Timing};
+use orias_ori::Class;
 
 impl Builder<'_> {
     /// Cycles from a write to a read of it.
-    pub(super) fn raw(&self, writer: Touch, reader: Touch, class: Class) -> u16 {
-        let Some(result) = self.result(writer, class) else {
+    pub(super) fn raw(&self, writer: Writer, reader: Reader, class: Class) -> u16 {
+        let Some(arrival) = writer.arrival else {
             return 0;
         };
-        let typical = self.nodes[writer.node as usize].latency;
-        match result {
-            Arrival::Fixed(group) => match self.machine(reader.node) {
-                // A pseudo-operation passes it on to somebody who is not known here.
-                None => typical,
-                Some((consumer, consumer_mods)) => {
-                    let used = timing::use_group(&timing::Use {
-                        op: consumer,
-                        mods: consumer_mods,
-                        place: reader.slot,
-                        class: class.into(),
-                        offset: reader.offset,
-                    });
-                    match used {
-                        Some(used) if used.class() == group.class() => {
-                            u16::from(timing::latency(Table::Safe, group, used).cycles)
-                        }
-                        _ => typical,
-                    }
+        match arrival {
+            Arrival::Fixed(group) => match self.used(reader, class) {
+                Some(used) if used.class() == group.class() => {
+                    u16::from(timing::latency(Table::Safe, group, used).cycles)
                 }
+                // A pseudo-operation passes it on to somebody who is not known here.
+                _ => self.nodes[writer.node as usize].latency,
             },
             Arrival::ReadBarrier => RELEASE,
             Arrival::WarpGroup => 1,
-            Arrival::WriteBarrier => typical,
+            Arrival::WriteBarrier => self.nodes[writer.node as usize].latency,
         }
     }
 
     /// Cycles from a read to an overwriting write.
-    pub(super) fn war(&self, reader: Touch, writer: Touch, class: Class) -> u16 {
-        let Some((op, mods)) = self.machine(reader.node) else {
+    pub(super) fn war(&self, reader: Reader, writer: Writer, class: Class) -> u16 {
+        let Some((op, _)) = self.operations[reader.node as usize] else {
             return 0;
         };
         if timing::reads_late(op, reader.slot, class.into()) {
             // The queue of the memory pipes reads in order.
-            let in_order = |node| {
-                self.machine(node)
-                    .and_then(|(op, _)| timing::of(op))
-                    .is_some_and(|timing| timing.reads_in_order)
+            let in_order = |node: u32| {
+                self.operations[node as usize]
+                    .is_some_and(|(op, _)| operations::of(op).reads_in_order)
             };
             return if in_order(reader.node) && in_order(writer.node) {
                 1
@@ -57,15 +42,11 @@ impl Builder<'_> {
                 RELEASE
             };
         }
-        let used = timing::use_group(&timing::Use {
-            op,
-            mods,
-            place: reader.slot,
-            class: class.into(),
-            offset: reader.offset,
-        });
-        match (used, self.result(writer, class)) {
-            (Some(used), Some(Arrival::Fixed(later))) if used.class() == later.class() => {
+        let Some(Arrival::Fixed(later)) = writer.arrival else {
+            return 0;
+        };
+        match self.used(reader, class) {
+            Some(used) if used.class() == later.class() => {
                 u16::from(timing::release(Table::Safe, used, later))
             }
             _ => 0,
@@ -73,8 +54,8 @@ impl Builder<'_> {
     }
 
     /// Cycles from a write to a later one of the same register.
-    pub(super) fn waw(&self, earlier: Touch, later: Touch, class: Class) -> u16 {
-        match (self.result(earlier, class), self.result(later, class)) {
+    pub(super) fn waw(&self, earlier: Writer, later: Writer) -> u16 {
+        match (earlier.arrival, later.arrival) {
             (Some(Arrival::Fixed(earlier)), Some(Arrival::Fixed(later)))
                 if earlier.class() == later.class() =>
             {
@@ -86,21 +67,33 @@ impl Builder<'_> {
         }
     }
 
-    fn machine(&self, node: u32) -> Option<(Op, Mods)> {
-        match self.func.inst(self.nodes[node as usize].inst).operation() {
-            Operation::Machine(op, mods) => Some((op, mods)),
-            Operation::Abstract(..) => None,
-        }
+    /// How a source is read; none where no row says, and for pseudo-operations.
+    fn used(&self, reader: Reader, class: Class) -> Option<timing::UseGroup> {
+        let (op, mods) = self.operations[reader.node as usize]?;
+        timing::use_group(&timing::Use {
+            op,
+            mods,
+            place: reader.slot,
+            class: class.into(),
+            offset: reader.offset,
+        })
     }
 
-    fn result(&self, writer: Touch, class: Class) -> Option<Arrival> {
-        let (op, mods) = self.machine(writer.node)?;
+    /// When what `node` writes there can be read; none where no row says, and for pseudo-operations.
+    pub(super) fn arrival(
+        &self,
+        node: u32,
+        place: Place,
+        class: Class,
+        offset: u8,
+    ) -> Option<Arrival> {
+        let (op, mods) = self.operations[node as usize]?;
         timing::arrival(&timing::Result {
             op,
             mods,
-            place: writer.slot,
+            place,
             class: class.into(),
-            offset: writer.offset,
+            offset,
         })
     }
 }

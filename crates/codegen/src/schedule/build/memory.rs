@@ -1,48 +1,48 @@
 //! Edges through memory and order: accesses that may meet, fences and what they hold back.
 
-use super::registers::place_of;
-use super::{Builder, Touch, UNTOUCHED};
+use super::{Builder, operations};
 use crate::schedule::alias::{self, MemoryRef};
 use crate::schedule::graph::{EdgeClass, Kinds, Reasons};
-use crate::schedule::order::{Order, Token};
-use orias_machine::timing;
+use crate::schedule::order::{Order, Token, Tokens};
 use orias_ori::{Inst, RegKind};
 use orias_sass::Space;
 
 /// So many accesses to memory are compared with each other; the next one is a fence for them.
 pub const PENDING: usize = 64;
 
+/// What happened to a token so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenHistory {
+    /// The last fence, and the cycles that must pass behind it.
+    pub(super) fence: Option<(u32, u16)>,
+    /// Those that have it, since.
+    pub(super) holders: Vec<u32>,
+}
+
 impl Builder<'_> {
     pub(super) fn order(&mut self, node: u32) {
         let Order { has, takes } = self.nodes[node as usize].order;
         // A fence for everything is behind and before everything.
         let takes_all = takes.contains(Token::All);
-        for token in Token::ALL {
-            let takes_it = takes.contains(token);
-            let has_it = has.contains(token) || token == Token::All;
-            if !takes_it && !has_it {
+        const EVERYBODY: Tokens = Tokens::of(&[Token::All]);
+        for token in has.with(takes).with(EVERYBODY).iter() {
+            if let Some((fence, latency)) = self.tokens[token as usize].fence {
+                self.order_edge(fence, node, latency);
+            }
+            if !takes.contains(token) {
+                self.tokens[token as usize].holders.push(node);
                 continue;
             }
-            let touch = Touch { node, ..UNTOUCHED };
-            let mut history = std::mem::take(&mut self.tokens[token as usize]);
-            for earlier in &history.writers {
-                let latency = self.after_fence(earlier.node);
-                self.order_edge(earlier.node, node, latency);
-            }
-            if takes_it {
-                // Whoever has a token that everything has is held back by that alone.
-                if token == Token::All || !takes_all {
-                    for earlier in &history.readers {
-                        self.order_edge(earlier.node, node, 0);
-                    }
+            // Whoever has a token that everything has is held back by that alone.
+            if token == Token::All || !takes_all {
+                for index in 0..self.tokens[token as usize].holders.len() {
+                    self.order_edge(self.tokens[token as usize].holders[index], node, 0);
                 }
-                history.readers.clear();
-                history.writers.clear();
-                history.writers.push(touch);
-            } else {
-                history.readers.push(touch);
             }
-            self.tokens[token as usize] = history;
+            let after = self.after_fence(node);
+            let history = &mut self.tokens[token as usize];
+            history.holders.clear();
+            history.fence = Some((node, after));
         }
         if takes.contains(Token::Memory) {
             self.pending.clear();
@@ -51,17 +51,8 @@ impl Builder<'_> {
 
     /// Cycles that must pass behind a fence.
     fn after_fence(&self, fence: u32) -> u16 {
-        let node = &self.nodes[fence as usize];
-        let settles = node
-            .op
-            .and_then(timing::of)
-            .is_some_and(|timing| timing.settles);
-        let least = u16::from(node.least_stall);
-        if settles {
-            least.max(timing::BARRIER_SETTLES)
-        } else {
-            least
-        }
+        let op = self.nodes[fence as usize].op;
+        op.map_or(0, |op| operations::of(op).after_fence)
     }
 
     /// `to` stays behind `from`, which order alone asks for.
@@ -71,9 +62,12 @@ impl Builder<'_> {
     }
 
     pub(super) fn memory(&mut self, node: u32, inst: Inst) {
-        let versions = &self.versions;
+        let op = self.nodes[node as usize].op;
+        if !op.is_some_and(|op| operations::of(op).touches_memory) {
+            return;
+        }
         let refs = alias::accesses(self.func, inst, &mut |reg| match reg.kind() {
-            RegKind::Phys(reg) if !reg.is_constant() => versions[place_of(reg)],
+            RegKind::Phys(reg) if !reg.is_constant() => self.version(reg),
             _ => 0,
         });
         if refs.is_empty() {

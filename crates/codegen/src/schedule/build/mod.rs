@@ -4,7 +4,7 @@
 //! In SSA form a value has one writer, and only RAW edges come of it, besides those WAR edges that save copies.
 //!
 //! `registers` finds the edges through registers, `latency` their cycles, `memory` the edges through memory and fences, `runs` what
-//! belongs together.
+//! belongs together; `operations` keeps what is known of an operation whatever its operands.
 //!
 //! **Cost.** Linear in operands and edges. Each pair of accesses to memory that is compared is one of at most [`PENDING`]; when
 //! more are pending, the next one waits for them all and stands for them. Blocks over [`PIECE`] instructions are cut by an instruction
@@ -12,24 +12,22 @@
 
 mod latency;
 mod memory;
+mod operations;
 mod registers;
 mod runs;
 
 use super::alias::MemoryRef;
 use super::graph::{Edge, EdgeClass, Graph, Kinds, Node, PIECE, Reasons};
 use super::order::{self, Token};
-use super::units::Pipe;
 use crate::knobs::{Point, WhenList};
-use latency::expected;
 pub use memory::PENDING;
-use orias_machine::issue::{self, Issue, Unit};
-use orias_machine::timing::{self, Completion, Place, Timing};
+use memory::TokenHistory;
+use orias_machine::timing::{Arrival, Place};
 use orias_ori::analysis::{Liveness, RegisterLiveness};
-use orias_ori::{Block, Function, Inst, Reg, RegKind};
-use orias_sass::Op;
-use registers::PLACES;
+use orias_ori::{Block, Function, Inst, Operation, Reg, RegKind};
+use orias_sass::{Mods, Op};
+use registers::{History, Operands, PLACES, is_constant};
 pub use runs::are_sisters;
-use smallvec::SmallVec;
 
 /// What is live behind a block.
 #[derive(Clone, Copy, Debug)]
@@ -68,20 +66,20 @@ impl Fences<'_> {
 
 const NOBODY: u32 = u32::MAX;
 
-/// How a node reads or writes a register: what latencies are asked with.
+/// How a node reads a register: what latencies are asked with.
 #[derive(Clone, Copy, Debug)]
-struct Touch {
+struct Reader {
     node: u32,
     slot: Place,
     offset: u8,
     reasons: Reasons,
 }
 
-/// What happened to a place so far.
-#[derive(Clone, Debug, Default)]
-struct History {
-    writers: SmallVec<[Touch; 2]>,
-    readers: Vec<Touch>,
+/// A node that writes a register, and when that is there.
+#[derive(Clone, Copy, Debug)]
+struct Writer {
+    node: u32,
+    arrival: Option<Arrival>,
 }
 
 /// Builds graphs of the blocks of one function.
@@ -91,30 +89,27 @@ pub struct Builder<'a> {
     exits: Exits<'a>,
     fences: Fences<'a>,
     /// By value: the block number it was last seen in, plus one, and its definition there.
-    defined: Vec<(u32, Touch)>,
+    defined: Vec<(u32, Writer)>,
     /// By value: the same, and its first reader in `links`.
     readers: Vec<(u32, u32)>,
     links: Vec<(u32, u32)>,
     registers: Vec<History>,
-    versions: Vec<u32>,
-    /// Places of physical registers that the block touches.
-    touched: Vec<usize>,
-    tokens: Vec<History>,
+    tokens: [TokenHistory; Token::COUNT],
     stamp: u32,
     edges: Vec<Edge>,
     /// By node: the edge from it to the current node.
     edge_from: Vec<u32>,
     nodes: Vec<Node>,
+    /// By node: the operation and its modifiers; none for pseudo-operations.
+    operations: Vec<Option<(Op, Mods)>>,
     pending: Vec<(u32, MemoryRef)>,
     /// Whether accesses to memory were left uncompared.
     crowded: bool,
 }
 
-const UNTOUCHED: Touch = Touch {
+const NO_WRITER: Writer = Writer {
     node: NOBODY,
-    slot: Place::Implicit,
-    offset: 0,
-    reasons: Reasons(0),
+    arrival: None,
 };
 
 impl<'a> Builder<'a> {
@@ -124,17 +119,16 @@ impl<'a> Builder<'a> {
             func,
             exits,
             fences,
-            defined: vec![(0, UNTOUCHED); func.value_count()],
+            defined: vec![(0, NO_WRITER); func.value_count()],
             readers: vec![(0, NOBODY); func.value_count()],
             links: Vec::new(),
             registers: vec![History::default(); PLACES],
-            versions: vec![0; PLACES],
-            touched: Vec::new(),
-            tokens: vec![History::default(); Token::COUNT],
+            tokens: Default::default(),
             stamp: 0,
             edges: Vec::new(),
             edge_from: Vec::new(),
             nodes: Vec::new(),
+            operations: Vec::new(),
             pending: Vec::new(),
             crowded: false,
         }
@@ -145,17 +139,15 @@ impl<'a> Builder<'a> {
         self.reset();
         let insts: Vec<Inst> = self.func.block_insts(block).collect();
         let tail = insts.len() - self.tail_length(&insts);
-        for (index, &inst) in insts.iter().enumerate() {
-            let node = self.node(block, inst, index, index >= tail);
-            self.nodes.push(node);
-        }
-        self.find_runs(tail);
-        self.edge_from = vec![NOBODY; insts.len()];
+        self.edge_from.resize(insts.len(), NOBODY);
         let mut preserved = NOBODY;
         for (index, &inst) in insts.iter().enumerate() {
             let node = index as u32;
             let first = self.edges.len();
-            self.registers(node, inst);
+            self.push_node(inst, index >= tail);
+            let operands = self.registers(node, block, inst);
+            self.nodes[index].leaves = operands.leaves;
+            self.nodes[index].order = self.order_of(block, inst, index, operands);
             self.order(node);
             self.memory(node, inst);
             if !self.fences.preserve.is_never() && self.holds(self.fences.preserve, block, inst) {
@@ -175,6 +167,7 @@ impl<'a> Builder<'a> {
                 self.edge_from[edge.from as usize] = NOBODY;
             }
         }
+        self.find_runs(tail);
         self.pass_runs_on();
         self.finish(block, tail)
     }
@@ -184,15 +177,12 @@ impl<'a> Builder<'a> {
         self.links.clear();
         self.edges.clear();
         self.nodes.clear();
+        self.operations.clear();
         self.pending.clear();
         self.crowded = false;
-        for place in self.touched.drain(..) {
-            self.registers[place] = History::default();
-            self.versions[place] = 0;
-        }
         for history in &mut self.tokens {
-            history.writers.clear();
-            history.readers.clear();
+            history.fence = None;
+            history.holders.clear();
         }
     }
 
@@ -214,13 +204,38 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn node(&self, block: Block, inst: Inst, index: usize, tail: bool) -> Node {
-        let func = self.func;
-        let op = func.opcode(inst).as_machine();
-        let facts = op.map(|op| (timing::of(op), issue::of_operation(op)));
-        let timing: Option<Timing> = facts.and_then(|(timing, _)| timing);
-        let issue: Option<Issue> = facts.map(|(_, issue)| issue);
-        let mut order = order::of(func, inst);
+    /// Adds a node, with what the operation says; what its operands say comes later.
+    fn push_node(&mut self, inst: Inst, tail: bool) {
+        let data = self.func.inst(inst);
+        let operation = match data.operation() {
+            Operation::Machine(op, mods) => Some((op, mods)),
+            Operation::Abstract(..) => None,
+        };
+        let facts = operation.map_or(&operations::PSEUDO, |(op, _)| operations::of(op));
+        let never = data.guard().reg().is_some_and(is_constant);
+        self.operations.push(operation);
+        self.nodes.push(Node {
+            inst,
+            op: operation.map(|(op, _)| op),
+            class: facts.class,
+            unit: facts.unit,
+            keeps: if never { &[] } else { facts.keeps },
+            pipe: facts.pipe,
+            least_stall: facts.least_stall,
+            latency: facts.latency,
+            fixed: facts.fixed,
+            loads: facts.loads,
+            stores: facts.stores,
+            order: facts.order,
+            with_previous: false,
+            leaves: false,
+            tail,
+        });
+    }
+
+    /// What order an instruction keeps.
+    fn order_of(&self, block: Block, inst: Inst, index: usize, operands: Operands) -> order::Order {
+        let mut order = order::with_operands(self.func, inst, operands.uniform);
         let cut = self.fences.piece.max(1);
         if index > 0 && index.is_multiple_of(cut)
             || !self.fences.code.is_never() && self.holds(self.fences.code, block, inst)
@@ -231,27 +246,7 @@ impl<'a> Builder<'a> {
         {
             order.takes = order.takes.with(order::BETWEEN_THREADS);
         }
-        let never = func.inst(inst).guard().reg().is_some_and(is_constant);
-        let unit = issue.map_or(Unit::Control, |issue| issue.unit);
-        let memory = op.map_or(&[][..], |op| op.row().memory);
-        let latency = timing.map_or(0, |timing| expected(&timing));
-        Node {
-            inst,
-            op,
-            class: timing.map(|timing| timing.class),
-            unit,
-            keeps: issue.filter(|_| !never).map_or(&[], |issue| issue.keeps),
-            pipe: op.map_or(Pipe::Branch, |op| Pipe::of(op, unit, timing.as_ref())),
-            least_stall: issue.map_or(0, |issue| issue.least_stall),
-            latency,
-            fixed: timing.is_none_or(|timing| timing.completion == Completion::Fixed),
-            loads: memory.iter().any(|memory| memory.reads),
-            stores: memory.iter().any(|memory| memory.writes),
-            order,
-            with_previous: false,
-            leaves: func.defs(inst).any(|reg| self.is_live_out(block, reg)),
-            tail,
-        }
+        order
     }
 
     fn is_live_out(&self, block: Block, reg: Reg) -> bool {
@@ -299,26 +294,27 @@ impl<'a> Builder<'a> {
 
     fn finish(&mut self, block: Block, tail: usize) -> Graph {
         let nodes = std::mem::take(&mut self.nodes);
-        let mut edges = std::mem::take(&mut self.edges);
-        edges.sort_by_key(|edge| edge.to);
-        let starts = |key: &dyn Fn(&Edge) -> u32| {
-            let mut starts = vec![0u32; nodes.len() + 1];
-            for edge in &edges {
-                starts[key(edge) as usize + 1] += 1;
-            }
-            for index in 1..starts.len() {
-                starts[index] += starts[index - 1];
-            }
-            starts
-        };
-        let into = starts(&|edge| edge.to);
-        let out_starts = starts(&|edge| edge.from);
-        let mut next = out_starts.clone();
+        self.nodes.reserve(nodes.len());
+        if !self.edges.is_sorted_by_key(|edge| edge.to) {
+            self.edges.sort_by_key(|edge| edge.to);
+        }
+        let edges = self.edges.clone();
+        let mut into = vec![0u32; nodes.len() + 1];
+        let mut out_starts = vec![0u32; nodes.len() + 1];
+        for edge in &edges {
+            into[edge.to as usize + 1] += 1;
+            out_starts[edge.from as usize] += 1;
+        }
+        for index in 1..into.len() {
+            into[index] += into[index - 1];
+            out_starts[index] += out_starts[index - 1];
+        }
+        // From the end of each node's edges, which becomes their start that way.
         let mut out = vec![0u32; edges.len()];
-        for (index, edge) in edges.iter().enumerate() {
-            let slot = &mut next[edge.from as usize];
-            out[*slot as usize] = index as u32;
-            *slot += 1;
+        for (index, edge) in edges.iter().enumerate().rev() {
+            let place = &mut out_starts[edge.from as usize];
+            *place -= 1;
+            out[*place as usize] = index as u32;
         }
         let depends_on_order = self.crowded
             || nodes.len() > self.fences.piece
@@ -334,8 +330,4 @@ impl<'a> Builder<'a> {
             tail,
         }
     }
-}
-
-fn is_constant(reg: Reg) -> bool {
-    matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
 }

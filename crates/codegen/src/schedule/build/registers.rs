@@ -1,10 +1,13 @@
 //! Edges through registers: who wrote what is read, and who reads what is overwritten.
+//!
+//! The operands of an instruction are looked at once; what its node must know of them ([`Operands`]) comes of the same walk.
 
-use super::{Builder, NOBODY, Touch};
+use super::{Builder, NOBODY, Reader, Writer, operations};
 use crate::schedule::graph::{EdgeClass, Kinds, Reasons};
 use cranelift_entity::EntityRef as _;
 use orias_machine::timing::Place;
-use orias_ori::{Class, Function, Inst, PhysReg, Reg, RegKind, Value};
+use orias_ori::{Block, Class, Inst, Operand, Operation, PhysReg, Reg, RegKind, Value};
+use orias_sass::{Access, Op};
 use smallvec::SmallVec;
 
 /// Physical registers of all files in a row, then tokens.
@@ -13,33 +16,93 @@ pub(super) const PLACES: usize = 256 + 8 + 64 + 8 + 16;
 /// A guarded definition leaves earlier ones readable; of so many the graph knows the latency.
 const WRITERS: usize = 8;
 
+/// What happened to a place so far in the block with this stamp.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    stamp: u32,
+    /// How often it was written.
+    version: u32,
+    writers: SmallVec<[Writer; 1]>,
+    readers: Vec<Reader>,
+}
+
+/// What a node must know of its operands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Operands {
+    /// Whether somebody reads a result after the block.
+    pub(super) leaves: bool,
+    /// Whether a uniform register or predicate is among them.
+    pub(super) uniform: bool,
+}
+
+/// A register that is written, and in which place.
+type Written = (Reg, Place, Reasons);
+
 impl Builder<'_> {
-    pub(super) fn registers(&mut self, node: u32, inst: Inst) {
+    pub(super) fn registers(&mut self, node: u32, block: Block, inst: Inst) -> Operands {
         let func = self.func;
         let data = func.inst(inst);
-        if let Some(reg) = data.guard().reg() {
+        let mut found = Operands::default();
+        let mut written: SmallVec<[Written; 4]> = SmallVec::new();
+        let guard = data.guard();
+        if let Some(reg) = guard.reg() {
+            found.uniform |= self.is_uniform(reg);
             self.read(node, reg, Place::Guard, Reasons::GUARD);
         }
+        let guarded = !guard.is_always();
+        let (slots, results) = match data.operation() {
+            Operation::Machine(op, _) => (op.row().slots, 0),
+            Operation::Abstract(..) => {
+                let count = func.operands(inst).len();
+                (
+                    &[][..],
+                    (0..count).filter(|slot| func.is_def(inst, *slot)).count(),
+                )
+            }
+        };
         let mut kept = func.kept(inst).iter();
         for (slot, &operand) in func.operands(inst).iter().enumerate() {
+            let (read, write) = match slots.get(slot) {
+                Some(slot) => (slot.access.reads(), slot.access.writes()),
+                None => (slot >= results, slot < results),
+            };
             let place = Place::Slot(slot.min(255) as u8);
             let reasons = Reasons::slot(slot);
-            let writes_value = func.is_def(inst, slot) && operand.as_value().is_some();
-            if func.is_use(inst, slot) && !writes_value {
-                for reg in func.operand_regs(operand) {
-                    self.read(node, reg, place, reasons);
+            match operand {
+                Operand::Reg { reg, .. } => {
+                    let is_value = reg.value().is_some();
+                    found.uniform |= self.is_uniform(reg);
+                    if read && !(write && is_value) {
+                        self.read(node, reg, place, reasons);
+                    }
+                    if write {
+                        written.push((reg, place, reasons));
+                        if is_value
+                            && (guarded || read)
+                            && let Some(reg) = kept.next().and_then(|operand| operand.reg())
+                        {
+                            self.read(node, reg, place, reasons);
+                            self.take_over(node, reg, reasons);
+                        }
+                    }
+                }
+                Operand::Imm(_) | Operand::None | Operand::Special(_) | Operand::Edge(_) => {}
+                _ => {
+                    for reg in func.operand_regs(operand) {
+                        found.uniform |= self.is_uniform(reg);
+                        if read {
+                            self.read(node, reg, place, reasons);
+                        }
+                    }
                 }
             }
-            if func.keeps(inst, slot)
-                && let Some(reg) = kept.next().and_then(|operand| operand.reg())
-            {
-                self.read(node, reg, place, reasons);
-                self.take_over(node, reg, reasons);
-            }
         }
-        let implicit = func.implicit_uses(inst).iter().filter_map(|o| o.reg());
-        for reg in implicit.chain(row_registers(func, inst, orias_sass::Access::reads)) {
+        for reg in func.implicit_uses(inst).iter().filter_map(|o| o.reg()) {
             self.read(node, reg, Place::Implicit, Reasons::IMPLICIT);
+        }
+        let implicit = self.implicit(node);
+        if let Some(op) = implicit {
+            self.read_row(node, op);
         }
         for &edge in func.edges(inst) {
             let target = func.edge_target(edge);
@@ -53,23 +116,39 @@ impl Builder<'_> {
                 self.replace_param(argument, param);
             }
         }
-        for (slot, &operand) in func.operands(inst).iter().enumerate() {
-            if func.is_def(inst, slot)
-                && let Some(reg) = operand.reg()
-            {
-                self.write(
-                    node,
-                    inst,
-                    reg,
-                    Place::Slot(slot.min(255) as u8),
-                    Reasons::slot(slot),
-                );
-            }
+        for reg in func.implicit_defs(inst).iter().filter_map(|o| o.reg()) {
+            written.push((reg, Place::Implicit, Reasons::IMPLICIT));
         }
-        let implicit = func.implicit_defs(inst).iter().filter_map(|o| o.reg());
-        for reg in implicit.chain(row_registers(func, inst, orias_sass::Access::writes)) {
-            self.write(node, inst, reg, Place::Implicit, Reasons::IMPLICIT);
+        if let Some(op) = implicit {
+            let writes = row_registers(op, Access::writes);
+            written.extend(writes.map(|reg| (reg, Place::Implicit, Reasons::IMPLICIT)));
         }
+        for &(reg, place, reasons) in &written {
+            found.leaves = found.leaves || !is_constant(reg) && self.is_live_out(block, reg);
+            self.write(node, guarded, reg, place, reasons);
+        }
+        found
+    }
+
+    /// The operation of a node, if it touches registers without naming them.
+    fn implicit(&self, node: u32) -> Option<Op> {
+        let op = self.nodes[node as usize].op?;
+        operations::of(op).implicit.then_some(op)
+    }
+
+    fn read_row(&mut self, node: u32, op: Op) {
+        for reg in row_registers(op, Access::reads) {
+            self.read(node, reg, Place::Implicit, Reasons::IMPLICIT);
+        }
+    }
+
+    fn is_uniform(&self, reg: Reg) -> bool {
+        let class = match reg.kind() {
+            RegKind::Phys(reg) if reg.is_constant() => return false,
+            RegKind::Phys(reg) => reg.class(),
+            RegKind::Value(value) => self.func.value_type(value).class(),
+        };
+        matches!(class, Class::UR | Class::UP)
     }
 
     fn read(&mut self, node: u32, reg: Reg, slot: Place, reasons: Reasons) {
@@ -78,7 +157,7 @@ impl Builder<'_> {
                 let (stamp, writer) = self.defined[value.index()];
                 if stamp == self.stamp && writer.node != node {
                     let class = self.func.value_type(value).class();
-                    let reader = Touch {
+                    let reader = Reader {
                         node,
                         slot,
                         offset: 0,
@@ -107,73 +186,86 @@ impl Builder<'_> {
             RegKind::Phys(reg) => {
                 for (offset, unit) in reg.units().enumerate() {
                     let place = place_of(unit);
-                    let reader = Touch {
+                    let reader = Reader {
                         node,
                         slot,
                         offset: offset as u8,
                         reasons,
                     };
-                    let writers = self.registers[place].writers.clone();
-                    for writer in writers {
+                    self.history(place).readers.push(reader);
+                    for index in 0..self.registers[place].writers.len() {
+                        let writer = self.registers[place].writers[index];
                         let latency = self.raw(writer, reader, reg.class());
                         let class = EdgeClass::Register(reg.class());
                         self.edge(writer.node, node, Kinds::RAW, class, reasons, latency);
                     }
-                    self.registers[place].readers.push(reader);
-                    self.touched.push(place);
                 }
             }
         }
     }
 
-    fn write(&mut self, node: u32, inst: Inst, reg: Reg, slot: Place, reasons: Reasons) {
+    fn write(&mut self, node: u32, guarded: bool, reg: Reg, slot: Place, reasons: Reasons) {
         match reg.kind() {
             RegKind::Value(value) => {
-                let touch = Touch {
+                let class = self.func.value_type(value).class();
+                let writer = Writer {
                     node,
-                    slot,
-                    offset: 0,
-                    reasons,
+                    arrival: self.arrival(node, slot, class, 0),
                 };
-                self.defined[value.index()] = (self.stamp, touch);
+                self.defined[value.index()] = (self.stamp, writer);
             }
             RegKind::Phys(reg) => {
-                let guarded = !self.func.inst(inst).guard().is_always();
                 for (offset, unit) in reg.units().enumerate() {
                     let place = place_of(unit);
                     let class = EdgeClass::Register(reg.class());
-                    let writer = Touch {
+                    let writer = Writer {
                         node,
-                        slot,
-                        offset: offset as u8,
-                        reasons,
+                        arrival: self.arrival(node, slot, reg.class(), offset as u8),
                     };
-                    let mut history = std::mem::take(&mut self.registers[place]);
-                    for reader in &history.readers {
-                        let latency = self.war(*reader, writer, reg.class());
-                        self.edge(
-                            reader.node,
-                            node,
-                            Kinds::WAR,
-                            class,
-                            reader.reasons,
-                            latency,
-                        );
+                    self.history(place).version += 1;
+                    for index in 0..self.registers[place].readers.len() {
+                        let reader = self.registers[place].readers[index];
+                        if reader.node != node {
+                            let latency = self.war(reader, writer, reg.class());
+                            let reasons = reader.reasons;
+                            self.edge(reader.node, node, Kinds::WAR, class, reasons, latency);
+                        }
                     }
-                    for earlier in &history.writers {
-                        let latency = self.waw(*earlier, writer, reg.class());
+                    for index in 0..self.registers[place].writers.len() {
+                        let earlier = self.registers[place].writers[index];
+                        let latency = self.waw(earlier, writer);
                         self.edge(earlier.node, node, Kinds::WAW, class, reasons, latency);
                     }
+                    let history = &mut self.registers[place];
                     history.readers.clear();
                     if !guarded || history.writers.len() >= WRITERS {
                         history.writers.clear();
                     }
                     history.writers.push(writer);
-                    self.registers[place] = history;
-                    self.versions[place] += 1;
-                    self.touched.push(place);
                 }
             }
+        }
+    }
+
+    /// What happened to a place in this block.
+    fn history(&mut self, place: usize) -> &mut History {
+        let history = &mut self.registers[place];
+        if history.stamp != self.stamp {
+            history.stamp = self.stamp;
+            history.version = 0;
+            history.writers.clear();
+            history.readers.clear();
+        }
+        history
+    }
+
+    /// How often a register has been written in this block.
+    pub(super) fn version(&self, reg: PhysReg) -> u32 {
+        let history = &self.registers[place_of(reg)];
+        if history.stamp == self.stamp {
+            history.version
+        } else {
+            0
         }
     }
 
@@ -215,7 +307,7 @@ impl Builder<'_> {
     }
 }
 
-pub(super) fn place_of(reg: PhysReg) -> usize {
+fn place_of(reg: PhysReg) -> usize {
     let base = match reg.class() {
         Class::R => 0,
         Class::P => 256,
@@ -226,22 +318,16 @@ pub(super) fn place_of(reg: PhysReg) -> usize {
     base + usize::from(reg.index())
 }
 
+pub(super) fn is_constant(reg: Reg) -> bool {
+    matches!(reg.kind(), RegKind::Phys(reg) if reg.is_constant())
+}
+
 /// Registers the row of a machine operation touches without naming them.
-fn row_registers(
-    func: &Function,
-    inst: Inst,
-    wanted: fn(orias_sass::Access) -> bool,
-) -> SmallVec<[Reg; 2]> {
-    let Some(op) = func.opcode(inst).as_machine() else {
-        return SmallVec::new();
-    };
-    op.row()
-        .implicit
-        .iter()
-        .filter(|implicit| wanted(implicit.access))
-        .filter_map(|implicit| {
-            let class = Class::from(implicit.register.class);
-            PhysReg::tuple(class, implicit.register.index, implicit.count).map(Reg::from)
-        })
-        .collect()
+fn row_registers(op: Op, wanted: fn(Access) -> bool) -> impl Iterator<Item = Reg> {
+    let implicit = op.row().implicit.iter();
+    let implicit = implicit.filter(move |implicit| wanted(implicit.access));
+    implicit.filter_map(|implicit| {
+        let class = Class::from(implicit.register.class);
+        PhysReg::tuple(class, implicit.register.index, implicit.count).map(Reg::from)
+    })
 }
