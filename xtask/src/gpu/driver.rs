@@ -111,6 +111,10 @@ impl Gpu {
     }
 }
 
+/// Above so many bytes of dynamic shared memory a kernel asks for a small L1 cache, as Triton's loader does: what it then finds there
+/// and what not decides how long some kernels take.
+const LARGE_SHARED: u32 = 48 << 10;
+
 /// A loaded cubin; unloaded when dropped.
 pub struct Module {
     raw: sys::CUmodule,
@@ -136,6 +140,13 @@ impl Module {
                 checked(
                     "cuFuncSetAttribute",
                     result::function::set_function_attribute(raw, attribute, bytes),
+                )?;
+            }
+            if dynamic_shared > LARGE_SHARED {
+                let preference = sys::CUfunc_cache::CU_FUNC_CACHE_PREFER_SHARED;
+                checked(
+                    "cuFuncSetCacheConfig",
+                    result::function::set_function_cache_config(raw, preference),
                 )?;
             }
             Ok(Kernel {
