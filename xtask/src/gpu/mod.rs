@@ -16,6 +16,7 @@
 //! | `gpu generated COUNT ASSEMBLERS` | generates programs, runs them as each assembler makes them, and compares them with the interpreter |
 //! | `gpu sweeps ASSEMBLERS [--full]` | single-precision functions of all 2^32 operands, and 10^8 hard operands of the others, against ptxas |
 //! | `gpu clock` | measures small kernels by the chip's clock and compares the static estimates of their cycles |
+//! | `gpu release` | measures how soon after each reader of fixed latency its sources may be overwritten |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
 //! | `gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE]` | runs mutants of a manifest's kernels and compares what the judge says with what the chip does; writes down those that go wrong |
 //! | `gpu heal MANIFEST CUBINS AGAINST` | finds the control words that make the results of launches wrong |
@@ -37,6 +38,7 @@ mod matrices;
 mod mufu;
 mod mutants;
 mod programs;
+mod release;
 mod shards;
 mod sweeps;
 mod times;
@@ -84,6 +86,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["programs", folder] => programs::run(folder, LIMIT),
         ["clock"] => clock::compare(),
         ["latency"] => latency::measure(),
+        ["release"] => release::measure(),
         ["mutants", manifest, cubins, count, seconds, rest @ ..] => {
             let number = |text: &str| text.parse::<u64>().map_err(|_| format!("'{text}' is not a number"));
             let (first, file) = match rest {
@@ -106,7 +109,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                   | gpu times MANIFEST CUBINS FOLDER,FOLDER [--rounds N] [--filter TEXT] [--once] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
                   | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
-                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu release | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
                   | gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N]"
             .to_owned()),
     }
