@@ -89,6 +89,13 @@ impl EncodingCache {
         }
     }
 
+    /// Makes room for so many words.
+    fn expect(&mut self, count: usize) {
+        if let Some(words) = &mut self.words {
+            words.reserve(count);
+        }
+    }
+
     /// The word of an instruction, compared with it.
     pub(crate) fn word(
         &mut self,
@@ -139,6 +146,7 @@ impl CacheError {
 
 /// Runs phase 117: every instruction of the stream is encoded, decoded and compared.
 pub fn encode_and_decode(stream: &mut Stream, cache: &mut EncodingCache) -> Result<(), EmitError> {
+    cache.expect(stream.node_count());
     for segment in stream.segments() {
         let mut at = stream.first(segment);
         let end = stream.end(segment);

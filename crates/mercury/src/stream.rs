@@ -312,6 +312,11 @@ impl Stream {
         })
     }
 
+    /// How many nodes there are, sentinels and removed ones included.
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// What a node is.
     pub fn node(&self, node: Node) -> &NodeData {
         &self.nodes[node]

@@ -29,11 +29,12 @@ pub(crate) fn parse_and_check<'s>(
         ));
         found.sort();
     }
-    let lines = LineIndex::new(source.text);
-    let mut diagnostics: Vec<Diagnostic> = found
-        .iter()
-        .map(|diagnostic| translate(diagnostic, source.name, &lines))
-        .collect();
+    let mut diagnostics: Vec<Diagnostic> = Vec::new();
+    if found.iter().next().is_some() {
+        let lines = LineIndex::new(source.text);
+        let translated = found.iter();
+        diagnostics.extend(translated.map(|diagnostic| translate(diagnostic, source.name, &lines)));
+    }
     diagnostics.extend(misfit.map(|message| Diagnostic::new(Severity::Fatal, message)));
     if !found.has_errors() {
         diagnostics.extend(unknown_entries(&module, options));

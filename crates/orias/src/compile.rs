@@ -122,7 +122,8 @@ fn generate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let finished = finish_all(&module.kernels, options).map_err(|error| vec![error])?;
+    let lowered = std::mem::take(&mut module.kernels);
+    let finished = finish_all(lowered, options).map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
     for kernel in finished {
         match kernel {
@@ -133,7 +134,7 @@ fn generate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let cubin = container::build(&module, &kernels, &lines, target).map_err(|error| vec![error])?;
+    let cubin = container::build(&module, &kernels, lines, target).map_err(|error| vec![error])?;
     let mut report = warnings;
     if options.verbose {
         report.extend(usage::report(&module, &kernels, options, target));
@@ -242,24 +243,25 @@ fn renumbered(
 }
 
 /// Takes a kernel through the pipeline and encodes it.
-fn finish<'a>(kernel: &'a Kernel, options: &Options) -> Result<Finished<'a>, Diagnostic> {
+fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic> {
     let start = Instant::now();
-    let mut function = kernel.code.clone();
+    let function = &mut kernel.code;
+    let declared = function.attributes.clone();
     limit(&mut function.attributes, options);
     let context = Context {
         opt_level: options.level(),
         knobs: &options.knobs,
     };
     let mercury = Pipeline::default()
-        .run_to_mercury(&mut function, &context, &mut |_| ())
-        .map_err(|failure| not_finished(kernel, failure))?;
+        .run_to_mercury(function, &context, &mut |_| ())
+        .map_err(|failure| not_finished(&function.name, failure))?;
     let code = mercury.and_then(|mercury| mercury.code).ok_or_else(|| {
-        let what = format!("'{}' has no code", kernel.code.name);
+        let what = format!("'{}' has no code", function.name);
         Diagnostic::internal("MercGenerateSassUCode", None, what)
     })?;
     Ok(Finished {
         kernel,
-        function,
+        declared,
         code,
         time: start.elapsed(),
     })
@@ -288,17 +290,22 @@ pub(crate) fn limit(own: &mut orias_ori::Attributes, options: &Options) {
 
 /// Takes all kernels through the pipeline, in parallel where there are several and threads for them. The results are in the order of
 /// the kernels, whatever the number of threads.
-fn finish_all<'a>(
-    kernels: &'a [Kernel],
+fn finish_all(
+    kernels: Vec<Kernel>,
     options: &Options,
-) -> Result<Vec<Result<Finished<'a>, Diagnostic>>, Diagnostic> {
+) -> Result<Vec<Result<Finished, Diagnostic>>, Diagnostic> {
+    let alone = kernels.len() < 2 || options.threads == Some(1);
+    if alone {
+        return Ok(kernels
+            .into_iter()
+            .map(|one| finish(one, options))
+            .collect());
+    }
     let parallel = || {
-        let kernels = kernels.par_iter();
+        let kernels = kernels.into_par_iter();
         kernels.map(|kernel| finish(kernel, options)).collect()
     };
     match options.threads {
-        _ if kernels.len() < 2 => Ok(kernels.iter().map(|one| finish(one, options)).collect()),
-        Some(1) => Ok(kernels.iter().map(|one| finish(one, options)).collect()),
         None => Ok(parallel()),
         Some(threads) => {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
@@ -310,8 +317,7 @@ fn finish_all<'a>(
     }
 }
 
-fn not_finished(kernel: &Kernel, failure: Failure) -> Diagnostic {
-    let name = &kernel.code.name;
+fn not_finished(name: &str, failure: Failure) -> Diagnostic {
     match failure {
         Failure::Phase {
             error: PhaseError::Unsupported(what),

@@ -13,18 +13,18 @@ use orias_cubin::build::{
 use orias_cubin::elf;
 use orias_machine::registers;
 use orias_mercury::{Code, Patch, Relocation};
-use orias_ori::{Class, Function, Operand, Reg, SymbolPart};
+use orias_ori::{Attributes, Class, Function, Operand, Reg, SymbolPart};
 use orias_sass::{Effects, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 
 /// A kernel with its finished code.
 #[derive(Debug)]
-pub(crate) struct Finished<'a> {
-    /// What lowering said about it.
-    pub(crate) kernel: &'a Kernel,
-    /// The final function.
-    pub(crate) function: Function,
+pub(crate) struct Finished {
+    /// What lowering said about it, with the final function in the place of the one it made.
+    pub(crate) kernel: Kernel,
+    /// What the source says about its launch and memory.
+    pub(crate) declared: Attributes,
     /// Its bytes.
     pub(crate) code: Code,
     /// How long it took.
@@ -39,8 +39,8 @@ const ALL_BARRIERS: u8 = 16;
 /// The bytes of the cubin.
 pub(crate) fn build(
     module: &Module,
-    kernels: &[Finished<'_>],
-    lines: &LineTables,
+    kernels: &[Finished],
+    lines: LineTables,
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
     let chip = match target {
@@ -79,8 +79,8 @@ pub(crate) fn build(
             cubin.calls.push((function.name.clone(), callee.clone()));
         }
         if lines.wanted() {
-            function.lines = lines::source_rows(&finished.function, &finished.code, &files);
-            function.ptx_lines = lines::ptx_rows(&finished.function, &finished.code);
+            function.lines = lines::source_rows(&finished.kernel.code, &finished.code, &files);
+            function.ptx_lines = lines::ptx_rows(&finished.kernel.code, &finished.code);
         }
         cubin.functions.push(function);
     }
@@ -145,16 +145,12 @@ fn variable(module: &Module, symbol: &Symbol) -> Result<Variable, Diagnostic> {
 
 fn function(
     module: &Module,
-    finished: &Finished<'_>,
+    finished: &Finished,
     constants: &FxHashMap<&str, u64>,
     target: Target,
 ) -> Result<build::Function, Diagnostic> {
-    let Finished {
-        kernel,
-        function,
-        code,
-        ..
-    } = finished;
+    let Finished { kernel, code, .. } = finished;
+    let function = &kernel.code;
     let attributes = &function.attributes;
     let mut bytes = code.bytes.clone();
     let mut relocations = Vec::new();

@@ -43,12 +43,7 @@ impl LineTables {
         }
         self.from_source |= names_files;
         let before = self.ptx_lines;
-        let lines = bare_lines(source);
-        self.ptx_lines += lines.len() as u32;
-        for line in lines {
-            self.ptx.extend(line);
-            self.ptx.push(0);
-        }
+        self.ptx_lines += append_bare_lines(source, &mut self.ptx);
         Some(before)
     }
 
@@ -67,7 +62,7 @@ impl LineTables {
             .collect()
     }
 
-    pub(crate) fn info(&self, module: &Module, files: &BTreeMap<u32, u32>) -> Option<LineInfo> {
+    pub(crate) fn info(self, module: &Module, files: &BTreeMap<u32, u32>) -> Option<LineInfo> {
         let described = |number: &u32| {
             let mut files = module.files.iter();
             let file = files.find(|file| file.index == *number);
@@ -80,43 +75,70 @@ impl LineTables {
             from_source: self.from_source,
             files: files.keys().map(described).collect(),
             strings: module.debug_strings.clone(),
-            ptx: self.ptx.clone(),
+            ptx: self.ptx,
         })
     }
 }
 
-/// The lines of a module as `.nv_debug_ptx_txt` has them: without comments, margins, `.loc`, `.file` and the numbers of sections.
-fn bare_lines(source: &[u8]) -> Vec<Vec<u8>> {
+/// Appends the lines of a module as `.nv_debug_ptx_txt` has them, each ended by a zero: without comments, margins, `.loc`, `.file` and
+/// the numbers of sections. The result is how many there are.
+fn append_bare_lines(source: &[u8], out: &mut Vec<u8>) -> u32 {
     const LEFT_OUT: [&[u8]; 6] = [b".loc", b".file", b".b8", b".b16", b".b32", b".b64"];
-    let mut lines = Vec::new();
+    out.reserve(source.len());
+    let mut count = 0;
     let mut in_comment = false;
-    for line in source.split(|&byte| byte == b'\n') {
-        let mut kept = Vec::with_capacity(line.len());
-        let mut rest = line;
-        while !rest.is_empty() {
-            if in_comment {
-                let end = rest.windows(2).position(|pair| pair == b"*/");
-                in_comment = end.is_none();
-                rest = end.map_or(&[][..], |end| &rest[end + 2..]);
-            } else if rest.starts_with(b"//") {
-                break;
-            } else if rest.starts_with(b"/*") {
-                in_comment = true;
-                rest = &rest[2..];
-            } else {
-                kept.push(rest[0]);
-                rest = &rest[1..];
-            }
-        }
+    let mut scratch = Vec::new();
+    let mut start = 0;
+    let mut last_is_empty = false;
+    while start <= source.len() {
+        let end = memchr::memchr(b'\n', &source[start..]).map_or(source.len(), |at| start + at);
+        let line = &source[start..end];
+        start = end + 1;
+        let kept = if in_comment || memchr::memchr(b'/', line).is_some() {
+            in_comment = strip_comments(line, in_comment, &mut scratch);
+            &scratch[..]
+        } else {
+            line
+        };
         let bare = kept.trim_ascii();
-        let word = bare.split(|byte| byte.is_ascii_whitespace()).next();
-        let left_out = word.is_some_and(|word| LEFT_OUT.contains(&word));
-        lines.push(if left_out { Vec::new() } else { bare.to_vec() });
+        let left_out = bare.first() == Some(&b'.') && {
+            let word = bare.split(|byte| byte.is_ascii_whitespace()).next();
+            word.is_some_and(|word| LEFT_OUT.contains(&word))
+        };
+        last_is_empty = left_out || bare.is_empty();
+        if !last_is_empty {
+            out.extend_from_slice(bare);
+        }
+        out.push(0);
+        count += 1;
     }
-    if lines.last().is_some_and(Vec::is_empty) {
-        lines.pop();
+    if last_is_empty {
+        out.pop();
+        count -= 1;
     }
-    lines
+    count
+}
+
+/// Leaves in `kept` what a line has outside of comments. Both flags tell whether the line's start or end lies in one.
+fn strip_comments(line: &[u8], mut in_comment: bool, kept: &mut Vec<u8>) -> bool {
+    kept.clear();
+    let mut rest = line;
+    while !rest.is_empty() {
+        if in_comment {
+            let end = rest.windows(2).position(|pair| pair == b"*/");
+            in_comment = end.is_none();
+            rest = end.map_or(&[][..], |end| &rest[end + 2..]);
+        } else if rest.starts_with(b"//") {
+            break;
+        } else if rest.starts_with(b"/*") {
+            in_comment = true;
+            rest = &rest[2..];
+        } else {
+            kept.push(rest[0]);
+            rest = &rest[1..];
+        }
+    }
+    in_comment
 }
 
 /// The rows of `.debug_line` for a function.
@@ -232,8 +254,10 @@ mod tests {
     #[test]
     fn comments_margins_and_line_statements_are_left_out_and_lines_stay_lines() {
         let source = b"// x\n.version 9.0 /* a\nb */ .target\tsm_90a // y\n\t.loc\t1 2 3\n\tadd.s32 \t%r1, %r2, 1;\n";
-        let lines = bare_lines(source);
-        let texts: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+        let mut text = Vec::new();
+        let count = append_bare_lines(source, &mut text);
+        assert_eq!((count, text.pop()), (5, Some(0)));
+        let texts: Vec<&[u8]> = text.split(|&byte| byte == 0).collect();
         let wanted: [&[u8]; 5] = [
             b"",
             b".version 9.0",

@@ -11,7 +11,7 @@ use orias_sass::{Op, Target};
 /// What there is to say about a module: limits that changed, its global memory, then each kernel, the last one first as ptxas has it.
 pub(crate) fn report(
     module: &Module,
-    kernels: &[Finished<'_>],
+    kernels: &[Finished],
     options: &Options,
     target: Target,
 ) -> Vec<Diagnostic> {
@@ -23,15 +23,15 @@ pub(crate) fn report(
         .sum();
     let mut lines = Vec::new();
     for finished in kernels.iter().rev() {
-        let limits = &finished.function.attributes;
-        let own = &finished.kernel.code.attributes;
+        let limits = &finished.kernel.code.attributes;
+        let own = &finished.declared;
         if let Some(limit) = options.max_registers
             && limits.max_registers == limit
             && own.max_registers == 0
         {
             lines.push(info(format!(
                 "Overriding maximum register limit 256 for '{}' with  {limit} of maxrregcount option",
-                finished.function.name
+                finished.kernel.code.name
             )));
         }
     }
@@ -43,13 +43,16 @@ pub(crate) fn report(
 }
 
 /// The warnings about memory that options ask for.
-pub(crate) fn warnings(kernels: &[Finished<'_>], options: &Options) -> Vec<Diagnostic> {
+pub(crate) fn warnings(kernels: &[Finished], options: &Options) -> Vec<Diagnostic> {
     let warning = |message| Diagnostic::new(Severity::Warning, message);
     let mut lines = Vec::new();
+    if !(options.warn_on_spills || options.warn_on_local_memory) {
+        return lines;
+    }
     for finished in kernels.iter().rev() {
-        let function = &finished.function;
+        let function = &finished.kernel.code;
         let (name, frame) = (&function.name, function.attributes.local);
-        let (stores, loads) = spills(finished.kernel.code.attributes.local, function);
+        let (stores, loads) = spills(finished.declared.local, function);
         if options.warn_on_spills && stores + loads > 0 {
             lines.push(warning(format!(
                 "Registers are spilled to local memory in function '{name}', {stores} bytes spill stores, {loads} bytes spill loads"
@@ -68,11 +71,11 @@ fn info(message: String) -> Diagnostic {
     Diagnostic::new(Severity::Info, message)
 }
 
-fn kernel(finished: &Finished<'_>, target: Target) -> [Diagnostic; 4] {
-    let function = &finished.function;
+fn kernel(finished: &Finished, target: Target) -> [Diagnostic; 4] {
+    let function = &finished.kernel.code;
     let name = &function.name;
     let attributes = &function.attributes;
-    let (stores, loads) = spills(finished.kernel.code.attributes.local, function);
+    let (stores, loads) = spills(finished.declared.local, function);
     let mut used = format!(
         "Used {} registers, used {} barriers",
         register_count(function, target),

@@ -309,13 +309,12 @@ pub struct LineIndex<'a> {
 impl<'a> LineIndex<'a> {
     /// Finds the line starts of `source`.
     pub fn new(source: &'a [u8]) -> LineIndex<'a> {
-        let mut starts = vec![0];
-        for (at, &byte) in source.iter().enumerate() {
-            if byte == b'\n' {
-                starts.push(at as u32 + 1);
-            }
+        let ends = memchr::memchr_iter(b'\n', source);
+        let starts = std::iter::once(0).chain(ends.map(|at| at as u32 + 1));
+        LineIndex {
+            source,
+            starts: starts.collect(),
         }
-        LineIndex { source, starts }
     }
 
     /// Line and column of a byte, both counted from 1.

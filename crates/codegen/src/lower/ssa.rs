@@ -7,17 +7,19 @@
 //! *Simple and Efficient Construction of Static Single Assignment Form*, with everything left to the end):
 //!
 //! 1. each placeholder asks the ends of its block's predecessors, which may make placeholders there; in the entry block
-//!    it is `undef`, since PTX registers start with anything;
+//!    it is `undef`, since PTX registers start with anything. A variable that one block alone writes, as most are, has the value
+//!    of that block's end wherever the block dominates: nobody is asked there;
 //! 2. a placeholder that gets one value from everywhere (itself left out) is that value, and those that got it are
 //!    looked at again;
 //! 3. of the others, those that something uses become block parameters;
 //! 4. one pass over the code puts the final values in the placeholders' places.
 //!
-//! Each variable costs one placeholder for each block it lives through. Nothing recurses.
+//! A variable that several blocks write costs one placeholder for each block it lives through. Nothing recurses.
 
 use crate::emit::Emit;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
 use orias_ori::builder::BuildError;
 use orias_ori::operation::AbstractOp;
 use orias_ori::{Block, Edge, Function, Guard, Reg, Type, Value};
@@ -60,6 +62,8 @@ const END: u32 = u32::MAX;
 #[derive(Default)]
 pub(super) struct Ssa {
     types: Vec<Type>,
+    /// Who writes each variable.
+    writers: Vec<Writers>,
     /// What a variable has at the end of a block, so far.
     ends: FxHashMap<(Block, Variable), Value>,
     placeholders: Vec<Placeholder>,
@@ -69,6 +73,14 @@ pub(super) struct Ssa {
     users: Vec<(u32, u32)>,
     /// The placeholder a value is.
     of_value: SecondaryMap<Value, PackedPlaceholder>,
+}
+
+/// The blocks that write a variable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writers {
+    None,
+    One(Block),
+    Several,
 }
 
 /// The number of a placeholder plus one; zero is none.
@@ -132,6 +144,7 @@ impl Ssa {
     /// A new variable.
     pub fn declare(&mut self, ty: Type) -> Variable {
         self.types.push(ty);
+        self.writers.push(Writers::None);
         Variable(self.types.len() as u32 - 1)
     }
 
@@ -156,6 +169,12 @@ impl Ssa {
     /// `variable` has `value` from here on.
     pub fn write(&mut self, block: Block, variable: Variable, value: Value) {
         self.ends.insert((block, variable), value);
+        let writers = &mut self.writers[variable.0 as usize];
+        *writers = match *writers {
+            Writers::None => Writers::One(block),
+            Writers::One(other) if other == block => Writers::One(block),
+            _ => Writers::Several,
+        };
     }
 
     fn placeholder(&mut self, func: &mut Function, block: Block, variable: Variable) -> Value {
@@ -186,8 +205,8 @@ impl Ssa {
             return Ok(());
         };
         let predecessors = Predecessors::of(func);
-        self.fill(func, entry, &predecessors)?;
         let mut is = Replacements::default();
+        self.fill(func, entry, &predecessors, &mut is)?;
         self.simplify(&mut is);
         self.make_parameters(func, &predecessors, &mut is);
         func.map_all_uses(|reg| match reg.value() {
@@ -203,14 +222,27 @@ impl Ssa {
         func: &mut Function,
         entry: Block,
         predecessors: &Predecessors,
+        is: &mut Replacements,
     ) -> Result<(), BuildError> {
+        let graph = FlowGraph::of(func);
+        let dominators = DominatorTree::new(&graph, &DepthFirst::new(&graph));
         let mut undefined = Vec::new();
+        let mut known = Vec::new();
         let mut next = 0;
         while next < self.placeholders.len() {
             let (block, variable) = {
                 let placeholder = &self.placeholders[next];
                 (placeholder.block, placeholder.variable)
             };
+            if let Writers::One(writer) = self.writers[variable.0 as usize]
+                && dominators.strictly_dominates(writer, block)
+                && let Some(&value) = self.ends.get(&(writer, variable))
+            {
+                is.set(self.placeholders[next].value, value);
+                known.push(next);
+                next += 1;
+                continue;
+            }
             let first = self.args.len();
             if block == entry {
                 undefined.push(next);
@@ -233,6 +265,15 @@ impl Ssa {
             placeholder.first_arg = first as u32;
             placeholder.arg_count = (self.args.len() - first) as u32;
             next += 1;
+        }
+        // Who got one that is known is to be looked at again when what it is known as is found out.
+        for number in known {
+            let placeholder = &mut self.placeholders[number];
+            let users = std::mem::replace(&mut placeholder.users, Users::NONE);
+            let value = is.resolve(placeholder.value);
+            if let Some(other) = self.number(value) {
+                self.join(other, users);
+            }
         }
         // The values themselves get a definition: they are placeholders no longer.
         let first = func.layout.first_inst(entry);

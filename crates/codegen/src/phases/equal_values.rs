@@ -142,6 +142,17 @@ impl Values {
         }
     }
 
+    /// Whether an operand has bits that are known, whatever is done to them.
+    fn is_known(&self, operand: Operand) -> bool {
+        match operand {
+            Operand::Imm(_) | Operand::None => true,
+            _ => operand
+                .reg()
+                .and_then(|reg| self.current(reg).value())
+                .is_some_and(|value| self.known[value].is_some()),
+        }
+    }
+
     /// The bits of an operand that is known: of as many registers as it has, or one bit.
     fn bits(&self, operand: Operand, ty: Type) -> Option<u128> {
         let bits = match operand {
@@ -167,10 +178,13 @@ impl Values {
         let Operation::Abstract(op, mods) = func.inst(inst).operation() else {
             return None;
         };
-        if !func.inst(inst).guard().is_always() || !is_computable(op, mods) {
+        let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
+        if !func.inst(inst).guard().is_always()
+            || !sources.iter().all(|&source| self.is_known(source))
+            || !is_computable(op, mods)
+        {
             return None;
         }
-        let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
         let mut wanted = results
             .iter()
             .enumerate()

@@ -190,20 +190,22 @@ impl Rule {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Groups {
-    pub results: Vec<Group>,
-    pub uses: Vec<Group>,
+    pub results: &'static [Group],
+    pub uses: &'static [Group],
     /// In the order of the table, which is the order in which they count.
-    pub result_lines: Vec<Line>,
-    pub use_lines: Vec<Line>,
+    pub result_lines: &'static [Line],
+    pub use_lines: &'static [Line],
 }
 
-/// A selector of a line of the table, with the group the line is about.
+/// A selector of a line of the table, `PATTERN[/SLOT][+N][{MODIFIER=VALUE&MODIFIER=VALUE}]`, with the group the line is about.
 pub(super) struct Line {
     pub class: RegisterClass,
     pub group: u8,
-    pub selector: Selector,
+    pub pattern: Pattern,
+    pub slot: Option<&'static str>,
+    pub offset: u8,
+    pub when: &'static [(&'static str, &'static str)],
 }
 
 /// The lines that apply to one operation.
@@ -223,87 +225,38 @@ fn rules(op: Op) -> &'static Rules {
             None => Vec::new(),
         };
         Rules {
-            results: of(&TABLES.groups.result_lines),
-            uses: of(&TABLES.groups.use_lines),
+            results: of(TABLES.groups.result_lines),
+            uses: of(TABLES.groups.use_lines),
         }
     })
 }
 
 /// Which operations a selector is about.
-enum Pattern {
+pub(super) enum Pattern {
     /// Those of a class.
     Class(Class),
     /// Those with this name, or with names that begin so.
     Name(&'static str),
 }
 
-/// A selector of the table: `PATTERN[/SLOT][+N][{MODIFIER=VALUE&MODIFIER=VALUE}]`.
-pub(super) struct Selector {
-    pattern: Pattern,
-    slot: Option<&'static str>,
-    offset: u8,
-    when: Vec<(&'static str, &'static str)>,
-}
-
-impl Selector {
-    pub fn parse(
-        text: &'static str,
-        classes: &[super::ClassRow],
-    ) -> std::result::Result<Self, String> {
-        let bad = || format!("'{text}' is not a selector");
-        let (text, when) = match text.split_once('{') {
-            Some((text, condition)) => {
-                let conditions = condition.strip_suffix('}').ok_or_else(bad)?.split('&');
-                let when = conditions.map(|condition| condition.split_once('=').ok_or_else(bad));
-                (text, when.collect::<std::result::Result<Vec<_>, _>>()?)
-            }
-            None => (text, Vec::new()),
-        };
-        let (text, offset) = match text.split_once('+') {
-            Some((text, offset)) => (text, offset.parse().map_err(|_| bad())?),
-            None => (text, 0),
-        };
-        let (pattern, slot) = match text.split_once('/') {
-            Some((pattern, slot)) => (pattern, Some(slot)),
-            None => (text, None),
-        };
-        let pattern = match pattern.strip_prefix('=') {
-            Some(name) => Pattern::Class(Class(
-                classes
-                    .iter()
-                    .position(|row| row.name == name)
-                    .ok_or_else(|| format!("'{name}' is not a class"))? as u8,
-            )),
-            None => Pattern::Name(pattern),
-        };
-        Ok(Self {
-            pattern,
-            slot,
-            offset,
-            when,
-        })
-    }
-}
-
 impl Line {
     /// What the line says of an operation of class `class`; none if it is not about it.
     fn rule(&self, op: Op, class: Class) -> Option<Rule> {
-        let selector = &self.selector;
-        let named = match selector.pattern {
+        let named = match self.pattern {
             Pattern::Class(named) => named == class,
             Pattern::Name(pattern) => names(pattern, op),
         };
         if !named {
             return None;
         }
-        let place = match selector.slot {
+        let place = match self.slot {
             None => None,
             Some("@") => Some(Place::Guard),
             Some("~") => Some(Place::Implicit),
             Some(name) => Some(Place::Slot(op.row().slot_index(name)? as u8)),
         };
         let mut when = Vec::new();
-        for (name, value) in &selector.when {
+        for (name, value) in self.when {
             let index = op.row().modifiers.iter().position(|m| m.name == *name)?;
             let value = op.row().modifiers[index].value_named(value)?;
             when.push((index as u8, value.value));
@@ -312,7 +265,7 @@ impl Line {
             class: self.class,
             group: self.group,
             place,
-            offset: selector.offset,
+            offset: self.offset,
             when,
         })
     }

@@ -113,13 +113,13 @@ impl Row {
 
 pub(super) struct Latencies {
     /// By result group, then use group; none where the register files differ.
-    pub edges: Vec<Option<Row>>,
+    pub edges: &'static [Option<Row>],
     pub uses: usize,
     /// By earlier, then later result group: cycles after which a later write of the same register lands later.
-    pub overwrites: Vec<Option<Overwrite>>,
+    pub overwrites: &'static [Option<Overwrite>],
     pub results: usize,
     /// By use, then later result group: cycles after which the use has been read, at least and at most.
-    pub releases: Vec<Option<(u8, u8)>>,
+    pub releases: &'static [Option<(u8, u8)>],
 }
 
 /// What is known of two writes of one register.

@@ -1,6 +1,6 @@
 //! When results are there and when sources may be overwritten.
 //!
-//! Everything is a row of the text tables in `tables/sm_90`, read once, when the first number is asked for; what the patterns in them say
+//! Everything is a row of the text tables in `tables/sm_90`, which the build script makes static data of; what the patterns in them say
 //! of an operation is worked out when that operation is first asked for, since a program needs a few dozen of the hundreds there are:
 //!
 //! - `classes.tbl`: each operation's class: its pipe, how it completes, how often the pipe takes one;
@@ -26,7 +26,6 @@
 
 mod groups;
 mod latencies;
-mod read;
 
 pub use groups::{Arrival, Place, Result, ResultGroup, Use, UseGroup, arrival, use_group};
 pub use latencies::{
@@ -35,7 +34,7 @@ pub use latencies::{
 };
 
 use orias_sass::{Op, RegisterClass};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 /// Barriers of a warp.
 pub const BARRIERS: u8 = 6;
@@ -162,7 +161,7 @@ struct ClassRow {
     pipe: Pipe,
     issue: Cycles,
     typical: Option<Cycles>,
-    operations: Vec<&'static str>,
+    operations: &'static [&'static str],
 }
 
 impl ClassRow {
@@ -181,23 +180,19 @@ impl ClassRow {
 }
 
 struct Tables {
-    classes: Vec<ClassRow>,
+    classes: &'static [ClassRow],
     groups: groups::Groups,
     latencies: latencies::Latencies,
 }
 
-static TABLES: LazyLock<Tables> = LazyLock::new(|| match read::sm_90() {
-    Ok(tables) => tables,
-    // The text is part of the program; a test reads it.
-    Err(error) => unreachable!("{error}"),
-});
+include!(concat!(env!("OUT_DIR"), "/timing.rs"));
 
 /// The timing of an operation; none when no row names it.
 #[must_use]
 pub fn of(op: Op) -> Option<Timing> {
     static TIMINGS: [OnceLock<Option<Timing>>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
     *TIMINGS[op.index()].get_or_init(|| {
-        let classes = &TABLES.classes;
+        let classes = TABLES.classes;
         let index = classes
             .iter()
             .position(|row| row.operations.iter().any(|pattern| names(pattern, op)))?;
@@ -211,7 +206,7 @@ pub fn classes() -> impl Iterator<Item = (Class, &'static [&'static str])> {
         .classes
         .iter()
         .enumerate()
-        .map(|(index, row)| (Class(index as u8), row.operations.as_slice()))
+        .map(|(index, row)| (Class(index as u8), row.operations))
 }
 
 /// Whether an operation with a variable latency still reads registers of `class` some time after it issued.
@@ -234,11 +229,6 @@ pub(crate) fn names(pattern: &str, op: Op) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tables_can_be_read() {
-        assert_eq!(read::sm_90().err(), None);
-    }
 
     #[test]
     fn every_operation_has_a_timing() {

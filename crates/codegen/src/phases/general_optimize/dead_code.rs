@@ -15,22 +15,30 @@ const STAYS: &[Effects] = &[
     Effects::CALL,
 ];
 
-/// Removes what is not needed. Returns whether there was anything.
+/// What was found not to be needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// Instructions at most.
+    Instructions,
+    /// Block parameters.
+    Parameters,
+}
+
+/// Removes what is not needed.
 ///
 /// Needed is what has an effect, and what something needed uses. A parameter is used by what uses it, and passes the need on
 /// to its arguments; an edge by itself needs nothing, so parameters that only feed each other around a loop go.
-pub(super) fn remove(function: &mut Function, keep: &Keep<'_>) -> bool {
+pub(super) fn remove(function: &mut Function, keep: &Keep<'_>) -> Removed {
     let incoming = Incoming::new(function);
     let needed = Needed::find(function, &incoming, keep);
     let blocks: Vec<Block> = function.blocks().collect();
     let entry = function.entry();
-    let mut changed = false;
+    let mut removed = Removed::Instructions;
     for block in blocks {
         let dead: Vec<Inst> = function
             .block_insts(block)
             .filter(|inst| !needed.insts[inst.as_u32() as usize])
             .collect();
-        changed |= !dead.is_empty();
         for inst in dead {
             function.remove_inst(inst);
         }
@@ -41,11 +49,11 @@ pub(super) fn remove(function: &mut Function, keep: &Keep<'_>) -> bool {
             let param = function.block_params(block)[index];
             if !needed.values[param.as_u32() as usize] {
                 function.remove_block_param(block, index, incoming.of(block));
-                changed = true;
+                removed = Removed::Parameters;
             }
         }
     }
-    changed
+    removed
 }
 
 /// What is needed, by number.

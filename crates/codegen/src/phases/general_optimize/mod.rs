@@ -27,6 +27,7 @@ mod values;
 use crate::knobs::registry::GENERAL_OPTIMIZE_KEEP;
 use crate::knobs::{Point, WhenList};
 use crate::pipeline::{Context, PhaseError};
+use dead_code::Removed;
 use orias_ori::{Block, Function, Inst};
 
 /// More rounds than programs need.
@@ -35,11 +36,18 @@ const MAX_ROUNDS: usize = 16;
 /// Runs the phase.
 pub fn optimize_general(function: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     let keep = Keep(context.knobs.when(&GENERAL_OPTIMIZE_KEEP));
-    for _ in 0..MAX_ROUNDS {
+    for round in 0..MAX_ROUNDS {
+        // What a rewrite has looked at need not be looked at again unless something that it depends on has changed.
         let mut changed = branches::fold(function, &keep);
-        changed |= reachability::remove_unreachable(function, &keep);
+        if round == 0 || changed {
+            changed |= reachability::remove_unreachable(function, &keep);
+        }
         changed |= values::unify(function, &keep);
-        changed |= dead_code::remove(function, &keep);
+        if round > 0 && !changed {
+            break;
+        }
+        // Instructions that go leave nothing to find; without parameters two ways of a branch may be the same.
+        changed |= dead_code::remove(function, &keep) == Removed::Parameters;
         if !changed {
             break;
         }

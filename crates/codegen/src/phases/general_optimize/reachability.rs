@@ -3,6 +3,21 @@
 use super::Keep;
 use orias_ori::{Block, Function, Inst, Operand};
 
+/// Marks `pending` and what can be reached from there, along edges and to where `named` says a block leads besides.
+fn reach(
+    function: &Function,
+    reached: &mut [bool],
+    pending: &mut Vec<Block>,
+    named: impl Fn(Block, &mut Vec<Block>),
+) {
+    while let Some(block) = pending.pop() {
+        if !std::mem::replace(&mut reached[block.as_u32() as usize], true) {
+            pending.extend(function.successors(block));
+            named(block, pending);
+        }
+    }
+}
+
 /// Takes out blocks that cannot be reached. Returns whether there were any.
 ///
 /// A block that a reachable instruction names without jumping to it, as regions name the block where lanes meet, counts as
@@ -13,23 +28,28 @@ pub(super) fn remove_unreachable(function: &mut Function, keep: &Keep<'_>) -> bo
         .blocks()
         .filter(|&block| Some(block) == function.entry() || keep.block(function, block))
         .collect();
-    while let Some(block) = pending.pop() {
-        if std::mem::replace(&mut reached[block.as_u32() as usize], true) {
-            continue;
-        }
-        pending.extend(function.successors(block));
-        for inst in function.block_insts(block) {
-            pending.extend(
-                function
-                    .operands(inst)
-                    .iter()
-                    .filter_map(|operand| match operand {
-                        Operand::Block(block) => Some(*block),
-                        _ => None,
-                    }),
-            );
-        }
+    reach(function, &mut reached, &mut pending, |_, _| ());
+    if function
+        .blocks()
+        .all(|block| reached[block.as_u32() as usize])
+    {
+        return false;
     }
+    pending.extend(
+        function
+            .blocks()
+            .filter(|block| reached[block.as_u32() as usize]),
+    );
+    reached.fill(false);
+    reach(function, &mut reached, &mut pending, |block, pending| {
+        for inst in function.block_insts(block) {
+            let operands = function.operands(inst).iter();
+            pending.extend(operands.filter_map(|operand| match operand {
+                Operand::Block(block) => Some(*block),
+                _ => None,
+            }));
+        }
+    });
     let unreachable: Vec<Block> = function
         .blocks()
         .filter(|block| !reached[block.as_u32() as usize])
