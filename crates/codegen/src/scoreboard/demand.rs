@@ -8,7 +8,7 @@
 //! An instruction that nobody will ever wait for needs no barrier. Among the others the distance decides which of them share one.
 //! It is a count of instructions, not of cycles, and it stops counting at [`FAR`].
 
-use super::facts::{Arrives, Code, EventKind, PLACES, is_token};
+use super::facts::{Arrives, BlockCode, Code, EventKind, PLACES, is_token};
 
 /// Nobody waits.
 pub(super) const NEVER: u16 = u16::MAX;
@@ -34,153 +34,185 @@ impl Demand {
     }
 }
 
-/// Distances to the next accesses of every place.
-#[derive(Clone, Default, PartialEq)]
+/// Distances to the next accesses of every place, from the start of a block.
+#[derive(Clone)]
 struct Next {
-    read: Vec<u16>,
-    write: Vec<u16>,
+    read: [u16; PLACES],
+    write: [u16; PLACES],
     /// The next write by an instruction that the memory queue does not keep behind a reader in it.
-    write_outside: Vec<u16>,
+    write_outside: [u16; PLACES],
 }
 
 impl Next {
-    fn never() -> Next {
-        Next {
-            read: vec![NEVER; PLACES],
-            write: vec![NEVER; PLACES],
-            write_outside: vec![NEVER; PLACES],
+    const NEVER: Next = Next {
+        read: [NEVER; PLACES],
+        write: [NEVER; PLACES],
+        write_outside: [NEVER; PLACES],
+    };
+
+    /// The first accesses of a block of its own.
+    fn own(code: &Code, block: &BlockCode) -> Next {
+        let mut next = Next::NEVER;
+        for index in block.range.clone() {
+            let away = u16::try_from(index - block.range.start)
+                .unwrap_or(FAR)
+                .min(FAR);
+            if code.facts[index].alone {
+                let lists = [&mut next.read, &mut next.write, &mut next.write_outside];
+                for distance in lists.into_iter().flatten() {
+                    *distance = away.min(*distance);
+                }
+                break;
+            }
+            let first = |distance: &mut u16| *distance = away.min(*distance);
+            for read in code.reads(index) {
+                let place = usize::from(read.place);
+                first(&mut next.read[place]);
+                if read.takes_over {
+                    first(&mut next.write[place]);
+                    first(&mut next.write_outside[place]);
+                }
+            }
+            for write in code.writes(index) {
+                let place = usize::from(write.place);
+                if !is_token(write.place) {
+                    first(&mut next.write[place]);
+                    if !code.facts[index].memory_queue {
+                        first(&mut next.write_outside[place]);
+                    }
+                }
+            }
         }
+        next
     }
 
     /// Takes the nearer accesses of both, the others' with `count` instructions in front; says whether anything changed.
     fn take_nearer(&mut self, other: &Next, count: usize) -> bool {
         let count = u16::try_from(count).unwrap_or(FAR);
-        let mut changed = false;
-        for (mine, theirs) in [
-            (&mut self.read, &other.read),
-            (&mut self.write, &other.write),
-            (&mut self.write_outside, &other.write_outside),
-        ] {
-            for (mine, &theirs) in mine.iter_mut().zip(theirs) {
-                let away = match theirs {
-                    NEVER => NEVER,
-                    theirs => theirs.saturating_add(count).min(FAR),
-                };
-                changed |= away < *mine;
-                *mine = away.min(*mine);
-            }
-        }
-        changed
+        // All lists are looked at.
+        take_nearer(&mut self.read, &other.read, count)
+            | take_nearer(&mut self.write, &other.write, count)
+            | take_nearer(&mut self.write_outside, &other.write_outside, count)
     }
 }
 
-/// Positions of next accesses within one block, from its start; a walk goes backwards over it.
-struct Positions {
-    read: Vec<usize>,
-    write: Vec<usize>,
-    write_outside: Vec<usize>,
+fn take_nearer(mine: &mut [u16; PLACES], theirs: &[u16; PLACES], count: u16) -> bool {
+    let mut differences = 0;
+    for (mine, &theirs) in mine.iter_mut().zip(theirs) {
+        let away = theirs.saturating_add(count).min(FAR);
+        let away = if theirs == NEVER { NEVER } else { away };
+        let nearer = away.min(*mine);
+        differences |= nearer ^ *mine;
+        *mine = nearer;
+    }
+    differences != 0
 }
 
-const NOWHERE: usize = usize::MAX;
+/// Instructions of a block that access places next; a walk goes backwards over it.
+struct Positions {
+    read: [u32; PLACES],
+    write: [u32; PLACES],
+    write_outside: [u32; PLACES],
+    /// Where the block ends, and what comes behind it.
+    end: usize,
+    behind: Next,
+}
+
+const NOWHERE: u32 = u32::MAX;
 
 impl Positions {
-    /// What comes behind a block that ends at `end`.
-    fn behind(end: usize, next: &Next) -> Positions {
-        let position = |distance: &u16| match *distance {
-            NEVER => NOWHERE,
-            distance => end + usize::from(distance),
-        };
-        Positions {
-            read: next.read.iter().map(position).collect(),
-            write: next.write.iter().map(position).collect(),
-            write_outside: next.write_outside.iter().map(position).collect(),
+    const NONE: Positions = Positions {
+        read: [NOWHERE; PLACES],
+        write: [NOWHERE; PLACES],
+        write_outside: [NOWHERE; PLACES],
+        end: 0,
+        behind: Next::NEVER,
+    };
+
+    /// Before a walk over a block that ends at `end`, with nothing behind it yet.
+    fn clear(&mut self, end: usize) {
+        self.read.fill(NOWHERE);
+        self.write.fill(NOWHERE);
+        self.write_outside.fill(NOWHERE);
+        self.end = end;
+        self.behind.clone_from(&Next::NEVER);
+    }
+
+    /// The next access of the block, or of what comes behind it.
+    fn next(&self, own: u32, behind: u16) -> Option<usize> {
+        match (own, behind) {
+            (NOWHERE, NEVER) => None,
+            (NOWHERE, distance) => Some(self.end + usize::from(distance)),
+            (position, _) => Some(position as usize),
         }
     }
 
-    fn access(&self, place: u16) -> usize {
-        self.read[usize::from(place)].min(self.write[usize::from(place)])
+    fn access(&self, place: u16) -> Option<usize> {
+        let place = usize::from(place);
+        let read = self.next(self.read[place], self.behind.read[place]);
+        let write = self.next(self.write[place], self.behind.write[place]);
+        read.into_iter().chain(write).min()
+    }
+
+    /// The next write, by whom the memory queue does not hold back if a reader is in it.
+    fn overwritten(&self, place: u16, in_queue: bool) -> Option<usize> {
+        let place = usize::from(place);
+        if in_queue {
+            self.next(self.write_outside[place], self.behind.write_outside[place])
+        } else {
+            self.next(self.write[place], self.behind.write[place])
+        }
     }
 
     /// Puts the instruction at `index` in front.
     fn put(&mut self, code: &Code, index: usize) {
         let fact = &code.facts[index];
+        let position = index as u32;
         if fact.alone {
-            self.read.fill(index);
-            self.write.fill(index);
-            self.write_outside.fill(index);
+            self.read.fill(position);
+            self.write.fill(position);
+            self.write_outside.fill(position);
             return;
         }
         for read in code.reads(index) {
             let place = usize::from(read.place);
-            self.read[place] = index;
+            self.read[place] = position;
             if read.takes_over {
-                self.write[place] = index;
-                self.write_outside[place] = index;
+                self.write[place] = position;
+                self.write_outside[place] = position;
             }
         }
         for write in code.writes(index) {
             let place = usize::from(write.place);
             if !is_token(write.place) {
-                self.write[place] = index;
+                self.write[place] = position;
                 if !fact.memory_queue {
-                    self.write_outside[place] = index;
+                    self.write_outside[place] = position;
                 }
             }
-        }
-    }
-
-    fn distances_from(&self, start: usize) -> Next {
-        let distance = |position: &usize| match *position {
-            NOWHERE => NEVER,
-            position => u16::try_from(position - start).unwrap_or(FAR).min(FAR),
-        };
-        Next {
-            read: self.read.iter().map(distance).collect(),
-            write: self.write.iter().map(distance).collect(),
-            write_outside: self.write_outside.iter().map(distance).collect(),
         }
     }
 }
 
 /// Computes the demand for every instruction.
 pub(super) fn compute(code: &Code) -> Demand {
-    let own: Vec<Next> = code
-        .blocks
-        .iter()
-        .map(|block| {
-            let mut positions = Positions::behind(block.range.end, &Next::never());
-            for index in block.range.clone().rev() {
-                positions.put(code, index);
-            }
-            positions.distances_from(block.range.start)
-        })
-        .collect();
-    // What is accessed next at the start of each block, to its fixed point.
-    let mut starts = own;
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &number in code.order.iter().rev() {
-            let block = &code.blocks[number];
-            let mut start = std::mem::take(&mut starts[number]);
-            // Behind an access of the block's own nothing is nearer, and nothing comes nearer by going around.
-            for &successor in block.successors.iter().filter(|to| **to != number) {
-                changed |= start.take_nearer(&starts[successor], block.range.len());
-            }
-            starts[number] = start;
-        }
-    }
+    let starts = starts(code);
     let mut demand = Demand {
         written: vec![NEVER; code.facts.len()],
         released: vec![NEVER; code.facts.len()],
     };
+    let mut positions = Positions::NONE;
     for block in &code.blocks {
-        let mut behind = Next::never();
+        // Nobody waits for what has a fixed latency.
+        let mut variable = block.range.clone();
+        let Some(first) = variable.find(|&index| code.facts[index].is_variable()) else {
+            continue;
+        };
+        positions.clear(block.range.end);
         for &successor in &block.successors {
-            behind.take_nearer(&starts[successor], 0);
+            positions.behind.take_nearer(&starts[successor], 0);
         }
-        let mut positions = Positions::behind(block.range.end, &behind);
-        for index in block.range.clone().rev() {
+        for index in (first..block.range.end).rev() {
             judge(code, index, &positions, &mut demand);
             positions.put(code, index);
         }
@@ -188,28 +220,58 @@ pub(super) fn compute(code: &Code) -> Demand {
     demand
 }
 
+/// What is accessed next at the start of each block, over all paths.
+fn starts(code: &Code) -> Vec<Next> {
+    let own = |block: &BlockCode| Next::own(code, block);
+    let mut starts: Vec<Next> = code.blocks.iter().map(own).collect();
+    let mut dirty = vec![true; starts.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &number in code.order.iter().rev() {
+            if !std::mem::replace(&mut dirty[number], false) {
+                continue;
+            }
+            let block = &code.blocks[number];
+            let mut nearer = false;
+            // Behind an access of the block's own nothing is nearer, and nothing comes nearer by going around.
+            for &successor in block.successors.iter().filter(|to| **to != number) {
+                if let Ok([start, next]) = starts.get_disjoint_mut([number, successor]) {
+                    nearer |= start.take_nearer(next, block.range.len());
+                }
+            }
+            if nearer {
+                changed = true;
+                for &before in &block.predecessors {
+                    dirty[before] = true;
+                }
+            }
+        }
+    }
+    starts
+}
+
 fn judge(code: &Code, index: usize, next: &Positions, demand: &mut Demand) {
     let fact = &code.facts[index];
-    let (mut written, mut released) = (NOWHERE, NOWHERE);
+    if !fact.is_variable() {
+        return;
+    }
+    let (mut written, mut released) = (usize::MAX, usize::MAX);
     for write in code.writes(index) {
         if let Arrives::Barrier(kind) = write.arrives {
             let first = match kind {
                 EventKind::Written => &mut written,
                 EventKind::Released => &mut released,
             };
-            *first = (*first).min(next.access(write.place));
+            *first = next.access(write.place).map_or(*first, |at| at.min(*first));
         }
     }
     for &place in code.late(index) {
-        let writes = if fact.memory_queue {
-            &next.write_outside
-        } else {
-            &next.write
-        };
-        released = released.min(writes[usize::from(place)]);
+        let overwritten = next.overwritten(place, fact.memory_queue);
+        released = overwritten.map_or(released, |at| at.min(released));
     }
     let distance = |position: usize| match position {
-        NOWHERE => NEVER,
+        usize::MAX => NEVER,
         position => u16::try_from(position - index).unwrap_or(FAR).min(FAR),
     };
     demand.written[index] = distance(written);

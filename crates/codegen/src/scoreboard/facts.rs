@@ -4,11 +4,12 @@
 //! register expresses is handled like a register that is written and read.
 
 use super::ScoreboardError;
+use super::reuse::Sources;
 use cranelift_entity::SecondaryMap;
 use orias_machine::issue::{self, Issue, Role, Token};
 use orias_machine::timing::{self, Arrival, Completion, Place, ResultGroup, UseGroup};
 use orias_ori::{Block, Function, Inst, machine};
-use orias_sass::{Instruction, Op, Register, RegisterClass, Target};
+use orias_sass::{EncodeError, Instruction, Op, Register, RegisterClass, Target};
 use std::ops::Range;
 
 /// How many places there are: registers of all files, then tokens.
@@ -118,6 +119,8 @@ pub(super) struct BlockCode {
     pub(super) range: Range<usize>,
     /// Indices of the blocks that may follow.
     pub(super) successors: Vec<usize>,
+    /// The blocks that may come before.
+    pub(super) predecessors: Vec<usize>,
     /// Indices of the instructions that may come next after the last one.
     pub(super) heads: Vec<usize>,
 }
@@ -126,6 +129,8 @@ pub(super) struct BlockCode {
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) facts: Vec<Fact>,
+    /// By instruction: what it reads in the positions of sources; none if it does not go through them.
+    pub(super) sources: Vec<Option<Sources>>,
     pub(super) blocks: Vec<BlockCode>,
     /// Blocks in reverse postorder; the ones that no edge reaches (subroutines among them) start walks of their own.
     pub(super) order: Vec<usize>,
@@ -159,8 +164,11 @@ impl Code {
     pub(super) fn new(func: &Function) -> Result<Code, ScoreboardError> {
         let target = Target::from_name(&func.target)
             .ok_or_else(|| ScoreboardError::Target(func.target.clone()))?;
+        let count = func.blocks().map(|block| func.block_insts(block).count());
+        let count = count.sum();
         let mut code = Code {
-            facts: Vec::new(),
+            facts: Vec::with_capacity(count),
+            sources: Vec::with_capacity(count),
             blocks: Vec::new(),
             order: Vec::new(),
             roots: Vec::new(),
@@ -175,26 +183,22 @@ impl Code {
         }
         for block in func.blocks() {
             let start = code.facts.len();
-            let mut instructions = Vec::new();
             for inst in func.block_insts(block) {
-                let Some(instruction) = machine::placeless(func, inst, target) else {
-                    continue;
-                };
-                let instruction = instruction.map_err(|error| ScoreboardError::Instruction {
-                    inst: orias_ori::print_inst(func, inst),
-                    what: error.to_string(),
-                })?;
-                instructions.push((inst, instruction));
-            }
-            for index in 0..instructions.len() {
-                code.add(&instructions, index)?;
+                if let Some(instruction) = encoded(func, inst, target)? {
+                    code.add(func, inst, &instruction)?;
+                }
+                if func.opcode(inst).as_machine() == Some(Op::WARPGROUP_ARRIVE) {
+                    code.hand_over(func, inst, target)?;
+                }
             }
             code.blocks.push(BlockCode {
                 range: start..code.facts.len(),
                 successors: func.successors(block).map(|to| numbers[to]).collect(),
+                predecessors: Vec::new(),
                 heads: Vec::new(),
             });
         }
+        code.find_predecessors();
         code.copies_own_zero = code.facts.iter().any(|fact| fact.counts_copies);
         code.find_heads();
         code.find_order();
@@ -204,10 +208,10 @@ impl Code {
 
     fn add(
         &mut self,
-        instructions: &[(Inst, Instruction)],
-        index: usize,
+        func: &Function,
+        inst: Inst,
+        instruction: &Instruction,
     ) -> Result<(), ScoreboardError> {
-        let (inst, instruction) = &instructions[index];
         let op = instruction.op();
         let missing = || ScoreboardError::Timing { op };
         let timing = timing::of(op).ok_or_else(missing)?;
@@ -274,12 +278,12 @@ impl Code {
             };
             self.writes.push(Write { place, arrives });
         }
-        if op == Op::WARPGROUP_ARRIVE {
-            self.hand_over(&instructions[index + 1..]);
-        }
         let ends = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
+        let fixed = timing.completion == Completion::Fixed;
+        let sources = fixed.then(|| Sources::of(func, inst, instruction));
+        self.sources.push(sources);
         self.facts.push(Fact {
-            inst: *inst,
+            inst,
             op,
             reads: starts[0]..ends[0],
             late: starts[1]..ends[1],
@@ -305,18 +309,31 @@ impl Code {
         Ok(())
     }
 
-    /// WARPGROUP.ARRIVE hands the registers of the matrix operations behind it over to the tensor cores: whatever is in flight for
-    /// them must be over by then. (ptxas never lets a matrix operation itself wait.)
-    fn hand_over(&mut self, behind: &[(Inst, Instruction)]) {
+    /// WARPGROUP.ARRIVE, which has been added last, hands the registers of the matrix operations behind it over to the tensor cores:
+    /// whatever is in flight for them must be over by then. (ptxas never lets a matrix operation itself wait.)
+    fn hand_over(
+        &mut self,
+        func: &Function,
+        arrive: Inst,
+        target: Target,
+    ) -> Result<(), ScoreboardError> {
         let mut taken = [false; PLACES];
-        for (_, instruction) in behind {
-            if instruction.op() == Op::WARPGROUP_ARRIVE {
+        let mut next = func.layout.next_inst(arrive);
+        while let Some(inst) = next {
+            next = func.layout.next_inst(inst);
+            let Some(op) = func.opcode(inst).as_machine() else {
+                continue;
+            };
+            if op == Op::WARPGROUP_ARRIVE {
                 break;
             }
-            if !issue::is_warpgroup_matrix(instruction.op()) {
+            if !issue::is_warpgroup_matrix(op) {
                 continue;
             }
-            for access in instruction.accesses() {
+            for access in encoded(func, inst, target)?
+                .iter()
+                .flat_map(|i| i.accesses())
+            {
                 for register in access.registers() {
                     taken[usize::from(place(register))] = true;
                 }
@@ -328,6 +345,19 @@ impl Code {
                 used: None,
                 takes_over: true,
             });
+        }
+        if let Some(fact) = self.facts.last_mut() {
+            fact.reads.end = self.reads.len() as u32;
+        }
+        Ok(())
+    }
+
+    fn find_predecessors(&mut self) {
+        for number in 0..self.blocks.len() {
+            for index in 0..self.blocks[number].successors.len() {
+                let successor = self.blocks[number].successors[index];
+                self.blocks[successor].predecessors.push(number);
+            }
         }
     }
 
@@ -393,6 +423,21 @@ impl Code {
         }
         self.order = walks.into_iter().flatten().collect();
     }
+}
+
+/// The instruction that `inst` stands for; none for what is no instruction.
+fn encoded(
+    func: &Function,
+    inst: Inst,
+    target: Target,
+) -> Result<Option<Instruction>, ScoreboardError> {
+    let broken = |error: EncodeError| ScoreboardError::Instruction {
+        inst: orias_ori::print_inst(func, inst),
+        what: error.to_string(),
+    };
+    machine::placeless(func, inst, target)
+        .transpose()
+        .map_err(broken)
 }
 
 /// When the sources of an instruction have been read, as a rule. Asynchronous copies say so late, when memory is busy as late as

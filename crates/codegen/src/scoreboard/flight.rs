@@ -42,7 +42,7 @@ pub(super) struct Flight {
 }
 
 /// What is in flight at a boundary; each list sorted by its key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Boundary {
     pub(super) results: Vec<ResultRecord>,
     pub(super) events: Vec<EventRecord>,
@@ -61,6 +61,14 @@ impl Boundary {
             set_ages: [SETTLED; Barrier::COUNT as usize],
             ..Boundary::default()
         }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.results.clear();
+        self.events.clear();
+        self.flights.clear();
+        self.set_ages = [SETTLED; Barrier::COUNT as usize];
     }
 
     /// Adds what is in flight on another path; says whether anything that matters for correctness changed.
@@ -109,34 +117,48 @@ fn merge<T: Copy, K: Ord>(
     key: impl Fn(&T) -> K,
     both: impl Fn(&mut T, &T) -> bool,
 ) -> bool {
+    // What is in both first: often that is all.
     let mut changed = false;
-    let mut merged = Vec::with_capacity(mine.len().max(theirs.len()));
-    let (mut left, mut right) = (0, 0);
-    while left < mine.len() || right < theirs.len() {
-        let order = match (mine.get(left), theirs.get(right)) {
-            (Some(a), Some(b)) => key(a).cmp(&key(b)),
-            (Some(_), None) => std::cmp::Ordering::Less,
-            _ => std::cmp::Ordering::Greater,
+    let mut new = 0;
+    let mut left = 0;
+    for record in theirs {
+        let wanted = key(record);
+        while mine.get(left).is_some_and(|known| key(known) < wanted) {
+            left += 1;
+        }
+        match mine.get_mut(left) {
+            Some(known) if key(known) == wanted => changed |= both(known, record),
+            _ => new += 1,
+        }
+    }
+    if new == 0 {
+        return changed;
+    }
+    // From the end, where there is room.
+    let Some(&filler) = theirs.first() else {
+        return changed;
+    };
+    let (mut left, mut right) = (mine.len(), theirs.len());
+    mine.resize(left + new, filler);
+    let mut place = mine.len();
+    while right > 0 {
+        let order = match left {
+            0 => std::cmp::Ordering::Less,
+            _ => key(&mine[left - 1]).cmp(&key(&theirs[right - 1])),
         };
         match order {
-            std::cmp::Ordering::Less => {
-                merged.push(mine[left]);
-                left += 1;
-            }
             std::cmp::Ordering::Greater => {
-                merged.push(theirs[right]);
-                right += 1;
-                changed = true;
+                left -= 1;
+                place -= 1;
+                mine[place] = mine[left];
             }
-            std::cmp::Ordering::Equal => {
-                let mut record = mine[left];
-                changed |= both(&mut record, &theirs[right]);
-                merged.push(record);
-                left += 1;
-                right += 1;
+            std::cmp::Ordering::Equal => right -= 1,
+            std::cmp::Ordering::Less => {
+                right -= 1;
+                place -= 1;
+                mine[place] = theirs[right];
             }
         }
     }
-    *mine = merged;
-    changed
+    true
 }

@@ -155,7 +155,7 @@ pub fn schedule_waits(func: &mut Function, insertions: Insertions) -> Result<(),
         });
     }
     let keeps = yields::find(&code, &plan);
-    let reused = reuse::find(func, &code, &plan, &keeps);
+    let reused = reuse::find(&code, &plan, &keeps);
     for (index, fact) in code.facts.iter().enumerate() {
         let word = word(&code, &plan, index).with_yield(keeps[index]);
         func.set_control(fact.inst, word);
@@ -172,26 +172,11 @@ fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
     let demand = demand::compute(code);
     let spared = spared::find(code, &demand);
     let mut plan = Plan::new(code.facts.len());
-    let mut ends: Vec<Option<Boundary>> = vec![None; code.blocks.len()];
-    let mut predecessors: Vec<Vec<usize>> = vec![Vec::new(); code.blocks.len()];
-    for (number, block) in code.blocks.iter().enumerate() {
-        for &successor in &block.successors {
-            predecessors[successor].push(number);
-        }
-    }
-    let mut walk = Walk::new(code, &demand, &spared, Mode::Choose, insertions);
-    for _ in 0..2 {
-        for &number in &code.order {
-            let mut before = Boundary::empty();
-            for end in predecessors[number]
-                .iter()
-                .filter_map(|&p| ends[p].as_ref())
-            {
-                before.join(end);
-            }
-            ends[number] = Some(walk.run(number, &before, &mut plan)?);
-        }
-    }
+    choose_barriers(
+        code,
+        Walk::new(code, &demand, &spared, Mode::Choose, insertions),
+        &mut plan,
+    )?;
     let mut walk = Walk::new(code, &demand, &spared, Mode::Settled, insertions);
     let mut starts: Vec<Option<Boundary>> = vec![None; code.blocks.len()];
     let mut dirty = vec![false; code.blocks.len()];
@@ -199,6 +184,7 @@ fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
         starts[root] = Some(Boundary::empty());
         dirty[root] = true;
     }
+    let mut end = Boundary::empty();
     while dirty.contains(&true) {
         for &number in &code.order {
             if !std::mem::replace(&mut dirty[number], false) {
@@ -207,7 +193,7 @@ fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
             let Some(before) = &starts[number] else {
                 continue;
             };
-            let end = walk.run(number, before, &mut plan)?;
+            walk.run(number, before, &mut plan, &mut end)?;
             for &successor in &code.blocks[number].successors {
                 dirty[successor] |= match &mut starts[successor] {
                     Some(start) => start.join(&end),
@@ -220,6 +206,41 @@ fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
         }
     }
     Ok(plan)
+}
+
+/// Step 2. A block is looked at again only if it starts with something else than the first time: what it decides, and what it leaves in
+/// flight, follows from that.
+fn choose_barriers(
+    code: &Code,
+    mut walk: Walk<'_>,
+    plan: &mut Plan,
+) -> Result<(), ScoreboardError> {
+    let count = code.blocks.len();
+    let mut ends = vec![Boundary::empty(); count];
+    let (mut before, mut end) = (Boundary::empty(), Boundary::empty());
+    let mut seen = vec![false; count];
+    let mut dirty = vec![true; count];
+    for _ in 0..2 {
+        for &number in &code.order {
+            if !std::mem::replace(&mut dirty[number], false) {
+                continue;
+            }
+            before.clear();
+            for &predecessor in &code.blocks[number].predecessors {
+                if seen[predecessor] {
+                    before.join(&ends[predecessor]);
+                }
+            }
+            walk.run(number, &before, plan, &mut end)?;
+            if !std::mem::replace(&mut seen[number], true) || ends[number] != end {
+                std::mem::swap(&mut ends[number], &mut end);
+                for &successor in &code.blocks[number].successors {
+                    dirty[successor] = true;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The stall that the control word says: 0 drains.

@@ -10,9 +10,8 @@
 use super::facts::Code;
 use super::walk::Plan;
 use orias_machine::issue::Unit;
-use orias_machine::timing::Completion;
-use orias_ori::{Function, Inst, Operand, PhysReg, machine};
-use orias_sass::{Instruction, Target};
+use orias_ori::{Class, Function, Inst, Operand, PhysReg};
+use orias_sass::Instruction;
 
 /// How many instructions ahead are looked at.
 const REACH: usize = 4;
@@ -20,56 +19,72 @@ const REACH: usize = 4;
 /// The longest stall with which ptxas keeps an operand; matrix operations keep theirs as long as they keep the unit.
 const LONGEST_STALL: u8 = 2;
 
-/// The general register an instruction reads in each source position, by reuse bit.
-type Positions = [Option<PhysReg>; 4];
+/// The positions of sources.
+const POSITIONS: usize = 4;
 
 const FIRST_BIT: u8 = 122;
+
+/// What an instruction reads in each source position.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sources {
+    /// The general register, by reuse bit.
+    registers: [Option<PhysReg>; POSITIONS],
+    /// The slot it stands in.
+    slots: [u8; POSITIONS],
+}
+
+impl Sources {
+    /// Those of `inst`, which is encoded as `instruction`.
+    pub(super) fn of(func: &Function, inst: Inst, instruction: &Instruction) -> Sources {
+        let mut sources = Sources {
+            registers: [None; POSITIONS],
+            slots: [0; POSITIONS],
+        };
+        let operands = func.operands(inst).iter();
+        for (slot, (operand, place)) in operands.zip(instruction.form().places).enumerate() {
+            if place.reuse.exists()
+                && let Operand::Reg { reg, .. } = operand
+                && let Some(phys) = reg.phys()
+                && phys.class() == Class::R
+                && !phys.is_constant()
+            {
+                let position = usize::from(place.reuse.0 - FIRST_BIT);
+                if let Some(register) = sources.registers.get_mut(position) {
+                    *register = Some(phys);
+                    sources.slots[position] = slot as u8;
+                }
+            }
+        }
+        sources
+    }
+}
 
 /// The operands that get the flag.
 ///
 /// `keeps` says of each instruction whether it has the yield bit: whether the warp goes on issuing after it.
-pub(super) fn find(
-    func: &Function,
-    code: &Code,
-    plan: &Plan,
-    keeps: &[bool],
-) -> Vec<(Inst, usize)> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Vec::new();
-    };
+pub(super) fn find(code: &Code, plan: &Plan, keeps: &[bool]) -> Vec<(Inst, usize)> {
     let mut found = Vec::new();
     for block in &code.blocks {
-        let reads: Vec<Option<(Positions, [usize; 4])>> = block
-            .range
-            .clone()
-            .map(|index| {
-                let fact = &code.facts[index];
-                let fixed = fact.completion == Completion::Fixed;
-                let instruction = machine::placeless(func, fact.inst, target)?.ok()?;
-                fixed.then(|| positions(func, fact.inst, &instruction))
-            })
-            .collect();
-        for (offset, index) in block.range.clone().enumerate() {
-            let Some((own, slots)) = reads[offset] else {
+        let window = Window {
+            code,
+            plan,
+            keeps,
+            end: block.range.end,
+        };
+        for index in block.range.clone() {
+            let Some(own) = &code.sources[index] else {
                 continue;
             };
             let matrix = code.facts[index].issue.unit == Unit::Tensor;
             if !keeps[index] || plan.stall[index] > LONGEST_STALL && !matrix {
                 continue;
             }
-            for position in 0..own.len() {
-                let Some(reg) = own[position] else {
-                    continue;
-                };
-                let window = Window {
-                    code,
-                    plan,
-                    keeps,
-                    start: block.range.start,
-                    reads: &reads,
-                };
-                if window.is_read_again(index, position, reg) {
-                    found.push((code.facts[index].inst, slots[position]));
+            for position in 0..POSITIONS {
+                if let Some(reg) = own.registers[position]
+                    && window.is_read_again(index, position, reg)
+                {
+                    let slot = usize::from(own.slots[position]);
+                    found.push((code.facts[index].inst, slot));
                 }
             }
         }
@@ -82,10 +97,8 @@ struct Window<'a> {
     code: &'a Code,
     plan: &'a Plan,
     keeps: &'a [bool],
-    /// The index of the block's first instruction.
-    start: usize,
-    /// What each instruction of the block reads in the positions; none if it does not go through them.
-    reads: &'a [Option<(Positions, [usize; 4])>],
+    /// The end of the block.
+    end: usize,
 }
 
 impl Window<'_> {
@@ -100,14 +113,14 @@ impl Window<'_> {
         if writes(index) {
             return false;
         }
-        let end = (index + 1 + REACH).min(self.start + self.reads.len());
+        let end = (index + 1 + REACH).min(self.end);
         for later in index + 1..end {
             if self.plan.wait[later] != 0 {
                 return false;
             }
-            let reads = &self.reads[later - self.start];
-            if let Some((positions, _)) = reads
-                && let Some(read) = positions[position]
+            let reads = &self.code.sources[later];
+            if let Some(reads) = reads
+                && let Some(read) = reads.registers[position]
             {
                 return read == reg;
             }
@@ -119,25 +132,4 @@ impl Window<'_> {
         }
         false
     }
-}
-
-fn positions(func: &Function, inst: Inst, instruction: &Instruction) -> (Positions, [usize; 4]) {
-    let mut registers = [None; 4];
-    let mut slots = [0; 4];
-    for (slot, place) in instruction.form().places.iter().enumerate() {
-        if !place.reuse.exists() {
-            continue;
-        }
-        let position = usize::from(place.reuse.0 - FIRST_BIT);
-        if let Operand::Reg { reg, .. } = func.operands(inst)[slot]
-            && let Some(phys) = reg.phys()
-            && phys.class() == orias_ori::Class::R
-            && !phys.is_constant()
-            && let Some(register) = registers.get_mut(position)
-        {
-            *register = Some(phys);
-            slots[position] = slot;
-        }
-    }
-    (registers, slots)
 }

@@ -1,0 +1,264 @@
+//! What an instruction puts in flight, and the barriers it sets.
+
+use super::super::barriers::{self, LEFT, LONG, Wish};
+use super::super::demand::NEVER;
+use super::super::events::{LiveEvent, event_id, instruction, kind, mask};
+use super::super::facts::{Arrives, EventKind, Fact, is_token};
+use super::super::latencies::FORGET_AFTER;
+use super::{Mode, Plan, Walk};
+use orias_machine::issue::{Unit, read_to_write};
+use orias_machine::timing::{BARRIER_SETTLES, Completion};
+
+/// Cycles that an instruction of the demand's distance is taken for.
+const CYCLES_PER_INSTRUCTION: i32 = 2;
+
+impl Walk<'_> {
+    /// Ends the events that an instruction waits for which issues at `time` but for these `barriers`.
+    pub(super) fn finish(&mut self, barriers: u8, time: i32) {
+        if barriers == 0 {
+            return;
+        }
+        for event in self.events.iter_mut().filter(|event| event.alive) {
+            if event.covers & barriers != 0 {
+                if self.mode == Mode::Choose {
+                    self.lag = self.lag.max(event.done - time);
+                }
+                event.alive = false;
+                self.event_slots[event.id as usize] = 0;
+            }
+        }
+        let dead = self.events.iter().filter(|event| !event.alive).count();
+        if dead > 32 && 2 * dead > self.events.len() {
+            self.events.retain(|event| event.alive);
+            for (slot, event) in self.events.iter().enumerate() {
+                self.event_slots[event.id as usize] = slot as u32 + 1;
+            }
+        }
+    }
+
+    pub(super) fn put_event(&mut self, event: LiveEvent) {
+        let slot = &mut self.event_slots[event.id as usize];
+        if *slot == 0 {
+            self.events.push(event);
+            *slot = self.events.len() as u32;
+        } else {
+            self.events[*slot as usize - 1] = event;
+        }
+    }
+
+    /// Puts in flight what the instruction started at `time`.
+    pub(super) fn issue(&mut self, index: usize, time: i32, plan: &mut Plan) {
+        let code = self.code;
+        let fact = &code.facts[index];
+        for &(unit, cycles) in fact.issue.keeps {
+            let free = &mut self.unit_free[unit as usize];
+            *free = (*free).max(time + i32::from(cycles));
+        }
+        if fact.settles {
+            self.settled = time + i32::from(BARRIER_SETTLES);
+        }
+        if self.mode == Mode::Choose {
+            self.choose_barriers(index, time, plan);
+        }
+        let written = mask(plan.write_barrier[index]);
+        let released = mask(plan.read_barrier[index]);
+        self.cover_earlier(fact, written, released);
+        for (barrier, at) in self.barriers.set_at.iter_mut().enumerate() {
+            if (written | released) >> barrier & 1 == 1 {
+                *at = time;
+            }
+        }
+        for kind in [EventKind::Written, EventKind::Released] {
+            let demand = self.demand.of(index, kind);
+            if !fact.is_variable() || demand == NEVER {
+                continue;
+            }
+            let (covers, own, typical) = match kind {
+                EventKind::Written => (written, plan.write_barrier[index], fact.typical),
+                EventKind::Released => (released | written, plan.read_barrier[index], fact.release),
+            };
+            self.put_event(LiveEvent {
+                id: event_id(index, kind),
+                alive: true,
+                covers,
+                own,
+                waiter: index as i32 + i32::from(demand),
+                demand: time + self.lag + i32::from(demand) * CYCLES_PER_INSTRUCTION,
+                done: time + self.lag + typical,
+            });
+        }
+        if fact.completion == Completion::Fixed && !plan.drains[index] {
+            for read in code.reads(index) {
+                self.touch(read.place);
+                let reader = &mut self.readers[usize::from(read.place)];
+                // A reader that takes longer stays.
+                let until = |&(at, unit): &(i32, Unit)| at + i32::from(read_to_write(unit));
+                let new = (time, fact.issue.unit);
+                if until(&new) >= until(reader) {
+                    *reader = new;
+                }
+            }
+        }
+        self.put_reads(index);
+        self.put_writes(index, time, plan.drains[index]);
+    }
+
+    /// A later instruction of a queue finishes, or reads its sources, after the earlier ones: its barriers cover them. What is
+    /// predicated off takes its turn in the queue like any other.
+    fn cover_earlier(&mut self, fact: &Fact, written: u8, released: u8) {
+        if written | released == 0 {
+            return;
+        }
+        for event in self.events.iter_mut().filter(|event| event.alive) {
+            let earlier = &self.code.facts[instruction(event.id)];
+            let completes = matches!(fact.completion, Completion::InOrder(_))
+                && earlier.completion == fact.completion;
+            if completes {
+                event.covers |= written;
+            }
+            let reads = fact.memory_queue && earlier.memory_queue;
+            if kind(event.id) == EventKind::Released && (completes || reads) {
+                event.covers |= written | released;
+            }
+        }
+    }
+
+    fn put_reads(&mut self, index: usize) {
+        let code = self.code;
+        let fact = &code.facts[index];
+        let event = event_id(index, EventKind::Released);
+        if self.event_slots[event as usize] == 0 {
+            return;
+        }
+        for &place in code.late(index) {
+            self.touch(place);
+            let slots = &self.event_slots;
+            let list = &mut self.places[usize::from(place)].read;
+            // What is read earlier in the same queue has been read when this has. Behind a guard the chip keeps to that, too, but where
+            // such a path meets others the judge, who keeps earlier readers for writers under the opposite guard, finds only the
+            // barriers that cover them on all paths: they stay here as well, each with all that covers it.
+            list.retain(|earlier| {
+                let superseded = fact.memory_queue
+                    && !fact.guarded
+                    && code.facts[instruction(*earlier)].memory_queue;
+                slots[*earlier as usize] != 0 && !superseded && *earlier != event
+            });
+            list.push(event);
+        }
+    }
+
+    fn put_writes(&mut self, index: usize, time: i32, drains: bool) {
+        let code = self.code;
+        let fact = &code.facts[index];
+        for write in code.writes(index) {
+            self.touch(write.place);
+            let place = &mut self.places[usize::from(write.place)];
+            let slots = &self.event_slots;
+            if write.arrives == Arrives::Already {
+                place.written.clear();
+                continue;
+            }
+            if !is_token(write.place) && !fact.guarded {
+                place.results.clear();
+                place.written.clear();
+            } else {
+                place.written.retain(|event| slots[*event as usize] != 0);
+                place.results.retain(|(_, at)| time - *at < FORGET_AFTER);
+            }
+            match write.arrives {
+                // Nothing goes on before it is there.
+                Arrives::Fixed(_) if drains => {}
+                Arrives::Fixed(group) => {
+                    match place.results.iter_mut().find(|known| known.0 == group) {
+                        Some(known) => known.1 = time,
+                        None => place.results.push((group, time)),
+                    }
+                }
+                Arrives::Barrier(kind) => {
+                    let event = event_id(index, kind);
+                    if slots[event as usize] != 0 && !place.written.contains(&event) {
+                        place.written.push(event);
+                    }
+                }
+                Arrives::Elsewhere | Arrives::Already => {}
+            }
+        }
+    }
+
+    /// Gives the instruction the barriers its events need.
+    fn choose_barriers(&mut self, index: usize, time: i32, plan: &mut Plan) {
+        let fact = &self.code.facts[index];
+        plan.write_barrier[index] = None;
+        plan.read_barrier[index] = None;
+        if fact.counts_copies {
+            plan.write_barrier[index] = Some(0);
+            self.barriers.set(0, time, false);
+            return;
+        }
+        if !fact.is_variable() {
+            return;
+        }
+        let reserved = u8::from(self.code.copies_own_zero);
+        let demand = |kind| self.demand.of(index, kind);
+        let (written, released) = (demand(EventKind::Written), demand(EventKind::Released));
+        let far = |event: &&LiveEvent| {
+            let fact = &self.code.facts[instruction(event.id)];
+            let takes = match kind(event.id) {
+                EventKind::Written => fact.typical,
+                EventKind::Released => fact.release,
+            };
+            event.alive && takes >= LONG
+        };
+        let far = self.events.iter().filter(far);
+        let long = far.fold(0, |barriers, event| barriers | mask(event.own));
+        let now = time + self.lag;
+        let at = |distance: u16| now + i32::from(distance) * CYCLES_PER_INSTRUCTION;
+        if written != NEVER && !self.spared.of(index, EventKind::Written) {
+            let wish = Wish {
+                waiter: index as i32 + i32::from(written),
+                demand: at(written),
+                done: now + fact.typical,
+                texture: fact.texture,
+                long,
+                leaves: if fact.typical < LONG {
+                    0
+                } else {
+                    self.spared.short_until(index, written).min(LEFT)
+                },
+                far: fact.typical >= LONG,
+            };
+            let barrier = if wish.far && index + usize::from(written) >= self.end {
+                barriers::OUTLIVING
+            } else {
+                self.barriers.choose(wish, &self.events, reserved)
+            };
+            self.barriers.set(barrier, time, fact.texture);
+            plan.write_barrier[index] = Some(barrier);
+            // The release is chosen next, and must see this one.
+            self.put_event(LiveEvent {
+                id: event_id(index, EventKind::Written),
+                alive: true,
+                covers: 1 << barrier,
+                own: Some(barrier),
+                waiter: wish.waiter,
+                demand: wish.demand,
+                done: wish.done,
+            });
+        }
+        // Once the results are waited for, the sources have been read, too.
+        if released < written && !self.spared.of(index, EventKind::Released) {
+            let wish = Wish {
+                waiter: index as i32 + i32::from(released),
+                demand: at(released),
+                done: now + fact.release,
+                texture: fact.texture,
+                long,
+                leaves: 0,
+                far: false,
+            };
+            let barrier = self.barriers.choose(wish, &self.events, reserved);
+            self.barriers.set(barrier, time, fact.texture);
+            plan.read_barrier[index] = Some(barrier);
+        }
+    }
+}
