@@ -1,12 +1,13 @@
-//! `cargo xtask mine [--table] CUBIN…`, `cargo xtask mine --calibrate`: the smallest distances finished code dares.
+//! `cargo xtask mine [--table] CUBIN…`, `cargo xtask mine --calibrate | --check`: the smallest distances finished code dares.
 //!
 //! Walks every function of the given cubins with `verify`'s flow and keeps, for each pair of operations and operands, the
-//! smallest number of cycles between the two, and how often the dependence was covered by a wait instead. What ptxas never
+//! smallest number of cycles between the two, and how often the dependence was covered in which way ([`Cover`]). What ptxas never
 //! goes below is safe; this is where `verify` takes its latencies from.
 //!
 //! With `--table` the edges are those of `machine`'s groups, in the form of its `mined.tbl`. An edge seen less than
 //! [`ENOUGH`] times is left out: its smallest distance says more about the program around it than about the chip.
-//! With `--calibrate` that file is written anew, from the half of the corpus that is set apart for it.
+//! With `--calibrate` that file is written anew, from the half of the corpus that is set apart for it
+//! ([`crate::conformance::verify::calibration`]); with `--check` it is compared with what would be written.
 
 use orias_cubin::Cubin;
 use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup, of, rows};
@@ -21,6 +22,72 @@ const ENOUGH: u64 = 30;
 /// And how often to be believed that more is needed than was assumed.
 const OFTEN: u64 = 200;
 
+/// What makes sure that an earlier instruction is done with a register when a later one needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cover {
+    /// Cycles that pass.
+    Stall,
+    /// A stall of 0 in between, which waits until the pipelines are empty.
+    Drained,
+    /// A wait for a barrier that the earlier instruction sets itself.
+    OwnBarrier,
+    /// A wait for a barrier of a later instruction of its queue.
+    LaterBarrier,
+    /// A wait for a group of warpgroup operations.
+    Group,
+    /// A wait on the way round a loop or across a branch backwards.
+    Around,
+    /// Nothing.
+    Nothing,
+}
+
+impl Cover {
+    /// What covers a dependence.
+    fn of(program: &Program, dependence: &Dependence) -> Cover {
+        let (earlier, later) = (dependence.earlier, dependence.later);
+        let between = program.instructions.get(earlier + 1..=later);
+        match dependence.need {
+            Need::Cycles(_) => {
+                let stalls = program.instructions.get(earlier..later).unwrap_or(&[]);
+                match stalls.iter().any(|one| one.control.stall() == 0) {
+                    true => Cover::Drained,
+                    false => Cover::Stall,
+                }
+            }
+            _ if !dependence.met => Cover::Nothing,
+            Need::Group => Cover::Group,
+            Need::Wait(_) => {
+                let Some(between) = between else {
+                    return Cover::Around;
+                };
+                let control = program.instructions[earlier].control;
+                let own = match dependence.hazard {
+                    Hazard::WriteAfterRead => [control.read_barrier, control.write_barrier],
+                    _ => [control.write_barrier, control.read_barrier],
+                };
+                let own = (own.into_iter().flatten()).fold(0, |set, one| set | 1 << one.index());
+                let waited = (between.iter()).fold(0, |set, one| set | one.control.wait.bits());
+                match own & waited {
+                    0 => Cover::LaterBarrier,
+                    _ => Cover::OwnBarrier,
+                }
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Cover::Stall => "stall",
+            Cover::Drained => "drained",
+            Cover::OwnBarrier => "own barrier",
+            Cover::LaterBarrier => "later barrier",
+            Cover::Group => "group",
+            Cover::Around => "around a loop",
+            Cover::Nothing => "nothing",
+        }
+    }
+}
+
 /// What is known of one edge.
 #[derive(Clone, Debug, Default)]
 struct Seen {
@@ -28,13 +95,14 @@ struct Seen {
     distances: BTreeMap<u16, u64>,
     /// Where the smallest distance was.
     place: String,
-    /// How often a wait covered it, and how often nothing did.
-    waited: u64,
-    uncovered: u64,
+    /// How often it was covered in which way.
+    covers: BTreeMap<Cover, u64>,
 }
 
 impl Seen {
-    fn record(&mut self, dependence: &Dependence, place: impl FnOnce() -> String) {
+    fn record(&mut self, dependence: &Dependence, cover: Cover, place: impl FnOnce() -> String) {
+        let count = self.covers.entry(cover).or_default();
+        *count += 1;
         match dependence.need {
             Need::Cycles(_) => {
                 if self.least().is_none_or(|least| dependence.cycles < least) {
@@ -42,13 +110,8 @@ impl Seen {
                 }
                 *self.distances.entry(dependence.cycles).or_default() += 1;
             }
-            _ if dependence.met => self.waited += 1,
-            _ => {
-                if self.uncovered == 0 {
-                    self.place = place();
-                }
-                self.uncovered += 1;
-            }
+            _ if cover == Cover::Nothing && *count == 1 => self.place = place(),
+            _ => {}
         }
     }
 
@@ -101,6 +164,7 @@ impl Mine {
                 dependence.later * 16
             )
         };
+        let cover = Cover::of(program, dependence);
         let key = (
             dependence.hazard,
             name(dependence.earlier, dependence.earlier_place),
@@ -109,7 +173,7 @@ impl Mine {
         self.operations
             .entry(key)
             .or_default()
-            .record(dependence, place);
+            .record(dependence, cover, place);
         if let (Hazard::WriteAfterRead, Some(used), Some(later), Need::Cycles(_)) = (
             dependence.hazard,
             dependence.used,
@@ -119,7 +183,7 @@ impl Mine {
             self.releases
                 .entry((used, later))
                 .or_default()
-                .record(dependence, place);
+                .record(dependence, cover, place);
         }
         let Some(written) = dependence.written else {
             return;
@@ -129,13 +193,13 @@ impl Mine {
                 self.latencies
                     .entry((written, used))
                     .or_default()
-                    .record(dependence, place);
+                    .record(dependence, cover, place);
             }
             (Hazard::WriteAfterWrite, _, Some(later)) => {
                 self.overwrites
                     .entry((written, later))
                     .or_default()
-                    .record(dependence, place);
+                    .record(dependence, cover, place);
             }
             _ => {}
         }
@@ -242,36 +306,69 @@ fn operand(instruction: &Instruction, place: Place, register: Register) -> Strin
     format!("{text} {:?}.{slot}{offset}", register.class)
 }
 
-/// `cargo xtask mine --calibrate`: writes `machine`'s table.
-fn calibrate() -> Result<(), String> {
+/// `cargo xtask mine --calibrate`: writes `machine`'s table; `--check` says where it differs from the one there is.
+fn calibrate(check: bool) -> Result<(), String> {
     let mut mine = Mine::default();
-    for cubin in crate::conformance::verify::calibration()? {
+    let cubins = crate::conformance::verify::calibration()?;
+    for cubin in &cubins {
         if let Err(error) = mine.add(&cubin.to_string_lossy()) {
             println!("left out: {error}");
         }
     }
     let file = crate::oracle::repository().join("crates/machine/tables/sm_90/mined.tbl");
     let known = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
-    // What stands above the first edge stays.
-    let head: Vec<&str> = (known.lines())
-        .take_while(|line| line.is_empty() || line.starts_with('#') || line.starts_with("date "))
-        .collect();
+    let is_head =
+        |line: &&str| line.is_empty() || line.starts_with('#') || line.starts_with("date ");
+    let (head, known): (Vec<&str>, Vec<&str>) = known.lines().partition(is_head);
     let lines = mine.table();
-    let text = format!("{}\n\n{}\n", head.join("\n").trim_end(), lines.join("\n"));
-    std::fs::write(&file, text).map_err(|error| error.to_string())?;
     println!(
-        "{} edges of {} functions, {} instructions",
+        "{} edges of {} cubins, {} functions, {} instructions",
         lines.len(),
+        cubins.len(),
         mine.functions,
         mine.instructions
     );
-    Ok(())
+    if check {
+        return differences(&known, &lines);
+    }
+    let text = format!("{}\n\n{}\n", head.join("\n").trim_end(), lines.join("\n"));
+    std::fs::write(&file, text).map_err(|error| error.to_string())
+}
+
+/// Prints the edges that two tables have different cycles for, or that only one of them has. How often an edge was seen may differ.
+fn differences(known: &[&str], mined: &[String]) -> Result<(), String> {
+    let edge = |line: &str| {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        words.pop();
+        let cycles = words.pop().unwrap_or_default().to_owned();
+        (words.join(" "), cycles)
+    };
+    let known: BTreeMap<String, String> = known.iter().map(|line| edge(line)).collect();
+    let mined: BTreeMap<String, String> = mined.iter().map(|line| edge(line)).collect();
+    let mut count = 0;
+    for name in known
+        .keys()
+        .chain(mined.keys().filter(|name| !known.contains_key(*name)))
+    {
+        let (before, now) = (known.get(name), mined.get(name));
+        if before != now {
+            let shown = |cycles: Option<&String>| cycles.map_or("none", String::as_str).to_owned();
+            println!("{name}: {} in the table, {} now", shown(before), shown(now));
+            count += 1;
+        }
+    }
+    match count {
+        0 => Ok(()),
+        _ => Err(format!("{count} edges differ")),
+    }
 }
 
 /// `cargo xtask mine`.
 pub fn run(args: &[String]) -> Result<(), String> {
-    if args == ["--calibrate"] {
-        return calibrate();
+    if let [flag] = args
+        && ["--calibrate", "--check"].contains(&flag.as_str())
+    {
+        return calibrate(flag == "--check");
     }
     let (table, files) = match args.split_first() {
         Some((first, rest)) if first == "--table" => (true, rest),
@@ -301,13 +398,21 @@ pub fn run(args: &[String]) -> Result<(), String> {
         let cycles = seen
             .least()
             .map_or("-".to_owned(), |least| least.to_string());
+        let covers: Vec<String> = (seen.covers.iter())
+            .map(|(cover, count)| format!("{} {count}", cover.name()))
+            .collect();
         println!(
-            "{hazard} {earlier} -> {later}: {cycles} bare {} waited {} uncovered {} {}",
-            seen.total(),
-            seen.waited,
-            seen.uncovered,
+            "{hazard} {earlier} -> {later}: {cycles} ({}) {}",
+            covers.join(", "),
             seen.place
         );
+    }
+    let mut totals: BTreeMap<Cover, u64> = BTreeMap::new();
+    for (cover, count) in mine.operations.values().flat_map(|seen| &seen.covers) {
+        *totals.entry(*cover).or_default() += count;
+    }
+    for (cover, count) in totals {
+        println!("{}: {count}", cover.name());
     }
     println!(
         "{} functions, {} instructions, {} edges",

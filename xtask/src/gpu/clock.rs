@@ -5,7 +5,7 @@
 //! those of `reschedule --control-only`; the estimate is [`orias_verify::estimate`] of the same instructions.
 
 use super::bare::Code;
-use super::driver::Gpu;
+use super::driver::{Buffer, Gpu};
 use orias_cubin::Cubin;
 use orias_sass::{Instruction, Op, Target};
 use orias_verify::program::Program;
@@ -85,7 +85,47 @@ const OPEN: &[Micro] = &[
     micro("VOTE and guard", 16, &["ISETP.NE.AND P1, PT, R10, R5, PT", "VOTE.ANY R10, PT, P1"]),
     micro("MATCH", 16, &["MATCH.ANY R10, R10"]),
     micro("REDUX", 16, &["REDUX.SUM UR10, R10", "MOV R10, UR10"]),
+    micro("LDG of a word in L1, and the sum that is the next address", 16, &["LDG.E R22, desc[UR4][R20.64]", "IADD3 R20, R20, R22, RZ"]),
+    micro("LDG of a word in L2, and the sum", 16, &["LDG.E.STRONG.GPU R22, desc[UR4][R20.64]", "IADD3 R20, R20, R22, RZ"]),
+    micro("LDG of a word in memory, and the sum", 16, &["LDG.E R22, desc[UR4][R20.64]", "IADD3 R20, P1, R20, R22, R23", "IADD3.X R21, R21, RZ, RZ, P1, !PT"]),
+    micro("ATOMG, and the sum", 16, &["ATOMG.E.ADD.STRONG.GPU PT, R22, desc[UR4][R20.64], RZ", "IADD3 R20, R20, R22, RZ"]),
+    micro("STG and its data overwritten", 16, &["STG.E desc[UR4][R2.64+0x200], R10", "MOV R10, R5"]),
+    micro("LDG and its address overwritten", 16, &["LDG.E R22, desc[UR4][R20.64]", "MOV R20, R2"]),
+    micro("STS and its data overwritten", 16, &["STS [R36+0x10], R10", "MOV R10, R5"]),
+    micro("LDS and its address overwritten", 16, &["LDS R10, [R36]", "MOV R36, 0x400"]),
+    micro("SHFL and its data overwritten", 16, &["SHFL.BFLY PT, R11, R10, 0x1, 0x1f", "MOV R10, R5"]),
+    micro("MUFU and its operand overwritten", 16, &["MUFU.RCP R11, R10", "MOV R10, R5"]),
+    micro("ATOMG and its operand overwritten", 16, &["ATOMG.E.ADD.STRONG.GPU PT, R22, desc[UR4][R2.64+0x300], R10", "MOV R10, RZ"]),
+    micro("RED and its operand overwritten", 16, &["REDG.E.ADD.STRONG.GPU desc[UR4][R2.64+0x300], R10", "MOV R10, RZ"]),
+    micro("four independent HMMA.16816", 8, &["HMMA.16816.F32 R12, R4, R8, R12", "HMMA.16816.F32 R16, R4, R8, R16", "HMMA.16816.F32 R24, R4, R8, R24", "HMMA.16816.F32 R28, R4, R8, RZ"]),
+    micro("HMMA.16816 chain", 16, &["HMMA.16816.F32 R12, R4, R8, R12"]),
+    micro("four independent HMMA.1688 of TF32", 8, &["HMMA.1688.F32.TF32 R12, R4, R8, R12", "HMMA.1688.F32.TF32 R16, R4, R8, R16", "HMMA.1688.F32.TF32 R24, R4, R8, R24", "HMMA.1688.F32.TF32 R28, R4, R8, RZ"]),
+    micro("four independent IMMA.16816", 8, &["IMMA.16816.S8.S8 R12, R4.ROW, R8.COL, R12", "IMMA.16816.S8.S8 R16, R4.ROW, R8.COL, R16", "IMMA.16816.S8.S8 R24, R4.ROW, R8.COL, R24", "IMMA.16816.S8.S8 R28, R4.ROW, R8.COL, RZ"]),
+    micro("four independent IMMA.16832", 8, &["IMMA.16832.S8.S8 R12, R4.ROW, R8.COL, R12", "IMMA.16832.S8.S8 R16, R4.ROW, R8.COL, R16", "IMMA.16832.S8.S8 R24, R4.ROW, R8.COL, R24", "IMMA.16832.S8.S8 R28, R4.ROW, R8.COL, RZ"]),
+    micro("IMMA.16816 chain", 16, &["IMMA.16816.S8.S8 R12, R4.ROW, R8.COL, R12"]),
+    micro("DMMA chain", 16, &["DMMA.8x8x4 R12, R4, R8, R12"]),
+    micro("S2UR and a use", 8, &["S2UR UR10, SR_CTAID.X", "IADD3 R10, R10, UR10, RZ"]),
+    micro("CS2R", 16, &["CS2R R10, SRZ", "CS2R R12, SRZ"]),
+    micro("BAR.SYNC", 16, &["BAR.SYNC.DEFER_BLOCKING 0x0"]),
+    micro("R2UR", 16, &["R2UR UR10, R4", "R2UR UR11, R5"]),
+    micro("UIADD3", 16, &["UIADD3 UR10, UR6, UR6, URZ", "UIADD3 UR11, UR6, UR6, URZ"]),
+    micro("UMOV", 16, &["UMOV UR10, UR6", "UMOV UR11, UR6"]),
 ];
+
+/// Independent sums with a control field each that is left as it is: what bit 109 (`Y`) and stalls cost one warp and four of a scheduler.
+const FIELDS: &[&str] = &[
+    "B------:R-:W-:Y:S01",
+    "B------:R-:W-:-:S01",
+    "B------:R-:W-:Y:S02",
+    "B------:R-:W-:-:S02",
+    "B------:R-:W-:Y:S04",
+    "B------:R-:W-:-:S04",
+    "B------:R-:W-:Y:S08",
+    "B------:R-:W-:-:S08",
+];
+
+/// How many sums there are.
+const SUMS: usize = 64;
 
 /// A kernel without control words worth the name.
 fn kernel(body: &[&str], times: usize) -> Result<Code, String> {
@@ -103,6 +143,9 @@ fn kernel(body: &[&str], times: usize) -> Result<Code, String> {
     push("UMOV UR10, 0x5")?;
     push("MOV R36, 0x400")?;
     push("STS [R36], R36")?;
+    push("MOV R20, R2")?;
+    push("MOV R21, R3")?;
+    push("MOV R23, 0x100000")?;
     push("MOV R34, 0x3")?;
     let start = push("CS2R.32 R30, SR_CLOCKLO")?;
     for _ in 0..times {
@@ -115,8 +158,36 @@ fn kernel(body: &[&str], times: usize) -> Result<Code, String> {
     push("ISETP.NE.AND P0, PT, R34, RZ, PT")?;
     push(&format!("@P0 BRA {:#x}", start * 16))?;
     push("IADD3 R32, -R30, R31, RZ")?;
-    push("STG.E desc[UR4][R2.64], R32")?;
+    push(&format!("STG.E desc[UR4][R2.64+{ANSWER:#x}], R32"))?;
     push("EXIT")?;
+    Ok(code)
+}
+
+/// Where the answer is in the buffer; around it there are zeros to load.
+const ANSWER: usize = 0x100;
+
+/// More than the second-level cache holds, so that what a trip loads for the first time comes from memory.
+const BUFFER: usize = 128 << 20;
+
+/// The kernel of sums with the control field `field`, with stalls that hold everywhere else.
+fn sums(field: &str) -> Result<Code, String> {
+    let mut code = Code::default();
+    let slow = "B0-----:R-:W-:-:S15";
+    code.push("B------:R-:W0:-:S15", "LDC.64 R2, c[0x0][0x210]")?;
+    code.push(slow, "ULDC.64 UR4, c[0x0][0x208]")?;
+    code.push(slow, "MOV R34, 0x3")?;
+    let start = code.push(slow, "CS2R.32 R30, SR_CLOCKLO")?;
+    for number in 0..SUMS {
+        let text = format!("FADD R{}, R4, R5", 10 + number % 16);
+        code.push(field, &text)?;
+    }
+    code.push(slow, "CS2R.32 R31, SR_CLOCKLO")?;
+    code.push(slow, "IADD3 R34, R34, -0x1, RZ")?;
+    code.push(slow, "ISETP.NE.AND P0, PT, R34, RZ, PT")?;
+    code.push(slow, &format!("@P0 BRA {:#x}", start * 16))?;
+    code.push(slow, "IADD3 R32, -R30, R31, RZ")?;
+    code.push(slow, &format!("STG.E desc[UR4][R2.64+{ANSWER:#x}], R32"))?;
+    code.push(slow, "EXIT")?;
     Ok(code)
 }
 
@@ -146,37 +217,58 @@ fn estimated(cubin: &Cubin) -> Result<u32, String> {
     orias_verify::estimate(&timed(cubin)?).map_err(|error| error.to_string())
 }
 
-fn measured(gpu: &Gpu, cubin: &Cubin) -> Result<u32, String> {
+/// What a kernel took.
+struct Took {
+    /// The first time, when what it loads may be in no cache.
+    first: u32,
+    /// The least of five times.
+    least: u32,
+}
+
+fn measured(gpu: &Gpu, answer: &Buffer, cubin: &Cubin, threads: u32) -> Result<Took, String> {
     let driver = |error: super::driver::DriverError| error.to_string();
     let image = cubin.write().map_err(|error| error.to_string())?;
     let module = gpu.load(&image).map_err(driver)?;
     let kernel = module.kernel("clock", 0).map_err(driver)?;
-    let answer = gpu.buffer(&[0; 4]).map_err(driver)?;
-    let mut least = u32::MAX;
-    for _ in 0..5 {
+    let mut took = Took {
+        first: 0,
+        least: u32::MAX,
+    };
+    for number in 0..5 {
         let address = answer.address().to_le_bytes().to_vec();
         kernel
-            .launch([1, 1, 1], [32, 1, 1], &[address])
+            .launch([1, 1, 1], [threads, 1, 1], &[address])
             .map_err(driver)?;
-        let bytes = answer.read().map_err(driver)?;
-        let bytes: [u8; 4] = (bytes.try_into()).map_err(|_| "an answer of four bytes")?;
-        least = least.min(u32::from_le_bytes(bytes));
+        let mut word = [0; 4];
+        answer.read_at(ANSWER, &mut word).map_err(driver)?;
+        let cycles = u32::from_le_bytes(word);
+        took.least = took.least.min(cycles);
+        if number == 0 {
+            took.first = cycles;
+        }
     }
-    Ok(least)
+    Ok(took)
 }
 
 /// `gpu clock`.
 pub fn compare() -> Result<(), String> {
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
+    let answer = gpu
+        .buffer(&vec![0; BUFFER])
+        .map_err(|error| error.to_string())?;
     let empty = cubin(&[], 0)?;
-    let (empty_measured, empty_estimated) = (measured(&gpu, &empty)?, estimated(&empty)?);
+    let (empty_measured, empty_estimated) = (
+        measured(&gpu, &answer, &empty, 32)?.least,
+        estimated(&empty)?,
+    );
     println!("reading the clock twice: {empty_measured} cycles, estimated {empty_estimated}");
     println!("| kernel | a repetition: measured | estimated | ratio |\n| --- | --- | --- | --- |");
     let mut off = 0;
     for micro in MICROS {
         let cubin =
             cubin(micro.body, micro.times).map_err(|error| format!("{}: {error}", micro.name))?;
-        let took = measured(&gpu, &cubin)?.saturating_sub(empty_measured);
+        let took = measured(&gpu, &answer, &cubin, 32)?.least;
+        let took = took.saturating_sub(empty_measured);
         let says = estimated(&cubin)?.saturating_sub(empty_estimated);
         let ratio = f64::from(says) / f64::from(took.max(1));
         let per = |cycles: u32| f64::from(cycles) / micro.times as f64;
@@ -190,19 +282,41 @@ pub fn compare() -> Result<(), String> {
             if far { " **off**" } else { "" }
         );
     }
-    println!("| open question | a repetition: measured | by the tables |\n| --- | --- | --- |");
+    println!("| open question | a repetition: measured | the first time | by the tables |");
+    println!("| --- | --- | --- | --- |");
     for micro in OPEN {
         let cubin = match cubin(micro.body, micro.times) {
             Ok(cubin) => cubin,
             Err(error) => {
-                println!("| {} | {error} | |", micro.name);
+                println!("| {} | {error} | | |", micro.name);
                 continue;
             }
         };
-        let took = measured(&gpu, &cubin)?.saturating_sub(empty_measured);
-        let says = estimated(&cubin)?.saturating_sub(empty_estimated);
-        let per = |cycles: u32| f64::from(cycles) / micro.times as f64;
-        println!("| {} | {:.2} | {:.2} |", micro.name, per(took), per(says));
+        let took = measured(&gpu, &answer, &cubin, 32)?;
+        let says = estimated(&cubin)?;
+        let per =
+            |cycles: u32, empty: u32| f64::from(cycles.saturating_sub(empty)) / micro.times as f64;
+        println!(
+            "| {} | {:.2} | {:.2} | {:.2} |",
+            micro.name,
+            per(took.least, empty_measured),
+            per(took.first, empty_measured),
+            per(says, empty_estimated)
+        );
+    }
+    println!(
+        "| control field | an FADD, one warp | four warps of a scheduler |\n| --- | --- | --- |"
+    );
+    for field in FIELDS {
+        let cubin = sums(field)?.cubin("clock", None)?;
+        let took = [32, 512].map(|threads| measured(&gpu, &answer, &cubin, threads));
+        let [one, four] = took;
+        let per = |cycles: u32| f64::from(cycles) / SUMS as f64;
+        println!(
+            "| {field} | {:.2} | {:.2} |",
+            per(one?.least),
+            per(four?.least)
+        );
     }
     match off {
         0 => Ok(()),
@@ -213,6 +327,17 @@ pub fn compare() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_open_question_gets_control_words() {
+        for micro in OPEN {
+            cubin(micro.body, micro.times)
+                .unwrap_or_else(|error| panic!("{}: {error}", micro.name));
+        }
+        for field in FIELDS {
+            sums(field).unwrap();
+        }
+    }
 
     #[test]
     fn every_kernel_gets_control_words_and_an_estimate() {

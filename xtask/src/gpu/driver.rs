@@ -316,6 +316,18 @@ impl Buffer {
         Ok(bytes)
     }
 
+    /// Reads from `offset` on as many bytes as `into` has.
+    pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<(), DriverError> {
+        assert!(
+            offset + into.len() <= self.len,
+            "what is read lies in the buffer"
+        );
+        // SAFETY: the bytes lie within the allocation.
+        checked("cuMemcpyDtoH", unsafe {
+            result::memcpy_dtoh_sync(into, self.address + offset as u64)
+        })
+    }
+
     /// Overwrites the buffer with another one that is as long, on the device, when its turn comes.
     fn restore(&self, first: &Buffer, stream: sys::CUstream) -> Result<(), DriverError> {
         assert_eq!(first.len, self.len, "a buffer is restored from its copy");

@@ -4,6 +4,9 @@
 //! and stores the result. The smallest distance from which on all trials give the result of the old value is the distance of the
 //! pair. As in [`super::latency`], each trial runs alone and with two instructions of its kind right before it, which keep the unit
 //! busy, with one warp and with sixteen; every warp has answers of its own.
+//!
+//! And how many cycles after an instruction that sets a barrier a wait for it sees that: with less, the wait is over before it began,
+//! and the reader sees the old value.
 
 use super::bare::Code;
 use super::driver::Gpu;
@@ -101,6 +104,16 @@ const WRITERS: &[(&str, &str)] = &[
     ("IMAD.MOV", "IMAD.MOV.U32 R$, RZ, RZ, R7"),
 ];
 
+/// What sets write barrier 2 and writes R24 some time later.
+const SETTERS: &[(&str, &str)] = &[
+    ("MUFU", "MUFU.RCP R24, R12"),
+    ("F2I", "F2I.TRUNC.NTZ R24, R12"),
+    ("SHFL", "SHFL.IDX PT, R24, R12, RZ, 0x1f"),
+    ("S2R", "S2R R24, SR_TID.X"),
+    ("LDC", "LDC R24, c[0x0][0x210]"),
+    ("LDG", "LDG.E R24, desc[UR4][R2.64]"),
+];
+
 /// One trial at every distance.
 struct Pair {
     reader: usize,
@@ -187,6 +200,25 @@ fn trial(code: &mut Code, pair: &Pair, distance: usize, slot: usize) -> Result<(
     )
 }
 
+/// The trial of a wait `distance` cycles after its barrier is set; at distance 0 nothing is set.
+fn wait_trial(code: &mut Code, setter: &str, distance: usize, slot: usize) -> Result<(), String> {
+    settled(code, "MOV R12, 0x40a00000")?;
+    settled(code, "MOV R24, 0x7654321")?;
+    drain(code)?;
+    if distance > 0 {
+        push(code, setter, distance.min(15), "R-:W2")?;
+        let left = distance.saturating_sub(15);
+        if left > 0 {
+            push(code, "NOP", left, "R-:W-")?;
+        }
+    }
+    code.push("B--2---:R-:W-:-:S15", "MOV R28, R24")?;
+    code.push("B--2---:R-:W-:-:S15", "NOP")?;
+    drain(code)?;
+    let text = format!("STG.E desc[UR4][R2.64+{:#x}], R28", slot * 4);
+    push(code, &text, 15, "R1:W-")
+}
+
 /// The whole kernel: the address of each warp's answers, every trial, exit.
 fn kernel(pairs: &[Pair]) -> Result<Code, String> {
     let mut code = Code::default();
@@ -208,12 +240,19 @@ fn kernel(pairs: &[Pair]) -> Result<Code, String> {
             slot += 1;
         }
     }
+    for (_, setter) in SETTERS {
+        for distance in 0..=LONGEST {
+            wait_trial(&mut code, setter, distance, slot)?;
+            slot += 1;
+        }
+    }
     settled(&mut code, "EXIT")?;
     Ok(code)
 }
 
+/// How many answers a warp gives.
 fn slots(pairs: &[Pair]) -> usize {
-    pairs.len() * (LONGEST + 1)
+    (pairs.len() + SETTERS.len()) * (LONGEST + 1)
 }
 
 /// `gpu release`: measures every pair and prints the largest distance over the contexts.
@@ -229,6 +268,7 @@ pub fn measure() -> Result<(), String> {
     // By reader and source: the distance, and in which context it was needed.
     let mut distances: BTreeMap<(usize, u8), [usize; 4]> = BTreeMap::new();
     let mut blind = Vec::new();
+    let mut seen = [1; SETTERS.len()];
     for (launch, warps) in [1, WARPS].into_iter().enumerate() {
         let answers = gpu
             .buffer(&vec![0xa5; WARPS * slots(&pairs) * 4])
@@ -257,6 +297,11 @@ pub fn measure() -> Result<(), String> {
                 let entry = &mut distances.entry(key).or_default()[context];
                 *entry = (*entry).max(needed);
             }
+            let waits = &warp[pairs.len() * (LONGEST + 1)..];
+            for (seen, trials) in seen.iter_mut().zip(waits.chunks_exact(LONGEST + 1)) {
+                let too_early = (1..=LONGEST).rev().find(|&d| trials[d] == trials[0]);
+                *seen = (*seen).max(too_early.map_or(1, |last| last + 1));
+            }
         }
     }
     println!(
@@ -269,6 +314,10 @@ pub fn measure() -> Result<(), String> {
     for ((reader, source), [alone, busy, many, all]) in &distances {
         let class = READERS[*reader].class;
         println!("| {class} | R{source} | {alone} | {busy} | {many} | {all} |");
+    }
+    println!("| sets a barrier | a wait sees it after |\n| --- | --- |");
+    for ((class, _), cycles) in SETTERS.iter().zip(seen) {
+        println!("| {class} | {cycles} |");
     }
     blind.sort_unstable();
     blind.dedup();
