@@ -4,16 +4,18 @@
 //! branch is left when even without any further stall it could not beat the best order found, or when it exceeds a limit. The search ends
 //! with an order that no other can beat, since it takes no longer than the critical path or the issue slots alone. At most [`STEPS`]
 //! instructions are placed; what was found until then counts.
+//!
+//! There is one state, in which an instruction is placed and taken back. Sets of nodes are bits of a word: the block is small.
 
 use super::{PERMUTED, Task, issued};
-use crate::schedule::live::Pressure;
+use crate::schedule::live::{Counts, Pressure};
 use orias_machine::issue::Unit;
 use orias_ori::Class;
 
 /// How many placements are tried.
 const STEPS: u32 = 1_500;
 
-/// Nodes, pseudo-operations included, a block may have: the depth of the search.
+/// Nodes, pseudo-operations included, a block may have: the depth of the search, and the bits of a set.
 const NODES: usize = 40;
 
 struct Search<'a> {
@@ -22,40 +24,34 @@ struct Search<'a> {
     steps: u32,
     /// Cycles that no order can go below.
     floor: u32,
-    /// States that were left: the next branches are written over them.
-    left: Vec<State<'a>>,
-}
-
-struct State<'a> {
+    /// The nodes that may move, the most urgent first.
+    by_urgency: Vec<u32>,
+    /// Pseudo-operations among them.
+    pseudo: u64,
+    // The state.
     order: Vec<u32>,
-    waits: Vec<u32>,
-    ready_at: Vec<u32>,
+    /// The nodes that are not placed, the tail's among them.
+    unplaced: u64,
+    /// Those of them that may move and that no edge holds back.
+    ready: u64,
+    waits: [u32; NODES],
+    ready_at: [u32; NODES],
     free: [u32; Unit::COUNT],
     now: u32,
-    pressure: Pressure<'a>,
+    /// By value: readers that are still to come.
+    remaining: Vec<u32>,
+    live: Counts,
+    /// Old entries of `ready_at`.
+    log: Vec<(u32, u32)>,
 }
 
-impl Clone for State<'_> {
-    fn clone(&self) -> Self {
-        Self {
-            order: self.order.clone(),
-            waits: self.waits.clone(),
-            ready_at: self.ready_at.clone(),
-            free: self.free,
-            now: self.now,
-            pressure: self.pressure.clone(),
-        }
-    }
-
-    /// Field by field, so that nothing is allocated.
-    fn clone_from(&mut self, from: &Self) {
-        self.order.clone_from(&from.order);
-        self.waits.clone_from(&from.waits);
-        self.ready_at.clone_from(&from.ready_at);
-        self.free = from.free;
-        self.now = from.now;
-        self.pressure.clone_from(&from.pressure);
-    }
+/// What taking a placement back restores.
+struct Placed {
+    node: u32,
+    free: [u32; Unit::COUNT],
+    now: u32,
+    live: Counts,
+    log: usize,
 }
 
 /// The cheapest order, if the block is small.
@@ -65,22 +61,36 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
     if issued(graph) > PERMUTED || graph.len() > NODES || runs {
         return None;
     }
+    let mut by_urgency: Vec<u32> = graph.body().map(|node| node as u32).collect();
+    by_urgency.sort_by_key(|&node| (task.timeline.latest[node as usize], node));
+    let mut waits = [0; NODES];
+    for (node, waits) in waits.iter_mut().enumerate().take(graph.len()) {
+        *waits = graph.preds(node).len() as u32;
+    }
+    let nodes = |wanted: &dyn Fn(usize) -> bool| {
+        let wanted = graph.body().filter(|node| wanted(*node));
+        wanted.fold(0u64, |set, node| set | 1 << node)
+    };
+    let values = task.values;
     let mut search = Search {
         task,
         best: None,
         steps: 0,
         floor: 0,
-        left: Vec::new(),
-    };
-    let mut start = State {
-        order: Vec::new(),
-        waits: (0..graph.len())
-            .map(|node| graph.preds(node).len() as u32)
-            .collect(),
-        ready_at: vec![0; graph.len()],
+        by_urgency,
+        pseudo: nodes(&|node| graph.nodes[node].is_pseudo()),
+        order: Vec::with_capacity(graph.len()),
+        unplaced: (1 << graph.len()) - 1,
+        ready: nodes(&|node| waits[node] == 0),
+        waits,
+        ready_at: [0; NODES],
         free: [0; Unit::COUNT],
         now: 0,
-        pressure: Pressure::new(task.values),
+        remaining: (0..values.len() as u32)
+            .map(|value| values.users(value).len() as u32)
+            .collect(),
+        live: Pressure::new(values).live,
+        log: Vec::new(),
     };
     let slots: u32 = graph
         .body()
@@ -88,101 +98,160 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
         .filter(|node| !node.is_pseudo())
         .map(|node| u32::from(node.least_stall.max(1)))
         .sum();
-    search.floor = search.bound(&start).max(slots);
-    search.descend(&mut start);
+    search.floor = search.bound().max(slots);
+    search.descend();
     let (_, mut order) = search.best?;
     order.extend(graph.tail().map(|node| node as u32));
     Some(order)
 }
 
-impl<'a> Search<'a> {
-    /// As deep as the block has nodes, at most [`NODES`].
-    fn descend(&mut self, state: &mut State<'a>) {
-        let graph = self.task.graph;
+impl Search<'_> {
+    /// As deep as the block has nodes, at most [`NODES`]. Leaves the state as it was.
+    fn descend(&mut self) {
         // Pseudo-operations change nothing: they go when they can.
-        while let Some(node) = graph
-            .body()
-            .find(|&node| graph.nodes[node].is_pseudo() && is_ready(state, node))
-        {
-            self.place(state, node);
+        if self.ready & self.pseudo != 0 {
+            let node = (self.ready & self.pseudo).trailing_zeros();
+            let (_, live) = self.needs(node);
+            let placed = self.place(node, live);
+            self.descend();
+            self.take_back(placed);
+            return;
         }
-        let mut ready: Vec<usize> = graph.body().filter(|&node| is_ready(state, node)).collect();
-        if ready.is_empty() {
-            let cost = self.bound(state);
+        let ready = self.ready;
+        if ready == 0 {
+            let cost = self.bound();
             if self.best.as_ref().is_none_or(|(known, _)| cost < *known) {
-                self.best = Some((cost, state.order.clone()));
+                self.best = Some((cost, self.order.clone()));
             }
             return;
         }
-        ready.sort_by_key(|&node| (self.task.timeline.latest[node], node));
-        for node in ready {
+        for index in 0..self.by_urgency.len() {
+            let node = self.by_urgency[index];
+            if ready >> node & 1 == 0 {
+                continue;
+            }
             let done = (self.best.as_ref()).is_some_and(|(known, _)| *known <= self.floor);
             if done || self.steps >= STEPS {
                 return;
             }
             self.steps += 1;
-            let fits = Class::ALL.into_iter().all(|class| {
-                state.pressure.at(node, class) <= self.task.settings.limits[class as usize]
-            });
-            if !fits {
+            let (most, live) = self.needs(node);
+            let limits = &self.task.settings.limits;
+            if most.iter().zip(limits).any(|(most, limit)| most > limit) {
                 continue;
             }
-            let mut next = match self.left.pop() {
-                Some(mut next) => {
-                    next.clone_from(state);
-                    next
-                }
-                None => state.clone(),
-            };
-            self.place(&mut next, node);
-            let bound = self.bound(&next);
+            let placed = self.place(node, live);
+            let bound = self.bound();
             if self.best.as_ref().is_none_or(|(known, _)| bound < *known) {
-                self.descend(&mut next);
+                self.descend();
             }
-            self.left.push(next);
+            self.take_back(placed);
         }
     }
 
-    fn place(&self, state: &mut State<'a>, node: usize) {
-        let graph = self.task.graph;
-        let own = &graph.nodes[node];
-        let start = if own.is_pseudo() {
-            state.ready_at[node]
-        } else {
-            let start = state
-                .now
-                .max(state.ready_at[node])
-                .max(state.free[own.unit as usize]);
-            for &(unit, cycles) in own.keeps {
-                state.free[unit as usize] = start + u32::from(cycles);
+    /// The most registers that are live while `node` runs if it is next, and those behind it.
+    fn needs(&self, node: u32) -> (Counts, Counts) {
+        let values = self.task.values;
+        let mut after = self.live;
+        for &value in values.uses(node as usize) {
+            if self.remaining[value as usize] == 1 && !values.is_live_out(value) {
+                let (class, width) = values.kind(value);
+                after[class as usize] -= width;
             }
-            state.now = start + u32::from(own.least_stall.max(1));
+        }
+        let mut dead: Counts = [0; 5];
+        for &value in values.defs(node as usize) {
+            let (class, width) = values.kind(value);
+            if values.is_live_out(value) || self.remaining[value as usize] > 0 {
+                after[class as usize] += width;
+            } else {
+                dead[class as usize] += width;
+            }
+        }
+        let most = Class::ALL.map(|class| {
+            let class = class as usize;
+            (after[class] + dead[class]).max(self.live[class])
+        });
+        (most, after)
+    }
+
+    /// Places `node`, behind which these registers are live.
+    fn place(&mut self, node: u32, live: Counts) -> Placed {
+        let placed = Placed {
+            node,
+            free: self.free,
+            now: self.now,
+            live: std::mem::replace(&mut self.live, live),
+            log: self.log.len(),
+        };
+        let graph = self.task.graph;
+        let index = node as usize;
+        let own = &graph.nodes[index];
+        let start = if own.is_pseudo() {
+            self.ready_at[index]
+        } else {
+            let start = self.now.max(self.ready_at[index]);
+            let start = start.max(self.free[own.unit as usize]);
+            for &(unit, cycles) in own.keeps {
+                self.free[unit as usize] = start + u32::from(cycles);
+            }
+            self.now = start + u32::from(own.least_stall.max(1));
             start
         };
-        state.order.push(node as u32);
-        state.waits[node] = u32::MAX;
-        state.pressure.schedule(node, &mut |_| {});
-        for edge in graph.succs(node) {
-            let to = edge.to as usize;
-            state.waits[to] -= 1;
-            state.ready_at[to] = state.ready_at[to].max(start + u32::from(edge.latency));
+        self.order.push(node);
+        self.unplaced &= !(1 << node);
+        self.ready &= !(1 << node);
+        for &value in self.task.values.uses(index) {
+            self.remaining[value as usize] -= 1;
         }
+        for edge in graph.succs(index) {
+            let to = edge.to as usize;
+            self.waits[to] -= 1;
+            if self.waits[to] == 0 && graph.body().contains(&to) {
+                self.ready |= 1 << to;
+            }
+            let at = start + u32::from(edge.latency);
+            if at > self.ready_at[to] {
+                self.log.push((edge.to, self.ready_at[to]));
+                self.ready_at[to] = at;
+            }
+        }
+        placed
     }
 
-    /// Cycles that no completion of `state` can go below.
-    fn bound(&self, state: &State<'_>) -> u32 {
+    /// Takes the last placement back.
+    fn take_back(&mut self, placed: Placed) {
         let graph = self.task.graph;
-        let mut bound = state.now;
-        for node in 0..graph.len() {
-            if state.waits[node] != u32::MAX {
-                let start = state.ready_at[node].max(state.now);
-                bound = bound.max(start + self.task.timeline.height[node]);
-            }
+        while self.log.len() > placed.log
+            && let Some((node, at)) = self.log.pop()
+        {
+            self.ready_at[node as usize] = at;
+        }
+        for edge in graph.succs(placed.node as usize) {
+            self.waits[edge.to as usize] += 1;
+            self.ready &= !(1 << edge.to);
+        }
+        for &value in self.task.values.uses(placed.node as usize) {
+            self.remaining[value as usize] += 1;
+        }
+        self.order.pop();
+        self.unplaced |= 1 << placed.node;
+        self.ready |= 1 << placed.node;
+        self.free = placed.free;
+        self.now = placed.now;
+        self.live = placed.live;
+    }
+
+    /// Cycles that no completion of the order can go below.
+    fn bound(&self) -> u32 {
+        let heights = &self.task.timeline.height;
+        let mut bound = self.now;
+        let mut left = self.unplaced;
+        while left != 0 {
+            let node = left.trailing_zeros() as usize;
+            left &= left - 1;
+            bound = bound.max(self.ready_at[node].max(self.now) + heights[node]);
         }
         bound
     }
-}
-
-fn is_ready(state: &State<'_>, node: usize) -> bool {
-    state.waits[node] == 0
 }
