@@ -161,7 +161,7 @@ fn trial(code: &mut Code, pair: &Pair, distance: usize, slot: usize) -> Result<(
         .1
         .replace('$', &pair.source.to_string());
     for register in 12..24u32 {
-        let value = 0x3c00_3800 + register * 0x0101;
+        let value = 0x3c00_3801 + register * 0x0107_0103;
         push(code, &format!("MOV R{register}, {value:#x}"), 1, "R-:W-")?;
     }
     drain(code)?;
@@ -185,12 +185,9 @@ fn trial(code: &mut Code, pair: &Pair, distance: usize, slot: usize) -> Result<(
         settled(code, &write)?;
     }
     drain(code)?;
-    // A register may reach one part of the result only.
-    for (other, combine) in [(25, "0x3c"), (26, "0x3c"), (27, "0x3c")] {
-        settled(
-            code,
-            &format!("LOP3.LUT R24, R24, R{other}, RZ, {combine}, !PT"),
-        )?;
+    // A register may reach one part of the result only, or several by the same amount.
+    for other in 25..28 {
+        settled(code, &format!("IMAD R24, R24, 0x5, R{other}"))?;
     }
     push(
         code,
