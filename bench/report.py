@@ -45,6 +45,12 @@ NAMES = {
 }
 
 
+HOW_TO_READ = """A number means that all outputs of all runs equal ptxas's bit for bit. `orias` is our own code at the default level, `orias-unscheduled` the
+same without ScheduleInstructions and PostSchedule, `control` ptxas's code with our control words, `schedule` ptxas's code in our order,
+`shuffle` the same from a random legal order.
+"""
+
+
 def text_of(folder, name):
     """A step's log, wherever below the folder it is; nothing if the step did not run."""
     found = sorted(folder.rglob(f"{name}.txt"))
@@ -182,6 +188,8 @@ def main():
     for file, title in (("triton", "Triton and torch.compile"), ("modules", "The corpus's modules")):
         if load(folder, file):
             print(f"\n## {title}\n")
+            if file == "triton":
+                print(HOW_TO_READ)
             programs(folder, file)
 
 
