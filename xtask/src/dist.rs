@@ -3,6 +3,9 @@
 //! The command is built twice by the profile `dist`. The first build counts what it executes while it compiles the PTX that lies in this
 //! repository; the second is optimised by those counts. No file of the corpus is used, so that what is measured over the corpus was not
 //! learnt from it. Merging the counts needs LLVM's own tool, which `rustup component add llvm-tools` installs.
+//!
+//! On Linux it is linked statically: finding and relocating shared libraries takes a quarter of a millisecond of every start, and a
+//! small kernel takes one to compile. (An explicit target keeps the option from build scripts and procedural macros.)
 
 use crate::oracle;
 use std::ffi::OsStr;
@@ -30,10 +33,16 @@ pub fn run(args: &[String]) -> Result<(), String> {
         std::fs::remove_dir_all(&counts).map_err(failed(&counts))?;
     }
     std::fs::create_dir_all(&counts).map_err(failed(&counts))?;
-    let merger = llvm_profdata()?;
+    let host = host()?;
+    let merger = llvm_profdata(&host)?;
 
     println!("building the command that counts");
-    let counting = build(&root, &folder, &option("-Cprofile-generate=", &counts))?;
+    let counting = build(
+        &root,
+        &folder,
+        &host,
+        &option("-Cprofile-generate=", &counts),
+    )?;
     let compiled = train(&root, &counting, &folder.join("training.cubin"))?;
     println!("{compiled} compilations counted");
     let merged = folder.join("merged.profdata");
@@ -44,7 +53,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     )?;
 
     println!("building the command by what was counted");
-    let built = build(&root, &folder, &option("-Cprofile-use=", &merged))?;
+    let built = build(&root, &folder, &host, &option("-Cprofile-use=", &merged))?;
     let result = root.join("target/dist").join(name_of(&built));
     std::fs::create_dir_all(root.join("target/dist")).map_err(failed(&result))?;
     std::fs::copy(&built, &result).map_err(failed(&result))?;
@@ -53,16 +62,32 @@ pub fn run(args: &[String]) -> Result<(), String> {
 }
 
 /// Builds the command with one more option of the compiler, apart from every other build, and says where it is.
-fn build(root: &Path, folder: &Path, option: &OsStr) -> Result<PathBuf, String> {
+fn build(root: &Path, folder: &Path, host: &str, option: &OsStr) -> Result<PathBuf, String> {
+    // The separator that `CARGO_ENCODED_RUSTFLAGS` knows is no blank, so paths may hold blanks.
+    let mut options = option.to_os_string();
+    if host.ends_with("-linux-gnu") {
+        for fixed in ["-Ctarget-feature=+crt-static", "-Crelocation-model=static"] {
+            options.push("\x1f");
+            options.push(fixed);
+        }
+    }
     succeed(
         Command::new(env!("CARGO"))
             .current_dir(root)
-            .args(["build", "--profile", "dist", "-p", "orias"])
+            .args([
+                "build",
+                "--profile",
+                "dist",
+                "-p",
+                "orias",
+                "--target",
+                host,
+            ])
             .env("CARGO_TARGET_DIR", folder)
-            // The separator that `CARGO_ENCODED_RUSTFLAGS` knows is no blank, so paths may hold blanks.
-            .env("CARGO_ENCODED_RUSTFLAGS", option),
+            .env("CARGO_ENCODED_RUSTFLAGS", options),
     )?;
     Ok(folder
+        .join(host)
         .join("dist")
         .join(format!("orias{}", std::env::consts::EXE_SUFFIX)))
 }
@@ -112,14 +137,16 @@ fn gather(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// LLVM's tool that merges counts, of the version the compiler was built with: no other reads its files.
-fn llvm_profdata() -> Result<PathBuf, String> {
-    let sysroot = output("rustc", &["--print", "sysroot"])?;
+/// The target that this machine is.
+fn host() -> Result<String, String> {
     let about = output("rustc", &["-vV"])?;
-    let host = about
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "))
-        .ok_or("rustc does not name its host")?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.ok_or("rustc does not name its host")?.to_owned())
+}
+
+/// LLVM's tool that merges counts, of the version the compiler was built with: no other reads its files.
+fn llvm_profdata(host: &str) -> Result<PathBuf, String> {
+    let sysroot = output("rustc", &["--print", "sysroot"])?;
     let tool = Path::new(sysroot.trim())
         .join("lib/rustlib")
         .join(host)
