@@ -70,6 +70,26 @@ fn random_orders_are_legal_and_depend_on_the_seed_alone() {
 }
 
 #[test]
+fn the_canonical_order_of_a_block_is_the_same_whatever_order_it_comes_in() {
+    let knobs = Knobs::default();
+    let options = Options::of(&knobs);
+    let mut moved = 0;
+    for func in random_functions() {
+        let mut expected = func.clone();
+        post::canonical(&mut expected, &options).expect("an order");
+        assert_legal(&func, &expected);
+        moved += usize::from(print_function(&expected) != print_function(&func));
+        for seed in 0..3 {
+            let mut other = func.clone();
+            post::shuffle(&mut other, seed).expect("an order");
+            post::canonical(&mut other, &options).expect("an order");
+            assert_eq!(print_function(&other), print_function(&expected));
+        }
+    }
+    assert!(moved > 60, "{moved}");
+}
+
+#[test]
 fn alternative_orders_are_legal_and_bad_ones_wait_longer() {
     let (mut good, mut bad) = (0, 0);
     let knobs = Knobs::default();

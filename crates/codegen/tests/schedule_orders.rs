@@ -118,9 +118,11 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
                         in_loop: false,
                         opt_level: 3,
                     };
-                    let Some(order) = (strategy.run)(&task) else {
+                    let Some(found) = (strategy.run)(&task) else {
                         continue;
                     };
+                    let order = found.order;
+                    assert_eq!(found.peak, values.peak(&order), "{seed} {}", strategy.name);
                     *ran += 1;
                     assert_eq!(graph.illegal(&order), None, "{seed} {}", strategy.name);
                     if ["latency", "batch"].contains(&strategy.name) {

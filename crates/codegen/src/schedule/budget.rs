@@ -123,6 +123,19 @@ pub fn tightened(budget: i32) -> i32 {
     (budget - budget / 8 - 3).max(1)
 }
 
+/// How many registers of a class a physical function names.
+pub fn named_registers(func: &Function, class: Class) -> u32 {
+    let mut most = 0;
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        for reg in func.defs(inst).filter_map(|reg| reg.phys()) {
+            if reg.class() == class && !reg.is_constant() {
+                most = most.max(u32::from(reg.index()) + u32::from(reg.len()));
+            }
+        }
+    }
+    most
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

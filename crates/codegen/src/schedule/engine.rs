@@ -6,7 +6,8 @@
 //! 2. *Available*: could issue now; sorted by deadline.
 //! 3. *Relief*: all ready ones again, sorted by what they do to the number of live registers.
 //!
-//! Of each list only the first few are looked at (knob 770 says how many), so a step costs the same however many are ready.
+//! Of each list only the first few are looked at (knob 770 says how many). A list is a sorted row of integers ([`Sorted`]), of which
+//! the end is looked at: what changes is near it, as a rule.
 //! Candidates come from the available ones; one that would break the register budget, now or later, is passed over
 //! ([`super::forecast`]). If all would, those that wait or free registers are asked, and if none can go, the next one of the
 //! reference order does. In ReduceReg mode there is no budget, and the relief list is the only one.
@@ -17,15 +18,13 @@
 
 use super::batch::{self, Batch, Slot};
 use super::forecast::{CLASSES, Forecast};
-use super::graph::{Graph, Timeline};
+use super::graph::{Graph, Heat, Timeline};
 use super::live::{BlockValues, Counts, Pressure};
 use super::priority::{Candidate, Factors, Mode};
 use super::units::{Pipe, Usage};
 use orias_machine::issue::Unit;
 use orias_ori::Class;
-use orias_sass::{Op, Space};
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use orias_sass::Op;
 
 /// What steers one run of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +86,51 @@ pub fn schedule(
     }
 }
 
-type ReliefKey = (i32, Reverse<u32>, u32);
+/// A set of integers of which the smallest are asked for: a row with the smallest last.
+#[derive(Debug, Default)]
+struct Sorted(Vec<u64>);
+
+impl Sorted {
+    fn place(&self, key: u64) -> usize {
+        self.0.partition_point(|&other| other > key)
+    }
+
+    fn insert(&mut self, key: u64) {
+        let place = self.place(key);
+        self.0.insert(place, key);
+    }
+
+    fn remove(&mut self, key: u64) {
+        let place = self.place(key);
+        if self.0.get(place) == Some(&key) {
+            self.0.remove(place);
+        }
+    }
+
+    /// The nodes of the smallest keys, smallest first.
+    fn nodes(&self, most: usize) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().rev().take(most).map(|&key| node_of(key))
+    }
+}
+
+/// How many bits of a key say which node it is.
+const NODE_BITS: u32 = 24;
+
+fn node_of(key: u64) -> u32 {
+    key as u32 & ((1 << NODE_BITS) - 1)
+}
+
+/// Sorts by a number first.
+fn key_by(number: u32, node: usize) -> u64 {
+    u64::from(number) << NODE_BITS | node as u64
+}
+
+/// Sorts by what is done to the number of live registers, then the most recent first.
+fn relief_key(grows: i32, recency: u32, node: usize) -> u64 {
+    const LATEST: u32 = (1 << NODE_BITS) - 1;
+    let grows = (grows + 0x4000) as u64;
+    grows << (2 * NODE_BITS) | u64::from(LATEST - recency) << NODE_BITS | node as u64
+}
 
 struct Engine<'a> {
     graph: &'a Graph,
@@ -106,16 +149,20 @@ struct Engine<'a> {
     /// By node: the step in which its last predecessor was placed.
     recency: Vec<u32>,
     /// By node: its key in `relief`, while it is ready.
-    key: Vec<Option<ReliefKey>>,
-    available: BTreeSet<(u32, u32)>,
-    waiting: BTreeSet<(u32, u32)>,
-    relief: BTreeSet<ReliefKey>,
+    key: Vec<Option<u64>>,
+    available: Sorted,
+    waiting: Sorted,
+    relief: Sorted,
     free: [u32; Unit::COUNT],
     usage: Usage,
     now: u32,
     order: Vec<u32>,
     /// What the instructions just placed made ready.
     freed: Vec<usize>,
+    /// Candidates of the present step.
+    candidates: Vec<u32>,
+    /// Nodes whose effect on live registers changed in the present step.
+    changed: Vec<usize>,
     cold_budget: u32,
     spill_mode: u32,
     /// Whether the block has enough long operations for the critical-path bit.
@@ -125,6 +172,8 @@ struct Engine<'a> {
     countdown: u32,
     /// Batchable operations still to come.
     batchable: u32,
+    /// By node: the latency that starts with it, of the longest, in 255 parts.
+    started: Vec<u8>,
 }
 
 impl<'a> Engine<'a> {
@@ -152,14 +201,16 @@ impl<'a> Engine<'a> {
             ready_at: vec![0; count],
             recency: vec![0; count],
             key: vec![None; count],
-            available: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            relief: BTreeSet::new(),
+            available: Sorted::default(),
+            waiting: Sorted::default(),
+            relief: Sorted::default(),
             free: [0; Unit::COUNT],
             usage: Usage::default(),
             now: 0,
             order: Vec::with_capacity(count),
             freed: Vec::new(),
+            candidates: Vec::new(),
+            changed: Vec::new(),
             cold_budget: settings.cold_budget,
             spill_mode: settings.spill_mode,
             critical: long >= settings.depth_threshold,
@@ -167,6 +218,11 @@ impl<'a> Engine<'a> {
             in_batch: vec![false; count],
             countdown: 0,
             batchable: (0..count).filter(|&node| is_batchable(graph, node)).count() as u32,
+            started: {
+                let length = u64::from(timeline.length.max(1));
+                let part = |&height: &u32| (u64::from(height) * 255 / length).min(255) as u8;
+                timeline.height.iter().map(part).collect()
+            },
         }
     }
 
@@ -192,9 +248,12 @@ impl<'a> Engine<'a> {
             for member in node..node + members {
                 self.place(member);
             }
-            for ready in std::mem::take(&mut self.freed) {
+            let mut freed = std::mem::take(&mut self.freed);
+            for &ready in &freed {
                 self.make_ready(ready);
             }
+            freed.clear();
+            self.freed = freed;
         }
         for node in self.graph.tail() {
             self.place(node);
@@ -202,22 +261,24 @@ impl<'a> Engine<'a> {
     }
 
     fn make_ready(&mut self, node: usize) {
-        let mut pending = vec![node];
-        while let Some(node) = pending.pop() {
-            let grows = self.pressure.delta(node)[Class::R as usize];
+        let mut next = Some(node);
+        let mut pending = Vec::new();
+        while let Some(node) = next {
+            let grows = self.pressure.grows(node, Class::R);
             if self.graph.nodes[node].is_pseudo() && grows <= 0 {
                 self.settle(node, self.ready_at[node], &mut pending);
-                continue;
-            }
-            let key = (grows, Reverse(self.recency[node]), node as u32);
-            self.key[node] = Some(key);
-            self.relief.insert(key);
-            if self.ready_at[node] <= self.now {
-                self.available
-                    .insert((self.timeline.latest[node], node as u32));
             } else {
-                self.waiting.insert((self.ready_at[node], node as u32));
+                let key = relief_key(grows, self.recency[node], node);
+                self.key[node] = Some(key);
+                self.relief.insert(key);
+                if self.ready_at[node] <= self.now {
+                    self.available
+                        .insert(key_by(self.timeline.latest[node], node));
+                } else {
+                    self.waiting.insert(key_by(self.ready_at[node], node));
+                }
             }
+            next = pending.pop();
         }
     }
 
@@ -226,12 +287,12 @@ impl<'a> Engine<'a> {
         let graph = self.graph;
         let own = &graph.nodes[node];
         if let Some(key) = self.key[node].take() {
-            self.relief.remove(&key);
+            self.relief.remove(key);
             self.available
-                .remove(&(self.timeline.latest[node], node as u32));
-            self.waiting.remove(&(self.ready_at[node], node as u32));
+                .remove(key_by(self.timeline.latest[node], node));
+            self.waiting.remove(key_by(self.ready_at[node], node));
         }
-        let mut ready = Vec::new();
+        let mut ready = std::mem::take(&mut self.freed);
         if own.is_pseudo() {
             self.settle(node, self.ready_at[node], &mut ready);
         } else {
@@ -242,7 +303,7 @@ impl<'a> Engine<'a> {
             self.usage.add(own.pipe, 1);
             self.now = issue + u32::from(own.least_stall).max(self.settings.warps);
             self.spill_mode = self.spill_mode.saturating_sub(1);
-            if is_cold(graph, node) {
+            if own.heat == Heat::Cold {
                 self.cold_budget = self.cold_budget.saturating_sub(1);
             }
             if is_batchable(graph, node) {
@@ -253,13 +314,14 @@ impl<'a> Engine<'a> {
             }
             self.settle(node, issue, &mut ready);
         }
-        self.freed.append(&mut ready);
-        while let Some(&(at, node)) = self.waiting.first()
-            && at <= self.now
+        self.freed = ready;
+        while let Some(&key) = self.waiting.0.last()
+            && key >> NODE_BITS <= u64::from(self.now)
         {
-            self.waiting.pop_first();
+            self.waiting.0.pop();
+            let node = node_of(key) as usize;
             self.available
-                .insert((self.timeline.latest[node as usize], node));
+                .insert(key_by(self.timeline.latest[node], node));
         }
     }
 
@@ -280,18 +342,21 @@ impl<'a> Engine<'a> {
             forecast.go(node);
         }
         let step = self.order.len() as u32;
-        let mut changed = Vec::new();
+        let mut changed = std::mem::take(&mut self.changed);
         self.pressure
             .schedule(node, &mut |other| changed.push(other));
-        for other in changed {
+        for other in changed.drain(..) {
             if let Some(key) = self.key[other] {
-                self.relief.remove(&key);
-                let grows = self.pressure.delta(other)[Class::R as usize];
-                let key = (grows, key.1, key.2);
-                self.key[other] = Some(key);
-                self.relief.insert(key);
+                let grows = self.pressure.grows(other, Class::R);
+                let new = relief_key(grows, self.recency[other], other);
+                if new != key {
+                    self.relief.remove(key);
+                    self.relief.insert(new);
+                    self.key[other] = Some(new);
+                }
             }
         }
+        self.changed = changed;
         let graph = self.graph;
         for edge in graph.succs(node) {
             let to = edge.to as usize;
@@ -306,38 +371,51 @@ impl<'a> Engine<'a> {
     }
 
     fn pick(&mut self) -> Option<usize> {
+        let mut nodes = std::mem::take(&mut self.candidates);
+        nodes.clear();
+        let few = self.settings.look_ahead.max(1);
         if self.settings.mode == Mode::ReduceReg {
-            let few = self.settings.look_ahead.max(1);
-            let nodes: Vec<u32> = self.relief.iter().take(few).map(|key| key.2).collect();
-            return self.best(&nodes);
+            nodes.extend(self.relief.nodes(few));
+        } else {
+            if self.settings.mode == Mode::DynBatch && self.countdown == 0 {
+                self.gather();
+            }
+            let few = few * 2;
+            nodes.extend(self.available.nodes(few));
+            self.leave_those_that_fit(&mut nodes);
+            if nodes.is_empty() {
+                // Nothing can issue now, or nothing that has room: whoever comes first, or makes room.
+                nodes.extend(self.waiting.nodes(few));
+                nodes.extend(self.relief.nodes(few));
+                nodes.sort_unstable();
+                nodes.dedup();
+                self.leave_those_that_fit(&mut nodes);
+            }
         }
-        if self.settings.mode == Mode::DynBatch && self.countdown == 0 {
-            self.gather();
+        let best = self.best(&nodes);
+        self.candidates = nodes;
+        match best {
+            None if self.settings.mode != Mode::ReduceReg => self.next_of_reference(),
+            best => best,
         }
-        let few = self.settings.look_ahead.max(1) * 2;
-        let room = |engine: &Self, nodes: &mut Vec<u32>| {
-            nodes.retain(|&node| engine.fits(node as usize));
+    }
+
+    fn leave_those_that_fit(&self, nodes: &mut Vec<u32>) {
+        let Some(forecast) = &self.forecast else {
+            return;
         };
-        let mut nodes: Vec<u32> = self.available.iter().take(few).map(|key| key.1).collect();
-        room(self, &mut nodes);
-        if nodes.is_empty() {
-            // Nothing can issue now, or nothing that has room: whoever comes first, or makes room.
-            nodes.extend(self.waiting.iter().take(few).map(|key| key.1));
-            nodes.extend(self.relief.iter().take(few).map(|key| key.2));
-            nodes.sort_unstable();
-            nodes.dedup();
-            room(self, &mut nodes);
-        }
-        if nodes.is_empty() {
-            return self.next_of_reference();
-        }
-        self.best(&nodes)
+        let most = forecast.most();
+        nodes.retain(|&node| self.fits(forecast, most, node as usize));
     }
 
     fn best(&self, nodes: &[u32]) -> Option<usize> {
+        if let [only] = nodes {
+            return Some(*only as usize);
+        }
+        let busiest = self.usage.most().max(1);
         nodes
             .iter()
-            .map(|&node| self.candidate(node as usize))
+            .map(|&node| self.candidate(node as usize, busiest))
             .max_by(Candidate::compare)
             .map(|candidate| candidate.node as usize)
     }
@@ -356,23 +434,24 @@ impl<'a> Engine<'a> {
         first.map(|&node| node as usize)
     }
 
-    /// Whether every limit is kept if it goes now, now and later.
-    fn fits(&self, node: usize) -> bool {
-        let Some(forecast) = &self.forecast else {
+    /// Whether every limit is kept if it goes now, now and later, where at most `most` registers are to be live.
+    fn fits(&self, forecast: &Forecast<'_>, most: [i32; 4], node: usize) -> bool {
+        let limit = |lane: usize| self.settings.limits[CLASSES[lane] as usize];
+        let grows = |lane: usize| self.pressure.grows(node, CLASSES[lane]);
+        let has_room = |lane: usize| self.pressure.at(node, CLASSES[lane]) <= limit(lane);
+        // As a rule there is room everywhere.
+        if (0..4).all(|lane| has_room(lane) && most[lane] + grows(lane) <= limit(lane)) {
             return true;
-        };
+        }
         let before = forecast.before(node);
-        CLASSES.iter().zip(before).all(|(&class, before)| {
-            let limit = self.settings.limits[class as usize];
-            let grows = self.pressure.delta(node)[class as usize];
-            let now = self.pressure.at(node, class);
-            (now <= limit && before + grows <= limit) || (grows < 0 && before + grows <= before)
+        (0..4).all(|lane| {
+            has_room(lane) && before[lane] + grows(lane) <= limit(lane) || grows(lane) < 0
         })
     }
 
-    fn candidate(&self, node: usize) -> Candidate {
+    fn candidate(&self, node: usize, busiest: u32) -> Candidate {
         let stall = self.issue_at(node) - self.now;
-        let factors = self.factors(node, stall);
+        let factors = self.factors(node, stall, busiest);
         Candidate {
             node: node as u32,
             priority: factors.pack(self.settings.mode),
@@ -385,12 +464,10 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn factors(&self, node: usize, stall: u32) -> Factors {
+    fn factors(&self, node: usize, stall: u32, busiest: u32) -> Factors {
         let own = &self.graph.nodes[node];
-        let length = self.timeline.length.max(1);
-        let height = self.timeline.height[node];
         let byte = |value: u32| value.min(255) as u8;
-        let grows = self.pressure.delta(node)[Class::R as usize];
+        let grows = self.pressure.grows(node, Class::R);
         let limit = self.settings.limits[Class::R as usize];
         let over = self.pressure.at(node, Class::R) - (limit - self.settings.slack);
         let pressure = if over <= 0 || grows <= 0 {
@@ -401,23 +478,21 @@ impl<'a> Engine<'a> {
         let late = self.timeline.latest[node] <= self.now;
         let critical = self.spill_mode > 0
             || self.critical && late && own.latency >= self.settings.latency_cutoff;
-        let busiest = self.usage.most().max(1);
-        let heat = if self.cold_budget == 0 {
-            1
-        } else if is_cold(self.graph, node) {
-            0
-        } else if is_hot(self.graph, node) {
-            2
-        } else {
-            1
+        let heat = match self.cold_budget {
+            0 => 1,
+            _ => own.heat as u8,
         };
-        let recent = self.recency[node] * 255 / (self.order.len() as u32).max(1);
+        // Nobody else looks at it.
+        let recent = match self.settings.mode {
+            Mode::ReduceReg => self.recency[node] * 255 / (self.order.len() as u32).max(1),
+            _ => 0,
+        };
         Factors {
             frees: (128 - grows).clamp(0, 255) as u8,
             pressure,
             critical: if critical { 255 } else { 0 },
             stall: 255 - byte(stall),
-            latency: byte((u64::from(height) * 255 / u64::from(length)) as u32),
+            latency: self.started[node],
             contention: 255 - byte(self.usage.of(own.pipe) * 255 / busiest),
             heat,
             barrier: if own.is_fence() { 0 } else { 255 },
@@ -452,11 +527,9 @@ impl<'a> Engine<'a> {
     /// Starts the next batch.
     fn gather(&mut self) {
         let few = (self.settings.batch as usize).max(1) * 4;
-        let ready = self.available.iter().map(|key| key.1);
-        let soon = self.waiting.iter().map(|key| key.1);
+        let ready = self.available.nodes(few * 4);
         let mut nodes: Vec<u32> = ready
-            .take(few * 4)
-            .chain(soon.take(few))
+            .chain(self.waiting.nodes(few))
             .filter(|&node| is_batchable(self.graph, node as usize))
             .collect();
         nodes.sort_by_key(|&node| (self.timeline.latest[node as usize], node));
@@ -464,7 +537,7 @@ impl<'a> Engine<'a> {
             .iter()
             .map(|&node| Slot {
                 node,
-                grows: self.pressure.delta(node as usize)[Class::R as usize],
+                grows: self.pressure.grows(node as usize, Class::R),
                 depth: self.timeline.earliest[node as usize],
                 commits: commits(self.graph, node as usize),
             })
@@ -496,19 +569,4 @@ fn is_batchable(graph: &Graph, node: usize) -> bool {
 fn commits(graph: &Graph, node: usize) -> bool {
     let op = graph.nodes[node].op;
     op == Some(Op::WARPGROUP_DEPBAR) || op == Some(Op::WARPGROUP_WAIT)
-}
-
-fn touches(graph: &Graph, node: usize, space: Space) -> bool {
-    let op = graph.nodes[node].op;
-    op.is_some_and(|op| op.row().memory.iter().any(|memory| memory.space == space))
-}
-
-/// Global memory is hot.
-fn is_hot(graph: &Graph, node: usize) -> bool {
-    touches(graph, node, Space::Global) || touches(graph, node, Space::Generic)
-}
-
-/// Constant memory is cold.
-fn is_cold(graph: &Graph, node: usize) -> bool {
-    touches(graph, node, Space::Constant)
 }

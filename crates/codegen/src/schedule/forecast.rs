@@ -6,7 +6,9 @@
 //! live until the place it had, and may end what it reads earlier; if no place before it gets above the budget by that, it may go. The
 //! first one of the reference can always go. So the budget holds at every step, and in the end, if it held for the reference.
 //!
-//! Places are the leaves of a tree of maxima with pending additions: asking and moving cost O(log n) for each operand.
+//! Places are the leaves of a tree, each with the difference to the place before it; a node has the sum of its differences and the
+//! largest of their partial sums. Adding to a row of places changes two leaves, and one if the row starts with the first: asking and
+//! moving cost O(log n) for each operand.
 
 use super::live::{BlockValues, Pressure};
 use orias_ori::Class;
@@ -19,6 +21,29 @@ type Four = [i32; 4];
 /// What a place holds whose instruction has gone.
 const GONE: i32 = i32::MIN / 4;
 
+/// A node of the tree.
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    /// All its differences.
+    sum: Four,
+    /// The largest sum of its first differences that ends with a place still to come.
+    most: Four,
+}
+
+impl Sums {
+    const NOTHING: Sums = Sums {
+        sum: [0; 4],
+        most: [GONE; 4],
+    };
+
+    fn join(left: Sums, right: Sums) -> Sums {
+        Sums {
+            sum: sum(left.sum, right.sum),
+            most: max(left.most, sum(left.sum, right.most)),
+        }
+    }
+}
+
 /// What will be live.
 #[derive(Clone, Debug)]
 pub struct Forecast<'a> {
@@ -27,16 +52,25 @@ pub struct Forecast<'a> {
     rank: Vec<u32>,
     /// By node: whether it has gone.
     gone: Vec<bool>,
-    /// By value: its readers, by place, and how many of them are still looked at from the end.
-    readers: Vec<Vec<u32>>,
+    /// The readers of each value, by place, where the books have its users.
+    readers: Vec<u32>,
+    /// By value: the end of those readers that are still looked at.
+    reader_ends: Vec<u32>,
     /// The tree: node 1 is the root, leaves start at `leaves`.
     leaves: usize,
-    most: Vec<Four>,
-    pending: Vec<Four>,
+    tree: Vec<Sums>,
+    /// What is added to all places.
+    base: Four,
 }
 
 fn lane(class: Class) -> Option<usize> {
-    CLASSES.iter().position(|&known| known == class)
+    match class {
+        Class::R => Some(0),
+        Class::P => Some(1),
+        Class::UR => Some(2),
+        Class::UP => Some(3),
+        Class::B => None,
+    }
 }
 
 impl<'a> Forecast<'a> {
@@ -45,31 +79,39 @@ impl<'a> Forecast<'a> {
         let count = reference.len();
         let mut rank = vec![0u32; count];
         let leaves = count.next_power_of_two();
-        let mut most = vec![[GONE; 4]; 2 * leaves];
+        let mut tree = vec![Sums::NOTHING; 2 * leaves];
         let mut pressure = Pressure::new(values);
+        let mut reader_ends: Vec<u32> = values.user_starts()[..values.len()].to_vec();
+        let mut readers = vec![0u32; values.all_users()];
+        let mut before = [0; 4];
         for (place, &node) in reference.iter().enumerate() {
             rank[node as usize] = place as u32;
-            most[leaves + place] = CLASSES.map(|class| pressure.at(node as usize, class));
+            let live = CLASSES.map(|class| pressure.at(node as usize, class));
+            let step = std::array::from_fn(|lane| live[lane] - before[lane]);
+            tree[leaves + place] = Sums {
+                sum: step,
+                most: step,
+            };
+            before = live;
+            for &value in values.uses(node as usize) {
+                let end = &mut reader_ends[value as usize];
+                readers[*end as usize] = node;
+                *end += 1;
+            }
             pressure.schedule(node as usize, &mut |_| {});
         }
         for node in (1..leaves).rev() {
-            most[node] = max(most[2 * node], most[2 * node + 1]);
+            tree[node] = Sums::join(tree[2 * node], tree[2 * node + 1]);
         }
-        let readers = (0..values.len() as u32)
-            .map(|value| {
-                let mut readers = values.users(value).to_vec();
-                readers.sort_unstable_by_key(|&reader| rank[reader as usize]);
-                readers
-            })
-            .collect();
         Forecast {
             values,
             rank,
             gone: vec![false; count],
             readers,
+            reader_ends,
             leaves,
-            most,
-            pending: vec![[0; 4]; 2 * leaves],
+            tree,
+            base: [0; 4],
         }
     }
 
@@ -79,64 +121,52 @@ impl<'a> Forecast<'a> {
     }
 
     /// The most that will be live before the turn of `node`, by class.
-    pub fn before(&self, node: usize) -> [i32; 4] {
-        self.prefix(self.rank[node] as usize)
+    pub fn before(&self, node: usize) -> Four {
+        sum(self.base, self.prefix(self.rank[node] as usize))
     }
 
-    /// The maximum over the places before `end`.
+    /// The most that will be live, by class.
+    pub fn most(&self) -> Four {
+        sum(self.base, self.tree[1].most)
+    }
+
+    /// The maximum over the places before `end`, without what is added to all.
     fn prefix(&self, end: usize) -> Four {
         // Down from the root towards `end`: left children passed on the way are before it.
         let mut result = [GONE; 4];
-        if end >= self.leaves {
-            return self.most[1];
-        }
-        let mut added = [0; 4];
+        let mut passed = [0; 4];
         let mut node = 1;
         let mut width = self.leaves;
         let mut start = 0;
         while node < self.leaves {
-            added = sum(added, self.pending[node]);
             width /= 2;
+            node *= 2;
             if end >= start + width {
-                result = max(result, sum(added, self.most[2 * node]));
+                let left = &self.tree[node];
+                result = max(result, sum(passed, left.most));
+                passed = sum(passed, left.sum);
                 start += width;
-                node = 2 * node + 1;
-            } else {
-                node *= 2;
+                node += 1;
             }
         }
         result
     }
 
-    /// Adds to the places `start..end`.
-    fn add(&mut self, start: usize, end: usize, amount: Four) {
-        if start < end && amount != [0; 4] {
-            self.add_below(1, 0, self.leaves, start, end, amount);
-        }
+    /// Adds to the difference of a place.
+    fn add(&mut self, place: usize, amount: Four) {
+        let leaf = &mut self.tree[self.leaves + place];
+        leaf.sum = sum(leaf.sum, amount);
+        leaf.most = sum(leaf.most, amount);
+        self.mend(place);
     }
 
-    fn add_below(
-        &mut self,
-        node: usize,
-        at: usize,
-        width: usize,
-        start: usize,
-        end: usize,
-        amount: Four,
-    ) {
-        if end <= at || at + width <= start {
-            return;
+    /// Computes anew what stands above a leaf.
+    fn mend(&mut self, place: usize) {
+        let mut node = (self.leaves + place) / 2;
+        while node > 0 {
+            self.tree[node] = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
+            node /= 2;
         }
-        if start <= at && at + width <= end {
-            self.most[node] = sum(self.most[node], amount);
-            self.pending[node] = sum(self.pending[node], amount);
-            return;
-        }
-        let half = width / 2;
-        self.add_below(2 * node, at, half, start, end, amount);
-        self.add_below(2 * node + 1, at + half, half, start, end, amount);
-        let below = max(self.most[2 * node], self.most[2 * node + 1]);
-        self.most[node] = sum(below, self.pending[node]);
     }
 
     /// `node` goes now.
@@ -144,42 +174,40 @@ impl<'a> Forecast<'a> {
         let values = self.values;
         let rank = self.rank[node] as usize;
         self.gone[node] = true;
-        let mut made = [0; 4];
-        for &value in values.defs(node) {
-            let (class, width) = values.kind(value);
-            if let Some(lane) = lane(class)
-                && (values.is_live_out(value) || !values.users(value).is_empty())
-            {
-                made[lane] += width;
-            }
-        }
-        self.add(0, rank, made);
+        // What is added to the places before `rank`.
+        let mut added = values.made(node);
         for &value in values.uses(node) {
-            let readers = &mut self.readers[value as usize];
-            if readers.last() != Some(&(node as u32)) {
+            let first = values.user_starts()[value as usize] as usize;
+            let mut end = self.reader_ends[value as usize] as usize;
+            if end == first || self.readers[end - 1] != node as u32 {
                 continue;
             }
-            while readers
-                .last()
-                .is_some_and(|&reader| self.gone[reader as usize])
-            {
-                readers.pop();
+            while end > first && self.gone[self.readers[end - 1] as usize] {
+                end -= 1;
             }
+            self.reader_ends[value as usize] = end as u32;
             if values.is_live_out(value) {
                 continue;
             }
-            let from = match readers.last() {
-                Some(&reader) => self.rank[reader as usize] as usize + 1,
-                None => 0,
-            };
             let (class, width) = values.kind(value);
-            if let Some(lane) = lane(class) {
+            let Some(lane) = lane(class) else { continue };
+            if end == first {
+                added[lane] -= width;
+                continue;
+            }
+            let from = self.rank[self.readers[end - 1] as usize] as usize + 1;
+            if from < rank {
                 let mut freed = [0; 4];
                 freed[lane] = -width;
-                self.add(from, rank, freed);
+                self.add(from, freed);
+                self.tree[self.leaves + rank].sum[lane] += width;
             }
         }
-        self.add(rank, rank + 1, [GONE; 4]);
+        self.base = sum(self.base, added);
+        let leaf = &mut self.tree[self.leaves + rank];
+        leaf.sum = std::array::from_fn(|lane| leaf.sum[lane] - added[lane]);
+        leaf.most = [GONE; 4];
+        self.mend(rank);
     }
 }
 
@@ -188,5 +216,5 @@ fn max(a: Four, b: Four) -> Four {
 }
 
 fn sum(a: Four, b: Four) -> Four {
-    std::array::from_fn(|lane| (a[lane] + b[lane]).max(GONE))
+    std::array::from_fn(|lane| a[lane] + b[lane])
 }

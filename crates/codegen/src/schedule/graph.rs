@@ -148,6 +148,18 @@ pub struct Edge {
     pub latency: u16,
 }
 
+/// What memory an instruction touches, as far as that decides who goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heat {
+    /// Constant memory.
+    Cold,
+    /// None, or another.
+    #[default]
+    Neither,
+    /// Global memory.
+    Hot,
+}
+
 /// What is known of an instruction besides its edges.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -173,6 +185,8 @@ pub struct Node {
     pub loads: bool,
     /// Whether it writes memory.
     pub stores: bool,
+    /// What memory that is.
+    pub heat: Heat,
     /// What order it keeps.
     pub order: Order,
     /// Whether it goes directly behind the node before it.

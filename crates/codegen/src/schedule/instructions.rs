@@ -26,7 +26,7 @@ use super::options::Options;
 use super::pipelining;
 use super::priority::Mode;
 use super::stores;
-use super::strategies::{self, Carried, STRATEGIES, Strategy, Task};
+use super::strategies::{self, Carried, Found, STRATEGIES, Strategy, Task};
 use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
@@ -305,13 +305,13 @@ impl Scheduler<'_> {
             in_loop: room.in_loop,
             opt_level: self.options.opt_level,
         };
-        let Some(order) = (strategy.run)(&task) else {
+        let Some(Found { order, peak }) = (strategy.run)(&task) else {
             return;
         };
         debug_assert_eq!(room.graph.illegal(&order), None, "{by}");
         let choice = Choice {
             by,
-            peak: room.values.peak(&order),
+            peak,
             estimate: estimate(&room.graph, &order, self.sharing),
             order,
         };

@@ -33,6 +33,12 @@ pub struct BlockValues {
     users: Vec<u32>,
     /// What is live when the block begins.
     entry: Counts,
+    /// By value: how many read it.
+    readers: Vec<u32>,
+    /// By node: how much live registers change if it is scheduled first of all.
+    delta: Vec<Counts>,
+    /// By node: registers of its results that nobody reads.
+    dead: Vec<Counts>,
 }
 
 /// Numbers values anew for each block without clearing anything.
@@ -113,7 +119,10 @@ impl BlockValues {
             .iter()
             .map(|&value| live.is_live_out(value, graph.block))
             .collect();
-        BlockValues {
+        let mut block = BlockValues {
+            readers: user_starts.windows(2).map(|it| it[1] - it[0]).collect(),
+            delta: vec![[0; 5]; graph.len()],
+            dead: vec![[0; 5]; graph.len()],
             kinds,
             live_out,
             used_starts,
@@ -123,7 +132,58 @@ impl BlockValues {
             user_starts,
             users,
             entry,
+        };
+        block.start_books();
+        block
+    }
+
+    /// What nodes change as long as nothing has been scheduled.
+    fn start_books(&mut self) {
+        for node in 0..self.delta.len() {
+            let range = self.defined_starts[node] as usize..self.defined_starts[node + 1] as usize;
+            for &value in &self.defined[range] {
+                let (class, width) = self.kinds[value as usize];
+                let books = match self.stays(value) {
+                    true => &mut self.delta,
+                    false => &mut self.dead,
+                };
+                books[node][class as usize] += width;
+            }
         }
+        for value in 0..self.kinds.len() {
+            if self.readers[value] == 1 && !self.live_out[value] {
+                let (class, width) = self.kinds[value];
+                let reader = self.users[self.user_starts[value] as usize];
+                self.delta[reader as usize][class as usize] -= width;
+            }
+        }
+    }
+
+    /// Whether somebody reads the value once it is there.
+    fn stays(&self, value: u32) -> bool {
+        self.live_out[value as usize] || self.readers[value as usize] > 0
+    }
+
+    /// Registers of the results of a node that somebody reads, by class: R, P, UR, UP.
+    pub(super) fn made(&self, node: usize) -> [i32; 4] {
+        let mut made = [0; 5];
+        for &value in self.defs(node) {
+            let (class, width) = self.kinds[value as usize];
+            if self.stays(value) {
+                made[class as usize] += width;
+            }
+        }
+        [Class::R, Class::P, Class::UR, Class::UP].map(|class| made[class as usize])
+    }
+
+    /// By value: where its users start in a list of all of them; one more at the end.
+    pub(super) fn user_starts(&self) -> &[u32] {
+        &self.user_starts
+    }
+
+    /// How many users all values have together.
+    pub(super) fn all_users(&self) -> usize {
+        self.users.len()
     }
 
     pub(super) fn uses(&self, node: usize) -> &[u32] {
@@ -205,36 +265,14 @@ impl Clone for Pressure<'_> {
 impl<'a> Pressure<'a> {
     /// At the start of the block.
     pub fn new(values: &'a BlockValues) -> Self {
-        let nodes = values.used_starts.len() - 1;
-        let mut pressure = Pressure {
+        Pressure {
             values,
-            remaining: (0..values.kinds.len())
-                .map(|value| values.users(value as u32).len() as u32)
-                .collect(),
-            delta: vec![[0; 5]; nodes],
-            scheduled: vec![false; nodes],
+            remaining: values.readers.clone(),
+            delta: values.delta.clone(),
+            scheduled: vec![false; values.delta.len()],
             live: values.entry,
             peak: values.entry,
-        };
-        for node in 0..nodes {
-            for &value in values.defs(node) {
-                let (class, width) = values.kinds[value as usize];
-                if pressure.stays(value) {
-                    pressure.delta[node][class as usize] += width;
-                }
-            }
         }
-        for value in 0..values.kinds.len() as u32 {
-            if pressure.remaining[value as usize] == 1 {
-                pressure.credit(value, &mut |_| {});
-            }
-        }
-        pressure
-    }
-
-    /// Whether somebody reads the value once it is there.
-    fn stays(&self, value: u32) -> bool {
-        self.values.live_out[value as usize] || self.remaining[value as usize] > 0
     }
 
     /// Credits the last reader of `value` with its death, and reports that reader.
@@ -254,33 +292,26 @@ impl<'a> Pressure<'a> {
         }
     }
 
-    /// By how much live registers change if `node` is next.
-    pub fn delta(&self, node: usize) -> Counts {
-        self.delta[node]
+    /// By how much live registers of a class change if `node` is next.
+    pub fn grows(&self, node: usize, class: Class) -> i32 {
+        self.delta[node][class as usize]
     }
 
     /// The most registers of a class that are live while `node` runs, if it is next.
     pub fn at(&self, node: usize, class: Class) -> i32 {
-        let class_index = class as usize;
-        let mut after = self.live[class_index] + self.delta[node][class_index];
-        for &value in self.values.defs(node) {
-            let (kind, width) = self.values.kinds[value as usize];
-            if kind == class && !self.stays(value) {
-                after += width;
-            }
-        }
-        after.max(self.live[class_index])
+        let class = class as usize;
+        let live = self.live[class];
+        live.max(live + self.delta[node][class] + self.values.dead[node][class])
     }
 
     /// `node` is next. Reports nodes whose delta changed.
     pub fn schedule(&mut self, node: usize, changed: &mut dyn FnMut(usize)) {
-        for class in Class::ALL {
-            let at = self.at(node, class);
-            let peak = &mut self.peak[class as usize];
-            *peak = (*peak).max(at);
-        }
+        let (delta, dead) = (&self.delta[node], &self.values.dead[node]);
         for class in 0..5 {
-            self.live[class] += self.delta[node][class];
+            let after = self.live[class] + delta[class];
+            let at = self.live[class].max(after + dead[class]);
+            self.peak[class] = self.peak[class].max(at);
+            self.live[class] = after;
         }
         self.scheduled[node] = true;
         let values = self.values;

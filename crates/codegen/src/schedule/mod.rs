@@ -20,6 +20,7 @@ pub mod graph;
 pub mod instructions;
 pub mod join;
 pub mod live;
+mod local;
 pub mod options;
 pub mod order;
 pub mod pipelining;

@@ -106,6 +106,11 @@ fn one(
         error,
     };
     scoreboard::drop_control_words(&mut func);
+    let given = post::Options {
+        keep: &always,
+        ..options
+    };
+    let model = post::reorder(&mut func.clone(), &given).map_err(broken)?;
     if let Some(seed) = request.shuffle {
         post::shuffle(&mut func, seed.wrapping_add(number as u64)).map_err(broken)?;
     }
@@ -113,6 +118,10 @@ fn one(
         alternative.seed = alternative.seed.wrapping_add(number as u64);
         post::alternative(&mut func, alternative).map_err(broken)?;
         options.keep = &always;
+    } else {
+        options.warps = post::warps(&func);
+        options.fresh = true;
+        post::canonical(&mut func, &options).map_err(broken)?;
     }
     let changes = post::reorder(&mut func, &options).map_err(broken)?;
     waits(&mut func, view)?;
@@ -120,8 +129,14 @@ fn one(
     let mut kept = vec![false; original.len()];
     if request.shuffle.is_none() && request.alternative.is_none() {
         // An order that turns out longer once its barriers are chosen goes back to what it was.
-        for (index, (old, new)) in before.iter().zip(&after).enumerate() {
-            kept[index] = new.cycles > old.cycles && changes[index].moved > 0;
+        let mut same = lifted(cubin, view)?;
+        scoreboard::drop_control_words(&mut same);
+        waits(&mut same, view)?;
+        let same = post::cycles_by_words(&same);
+        for (index, (old, new)) in same.iter().zip(&after).enumerate() {
+            let (block, insts) = &original[index];
+            kept[index] =
+                new.cycles > old.cycles && !func.block_insts(*block).eq(insts.iter().copied());
         }
         if kept.contains(&true) {
             for ((block, insts), _) in original.iter().zip(&kept).filter(|(_, kept)| **kept) {
@@ -163,11 +178,11 @@ fn one(
             instructions: changes[index].instructions,
             moved: places.filter(|(was, is)| was != is).count(),
             kept: kept[index],
-            model: (changes[index].before, changes[index].after),
+            model: (model[index].before, changes[index].after),
             words: (before[index].cycles, after[index].cycles),
             waited: (before[index].waited, after[index].waited),
             chain: changes[index].chain,
-            conflicts: changes[index].conflicts,
+            conflicts: (model[index].conflicts.0, changes[index].conflicts.1),
         }
     });
     done.report.functions.push(FunctionReport {

@@ -18,6 +18,7 @@ mod runs;
 
 use super::alias::MemoryRef;
 use super::graph::{Edge, EdgeClass, Graph, Kinds, Node, PIECE, Reasons};
+use super::local;
 use super::order::{self, Token};
 use crate::knobs::{Point, WhenList};
 pub use memory::PENDING;
@@ -105,6 +106,8 @@ pub struct Builder<'a> {
     pending: Vec<(u32, MemoryRef)>,
     /// Whether accesses to memory were left uncompared.
     crowded: bool,
+    /// Cycles of loads from local memory, if those are more than usual.
+    local: Option<u16>,
 }
 
 const NO_WRITER: Writer = Writer {
@@ -119,6 +122,10 @@ impl<'a> Builder<'a> {
             func,
             exits,
             fences,
+            local: match exits {
+                Exits::Values(_) => None,
+                Exits::Registers(_) => local::latency(func),
+            },
             defined: vec![(0, NO_WRITER); func.value_count()],
             readers: vec![(0, NOBODY); func.value_count()],
             links: Vec::new(),
@@ -222,10 +229,14 @@ impl<'a> Builder<'a> {
             keeps: if never { &[] } else { facts.keeps },
             pipe: facts.pipe,
             least_stall: facts.least_stall,
-            latency: facts.latency,
+            latency: match self.local {
+                Some(latency) if facts.loads_local => latency,
+                _ => facts.latency,
+            },
             fixed: facts.fixed,
             loads: facts.loads,
             stores: facts.stores,
+            heat: facts.heat,
             order: facts.order,
             with_previous: false,
             leaves: false,

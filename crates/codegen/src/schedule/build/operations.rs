@@ -1,11 +1,13 @@
 //! What the graph must know of an operation, whatever its operands: worked out when the operation is first met.
 
 use super::latency::expected;
+use crate::schedule::graph::Heat;
+use crate::schedule::local;
 use crate::schedule::order::{self, Order};
 use crate::schedule::units::Pipe;
 use orias_machine::issue::{self, Unit};
 use orias_machine::timing::{self, Completion};
-use orias_sass::Op;
+use orias_sass::{MemoryEffect, Op, Space};
 use std::sync::OnceLock;
 
 /// What is known of an operation.
@@ -27,6 +29,9 @@ pub(super) struct OperationFacts {
     pub(super) touches_memory: bool,
     pub(super) loads: bool,
     pub(super) stores: bool,
+    pub(super) heat: Heat,
+    /// Whether it loads from local memory.
+    pub(super) loads_local: bool,
     /// What order its row asks for.
     pub(super) order: Order,
     /// Whether it touches registers without naming them.
@@ -47,6 +52,8 @@ pub(super) const PSEUDO: OperationFacts = OperationFacts {
     touches_memory: false,
     loads: false,
     stores: false,
+    heat: Heat::Neither,
+    loads_local: false,
     order: Order::NONE,
     implicit: false,
 };
@@ -80,7 +87,21 @@ fn work_out(op: Op) -> OperationFacts {
         touches_memory: !row.memory.is_empty(),
         loads: row.memory.iter().any(|memory| memory.reads),
         stores: row.memory.iter().any(|memory| memory.writes),
+        heat: heat(row.memory),
+        loads_local: local::is_load(op),
         order: order::of_operation(op),
         implicit: !row.implicit.is_empty(),
+    }
+}
+
+/// Constant memory is cold, global memory is hot.
+fn heat(memory: &[MemoryEffect]) -> Heat {
+    let touches = |spaces: &[Space]| memory.iter().any(|memory| spaces.contains(&memory.space));
+    if touches(&[Space::Constant]) {
+        Heat::Cold
+    } else if touches(&[Space::Global, Space::Generic]) {
+        Heat::Hot
+    } else {
+        Heat::Neither
     }
 }

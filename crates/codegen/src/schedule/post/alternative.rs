@@ -5,11 +5,11 @@
 //! could issue first, longest chain first, or, as often as [`Alternative::worse`] says, the one whose operands come last.
 
 use super::PostScheduleError;
+use super::ready::{self, Choice};
 use super::shuffle::Numbers;
-use crate::schedule::build::{Builder, Exits, Fences};
+use crate::schedule::build::Fences;
 use crate::schedule::graph::{Graph, Timeline};
-use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
-use orias_ori::{Block, Function};
+use orias_ori::Function;
 
 /// Which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,69 +22,55 @@ pub struct Alternative {
 
 /// Puts the instructions of every block into such an order. The same numbers give the same order.
 pub fn alternative(func: &mut Function, which: Alternative) -> Result<(), PostScheduleError> {
-    let flow = FlowGraph::of(func);
-    let walk = DepthFirst::new(&flow);
-    let live = RegisterLiveness::new(func, &flow, &walk);
-    let blocks: Vec<Block> = func.blocks().collect();
     let mut numbers = Numbers::new(which.seed);
-    let mut orders = Vec::with_capacity(blocks.len());
-    let mut builder = Builder::new(func, Exits::Registers(&live), Fences::none());
-    for &block in &blocks {
-        let graph = builder.build(block);
-        let order = order(&graph, which.worse, &mut numbers);
-        let order = order.ok_or(PostScheduleError::Circle(block))?;
-        orders.push((graph, order));
-    }
-    for (graph, order) in &orders {
-        super::apply(func, graph, order);
-    }
-    Ok(())
+    ready::rearrange(func, Fences::none(), |_, graph| {
+        let mut greedy = Greedy {
+            graph,
+            height: Timeline::new(graph).height,
+            worse: which.worse,
+            numbers: &mut numbers,
+            at: vec![0; graph.len()],
+            now: 0,
+        };
+        ready::order(graph, &mut greedy)
+    })
 }
 
-/// One order of a block; none if the graph has a circle, which no graph of a block has.
-fn order(graph: &Graph, worse: u8, numbers: &mut Numbers) -> Option<Vec<u32>> {
-    let timeline = Timeline::new(graph);
-    let mut missing: Vec<u32> = (0..graph.len())
-        .map(|node| graph.preds(node).len() as u32)
-        .collect();
-    let mut at = vec![0u32; graph.len()];
-    let is_first = |node: usize| !graph.nodes[node].with_previous;
-    let mut ready: Vec<u32> = graph
-        .body()
-        .filter(|&node| missing[node] == 0 && is_first(node))
-        .map(|node| node as u32)
-        .collect();
-    let mut now = 0;
-    let mut order = Vec::with_capacity(graph.len());
-    while order.len() < graph.body().len() {
-        let waits = |node: &u32| at[*node as usize].max(now);
-        let height = |node: &u32| timeline.height[*node as usize];
-        let indices = 0..ready.len();
-        let chosen = if numbers.below(100) < usize::from(worse) {
-            indices.max_by_key(|&index| (waits(&ready[index]), u32::MAX - height(&ready[index])))
-        } else {
-            indices.min_by_key(|&index| (waits(&ready[index]), u32::MAX - height(&ready[index])))
+struct Greedy<'a> {
+    graph: &'a Graph,
+    height: Vec<u32>,
+    worse: u8,
+    numbers: &'a mut Numbers,
+    /// By node: when its operands are there.
+    at: Vec<u32>,
+    /// When the next one can issue.
+    now: u32,
+}
+
+impl Choice for Greedy<'_> {
+    fn choose(&mut self, ready: &[u32]) -> usize {
+        let key = |index: &usize| {
+            let node = ready[*index] as usize;
+            (self.at[node].max(self.now), u32::MAX - self.height[node])
         };
-        let first = ready.swap_remove(chosen?);
-        let rest =
-            (first + 1..graph.body().end as u32).take_while(|&node| !is_first(node as usize));
-        for node in std::iter::once(first).chain(rest) {
-            let own = &graph.nodes[node as usize];
-            let start = at[node as usize].max(now);
-            if !own.is_pseudo() {
-                now = start + u32::from(own.least_stall.max(1));
-            }
-            order.push(node);
-            for edge in graph.succs(node as usize) {
-                let to = edge.to as usize;
-                at[to] = at[to].max(start + u32::from(edge.latency));
-                missing[to] -= 1;
-                if missing[to] == 0 && graph.body().contains(&to) && is_first(to) {
-                    ready.push(edge.to);
-                }
-            }
+        let indices = 0..ready.len();
+        let chosen = if self.numbers.below(100) < usize::from(self.worse) {
+            indices.max_by_key(key)
+        } else {
+            indices.min_by_key(key)
+        };
+        chosen.unwrap_or(0)
+    }
+
+    fn placed(&mut self, node: u32) {
+        let own = &self.graph.nodes[node as usize];
+        let start = self.at[node as usize].max(self.now);
+        if !own.is_pseudo() {
+            self.now = start + u32::from(own.least_stall.max(1));
+        }
+        for edge in self.graph.succs(node as usize) {
+            let at = &mut self.at[edge.to as usize];
+            *at = (*at).max(start + u32::from(edge.latency));
         }
     }
-    order.extend(graph.tail().map(|node| node as u32));
-    Some(order)
 }

@@ -4,7 +4,7 @@ use super::clock::{Model, Simulation, Slots};
 use super::flight::{Ends, Flight};
 use super::list::Present;
 use super::ports::Ports;
-use super::stores::{Accesses, Lines};
+use super::stores::{Accesses, Holds, Lines};
 use super::{BlockChange, PostScheduleError};
 use crate::schedule::graph::{Graph, Timeline};
 use cranelift_entity::SecondaryMap;
@@ -22,6 +22,9 @@ pub(super) struct Parts {
     pub(super) timeline: Timeline,
     pub(super) ends: Ends,
     accesses: Accesses,
+    pub(super) holds: Holds,
+    /// By node: how urgent it is.
+    heights: Vec<u32>,
 }
 
 impl Parts {
@@ -39,15 +42,20 @@ impl Parts {
             })
         });
         let ports = ports.collect::<Result<Vec<Ports>, _>>()?;
+        let accesses = if gathers {
+            Accesses::new(func, &graph, &ports)
+        } else {
+            Accesses::default()
+        };
+        let timeline = Timeline::new(&graph);
+        let holds = accesses.holds(&graph);
         Ok(Parts {
             slots: Slots::new(&graph, &ports),
-            timeline: Timeline::new(&graph),
+            heights: holds.heights(&timeline),
+            timeline,
             ends: Ends::new(&graph, &ports),
-            accesses: if gathers {
-                Accesses::new(func, &graph, &ports)
-            } else {
-                Accesses::default()
-            },
+            holds,
+            accesses,
             graph,
         })
     }
@@ -80,6 +88,8 @@ pub(super) struct State {
     pub(super) dirty: bool,
     pub(super) cold: bool,
     pub(super) keep: bool,
+    /// Whether its order is one nobody has chosen.
+    pub(super) fresh: bool,
     /// Length, conflicts and hits of the order it had first.
     pub(super) first: Option<(u32, u32, u32)>,
 }
@@ -105,6 +115,7 @@ impl State {
             dirty: true,
             cold: false,
             keep: false,
+            fresh: false,
             first: None,
         }
     }
@@ -122,7 +133,8 @@ impl State {
         Present {
             order: &self.order,
             ranks: &self.ranks,
-            heights: &self.parts.timeline.height,
+            heights: &self.parts.heights,
+            holds: &self.parts.holds,
         }
     }
 

@@ -14,9 +14,13 @@
 //! evaluated is better than what any other could at best be. The score in the tree is that bound: it assumes every source in the cache
 //! and nothing in the way. At most [`LOOKED_AT`] are evaluated a step, so the whole is linear in the length of the block but for the
 //! logarithm of the tree.
+//!
+//! Stores to one line of memory are candidates when all that any of them needs is there, and then go before all others
+//! ([`super::stores`]).
 
 use super::clock::{Clock, Model, Slots, Step};
 use super::ports::POSITIONS;
+use super::stores::Holds;
 use crate::schedule::graph::Graph;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -75,8 +79,10 @@ pub(super) struct Present<'a> {
     pub(super) order: &'a [u32],
     /// By node: its place in it.
     pub(super) ranks: &'a [u32],
-    /// By node: cycles from its issue to the end of the longest chain that starts with it.
+    /// By node: how urgent it is, by the cycles from its issue to the end of the longest chain that starts with it.
     pub(super) heights: &'a [u32],
+    /// What stores wait for.
+    pub(super) holds: &'a Holds,
 }
 
 /// How an order was found.
@@ -98,6 +104,10 @@ pub(super) struct Scheduler {
     waiting: BinaryHeap<Reverse<u64>>,
     /// What can issue now, by key; the best one last.
     tree: Vec<u64>,
+    /// By line: how much of what it waits for has not issued, and when that is there which has.
+    held: Vec<(u32, u32)>,
+    /// Stores that nothing but the others of their line holds back.
+    parked: Vec<u32>,
     /// The order found.
     pub(super) order: Vec<u32>,
 }
@@ -119,6 +129,10 @@ impl Scheduler {
         self.ready.extend_from_slice(model.floors);
         self.waiting.clear();
         self.tree.clear();
+        self.held.clear();
+        let lines = present.holds.missing.iter();
+        self.held.extend(lines.map(|&missing| (missing, 0)));
+        self.parked.clear();
         self.order.clear();
         let mut list = List {
             graph,
@@ -170,10 +184,37 @@ impl List<'_> {
             && index < self.graph.body().end
             && !self.graph.nodes[index].with_previous
         {
+            if let Some(line) = self.present.holds.line(node) {
+                let (missing, ready) = self.state.held[line];
+                if missing > 0 {
+                    self.state.parked.push(node);
+                    return;
+                }
+                self.state.ready[index] = self.state.ready[index].max(ready);
+            }
             let ready = self.state.ready[index];
             self.state
                 .waiting
                 .push(Reverse(u64::from(ready) << 32 | u64::from(node)));
+        }
+    }
+
+    /// An instruction has issued that lines may wait for: the stores of those that are complete become candidates.
+    fn release(&mut self, node: u32) {
+        let mut complete = false;
+        for line in self.present.holds.waiting_for(node) {
+            let missing = &mut self.state.held[line].0;
+            *missing = missing.saturating_sub(1);
+            complete |= *missing == 0;
+        }
+        if complete {
+            self.offer_parked();
+        }
+    }
+
+    fn offer_parked(&mut self) {
+        for node in std::mem::take(&mut self.state.parked) {
+            self.offer(node);
         }
     }
 
@@ -211,7 +252,16 @@ impl List<'_> {
             }
             let Some((at, issue)) = self.evaluate(now) else {
                 // Nothing can issue: time passes.
-                self.clock.next = soonest?;
+                match soonest {
+                    Some(soonest) => self.clock.next = soonest,
+                    None if self.state.parked.is_empty() => return None,
+                    None => {
+                        // Lines that wait for each other.
+                        self.state.held.fill((0, 0));
+                        self.stable = false;
+                        self.offer_parked();
+                    }
+                }
                 continue;
             };
             // Something else may be there before the unit is free.
@@ -272,10 +322,18 @@ impl List<'_> {
         let graph = self.graph;
         for edge in graph.succs(node as usize) {
             let to = edge.to as usize;
+            let there = at + u32::from(edge.latency);
             let ready = &mut self.state.ready[to];
-            *ready = (*ready).max(at + u32::from(edge.latency));
+            *ready = (*ready).max(there);
+            if let Some(line) = self.present.holds.line(edge.to) {
+                let all = &mut self.state.held[line].1;
+                *all = (*all).max(there);
+            }
             self.state.missing[to] -= 1;
             self.offer(edge.to);
+        }
+        if !self.state.held.is_empty() {
+            self.release(node);
         }
     }
 }

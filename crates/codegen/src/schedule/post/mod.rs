@@ -14,6 +14,8 @@
 //! | `block` | a block on its way through the rounds: what is the same in every order, and the order it has |
 //! | `sweep` | carrying what is in flight through the function |
 //! | `search` | the orders that are tried for a block, and which is taken |
+//! | `ready` | orders made step by step by somebody who chooses |
+//! | `canonical` | an order that depends on the instructions alone |
 //! | `shuffle` | random legal orders, to start from nothing |
 //! | `alternative` | legal orders between good and bad, to measure the model with |
 //! | `words` | the same question asked of finished code: cycles by control words |
@@ -38,18 +40,20 @@
 
 mod alternative;
 mod block;
+mod canonical;
 mod clock;
 mod explain;
 mod flight;
 mod list;
 mod ports;
+mod ready;
 mod search;
 mod shuffle;
 mod stores;
 mod sweep;
 mod words;
 
-use super::budget::Occupancy;
+use super::budget::{Occupancy, named_registers};
 use super::build::{Builder, Exits, Fences};
 use super::graph::{Graph, PIECE};
 use crate::knobs::{Knobs, Point, WhenList, registry, scheduling};
@@ -65,6 +69,7 @@ use search::Search;
 use sweep::Sweeps;
 
 pub use alternative::{Alternative, alternative};
+pub use canonical::canonical;
 pub use clock::{Cause, Cost, Simulation};
 pub use explain::{BlockStory, FunctionStory, Line, tell};
 pub use list::Weights;
@@ -115,6 +120,8 @@ pub struct Options<'a> {
     pub fences: Fences<'a>,
     /// Warps that take turns on a scheduler, as a guess; 1 if nothing is known of the launch.
     pub warps: u32,
+    /// The orders blocks come with are none to be kept: the best of those that are found is taken.
+    pub fresh: bool,
 }
 
 impl<'a> Options<'a> {
@@ -131,6 +138,7 @@ impl<'a> Options<'a> {
             hot,
             cold: hot.plain(),
             warps: 1,
+            fresh: false,
             keep: knobs.when(&registry::POST_SCHEDULE_KEEP),
             fences: Fences {
                 code: knobs.when(&scheduling::FENCE_CODE),
@@ -139,6 +147,18 @@ impl<'a> Options<'a> {
                 piece: PIECE,
             },
         }
+    }
+}
+
+impl Options<'_> {
+    /// Whether a block stays as it is.
+    fn keeps(&self, func: &Function, block: Block) -> bool {
+        let point = Point {
+            function: &func.name,
+            block: block.as_u32(),
+            instruction: None,
+        };
+        !self.keep.is_never() && self.keep.holds(point)
     }
 }
 
@@ -168,11 +188,7 @@ pub struct BlockChange {
 /// Phase 110.
 pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     let mut options = Options::of(context.knobs);
-    if let Some(target) = Target::from_name(&func.target) {
-        let occupancy = Occupancy::new(func, registers::of(target));
-        // Launches fill the machine half, as a guess.
-        options.warps = occupancy.warps(general_registers(func)).div_ceil(2);
-    }
+    options.warps = warps(func);
     match reorder(func, &options) {
         Ok(_) => Ok(()),
         Err(error) => Err(PhaseError::Broken {
@@ -182,18 +198,13 @@ pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), P
     }
 }
 
-/// How many general registers a function names.
-fn general_registers(func: &Function) -> u32 {
-    let mut most = 0;
-    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-        for reg in func.defs(inst).filter_map(|reg| reg.phys()) {
-            if reg.class() == Class::R && !reg.is_constant() {
-                let units = reg.units().map(|unit| u32::from(unit.index()) + 1);
-                most = most.max(units.max().unwrap_or(0));
-            }
-        }
-    }
-    most
+/// How many warps of a physical function take turns on a scheduler if launches fill the machine half, as a guess.
+pub fn warps(func: &Function) -> u32 {
+    let target = Target::from_name(&func.target);
+    target.map_or(1, |target| {
+        let occupancy = Occupancy::new(func, registers::of(target));
+        occupancy.warps(named_registers(func, Class::R)).div_ceil(2)
+    })
 }
 
 /// Orders the blocks of a physical function anew.
@@ -215,15 +226,12 @@ pub fn reorder(
         for (at, inst) in func.block_insts(block).enumerate() {
             first_places[inst] = at as u32;
         }
-        let point = Point {
-            function: &func.name,
-            block: block.as_u32(),
-            instruction: None,
-        };
+        let keep = options.keeps(func, block);
         let parts = Parts::new(func, builder.build(block), target, gathers)?;
         states.push(State {
             cold: cold.contains(block),
-            keep: !options.keep.is_never() && options.keep.holds(point),
+            keep,
+            fresh: options.fresh && !keep,
             ..State::new(block, parts)
         });
     }

@@ -2,6 +2,9 @@
 //!
 //! An order is judged by cycles alone times cycles together, as the estimates before allocation are. Much is known before it is: that it is the
 //! one there is, that it has been tried, that more neighbours are apart in it, or, on the way, that it takes longer than the best.
+//!
+//! As many neighbours may be apart as there are in the order there is; where that is one nobody chose, as few as can be, and whatever
+//! is found is better.
 
 use super::block::{Rank, State};
 use super::clock::Simulation;
@@ -19,19 +22,23 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Gives the block an order that is cheaper than the one it has, if one is found.
+    /// Gives the block an order that is cheaper than the one it has, if one is found, or the cheapest if nobody chose the one it has.
     pub(super) fn improve(&mut self, state: &mut State, options: &Options<'_>) -> bool {
         if state.keep || state.settled || has_one_order(state) {
             return false;
         }
-        let torn = stores::torn(&state.lines, &state.order);
+        let fresh = std::mem::take(&mut state.fresh);
         let judge = Judge {
             state,
             warps: options.warps.max(1),
-            torn,
+            torn: match fresh {
+                true => 0,
+                false => torn(state, &state.order),
+            },
             least: state.parts.slots.issue_cycles(options.warps.max(1)),
         };
         let present = match state.cost {
+            _ if fresh => (usize::MAX, u128::MAX, u64::MAX, u64::MAX),
             Some(cost) => cost,
             None => judge.present(&mut self.simulation),
         };
@@ -46,7 +53,7 @@ impl Search {
             let Some(found) = found else { continue };
             let order = &mut self.scheduler.order;
             let sank = stores::gather(&state.parts.graph, &state.lines, order);
-            if *order == state.order || best.is_some() && *order == self.best {
+            if !fresh && *order == state.order || best.is_some() && *order == self.best {
                 continue;
             }
             let known = best.map_or(present, |(known, _)| known);
@@ -61,6 +68,12 @@ impl Search {
         }
         best.is_some()
     }
+}
+
+/// How many neighbours are apart in `order`.
+fn torn(state: &State, order: &[u32]) -> usize {
+    let parts = &state.parts;
+    stores::torn(&parts.graph, &state.lines, &parts.holds, order)
 }
 
 /// Whether the graph leaves nothing to choose.
@@ -118,7 +131,7 @@ impl Judge<'_> {
 
     /// What `order` costs, if that is less than what is `known`.
     fn cheaper(&self, order: &[u32], known: Rank, simulation: &mut Simulation) -> Option<Rank> {
-        let torn = stores::torn(&self.state.lines, order).saturating_sub(self.torn);
+        let torn = torn(self.state, order).saturating_sub(self.torn);
         if torn > known.0 {
             return None;
         }

@@ -5,6 +5,7 @@
 //! cubin came with. What barriers are held by is carried from block to block; where paths meet, the later one counts.
 
 use crate::schedule::graph::RELEASE;
+use crate::schedule::local;
 use cranelift_entity::SecondaryMap;
 use orias_machine::issue::{self, Unit};
 use orias_machine::timing::{self, Completion};
@@ -46,6 +47,7 @@ pub fn cycles_by_words(func: &Function) -> Vec<WordCycles> {
             preds[numbers[to]].push(number);
         }
     }
+    let local = local::latency(func);
     let mut ends: Vec<Held> = vec![[0; BARRIERS]; blocks.len()];
     let mut found = Vec::new();
     for _ in 0..SWEEPS {
@@ -57,7 +59,7 @@ pub fn cycles_by_words(func: &Function) -> Vec<WordCycles> {
                     *mine = (*mine).max(theirs);
                 }
             }
-            let cycles = walk(func, block, &mut held);
+            let cycles = walk(func, block, local, &mut held);
             ends[number] = held.map(|at| at.saturating_sub(cycles.cycles));
             found.push(cycles);
         }
@@ -65,7 +67,7 @@ pub fn cycles_by_words(func: &Function) -> Vec<WordCycles> {
     found
 }
 
-fn walk(func: &Function, block: Block, held: &mut Held) -> WordCycles {
+fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Held) -> WordCycles {
     let mut now = 0u32;
     let mut waited = 0u32;
     // The queue of the memory pipes takes one every few cycles.
@@ -92,6 +94,10 @@ fn walk(func: &Function, block: Block, held: &mut Held) -> WordCycles {
         let typical = timing
             .and_then(|timing| timing.typical)
             .map_or(0, |typical| u32::from(typical.cycles));
+        let typical = match local {
+            Some(latency) if local::is_load(op) => u32::from(latency),
+            _ => typical,
+        };
         let sets = [
             (control.write_barrier(), typical),
             (control.read_barrier(), u32::from(RELEASE)),

@@ -22,7 +22,7 @@ mod permutation;
 
 use super::engine::{self, Settings};
 use super::graph::{Graph, Timeline};
-use super::live::BlockValues;
+use super::live::{BlockValues, Counts};
 use super::priority::Mode;
 use super::units::Pipe;
 use orias_sass::Space;
@@ -69,7 +69,23 @@ pub struct Strategy {
     /// What reports and the knob call it.
     pub name: &'static str,
     /// Finds an order; none if the block is not one it works on.
-    pub run: fn(&Task<'_>) -> Option<Vec<u32>>,
+    pub run: fn(&Task<'_>) -> Option<Found>,
+}
+
+/// An order that a strategy found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The nodes in their order.
+    pub order: Vec<u32>,
+    /// The most registers live at a time, by class.
+    pub peak: Counts,
+}
+
+impl Found {
+    fn new(task: &Task<'_>, order: Vec<u32>) -> Found {
+        let peak = task.values.peak(&order);
+        Found { order, peak }
+    }
 }
 
 /// Every strategy.
@@ -88,15 +104,15 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "permutation",
-        run: permutation::permute,
+        run: |task| permutation::permute(task).map(|order| Found::new(task, order)),
     },
     Strategy {
         name: "backtracking",
-        run: backtracking::schedule,
+        run: |task| backtracking::schedule(task).map(|order| Found::new(task, order)),
     },
     Strategy {
         name: "depth-first",
-        run: depth_first::schedule,
+        run: |task| depth_first::schedule(task).map(|order| Found::new(task, order)),
     },
     Strategy {
         name: "loop",
@@ -143,29 +159,32 @@ pub fn issued(graph: &Graph) -> usize {
     body.iter().filter(|node| !node.is_pseudo()).count()
 }
 
-fn with_mode(task: &Task<'_>, mode: Mode, timeline: &Timeline) -> Option<Vec<u32>> {
+fn with_mode(task: &Task<'_>, mode: Mode, timeline: &Timeline) -> Option<Found> {
     let settings = Settings {
         mode,
         ..task.settings
     };
     let outcome = engine::schedule(task.graph, timeline, task.values, task.reference, &settings);
-    Some(outcome.order)
+    Some(Found {
+        order: outcome.order,
+        peak: outcome.peak,
+    })
 }
 
-fn pressure(task: &Task<'_>) -> Option<Vec<u32>> {
+fn pressure(task: &Task<'_>) -> Option<Found> {
     with_mode(task, Mode::ReduceReg, task.timeline)
 }
 
-fn latency(task: &Task<'_>) -> Option<Vec<u32>> {
+fn latency(task: &Task<'_>) -> Option<Found> {
     with_mode(task, Mode::Ilp, task.timeline)
 }
 
-fn batch(task: &Task<'_>) -> Option<Vec<u32>> {
+fn batch(task: &Task<'_>) -> Option<Found> {
     with_mode(task, Mode::DynBatch, task.timeline)
 }
 
 /// A chain that ends in a value for the next trip goes on there: its height is what the reader's is then.
-fn loop_aware(task: &Task<'_>) -> Option<Vec<u32>> {
+fn loop_aware(task: &Task<'_>) -> Option<Found> {
     if task.carried.is_empty() {
         return None;
     }
@@ -179,7 +198,7 @@ fn loop_aware(task: &Task<'_>) -> Option<Vec<u32>> {
     with_mode(task, Mode::Ilp, &timeline)
 }
 
-fn tensor(task: &Task<'_>) -> Option<Vec<u32>> {
+fn tensor(task: &Task<'_>) -> Option<Found> {
     let any = task
         .graph
         .nodes
@@ -189,7 +208,7 @@ fn tensor(task: &Task<'_>) -> Option<Vec<u32>> {
 }
 
 /// Loads from global memory, and all that leads to them, go before everything else.
-fn prefetch(task: &Task<'_>) -> Option<Vec<u32>> {
+fn prefetch(task: &Task<'_>) -> Option<Found> {
     let first = task.timeline.length;
     let base: Vec<u32> = task
         .graph
