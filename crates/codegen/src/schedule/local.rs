@@ -2,8 +2,8 @@
 //!
 //! What a thread keeps in local memory, spilled registers above all, is kept for all threads of a multiprocessor in the cache that it
 //! shares with shared memory. If all of that fits, a load takes as long as one from shared memory, and otherwise as long as the
-//! next cache. Nobody knows here how much shared memory a launch asks for, so half of it all is taken for local memory. (On an H200,
-//! matrix products that spill 760 bytes with 256 threads beside 64 KB of shared memory found 2 % of their loads in the cache; an order
+//! next cache. Nobody knows here how much shared memory a launch asks for, so a quarter of it all is taken for local memory. (On an H200,
+//! matrix products that spill 350 bytes with 256 threads beside 64 KB of shared memory found 2 % of their loads in the cache; an order
 //! made for short loads, with two or three of them under way at a time, took 1.11 times as long as one with a dozen.)
 
 use super::budget::{Occupancy, named_registers};
@@ -12,7 +12,7 @@ use orias_ori::{Class, Function, Inst, Operand};
 use orias_sass::{Op, Space, Target};
 
 /// Bytes of the first cache that local memory gets.
-const CACHE: u64 = 128 * 1024;
+const CACHE: u64 = 64 * 1024;
 
 /// Cycles of a load from the next cache.
 const FAR: u16 = 250;
