@@ -83,6 +83,7 @@ pub struct Cursor<'f> {
 
 impl<'f> Cursor<'f> {
     /// Inserts at the end of `block`.
+    #[inline]
     pub fn at_end(func: &'f mut Function, block: Block) -> Cursor<'f> {
         Cursor {
             func,
@@ -92,6 +93,7 @@ impl<'f> Cursor<'f> {
     }
 
     /// Inserts before `inst`, with its source location.
+    #[inline]
     pub fn before(func: &'f mut Function, inst: Inst) -> Cursor<'f> {
         let span = func.inst(inst).span();
         Cursor {
@@ -134,6 +136,7 @@ impl<'f> Cursor<'f> {
     }
 
     /// Starts an instruction.
+    #[inline]
     pub fn build<'c>(&'c mut self, op: impl Into<Opcode>) -> InstBuilder<'c, 'f> {
         let operation = match op.into() {
             Opcode::Abstract(op) => Operation::Abstract(op, AbstractMods::NONE),
@@ -223,6 +226,7 @@ impl InstBuilder<'_, '_> {
     }
 
     /// Sets all modifiers of a machine operation.
+    #[inline]
     pub fn mods(mut self, mods: sass::Mods) -> Self {
         match self.operation {
             Operation::Machine(op, _) => self.operation = Operation::Machine(op, mods),
@@ -235,6 +239,7 @@ impl InstBuilder<'_, '_> {
     }
 
     /// Sets all modifiers and operands of a machine operation, which [`machine::check_operands`] found to have the form `fitted`.
+    #[inline]
     pub fn fitted(mut self, fitted: sass::Variant, operands: &[Operand]) -> Self {
         debug_assert_eq!(self.operation.opcode(), Opcode::Machine(fitted.op()));
         self.operation = Operation::Machine(fitted.op(), fitted.mods());
@@ -244,6 +249,7 @@ impl InstBuilder<'_, '_> {
     }
 
     /// Guards the instruction. Each value it defines then needs a [`InstBuilder::kept`].
+    #[inline]
     pub fn guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
         self
@@ -251,12 +257,14 @@ impl InstBuilder<'_, '_> {
 
     /// The next result of an abstract operation: a register that exists, or `_`. Results not given are made by
     /// [`InstBuilder::finish`] where the row tells their type.
+    #[inline]
     pub fn result(mut self, operand: impl Into<Operand>) -> Self {
         self.results.push(operand.into());
         self
     }
 
     /// A new value of type `ty`: the next result of an abstract operation, or the next operand of a machine operation.
+    #[inline]
     pub fn define(mut self, ty: Type) -> Self {
         let value = self.cursor.func.create_value(ty);
         match self.operation {
@@ -267,6 +275,7 @@ impl InstBuilder<'_, '_> {
     }
 
     /// The next operand.
+    #[inline]
     pub fn operand(mut self, operand: impl Into<Operand>) -> Self {
         self.operands.push(operand.into());
         self
@@ -279,6 +288,7 @@ impl InstBuilder<'_, '_> {
     }
 
     /// An immediate as the next operand.
+    #[inline]
     pub fn imm(self, bits: u64) -> Self {
         self.operand(Operand::imm(bits))
     }
@@ -291,11 +301,13 @@ impl InstBuilder<'_, '_> {
     }
 
     /// The next operand left out, or for a machine operation its default.
+    #[inline]
     pub fn none(self) -> Self {
         self.operand(Operand::None)
     }
 
     /// The next value kept when the guard is false.
+    #[inline]
     pub fn kept(mut self, value: Value) -> Self {
         self.kept.push(value.into());
         self
@@ -315,6 +327,7 @@ impl InstBuilder<'_, '_> {
 
     /// The next edge of a terminator. In a machine operation with a code address among its slots, [`InstBuilder::target`]
     /// puts the edge there.
+    #[inline]
     pub fn edge(mut self, block: Block, args: &[Value]) -> Self {
         let edge = self.cursor.func.create_edge(block, args);
         self.edges.push(edge);
@@ -322,12 +335,14 @@ impl InstBuilder<'_, '_> {
     }
 
     /// The next edge of a machine terminator, as its next operand.
+    #[inline]
     pub fn target(mut self, block: Block, args: &[Value]) -> Self {
         self.operands.push(Operand::Edge(self.edges.len() as u32));
         self.edge(block, args)
     }
 
     /// Checks and inserts the instruction.
+    #[inline]
     pub fn finish(mut self) -> Result<Inst, BuildError> {
         self.insert()
     }

@@ -114,6 +114,13 @@ pub struct InstData {
 pub(crate) type EdgeList = EntityList<Edge>;
 
 impl InstData {
+    /// Leaves an instruction that names nothing.
+    pub(crate) fn forget_operands(&mut self) {
+        self.guard = Guard::ALWAYS;
+        self.edges = EdgeList::new();
+        (self.results, self.slots, self.kept, self.uses, self.defs) = (0, 0, 0, 0, 0);
+    }
+
     /// The operation with its modifiers.
     pub const fn operation(&self) -> Operation {
         self.operation

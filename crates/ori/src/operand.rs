@@ -199,6 +199,7 @@ impl Operand {
     }
 
     /// The register, where the operand is one.
+    #[inline]
     pub const fn reg(self) -> Option<Reg> {
         match self {
             Operand::Reg { reg, .. } => Some(reg),
@@ -213,6 +214,7 @@ impl Operand {
     }
 
     /// The source modifiers.
+    #[inline]
     pub const fn mods(self) -> SourceMods {
         match self {
             Operand::Reg { mods, .. }

@@ -50,6 +50,7 @@ impl Class {
 
     /// How many registers of this class hold state: as many as encodings can name (a target's limits are `machine`'s),
     /// without the constant register, which is the last.
+    #[inline]
     pub const fn count(self) -> u8 {
         match self.file().constant_index() {
             Some(last) => last,
@@ -135,11 +136,13 @@ impl Type {
     }
 
     /// The class.
+    #[inline]
     pub const fn class(self) -> Class {
         self.class
     }
 
     /// How many registers.
+    #[inline]
     pub const fn len(self) -> u8 {
         self.len
     }
@@ -151,6 +154,7 @@ impl Type {
 
     /// What the first register's index is a multiple of: the length up to 2, then 4. (A matrix accumulator of 64
     /// registers starts at a multiple of 4, too.)
+    #[inline]
     pub const fn alignment(self) -> u8 {
         match self.len {
             1 => 1,
@@ -200,6 +204,7 @@ impl PhysReg {
     pub const UPT: PhysReg = Class::UP.constant().unwrap();
 
     /// Register `index` of `class`, the constant register included; `None` when there is no such register.
+    #[inline]
     pub const fn new(class: Class, index: u8) -> Option<PhysReg> {
         let is_constant = match class.file().constant_index() {
             Some(constant) => constant == index,
@@ -217,6 +222,7 @@ impl PhysReg {
     }
 
     /// The `len` registers from `index` on; `None` when the class ends before. Alignment is the verifier's business.
+    #[inline]
     pub const fn tuple(class: Class, index: u8, len: u8) -> Option<PhysReg> {
         if len == 1 {
             return PhysReg::new(class, index);
@@ -229,16 +235,19 @@ impl PhysReg {
     }
 
     /// The class.
+    #[inline]
     pub const fn class(self) -> Class {
         self.class
     }
 
     /// The index of the first register.
+    #[inline]
     pub const fn index(self) -> u8 {
         self.index
     }
 
     /// How many registers; 1 for a constant register.
+    #[inline]
     pub const fn len(self) -> u8 {
         self.len
     }
@@ -249,6 +258,7 @@ impl PhysReg {
     }
 
     /// The type of a value this register could hold.
+    #[inline]
     pub const fn ty(self) -> Type {
         Type {
             class: self.class,
@@ -257,6 +267,7 @@ impl PhysReg {
     }
 
     /// Whether this is `RZ`, `PT`, `URZ` or `UPT`.
+    #[inline]
     pub const fn is_constant(self) -> bool {
         self.index >= self.class.count()
     }
@@ -414,6 +425,7 @@ impl OptReg {
     pub const NONE: OptReg = OptReg(u32::MAX);
 
     /// The register, if there is one.
+    #[inline]
     pub const fn get(self) -> Option<Reg> {
         if self.0 == u32::MAX {
             None
@@ -473,6 +485,7 @@ impl Guard {
     }
 
     /// The predicate, unless the instruction always takes effect.
+    #[inline]
     pub const fn reg(self) -> Option<Reg> {
         if self.is_always() {
             None
@@ -487,6 +500,7 @@ impl Guard {
     }
 
     /// Whether there is no guard.
+    #[inline]
     pub const fn is_always(self) -> bool {
         self.0 == u32::MAX
     }

@@ -161,13 +161,17 @@ fn lower_source(
         ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
         caches: options.caches,
     };
-    lower(ptx, &how).map_err(|problems| {
+    let mut module = lower(ptx, &how).map_err(|problems| {
         let lines = LineIndex::new(source.text);
-        problems
+        let said = problems
             .iter()
-            .map(|problem| not_lowered(problem, source.name, &lines))
-            .collect()
-    })
+            .map(|problem| not_lowered(problem, source.name, &lines));
+        said.collect::<Vec<_>>()
+    })?;
+    for kernel in &mut module.kernels {
+        kernel.code.renumber_values();
+    }
+    Ok(module)
 }
 
 /// A warning for each instruction that computes in double precision.

@@ -102,13 +102,15 @@ fn keep_stack_pointer(func: &mut Function) {
 /// An instruction that names a physical register other than a fixed one, such as a call by the ABI.
 fn named_register(func: &Function) -> Option<Inst> {
     let fixed = &func.attributes.fixed;
+    let is_free = |reg: PhysReg| !fixed.iter().any(|fixed| fixed.overlaps(reg));
     func.blocks()
         .flat_map(|block| func.block_insts(block))
         .find(|&inst| {
-            func.uses(inst)
-                .chain(func.defs(inst))
-                .filter_map(Reg::phys)
-                .any(|reg| !fixed.iter().any(|fixed| fixed.overlaps(reg)))
+            let mut named = false;
+            let mut look = |reg: Reg| named |= reg.phys().is_some_and(is_free);
+            func.for_each_use(inst, &mut look);
+            func.for_each_def(inst, &mut look);
+            named
         })
 }
 
@@ -126,7 +128,7 @@ fn allocate(func: &mut Function, files: &RegisterFiles, margin: [u8; 5]) -> Resu
     let tokens = tokens::assign(func, &graph, &live, limits[Class::B as usize])?;
     let budgets = std::array::from_fn(|class| Budget {
         usable: limits[class],
-        enough: enough(files, Class::ALL[class], pressure[class], limits[class]),
+        enough: enough(files, Class::ALL[class], pressure, limits[class]),
         cheap: cheap(files, Class::ALL[class], limits[class]),
     });
     let borders = assign::assign(func, &graph, &live, &loops, &tokens, budgets)?;
@@ -163,7 +165,7 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
     most as u8
 }
 
-/// How many registers should do for `pressure`: general registers are handed to warps in portions, so the rest of the last
+/// How many registers should do where `pressure` general registers are needed: these are handed to warps in portions, so the rest of the last
 /// portion costs nothing.
 fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
     let goal = if class == Class::R {

@@ -36,13 +36,7 @@ impl<T: Copy> Csr<T> {
         for (row, _) in pairs.clone() {
             offsets[row as usize + 1] += 1;
         }
-        let mut total = 0u32;
-        for offset in &mut offsets {
-            total = total
-                .checked_add(*offset)
-                .expect("more than u32::MAX items in one analysis");
-            *offset = total;
-        }
+        let total = accumulate(&mut offsets);
         let mut items = match pairs.clone().next() {
             Some((_, filler)) => vec![filler; total as usize],
             None => Vec::new(),
@@ -58,6 +52,38 @@ impl<T: Copy> Csr<T> {
         Csr { offsets, items }
     }
 
+    /// Makes `rows` rows of runs, each given as (row, length); runs of one row stand in their order. `fill` writes the items of the
+    /// run of a number, over `filler`.
+    ///
+    /// # Panics
+    /// If a run names a row that does not exist, or there are more than `u32::MAX` items.
+    pub fn from_runs<I>(
+        rows: usize,
+        runs: I,
+        filler: T,
+        mut fill: impl FnMut(usize, &mut [T]),
+    ) -> Self
+    where
+        I: Iterator<Item = (u32, u32)> + Clone,
+    {
+        let mut offsets = vec![0u32; rows + 1];
+        for (row, len) in runs.clone() {
+            offsets[row as usize + 1] += len;
+        }
+        let total = accumulate(&mut offsets);
+        let mut items = vec![filler; total as usize];
+        // Each offset runs to the end of its row, where the next row starts.
+        for (number, (row, len)) in runs.enumerate() {
+            let slot = &mut offsets[row as usize];
+            let start = *slot as usize;
+            fill(number, &mut items[start..start + len as usize]);
+            *slot += len;
+        }
+        offsets.copy_within(..rows, 1);
+        offsets[0] = 0;
+        Csr { offsets, items }
+    }
+
     /// Puts another item in the place of each, or none; rows, which are in ascending order, stay so.
     pub fn replace(&mut self, by: impl Fn(T) -> Option<T>)
     where
@@ -65,19 +91,29 @@ impl<T: Copy> Csr<T> {
     {
         let mut kept = 0;
         let mut start = 0;
+        let mut others: Vec<T> = Vec::new();
         for row in 0..self.rows() {
             let first = kept;
-            let mut sorted = true;
             let end = self.offsets[row + 1] as usize;
             for index in start..end {
-                if let Some(item) = by(self.items[index]) {
-                    sorted &= kept == first || self.items[kept - 1] <= item;
-                    self.items[kept] = item;
-                    kept += 1;
+                let item = self.items[index];
+                match by(item) {
+                    Some(same) if same == item => {
+                        self.items[kept] = item;
+                        kept += 1;
+                    }
+                    Some(other) => others.push(other),
+                    None => {}
                 }
             }
-            if !sorted {
-                self.items[first..kept].sort_unstable();
+            if !others.is_empty() {
+                // Two sorted runs: a stable sort merges them.
+                others.sort_unstable();
+                let count = others.len();
+                self.items[kept..kept + count].copy_from_slice(&others);
+                kept += count;
+                others.clear();
+                self.items[first..kept].sort();
             }
             start = end;
             self.offsets[row + 1] = kept as u32;
@@ -112,4 +148,16 @@ impl<T: Copy> Csr<T> {
     pub fn items(&self) -> &[T] {
         &self.items
     }
+}
+
+/// Replaces each number by the sum of all up to it, and returns the sum of all.
+fn accumulate(offsets: &mut [u32]) -> u32 {
+    let mut total = 0u32;
+    for offset in offsets {
+        total = total
+            .checked_add(*offset)
+            .expect("more than u32::MAX items in one analysis");
+        *offset = total;
+    }
+    total
 }

@@ -4,14 +4,15 @@
 //! block when it is live in at a successor. The arguments of an edge are read at the end of the block it leaves, and a parameter is defined at
 //! the start of its block: neither makes a value live on the edge itself.
 //!
-//! **Algorithm.** Value by value, from each use backward to the definition, entering a block once for each value (Boissinot, Brandner,
-//! Darte, de Dinechin and Rastello, "Computing liveness sets for SSA-form programs", 2011). Nothing iterates to a fixed point, and a block
-//! where a value is not live is never looked at. Cost: O(operands + live pairs of value and block), which is the
-//! size of the answer; the sets are kept sparse, as a bit for each pair would be 10¹¹ bits for 100,000 blocks and a million values.
+//! **Algorithm.** From each use backward to the definition, entering a block once for each value (Boissinot, Brandner, Darte, de Dinechin
+//! and Rastello, "Computing liveness sets for SSA-form programs", 2011), for 64 values at a time: values with neighbouring numbers live in
+//! the same places, so a step backward serves many of them. A block where none of them is live is never looked at. Cost:
+//! O(operands + live pairs of value and block), which is the size of the answer; the sets are kept sparse, as a bit for each pair would
+//! be 10¹¹ bits for 100,000 blocks and a million values.
 
 use super::csr::Csr;
 use super::def_use::DefUse;
-use super::flow::{FlowGraph, NONE};
+use super::flow::FlowGraph;
 use crate::{Block, Class, Function, Value};
 use cranelift_entity::EntityRef;
 
@@ -25,41 +26,33 @@ pub struct Liveness {
 impl Liveness {
     /// Finds the live values of `function`, which is in SSA form.
     pub fn new(function: &Function, graph: &FlowGraph, chains: &DefUse) -> Self {
-        let mut live_in: Vec<(u32, Value)> = Vec::new();
-        let mut live_out: Vec<(u32, Value)> = Vec::new();
-        // By block: the last value found live at its start and at its end.
-        let mut last_in = vec![NONE; graph.block_count()];
-        let mut last_out = vec![NONE; graph.block_count()];
-        let mut pending: Vec<Block> = Vec::new();
-        for number in 0..function.value_count() as u32 {
-            let value = Value::from_u32(number);
-            let uses = chains.uses(value);
-            if uses.is_empty() {
-                continue;
-            }
-            // The definition needs nothing at the start of its block.
-            if let Some(home) = function.defining_block(value) {
-                last_in[home.index()] = number;
-            }
-            for read in uses {
-                pending.push(read.block(function));
-                while let Some(block) = pending.pop() {
-                    if std::mem::replace(&mut last_in[block.index()], number) == number {
-                        continue;
-                    }
-                    live_in.push((block.as_u32(), value));
-                    for &pred in graph.preds(block) {
-                        if std::mem::replace(&mut last_out[pred.index()], number) != number {
-                            live_out.push((pred.as_u32(), value));
-                            pending.push(pred);
-                        }
+        let mut walk = Backward::new(graph);
+        for first in (0..function.value_count() as u32).step_by(64) {
+            let last = (first + 64).min(function.value_count() as u32);
+            for number in first..last {
+                let value = Value::from_u32(number);
+                let uses = chains.uses(value);
+                if uses.is_empty() {
+                    continue;
+                }
+                let home = function.defining_block(value);
+                let bit = 1 << (number - first);
+                for read in uses {
+                    let block = read.block(function);
+                    if Some(block) != home {
+                        walk.read(block, bit);
                     }
                 }
+                if let Some(home) = home {
+                    walk.define(home, bit);
+                }
             }
+            walk.run(graph);
+            walk.finish(first);
         }
         Liveness {
-            live_in: Csr::from_pairs(graph.block_count(), live_in.iter().copied()),
-            live_out: Csr::from_pairs(graph.block_count(), live_out.iter().copied()),
+            live_in: rows(graph.block_count(), &walk.live_in),
+            live_out: rows(graph.block_count(), &walk.live_out),
         }
     }
 
@@ -91,6 +84,127 @@ impl Liveness {
     pub fn is_live_out(&self, value: Value, block: Block) -> bool {
         self.live_out(block).binary_search(&value).is_ok()
     }
+}
+
+/// Some of 64 values that follow one another, in one block.
+struct Group {
+    block: u32,
+    /// The first of the 64.
+    first: u32,
+    values: u64,
+}
+
+/// What is known of a block about the 64 values at hand.
+#[derive(Clone, Copy, Default)]
+struct Words {
+    defined: u64,
+    live_in: u64,
+    live_out: u64,
+    /// Those of `live_in` whose way to the predecessors is still to be gone.
+    pending: u64,
+    touched: bool,
+}
+
+/// The way back from uses to definitions, for 64 values at a time.
+struct Backward {
+    words: Vec<Words>,
+    /// Blocks with anything in `words`.
+    touched: Vec<Block>,
+    pending: Vec<Block>,
+    live_in: Vec<Group>,
+    live_out: Vec<Group>,
+}
+
+impl Backward {
+    fn new(graph: &FlowGraph) -> Backward {
+        Backward {
+            words: vec![Words::default(); graph.block_count()],
+            touched: Vec::new(),
+            pending: Vec::new(),
+            live_in: Vec::new(),
+            live_out: Vec::new(),
+        }
+    }
+
+    fn touch(&mut self, block: Block) -> &mut Words {
+        let words = &mut self.words[block.index()];
+        if !std::mem::replace(&mut words.touched, true) {
+            self.touched.push(block);
+        }
+        words
+    }
+
+    fn define(&mut self, block: Block, bit: u64) {
+        self.touch(block).defined |= bit;
+    }
+
+    /// A value read in a block that does not define it.
+    fn read(&mut self, block: Block, bit: u64) {
+        let words = self.touch(block);
+        words.live_in |= bit;
+        if words.pending == 0 {
+            self.pending.push(block);
+        }
+        self.words[block.index()].pending |= bit;
+    }
+
+    fn run(&mut self, graph: &FlowGraph) {
+        while let Some(block) = self.pending.pop() {
+            let values = std::mem::take(&mut self.words[block.index()].pending);
+            for &pred in graph.preds(block) {
+                let words = self.touch(pred);
+                let leave = values & !words.live_out;
+                if leave == 0 {
+                    continue;
+                }
+                words.live_out |= leave;
+                let enter = leave & !words.defined & !words.live_in;
+                if enter != 0 {
+                    words.live_in |= enter;
+                    let waits = words.pending != 0;
+                    words.pending |= enter;
+                    if !waits {
+                        self.pending.push(pred);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes down what was found of the 64 values from `first` on.
+    fn finish(&mut self, first: u32) {
+        for block in self.touched.drain(..) {
+            let words = std::mem::take(&mut self.words[block.index()]);
+            for (values, groups) in [
+                (words.live_in, &mut self.live_in),
+                (words.live_out, &mut self.live_out),
+            ] {
+                if values != 0 {
+                    groups.push(Group {
+                        block: block.as_u32(),
+                        first,
+                        values,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The values of all groups by block. Groups come in ascending order of their values.
+fn rows(blocks: usize, groups: &[Group]) -> Csr<Value> {
+    let runs = groups
+        .iter()
+        .map(|group| (group.block, group.values.count_ones()));
+    Csr::from_runs(blocks, runs, Value::from_u32(0), |run, items| {
+        let Group {
+            first, mut values, ..
+        } = groups[run];
+        for item in items {
+            *item = Value::from_u32(first + values.trailing_zeros());
+            values &= values - 1;
+        }
+    })
 }
 
 /// Those of `values` that live in registers of `class`, in the same order.

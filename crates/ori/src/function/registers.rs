@@ -9,6 +9,7 @@ use crate::instruction::{InstData, Operation};
 use crate::machine;
 use crate::operand::Operand;
 use crate::register::{OptReg, Reg, RegKind};
+use cranelift_entity::EntityRef;
 use orias_sass as sass;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -25,6 +26,7 @@ struct Places {
 
 impl Places {
     /// All the places that `data` writes.
+    #[inline]
     fn written(data: &InstData) -> Places {
         let first = data.slots + data.kept + data.uses;
         let implicit = first..first + data.defs;
@@ -43,6 +45,7 @@ impl Places {
     }
 
     /// The places among the operands of `data` that need a kept value if they hold one.
+    #[inline]
     fn kept(data: &InstData) -> Places {
         let always = data.guard.is_always();
         let mut places = Places::written(data);
@@ -72,6 +75,7 @@ impl Iterator for Places {
 }
 
 /// The set of the slots below `count`.
+#[inline]
 fn below(count: u16) -> u16 {
     if count >= 16 {
         u16::MAX
@@ -389,5 +393,110 @@ impl Function {
             }
             block = self.layout.next_block(current);
         }
+    }
+
+    /// Numbers the values anew, in the same order, without those that nothing in the layout names. Instructions in no block
+    /// lose their operands.
+    ///
+    /// Tables by value are as long as the highest number; lowering leaves most numbers unused.
+    pub fn renumber_values(&mut self) {
+        let mut named = vec![false; self.values.len()];
+        let mut placed = vec![false; self.insts.len()];
+        for block in self.layout.blocks() {
+            for &param in self.block_params(block) {
+                named[param.index()] = true;
+            }
+            for inst in self.layout.insts(block) {
+                placed[inst.index()] = true;
+                let mut name = |reg: Reg| {
+                    if let Some(value) = reg.value() {
+                        named[value.index()] = true;
+                    }
+                };
+                self.for_each_use(inst, &mut name);
+                self.for_each_def(inst, &mut name);
+            }
+        }
+        if named.iter().all(|&named| named) {
+            return;
+        }
+        let old = std::mem::take(&mut self.values);
+        let mut numbers = vec![Value::from_u32(0); old.len()];
+        for (value, data) in old.iter() {
+            if named[value.index()] {
+                numbers[value.index()] = self.values.push(*data);
+            }
+        }
+        let renamed = |reg: Reg| match reg.value() {
+            Some(value) => Reg::from(numbers[value.index()]),
+            None => reg,
+        };
+        for number in 0..self.insts.len() {
+            let inst = Inst::new(number);
+            if !placed[number] {
+                self.insts[inst].forget_operands();
+                continue;
+            }
+            self.map_uses(inst, renamed);
+            let data = &self.insts[inst];
+            for place in Places::written(data) {
+                if let Operand::Reg { reg, .. } =
+                    &mut self.operands[data.start as usize + usize::from(place)]
+                {
+                    *reg = renamed(*reg);
+                }
+            }
+        }
+        for (block, data) in self.blocks.iter_mut() {
+            if self.layout.contains_block(block) {
+                for param in data.params.as_mut_slice(&mut self.value_lists) {
+                    *param = numbers[param.index()];
+                }
+            } else {
+                data.params.clear(&mut self.value_lists);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Value, parse_function, print_function};
+
+    #[test]
+    fn renumbering_keeps_the_order_and_leaves_out_what_nothing_names() {
+        let text = "func f abstract sm_90a -> r {
+block0(v0:r, v7:p):
+    v3:r = add.s32 v0, 1
+    v9:r = add.s32 v3, v0
+    @!v7 v5:r~v9 = mov.b32 7
+    cbr v7 -> block2(v5, v0), block1
+block1:
+    ret v9
+block2(v12:r, v11:r):
+    v20:r = add.s32 v12, v11
+    ret v20
+}
+";
+        let mut func = parse_function(text).unwrap();
+        let entry = func.entry().unwrap();
+        let add = func.block_insts(entry).next().unwrap();
+        func.renumber_values();
+        let expected = "func f abstract sm_90a -> r {
+block0(v0:r, v3:p):
+    v1:r = add.s32 v0, 1
+    v4:r = add.s32 v1, v0
+    @!v3 v2:r~v4 = mov.b32 7
+    cbr v3 -> block2(v2, v0), block1
+block1:
+    ret v4
+block2(v6:r, v5:r):
+    v7:r = add.s32 v6, v5
+    ret v7
+}
+";
+        assert_eq!(print_function(&func), expected);
+        assert_eq!(func.value_count(), 8);
+        assert_eq!(func.defining_inst(Value::from_u32(1)), Some(add));
     }
 }

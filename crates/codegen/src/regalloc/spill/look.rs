@@ -4,28 +4,42 @@ use super::super::calls::{is_call, preserved};
 use super::{can_repeat, is_memory_parameter};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
-use orias_ori::{Block, Class, Function, Inst, Type, Value};
+use orias_ori::{Block, Class, Function, Inst, Value};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
+
+/// The classes that are spilled, by their numbers. Tokens have their own way of finding registers.
+const SPILLED: [Class; 4] = [Class::R, Class::P, Class::UR, Class::UP];
 
 /// What one instruction reads or writes.
 type Values = SmallVec<[Value; 8]>;
 
-/// How many registers a value needs, alignment included.
-fn weight(ty: Type) -> u32 {
-    u32::from(ty.len().next_multiple_of(ty.alignment()))
+/// A number of registers for each class of [`SPILLED`].
+type Counts = [u32; 4];
+
+fn add(counts: &mut Counts, more: &Counts) {
+    for (count, more) in counts.iter_mut().zip(more) {
+        *count += more;
+    }
+}
+
+fn subtract(counts: &mut Counts, less: &Counts) {
+    for (count, less) in counts.iter_mut().zip(less) {
+        *count -= less;
+    }
+}
+
+fn fit(counts: &Counts, goals: &Counts) -> bool {
+    counts.iter().zip(goals).all(|(count, goal)| count <= goal)
 }
 
 /// What is known of one value.
 #[derive(Clone, Copy)]
 struct State {
     class: Class,
-    weight: u8,
     is_live: bool,
     /// Whether it was chosen.
     gone: bool,
-    /// Where among those live it is.
-    place: u32,
 }
 
 /// Looks for points that are too full.
@@ -33,7 +47,7 @@ pub(super) struct Look<'a> {
     func: &'a Function,
     /// Values that must not be spilled.
     short: &'a [bool],
-    goals: [u8; 5],
+    goals: Counts,
     graph: &'a FlowGraph,
     chains: &'a OnceCell<DefUse>,
     /// By value: what spilling it costs for each register it frees, once somebody asked: most functions have no point too full.
@@ -41,10 +55,13 @@ pub(super) struct Look<'a> {
     /// By block: how often it runs, by the depth of loops.
     often: Vec<f32>,
     values: Vec<State>,
-    /// What is live, in no order.
-    live: Vec<Value>,
-    count: [u32; 5],
-    pub(super) peak: [u32; 5],
+    /// By value: how many registers it needs, alignment included.
+    weights: Vec<Counts>,
+    /// All that is live, and some of what was, at the point that is looked at.
+    seen: Vec<Value>,
+    live: usize,
+    count: Counts,
+    peak: Counts,
     pub(super) chosen: Vec<Value>,
     pub(super) stuck: Option<Class>,
 }
@@ -57,33 +74,43 @@ impl<'a> Look<'a> {
         short: &'a [bool],
         goals: [u8; 5],
     ) -> Look<'a> {
-        let values = (0..func.value_count())
-            .map(|number| {
-                let ty = func.value_type(Value::new(number));
-                State {
-                    class: ty.class(),
-                    weight: weight(ty) as u8,
-                    is_live: false,
-                    gone: false,
-                    place: 0,
-                }
-            })
-            .collect();
+        let mut values = Vec::with_capacity(func.value_count());
+        let mut weights = Vec::with_capacity(func.value_count());
+        for number in 0..func.value_count() {
+            let ty = func.value_type(Value::new(number));
+            values.push(State {
+                class: ty.class(),
+                is_live: false,
+                gone: false,
+            });
+            let mut weight = Counts::default();
+            if let Some(count) = weight.get_mut(ty.class() as usize) {
+                *count = u32::from(ty.len().next_multiple_of(ty.alignment()));
+            }
+            weights.push(weight);
+        }
         Look {
             func,
             short,
-            goals,
+            goals: SPILLED.map(|class| u32::from(goals[class as usize])),
             graph,
             chains,
             cost: Vec::new(),
             often: Vec::new(),
             values,
-            live: Vec::new(),
-            count: [0; 5],
-            peak: [0; 5],
+            weights,
+            seen: Vec::new(),
+            live: 0,
+            count: Counts::default(),
+            peak: Counts::default(),
             chosen: Vec::new(),
             stuck: None,
         }
+    }
+
+    /// The most general registers that were needed anywhere.
+    pub(super) fn pressure(&self) -> u32 {
+        self.peak[Class::R as usize]
     }
 
     /// What spilling `value` costs for each register it frees.
@@ -110,39 +137,39 @@ impl<'a> Look<'a> {
             .is_some_and(|inst| can_repeat(func, inst));
         let made = func.defining_block(value).map_or(0.0, often);
         let total = if again { uses / 4.0 } else { uses + made };
-        let cost = total / f32::from(self.values[value.index()].weight);
+        let weight: u32 = self.weights[value.index()].iter().sum();
+        let cost = total / weight as f32;
         self.cost[value.index()] = Some(cost);
         cost
     }
 
+    #[inline]
     fn begin(&mut self, value: Value) {
         let state = &mut self.values[value.index()];
         if !state.is_live {
             state.is_live = true;
-            state.place = self.live.len() as u32;
-            self.count[state.class as usize] += u32::from(state.weight);
-            self.live.push(value);
+            add(&mut self.count, &self.weights[value.index()]);
+            self.seen.push(value);
+            self.live += 1;
         }
     }
 
+    #[inline]
     fn end(&mut self, value: Value) {
         let state = &mut self.values[value.index()];
         if state.is_live {
             state.is_live = false;
-            self.count[state.class as usize] -= u32::from(state.weight);
-            let place = state.place;
-            self.live.swap_remove(place as usize);
-            if let Some(&moved) = self.live.get(place as usize) {
-                self.values[moved.index()].place = place;
-            }
+            subtract(&mut self.count, &self.weights[value.index()]);
+            self.live -= 1;
         }
     }
 
     fn end_all(&mut self) {
-        for value in self.live.drain(..) {
+        for value in self.seen.drain(..) {
             self.values[value.index()].is_live = false;
         }
-        self.count = [0; 5];
+        self.live = 0;
+        self.count = Counts::default();
     }
 
     /// Looks at the start of `block`, before any body: which parameters are passed in memory decides what edges need.
@@ -150,18 +177,14 @@ impl<'a> Look<'a> {
         let func = self.func;
         let params = func.block_params(block);
         // Most blocks have room for all: counting them is enough to know.
-        let mut count = [0; 5];
+        let mut count = Counts::default();
         for &value in live_in.iter().chain(params) {
-            let state = &self.values[value.index()];
-            count[state.class as usize] += u32::from(state.weight);
-        }
-        // Tokens have their own way of finding registers.
-        count[Class::B as usize] = 0;
-        let fits = |class: Class| count[class as usize] <= u32::from(self.goals[class as usize]);
-        if self.chosen.is_empty() && Class::ALL.into_iter().all(fits) {
-            for (peak, count) in self.peak.iter_mut().zip(count) {
-                *peak = (*peak).max(count);
+            if !self.values[value.index()].gone {
+                add(&mut count, &self.weights[value.index()]);
             }
+        }
+        if fit(&count, &self.goals) {
+            self.rise(&count);
             return;
         }
         for &value in live_in.iter().chain(params) {
@@ -182,7 +205,11 @@ impl<'a> Look<'a> {
     fn reads(&self, inst: Inst, reads: &mut Values) {
         let func = self.func;
         reads.clear();
-        func.for_each_use(inst, |reg| reads.extend(reg.value()));
+        func.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                reads.push(value);
+            }
+        });
         if func.edges(inst).is_empty() {
             return;
         }
@@ -214,8 +241,11 @@ impl<'a> Look<'a> {
         let (mut results, mut reads) = (Values::new(), Values::new());
         for at in self.func.block_insts(block).rev() {
             results.clear();
-            self.func
-                .for_each_def(at, |reg| results.extend(reg.value()));
+            self.func.for_each_def(at, |reg| {
+                if let Some(value) = reg.value() {
+                    results.push(value);
+                }
+            });
             self.reads(at, &mut reads);
             // After the instruction: what lives on, and all results.
             for &value in &results {
@@ -245,25 +275,39 @@ impl<'a> Look<'a> {
     /// Chooses values to spill until what lives across a call fits into registers that a called function leaves alone. Uniform
     /// registers do not live across calls.
     fn make_fit_across(&mut self) {
-        let goals = self.goals;
-        let general = &mut self.goals[Class::R as usize];
-        *general = preserved(Class::R, *general);
-        for class in [Class::P, Class::UR, Class::UP] {
-            self.goals[class as usize] = 0;
-        }
-        let peak = self.peak;
+        let (goals, peak) = (self.goals, self.peak);
+        let general = goals[Class::R as usize] as u8;
+        self.goals = Counts::default();
+        self.goals[Class::R as usize] = u32::from(preserved(Class::R, general));
         self.make_fit(&[]);
         (self.goals, self.peak) = (goals, peak);
     }
 
     /// Chooses values to spill, none of `needed`, until no class is too full.
+    #[inline]
     fn make_fit(&mut self, needed: &[Value]) {
-        for class in Class::ALL {
-            // Tokens have their own way of finding registers.
-            if class == Class::B {
-                continue;
-            }
-            while self.count[class as usize] > u32::from(self.goals[class as usize]) {
+        if !fit(&self.count, &self.goals) {
+            self.choose(needed);
+        }
+        let count = self.count;
+        self.rise(&count);
+    }
+
+    #[inline]
+    fn rise(&mut self, count: &Counts) {
+        for (peak, count) in self.peak.iter_mut().zip(count) {
+            *peak = (*peak).max(*count);
+        }
+    }
+
+    fn choose(&mut self, needed: &[Value]) {
+        // What is seen may be dead already; it is thrown out when it becomes too much.
+        if self.seen.len() > 2 * self.live + 64 {
+            let values = &self.values;
+            self.seen.retain(|value| values[value.index()].is_live);
+        }
+        for class in SPILLED {
+            while self.count[class as usize] > self.goals[class as usize] {
                 let Some(value) = self.cheapest(class, needed) else {
                     self.stuck = Some(class);
                     break;
@@ -272,16 +316,17 @@ impl<'a> Look<'a> {
                 self.chosen.push(value);
                 self.end(value);
             }
-            self.peak[class as usize] = self.peak[class as usize].max(self.count[class as usize]);
         }
     }
 
     /// Of the values of `class` that are live and may go, none of `needed` among them, the one that costs least.
     fn cheapest(&mut self, class: Class, needed: &[Value]) -> Option<Value> {
         let mut best: Option<(f32, Value)> = None;
-        for index in 0..self.live.len() {
-            let value = self.live[index];
-            if self.values[value.index()].class != class
+        for index in 0..self.seen.len() {
+            let value = self.seen[index];
+            let state = self.values[value.index()];
+            if !state.is_live
+                || state.class != class
                 || self.short[value.index()]
                 || needed.contains(&value)
             {

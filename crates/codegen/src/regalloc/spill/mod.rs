@@ -39,7 +39,6 @@ use orias_ori::{
     Reg, SourceMods, Type, Value, ValueDef,
 };
 use orias_sass::{self as sass, Op};
-use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
 /// How many rounds there are at most; each makes the function fit better, and two are the rule.
@@ -47,8 +46,8 @@ const ROUNDS: usize = 16;
 
 /// A function that fits, and what was found out on the way.
 pub(super) struct Fitting {
-    /// The highest pressure of each class.
-    pub(super) pressure: [u32; 5],
+    /// The most general registers that are needed anywhere.
+    pub(super) pressure: u32,
     pub(super) graph: FlowGraph,
     pub(super) live: Liveness,
 }
@@ -78,10 +77,10 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
                 goals[class as usize]
             ))));
         }
-        let (peak, chosen) = (look.peak, look.chosen);
+        let (pressure, chosen) = (look.pressure(), look.chosen);
         if chosen.is_empty() {
             return Ok(Fitting {
-                pressure: peak,
+                pressure,
                 graph,
                 live,
             });
@@ -97,24 +96,22 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
             continue;
         }
         // What a spilled value leaves behind, and what is loaded, lives within one block.
-        let mut stays: FxHashMap<Value, Option<Value>> = FxHashMap::default();
+        let mut lives: Vec<Option<Value>> = (0..func.value_count())
+            .map(|number| Some(Value::new(number)))
+            .collect();
         for value in defined {
             let refuge = spill(func, &chains, value)?;
             // Whatever is new was loaded or goes to be stored; only the refuge may live long.
             short.resize(func.value_count(), true);
-            let lives = match refuge {
+            lives[value.index()] = match refuge {
                 Refuge::General(general) => {
                     short[general.index()] = false;
                     Some(general)
                 }
                 Refuge::Again(_) | Refuge::Frame(_) => None,
             };
-            stays.insert(value, lives);
         }
-        live.replace(|value| match stays.get(&value) {
-            Some(&lives) => lives,
-            None => Some(value),
-        });
+        live.replace(|value| lives[value.index()]);
         debug_assert_eq!(live, Liveness::new(func, &graph, &DefUse::new(func)));
         shape = Some((graph, live));
     }
