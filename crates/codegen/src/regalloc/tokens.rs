@@ -40,6 +40,9 @@ pub(super) fn assign(
     for block in func.blocks() {
         for inst in func.block_insts(block) {
             place += 1;
+            if !names_token(func, inst) {
+                continue;
+            }
             let (mut reads, mut made) = (false, SmallVec::<[Value; 2]>::new());
             let token = |reg: Reg| reg.value().filter(|&value| is_token(func, value));
             func.for_each_use(inst, |reg| reads |= token(reg).is_some());
@@ -129,6 +132,20 @@ pub(super) fn assign(
 
 fn is_token(func: &Function, value: Value) -> bool {
     func.value_type(value).class() == Class::B
+}
+
+/// Whether `inst` reads or writes a token. Tokens are no guards, no parts of addresses and no arguments.
+fn names_token(func: &Function, inst: Inst) -> bool {
+    let own = func.operands(inst).iter().chain(func.kept(inst));
+    let implicit = func
+        .implicit_uses(inst)
+        .iter()
+        .chain(func.implicit_defs(inst));
+    own.chain(implicit).any(|operand| {
+        operand
+            .as_value()
+            .is_some_and(|value| is_token(func, value))
+    })
 }
 
 /// Values of class B that share a register.

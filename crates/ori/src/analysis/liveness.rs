@@ -5,8 +5,8 @@
 //! the start of its block: neither makes a value live on the edge itself.
 //!
 //! **Algorithm.** From each use backward to the definition, entering a block once for each value (Boissinot, Brandner, Darte, de Dinechin
-//! and Rastello, "Computing liveness sets for SSA-form programs", 2011), for 64 values at a time: values with neighbouring numbers live in
-//! the same places, so a step backward serves many of them. A block where none of them is live is never looked at. Cost:
+//! and Rastello, "Computing liveness sets for SSA-form programs", 2011), for 64 values that leave their blocks at a time: values with
+//! neighbouring numbers live in the same places, so a step backward serves many of them. A block where none of them is live is never looked at. Cost:
 //! O(operands + live pairs of value and block), which is the size of the answer; the sets are kept sparse, as a bit for each pair would
 //! be 10¹¹ bits for 100,000 blocks and a million values.
 
@@ -26,18 +26,21 @@ pub struct Liveness {
 impl Liveness {
     /// Finds the live values of `function`, which is in SSA form.
     pub fn new(function: &Function, graph: &FlowGraph, chains: &DefUse) -> Self {
-        let mut walk = Backward::new(graph);
-        for first in (0..function.value_count() as u32).step_by(64) {
-            let last = (first + 64).min(function.value_count() as u32);
-            for number in first..last {
-                let value = Value::from_u32(number);
-                let uses = chains.uses(value);
-                if uses.is_empty() {
-                    continue;
-                }
+        // Most values do not leave the block that defines them.
+        let leaving: Vec<Value> = (0..function.value_count() as u32)
+            .map(Value::from_u32)
+            .filter(|&value| {
                 let home = function.defining_block(value);
-                let bit = 1 << (number - first);
-                for read in uses {
+                let mut uses = chains.uses(value).iter();
+                uses.any(|read| Some(read.block(function)) != home)
+            })
+            .collect();
+        let mut walk = Backward::new(graph);
+        for (number, values) in leaving.chunks(64).enumerate() {
+            for (place, &value) in values.iter().enumerate() {
+                let home = function.defining_block(value);
+                let bit = 1 << place;
+                for read in chains.uses(value) {
                     let block = read.block(function);
                     if Some(block) != home {
                         walk.read(block, bit);
@@ -48,11 +51,11 @@ impl Liveness {
                 }
             }
             walk.run(graph);
-            walk.finish(first);
+            walk.finish(number as u32);
         }
         Liveness {
-            live_in: rows(graph.block_count(), &walk.live_in),
-            live_out: rows(graph.block_count(), &walk.live_out),
+            live_in: rows(graph.block_count(), &walk.live_in, &leaving),
+            live_out: rows(graph.block_count(), &walk.live_out, &leaving),
         }
     }
 
@@ -86,11 +89,11 @@ impl Liveness {
     }
 }
 
-/// Some of 64 values that follow one another, in one block.
+/// Some of 64 values that leave their blocks, in one block.
 struct Group {
     block: u32,
-    /// The first of the 64.
-    first: u32,
+    /// Which 64.
+    number: u32,
     values: u64,
 }
 
@@ -171,8 +174,8 @@ impl Backward {
         }
     }
 
-    /// Takes down what was found of the 64 values from `first` on.
-    fn finish(&mut self, first: u32) {
+    /// Takes down what was found of the 64 values at hand.
+    fn finish(&mut self, number: u32) {
         for block in self.touched.drain(..) {
             let words = std::mem::take(&mut self.words[block.index()]);
             for (values, groups) in [
@@ -182,7 +185,7 @@ impl Backward {
                 if values != 0 {
                     groups.push(Group {
                         block: block.as_u32(),
-                        first,
+                        number,
                         values,
                     });
                 }
@@ -192,16 +195,16 @@ impl Backward {
 }
 
 /// The values of all groups by block. Groups come in ascending order of their values.
-fn rows(blocks: usize, groups: &[Group]) -> Csr<Value> {
+fn rows(blocks: usize, groups: &[Group], leaving: &[Value]) -> Csr<Value> {
     let runs = groups
         .iter()
         .map(|group| (group.block, group.values.count_ones()));
     Csr::from_runs(blocks, runs, Value::from_u32(0), |run, items| {
-        let Group {
-            first, mut values, ..
-        } = groups[run];
+        let group = &groups[run];
+        let all = &leaving[64 * group.number as usize..];
+        let mut values = group.values;
         for item in items {
-            *item = Value::from_u32(first + values.trailing_zeros());
+            *item = all[values.trailing_zeros() as usize];
             values &= values - 1;
         }
     })

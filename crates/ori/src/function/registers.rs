@@ -382,6 +382,22 @@ impl Function {
         self.own_definitions(inst);
     }
 
+    /// Replaces every register the instruction reads or writes: [`Function::map_uses`] and [`Function::map_defs`] in one, for a
+    /// `map` that leaves no values.
+    pub fn map_registers(&mut self, inst: Inst, mut map: impl FnMut(Reg) -> Reg) {
+        self.disown_definitions(inst);
+        let data = &mut self.insts[inst];
+        if let Some(reg) = data.guard.reg() {
+            data.guard = data.guard.with_reg(map(reg));
+        }
+        let start = data.start as usize;
+        let count = usize::from(data.slots + data.kept + data.uses + data.defs);
+        for index in start..start + count {
+            let operand = self.operands[index];
+            self.operands[index] = self.map_operand(operand, &mut map);
+        }
+    }
+
     /// Replaces registers in every instruction of the layout, in one pass: for a renaming that covers many values.
     pub fn map_all_uses(&mut self, mut map: impl FnMut(Reg) -> Reg) {
         let mut block = self.layout.entry();

@@ -538,8 +538,7 @@ impl Scan<'_> {
                 }
             }
         };
-        self.func.map_uses(inst, &mut map);
-        self.func.map_defs(inst, &mut map);
+        self.func.map_registers(inst, &mut map);
         if !self.func.kept(inst).is_empty() {
             self.func.set_kept(inst, &[]);
         }

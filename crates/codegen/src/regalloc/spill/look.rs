@@ -11,6 +11,9 @@ use std::cell::OnceCell;
 /// The classes that are spilled, by their numbers. Tokens have their own way of finding registers.
 const SPILLED: [Class; 4] = [Class::R, Class::P, Class::UR, Class::UP];
 
+/// How long the list of what was seen may be when values are chosen: as much as all files together hold.
+const LONG: usize = 512;
+
 /// What one instruction reads or writes.
 type Values = SmallVec<[Value; 8]>;
 
@@ -30,7 +33,8 @@ fn subtract(counts: &mut Counts, less: &Counts) {
 }
 
 fn fit(counts: &Counts, goals: &Counts) -> bool {
-    counts.iter().zip(goals).all(|(count, goal)| count <= goal)
+    let pairs = counts.iter().zip(goals);
+    pairs.fold(true, |fit, (count, goal)| fit & (count <= goal))
 }
 
 /// What is known of one value.
@@ -57,11 +61,13 @@ pub(super) struct Look<'a> {
     values: Vec<State>,
     /// By value: how many registers it needs, alignment included.
     weights: Vec<Counts>,
-    /// All that is live, and some of what was, at the point that is looked at.
+    /// What is live where the look began. With `seen` it has all that is live at the point that is looked at, and some that was.
+    border: &'a [Value],
+    /// What became live since.
     seen: Vec<Value>,
-    live: usize,
     count: Counts,
-    peak: Counts,
+    /// The most general registers that were needed anywhere.
+    pub(super) pressure: u32,
     pub(super) chosen: Vec<Value>,
     pub(super) stuck: Option<Class>,
 }
@@ -99,18 +105,13 @@ impl<'a> Look<'a> {
             often: Vec::new(),
             values,
             weights,
+            border: &[],
             seen: Vec::new(),
-            live: 0,
             count: Counts::default(),
-            peak: Counts::default(),
+            pressure: 0,
             chosen: Vec::new(),
             stuck: None,
         }
-    }
-
-    /// The most general registers that were needed anywhere.
-    pub(super) fn pressure(&self) -> u32 {
-        self.peak[Class::R as usize]
     }
 
     /// What spilling `value` costs for each register it frees.
@@ -150,8 +151,21 @@ impl<'a> Look<'a> {
             state.is_live = true;
             add(&mut self.count, &self.weights[value.index()]);
             self.seen.push(value);
-            self.live += 1;
         }
+    }
+
+    /// Makes those of `border` live that were not chosen.
+    fn begin_all(&mut self, border: &'a [Value]) {
+        self.border = border;
+        let mut count = Counts::default();
+        for &value in border {
+            let state = &mut self.values[value.index()];
+            if !state.gone {
+                state.is_live = true;
+                add(&mut count, &self.weights[value.index()]);
+            }
+        }
+        self.count = count;
     }
 
     #[inline]
@@ -160,20 +174,20 @@ impl<'a> Look<'a> {
         if state.is_live {
             state.is_live = false;
             subtract(&mut self.count, &self.weights[value.index()]);
-            self.live -= 1;
         }
     }
 
     fn end_all(&mut self) {
-        for value in self.seen.drain(..) {
+        for &value in self.border.iter().chain(&self.seen) {
             self.values[value.index()].is_live = false;
         }
-        self.live = 0;
+        self.border = &[];
+        self.seen.clear();
         self.count = Counts::default();
     }
 
     /// Looks at the start of `block`, before any body: which parameters are passed in memory decides what edges need.
-    pub(super) fn entry(&mut self, block: Block, live_in: &[Value]) {
+    pub(super) fn entry(&mut self, block: Block, live_in: &'a [Value]) {
         let func = self.func;
         let params = func.block_params(block);
         // Most blocks have room for all: counting them is enough to know.
@@ -184,12 +198,13 @@ impl<'a> Look<'a> {
             }
         }
         if fit(&count, &self.goals) {
-            self.rise(&count);
+            self.pressure = self.pressure.max(count[Class::R as usize]);
             return;
         }
-        for &value in live_in.iter().chain(params) {
-            if !self.values[value.index()].gone {
-                self.begin(value);
+        self.begin_all(live_in);
+        for &param in params {
+            if !self.values[param.index()].gone {
+                self.begin(param);
             }
         }
         let kept: Values = params
@@ -232,25 +247,19 @@ impl<'a> Look<'a> {
     }
 
     /// Looks at every point inside `block`.
-    pub(super) fn block(&mut self, block: Block, live_out: &[Value]) {
-        for &value in live_out {
-            if !self.values[value.index()].gone {
-                self.begin(value);
-            }
-        }
+    pub(super) fn block(&mut self, block: Block, live_out: &'a [Value]) {
+        self.begin_all(live_out);
         let (mut results, mut reads) = (Values::new(), Values::new());
         for at in self.func.block_insts(block).rev() {
             results.clear();
+            // After the instruction: what lives on, and all results.
             self.func.for_each_def(at, |reg| {
                 if let Some(value) = reg.value() {
                     results.push(value);
+                    self.begin(value);
                 }
             });
             self.reads(at, &mut reads);
-            // After the instruction: what lives on, and all results.
-            for &value in &results {
-                self.begin(value);
-            }
             self.make_fit(&results);
             for &value in &results {
                 self.end(value);
@@ -263,9 +272,11 @@ impl<'a> Look<'a> {
                 self.begin(value);
             }
             self.make_fit(&reads);
-            for &value in &reads {
-                if self.values[value.index()].gone {
-                    self.end(value);
+            if !self.chosen.is_empty() {
+                for &value in &reads {
+                    if self.values[value.index()].gone {
+                        self.end(value);
+                    }
                 }
             }
         }
@@ -275,12 +286,12 @@ impl<'a> Look<'a> {
     /// Chooses values to spill until what lives across a call fits into registers that a called function leaves alone. Uniform
     /// registers do not live across calls.
     fn make_fit_across(&mut self) {
-        let (goals, peak) = (self.goals, self.peak);
+        let (goals, pressure) = (self.goals, self.pressure);
         let general = goals[Class::R as usize] as u8;
         self.goals = Counts::default();
         self.goals[Class::R as usize] = u32::from(preserved(Class::R, general));
         self.make_fit(&[]);
-        (self.goals, self.peak) = (goals, peak);
+        (self.goals, self.pressure) = (goals, pressure);
     }
 
     /// Chooses values to spill, none of `needed`, until no class is too full.
@@ -289,21 +300,13 @@ impl<'a> Look<'a> {
         if !fit(&self.count, &self.goals) {
             self.choose(needed);
         }
-        let count = self.count;
-        self.rise(&count);
-    }
-
-    #[inline]
-    fn rise(&mut self, count: &Counts) {
-        for (peak, count) in self.peak.iter_mut().zip(count) {
-            *peak = (*peak).max(*count);
-        }
+        self.pressure = self.pressure.max(self.count[Class::R as usize]);
     }
 
     fn choose(&mut self, needed: &[Value]) {
-        // What is seen may be dead already; it is thrown out when it becomes too much.
-        if self.seen.len() > 2 * self.live + 64 {
-            let values = &self.values;
+        // What was seen may be dead by now.
+        let values = &self.values;
+        if self.seen.len() > LONG {
             self.seen.retain(|value| values[value.index()].is_live);
         }
         for class in SPILLED {
@@ -322,8 +325,11 @@ impl<'a> Look<'a> {
     /// Of the values of `class` that are live and may go, none of `needed` among them, the one that costs least.
     fn cheapest(&mut self, class: Class, needed: &[Value]) -> Option<Value> {
         let mut best: Option<(f32, Value)> = None;
-        for index in 0..self.seen.len() {
-            let value = self.seen[index];
+        for index in 0..self.border.len() + self.seen.len() {
+            let value = match self.border.get(index) {
+                Some(&value) => value,
+                None => self.seen[index - self.border.len()],
+            };
             let state = self.values[value.index()];
             if !state.is_live
                 || state.class != class

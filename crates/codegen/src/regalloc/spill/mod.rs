@@ -77,7 +77,7 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
                 goals[class as usize]
             ))));
         }
-        let (pressure, chosen) = (look.pressure(), look.chosen);
+        let (pressure, chosen) = (look.pressure, look.chosen);
         if chosen.is_empty() {
             return Ok(Fitting {
                 pressure,
