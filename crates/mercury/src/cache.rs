@@ -1,14 +1,15 @@
 //! MercEncodeAndDecode (117), and the words it leaves for emission.
 //!
 //! Every instruction is encoded, decoded again and compared with what was meant, control field included: a difference is an error of
-//! the tables, found here rather than on the chip. Instructions repeat themselves, so a word that was compared once is kept, by
-//! what it stands for, in a table that hashes with FNV-1a; emission finds it there.
+//! the tables, found here rather than on the chip. Emission asks for the same instructions again, and instructions repeat themselves: so a
+//! word that was compared once is kept under the FNV-1a hash of what it stands for, and is not decoded again. (Two instructions of one
+//! hash have two words, and only one of them is kept.)
 
 use crate::error::EmitError;
 use crate::stream::{Node, Stream};
 use orias_sass::{self as sass, Instruction, Target};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// FNV-1a with 64 bits: a multiplication for each piece that is hashed.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +61,30 @@ impl Hasher for Fnv {
     }
 }
 
+/// Takes a number that is a hash already for its hash.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0 << 8 | u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
 /// Words that read as what they stand for.
 #[derive(Clone, Debug)]
 pub struct EncodingCache {
-    words: Option<HashMap<Instruction, u128, BuildHasherDefault<Fnv>>>,
+    words: Option<HashMap<u64, u128, BuildHasherDefault<Hashed>>>,
     /// How often a word was found.
     pub hits: usize,
     /// How often it was made.
@@ -102,17 +123,22 @@ impl EncodingCache {
         instruction: &Instruction,
         target: Target,
     ) -> Result<u128, CacheError> {
-        if let Some(&word) = self.words.as_ref().and_then(|words| words.get(instruction)) {
+        let word = sass::encode(instruction).map_err(CacheError::Encode)?;
+        let mut hasher = Fnv::default();
+        if self.words.is_some() {
+            instruction.hash(&mut hasher);
+        }
+        let hash = hasher.finish();
+        if self.words.as_ref().and_then(|words| words.get(&hash)) == Some(&word) {
             self.hits += 1;
             return Ok(word);
         }
         self.misses += 1;
-        let word = sass::encode(instruction).map_err(CacheError::Encode)?;
         if sass::decode(word, target).as_ref() != Ok(instruction) {
             return Err(CacheError::Mismatch(word));
         }
         if let Some(words) = &mut self.words {
-            words.insert(instruction.clone(), word);
+            words.insert(hash, word);
         }
         Ok(word)
     }

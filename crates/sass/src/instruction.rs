@@ -11,6 +11,7 @@ use crate::table::{
     SlotDefault,
 };
 use crate::target::Target;
+use std::hash::{Hash, Hasher};
 
 /// The predicate that decides whether an instruction runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -52,7 +53,7 @@ impl Guard {
 /// A machine instruction whose operands and modifiers fit one form of its operation.
 ///
 /// Operands and modifiers are checked when a value is made, so only its control field can keep it from being encoded. [`Instruction::new`] finds the form.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Instruction {
     pub(crate) op: Op,
     pub(crate) form: u8,
@@ -61,6 +62,32 @@ pub struct Instruction {
     pub(crate) operands: Operands,
     /// What the hardware's scheduler is told. It is checked when the instruction is encoded.
     pub control: Control,
+}
+
+/// Few large pieces: tables of instructions are asked for every instruction of a program.
+impl Hash for Instruction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Instruction {
+            op,
+            form,
+            guard,
+            mods,
+            operands,
+            control,
+        } = self;
+        let bits = control.to_bits();
+        state.write_u64(
+            op.index() as u64
+                | u64::from(*form) << 16
+                | u64::from(guard.predicate.index) << 24
+                | u64::from(guard.negated) << 32,
+        );
+        state.write_u64(mods.bits());
+        state.write_u64(bits as u64 ^ (bits >> 64) as u64);
+        for operand in operands {
+            operand.hash(state);
+        }
+    }
 }
 
 /// Why operands, modifiers or a guard do not make an instruction.

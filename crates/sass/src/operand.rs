@@ -2,6 +2,7 @@
 
 use crate::register::Register;
 use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
 
 /// What is done to a source value on its way in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -84,7 +85,7 @@ pub struct Address {
 }
 
 /// One operand.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
     /// A register or the first of a tuple.
     Register(RegisterOperand),
@@ -100,6 +101,53 @@ pub enum Operand {
     Target(i64),
     /// A special register by number (see [`crate::special`]).
     Special(u8),
+}
+
+/// One piece, or two: what tells operands apart is small.
+impl Hash for Operand {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let register = |register: Register| u64::from(register.index) << 3 | register.class as u64;
+        let maybe = |part: Option<Register>| part.map_or(0, |part| register(part) << 1 | 1);
+        let modifiers = |modifiers: SourceModifiers| {
+            u64::from(modifiers.negate)
+                | u64::from(modifiers.absolute) << 1
+                | u64::from(modifiers.invert) << 2
+                | u64::from(modifiers.select) << 3
+        };
+        // The upper half of a piece is an offset where there is one.
+        let offset = |offset: i32| u64::from(offset as u32) << 32;
+        let kind = u64::from(self.shape()) << 28;
+        match self {
+            Operand::Register(operand) => state
+                .write_u64(kind | register(operand.register) | modifiers(operand.modifiers) << 11),
+            Operand::Immediate(value) => {
+                state.write_u64(kind);
+                state.write_u64(*value);
+            }
+            Operand::Constant(constant) => {
+                let bank = match constant.bank {
+                    ConstantBank::Index(bank) => u64::from(bank),
+                    ConstantBank::Bindless(handle) => register(handle),
+                };
+                let modifiers = modifiers(constant.modifiers) << 11;
+                state.write_u64(kind | bank | modifiers | offset(constant.offset));
+                if constant.index.is_some() {
+                    state.write_u64(maybe(constant.index));
+                }
+            }
+            Operand::Address(address) => {
+                let base = maybe(address.base) | (address.kind as u64) << 12;
+                state.write_u64(kind | base | offset(address.offset));
+                state.write_u64(maybe(address.uniform) | maybe(address.descriptor) << 12);
+            }
+            Operand::Descriptor(handle) => state.write_u64(kind | register(*handle)),
+            Operand::Target(distance) => {
+                state.write_u64(kind);
+                state.write_u64(*distance as u64);
+            }
+            Operand::Special(number) => state.write_u64(kind | u64::from(*number)),
+        }
+    }
 }
 
 impl Operand {

@@ -126,7 +126,14 @@ impl At {
             return;
         }
         let base = self.base.unwrap_or_else(nowhere);
-        self.span = Some(self.add(func, Location { ptx, ..base }));
+        let location = Location { ptx, ..base };
+        // Hardly two instructions share a line, so no table of all lines is kept.
+        if self
+            .span
+            .is_none_or(|span| func.locations[span] != location)
+        {
+            self.span = Some(func.locations.push(location));
+        }
     }
 
     /// Goes back to where a function was called from.

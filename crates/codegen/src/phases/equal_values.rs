@@ -29,18 +29,76 @@ use orias_ori::{
     AbstractOp, Address, Block, Effects, Function, Guard, Inst, Operand, Operation, OptReg, Reg,
     SourceMods, Type, Value,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
 
-/// What makes two instructions compute the same.
-#[derive(PartialEq, Eq, Hash)]
+/// What makes two instructions compute the same, besides operands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     operation: Operation,
-    /// The types of the results, then the operands, the kept values and the guard; memory operands apart.
-    operands: SmallVec<[Operand; 8]>,
     address: Option<Address>,
     /// For what memory may change: the block, and how often it has changed there.
     memory: Option<(Block, u32)>,
+}
+
+/// The instructions that may be found again, by what they compute.
+#[derive(Default)]
+struct Table {
+    /// The last entry of each hash.
+    heads: FxHashMap<u64, u32>,
+    entries: Vec<Entry>,
+    /// The operands of all entries.
+    operands: Vec<Operand>,
+}
+
+/// One of them.
+struct Entry {
+    key: Key,
+    first_operand: u32,
+    operand_count: u32,
+    /// The entry before it that has the same hash.
+    next: u32,
+    inst: Inst,
+    block: Block,
+}
+
+/// Where a list of entries ends.
+const END: u32 = u32::MAX;
+
+impl Table {
+    /// The entry of what computes the same, or nothing, and then `inst` of `block` is one from now on.
+    fn find_or_add(
+        &mut self,
+        key: Key,
+        operands: &[Operand],
+        inst: Inst,
+        block: Block,
+    ) -> Option<&mut Entry> {
+        let mut hasher = FxHasher::default();
+        key.hash(&mut hasher);
+        operands.hash(&mut hasher);
+        let head = self.heads.entry(hasher.finish()).or_insert(END);
+        let mut at = *head;
+        while at != END {
+            let entry = &self.entries[at as usize];
+            let own = &self.operands[entry.first_operand as usize..];
+            if entry.key == key && own[..entry.operand_count as usize] == *operands {
+                return Some(&mut self.entries[at as usize]);
+            }
+            at = entry.next;
+        }
+        self.entries.push(Entry {
+            key,
+            first_operand: self.operands.len() as u32,
+            operand_count: operands.len() as u32,
+            next: std::mem::replace(head, self.entries.len() as u32),
+            inst,
+            block,
+        });
+        self.operands.extend_from_slice(operands);
+        None
+    }
 }
 
 /// Runs the phase.
@@ -52,7 +110,8 @@ pub fn share_equal_values(func: &mut Function, context: &Context<'_>) -> Result<
     let walk = DepthFirst::new(&graph);
     let tree = DominatorTree::new(&graph, &walk);
     let mut values = Values::default();
-    let mut table: FxHashMap<Key, (Inst, Block)> = FxHashMap::default();
+    let mut table = Table::default();
+    let mut operands: SmallVec<[Operand; 16]> = SmallVec::new();
     let mut redundant = Vec::new();
     let mut folded = false;
     for block in tree.preorder() {
@@ -79,23 +138,28 @@ pub fn share_equal_values(func: &mut Function, context: &Context<'_>) -> Result<
                 values.known[value] = Some(bits);
                 continue;
             }
-            let Some(key) = values.key(func, inst, (block, changes)) else {
+            // The types of the results, then the operands, the kept values and the guard; memory operands apart.
+            operands.clear();
+            let Some(key) = values.key(func, inst, (block, changes), &mut operands) else {
                 changes += u32::from(changes_memory(func, inst));
                 continue;
             };
-            match table.get(&key) {
-                Some(&(first, at)) if tree.dominates(at, block) => {
-                    let results: SmallVec<[(Value, Value); 2]> =
-                        func.value_defs(inst).zip(func.value_defs(first)).collect();
-                    for (again, result) in results {
-                        values.names[again] = result.into();
-                    }
-                    redundant.push(inst);
+            let Some(entry) = table.find_or_add(key, &operands, inst, block) else {
+                continue;
+            };
+            if tree.dominates(entry.block, block) {
+                let results: SmallVec<[(Value, Value); 2]> = func
+                    .value_defs(inst)
+                    .zip(func.value_defs(entry.inst))
+                    .collect();
+                for (again, result) in results {
+                    values.names[again] = result.into();
                 }
+                redundant.push(inst);
+            } else {
                 // An entry of another branch of the tree is of no use any more.
-                _ => {
-                    table.insert(key, (inst, block));
-                }
+                entry.inst = inst;
+                entry.block = block;
             }
         }
     }
@@ -216,8 +280,14 @@ impl Values {
         (!nan || func.value_type(value) == Type::P).then_some(bits)
     }
 
-    /// What `inst` computes, if that may be shared.
-    fn key(&self, func: &Function, inst: Inst, now: (Block, u32)) -> Option<Key> {
+    /// What `inst` computes, if that may be shared, with what it computes it of in `operands`.
+    fn key(
+        &self,
+        func: &Function,
+        inst: Inst,
+        now: (Block, u32),
+        operands: &mut SmallVec<[Operand; 16]>,
+    ) -> Option<Key> {
         let data = func.inst(inst);
         let operation = data.operation();
         let Operation::Abstract(op, _) = operation else {
@@ -239,7 +309,6 @@ impl Values {
             _ => return None,
         };
         let mut address = None;
-        let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
         for (index, &operand) in func.operands(inst).iter().enumerate() {
             if index < func.result_count(inst) {
                 // A result that one of the two throws away makes them differ.
@@ -293,7 +362,6 @@ impl Values {
         }
         Some(Key {
             operation,
-            operands,
             address,
             memory,
         })
