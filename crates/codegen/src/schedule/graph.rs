@@ -214,6 +214,15 @@ impl Node {
     }
 }
 
+/// The physical registers that the nodes of a block name or touch by their operation, numbered through all files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    pub(super) read: Vec<u16>,
+    pub(super) written: Vec<u16>,
+    /// By node: where its part of each list ends.
+    pub(super) ends: Vec<(u32, u32)>,
+}
+
 /// The dependence graph of a block.
 #[derive(Clone, Debug)]
 pub struct Graph {
@@ -229,6 +238,7 @@ pub struct Graph {
     pub(super) out: Vec<u32>,
     /// The first node of the tail.
     pub(super) tail: usize,
+    pub(super) places: Places,
     /// Whether the same instructions in another order the graph allows would have other edges: there are accesses to memory that were not
     /// compared, the block was cut, or there are runs.
     pub depends_on_order: bool,
@@ -246,6 +256,19 @@ impl Graph {
         self.out[range]
             .iter()
             .map(|&edge| &self.edges[edge as usize])
+    }
+
+    /// The physical registers a node reads, and those it writes; what it touches for the sake of a call is not among them.
+    pub(super) fn places(&self, node: usize) -> (&[u16], &[u16]) {
+        let start = match node {
+            0 => (0, 0),
+            _ => self.places.ends[node - 1],
+        };
+        let end = self.places.ends[node];
+        (
+            &self.places.read[start.0 as usize..end.0 as usize],
+            &self.places.written[start.1 as usize..end.1 as usize],
+        )
     }
 
     /// Every edge, by the later node.

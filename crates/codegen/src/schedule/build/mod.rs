@@ -17,7 +17,7 @@ mod registers;
 mod runs;
 
 use super::alias::MemoryRef;
-use super::graph::{Edge, EdgeClass, Graph, Kinds, Node, PIECE, Reasons};
+use super::graph::{Edge, EdgeClass, Graph, Kinds, Node, PIECE, Places, Reasons};
 use super::local;
 use super::order::{self, Token};
 use crate::knobs::{Point, WhenList};
@@ -103,6 +103,7 @@ pub struct Builder<'a> {
     nodes: Vec<Node>,
     /// By node: the operation and its modifiers; none for pseudo-operations.
     operations: Vec<Option<(Op, Mods)>>,
+    places: Places,
     pending: Vec<(u32, MemoryRef)>,
     /// Whether accesses to memory were left uncompared.
     crowded: bool,
@@ -136,6 +137,7 @@ impl<'a> Builder<'a> {
             edge_from: Vec::new(),
             nodes: Vec::new(),
             operations: Vec::new(),
+            places: Places::default(),
             pending: Vec::new(),
             crowded: false,
         }
@@ -185,6 +187,9 @@ impl<'a> Builder<'a> {
         self.edges.clear();
         self.nodes.clear();
         self.operations.clear();
+        self.places.read.clear();
+        self.places.written.clear();
+        self.places.ends.clear();
         self.pending.clear();
         self.crowded = false;
         for history in &mut self.tokens {
@@ -333,6 +338,7 @@ impl<'a> Builder<'a> {
         Graph {
             block,
             depends_on_order,
+            places: self.places.clone(),
             nodes,
             edges,
             into,

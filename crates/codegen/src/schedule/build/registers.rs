@@ -97,9 +97,11 @@ impl Builder<'_> {
                 }
             }
         }
+        let named = self.places.read.len();
         for reg in func.implicit_uses(inst).iter().filter_map(|o| o.reg()) {
             self.read(node, reg, Place::Implicit, Reasons::IMPLICIT);
         }
+        self.places.read.truncate(named);
         let implicit = self.implicit(node);
         if let Some(op) = implicit {
             self.read_row(node, op);
@@ -116,17 +118,25 @@ impl Builder<'_> {
                 self.replace_param(argument, param);
             }
         }
+        let named = written.len();
         for reg in func.implicit_defs(inst).iter().filter_map(|o| o.reg()) {
             written.push((reg, Place::Implicit, Reasons::IMPLICIT));
         }
+        let unnamed = named..written.len();
         if let Some(op) = implicit {
             let writes = row_registers(op, Access::writes);
             written.extend(writes.map(|reg| (reg, Place::Implicit, Reasons::IMPLICIT)));
         }
-        for &(reg, place, reasons) in &written {
+        for (index, &(reg, place, reasons)) in written.iter().enumerate() {
             found.leaves = found.leaves || !is_constant(reg) && self.is_live_out(block, reg);
+            let named = self.places.written.len();
             self.write(node, guarded, reg, place, reasons);
+            if unnamed.contains(&index) {
+                self.places.written.truncate(named);
+            }
         }
+        let ends = (self.places.read.len(), self.places.written.len());
+        self.places.ends.push((ends.0 as u32, ends.1 as u32));
         found
     }
 
@@ -192,6 +202,7 @@ impl Builder<'_> {
                         offset: offset as u8,
                         reasons,
                     };
+                    self.places.read.push(place as u16);
                     self.history(place).readers.push(reader);
                     for index in 0..self.registers[place].writers.len() {
                         let writer = self.registers[place].writers[index];
@@ -222,6 +233,7 @@ impl Builder<'_> {
                         node,
                         arrival: self.arrival(node, slot, reg.class(), offset as u8),
                     };
+                    self.places.written.push(place as u16);
                     self.history(place).version += 1;
                     for index in 0..self.registers[place].readers.len() {
                         let reader = self.registers[place].readers[index];

@@ -35,9 +35,9 @@ impl Parts {
         target: Target,
         gathers: bool,
     ) -> Result<Parts, PostScheduleError> {
-        let ports = graph.nodes.iter().map(|node| {
-            Ports::of(func, node.inst, target).map_err(|error| PostScheduleError::Instruction {
-                inst: print_inst(func, node.inst),
+        let ports = (0..graph.len()).map(|node| {
+            Ports::of(func, &graph, node, target).map_err(|error| PostScheduleError::Instruction {
+                inst: print_inst(func, graph.nodes[node].inst),
                 what: error.to_string(),
             })
         });

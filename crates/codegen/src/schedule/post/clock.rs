@@ -7,7 +7,7 @@
 //! A block is run through the model many times, so what the model asks of an instruction lies together in a [`Slot`]; why an
 //! instruction did not issue earlier is worked out only for those who want to know ([`causes`]).
 
-use super::ports::{CACHE_LASTS, OperandCache, Ports, Sources};
+use super::ports::{CACHE_LASTS, OperandCache, PLACES, POSITIONS, Ports, Source, Sources};
 use crate::schedule::graph::Graph;
 use orias_machine::issue::Unit;
 
@@ -48,6 +48,9 @@ pub(super) struct Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     writes: Vec<u16>,
+    /// Whether the register file is the same to every order: nothing is read twice in one position, written twice, or read too often at
+    /// once.
+    pub(super) plain: bool,
 }
 
 impl Slots {
@@ -68,8 +71,10 @@ impl Slots {
                 leaves: node.leaves,
             }
         });
+        let slots: Vec<Slot> = slots.collect();
         Slots {
-            slots: slots.collect(),
+            plain: is_plain(&slots, &writes),
+            slots,
             writes,
         }
     }
@@ -97,6 +102,30 @@ impl Slots {
             .iter()
             .any(|place| written.contains(place))
     }
+}
+
+fn is_plain(slots: &[Slot], writes: &[u16]) -> bool {
+    let mut read = [[0u64; 4]; POSITIONS];
+    let mut written = [0u64; PLACES.div_ceil(64)];
+    let new = |word: &mut u64, bit: u32| {
+        let was = *word;
+        *word |= 1 << bit;
+        *word != was
+    };
+    let mut sources = slots.iter().flat_map(|slot| slot.sources.cached());
+    let unread = |(position, source): (usize, Source)| {
+        let word = &mut read[position][usize::from(source.index) / 64];
+        new(word, u32::from(source.index) % 64)
+    };
+    let unwritten = |place: &u16| {
+        new(
+            &mut written[usize::from(*place) / 64],
+            u32::from(*place) % 64,
+        )
+    };
+    sources.all(unread)
+        && writes.iter().all(unwritten)
+        && !slots.iter().any(|slot| slot.sources.may_meet())
 }
 
 impl Slot {
@@ -165,6 +194,17 @@ impl<'a> Clock<'a> {
             at,
             conflicts,
             hits,
+        }
+    }
+
+    /// How many sources of `node` can be found in the operand cache if it issues at `at`, at the most.
+    pub(super) fn most_hits(&self, node: u32, at: u32) -> u8 {
+        let sources = &self.slots.slots[node as usize].sources;
+        match self.last {
+            Some((_, issued)) if sources.caches && at - issued <= CACHE_LASTS => {
+                sources.count() as u8
+            }
+            _ => 0,
         }
     }
 

@@ -291,12 +291,28 @@ impl List<'_> {
                 break;
             }
             let at = self.clock.at(node, self.state.ready[node as usize]);
+            if let Some((_, known, _)) = best
+                && known >= self.at_best(node, height, at, now)
+            {
+                continue;
+            }
             let score = self.score(node, height, at, now);
             if best.is_none_or(|(_, known, _)| score > known) {
                 best = Some((index, score, at));
             }
         }
         best.map(|(index, _, at)| (index, at))
+    }
+
+    /// What the score of a node is at most if it issues at `at`.
+    fn at_best(&self, node: u32, height: u32, at: u32, now: u32) -> f64 {
+        let weights = self.weights;
+        if weights.bank < 0.0 || weights.rewrite < 0.0 {
+            return f64::INFINITY;
+        }
+        let hits = f64::from(self.clock.most_hits(node, at));
+        weights.chain * f64::from(height) + weights.reuse.max(0.0) * hits
+            - weights.stall * f64::from(at - now)
     }
 
     fn score(&self, node: u32, height: u32, at: u32, now: u32) -> f64 {

@@ -6,10 +6,11 @@
 //! written, or the warp is held back. A source that is found there takes no read of the bank. Tuples are read over several cycles and
 //! are not counted.
 
-use orias_machine::timing::{self, Completion};
+use crate::schedule::graph::Graph;
 use orias_ori::{Class, Function, Inst, Operand, PhysReg, machine};
-use orias_sass::{EncodeError, RegisterClass, Target};
+use orias_sass::{EncodeError, Form, Op, RegisterClass, Target};
 use smallvec::SmallVec;
+use std::sync::OnceLock;
 
 /// The positions a source can have.
 pub(super) const POSITIONS: usize = 4;
@@ -26,22 +27,10 @@ pub(super) const CACHE_LASTS: u32 = 2;
 /// Physical registers of all files, in a row.
 pub(super) const PLACES: usize = 256 + 8 + 64 + 8 + 16;
 
-/// The number of a register among [`PLACES`].
-fn place(class: RegisterClass, index: u8) -> u16 {
-    let base = match class {
-        RegisterClass::R => 0,
-        RegisterClass::P => 256,
-        RegisterClass::UR => 264,
-        RegisterClass::UP => 328,
-        RegisterClass::B => 336,
-    };
-    base + u16::from(index)
-}
-
 /// A general register, or several in a row, as a source: none of length 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
-    index: u8,
+    pub(super) index: u8,
     len: u8,
 }
 
@@ -77,14 +66,27 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    fn new(positions: [Source; POSITIONS], caches: bool) -> Sources {
+    /// Those of an instruction of fixed latency.
+    fn new(positions: [Source; POSITIONS]) -> Sources {
         let mut sources = Sources {
             positions,
-            caches,
+            caches: true,
             meets: true,
         };
         sources.meets = OperandCache::default().conflicts(&sources) > 0;
         sources
+    }
+
+    /// Whether they may cost a cycle more if nothing is in the cache.
+    pub(super) fn may_meet(&self) -> bool {
+        self.caches && self.meets
+    }
+
+    /// The registers by position, for those that go through the cache.
+    pub(super) fn cached(&self) -> impl Iterator<Item = (usize, Source)> {
+        let positions = self.positions.into_iter().enumerate();
+        let caches = self.caches;
+        positions.filter(move |(_, source)| caches && source.is_some())
     }
 
     /// How many there are.
@@ -107,43 +109,117 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Those of `inst`; nothing for what is no instruction.
-    pub(super) fn of(func: &Function, inst: Inst, target: Target) -> Result<Ports, EncodeError> {
-        let Some(instruction) = machine::placeless(func, inst, target) else {
-            return Ok(Ports::default());
-        };
-        let instruction = instruction?;
-        let mut ports = Ports::default();
-        for access in instruction.accesses() {
-            for register in access.registers() {
-                let place = place(register.class, register.index);
-                if access.reads {
-                    ports.reads.push(place);
-                }
-                if access.writes {
-                    ports.writes.push(place);
-                }
-            }
-        }
-        let caches = timing::of(instruction.op())
-            .is_some_and(|timing| timing.completion == Completion::Fixed);
-        let mut positions = [Source::NONE; POSITIONS];
-        for (operand, form) in func.operands(inst).iter().zip(instruction.form().places) {
-            let Operand::Reg { reg, .. } = operand else {
-                continue;
-            };
-            let Some(reg) = reg.phys() else { continue };
-            if form.reuse.exists() && reg.class() == Class::R && !reg.is_constant() {
-                let position = usize::from(form.reuse.0 - FIRST_REUSE_BIT);
-                if let Some(source) = positions.get_mut(position) {
-                    *source = Source::of(reg);
-                }
-            }
-        }
-        ports.sources = Sources::new(positions, caches);
-        Ok(ports)
+    /// Those of a node; nothing for what is no instruction.
+    pub(super) fn of(
+        func: &Function,
+        graph: &Graph,
+        node: usize,
+        target: Target,
+    ) -> Result<Ports, EncodeError> {
+        let data = &graph.nodes[node];
+        let (reads, writes) = graph.places(node);
+        Ok(Ports {
+            sources: match data.op {
+                // What has no fixed latency does not go through the cache.
+                Some(op) if data.fixed => Sources::new(positions(func, data.inst, op, target)?),
+                _ => Sources::default(),
+            },
+            reads: SmallVec::from_slice(reads),
+            writes: SmallVec::from_slice(writes),
+        })
     }
 }
+
+/// The slots of a form that have a position, and which.
+type Positioned = SmallVec<[(u8, u8); POSITIONS]>;
+
+fn positioned(form: &Form) -> Positioned {
+    let places = form.places.iter().enumerate();
+    let places = places.filter(|(_, place)| place.reuse.exists());
+    places
+        .map(|(slot, place)| (slot as u8, place.reuse.0 - FIRST_REUSE_BIT))
+        .collect()
+}
+
+/// Which slots have a position, by the shapes of the operands; none where that does not tell.
+fn by_shapes(op: Op) -> Option<&'static [(u64, Positioned)]> {
+    type Known = Option<Vec<(u64, Positioned)>>;
+    static KNOWN: [OnceLock<Known>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
+    let known = KNOWN[op.index()].get_or_init(|| {
+        let mut known: Vec<(u64, Positioned)> = Vec::new();
+        for form in op.row().forms {
+            let positioned = positioned(form);
+            match known.iter().find(|(shapes, _)| *shapes == form.shapes) {
+                Some((_, same)) if *same != positioned => return None,
+                Some(_) => {}
+                None => known.push((form.shapes, positioned)),
+            }
+        }
+        Some(known)
+    });
+    known.as_deref()
+}
+
+/// The general register read in each position.
+fn positions(
+    func: &Function,
+    inst: Inst,
+    op: Op,
+    target: Target,
+) -> Result<[Source; POSITIONS], EncodeError> {
+    let operands = func.operands(inst);
+    let mut positions = [Source::NONE; POSITIONS];
+    let mut put = |positioned: &Positioned| {
+        for &(slot, position) in positioned {
+            if let Some(Operand::Reg { reg, .. }) = operands.get(usize::from(slot))
+                && let Some(reg) = reg.phys()
+                && reg.class() == Class::R
+                && !reg.is_constant()
+                && let Some(source) = positions.get_mut(usize::from(position))
+            {
+                *source = Source::of(reg);
+            }
+        }
+    };
+    let known = by_shapes(op).and_then(|known| {
+        let shapes = shapes(op, operands)?;
+        known.iter().find(|(form, _)| *form == shapes)
+    });
+    match known {
+        Some((_, positioned)) => put(positioned),
+        None => {
+            if let Some(instruction) = machine::placeless(func, inst, target) {
+                put(&positioned(instruction?.form()));
+            }
+        }
+    }
+    Ok(positions)
+}
+
+/// The shapes of operands as forms have them; none where only the encoding tells.
+fn shapes(op: Op, operands: &[Operand]) -> Option<u64> {
+    let mut shapes = 0;
+    for (slot, operand) in operands.iter().enumerate().rev() {
+        let shape = match operand {
+            Operand::Reg { reg, .. } => RegisterClass::from(reg.phys()?.class()) as u8,
+            Operand::None => op.row().slots[slot].default_operand()?.shape(),
+            Operand::Imm(_) => orias_sass::Operand::Immediate(0).shape(),
+            Operand::Special(_) => orias_sass::Operand::Special(0).shape(),
+            Operand::Const { .. } => CONSTANT.shape(),
+            _ => return None,
+        };
+        shapes = shapes << 4 | u64::from(shape);
+    }
+    Some(shapes)
+}
+
+/// Any constant of a numbered bank.
+const CONSTANT: orias_sass::Operand = orias_sass::Operand::Constant(orias_sass::Constant {
+    bank: orias_sass::ConstantBank::Index(0),
+    index: None,
+    offset: 0,
+    modifiers: orias_sass::SourceModifiers::NONE,
+});
 
 /// The operand cache.
 #[derive(Clone, Copy, Debug, Default)]

@@ -94,6 +94,11 @@ fn ways(state: &State, options: &Options<'_>) -> SmallVec<[(Weights, u32); 3]> {
         options.hot
     };
     let plain = weights.plain();
+    let weights = if state.parts.slots.plain {
+        plain
+    } else {
+        weights
+    };
     let mut ways = SmallVec::new();
     ways.push((weights, 1));
     if weights != plain {
