@@ -21,5 +21,6 @@ mod regalloc;
 pub mod schedule;
 pub mod scoreboard;
 pub mod select;
+mod sources;
 
 pub use module::*;

@@ -345,6 +345,21 @@ pub fn tokens(instruction: &Instruction) -> impl Iterator<Item = (Token, Role)> 
         .map(|&(token, role, _)| (token, role))
 }
 
+/// The same for an operation, where no modifier decides.
+pub fn tokens_of_operation(op: Op) -> Option<impl Iterator<Item = (Token, Role)>> {
+    let uses = token_uses(op);
+    let decided = uses.iter().all(|(_, _, scopes)| scopes.is_empty());
+    decided.then(|| uses.iter().map(|&(token, role, _)| (token, role)))
+}
+
+/// The tokens that instructions of this operation may give, a bit for each.
+#[must_use]
+pub fn gives(op: Op) -> u8 {
+    let uses = token_uses(op).iter();
+    let given = uses.filter(|(_, role, _)| matches!(role, Role::Writes | Role::Releases));
+    given.fold(0, |given, (token, _, _)| given | 1 << *token as u8)
+}
+
 /// Whether nothing may be in flight when the instruction issues: calls, returns, and both ends of a collective operation, where
 /// lanes go on in code that does not know what was started.
 #[must_use]

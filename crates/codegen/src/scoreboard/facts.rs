@@ -8,8 +8,11 @@ use super::reuse::Sources;
 use cranelift_entity::SecondaryMap;
 use orias_machine::issue::{self, Issue, Role, Token};
 use orias_machine::timing::{self, Arrival, Completion, Place, ResultGroup, UseGroup};
-use orias_ori::{Block, Function, Inst, machine};
-use orias_sass::{EncodeError, Instruction, Op, Register, RegisterClass, Target};
+use orias_ori::{Block, Function, Inst, Operand, Operation, machine};
+use orias_sass::{
+    Access, EncodeError, Instruction, Mods, Op, Register, RegisterAccess, RegisterClass, Target,
+};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// How many places there are: registers of all files, then tokens.
@@ -37,6 +40,9 @@ fn token_place(token: Token) -> u16 {
 pub(super) fn is_token(place: u16) -> bool {
     usize::from(place) >= FIRST_TOKEN
 }
+
+/// What an instruction reads and writes.
+type Accesses = SmallVec<[RegisterAccess; 12]>;
 
 /// A place that an instruction reads.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +144,8 @@ pub(super) struct Code {
     pub(super) roots: Vec<usize>,
     /// Whether barrier 0 counts groups of asynchronous copies.
     pub(super) copies_own_zero: bool,
+    /// The tokens that an instruction of the function gives, as bits.
+    given: u8,
     reads: Vec<Read>,
     late: Vec<u16>,
     writes: Vec<Write>,
@@ -173,6 +181,7 @@ impl Code {
             order: Vec::new(),
             roots: Vec::new(),
             copies_own_zero: false,
+            given: given(func),
             reads: Vec::new(),
             late: Vec::new(),
             writes: Vec::new(),
@@ -184,10 +193,11 @@ impl Code {
         for block in func.blocks() {
             let start = code.facts.len();
             for inst in func.block_insts(block) {
-                if let Some(instruction) = encoded(func, inst, target)? {
-                    code.add(func, inst, &instruction)?;
-                }
-                if func.opcode(inst).as_machine() == Some(Op::WARPGROUP_ARRIVE) {
+                let Operation::Machine(op, mods) = func.inst(inst).operation() else {
+                    continue;
+                };
+                code.add(func, inst, (op, mods), target)?;
+                if op == Op::WARPGROUP_ARRIVE {
                     code.hand_over(func, inst, target)?;
                 }
             }
@@ -210,15 +220,32 @@ impl Code {
         &mut self,
         func: &Function,
         inst: Inst,
-        instruction: &Instruction,
+        (op, mods): (Op, Mods),
+        target: Target,
     ) -> Result<(), ScoreboardError> {
-        let op = instruction.op();
         let missing = || ScoreboardError::Timing { op };
         let timing = timing::of(op).ok_or_else(missing)?;
-        check_named_barriers(instruction)?;
         let starts = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
-        for access in instruction.accesses() {
-            let at = Place::of(instruction, &access);
+        let reads_slowly = issue::read_to_write(issue::of_operation(op).unit) > 1;
+        // Most operations tell all there is to know without being encoded.
+        let known = plain_accesses(func, inst, (op, mods));
+        let instruction = match known {
+            Some(_) => None,
+            None => encoded(func, inst, target)?,
+        };
+        if let Some(instruction) = &instruction {
+            check_named_barriers(instruction)?;
+        }
+        let accesses = match (&known, &instruction) {
+            (Some(accesses), _) => accesses.clone(),
+            (None, Some(instruction)) => instruction.accesses(),
+            (None, None) => Accesses::new(),
+        };
+        for access in accesses {
+            let at = match &instruction {
+                Some(instruction) => Place::of(instruction, &access),
+                None => access.slot.map_or(Place::Guard, Place::Slot),
+            };
             let class = access.register.class;
             let reads_late = timing::reads_late(op, at, class)
                 || class == RegisterClass::UR
@@ -229,7 +256,7 @@ impl Code {
                 if access.reads {
                     let used = timing::use_group(&timing::Use {
                         op,
-                        mods: instruction.mods(),
+                        mods,
                         place: at,
                         class,
                         offset: offset as u8,
@@ -246,7 +273,7 @@ impl Code {
                 if access.writes {
                     let arrival = timing::arrival(&timing::Result {
                         op,
-                        mods: instruction.mods(),
+                        mods,
                         place: at,
                         class,
                         offset: offset as u8,
@@ -261,9 +288,18 @@ impl Code {
                 }
             }
         }
-        for (token, role) in issue::tokens(instruction) {
+        let tokens: SmallVec<[(Token, Role); 4]> = match &instruction {
+            Some(instruction) => issue::tokens(instruction).collect(),
+            None => issue::tokens_of_operation(op)
+                .into_iter()
+                .flatten()
+                .collect(),
+        };
+        for (token, role) in tokens {
             let place = token_place(token);
             let arrives = match role {
+                // What nobody gives is not missed. Units that read late say so at the end of their block, by whatever they read.
+                Role::Needs if self.given >> token as u8 & 1 == 0 && !reads_slowly => continue,
                 Role::Needs => {
                     self.reads.push(Read {
                         place,
@@ -279,9 +315,14 @@ impl Code {
             self.writes.push(Write { place, arrives });
         }
         let ends = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
-        let fixed = timing.completion == Completion::Fixed;
-        let sources = fixed.then(|| Sources::of(func, inst, instruction));
-        self.sources.push(sources);
+        self.sources.push(match timing.completion {
+            Completion::Fixed => {
+                let sources = Sources::of(func, inst, op, target);
+                Some(sources.map_err(|error| broken(func, inst, &error))?)
+            }
+            _ => None,
+        });
+        let guard = func.inst(inst).guard();
         self.facts.push(Fact {
             inst,
             op,
@@ -290,7 +331,7 @@ impl Code {
             writes: starts[2]..ends[2],
             completion: timing.completion,
             memory_queue: timing.reads_in_order,
-            guarded: !instruction.guard().is_always(),
+            guarded: !guard.is_always(),
             alone: issue::needs_nothing_in_flight(op),
             counts_copies: op == Op::LDGDEPBAR,
             settles: timing.settles,
@@ -301,7 +342,10 @@ impl Code {
                     .typical
                     .map_or(0, |typical| i32::from(typical.cycles)),
             ),
-            issue: issue::of(instruction),
+            issue: match &instruction {
+                Some(instruction) => issue::of(instruction),
+                None => issue::of_operation(op),
+            },
             typical: timing
                 .typical
                 .map_or(0, |typical| i32::from(typical.cycles)),
@@ -425,19 +469,85 @@ impl Code {
     }
 }
 
+/// The tokens that instructions of a function may give, as bits.
+fn given(func: &Function) -> u8 {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let ops = insts.filter_map(|inst| func.opcode(inst).as_machine());
+    ops.fold(0, |given, op| given | issue::gives(op))
+}
+
+/// What an instruction reads and writes, where its operation and its operands tell all that must be known of it: registers, immediates
+/// and constants, a guard that may be true, and nothing else that counts.
+fn plain_accesses(func: &Function, inst: Inst, (op, mods): (Op, Mods)) -> Option<Accesses> {
+    let row = op.row();
+    let special = !row.implicit.is_empty()
+        || issue::tokens_of_operation(op).is_none()
+        || issue::is_warpgroup_matrix(op)
+        || matches!(op, Op::DEPBAR | Op::DEPBAR_LE);
+    if special {
+        return None;
+    }
+    let mut accesses = Accesses::new();
+    let guard = func.inst(inst).guard();
+    if let Some(reg) = guard.reg() {
+        let reg = reg.phys()?;
+        if reg.is_constant() {
+            // Which says that the instruction never runs.
+            return None;
+        }
+        accesses.push(RegisterAccess {
+            register: Register::new(reg.class().into(), reg.index()),
+            count: 1,
+            reads: true,
+            writes: false,
+            slot: None,
+        });
+    }
+    for (slot, operand) in func.operands(inst).iter().enumerate() {
+        let (reg, count, access) = match operand {
+            Operand::Reg { reg, .. } => {
+                let width = machine::slot_width(op, mods, slot);
+                (reg.phys()?, width, row.slots.get(slot)?.access)
+            }
+            Operand::Const { index, .. } => match index.get() {
+                Some(reg) => (reg.phys()?, 1, Access::Read),
+                None => continue,
+            },
+            Operand::Imm(_) | Operand::Special(_) => continue,
+            // What is left out stands for a constant register.
+            Operand::None => continue,
+            _ => return None,
+        };
+        if count > 0 && !reg.is_constant() {
+            accesses.push(RegisterAccess {
+                register: Register::new(reg.class().into(), reg.index()),
+                count,
+                reads: access.reads(),
+                writes: access.writes(),
+                slot: Some(slot as u8),
+            });
+        }
+    }
+    Some(accesses)
+}
+
+/// Why an instruction has no encoding.
+fn broken(func: &Function, inst: Inst, error: &EncodeError) -> ScoreboardError {
+    ScoreboardError::Instruction {
+        inst: orias_ori::print_inst(func, inst),
+        what: error.to_string(),
+    }
+}
+
 /// The instruction that `inst` stands for; none for what is no instruction.
 fn encoded(
     func: &Function,
     inst: Inst,
     target: Target,
 ) -> Result<Option<Instruction>, ScoreboardError> {
-    let broken = |error: EncodeError| ScoreboardError::Instruction {
-        inst: orias_ori::print_inst(func, inst),
-        what: error.to_string(),
-    };
     machine::placeless(func, inst, target)
         .transpose()
-        .map_err(broken)
+        .map_err(|error| broken(func, inst, &error))
 }
 
 /// When the sources of an instruction have been read, as a rule. Asynchronous copies say so late, when memory is busy as late as

@@ -9,20 +9,16 @@
 
 use super::facts::Code;
 use super::walk::Plan;
+use crate::sources::{self, POSITIONS};
 use orias_machine::issue::Unit;
-use orias_ori::{Class, Function, Inst, Operand, PhysReg};
-use orias_sass::Instruction;
+use orias_ori::{Function, Inst, PhysReg};
+use orias_sass::{EncodeError, Op, Target};
 
 /// How many instructions ahead are looked at.
 const REACH: usize = 4;
 
 /// The longest stall with which ptxas keeps an operand; matrix operations keep theirs as long as they keep the unit.
 const LONGEST_STALL: u8 = 2;
-
-/// The positions of sources.
-const POSITIONS: usize = 4;
-
-const FIRST_BIT: u8 = 122;
 
 /// What an instruction reads in each source position.
 #[derive(Clone, Copy, Debug)]
@@ -34,28 +30,22 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Those of `inst`, which is encoded as `instruction`.
-    pub(super) fn of(func: &Function, inst: Inst, instruction: &Instruction) -> Sources {
+    /// Those of `inst`, an `op`.
+    pub(super) fn of(
+        func: &Function,
+        inst: Inst,
+        op: Op,
+        target: Target,
+    ) -> Result<Sources, EncodeError> {
         let mut sources = Sources {
             registers: [None; POSITIONS],
             slots: [0; POSITIONS],
         };
-        let operands = func.operands(inst).iter();
-        for (slot, (operand, place)) in operands.zip(instruction.form().places).enumerate() {
-            if place.reuse.exists()
-                && let Operand::Reg { reg, .. } = operand
-                && let Some(phys) = reg.phys()
-                && phys.class() == Class::R
-                && !phys.is_constant()
-            {
-                let position = usize::from(place.reuse.0 - FIRST_BIT);
-                if let Some(register) = sources.registers.get_mut(position) {
-                    *register = Some(phys);
-                    sources.slots[position] = slot as u8;
-                }
-            }
+        for (position, slot, reg) in sources::of(func, inst, op, target)? {
+            sources.registers[usize::from(position)] = Some(reg);
+            sources.slots[usize::from(position)] = slot;
         }
-        sources
+        Ok(sources)
     }
 }
 

@@ -143,7 +143,8 @@ impl RegisterLiveness {
             while let Some(at) = inst {
                 let written = overwritten(function, at);
                 ends[block.index()] = ends[block.index()].union(written);
-                step_back(function, at, &mut set);
+                set = set.without(written);
+                read(function, at, &mut set);
                 inst = function.layout.prev_inst(at);
             }
             live.live_in[block.index()] = set;
@@ -225,6 +226,11 @@ fn overwritten(function: &Function, inst: Inst) -> RegisterSet {
 /// Turns the registers live after `inst` into those live before it.
 pub fn step_back(function: &Function, inst: Inst, live: &mut RegisterSet) {
     *live = live.without(overwritten(function, inst));
+    read(function, inst, live);
+}
+
+/// Adds the registers that `inst` reads.
+fn read(function: &Function, inst: Inst, live: &mut RegisterSet) {
     for reg in function.uses(inst).filter_map(|reg| reg.phys()) {
         live.insert(reg);
     }

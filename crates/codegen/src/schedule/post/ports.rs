@@ -7,16 +7,11 @@
 //! are not counted.
 
 use crate::schedule::graph::Graph;
-use orias_ori::{Class, Function, Inst, Operand, PhysReg, machine};
-use orias_sass::{EncodeError, Form, Op, RegisterClass, Target};
+use crate::sources;
+pub(super) use crate::sources::POSITIONS;
+use orias_ori::{Function, Inst, PhysReg};
+use orias_sass::{EncodeError, Op, Target};
 use smallvec::SmallVec;
-use std::sync::OnceLock;
-
-/// The positions a source can have.
-pub(super) const POSITIONS: usize = 4;
-
-/// The reuse bit of the first position.
-const FIRST_REUSE_BIT: u8 = 122;
 
 /// Reads of a bank that cost nothing.
 const READS_OF_A_BANK: u8 = 2;
@@ -130,36 +125,6 @@ impl Ports {
     }
 }
 
-/// The slots of a form that have a position, and which.
-type Positioned = SmallVec<[(u8, u8); POSITIONS]>;
-
-fn positioned(form: &Form) -> Positioned {
-    let places = form.places.iter().enumerate();
-    let places = places.filter(|(_, place)| place.reuse.exists());
-    places
-        .map(|(slot, place)| (slot as u8, place.reuse.0 - FIRST_REUSE_BIT))
-        .collect()
-}
-
-/// Which slots have a position, by the shapes of the operands; none where that does not tell.
-fn by_shapes(op: Op) -> Option<&'static [(u64, Positioned)]> {
-    type Known = Option<Vec<(u64, Positioned)>>;
-    static KNOWN: [OnceLock<Known>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    let known = KNOWN[op.index()].get_or_init(|| {
-        let mut known: Vec<(u64, Positioned)> = Vec::new();
-        for form in op.row().forms {
-            let positioned = positioned(form);
-            match known.iter().find(|(shapes, _)| *shapes == form.shapes) {
-                Some((_, same)) if *same != positioned => return None,
-                Some(_) => {}
-                None => known.push((form.shapes, positioned)),
-            }
-        }
-        Some(known)
-    });
-    known.as_deref()
-}
-
 /// The general register read in each position.
 fn positions(
     func: &Function,
@@ -167,59 +132,12 @@ fn positions(
     op: Op,
     target: Target,
 ) -> Result<[Source; POSITIONS], EncodeError> {
-    let operands = func.operands(inst);
     let mut positions = [Source::NONE; POSITIONS];
-    let mut put = |positioned: &Positioned| {
-        for &(slot, position) in positioned {
-            if let Some(Operand::Reg { reg, .. }) = operands.get(usize::from(slot))
-                && let Some(reg) = reg.phys()
-                && reg.class() == Class::R
-                && !reg.is_constant()
-                && let Some(source) = positions.get_mut(usize::from(position))
-            {
-                *source = Source::of(reg);
-            }
-        }
-    };
-    let known = by_shapes(op).and_then(|known| {
-        let shapes = shapes(op, operands)?;
-        known.iter().find(|(form, _)| *form == shapes)
-    });
-    match known {
-        Some((_, positioned)) => put(positioned),
-        None => {
-            if let Some(instruction) = machine::placeless(func, inst, target) {
-                put(&positioned(instruction?.form()));
-            }
-        }
+    for (position, _, reg) in sources::of(func, inst, op, target)? {
+        positions[usize::from(position)] = Source::of(reg);
     }
     Ok(positions)
 }
-
-/// The shapes of operands as forms have them; none where only the encoding tells.
-fn shapes(op: Op, operands: &[Operand]) -> Option<u64> {
-    let mut shapes = 0;
-    for (slot, operand) in operands.iter().enumerate().rev() {
-        let shape = match operand {
-            Operand::Reg { reg, .. } => RegisterClass::from(reg.phys()?.class()) as u8,
-            Operand::None => op.row().slots[slot].default_operand()?.shape(),
-            Operand::Imm(_) => orias_sass::Operand::Immediate(0).shape(),
-            Operand::Special(_) => orias_sass::Operand::Special(0).shape(),
-            Operand::Const { .. } => CONSTANT.shape(),
-            _ => return None,
-        };
-        shapes = shapes << 4 | u64::from(shape);
-    }
-    Some(shapes)
-}
-
-/// Any constant of a numbered bank.
-const CONSTANT: orias_sass::Operand = orias_sass::Operand::Constant(orias_sass::Constant {
-    bank: orias_sass::ConstantBank::Index(0),
-    index: None,
-    offset: 0,
-    modifiers: orias_sass::SourceModifiers::NONE,
-});
 
 /// The operand cache.
 #[derive(Clone, Copy, Debug, Default)]
