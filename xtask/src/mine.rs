@@ -6,8 +6,8 @@
 //!
 //! With `--table` the edges are those of `machine`'s groups, in the form of its `mined.tbl`. An edge seen less than
 //! [`ENOUGH`] times is left out: its smallest distance says more about the program around it than about the chip.
-//! With `--calibrate` that file is written anew, from the half of the corpus that is set apart for it
-//! ([`crate::conformance::verify::calibration`]); with `--check` it is compared with what would be written.
+//! With `--calibrate` what the half of the corpus shows that is set apart for it ([`crate::conformance::verify::calibration`]) goes into
+//! that file; with `--check` it is an error if the file would change.
 
 use orias_cubin::Cubin;
 use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup, of, rows};
@@ -306,7 +306,30 @@ fn operand(instruction: &Instruction, place: Place, register: Register) -> Strin
     format!("{text} {:?}.{slot}{offset}", register.class)
 }
 
-/// `cargo xtask mine --calibrate`: writes `machine`'s table; `--check` says where it differs from the one there is.
+/// An edge of the table: its name, cycles, and how often it was seen.
+type Mined = BTreeMap<String, (u16, u64)>;
+
+/// Reads lines of the table.
+fn edges<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Mined, String> {
+    lines
+        .map(|line| {
+            let mut words = line.rsplitn(3, ' ');
+            let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+            let numbers = number().zip(number());
+            match (numbers, words.next()) {
+                (Some((seen, cycles)), Some(name)) => {
+                    let cycles = u16::try_from(cycles).map_err(|error| error.to_string())?;
+                    Ok((name.to_owned(), (cycles, seen)))
+                }
+                _ => Err(format!("not an edge: {line}")),
+            }
+        })
+        .collect()
+}
+
+/// `cargo xtask mine --calibrate`: takes what the calibrating half shows into `machine`'s table. An edge keeps the smallest distance
+/// that was ever mined: which half of the exercises calibrates changes when exercises are added. With `check` nothing is written, and
+/// it is an error if the table would change.
 fn calibrate(check: bool) -> Result<(), String> {
     let mut mine = Mine::default();
     let cubins = crate::conformance::verify::calibration()?;
@@ -316,51 +339,67 @@ fn calibrate(check: bool) -> Result<(), String> {
         }
     }
     let file = crate::oracle::repository().join("crates/machine/tables/sm_90/mined.tbl");
-    let known = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
     let is_head =
         |line: &&str| line.is_empty() || line.starts_with('#') || line.starts_with("date ");
-    let (head, known): (Vec<&str>, Vec<&str>) = known.lines().partition(is_head);
+    let (head, rows): (Vec<&str>, Vec<&str>) = text.lines().partition(is_head);
+    let known = edges(rows.iter().copied())?;
     let lines = mine.table();
+    let mined = edges(lines.iter().map(String::as_str))?;
     println!(
-        "{} edges of {} cubins, {} functions, {} instructions",
-        lines.len(),
+        "{} edges of {} cubins, {} functions, {} instructions; {} in the table",
+        mined.len(),
         cubins.len(),
         mine.functions,
-        mine.instructions
+        mine.instructions,
+        known.len()
     );
-    if check {
-        return differences(&known, &lines);
+    let mut changes = 0;
+    let mut merged = known.clone();
+    for (name, &(cycles, seen)) in &mined {
+        match merged.get_mut(name) {
+            Some(row) if row.0 > cycles => {
+                println!("{name}: {} in the table, {cycles} now", row.0);
+                *row = (cycles, seen);
+                changes += 1;
+            }
+            Some(_) => {}
+            None => {
+                println!("{name}: {cycles}, not in the table");
+                merged.insert(name.clone(), (cycles, seen));
+                changes += 1;
+            }
+        }
     }
+    let apart = |name: &&String| mined.get(*name).is_none_or(|row| row.0 > known[*name].0);
+    let earlier = known.keys().filter(apart).count();
+    println!("{earlier} edges of the table come from earlier calibrations");
+    if check {
+        return match changes {
+            0 => Ok(()),
+            _ => Err(format!("{changes} edges would change")),
+        };
+    }
+    // Edges in the order they stand in, then new ones.
+    let row = |name: &str| {
+        let (cycles, seen) = merged[name];
+        format!("{name} {cycles} {seen}")
+    };
+    let mut lines: Vec<String> = edges_in_order(&rows).iter().map(|name| row(name)).collect();
+    lines.extend(
+        merged
+            .keys()
+            .filter(|name| !known.contains_key(*name))
+            .map(|name| row(name)),
+    );
     let text = format!("{}\n\n{}\n", head.join("\n").trim_end(), lines.join("\n"));
     std::fs::write(&file, text).map_err(|error| error.to_string())
 }
 
-/// Prints the edges that two tables have different cycles for, or that only one of them has. How often an edge was seen may differ.
-fn differences(known: &[&str], mined: &[String]) -> Result<(), String> {
-    let edge = |line: &str| {
-        let mut words: Vec<&str> = line.split(' ').collect();
-        words.pop();
-        let cycles = words.pop().unwrap_or_default().to_owned();
-        (words.join(" "), cycles)
-    };
-    let known: BTreeMap<String, String> = known.iter().map(|line| edge(line)).collect();
-    let mined: BTreeMap<String, String> = mined.iter().map(|line| edge(line)).collect();
-    let mut count = 0;
-    for name in known
-        .keys()
-        .chain(mined.keys().filter(|name| !known.contains_key(*name)))
-    {
-        let (before, now) = (known.get(name), mined.get(name));
-        if before != now {
-            let shown = |cycles: Option<&String>| cycles.map_or("none", String::as_str).to_owned();
-            println!("{name}: {} in the table, {} now", shown(before), shown(now));
-            count += 1;
-        }
-    }
-    match count {
-        0 => Ok(()),
-        _ => Err(format!("{count} edges differ")),
-    }
+/// The names of edges, as the table has them.
+fn edges_in_order(rows: &[&str]) -> Vec<String> {
+    let name = |row: &&str| row.rsplitn(3, ' ').last().map(str::to_owned);
+    rows.iter().filter_map(name).collect()
 }
 
 /// `cargo xtask mine`.
