@@ -292,9 +292,12 @@ impl<'f> Selector<'f> {
 
     /// Counts what `inst` reads.
     pub(super) fn count_uses(&mut self, inst: Inst) {
-        for value in self.func.value_uses(inst) {
-            self.count(value);
-        }
+        let demand = &mut self.demand;
+        self.func.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                demand[value] += 1;
+            }
+        });
     }
 
     /// The instruction that defines `value`, if it has no guard.

@@ -31,7 +31,7 @@ use super::loops::{Loop, LoopNest};
 use super::order::DepthFirst;
 use super::split::{Consequence, Split};
 use super::uniformity::{Spread, spread};
-use crate::{Block, Edge, Function, FunctionKind, Inst, Value, ValueDef};
+use crate::{Block, Edge, Function, FunctionKind, Inst, Level, Value, ValueDef};
 use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::PackedOption;
 
@@ -193,16 +193,22 @@ impl<'a> Finder<'a> {
     /// Marks the results of `inst` that differ between lanes by themselves, and what follows from physical registers it reads.
     fn find_sources(&mut self, inst: Inst) {
         let function = self.function;
-        for value in function.value_defs(inst) {
-            let per_warp = function.value_type(value).class().is_uniform();
-            if !per_warp && spread(function, inst, result_index(function, value)) == Spread::Lanes {
-                self.mark(value);
+        function.for_each_def(inst, |reg| {
+            if let Some(value) = reg.value() {
+                let per_warp = function.value_type(value).class().is_uniform();
+                let index = || result_index(function, value);
+                if !per_warp && spread(function, inst, index()) == Spread::Lanes {
+                    self.mark(value);
+                }
             }
+        });
+        // Abstract code names no physical registers.
+        let mut reads_lanes = false;
+        if function.level != Level::Abstract {
+            function.for_each_use(inst, |reg| {
+                reads_lanes |= reg.phys().is_some_and(|reg| !reg.class().is_uniform());
+            });
         }
-        let reads_lanes = function
-            .uses(inst)
-            .filter_map(|reg| reg.phys())
-            .any(|reg| !reg.class().is_uniform());
         if reads_lanes {
             // Like an implicit use, it is taken to be part of every result.
             let place = Place::Implicit(0);
@@ -245,10 +251,13 @@ impl<'a> Finder<'a> {
             self.mark(param);
             return;
         }
-        for value in function.value_defs(read.inst) {
+        function.for_each_def(read.inst, |reg| {
+            let Some(value) = reg.value() else {
+                return;
+            };
             let known = self.divergent[value.index()];
             if known || function.value_type(value).class().is_uniform() && !per_warp {
-                continue;
+                return;
             }
             let index = result_index(function, value);
             let follows = match (spread(function, read.inst, index), read.place) {
@@ -264,7 +273,7 @@ impl<'a> Finder<'a> {
             if follows {
                 self.mark(value);
             }
-        }
+        });
         let ends_block = function.layout.last_inst(block) == Some(read.inst);
         if ends_block && self.graph.succs(block).len() > 1 {
             self.split_at(block);

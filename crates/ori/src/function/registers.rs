@@ -233,7 +233,7 @@ impl Function {
         self.uses(inst).filter_map(Reg::value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn for_each_operand_reg(&self, operand: Operand, found: &mut impl FnMut(Reg)) {
         match operand {
             Operand::Reg { reg, .. } => found(reg),

@@ -46,9 +46,18 @@ fn check_registers(func: &Function, inst: Inst, wrong: Sink<'_>) {
     if let Some(reg) = func.inst(inst).guard().reg() {
         check_register(func, reg, false, wrong);
     }
-    for &operand in func.operands(inst).iter().chain(func.kept(inst)) {
-        for reg in func.operand_regs(operand) {
-            check_register(func, reg, false, wrong);
+    for operands in [func.operands(inst), func.kept(inst)] {
+        for &operand in operands {
+            match operand {
+                // Values are at home in machine code.
+                Operand::Reg { reg, .. } if level == Level::Machine && reg.value().is_some() => {}
+                Operand::Imm(_) | Operand::None => {}
+                operand => {
+                    for reg in func.operand_regs(operand) {
+                        check_register(func, reg, false, wrong);
+                    }
+                }
+            }
         }
     }
     let implicit = func

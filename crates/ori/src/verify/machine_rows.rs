@@ -33,20 +33,28 @@ pub(super) fn check_machine(
         wrong(Invariant::Signature, message);
         return;
     }
-    for (slot, &operand) in slots.iter().zip(operands) {
-        let written = slot.access.writes();
+    let (mut jumps, mut addresses) = (false, false);
+    for (index, &operand) in operands.iter().enumerate() {
+        let written = op.row().written >> index & 1 == 1;
         let fits = match operand {
-            Operand::None => slot.default.is_some(),
+            Operand::None => slots[index].default.is_some(),
             Operand::Reg { mods, .. } => !written || mods.is_empty(),
-            _ => !written,
+            other => {
+                jumps |= matches!(other, Operand::Edge(_) | Operand::Block(_));
+                addresses |= matches!(other, Operand::Address(_));
+                !written
+            }
         };
         if !fits {
-            let message = format!("`{op}` takes no such operand as its {}", slot.name);
+            let name = slots[index].name;
+            let message = format!("`{op}` takes no such operand as its {name}");
             wrong(Invariant::Signature, message);
         }
     }
-    check_edge_operands(func, inst, op, wrong);
-    if !addresses_have_their_classes(func, operands, wrong) {
+    if jumps {
+        check_edge_operands(func, inst, op, wrong);
+    }
+    if addresses && !addresses_have_their_classes(func, operands, wrong) {
         return;
     }
     let fitted = match known {
@@ -109,18 +117,16 @@ fn check_place(
     wrong: Sink<'_>,
 ) {
     let mut check = |reg: Reg, width: u8| {
-        let constant = reg.phys().is_some_and(|reg| reg.is_constant());
         let ty = func.reg_type(reg);
         // A width of zero means that the modifiers leave the register unread.
-        if !constant && width != 0 && ty.len() != width {
+        if width != 0 && ty.len() != width && !reg.is_constant() {
             let want =
                 Type::tuple(ty.class(), width).map_or("nothing".to_owned(), |ty| ty.to_string());
             wrong(Invariant::Type, format!("{reg} is {ty}, not {want}"));
         }
     };
-    let width = fitted.width(index);
     match operand {
-        Operand::Reg { reg, .. } | Operand::Descriptor(reg) => check(reg, width),
+        Operand::Reg { reg, .. } | Operand::Descriptor(reg) => check(reg, fitted.width(index)),
         Operand::Bindless { descriptor, .. } => check(descriptor, 2),
         Operand::Const { index, .. } => {
             if let Some(reg) = index.get() {
