@@ -37,6 +37,8 @@ use std::time::{Duration, Instant};
 /// Every phase, in the order they run. Numbers below 10000 and their names are ptxas's.
 #[rustfmt::skip]
 pub const PHASES: &[Phase] = &[
+    phase(10007, "CombineWords", Stage::Lower, ABSTRACT, gate(1..=3), phases::combine_words,
+        "wide products and pairs that were written word by word"),
     phase(5, "ConvertUnsupportedOps", Stage::Lower, ABSTRACT, gate(0..=3), phases::convert_unsupported,
         "operations the machine has no instruction for, as several it has"),
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,

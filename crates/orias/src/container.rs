@@ -287,13 +287,25 @@ fn system_calls(calls: Vec<u32>) -> Vec<Attribute> {
     }]
 }
 
-/// What tools that look for races have to know: where the lanes of a warp meet, and that all of them do.
+/// Operations that the lanes of a mask do together.
+const TOGETHER: [&str; 3] = ["SHFL", "MATCH", "REDUX"];
+
+/// What tools that look for races have to know: where the lanes of a warp meet, and that all of them do. In kernels that sort lanes
+/// by masks, which lanes a shuffle's are is not told.
 fn meetings(code: &Code) -> Vec<Attribute> {
+    let mnemonic = |op: Op| op.row().mnemonic;
+    let masked = code
+        .placed
+        .iter()
+        .any(|placed| mnemonic(placed.op) == "WARPSYNC" && placed.op != Op::WARPSYNC_ALL);
     let meets: Vec<u32> = code
         .placed
         .iter()
         .enumerate()
-        .filter(|(_, placed)| matches!(placed.op, Op::NOP | Op::WARPSYNC_ALL))
+        .filter(|(_, placed)| {
+            matches!(placed.op, Op::NOP | Op::WARPSYNC_ALL)
+                || !masked && TOGETHER.contains(&mnemonic(placed.op))
+        })
         .map(|(number, _)| number as u32 * 16)
         .collect();
     let Some(masks) = attribute_id("COOP_GROUP_MASK_REGIDS").filter(|_| !meets.is_empty()) else {

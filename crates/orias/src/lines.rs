@@ -143,8 +143,8 @@ fn strip_comments(line: &[u8], mut in_comment: bool, kept: &mut Vec<u8>) -> bool
 
 /// The rows of `.debug_line` for a function.
 ///
-/// An instruction without a location belongs to the one before it, the first ones to the first location of the function. A row is made
-/// where file, line or place of inlining change. The row of the place something was inlined at comes before, at the same address, once
+/// An instruction without a location belongs to the one before it, the first ones to the first location of the function, which starts the
+/// table even if the first instruction has another. A row is made where file, line or place of inlining change. The row of the place something was inlined at comes before, at the same address, once
 /// in a function.
 pub(crate) fn source_rows(
     function: &Function,
@@ -160,13 +160,8 @@ pub(crate) fn source_rows(
     let named = |span: &Span| function.locations[*span].line > 0;
     let first = function.locations.keys().find(named);
     for (number, placed) in code.placed.iter().enumerate() {
-        let span = placed.span.filter(named);
-        let span = if number == 0 {
-            span.and(first).or(first)
-        } else {
-            span
-        };
-        if let Some(span) = span {
+        let start = first.filter(|_| number == 0);
+        for span in [start, placed.span.filter(named)].into_iter().flatten() {
             rows.add(span, (number * WORD) as u64);
         }
     }

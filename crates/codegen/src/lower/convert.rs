@@ -7,8 +7,9 @@
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::modifiers::{modifier, set};
 use super::operands::{integer, scalar};
+use crate::emit::imm;
 use orias_ori::Operand;
-use orias_ori::operation::{AbstractOp, Round, Sat, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Ftz, Round, Sat, Scalar, Source};
 use orias_ptx::grammar::Modifier;
 use orias_ptx::types::Type as PtxType;
 
@@ -56,7 +57,14 @@ pub(super) fn convert(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
         let mods = set(op, mods, scalar(to)?);
         let mods = set(op, mods, Source::from(scalar(from)?));
         let round: Round = modifier(statement.form).unwrap_or(Round::Default);
-        let mods = set(op, mods, round);
+        let mut mods = set(op, mods, round);
+        if (to, from) == (PtxType::F64, PtxType::F32) && statement.form.has(Modifier::Ftz) {
+            // A product flushes, and makes every NaN the same one, as ptxas does it.
+            let one = imm(u64::from(1.0_f32.to_bits()));
+            let product = (Round::Rn, Ftz::Ftz, Scalar::F32);
+            operands[0] = body.compute(AbstractOp::Fmul, product, &[operands[0], one])?;
+            mods = set(op, mods, Ftz::Keep);
+        }
         let direct = statement.operands.first().is_some_and(|operand| {
             let width = register_width(statement, operand.kind);
             width <= to.bits()

@@ -53,6 +53,17 @@ fn access_mods(
     }
     if form.has(Modifier::Nc) {
         mods = set(op, mods, Cache::Nc);
+        // Of the operators only `.cs` means something for the read-only cache.
+        let said = modifier::<Cache>(form).filter(|&cache| cache != Cache::Nc);
+        let evict = modifier::<Evict>(form);
+        let choice = body.caches.load;
+        let cache = match choice.filter(|it| it.forced || said.is_none() && evict.is_none()) {
+            Some(choice) => Some(choice.cache),
+            None => said,
+        };
+        if cache == Some(Cache::Cs) && evict.is_none() {
+            mods = set(op, mods, Evict::First);
+        }
     } else if matches!(space, Space::Global | Space::Generic) && is_weak(form) {
         let choice = match op {
             AbstractOp::Ld => body.caches.load,

@@ -12,7 +12,7 @@
 //! yields a NaN. A guard that is known goes, and so does what it never lets happen.
 //!
 //! **Loads.** A weak load is shared with an earlier one of its block, as long as nothing lies between that writes or orders memory or
-//! lets lanes meet. What cannot change (parameters, constants, special registers that stay as they are) is shared like any expression.
+//! lets lanes meet. A shuffle is shared with an earlier one of its block: the same lanes take part in both. What cannot change (parameters, constants, special registers that stay as they are) is shared like any expression.
 //!
 //! What it does not do: it moves nothing, knows no algebra, and does not look into loops from outside.
 //!
@@ -33,12 +33,15 @@ use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
+/// The count of changes for what no change of memory touches.
+const ANY_TIME: u32 = u32::MAX;
+
 /// What makes two instructions compute the same, besides operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     operation: Operation,
     address: Option<Address>,
-    /// For what memory may change: the block, and how often it has changed there.
+    /// For what is shared within a block only: the block, and how often memory has changed there.
     memory: Option<(Block, u32)>,
 }
 
@@ -144,6 +147,8 @@ pub fn share_equal_values(func: &mut Function, context: &Context<'_>) -> Result<
                 changes += u32::from(changes_memory(func, inst));
                 continue;
             };
+            // Lanes meet at a shuffle, shared or not.
+            changes += u32::from(key.memory.is_some() && changes_memory(func, inst));
             let Some(entry) = table.find_or_add(key, &operands, inst, block) else {
                 continue;
             };
@@ -305,6 +310,7 @@ impl Values {
                     _ => Some(now),
                 }
             }
+            AbstractOp::Shfl => Some((now.0, ANY_TIME)),
             _ if op.row().effects == Effects::NONE => None,
             _ => return None,
         };

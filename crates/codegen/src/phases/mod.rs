@@ -1,5 +1,6 @@
 //! The phases: one module each, with one public function named by a verb. [`crate::pipeline`] orders them.
 
+mod combine_words;
 mod convert_unsupported;
 mod equal_values;
 mod expand_for_selection;
@@ -12,6 +13,7 @@ mod predicate_choices;
 mod regions;
 mod remove_nops;
 
+pub use combine_words::combine_words;
 pub use convert_unsupported::convert_unsupported;
 pub(crate) use convert_unsupported::{copied_number, quotient_factors};
 pub use equal_values::share_equal_values;

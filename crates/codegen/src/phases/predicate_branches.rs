@@ -5,20 +5,23 @@
 //! branch's predicate.
 //!
 //! A side is one block that is entered from the branch only, with at most [`MOST`] operations (copies not counted), each of
-//! which one instruction does, and no effect. At most [`MOST`] words are chosen. Longer sides stay: what is computed in vain grows, and the
-//! branch may be one that no lane takes.
+//! which one instruction does, and no effect. At most [`MOST_WORDS`] words are chosen. Longer sides stay: what is computed in vain grows,
+//! and the branch may be one that no lane takes.
 //!
 //! One visit of each block: linear.
 
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::Scalar;
+use orias_ori::operation::{Ftz, Precision, Scalar};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Effects, Function, Inst, Operand, Type, Value,
 };
 
-/// Operations that are computed in vain, and words that are chosen, at most.
+/// Operations that are computed in vain, at most.
 const MOST: usize = 4;
+
+/// Words that are chosen, at most. A word costs a branch, too: a copy on each side.
+const MOST_WORDS: usize = 8;
 
 /// A branch that can go.
 struct Way {
@@ -88,7 +91,7 @@ fn way(func: &Function, branch: Inst, entries: &SecondaryMap<Block, u32>) -> Opt
     }
     let computed: usize = sides.iter().map(|&side| cost(func, side)).sum();
     let meet = target(edges[0]);
-    let fits = words <= MOST && computed <= MOST && !sides.contains(&meet);
+    let fits = words <= MOST_WORDS && computed <= MOST && !sides.contains(&meet);
     fits.then_some(Way { sides, meet, args })
 }
 
@@ -121,6 +124,19 @@ fn cost(func: &Function, block: Block) -> usize {
             !op.is_some_and(|op| free.contains(&op))
         })
         .count()
+}
+
+/// Whether `inst` is an approximate function that the machine has an instruction for.
+fn is_function(func: &Function, inst: Inst) -> bool {
+    use AbstractOp as A;
+    let known = matches!(
+        func.opcode(inst).as_abstract(),
+        Some(A::Ex2 | A::Lg2 | A::Rcp | A::Sqrt | A::Rsqrt)
+    );
+    known
+        && func.modifier::<Scalar>(inst) == Some(Scalar::F32)
+        && func.modifier::<Precision>(inst) == Some(Precision::Approx)
+        && func.modifier::<Ftz>(inst) == Some(Ftz::Ftz)
 }
 
 /// Whether `inst` computes one word in about one instruction.
@@ -160,7 +176,7 @@ fn is_cheap(func: &Function, inst: Inst) -> bool {
             | A::Fmax
             | A::Setp
             | A::Selp
-    );
+    ) || is_function(func, inst);
     let word = op == A::Mov
         || func
             .modifier::<Scalar>(inst)

@@ -30,6 +30,12 @@ pub(super) fn is_pair(scalar: Scalar) -> bool {
 /// The part of a register that is read: `H0_H0` in the order of every row's select field.
 const LOW_TWICE: u8 = 2;
 
+/// `H1_H1` in the same order.
+const HIGH_TWICE: u8 = 3;
+
+/// Bits of a half.
+const HALF: u64 = 16;
+
 impl Selector<'_> {
     /// Source `index` as one or two halves, in a register or as an immediate.
     pub(super) fn halves(&mut self, index: usize, scalar: Scalar) -> Result<Source, PhaseError> {
@@ -66,15 +72,33 @@ impl Selector<'_> {
         if is_pair(scalar) {
             return Ok(source);
         }
-        let register = match source.operand {
-            Operand::Reg { .. } => source.operand,
-            _ => Operand::from(self.in_register(source)?),
+        let (register, part) = match (self.shifted_down(source), source.operand) {
+            (Some(word), operand) => (
+                word.with_mods(operand.mods()).unwrap_or(operand),
+                HIGH_TWICE,
+            ),
+            (None, operand @ Operand::Reg { .. }) => (operand, LOW_TWICE),
+            _ => (Operand::from(self.in_register(source)?), LOW_TWICE),
         };
-        let mods = register.mods().with_select(LOW_TWICE);
+        let mods = register.mods().with_select(part);
         Ok(mods
             .and_then(|mods| register.with_mods(mods))
             .unwrap_or(register)
             .into())
+    }
+
+    /// The word whose upper half `source` is the lower one of: what unpacking a pair makes by a shift is read in place.
+    pub(super) fn shifted_down(&mut self, source: Source) -> Option<Operand> {
+        let (inst, op) = self.definition(source.operand.as_value()?)?;
+        let scalar = self.func.modifier::<Scalar>(inst);
+        let words = matches!(scalar, Some(Scalar::B32 | Scalar::U32 | Scalar::S32));
+        match (op, self.func.operands(inst)) {
+            (AbstractOp::Shr, &[_, word, Operand::Imm(by)]) if words && by.bits() == HALF => {
+                let word = self.word_of(word).operand;
+                (word.as_value().is_some() && word.mods().is_empty()).then_some(word)
+            }
+            _ => None,
+        }
     }
 
     /// Signs of halves are read as modifiers if the source is a register.

@@ -1,5 +1,6 @@
 //! Conversions between floating-point types, wide and narrow.
 
+use super::bits::emit_table;
 use super::convert::{float_rounding, give, integer_rounding, rounds_to_integer, unpack};
 use super::float::{flushes, ftz_name};
 use super::half::is_half;
@@ -10,6 +11,12 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Round, Sat, Scalar};
 use orias_ori::{Operand, SourceMods, Type};
 use orias_sass::Op;
+
+/// The upper half of a word.
+const UPPER_HALF: u32 = 0xffff_0000;
+
+/// The table of LOP3 for what the first two inputs have in common.
+const AND: u8 = 0xf0 & 0xcc;
 
 type Done = Result<(), PhaseError>;
 
@@ -40,7 +47,12 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
         }
         (Scalar::Bf16, Scalar::F32) => {
             let source = s.word(0);
+            let above = s.shifted_down(source);
             saturated(s, sat, |s, result| {
+                if let Some(word) = above {
+                    let upper = [word.into(), Source::imm(UPPER_HALF)];
+                    return emit_table(s, result, &upper, AND);
+                }
                 let factor = Source::imm(0x1_0000);
                 s.emit(
                     Op::IMAD,

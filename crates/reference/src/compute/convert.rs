@@ -132,6 +132,11 @@ impl Conversion {
                     wide
                 }
             }
+            // Flushing is a product, which makes every NaN the same one.
+            (Format::F32, Format::F64) if self.flush && Format::F32.is_nan(bits) => {
+                let nan = Format::F32.nan().unwrap_or(bits);
+                to_format(self.from, nan, self.to, rounding, Overflow::Ieee)
+            }
             // Thirteen bits are cut off a NaN, nothing else.
             (Format::F32, Format::TF32)
                 if Format::F32.is_nan(bits) && rounding == Rounding::NearestAway =>

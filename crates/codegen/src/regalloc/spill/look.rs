@@ -1,10 +1,11 @@
 //! Finding the points that are too full, and choosing what to spill there.
 
 use super::super::calls::{is_call, preserved};
+use super::derive::Derived;
 use super::{can_repeat, is_memory_parameter};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
-use orias_ori::{Block, Class, Function, Inst, Value};
+use orias_ori::{Block, Class, Function, Inst, Value, ValueDef};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 
@@ -39,11 +40,11 @@ fn fit(counts: &Counts, goals: &Counts) -> bool {
 
 /// What is known of one value.
 #[derive(Clone, Copy)]
-struct State {
+pub(super) struct State {
     class: Class,
     is_live: bool,
     /// Whether it was chosen.
-    gone: bool,
+    pub(super) gone: bool,
 }
 
 /// Looks for points that are too full.
@@ -54,11 +55,15 @@ pub(super) struct Look<'a> {
     goals: Counts,
     graph: &'a FlowGraph,
     chains: &'a OnceCell<DefUse>,
-    /// By value: what spilling it costs for each register it frees, once somebody asked: most functions have no point too full.
+    /// By value: what spilling it costs for each register and point it frees, once somebody asked: most functions have no point too full.
     cost: Vec<Option<f32>>,
     /// By block: how often it runs, by the depth of loops.
     often: Vec<f32>,
-    values: Vec<State>,
+    /// By block and by instruction: its place in the layout.
+    places: (Vec<u32>, Vec<u32>),
+    /// Values that are made again instead of being stored.
+    pub(super) derived: Derived,
+    pub(super) values: Vec<State>,
     /// By value: how many registers it needs, alignment included.
     weights: Vec<Counts>,
     /// What is live where the look began. With `seen` it has all that is live at the point that is looked at, and some that was.
@@ -103,6 +108,8 @@ impl<'a> Look<'a> {
             chains,
             cost: Vec::new(),
             often: Vec::new(),
+            places: (Vec::new(), Vec::new()),
+            derived: Derived::default(),
             values,
             weights,
             border: &[],
@@ -114,34 +121,59 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// What spilling `value` costs for each register it frees.
+    /// What spilling `value` costs for each register and point it frees.
     fn cost(&mut self, value: Value) -> f32 {
         let func = self.func;
         if self.cost.is_empty() {
-            self.cost = vec![None; func.value_count()];
-            let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
-            let often = |block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
-            self.often = self.graph.blocks().map(often).collect();
+            self.prepare_costs();
         }
         if let Some(cost) = self.cost[value.index()] {
             return cost;
         }
         let often = |block: Block| self.often[block.index()];
         let chains = self.chains.get_or_init(|| DefUse::new(func));
-        let uses: f32 = chains
-            .uses(value)
-            .iter()
-            .map(|read| often(read.block(func)))
-            .sum();
-        let again = func
-            .defining_inst(value)
-            .is_some_and(|inst| can_repeat(func, inst));
+        let (blocks, insts) = &self.places;
+        let start = match func.value_def(value) {
+            ValueDef::Inst(inst, _) => insts[inst.index()],
+            ValueDef::Param(block, _) => blocks[block.index()],
+            ValueDef::None => 0,
+        };
+        // How far it reaches in the layout, forwards or backwards.
+        let (mut uses, mut span) = (0.0, 1);
+        for read in chains.uses(value) {
+            uses += often(read.block(func));
+            span = span.max(insts[read.inst.index()].abs_diff(start));
+        }
+        let again = self.derived.source(value).is_some()
+            || func
+                .defining_inst(value)
+                .is_some_and(|inst| can_repeat(func, inst));
         let made = func.defining_block(value).map_or(0.0, often);
         let total = if again { uses / 4.0 } else { uses + made };
         let weight: u32 = self.weights[value.index()].iter().sum();
-        let cost = total / weight as f32;
+        let cost = total / (weight * span) as f32;
         self.cost[value.index()] = Some(cost);
         cost
+    }
+
+    /// Finds out what all costs depend on.
+    fn prepare_costs(&mut self) {
+        let func = self.func;
+        self.cost = vec![None; func.value_count()];
+        let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
+        let often = |block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
+        self.often = self.graph.blocks().map(often).collect();
+        self.derived = Derived::new(func, self.short);
+        let (mut blocks, mut insts) = (vec![0; func.block_count()], vec![0; func.inst_count()]);
+        let mut number = 0;
+        for block in func.blocks() {
+            blocks[block.index()] = number;
+            for inst in func.block_insts(block) {
+                number += 1;
+                insts[inst.index()] = number;
+            }
+        }
+        self.places = (blocks, insts);
     }
 
     #[inline]
@@ -246,6 +278,39 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// What a branch reads from registers, after choosing parameters that are passed in memory because it passes more than there
+    /// are registers.
+    fn pass_in_memory(&mut self, branch: Inst, reads: &mut Values) {
+        let func = self.func;
+        loop {
+            let words: u32 = reads
+                .iter()
+                .map(|&value| self.weights[value.index()][Class::R as usize])
+                .sum();
+            if words <= self.goals[Class::R as usize] {
+                return;
+            }
+            let params = func
+                .edges(branch)
+                .iter()
+                .flat_map(|&edge| func.block_params(func.edge_target(edge)))
+                .copied()
+                .filter(|&param| {
+                    is_memory_parameter(func, param)
+                        && !self.values[param.index()].gone
+                        && !self.short[param.index()]
+                });
+            let Some(largest) =
+                params.max_by_key(|&param| self.weights[param.index()][Class::R as usize])
+            else {
+                return;
+            };
+            self.values[largest.index()].gone = true;
+            self.chosen.push(largest);
+            self.reads(branch, reads);
+        }
+    }
+
     /// Looks at every point inside `block`.
     pub(super) fn block(&mut self, block: Block, live_out: &'a [Value]) {
         self.begin_all(live_out);
@@ -260,6 +325,9 @@ impl<'a> Look<'a> {
                 }
             });
             self.reads(at, &mut reads);
+            if !self.func.edges(at).is_empty() {
+                self.pass_in_memory(at, &mut reads);
+            }
             self.make_fit(&results);
             for &value in &results {
                 self.end(value);

@@ -2,12 +2,13 @@
 //!
 //! A class is too full at a point when the values live there need more registers than it may use, each tuple counted with
 //! the registers its alignment may cost: then a tightly packed arrangement exists. From the values live across such a point
-//! those go that cost least: few uses, outside loops, for many registers. A value goes entirely: it is stored where it is
+//! those go that cost least: few uses, outside loops, for many registers and a long time. A value goes entirely: it is stored where it is
 //! defined and loaded before each use.
 //!
 //! | class | goes to | stored by | loaded by |
 //! | --- | --- | --- | --- |
 //! | any, if its instruction reads no register and no memory but constants | nowhere | | the instruction again |
+//! | R, P, if its instruction reads one other value that can stay ([`derive`]) | nowhere | | the instruction again |
 //! | R | local memory | `STL` | `LDL` |
 //! | P | R | `SEL` | `ISETP` |
 //! | UR | R | `MOV` | `R2UR` |
@@ -19,10 +20,12 @@
 //! nothing left to spill is an error.
 //!
 //! Liveness is found once: a value that goes to memory is live nowhere any more, one that goes to another register file is replaced
-//! by its refuge. Only parameters that go to memory change the flow of control, and everything is found anew.
+//! by its refuge. Parameters that go to memory change the flow of control, and sources of what is made again live longer: then
+//! everything is found anew.
 //!
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
+mod derive;
 mod look;
 mod params;
 
@@ -78,6 +81,7 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
             ))));
         }
         let (pressure, chosen) = (look.pressure, look.chosen);
+        let (gone, derived) = (look.values, look.derived);
         if chosen.is_empty() {
             return Ok(Fitting {
                 pressure,
@@ -99,8 +103,14 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
         let mut lives: Vec<Option<Value>> = (0..func.value_count())
             .map(|number| Some(Value::new(number)))
             .collect();
+        let mut made_again = false;
         for value in defined {
-            let refuge = spill(func, &chains, value)?;
+            // The chains do not know of what is made again in this round: its source has to stay until the next.
+            let source = derived
+                .source(value)
+                .filter(|source| !gone[source.index()].gone);
+            made_again |= source.is_some();
+            let refuge = spill(func, &chains, value, source.is_some())?;
             // Whatever is new was loaded or goes to be stored; only the refuge may live long.
             short.resize(func.value_count(), true);
             lives[value.index()] = match refuge {
@@ -110,6 +120,10 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
                 }
                 Refuge::Again(_) | Refuge::Frame(_) => None,
             };
+        }
+        if made_again {
+            // Sources live longer now.
+            continue;
         }
         live.replace(|value| lives[value.index()]);
         debug_assert_eq!(live, Liveness::new(func, &graph, &DefUse::new(func)));
@@ -126,6 +140,11 @@ fn is_memory_parameter(func: &Function, value: Value) -> bool {
 
 /// Whether running `inst` again anywhere gives the same result.
 fn can_repeat(func: &Function, inst: Inst) -> bool {
+    only_computes(func, inst) && func.uses(inst).next().is_none()
+}
+
+/// Whether `inst` gives one result, made of what it reads and of constants.
+fn only_computes(func: &Function, inst: Inst) -> bool {
     let Opcode::Machine(op) = func.opcode(inst) else {
         return false;
     };
@@ -138,7 +157,6 @@ fn can_repeat(func: &Function, inst: Inst) -> bool {
     constant
         && (effects == Effects::NONE || effects == Effects::READS)
         && func.inst(inst).guard().is_always()
-        && func.uses(inst).next().is_none()
         && func.value_defs(inst).count() == 1
         && func.implicit_defs(inst).is_empty()
 }
@@ -154,12 +172,12 @@ enum Refuge {
     General(Value),
 }
 
-/// Stores `value` where it is defined and loads it before every use.
-fn spill(func: &mut Function, chains: &DefUse, value: Value) -> Result<Refuge, Stop> {
+/// Stores `value` where it is defined and loads it before every use; or makes it `again` there.
+fn spill(func: &mut Function, chains: &DefUse, value: Value, again: bool) -> Result<Refuge, Stop> {
     let ty = func.value_type(value);
     let defining = func.defining_inst(value);
     let refuge = match (defining, ty.class()) {
-        (Some(inst), _) if can_repeat(func, inst) => Refuge::Again(inst),
+        (Some(inst), _) if again || can_repeat(func, inst) => Refuge::Again(inst),
         (_, Class::R) => Refuge::Frame(slot(func, ty)),
         (_, Class::P) if ty.len() > 1 => {
             return Err(Stop::Error(PhaseError::Unsupported(

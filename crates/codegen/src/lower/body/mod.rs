@@ -8,23 +8,24 @@
 //! A guard on an instruction stays on the operation that has the effect or makes the result, which names the value it
 //! keeps; what is computed on the way is not guarded. Guarded branches, returns, exits, traps and calls become `cbr`.
 
-use super::data::{Symbols, alignment, linkage};
+mod finish;
+mod head;
+mod values;
+
+pub(super) use values::Destination;
+
+use super::data::{Symbols, alignment};
 use super::lines::{At, Lines};
 use super::rules;
 use super::ssa::{Ssa, Variable};
 use super::{Caches, LowerOptions};
-use crate::emit::{Emit, Mods};
-use crate::module::{Extern, Kernel, Parameter, Pointer, SharedPlace, SymbolSpace};
+use crate::emit::Emit;
+use crate::module::{Extern, Kernel};
 use orias_ori::builder::BuildError;
-use orias_ori::operation::{AbstractMods, AbstractOp, Scalar, Space};
-use orias_ori::{
-    Block, Function, FunctionKind, Guard, KernelParam, Level, Operand, Reg, SourceMods, Span, Type,
-    Value,
-};
+use orias_ori::operation::{AbstractMods, AbstractOp};
+use orias_ori::{Block, Function, FunctionKind, Level, Operand, SourceMods, Span, Type, Value};
 use orias_ptx::Diagnostic;
-use orias_ptx::ast::{
-    self, FunctionDirectiveKind, FunctionId, LabelId, OpcodeId, RegisterId, VariableId,
-};
+use orias_ptx::ast::{self, FunctionId, LabelId, OpcodeId, RegisterId, VariableId};
 use orias_ptx::grammar::Op;
 use orias_ptx::opcode::{Form, Pattern};
 use orias_ptx::types::Type as PtxType;
@@ -91,6 +92,8 @@ pub(super) struct Scan {
     types: Vec<Type>,
     /// Parameters whose address is used as a number.
     taken: Vec<VariableId>,
+    /// Whether something branches to each label: the others end no block.
+    targets: Vec<bool>,
 }
 
 /// A function being lowered into the kernel.
@@ -229,79 +232,6 @@ pub(super) fn lower_kernel<'m>(
 }
 
 impl<'m> Body<'m, '_> {
-    // The head.
-
-    /// Lays out the kernel's parameters.
-    fn parameters(&mut self, function: &ast::Function) -> Vec<Parameter> {
-        let mut end = 0_u64;
-        let mut parameters = Vec::new();
-        for &id in &function.parameters {
-            let variable = self.module.variable(id);
-            let align = alignment(variable);
-            let offset = end.next_multiple_of(u64::from(align));
-            let size = variable.bytes();
-            end = offset.saturating_add(size);
-            let (Ok(offset), Ok(size)) = (u32::try_from(offset), u32::try_from(size)) else {
-                let message = "not supported yet: parameters this large";
-                self.problems
-                    .push(Diagnostic::error(variable.span, message));
-                return parameters;
-            };
-            self.storage.insert(id, Storage::Kernel(offset));
-            self.func.kernel_params.push(KernelParam { offset, size });
-            parameters.push(Parameter {
-                name: self.module.name(variable.name).to_owned(),
-                offset,
-                size,
-                align,
-                pointer: variable.pointer.map(|pointer| Pointer {
-                    space: pointer.space.and_then(|space| match space {
-                        ast::Space::Global => Some(SymbolSpace::Global),
-                        ast::Space::Const => Some(SymbolSpace::Const),
-                        ast::Space::Shared => Some(SymbolSpace::Shared),
-                        ast::Space::Local => Some(SymbolSpace::Local),
-                        ast::Space::Param | ast::Space::Reg | ast::Space::Tex => None,
-                    }),
-                    align: pointer.align.unwrap_or(0),
-                }),
-            });
-        }
-        parameters
-    }
-
-    fn directives(&mut self, function: &ast::Function) {
-        for directive in &function.directives {
-            let attributes = &mut self.func.attributes;
-            let values = directive.values;
-            match directive.kind {
-                FunctionDirectiveKind::MaxNReg => attributes.max_registers = values[0],
-                FunctionDirectiveKind::MaxNTid => attributes.max_threads = values,
-                FunctionDirectiveKind::ReqNTid => {
-                    attributes.max_threads = values;
-                    attributes.required_threads = true;
-                }
-                FunctionDirectiveKind::MinNCtaPerSm | FunctionDirectiveKind::MaxNCtaPerSm => {
-                    attributes.min_blocks = values[0];
-                }
-                FunctionDirectiveKind::ReqNCtaPerCluster => attributes.cluster = values,
-                FunctionDirectiveKind::Pragma => {
-                    let text = self.module.text(directive.span).into_owned();
-                    self.pragmas.push(text);
-                }
-                // Kept in the kernel's record, or without meaning for a kernel.
-                FunctionDirectiveKind::NoReturn
-                | FunctionDirectiveKind::ExplicitCluster
-                | FunctionDirectiveKind::MaxClusterRank
-                | FunctionDirectiveKind::BlocksAreClusters
-                | FunctionDirectiveKind::AbiPreserve
-                | FunctionDirectiveKind::AbiPreserveControl
-                | FunctionDirectiveKind::Unique => {}
-            }
-        }
-    }
-
-    // The statements.
-
     /// Lowers the kernel and what it calls.
     fn run(&mut self, id: FunctionId) {
         let entry = self.func.append_block();
@@ -338,8 +268,10 @@ impl<'m> Body<'m, '_> {
                 }
             }
             ast::Statement::Label(label) => {
-                let block = self.label(label);
-                self.open(block);
+                if frame.scan.targets[label.index()] {
+                    let block = self.label(label);
+                    self.open(block);
+                }
             }
             ast::Statement::Variable(id) => self.declare(id),
             ast::Statement::Location(at) => self.locate(&body.locations[at as usize]),
@@ -408,6 +340,7 @@ impl<'m> Body<'m, '_> {
             variables: Vec::with_capacity(body.registers.len() + 1),
             types: Vec::new(),
             taken: Vec::new(),
+            targets: vec![false; body.labels.len()],
         };
         for register in &body.registers {
             scan.variables.push(scan.types.len() as u32);
@@ -420,11 +353,21 @@ impl<'m> Body<'m, '_> {
                 continue;
             }
             for operand in body.operands(instruction) {
-                if let ast::OperandKind::Variable(id, _) | ast::OperandKind::Element(id, _) =
-                    operand.kind
-                    && self.module.variable(id).space == ast::Space::Param
-                {
-                    scan.taken.push(id);
+                match operand.kind {
+                    ast::OperandKind::Variable(id, _) | ast::OperandKind::Element(id, _)
+                        if self.module.variable(id).space == ast::Space::Param =>
+                    {
+                        scan.taken.push(id);
+                    }
+                    ast::OperandKind::Label(label) => scan.targets[label.index()] = true,
+                    _ => {}
+                }
+            }
+        }
+        for list in &body.lists {
+            if let ast::TargetListKind::Branch(labels) = &list.kind {
+                for label in labels {
+                    scan.targets[label.index()] = true;
                 }
             }
         }
@@ -550,8 +493,6 @@ impl<'m> Body<'m, '_> {
         );
     }
 
-    // Blocks.
-
     /// The block of a label of the function being lowered.
     pub fn label(&mut self, label: LabelId) -> Block {
         let func = &mut self.func;
@@ -602,294 +543,5 @@ impl<'m> Body<'m, '_> {
         leave(self)?;
         self.open(on);
         Ok(())
-    }
-
-    // Values.
-
-    /// The variable of a register's component, in the function being lowered.
-    pub fn variable(&self, register: RegisterId, component: u8) -> Variable {
-        match self.frames.last() {
-            Some(frame) => {
-                let first = frame.scan.variables[register.index()];
-                Variable(frame.first.0 + first + u32::from(component))
-            }
-            None => Variable(0),
-        }
-    }
-
-    /// What a variable has now.
-    pub fn read(&mut self, variable: Variable) -> Value {
-        match self.block {
-            Some(block) => self.ssa.read(&mut self.func, block, variable),
-            None => self.func.create_value(self.ssa.ty(variable)),
-        }
-    }
-
-    /// Gives a variable a value, whatever the guard.
-    pub fn set(&mut self, variable: Variable, value: Value) {
-        if let Some(block) = self.block {
-            self.ssa.write(block, variable, value);
-        }
-    }
-
-    /// The guard, as instructions have it.
-    pub fn ori_guard(&self) -> Guard {
-        match self.guard {
-            Some(operand) => match operand.as_value() {
-                Some(value) if operand.mods().contains(SourceMods::NOT) => Guard::unless(value),
-                Some(value) => Guard::when(value),
-                None => Guard::ALWAYS,
-            },
-            None => Guard::ALWAYS,
-        }
-    }
-
-    /// Writes instructions that nothing guards.
-    pub fn with<T>(&mut self, write: impl FnOnce(&mut Emit<'_>) -> T) -> Lowered<T> {
-        let Some(block) = self.block else {
-            return unsupported("code after the end of a block");
-        };
-        let mut emit = Emit::at_end(&mut self.func, block, self.at.span);
-        let made = write(&mut emit);
-        emit.finish()?;
-        Ok(made)
-    }
-
-    /// An operation without effect, not guarded.
-    pub fn compute<M: Mods>(
-        &mut self,
-        op: AbstractOp,
-        mods: M,
-        operands: &[Operand],
-    ) -> Lowered<Operand> {
-        self.with(|emit| emit.op(op, mods, operands))
-    }
-
-    /// A value nobody relies on.
-    pub fn undefined(&mut self, ty: Type) -> Lowered<Value> {
-        self.with(|emit| {
-            let value = emit.func().create_value(ty);
-            let result = [value.into()];
-            emit.put(AbstractOp::Undef, (), &result, &[], Guard::ALWAYS, &[]);
-            value
-        })
-    }
-
-    /// An operation under the guard, with results that nothing else is done to.
-    pub fn assign<M: Mods>(
-        &mut self,
-        op: AbstractOp,
-        mods: M,
-        destinations: &[Destination],
-        operands: &[Operand],
-    ) -> Lowered {
-        let guard = self.ori_guard();
-        let mut results: Vec<Operand> = Vec::with_capacity(destinations.len());
-        let mut kept = Vec::new();
-        for &destination in destinations {
-            let (ty, old) = match destination {
-                Destination::None => {
-                    results.push(Operand::None);
-                    continue;
-                }
-                Destination::Variable(variable) => (self.ssa.ty(variable), Some(variable)),
-                Destination::Unused(ty) => (ty, None),
-            };
-            results.push(self.func.create_value(ty).into());
-            if !guard.is_always() {
-                let old = match old {
-                    Some(variable) => self.read(variable),
-                    None => self.undefined(ty)?,
-                };
-                kept.push(old);
-            }
-        }
-        self.with(|emit| emit.put(op, mods, &results, operands, guard, &kept))?;
-        for (&destination, result) in destinations.iter().zip(results) {
-            if let (Destination::Variable(variable), Some(value)) = (destination, result.as_value())
-            {
-                self.set(variable, value);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a variable a value under the guard.
-    pub fn write(&mut self, variable: Variable, operand: Operand) -> Lowered {
-        let plain = operand.as_value().filter(|&value| {
-            operand.mods().is_empty() && self.func.value_type(value) == self.ssa.ty(variable)
-        });
-        if let (None, Some(value)) = (self.guard, plain) {
-            self.set(variable, value);
-            return Ok(());
-        }
-        let ty = self.ssa.ty(variable);
-        let scalar = match (ty, ty.len()) {
-            (Type::P, _) => Scalar::Pred,
-            (_, 1) => Scalar::B32,
-            (_, 2) => Scalar::B64,
-            _ => Scalar::B128,
-        };
-        self.assign(
-            AbstractOp::Mov,
-            (scalar,),
-            &[Destination::Variable(variable)],
-            &[operand],
-        )
-    }
-
-    // The end.
-
-    fn finish(&mut self, options: &LowerOptions) -> Lowered {
-        remove_unreachable(&mut self.func);
-        self.define_frame_base()?;
-        std::mem::take(&mut self.ssa).finish(&mut self.func)?;
-        if options.contract {
-            super::contract::contract(&mut self.func)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the frame's address at the entry where something needs it as a number. Once the stack grows at run time, all
-    /// accesses to the frame do: the stack pointer no longer points there.
-    fn define_frame_base(&mut self) -> Lowered {
-        if self.alloca && self.memory.1 > 0 {
-            let base = self.frame_base();
-            let blocks: Vec<Block> = self.func.blocks().collect();
-            for block in blocks {
-                let insts: Vec<_> = self.func.block_insts(block).collect();
-                for inst in insts {
-                    if self.func.modifier::<Space>(inst) != Some(Space::Local) {
-                        continue;
-                    }
-                    let operands = self.func.operands(inst).to_vec();
-                    for operand in operands {
-                        if let Operand::Address(id) = operand
-                            && self.func.address(id).base.get().is_none()
-                        {
-                            self.func.address_mut(id).base = Reg::from(base).into();
-                        }
-                    }
-                }
-            }
-        }
-        let (Some(base), Some(entry)) = (self.frame_base, self.func.entry()) else {
-            return Ok(());
-        };
-        let first = self.func.layout.first_inst(entry);
-        let mut emit = match first {
-            Some(inst) => Emit::before(&mut self.func, inst),
-            None => Emit::at_end(&mut self.func, entry, None),
-        };
-        emit.put(
-            AbstractOp::StackSave,
-            (Scalar::B32,),
-            &[base.into()],
-            &[],
-            Guard::ALWAYS,
-            &[],
-        );
-        emit.finish()?;
-        Ok(())
-    }
-
-    fn into_kernel(
-        mut self,
-        function: &ast::Function,
-        parameters: Vec<Parameter>,
-    ) -> (Kernel, Vec<Extern>) {
-        let mut shared = Vec::new();
-        let mut end = 0_u64;
-        let mut dynamic = None;
-        for &index in &self.shared {
-            let symbol = &self.symbols.list[index];
-            let align = u64::from(symbol.align.max(1));
-            // Arrays of open size all start behind what has a size.
-            if symbol.size == 0 {
-                dynamic = Some(dynamic.unwrap_or(1).max(align));
-                continue;
-            }
-            let offset = end.next_multiple_of(align);
-            end = offset + symbol.size;
-            shared.push(SharedPlace {
-                symbol: symbol.name.clone(),
-                offset: u32::try_from(offset).unwrap_or(u32::MAX),
-            });
-        }
-        let dynamic_shared = dynamic.map(|align| {
-            let start = u32::try_from(end.next_multiple_of(align)).unwrap_or(u32::MAX);
-            for &index in &self.shared {
-                let symbol = &self.symbols.list[index];
-                if symbol.size == 0 {
-                    shared.push(SharedPlace {
-                        symbol: symbol.name.clone(),
-                        offset: start,
-                    });
-                }
-            }
-            start
-        });
-        let attributes = &mut self.func.attributes;
-        attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
-        attributes.local = self.memory.1.next_multiple_of(self.memory.2);
-        attributes.barriers = self.barriers;
-        let directive = |kind| {
-            let mut directives = function.directives.iter();
-            directives.find(move |it| it.kind == kind)
-        };
-        let parameter_bytes = parameters.last().map_or(0, |last| last.offset + last.size);
-        let kernel = Kernel {
-            linkage: linkage(function.linkage),
-            parameters,
-            parameter_bytes,
-            frame_align: self.memory.2,
-            shared,
-            dynamic_shared,
-            alloca: self.alloca,
-            pragmas: self.pragmas,
-            max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)
-                .map(|it| it.values[0]),
-            explicit_cluster: directive(FunctionDirectiveKind::ExplicitCluster).is_some(),
-            blocks_are_clusters: directive(FunctionDirectiveKind::BlocksAreClusters).is_some(),
-            code: self.func,
-        };
-        (kernel, self.externs)
-    }
-}
-
-/// Where a result goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Destination {
-    /// To a variable.
-    Variable(Variable),
-    /// Nowhere, but the operation must have it: a value of that type.
-    Unused(Type),
-    /// Nowhere.
-    None,
-}
-
-/// Takes blocks that control never reaches out of the layout.
-fn remove_unreachable(func: &mut Function) {
-    let Some(entry) = func.entry() else { return };
-    let mut reached = vec![false; func.block_count()];
-    reached[entry.as_u32() as usize] = true;
-    let mut work = vec![entry];
-    while let Some(block) = work.pop() {
-        for to in func.successors(block) {
-            if !std::mem::replace(&mut reached[to.as_u32() as usize], true) {
-                work.push(to);
-            }
-        }
-    }
-    let gone: Vec<Block> = func
-        .blocks()
-        .filter(|block| !reached[block.as_u32() as usize])
-        .collect();
-    for block in gone {
-        let insts: Vec<_> = func.block_insts(block).collect();
-        for inst in insts {
-            func.remove_inst(inst);
-        }
-        func.layout.remove_block(block);
     }
 }

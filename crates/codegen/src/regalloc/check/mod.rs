@@ -7,20 +7,24 @@
 //! decides: only the code before, the code after, and what the instructions that were added do.
 //!
 //! Values with equal contents have one name: a part has the name of its place in the tuple, a copy that of its source, and
-//! two instructions without inputs that compute the same thing define the same name.
+//! two instructions without inputs that compute the same thing define the same name. An instruction with one input that is
+//! run again defines the names that the original makes of what it reads now.
 //!
 //! **Algorithm.** Forward dataflow over sets that only shrink, blocks in reverse postorder until nothing changes.
+
+mod naming;
 
 use super::calls::{self, is_call};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
+use naming::{Naming, one_input, one_input_register};
 use orias_machine::abi;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::{
-    AbstractOp, Address, Block, Class, Function, Guard, Inst, Opcode, Operand, Operation, PhysReg,
-    Reg, RegKind, SourceMods, Value, ValueDef, print_inst,
+    AbstractOp, Address, Block, Class, Function, Guard, Inst, Opcode, Operand, PhysReg, Reg,
+    RegKind, SourceMods, Value, print_inst,
 };
-use orias_sass::{self as sass, Op};
+use orias_sass::Op;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -193,12 +197,12 @@ impl Checker<'_> {
                             | AbstractOp::Split
                             | AbstractOp::ParCopy
                     )
-                ) && !self.names.is_repeatable(self.before, inst)
+                ) && !self.may_go(inst)
             });
             let new = self
                 .after
                 .block_insts(block)
-                .filter(|&inst| self.is_old(inst) && !self.names.is_repeatable(self.before, inst));
+                .filter(|&inst| self.is_old(inst) && !self.may_go(inst));
             if !old.clone().eq(new.clone()) {
                 return Err(PhaseError::Broken {
                     at: block.to_string(),
@@ -208,8 +212,18 @@ impl Checker<'_> {
             for inst in old {
                 self.same_inst(inst)?;
             }
+            for inst in self.after.block_insts(block) {
+                if self.is_old(inst) && one_input(self.before, inst).is_some() {
+                    self.same_inst(inst)?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Whether `inst`, of the code before, may be gone, because it is run again where its result is needed.
+    fn may_go(&self, inst: Inst) -> bool {
+        self.names.is_repeatable(self.before, inst) || one_input(self.before, inst).is_some()
     }
 
     fn same_inst(&self, inst: Inst) -> Result<(), PhaseError> {
@@ -426,6 +440,17 @@ impl Checker<'_> {
                     .held
                     .insert(Place::Register(Class::UR, to.index()), names);
             }
+            _ if let Some((to, from)) = one_input_register(after, inst) => {
+                let names =
+                    self.names
+                        .derived(after, inst, &held(state, from.class(), from.index()));
+                if names.is_empty() {
+                    return Err(self.wrong(inst, "made again of something else".into()));
+                }
+                state
+                    .held
+                    .insert(Place::Register(to.class(), to.index()), names);
+            }
             _ => {
                 let Some(value) = self.names.repeated(after, inst) else {
                     return Err(self.wrong(inst, "added for no known reason".into()));
@@ -605,130 +630,4 @@ impl Checker<'_> {
         }
         along
     }
-}
-
-/// The name of each register of each value; none for contents nobody defined.
-struct Naming {
-    names: FxHashMap<(Value, u8), Option<Name>>,
-    /// Instructions without inputs, by what they compute: the first value each defines.
-    repeated: FxHashMap<String, Value>,
-}
-
-impl Naming {
-    fn new(func: &Function) -> Naming {
-        let mut naming = Naming {
-            names: FxHashMap::default(),
-            repeated: FxHashMap::default(),
-        };
-        for block in func.blocks() {
-            for inst in func.block_insts(block) {
-                if naming.is_repeatable(func, inst)
-                    && let Some(value) = func.value_defs(inst).next()
-                {
-                    naming
-                        .repeated
-                        .entry(computation(func, inst))
-                        .or_insert(value);
-                }
-            }
-        }
-        for number in 0..func.value_count() {
-            let value = Value::new(number);
-            for unit in 0..func.value_type(value).len() {
-                let name = naming.resolve(func, value, unit);
-                naming.names.insert((value, unit), name);
-            }
-        }
-        naming
-    }
-
-    fn name(&self, value: Value, unit: u8) -> Option<Name> {
-        self.names.get(&(value, unit)).copied().flatten()
-    }
-
-    /// Whether `inst`, of the code before, has no inputs and can be run again anywhere.
-    fn is_repeatable(&self, func: &Function, inst: Inst) -> bool {
-        let Operation::Machine(op, _) = func.inst(inst).operation() else {
-            return false;
-        };
-        let row = op.row();
-        func.inst(inst).guard().is_always()
-            && func.uses(inst).next().is_none()
-            && func.value_defs(inst).count() == 1
-            && row.effects.is_empty()
-            && row
-                .memory
-                .iter()
-                .all(|memory| matches!(memory.space, sass::Space::Constant) && !memory.writes)
-            && func.edges(inst).is_empty()
-    }
-
-    /// The value that `inst`, of the code after, computes again.
-    fn repeated(&self, func: &Function, inst: Inst) -> Option<Value> {
-        self.repeated.get(&computation(func, inst)).copied()
-    }
-
-    fn resolve(&self, func: &Function, value: Value, unit: u8) -> Option<Name> {
-        let (mut value, mut unit) = (value, unit);
-        loop {
-            let ValueDef::Inst(inst, index) = func.value_def(value) else {
-                return Some(Name::Part(value, unit));
-            };
-            let results = func.result_count(inst);
-            let operand = match func.opcode(inst) {
-                Opcode::Abstract(AbstractOp::Undef) => return None,
-                Opcode::Abstract(AbstractOp::Collect) => {
-                    let mut parts = func.operands(inst)[1..].iter();
-                    loop {
-                        let part = parts.next()?;
-                        let len = func.reg_type(part.reg()?).len();
-                        if unit < len {
-                            break *part;
-                        }
-                        unit -= len;
-                    }
-                }
-                Opcode::Abstract(AbstractOp::Split) => {
-                    let skipped: u8 = func.operands(inst)[..usize::from(index)]
-                        .iter()
-                        .filter_map(|part| part.reg())
-                        .map(|part| func.reg_type(part).len())
-                        .sum();
-                    unit += skipped;
-                    func.operands(inst)[results]
-                }
-                Opcode::Abstract(AbstractOp::ParCopy) => {
-                    func.operands(inst)[results + usize::from(index)]
-                }
-                _ if self.is_repeatable(func, inst) => {
-                    let first = self.repeated.get(&computation(func, inst));
-                    return Some(Name::Part(first.copied().unwrap_or(value), unit));
-                }
-                _ => return Some(Name::Part(value, unit)),
-            };
-            match operand.reg()?.kind() {
-                RegKind::Value(source) => value = source,
-                RegKind::Phys(reg) if reg.is_constant() => {
-                    return Some(Name::Constant(reg.class()));
-                }
-                RegKind::Phys(_) => return Some(Name::Part(value, unit)),
-            }
-        }
-    }
-}
-
-/// What an instruction computes, without where it puts it.
-fn computation(func: &Function, inst: Inst) -> String {
-    let operands: Vec<String> = func
-        .operands(inst)
-        .iter()
-        .enumerate()
-        .filter(|&(index, _)| !func.is_def(inst, index))
-        .map(|(_, operand)| format!("{operand:?}"))
-        .collect();
-    let len: Vec<u8> = func
-        .defs(inst)
-        .map(|reg| func.reg_type(reg).len())
-        .collect();
-    format!("{:?} {operands:?} {len:?}", func.inst(inst).operation())
 }

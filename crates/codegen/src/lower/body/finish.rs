@@ -1,0 +1,156 @@
+//! What is done when all statements are lowered: SSA form is completed, and a kernel made of it.
+
+use super::{Body, Lowered};
+use crate::emit::Emit;
+use crate::lower::data::linkage;
+use crate::lower::{LowerOptions, contract};
+use crate::module::{Extern, Kernel, Parameter, SharedPlace};
+use orias_ori::operation::{AbstractOp, Scalar, Space};
+use orias_ori::{Block, Function, Guard, Operand, Reg};
+use orias_ptx::ast::{self, FunctionDirectiveKind};
+
+impl Body<'_, '_> {
+    /// Completes the function.
+    pub(super) fn finish(&mut self, options: &LowerOptions) -> Lowered {
+        remove_unreachable(&mut self.func);
+        self.define_frame_base()?;
+        std::mem::take(&mut self.ssa).finish(&mut self.func)?;
+        if options.contract {
+            contract::contract(&mut self.func)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the frame's address at the entry where something needs it as a number. Once the stack grows at run time, all
+    /// accesses to the frame do: the stack pointer no longer points there.
+    fn define_frame_base(&mut self) -> Lowered {
+        if self.alloca && self.memory.1 > 0 {
+            let base = self.frame_base();
+            let blocks: Vec<Block> = self.func.blocks().collect();
+            for block in blocks {
+                let insts: Vec<_> = self.func.block_insts(block).collect();
+                for inst in insts {
+                    if self.func.modifier::<Space>(inst) != Some(Space::Local) {
+                        continue;
+                    }
+                    let operands = self.func.operands(inst).to_vec();
+                    for operand in operands {
+                        if let Operand::Address(id) = operand
+                            && self.func.address(id).base.get().is_none()
+                        {
+                            self.func.address_mut(id).base = Reg::from(base).into();
+                        }
+                    }
+                }
+            }
+        }
+        let (Some(base), Some(entry)) = (self.frame_base, self.func.entry()) else {
+            return Ok(());
+        };
+        let first = self.func.layout.first_inst(entry);
+        let mut emit = match first {
+            Some(inst) => Emit::before(&mut self.func, inst),
+            None => Emit::at_end(&mut self.func, entry, None),
+        };
+        emit.put(
+            AbstractOp::StackSave,
+            (Scalar::B32,),
+            &[base.into()],
+            &[],
+            Guard::ALWAYS,
+            &[],
+        );
+        emit.finish()?;
+        Ok(())
+    }
+
+    /// The kernel, and the functions it calls that are not here.
+    pub(super) fn into_kernel(
+        mut self,
+        function: &ast::Function,
+        parameters: Vec<Parameter>,
+    ) -> (Kernel, Vec<Extern>) {
+        let mut shared = Vec::new();
+        let mut end = 0_u64;
+        let mut dynamic = None;
+        for &index in &self.shared {
+            let symbol = &self.symbols.list[index];
+            let align = u64::from(symbol.align.max(1));
+            // Arrays of open size all start behind what has a size.
+            if symbol.size == 0 {
+                dynamic = Some(dynamic.unwrap_or(1).max(align));
+                continue;
+            }
+            let offset = end.next_multiple_of(align);
+            end = offset + symbol.size;
+            shared.push(SharedPlace {
+                symbol: symbol.name.clone(),
+                offset: u32::try_from(offset).unwrap_or(u32::MAX),
+            });
+        }
+        let dynamic_shared = dynamic.map(|align| {
+            let start = u32::try_from(end.next_multiple_of(align)).unwrap_or(u32::MAX);
+            for &index in &self.shared {
+                let symbol = &self.symbols.list[index];
+                if symbol.size == 0 {
+                    shared.push(SharedPlace {
+                        symbol: symbol.name.clone(),
+                        offset: start,
+                    });
+                }
+            }
+            start
+        });
+        let attributes = &mut self.func.attributes;
+        attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
+        attributes.local = self.memory.1.next_multiple_of(self.memory.2);
+        attributes.barriers = self.barriers;
+        let directive = |kind| {
+            let mut directives = function.directives.iter();
+            directives.find(move |it| it.kind == kind)
+        };
+        let parameter_bytes = parameters.last().map_or(0, |last| last.offset + last.size);
+        let kernel = Kernel {
+            linkage: linkage(function.linkage),
+            parameters,
+            parameter_bytes,
+            frame_align: self.memory.2,
+            shared,
+            dynamic_shared,
+            alloca: self.alloca,
+            pragmas: self.pragmas,
+            max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)
+                .map(|it| it.values[0]),
+            explicit_cluster: directive(FunctionDirectiveKind::ExplicitCluster).is_some(),
+            blocks_are_clusters: directive(FunctionDirectiveKind::BlocksAreClusters).is_some(),
+            code: self.func,
+        };
+        (kernel, self.externs)
+    }
+}
+
+/// Takes blocks that control never reaches out of the layout.
+fn remove_unreachable(func: &mut Function) {
+    let Some(entry) = func.entry() else { return };
+    let mut reached = vec![false; func.block_count()];
+    reached[entry.as_u32() as usize] = true;
+    let mut work = vec![entry];
+    while let Some(block) = work.pop() {
+        for to in func.successors(block) {
+            if !std::mem::replace(&mut reached[to.as_u32() as usize], true) {
+                work.push(to);
+            }
+        }
+    }
+    let gone: Vec<Block> = func
+        .blocks()
+        .filter(|block| !reached[block.as_u32() as usize])
+        .collect();
+    for block in gone {
+        let insts: Vec<_> = func.block_insts(block).collect();
+        for inst in insts {
+            func.remove_inst(inst);
+        }
+        func.layout.remove_block(block);
+    }
+}

@@ -1,0 +1,80 @@
+//! What stands before a kernel's statements: parameters and directives.
+
+use super::{Body, Storage};
+use crate::lower::data::alignment;
+use crate::module::{Parameter, Pointer, SymbolSpace};
+use orias_ori::KernelParam;
+use orias_ptx::Diagnostic;
+use orias_ptx::ast::{self, FunctionDirectiveKind};
+
+impl Body<'_, '_> {
+    /// Lays out the kernel's parameters.
+    pub(super) fn parameters(&mut self, function: &ast::Function) -> Vec<Parameter> {
+        let mut end = 0_u64;
+        let mut parameters = Vec::new();
+        for &id in &function.parameters {
+            let variable = self.module.variable(id);
+            let align = alignment(variable);
+            let offset = end.next_multiple_of(u64::from(align));
+            let size = variable.bytes();
+            end = offset.saturating_add(size);
+            let (Ok(offset), Ok(size)) = (u32::try_from(offset), u32::try_from(size)) else {
+                let message = "not supported yet: parameters this large";
+                self.problems
+                    .push(Diagnostic::error(variable.span, message));
+                return parameters;
+            };
+            self.storage.insert(id, Storage::Kernel(offset));
+            self.func.kernel_params.push(KernelParam { offset, size });
+            parameters.push(Parameter {
+                name: self.module.name(variable.name).to_owned(),
+                offset,
+                size,
+                align,
+                pointer: variable.pointer.map(|pointer| Pointer {
+                    space: pointer.space.and_then(|space| match space {
+                        ast::Space::Global => Some(SymbolSpace::Global),
+                        ast::Space::Const => Some(SymbolSpace::Const),
+                        ast::Space::Shared => Some(SymbolSpace::Shared),
+                        ast::Space::Local => Some(SymbolSpace::Local),
+                        ast::Space::Param | ast::Space::Reg | ast::Space::Tex => None,
+                    }),
+                    align: pointer.align.unwrap_or(0),
+                }),
+            });
+        }
+        parameters
+    }
+
+    /// Takes over what the directives say of launches and registers.
+    pub(super) fn directives(&mut self, function: &ast::Function) {
+        for directive in &function.directives {
+            let attributes = &mut self.func.attributes;
+            let values = directive.values;
+            match directive.kind {
+                FunctionDirectiveKind::MaxNReg => attributes.max_registers = values[0],
+                FunctionDirectiveKind::MaxNTid => attributes.max_threads = values,
+                FunctionDirectiveKind::ReqNTid => {
+                    attributes.max_threads = values;
+                    attributes.required_threads = true;
+                }
+                FunctionDirectiveKind::MinNCtaPerSm | FunctionDirectiveKind::MaxNCtaPerSm => {
+                    attributes.min_blocks = values[0];
+                }
+                FunctionDirectiveKind::ReqNCtaPerCluster => attributes.cluster = values,
+                FunctionDirectiveKind::Pragma => {
+                    let text = self.module.text(directive.span).into_owned();
+                    self.pragmas.push(text);
+                }
+                // Kept in the kernel's record, or without meaning for a kernel.
+                FunctionDirectiveKind::NoReturn
+                | FunctionDirectiveKind::ExplicitCluster
+                | FunctionDirectiveKind::MaxClusterRank
+                | FunctionDirectiveKind::BlocksAreClusters
+                | FunctionDirectiveKind::AbiPreserve
+                | FunctionDirectiveKind::AbiPreserveControl
+                | FunctionDirectiveKind::Unique => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! CombineWords (10007): what is written with several operations on words because PTX has no other way to write it.
+//!
+//! | written | becomes | why |
+//! | --- | --- | --- |
+//! | `mad.lo.cc` and `madc.hi` of the same factors, one right behind the other | one `mad.wide` on the pair of addends | the carry stays inside the wide sum |
+//! | a word moved up by 32 bits, joined with another word by `or`, `xor` or `add` of 64 bits | `collect` | the two have no bit in common |
+//!
+//! It runs before ConvertUnsupportedOps, which would take products with carries apart. One visit of each instruction: linear.
+
+use crate::emit::Emit;
+use crate::pipeline::{Context, PhaseError};
+use cranelift_entity::SecondaryMap;
+use orias_ori::operation::{Half, Scalar, Source};
+use orias_ori::{AbstractMods, AbstractOp, Function, Guard, Inst, Opcode, Operand, Value};
+
+/// Runs the phase.
+pub fn combine_words(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let mut products = Vec::new();
+    let mut sums = Vec::new();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        match func.opcode(inst) {
+            Opcode::Abstract(AbstractOp::MadC) => products.push(inst),
+            Opcode::Abstract(AbstractOp::Or | AbstractOp::Xor | AbstractOp::Add) => sums.push(inst),
+            _ => {}
+        }
+    }
+    for inst in sums {
+        if let Some([low, high]) = joined_words(func, inst)
+            && let Some(&result) = func.operands(inst).first()
+        {
+            let operands = [result, low.into(), high.into()];
+            let mods = AbstractMods::NONE;
+            func.replace_with_abstract(inst, AbstractOp::Collect, mods, 1, &operands);
+        }
+    }
+    if products.len() < 2 {
+        return Ok(());
+    }
+    let mut uses: SecondaryMap<Value, u32> = SecondaryMap::new();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        for value in func.value_uses(inst) {
+            uses[value] += 1;
+        }
+    }
+    for inst in products {
+        widen_product(func, inst, &uses)?;
+    }
+    Ok(())
+}
+
+/// The operands of `inst` behind its results, if it is `op` and always runs.
+fn sources(func: &Function, inst: Inst, op: AbstractOp) -> Option<&[Operand]> {
+    let plain = func.opcode(inst) == Opcode::Abstract(op) && func.inst(inst).guard().is_always();
+    plain.then(|| &func.operands(inst)[func.result_count(inst)..])
+}
+
+/// The low and the high word that `inst` puts together.
+fn joined_words(func: &Function, inst: Inst) -> Option<[Value; 2]> {
+    let wide = matches!(
+        func.modifier::<Scalar>(inst),
+        Some(Scalar::B64 | Scalar::U64 | Scalar::S64)
+    );
+    let &[_, a, b] = func.operands(inst) else {
+        return None;
+    };
+    if !wide || !func.inst(inst).guard().is_always() {
+        return None;
+    }
+    [(a, b), (b, a)].into_iter().find_map(|(low, high)| {
+        let shift = func.defining_inst(high.as_value()?)?;
+        let &[word, Operand::Imm(by)] = sources(func, shift, AbstractOp::Shl)? else {
+            return None;
+        };
+        let high = extended(func, word).filter(|_| by.bits() == 32)?;
+        Some([extended(func, low)?, high])
+    })
+}
+
+/// The word that the pair `operand` is, with zeros above it.
+fn extended(func: &Function, operand: Operand) -> Option<Value> {
+    let inst = func.defining_inst(operand.as_value()?)?;
+    let &[word] = sources(func, inst, AbstractOp::Cvt)? else {
+        return None;
+    };
+    let to = func.modifier::<Scalar>(inst)?;
+    let from = Scalar::from(func.modifier::<Source>(inst)?);
+    let zeros = matches!(to, Scalar::U64 | Scalar::S64) && from == Scalar::U32;
+    word.as_value().filter(|_| zeros && word.mods().is_empty())
+}
+
+/// `low, c = madc.lo a, b, x, 0` followed by `high = madc.hi a, b, y, c` becomes one wide sum.
+fn widen_product(
+    func: &mut Function,
+    high: Inst,
+    uses: &SecondaryMap<Value, u32>,
+) -> Result<(), PhaseError> {
+    let Some(low) = func.layout.prev_inst(high) else {
+        return Ok(());
+    };
+    let halves = [low, high].map(|inst| func.modifier::<Half>(inst));
+    let words = [low, high].map(|inst| func.modifier::<Scalar>(inst)) == [Some(Scalar::U32); 2];
+    let (Some(&[a, b, x, none]), Some(&[c, d, y, carry])) = (
+        sources(func, low, AbstractOp::MadC),
+        sources(func, high, AbstractOp::MadC),
+    ) else {
+        return Ok(());
+    };
+    let (&[low_result, low_carry, ..], &[high_result, high_carry, ..]) =
+        (func.operands(low), func.operands(high))
+    else {
+        return Ok(());
+    };
+    let nothing = matches!(none, Operand::Imm(bits) if bits.bits() == 0);
+    let same = halves == [Some(Half::Lo), Some(Half::Hi)] && words && [a, b] == [c, d];
+    let carried = carry == low_carry && carry.as_value().is_some_and(|carry| uses[carry] == 1);
+    if !same || !nothing || !carried || high_carry != Operand::None {
+        return Ok(());
+    }
+    let mut emit = Emit::before(func, low);
+    let addend = emit.join(x, y);
+    let wide = emit.op(AbstractOp::Mad, (Half::Wide, Scalar::U32), &[a, b, addend]);
+    let results = [low_result, high_result];
+    emit.put(AbstractOp::Split, (), &results, &[wide], Guard::ALWAYS, &[]);
+    emit.finish().map_err(|error| PhaseError::Broken {
+        at: high.to_string(),
+        what: error.to_string(),
+    })?;
+    func.remove_inst(low);
+    func.remove_inst(high);
+    Ok(())
+}
