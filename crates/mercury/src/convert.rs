@@ -39,6 +39,8 @@ pub fn convert(func: &Function) -> Result<Stream, EmitError> {
         Target::from_name(&func.target).ok_or_else(|| EmitError::Target(func.target.clone()))?;
     let mut segments = SecondaryMap::new();
     let mut stream = Stream::new(&func.name, func.kind, target);
+    let nodes = func.blocks().map(|block| func.block_insts(block).count());
+    stream.reserve(func.blocks().count(), nodes.sum());
     for block in func.blocks() {
         segments[block] = PackedOption::from(stream.add_segment());
     }

@@ -238,6 +238,12 @@ impl Stream {
         }
     }
 
+    /// Makes room for so many blocks and nodes: nodes are large, and to move them costs more than to make them.
+    pub(crate) fn reserve(&mut self, segments: usize, nodes: usize) {
+        self.segments.reserve(segments);
+        self.nodes.reserve(nodes + 2 * segments);
+    }
+
     /// Appends an empty block.
     pub fn add_segment(&mut self) -> Segment {
         let first = self

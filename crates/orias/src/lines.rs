@@ -91,10 +91,18 @@ fn append_bare_lines(source: &[u8], out: &mut Vec<u8>) -> u32 {
     let mut start = 0;
     let mut last_is_empty = false;
     while start <= source.len() {
-        let end = memchr::memchr(b'\n', &source[start..]).map_or(source.len(), |at| start + at);
+        // One look at each byte: most lines have no comment and are copied.
+        let mut end = start;
+        let mut slash = false;
+        while let Some(&byte) = source.get(end)
+            && byte != b'\n'
+        {
+            slash |= byte == b'/';
+            end += 1;
+        }
         let line = &source[start..end];
         start = end + 1;
-        let kept = if in_comment || memchr::memchr(b'/', line).is_some() {
+        let kept = if in_comment || slash {
             in_comment = strip_comments(line, in_comment, &mut scratch);
             &scratch[..]
         } else {

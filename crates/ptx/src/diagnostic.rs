@@ -309,12 +309,14 @@ pub struct LineIndex<'a> {
 impl<'a> LineIndex<'a> {
     /// Finds the line starts of `source`.
     pub fn new(source: &'a [u8]) -> LineIndex<'a> {
-        let ends = memchr::memchr_iter(b'\n', source);
-        let starts = std::iter::once(0).chain(ends.map(|at| at as u32 + 1));
-        LineIndex {
-            source,
-            starts: starts.collect(),
+        let mut starts = Vec::with_capacity(1 + source.len() / 32);
+        starts.push(0);
+        for (at, &byte) in source.iter().enumerate() {
+            if byte == b'\n' {
+                starts.push(at as u32 + 1);
+            }
         }
+        LineIndex { source, starts }
     }
 
     /// Line and column of a byte, both counted from 1.

@@ -29,6 +29,7 @@ use cranelift_entity::packed_option::PackedOption;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractMods, AbstractOp, Modifier, Scalar, Source};
 use orias_ori::{Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
+use smallvec::SmallVec;
 
 /// What an expansion yields: an operand for each result.
 type Results = Result<Vec<Operand>, BuildError>;
@@ -43,7 +44,7 @@ pub(super) struct Expander<'f> {
     op: AbstractOp,
     mods: AbstractMods,
     /// Its operands.
-    operands: Vec<Operand>,
+    operands: SmallVec<[Operand; 6]>,
 }
 
 impl Expander<'_> {
@@ -147,6 +148,9 @@ pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(
             })?;
         }
     }
+    if replaced.is_empty() {
+        return Ok(());
+    }
     let resolve = |mut value: Value| {
         while let Some(next) = replaced[value].expand() {
             value = next;
@@ -182,11 +186,10 @@ fn expand(
         return Ok(());
     };
     let count = func.result_count(inst);
-    let operands: Vec<Operand> = func.operands(inst)[count..]
+    let operands = func.operands(inst)[count..]
         .iter()
         .map(|&operand| copied_number(func, operand).unwrap_or(operand))
         .collect();
-    let results = func.operands(inst)[..count].to_vec();
     let mut expander = Expander {
         func,
         inst,
@@ -197,6 +200,7 @@ fn expand(
     let Some(expansion) = expansion(&expander) else {
         return Ok(());
     };
+    let results = expander.func.operands(inst)[..count].to_vec();
     let made = expansion(&mut expander)?;
     let guard = func.inst(inst).guard();
     if guard.is_always() {
