@@ -182,9 +182,9 @@ impl Code {
             roots: Vec::new(),
             copies_own_zero: false,
             given: given(func),
-            reads: Vec::new(),
+            reads: Vec::with_capacity(2 * count),
             late: Vec::new(),
-            writes: Vec::new(),
+            writes: Vec::with_capacity(count),
         };
         let mut numbers: SecondaryMap<Block, usize> = SecondaryMap::new();
         for (number, block) in func.blocks().enumerate() {
@@ -228,19 +228,16 @@ impl Code {
         let starts = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
         let reads_slowly = issue::read_to_write(issue::of_operation(op).unit) > 1;
         // Most operations tell all there is to know without being encoded.
-        let known = plain_accesses(func, inst, (op, mods));
-        let instruction = match known {
-            Some(_) => None,
-            None => encoded(func, inst, target)?,
+        let (accesses, instruction) = match plain_accesses(func, inst, (op, mods)) {
+            Some(accesses) => (accesses, None),
+            None => match encoded(func, inst, target)? {
+                Some(instruction) => (instruction.accesses(), Some(instruction)),
+                None => (Accesses::new(), None),
+            },
         };
         if let Some(instruction) = &instruction {
             check_named_barriers(instruction)?;
         }
-        let accesses = match (&known, &instruction) {
-            (Some(accesses), _) => accesses.clone(),
-            (None, Some(instruction)) => instruction.accesses(),
-            (None, None) => Accesses::new(),
-        };
         for access in accesses {
             let at = match &instruction {
                 Some(instruction) => Place::of(instruction, &access),

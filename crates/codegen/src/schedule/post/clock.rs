@@ -48,6 +48,10 @@ pub(super) struct Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     writes: Vec<u16>,
+    /// Edges that can make a node wait: from whom, and how long. Others are over when the next instruction can issue.
+    waits: Vec<(u32, u32)>,
+    /// By node: where its part of them ends.
+    wait_ends: Vec<u32>,
     /// Whether the register file is the same to every order: nothing is read twice in one position, written twice, or read too often at
     /// once.
     pub(super) plain: bool,
@@ -72,11 +76,33 @@ impl Slots {
             }
         });
         let slots: Vec<Slot> = slots.collect();
+        let mut waits = Vec::new();
+        let mut wait_ends = Vec::with_capacity(slots.len());
+        for node in 0..graph.len() {
+            for edge in graph.preds(node) {
+                let from = &slots[edge.from as usize];
+                if from.pseudo || u32::from(edge.latency) > from.cycles(1) {
+                    waits.push((edge.from, u32::from(edge.latency)));
+                }
+            }
+            wait_ends.push(waits.len() as u32);
+        }
         Slots {
             plain: is_plain(&slots, &writes),
             slots,
             writes,
+            waits,
+            wait_ends,
         }
+    }
+
+    /// The edges that can make a node wait.
+    fn waits(&self, node: u32) -> &[(u32, u32)] {
+        let start = match node {
+            0 => 0,
+            _ => self.wait_ends[node as usize - 1],
+        };
+        &self.waits[start as usize..self.wait_ends[node as usize] as usize]
     }
 
     pub(super) fn len(&self) -> usize {
@@ -346,8 +372,8 @@ impl Model<'_> {
 
     /// When what a node needs is there, if those before it issued at `issue`.
     fn ready(&self, node: u32, issue: &[u32]) -> u32 {
-        let edges = self.graph.preds(node as usize).iter();
-        let ready = edges.map(|edge| issue[edge.from as usize] + u32::from(edge.latency));
+        let waits = self.slots.waits(node).iter();
+        let ready = waits.map(|(from, latency)| issue[*from as usize] + latency);
         ready.fold(self.floors[node as usize], u32::max)
     }
 
