@@ -96,13 +96,18 @@ impl Walk<'_> {
                     }
                 }
             }
-            boundary.flights[first..].sort_unstable();
+            let flights = &mut boundary.flights[first..];
+            if !flights.is_sorted() {
+                flights.sort_unstable();
+            }
         }
         boundary.flights.dedup();
         self.needed.clear();
         let events = boundary.flights.iter().map(|flight| flight.event);
         self.needed.extend(events);
-        self.needed.sort_unstable();
+        if !self.needed.is_sorted() {
+            self.needed.sort_unstable();
+        }
         self.needed.dedup();
         for &event in &self.needed {
             let live = &self.events[self.event_slots[event as usize] as usize - 1];

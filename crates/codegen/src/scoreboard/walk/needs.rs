@@ -29,6 +29,10 @@ impl Needs {
     }
 }
 
+/// With more events in flight, an instruction waits for all of them: what must be looked at in every block stays bounded, however many
+/// blocks there are. No kernel comes near it but those of thousands of guarded accesses in a row.
+const MOST_EVENTS: usize = 512;
+
 impl Walk<'_> {
     /// Collects what the instruction at `index` needs.
     pub(super) fn needs(&mut self, index: usize) -> Result<Needs, ScoreboardError> {
@@ -42,6 +46,8 @@ impl Walk<'_> {
         self.needed.clear();
         if fact.alone {
             self.need_everything(fact, &mut needs);
+        } else if self.events.len() > MOST_EVENTS {
+            self.need_the_many();
         }
         for read in code.reads(index) {
             let place = &self.places[usize::from(read.place)];
@@ -84,6 +90,15 @@ impl Walk<'_> {
         }
         self.wait_for_needed(index, &mut needs)?;
         Ok(needs)
+    }
+
+    /// If too much is in flight, what barriers tell of must have happened.
+    fn need_the_many(&mut self) {
+        let alive = self.events.iter().filter(|event| event.alive);
+        if alive.clone().count() > MOST_EVENTS {
+            let told = alive.filter(|event| event.covers != 0);
+            self.needed.extend(told.map(|event| event.id));
+        }
     }
 
     /// Calls and the like: every event must have happened, every result must be there when control has passed.
