@@ -447,9 +447,9 @@ impl Function {
             Some(value) => Reg::from(numbers[value.index()]),
             None => reg,
         };
-        for number in 0..self.insts.len() {
+        for (number, placed) in placed.into_iter().enumerate() {
             let inst = Inst::new(number);
-            if !placed[number] {
+            if !placed {
                 self.insts[inst].forget_operands();
                 continue;
             }
