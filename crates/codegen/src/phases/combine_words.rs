@@ -113,7 +113,9 @@ fn widen_product(
     let nothing = matches!(none, Operand::Imm(bits) if bits.bits() == 0);
     let same = halves == [Some(Half::Lo), Some(Half::Hi)] && words && [a, b] == [c, d];
     let carried = carry == low_carry && carry.as_value().is_some_and(|carry| uses[carry] == 1);
-    if !same || !nothing || !carried || high_carry != Operand::None {
+    // What is added to the high half must be there before the low one is.
+    let apart = y.as_value() != low_result.as_value();
+    if !same || !nothing || !carried || !apart || high_carry != Operand::None {
         return Ok(());
     }
     let mut emit = Emit::before(func, low);
