@@ -21,6 +21,7 @@ mod ptx;
 mod reference;
 pub(crate) mod sass;
 pub(crate) mod sim;
+mod spills;
 pub(crate) mod verify;
 
 pub use corpus::unpack as unpack_corpus;
@@ -111,6 +112,12 @@ const SUITES: &[Suite] = &[
         name: "sim",
         about: "cubins of ptxas give in the emulator what they gave on the H200",
         run: sim::run,
+        sample: &["--sample"],
+    },
+    Suite {
+        name: "spills",
+        about: "the corpus spills no more with scheduling than without",
+        run: spills::run,
         sample: &["--sample"],
     },
     Suite {

@@ -10,7 +10,7 @@
 //!    one it had.
 //!
 //! An order never needs more registers than the function may use, unless the order before did; then it needs no more than that one. So
-//! nothing is spilled that the order before could have kept.
+//! nothing is spilled that the order before could have kept; where that is close, the allocator is asked ([`super::trial`]).
 //!
 //! Functions over [`CHUNK`] instructions are not tried with several budgets: each block is put into order by itself, and its graph
 //! dropped before the next is made.
@@ -27,6 +27,7 @@ use super::pipelining;
 use super::priority::Mode;
 use super::stores;
 use super::strategies::{self, Carried, Found, STRATEGIES, Strategy, Task};
+use super::trial;
 use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
@@ -44,6 +45,8 @@ const SHARED: &str = "ILP, shared";
 
 /// Runs the phase.
 pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    // With few registers whatever moves may make a spill, between blocks, too.
+    let given = trial::has_few(func).then(|| func.clone());
     join_blocks(func);
     if let Some(target) = Target::from_name(&func.target) {
         let options = Options::new(func, context)?;
@@ -58,12 +61,16 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
             stores::gather_stores(func, occupancy);
         }
     }
-    let orders = {
-        let planned = plan(func, context)?;
-        planned.orders
-    };
-    for (block, order) in orders {
+    let planned = plan(func, context)?;
+    let close = trial::is_close(func, planned.needed);
+    let before = close.then(|| given.unwrap_or_else(|| func.clone()));
+    for (block, order) in planned.orders {
         relink(func, block, &order);
+    }
+    if let Some(before) = before
+        && trial::spills_more(&before, func, context)?
+    {
+        *func = before;
     }
     Ok(())
 }
@@ -77,6 +84,8 @@ pub struct Plan {
     pub blocks: Vec<Decision>,
     /// The budget of general registers.
     pub budget: u32,
+    /// The most general registers live at a time.
+    pub needed: u32,
 }
 
 /// What was decided for one block.
@@ -166,7 +175,10 @@ impl Scheduler<'_> {
         if needed > u32::from(regalloc::limit(func, self.files, Class::R)) {
             // Something is spilled whatever the order, and the allocator knows what in the order it is. Another order, even of
             // a block where nothing is, may make it spill more.
-            return Plan::default();
+            return Plan {
+                needed,
+                ..Plan::default()
+            };
         }
         // Launches fill the machine half, as a guess.
         self.sharing = self.occupancy.warps(needed).div_ceil(2);
@@ -473,6 +485,7 @@ impl Scheduler<'_> {
             // Alignment may need what is left.
             chosen = had;
         }
+        plan.needed = plan.needed.max(chosen.registers().max(0) as u32);
         plan.blocks.push(Decision {
             block: room.graph.block,
             frequency: room.frequency,

@@ -29,6 +29,7 @@ pub mod priority;
 pub mod report;
 pub mod stores;
 pub mod strategies;
+mod trial;
 pub mod units;
 
 pub use instructions::schedule_instructions;

@@ -1,0 +1,59 @@
+//! Orders that come close to the last register are tried.
+//!
+//! A budget counts registers that are live, and the allocator may need more: pairs and quadruples start at even numbers, and what lies
+//! between them is lost. So where an order needs almost as many as there are, the allocator is asked. If it spills more than it does
+//! in the order before, that order stays; where registers are few, so do blocks that were joined and instructions that went to others.
+
+use crate::pipeline::{Context, PhaseError};
+use crate::regalloc;
+use orias_machine::registers;
+use orias_ori::{Class, Function};
+use orias_sass::{Space, Target};
+
+/// So many registers below the limit an order is safe.
+const SAFE: u32 = 8;
+
+/// A function with at most so many registers is compared with what it was before anything moved.
+const FEW: u32 = 64;
+
+/// Whether a function may use few registers only.
+pub(super) fn has_few(func: &Function) -> bool {
+    usable(func).is_some_and(|usable| usable <= FEW)
+}
+
+/// Whether an order that needs so many registers has to be tried.
+pub(super) fn is_close(func: &Function, needed: u32) -> bool {
+    usable(func).is_some_and(|usable| needed + SAFE > usable)
+}
+
+/// The registers a function may use.
+fn usable(func: &Function) -> Option<u32> {
+    let files = registers::of(Target::from_name(&func.target)?);
+    Some(u32::from(regalloc::limit(func, files, Class::R)))
+}
+
+/// Whether the allocator spills more in `after` than in `before`.
+pub(super) fn spills_more(
+    before: &Function,
+    after: &Function,
+    context: &Context<'_>,
+) -> Result<bool, PhaseError> {
+    let spilled = spills(after, context)?;
+    Ok(spilled > 0 && spilled > spills(before, context)?)
+}
+
+/// How many accesses to local memory allocation adds.
+fn spills(func: &Function, context: &Context<'_>) -> Result<usize, PhaseError> {
+    let mut allocated = func.clone();
+    regalloc::allocate_registers(&mut allocated, context)?;
+    Ok(local_accesses(&allocated).saturating_sub(local_accesses(func)))
+}
+
+fn local_accesses(func: &Function) -> usize {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let local = insts.filter(|&inst| {
+        let memory = func.opcode(inst).as_machine().map(|op| op.row().memory);
+        memory.is_some_and(|memory| memory.iter().any(|it| it.space == Space::Local))
+    });
+    local.count()
+}
