@@ -165,7 +165,7 @@ fn is_zero(reg: Reg) -> bool {
 }
 
 /// Bytes a lane touches; none where lanes bring addresses for each other, or the row does not say.
-fn access_size(op: Op, mods: orias_sass::Mods) -> Option<u8> {
+pub(super) fn access_size(op: Op, mods: orias_sass::Mods) -> Option<u8> {
     let modifier = op.row().modifier("size")?;
     let name = modifier.value(mods.get(modifier))?.name;
     match name {

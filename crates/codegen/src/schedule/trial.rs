@@ -4,10 +4,11 @@
 //! between them is lost. So where an order needs almost as many as there are, the allocator is asked. If it spills more than it does
 //! in the order before, that order stays; where registers are few, so do blocks that were joined and instructions that went to others.
 
+use super::alias;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use orias_machine::registers;
-use orias_ori::{Class, Function};
+use orias_ori::{Class, Function, Operation};
 use orias_sass::{Space, Target};
 
 /// So many registers below the limit an order is safe.
@@ -42,18 +43,23 @@ pub(super) fn spills_more(
     Ok(spilled > 0 && spilled > spills(before, context)?)
 }
 
-/// How many accesses to local memory allocation adds.
-fn spills(func: &Function, context: &Context<'_>) -> Result<usize, PhaseError> {
+/// How many bytes of accesses to local memory allocation adds.
+fn spills(func: &Function, context: &Context<'_>) -> Result<u32, PhaseError> {
     let mut allocated = func.clone();
     regalloc::allocate_registers(&mut allocated, context)?;
-    Ok(local_accesses(&allocated).saturating_sub(local_accesses(func)))
+    Ok(local_bytes(&allocated).saturating_sub(local_bytes(func)))
 }
 
-fn local_accesses(func: &Function) -> usize {
+/// The bytes that all accesses to local memory touch together.
+fn local_bytes(func: &Function) -> u32 {
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
-    let local = insts.filter(|&inst| {
-        let memory = func.opcode(inst).as_machine().map(|op| op.row().memory);
-        memory.is_some_and(|memory| memory.iter().any(|it| it.space == Space::Local))
+    let bytes = insts.filter_map(|inst| match func.inst(inst).operation() {
+        Operation::Machine(op, mods) => {
+            let memory = op.row().memory;
+            let local = memory.iter().any(|memory| memory.space == Space::Local);
+            local.then(|| alias::access_size(op, mods).unwrap_or(4))
+        }
+        Operation::Abstract(..) => None,
     });
-    local.count()
+    bytes.map(u32::from).sum()
 }

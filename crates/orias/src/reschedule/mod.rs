@@ -119,7 +119,6 @@ fn one(
         post::alternative(&mut func, alternative).map_err(broken)?;
         options.keep = &always;
     } else {
-        options.warps = post::warps(&func);
         options.fresh = true;
         post::canonical(&mut func, &options).map_err(broken)?;
     }
@@ -135,8 +134,11 @@ fn one(
         let same = post::cycles_by_words(&same);
         for (index, (old, new)) in same.iter().zip(&after).enumerate() {
             let (block, insts) = &original[index];
-            kept[index] =
-                new.cycles > old.cycles && !func.block_insts(*block).eq(insts.iter().copied());
+            // Unless it brings stores together: that may be worth a few cycles of the warp, which the words know nothing of.
+            let gathers =
+                changes[index].torn < model[index].torn && new.cycles < old.cycles * 11 / 10;
+            let moved = !func.block_insts(*block).eq(insts.iter().copied());
+            kept[index] = new.cycles > old.cycles && moved && !gathers;
         }
         if kept.contains(&true) {
             for ((block, insts), _) in original.iter().zip(&kept).filter(|(_, kept)| **kept) {

@@ -4,7 +4,7 @@ use super::clock::{Model, Simulation, Slots};
 use super::flight::{Ends, Flight};
 use super::list::Present;
 use super::ports::Ports;
-use super::stores::{Accesses, Holds, Lines};
+use super::stores::{self, Accesses, Holds, Lines};
 use super::{BlockChange, PostScheduleError};
 use crate::schedule::graph::{Graph, Timeline};
 use cranelift_entity::SecondaryMap;
@@ -175,6 +175,11 @@ impl State {
         self.dirty = true;
     }
 
+    /// How many neighbours are apart in `order`.
+    pub(super) fn torn(&self, order: &[u32]) -> usize {
+        stores::torn(&self.parts.graph, &self.lines, &self.parts.holds, order)
+    }
+
     /// The same order, which is that of this graph now.
     pub(super) fn replace(&mut self, parts: Parts) {
         let new = State::new(self.block, parts);
@@ -206,6 +211,7 @@ impl State {
             chain: self.parts.timeline.length,
             conflicts: (first.1, conflicts),
             hits: (first.2, hits),
+            torn: self.torn(&self.order),
             cold: self.cold,
         }
     }

@@ -181,6 +181,8 @@ pub struct BlockChange {
     pub conflicts: (u32, u32),
     /// Sources found in the operand cache before and after.
     pub hits: (u32, u32),
+    /// Accesses to one line of memory that are apart now.
+    pub torn: usize,
     /// Whether it hardly ever runs.
     pub cold: bool,
 }

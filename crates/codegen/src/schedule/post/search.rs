@@ -33,7 +33,7 @@ impl Search {
             warps: options.warps.max(1),
             torn: match fresh {
                 true => 0,
-                false => torn(state, &state.order),
+                false => state.torn(&state.order),
             },
             least: state.parts.slots.issue_cycles(options.warps.max(1)),
         };
@@ -68,12 +68,6 @@ impl Search {
         }
         best.is_some()
     }
-}
-
-/// How many neighbours are apart in `order`.
-fn torn(state: &State, order: &[u32]) -> usize {
-    let parts = &state.parts;
-    stores::torn(&parts.graph, &state.lines, &parts.holds, order)
 }
 
 /// Whether the graph leaves nothing to choose.
@@ -136,7 +130,7 @@ impl Judge<'_> {
 
     /// What `order` costs, if that is less than what is `known`.
     fn cheaper(&self, order: &[u32], known: Rank, simulation: &mut Simulation) -> Option<Rank> {
-        let torn = torn(self.state, order).saturating_sub(self.torn);
+        let torn = self.state.torn(order).saturating_sub(self.torn);
         if torn > known.0 {
             return None;
         }

@@ -30,8 +30,11 @@ const FARTHEST: usize = 256;
 /// Neighbours with more instructions between them are apart.
 const NEAR: usize = 4;
 
-/// In so many lines of a block stores wait for each other at most: each costs a walk over the graph.
+/// In so many lines of a block stores wait for each other at most, and in fewer of a long one: each costs a walk over the graph.
 const MOST_LINES: usize = 64;
+
+/// So many nodes are walked over for all lines of a block together.
+const MOST_STEPS: usize = 1 << 18;
 
 /// General registers, the only ones whose contents are told apart.
 const GENERAL: usize = 256;
@@ -79,7 +82,7 @@ impl Holds {
         };
         let nodes = graph.body().filter(|&node| is_awaited(&graph.nodes[node]));
         holds.awaited = nodes.map(|node| node as u32).collect();
-        for line in (0..most).take(MOST_LINES) {
+        for line in (0..most).take(MOST_LINES.min(MOST_STEPS / graph.len().max(1))) {
             let members = accesses.stores.iter().filter(|(_, number)| *number == line);
             let stores: Vec<u32> = members.map(|(node, _)| *node).collect();
             if stores.len() > 1 {
