@@ -50,6 +50,8 @@ enum Verdict {
     Different,
     Failed,
     Hangs,
+    /// The chip does not run the kernel as it was either: a mutant before this one has brought it down.
+    Lost,
 }
 
 pub fn run(
@@ -81,10 +83,9 @@ pub fn run(
                         return;
                     }
                     let path = path.to_string_lossy().into_owned();
-                    if send
-                        .send(try_one(bases, number, path, &mut workers))
-                        .is_err()
-                    {
+                    let tried = try_one(bases, number, path, &mut workers);
+                    let lost = matches!(&tried, Ok(tried) if tried.outcome == Verdict::Lost);
+                    if send.send(tried).is_err() || lost {
                         return;
                     }
                 }
@@ -93,6 +94,14 @@ pub fn run(
         drop(send);
     });
     let mut tried = (receive.into_iter()).collect::<Result<Vec<Tried>, String>>()?;
+    let all = tried.len();
+    tried.retain(|mutant| mutant.outcome != Verdict::Lost);
+    if tried.len() < all {
+        println!(
+            "{} mutants say nothing: the chip was gone",
+            all - tried.len()
+        );
+    }
     // Beside kernels that hang, others may be starved: what nobody reported is tried again, alone.
     let path = folder.path().join("again.cubin");
     let path = path.to_string_lossy();
@@ -103,6 +112,7 @@ pub fn run(
             mutant.outcome = launch(base, mutant.index, mutant.mutation, &path, &mut workers)?;
         }
     }
+    tried.retain(|mutant| mutant.outcome != Verdict::Lost);
     if let Some(file) = file {
         write_wrong(file, &bases, &tried)?;
     }
@@ -242,12 +252,23 @@ fn launch(
     std::fs::write(path, &image).map_err(|error| format!("{path}: {error}"))?;
     let mut job = known.job.clone();
     job.cubin = path.to_owned();
-    Ok(match workers.run(&job)? {
-        Outcome::Ran { buffers, .. } if buffers == known.buffers => Verdict::Same,
-        Outcome::Ran { .. } => Verdict::Different,
-        Outcome::Failed(message) if message.starts_with("no answer") => Verdict::Hangs,
-        Outcome::Failed(_) => Verdict::Failed,
-    })
+    // While kernels that hang are being torn down, the chip may take no work at all.
+    for _ in 0..3 {
+        let verdict = match workers.run(&job)? {
+            Outcome::Ran { buffers, .. } if buffers == known.buffers => Verdict::Same,
+            Outcome::Ran { .. } => Verdict::Different,
+            Outcome::Failed(message) if message.starts_with("no answer") => Verdict::Hangs,
+            Outcome::Failed(_) => match workers.run(&known.job)? {
+                Outcome::Ran { .. } => Verdict::Failed,
+                Outcome::Failed(_) => {
+                    std::thread::sleep(Duration::from_secs(1));
+                    continue;
+                }
+            },
+        };
+        return Ok(verdict);
+    }
+    Ok(Verdict::Lost)
 }
 
 /// An instruction's word before and after a mutation.
