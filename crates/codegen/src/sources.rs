@@ -17,13 +17,16 @@ const FIRST_REUSE_BIT: u8 = 122;
 /// The slots of a form that have a position, and which.
 type Positioned = SmallVec<[(u8, u8); POSITIONS]>;
 
-/// The sources of `inst`, an `op` on physical registers: position, slot and register.
+/// Position, slot and register of each source.
+pub(crate) type Sources = SmallVec<[(u8, u8, PhysReg); POSITIONS]>;
+
+/// The sources of `inst`, an `op` on physical registers.
 pub(crate) fn of(
     func: &Function,
     inst: Inst,
     op: Op,
     target: Target,
-) -> Result<SmallVec<[(u8, u8, PhysReg); POSITIONS]>, EncodeError> {
+) -> Result<Sources, EncodeError> {
     let operands = func.operands(inst);
     let known = by_shapes(op).and_then(|known| {
         let shapes = shapes(op, operands)?;
