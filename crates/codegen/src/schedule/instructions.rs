@@ -62,7 +62,8 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
         }
     }
     let planned = plan(func, context)?;
-    let close = trial::is_close(func, planned.needed);
+    let moved = given.is_some() || !planned.orders.is_empty();
+    let close = moved && trial::is_close(func, planned.needed);
     let before = close.then(|| given.unwrap_or_else(|| func.clone()));
     for (block, order) in planned.orders {
         relink(func, block, &order);
