@@ -199,7 +199,7 @@ step_ranks() {
 # One processor, beside steps that leave the others idle.
 step_compile-time() {
     [ -n "$CORPUS_MODULES" ] || return 0
-    step compile-time 120 taskset -c "$(($(nproc) - 1))" "$python" "$bench/compile-time.py" "${ORIAS_DIST:-$ORIAS}" "$PTXAS" "$CORPUS_MODULES" --runs "$(quick 2 5)"
+    step compile-time 120 taskset -c "$(($(nproc) - 1))" "$python" "$bench/compile-time.py" "${ORIAS_DIST:-$ORIAS}" "$PTXAS" "$CORPUS_MODULES" --runs 3
 }
 
 steps=("$@")
