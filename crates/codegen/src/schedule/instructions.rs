@@ -69,7 +69,7 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
         relink(func, block, &order);
     }
     if let Some(before) = before
-        && trial::spills_more(&before, func, context)?
+        && trial::spills_more(&before, func, context)
     {
         *func = before;
     }
