@@ -6,7 +6,7 @@
 //! 2. *Available*: could issue now; sorted by deadline.
 //! 3. *Relief*: all ready ones again, sorted by what they do to the number of live registers.
 //!
-//! Of each list only the first few are looked at (knob 770 says how many). A list is a sorted row of integers ([`Sorted`]), of which
+//! Of each list only the first few are looked at (knob 770 says how many). A list is a sorted row of integers (`Sorted`), of which
 //! the end is looked at: what changes is near it, as a rule.
 //! Candidates come from the available ones; one that would break the register budget, now or later, is passed over
 //! ([`super::forecast`]). If all would, those that wait or free registers are asked, and if none can go, the next one of the

@@ -10,7 +10,7 @@
 //!    one it had.
 //!
 //! An order never needs more registers than the function may use, unless the order before did; then it needs no more than that one. So
-//! nothing is spilled that the order before could have kept; where that is close, the allocator is asked ([`super::trial`]).
+//! nothing is spilled that the order before could have kept; where that is close, the allocator is asked (`trial`).
 //!
 //! Functions over [`CHUNK`] instructions are not tried with several budgets: each block is put into order by itself, and its graph
 //! dropped before the next is made.
