@@ -138,12 +138,6 @@ fn drop_use(func: &mut Function, uses: &mut Uses, mut value: Value) {
 
 /// Counts the uses of values by code that something needs.
 fn count_uses(func: &Function, insts: &[Inst]) -> Uses {
-    const EFFECTS: Effects = Effects::WRITES
-        .with(Effects::SIDE)
-        .with(Effects::CONVERGENT)
-        .with(Effects::BARRIER)
-        .with(Effects::CALL)
-        .with(Effects::TERMINATOR);
     let mut uses = Uses::default();
     for &inst in insts {
         for value in func.value_uses(inst) {
@@ -153,7 +147,10 @@ fn count_uses(func: &Function, insts: &[Inst]) -> Uses {
     let needless = |uses: &Uses, inst: Inst| {
         let ordered = func.modifier::<Order>(inst);
         func.value_defs(inst).all(|value| uses.all[value] == 0)
-            && !func.opcode(inst).effects().intersects(EFFECTS)
+            && !func
+                .opcode(inst)
+                .effects()
+                .intersects(Effects::BEYOND_RESULTS)
             && ordered.is_none_or(|order| order == Order::Weak)
     };
     let mut work: Vec<Inst> = insts

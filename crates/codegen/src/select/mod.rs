@@ -218,16 +218,14 @@ fn select_block(selector: &mut Selector<'_>, block: Block) -> Result<(), PhaseEr
 
 /// Whether `inst` does something besides computing its results.
 fn has_effect(func: &Function, inst: Inst) -> bool {
-    const EFFECTS: Effects = Effects::WRITES
-        .with(Effects::SIDE)
-        .with(Effects::CONVERGENT)
-        .with(Effects::BARRIER)
-        .with(Effects::CALL)
-        .with(Effects::TERMINATOR);
     let ordered = func
         .modifier::<Order>(inst)
         .is_some_and(|order| order != Order::Weak);
-    ordered || func.opcode(inst).effects().intersects(EFFECTS)
+    ordered
+        || func
+            .opcode(inst)
+            .effects()
+            .intersects(Effects::BEYOND_RESULTS)
 }
 
 /// Takes blocks away that nothing reaches.

@@ -93,6 +93,13 @@ impl Effects {
     pub const CALL: Effects = Effects(1 << 6);
     /// Yields another value each time it runs (a clock), or in each lane without an operand that differs.
     pub const VARIES: Effects = Effects(1 << 7);
+    /// What keeps an instruction alive whose results nothing reads.
+    pub const BEYOND_RESULTS: Effects = Effects::WRITES
+        .with(Effects::SIDE)
+        .with(Effects::CONVERGENT)
+        .with(Effects::BARRIER)
+        .with(Effects::CALL)
+        .with(Effects::TERMINATOR);
 
     /// Both.
     #[must_use]
