@@ -8,6 +8,8 @@
 
 mod commands;
 mod compile_mode;
+#[cfg(target_os = "linux")]
+mod memory;
 mod output;
 mod report;
 
@@ -16,6 +18,10 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static MEMORY: memory::Memory = memory::Memory;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
