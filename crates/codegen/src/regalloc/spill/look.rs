@@ -1,11 +1,15 @@
 //! Finding the points that are too full, and choosing what to spill there.
+//!
+//! Blocks are walked through backwards. A value that is chosen leaves the point and all points above it; where it is made again of
+//! another value, that one takes its place, as it is needed down to the last use of what is made of it. So the count stays true
+//! within a block, and what is chosen at one point helps at all points above.
 
 use super::super::calls::{is_call, preserved};
-use super::derive::Derived;
-use super::{can_repeat, is_memory_parameter};
+use super::{can_repeat, derive, is_memory_parameter};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Value, ValueDef};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 
@@ -44,7 +48,39 @@ pub(super) struct State {
     class: Class,
     is_live: bool,
     /// Whether it was chosen.
-    pub(super) gone: bool,
+    gone: bool,
+    /// Whether it was chosen and its instruction goes, to be run again before each use.
+    again: bool,
+}
+
+/// A value that was chosen.
+#[derive(Clone, Copy)]
+pub(super) struct Choice {
+    pub(super) value: Value,
+    /// What it is made of again.
+    pub(super) source: Option<Value>,
+}
+
+/// What reads a value: how often that runs, and the first and last place in the layout.
+#[derive(Clone, Copy)]
+struct Reads {
+    uses: f32,
+    first: u32,
+    last: u32,
+}
+
+impl Reads {
+    const NONE: Reads = Reads {
+        uses: 0.0,
+        first: u32::MAX,
+        last: 0,
+    };
+
+    fn add(&mut self, more: Reads) {
+        self.uses += more.uses;
+        self.first = self.first.min(more.first);
+        self.last = self.last.max(more.last);
+    }
 }
 
 /// Looks for points that are too full.
@@ -61,9 +97,9 @@ pub(super) struct Look<'a> {
     often: Vec<f32>,
     /// By block and by instruction: its place in the layout.
     places: (Vec<u32>, Vec<u32>),
-    /// Values that are made again instead of being stored.
-    pub(super) derived: Derived,
-    pub(super) values: Vec<State>,
+    /// By value that others are made of again: where that happens.
+    again: FxHashMap<Value, Reads>,
+    values: Vec<State>,
     /// By value: how many registers it needs, alignment included.
     weights: Vec<Counts>,
     /// What is live where the look began. With `seen` it has all that is live at the point that is looked at, and some that was.
@@ -73,7 +109,7 @@ pub(super) struct Look<'a> {
     count: Counts,
     /// The most general registers that were needed anywhere.
     pub(super) pressure: u32,
-    pub(super) chosen: Vec<Value>,
+    pub(super) chosen: Vec<Choice>,
     pub(super) stuck: Option<Class>,
 }
 
@@ -93,6 +129,7 @@ impl<'a> Look<'a> {
                 class: ty.class(),
                 is_live: false,
                 gone: false,
+                again: false,
             });
             let mut weight = Counts::default();
             if let Some(count) = weight.get_mut(ty.class() as usize) {
@@ -109,7 +146,7 @@ impl<'a> Look<'a> {
             cost: Vec::new(),
             often: Vec::new(),
             places: (Vec::new(), Vec::new()),
-            derived: Derived::default(),
+            again: FxHashMap::default(),
             values,
             weights,
             border: &[],
@@ -130,30 +167,58 @@ impl<'a> Look<'a> {
         if let Some(cost) = self.cost[value.index()] {
             return cost;
         }
-        let often = |block: Block| self.often[block.index()];
-        let chains = self.chains.get_or_init(|| DefUse::new(func));
         let (blocks, insts) = &self.places;
         let start = match func.value_def(value) {
             ValueDef::Inst(inst, _) => insts[inst.index()],
             ValueDef::Param(block, _) => blocks[block.index()],
             ValueDef::None => 0,
         };
+        let reads = self.all_reads(value);
         // How far it reaches in the layout, forwards or backwards.
-        let (mut uses, mut span) = (0.0, 1);
-        for read in chains.uses(value) {
-            uses += often(read.block(func));
-            span = span.max(insts[read.inst.index()].abs_diff(start));
-        }
-        let again = self.derived.source(value).is_some()
+        let span = if reads.first > reads.last {
+            1
+        } else {
+            let reach = reads.first.abs_diff(start).max(reads.last.abs_diff(start));
+            reach.max(1)
+        };
+        let again = self.source(value).is_some()
             || func
                 .defining_inst(value)
                 .is_some_and(|inst| can_repeat(func, inst));
-        let made = func.defining_block(value).map_or(0.0, often);
-        let total = if again { uses / 4.0 } else { uses + made };
+        let made = func
+            .defining_block(value)
+            .map_or(0.0, |block| self.often[block.index()]);
+        let total = if again {
+            reads.uses / 4.0
+        } else {
+            reads.uses + made
+        };
         let weight: u32 = self.weights[value.index()].iter().sum();
         let cost = total / (weight * span) as f32;
         self.cost[value.index()] = Some(cost);
         cost
+    }
+
+    /// What reads `value`, with what is made of it again.
+    fn all_reads(&self, value: Value) -> Reads {
+        let func = self.func;
+        let mut reads = self.again.get(&value).copied().unwrap_or(Reads::NONE);
+        let chains = self.chains.get_or_init(|| DefUse::new(func));
+        for read in chains.uses(value) {
+            let place = self.places.1[read.inst.index()];
+            reads.add(Reads {
+                uses: self.often[read.block(func).index()],
+                first: place,
+                last: place,
+            });
+        }
+        reads
+    }
+
+    /// What `value` can be made of again.
+    fn source(&self, value: Value) -> Option<Value> {
+        let chains = self.chains.get_or_init(|| DefUse::new(self.func));
+        derive::source(self.func, chains, self.short, value)
     }
 
     /// Finds out what all costs depend on.
@@ -163,7 +228,6 @@ impl<'a> Look<'a> {
         let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
         let often = |block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
         self.often = self.graph.blocks().map(often).collect();
-        self.derived = Derived::new(func, self.short);
         let (mut blocks, mut insts) = (vec![0; func.block_count()], vec![0; func.inst_count()]);
         let mut number = 0;
         for block in func.blocks() {
@@ -306,7 +370,10 @@ impl<'a> Look<'a> {
                 return;
             };
             self.values[largest.index()].gone = true;
-            self.chosen.push(largest);
+            self.chosen.push(Choice {
+                value: largest,
+                source: None,
+            });
             self.reads(branch, reads);
         }
     }
@@ -321,9 +388,16 @@ impl<'a> Look<'a> {
             self.func.for_each_def(at, |reg| {
                 if let Some(value) = reg.value() {
                     results.push(value);
-                    self.begin(value);
                 }
             });
+            if let &[value] = &results[..]
+                && self.values[value.index()].again
+            {
+                continue;
+            }
+            for &value in &results {
+                self.begin(value);
+            }
             self.reads(at, &mut reads);
             if !self.func.edges(at).is_empty() {
                 self.pass_in_memory(at, &mut reads);
@@ -377,16 +451,39 @@ impl<'a> Look<'a> {
         if self.seen.len() > LONG {
             self.seen.retain(|value| values[value.index()].is_live);
         }
-        for class in SPILLED {
-            while self.count[class as usize] > self.goals[class as usize] {
-                let Some(value) = self.cheapest(class, needed) else {
-                    self.stuck = Some(class);
-                    break;
-                };
-                self.values[value.index()].gone = true;
-                self.chosen.push(value);
-                self.end(value);
+        // What others are made of again may be of a class that was looked at before.
+        while !fit(&self.count, &self.goals) && self.stuck.is_none() {
+            for class in SPILLED {
+                while self.count[class as usize] > self.goals[class as usize] {
+                    let Some(value) = self.cheapest(class, needed) else {
+                        self.stuck = Some(class);
+                        break;
+                    };
+                    self.leave(value);
+                }
             }
+        }
+    }
+
+    /// Lets `value` go from here on upwards.
+    fn leave(&mut self, value: Value) {
+        let func = self.func;
+        self.end(value);
+        let source = self.source(value);
+        let source = source.filter(|source| !self.values[source.index()].gone);
+        let repeated = func
+            .defining_inst(value)
+            .is_some_and(|inst| can_repeat(func, inst));
+        let state = &mut self.values[value.index()];
+        state.gone = true;
+        state.again = repeated || source.is_some();
+        self.chosen.push(Choice { value, source });
+        if let Some(source) = source {
+            let reads = self.all_reads(value);
+            let known = self.again.entry(source).or_insert(Reads::NONE);
+            known.add(reads);
+            self.cost[source.index()] = None;
+            self.begin(source);
         }
     }
 

@@ -17,7 +17,8 @@
 //! ([`params`]), so a loop may carry more values than there are registers.
 //!
 //! Loaded values are short and are not spilled again. Rounds follow until all points fit; a point that is too full with
-//! nothing left to spill is an error.
+//! nothing left to spill is an error. Two or three rounds are the rule: the count of a round is true but for where a value and what it
+//! is made of are needed at once.
 //!
 //! Liveness is found once: a value that goes to memory is live nowhere any more, one that goes to another register file is replaced
 //! by its refuge. Parameters that go to memory change the flow of control, and sources of what is made again live longer: then
@@ -33,7 +34,7 @@ use super::assign::Stop;
 use super::refused;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
-use look::Look;
+use look::{Choice, Look};
 use orias_machine::abi;
 use orias_ori::analysis::{DefUse, FlowGraph, Liveness};
 use orias_ori::builder::Cursor;
@@ -42,9 +43,10 @@ use orias_ori::{
     Reg, SourceMods, Type, Value, ValueDef,
 };
 use orias_sass::{self as sass, Op};
+use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
-/// How many rounds there are at most; each makes the function fit better, and two are the rule.
+/// How many rounds there are at most; each makes the function fit better.
 const ROUNDS: usize = 16;
 
 /// A function that fits, and what was found out on the way.
@@ -81,7 +83,6 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
             ))));
         }
         let (pressure, chosen) = (look.pressure, look.chosen);
-        let (gone, derived) = (look.values, look.derived);
         if chosen.is_empty() {
             return Ok(Fitting {
                 pressure,
@@ -90,9 +91,11 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
             });
         }
         let chains = chains.into_inner().unwrap_or_else(|| DefUse::new(func));
-        let (passed, defined): (Vec<Value>, Vec<Value>) = chosen
-            .into_iter()
-            .partition(|&value| is_memory_parameter(func, value));
+        let passed: Vec<Value> = chosen
+            .iter()
+            .map(|choice| choice.value)
+            .filter(|&value| is_memory_parameter(func, value))
+            .collect();
         if !passed.is_empty() {
             // The chains are no longer true afterwards: what else is too much shows in the next round.
             params::spill(func, &graph, &chains, &passed)?;
@@ -103,14 +106,9 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
         let mut lives: Vec<Option<Value>> = (0..func.value_count())
             .map(|number| Some(Value::new(number)))
             .collect();
-        let mut made_again = false;
-        for value in defined {
-            // The chains do not know of what is made again in this round: its source has to stay until the next.
-            let source = derived
-                .source(value)
-                .filter(|source| !gone[source.index()].gone);
-            made_again |= source.is_some();
-            let refuge = spill(func, &chains, value, source.is_some())?;
+        let mut made_again = Copies::default();
+        for Choice { value, source } in chosen {
+            let refuge = spill(func, &chains, value, source, &mut made_again)?;
             // Whatever is new was loaded or goes to be stored; only the refuge may live long.
             short.resize(func.value_count(), true);
             lives[value.index()] = match refuge {
@@ -121,7 +119,7 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
                 Refuge::Again(_) | Refuge::Frame(_) => None,
             };
         }
-        if made_again {
+        if !made_again.is_empty() {
             // Sources live longer now.
             continue;
         }
@@ -172,10 +170,20 @@ enum Refuge {
     General(Value),
 }
 
-/// Stores `value` where it is defined and loads it before every use; or makes it `again` there.
-fn spill(func: &mut Function, chains: &DefUse, value: Value, again: bool) -> Result<Refuge, Stop> {
+/// By value: the instructions that make others of it again, which chains found before do not know of.
+type Copies = FxHashMap<Value, Vec<Inst>>;
+
+/// Stores `value` where it is defined and loads it before every use; or makes it again there, of `source` if that is given.
+fn spill(
+    func: &mut Function,
+    chains: &DefUse,
+    value: Value,
+    source: Option<Value>,
+    copies: &mut Copies,
+) -> Result<Refuge, Stop> {
     let ty = func.value_type(value);
     let defining = func.defining_inst(value);
+    let again = source.is_some();
     let refuge = match (defining, ty.class()) {
         (Some(inst), _) if again || can_repeat(func, inst) => Refuge::Again(inst),
         (_, Class::R) => Refuge::Frame(slot(func, ty)),
@@ -201,12 +209,16 @@ fn spill(func: &mut Function, chains: &DefUse, value: Value, again: bool) -> Res
     };
     let mut places: Vec<Inst> = chains.uses(value).iter().map(|read| read.inst).collect();
     places.dedup();
+    places.extend(copies.remove(&value).unwrap_or_default());
     for inst in places {
         // A use may have gone with an instruction that was run again elsewhere.
         if func.layout.inst_block(inst).is_none() {
             continue;
         }
         let fresh = load(func, inst, refuge, ty)?;
+        if let (Some(source), Some(copy)) = (source, func.defining_inst(fresh)) {
+            copies.entry(source).or_default().push(copy);
+        }
         func.map_uses(inst, |reg| {
             if reg == Reg::from(value) {
                 Reg::from(fresh)
