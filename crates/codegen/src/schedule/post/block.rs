@@ -2,9 +2,9 @@
 
 use super::clock::{Model, Simulation, Slots};
 use super::flight::{Ends, Flight};
-use super::list::Present;
-use super::ports::Ports;
-use super::stores::{self, Accesses, Holds, Lines};
+use super::list::{Chains, Present};
+use super::ports::Sources;
+use super::stores::{Accesses, Holds, Look};
 use super::{BlockChange, PostScheduleError};
 use crate::schedule::graph::{Graph, Timeline};
 use cranelift_entity::SecondaryMap;
@@ -19,9 +19,9 @@ pub(super) type Rank = (usize, u128, u64, u64);
 pub(super) struct Parts {
     pub(super) graph: Graph,
     pub(super) slots: Slots,
-    pub(super) timeline: Timeline,
+    chains: Chains,
     pub(super) ends: Ends,
-    accesses: Accesses,
+    pub(super) accesses: Accesses,
     pub(super) holds: Holds,
     /// By node: how urgent it is.
     heights: Vec<u32>,
@@ -35,30 +35,49 @@ impl Parts {
         target: Target,
         gathers: bool,
     ) -> Result<Parts, PostScheduleError> {
-        let ports = (0..graph.len()).map(|node| {
-            Ports::of(func, &graph, node, target).map_err(|error| PostScheduleError::Instruction {
-                inst: print_inst(func, graph.nodes[node].inst),
+        let sources = graph.nodes.iter().map(|node| {
+            Sources::of(func, node, target).map_err(|error| PostScheduleError::Instruction {
+                inst: print_inst(func, node.inst),
                 what: error.to_string(),
             })
         });
-        let ports = ports.collect::<Result<Vec<Ports>, _>>()?;
+        let sources = sources.collect::<Result<Vec<Sources>, _>>()?;
         let accesses = if gathers {
-            Accesses::new(func, &graph, &ports)
+            Accesses::new(func, &graph)
         } else {
             Accesses::default()
         };
-        let timeline = Timeline::new(&graph);
         let holds = accesses.holds(&graph);
+        let mut heights = heights(&graph);
+        holds.raise(&mut heights);
         Ok(Parts {
-            slots: Slots::new(&graph, &ports),
-            heights: holds.heights(&timeline),
-            timeline,
-            ends: Ends::new(&graph, &ports),
+            slots: Slots::new(&graph, &sources),
+            chains: Chains::new(&graph),
+            heights,
+            ends: Ends::new(&graph),
             holds,
             accesses,
             graph,
         })
     }
+}
+
+/// By node: cycles from its issue to the end of the longest chain that starts with it.
+fn heights(graph: &Graph) -> Vec<u32> {
+    let own = graph.nodes.iter().map(|node| match node.leaves {
+        true => u32::from(node.latency),
+        false => 0,
+    });
+    let mut heights: Vec<u32> = own.collect();
+    // Whoever comes behind a node is done before it.
+    for node in (0..graph.len()).rev() {
+        for edge in graph.preds(node) {
+            let height = u32::from(edge.latency) + heights[node];
+            let before = &mut heights[edge.from as usize];
+            *before = height.max(*before);
+        }
+    }
+    heights
 }
 
 /// A block, the order it has, and what is known of that.
@@ -69,7 +88,6 @@ pub(super) struct State {
     /// The nodes in the order they have, and the place of each in it.
     pub(super) order: Vec<u32>,
     pub(super) ranks: Vec<u32>,
-    pub(super) lines: Lines,
     /// What is in flight at the start.
     pub(super) entry: Flight,
     /// By node: when that is there which was in flight at the start.
@@ -84,8 +102,12 @@ pub(super) struct State {
     pub(super) found_by: Option<usize>,
     /// Whether no better order is found with these floors.
     pub(super) settled: bool,
+    /// Whether other orders have been tried.
+    pub(super) tried: bool,
     /// Whether its order or what is in flight at its start is new.
     pub(super) dirty: bool,
+    /// Whether its order is not the one the function has.
+    pub(super) moved: bool,
     pub(super) cold: bool,
     pub(super) keep: bool,
     /// Whether its order is one nobody has chosen.
@@ -101,7 +123,6 @@ impl State {
         let order: Vec<u32> = (0..count as u32).collect();
         State {
             block,
-            lines: parts.accesses.lines(&order),
             ranks: order.clone(),
             order,
             parts,
@@ -112,7 +133,9 @@ impl State {
             cost: None,
             found_by: None,
             settled: false,
+            tried: false,
             dirty: true,
+            moved: false,
             cold: false,
             keep: false,
             fresh: false,
@@ -135,6 +158,7 @@ impl State {
             ranks: &self.ranks,
             heights: &self.parts.heights,
             holds: &self.parts.holds,
+            chains: &self.parts.chains,
         }
     }
 
@@ -159,25 +183,33 @@ impl State {
         }
     }
 
-    /// The block gets another order, found by this way of scheduling, which costs so much.
-    pub(super) fn take(&mut self, order: &[u32], cost: Rank, found_by: Option<usize>) {
+    /// The block gets another order, found by this way of scheduling, which costs so much and runs as `now` says, which gets what there
+    /// was.
+    pub(super) fn take(
+        &mut self,
+        order: &[u32],
+        now: &mut Simulation,
+        cost: Rank,
+        found_by: Option<usize>,
+    ) {
         self.order.clear();
         self.order.extend_from_slice(order);
         for (place, &node) in order.iter().enumerate() {
             self.ranks[node as usize] = place as u32;
         }
-        self.lines = self.parts.accesses.lines(&self.ranks);
-        self.simulated = false;
+        std::mem::swap(&mut self.now, now);
+        self.simulated = true;
         // What was torn is measured by the order there is.
         self.cost = Some((0, cost.1, cost.2, cost.3));
         self.found_by = found_by;
-        self.settled = false;
         self.dirty = true;
+        self.moved = true;
     }
 
     /// How many neighbours are apart in `order`.
-    pub(super) fn torn(&self, order: &[u32]) -> usize {
-        stores::torn(&self.parts.graph, &self.lines, &self.parts.holds, order)
+    pub(super) fn torn(&self, order: &[u32], look: &mut Look) -> usize {
+        let parts = &self.parts;
+        look.torn(&parts.graph, &parts.accesses, &parts.holds, order)
     }
 
     /// The same order, which is that of this graph now.
@@ -186,11 +218,11 @@ impl State {
         self.parts = new.parts;
         self.order = new.order;
         self.ranks = new.ranks;
-        self.lines = new.lines;
         self.simulated = false;
         self.cost = None;
         self.found_by = None;
         self.settled = false;
+        self.moved = false;
         self.parts.ends.floors(&self.entry, &mut self.floors);
     }
 
@@ -208,10 +240,10 @@ impl State {
                 .count(),
             before: first.0,
             after: length,
-            chain: self.parts.timeline.length,
+            chain: Timeline::new(&self.parts.graph).length,
             conflicts: (first.1, conflicts),
             hits: (first.2, hits),
-            torn: self.torn(&self.order),
+            torn: self.torn(&self.order, &mut Look::default()),
             cold: self.cold,
         }
     }

@@ -7,7 +7,7 @@
 //! A block is run through the model many times, so what the model asks of an instruction lies together in a [`Slot`]; why an
 //! instruction did not issue earlier is worked out only for those who want to know ([`causes`]).
 
-use super::ports::{CACHE_LASTS, OperandCache, PLACES, POSITIONS, Ports, Source, Sources};
+use super::ports::{CACHE_LASTS, OperandCache, PLACES, POSITIONS, Source, Sources, Span};
 use crate::schedule::graph::Graph;
 use orias_machine::issue::Unit;
 
@@ -31,16 +31,25 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) sources: Sources,
-    unit: Unit,
-    least_stall: u8,
-    /// Cycles until its slowest result is there.
-    latency: u16,
+    keeps: &'static [(Unit, u8)],
     /// Its results in [`Slots::writes`].
     writes: (u32, u32),
-    keeps: &'static [(Unit, u8)],
-    pseudo: bool,
+    span: Span,
+    /// Cycles until its slowest result is there.
+    latency: u16,
+    pub(super) unit: Unit,
+    least_stall: u8,
+    pub(super) pseudo: bool,
     long: bool,
     leaves: bool,
+}
+
+/// How long a node waits for another one, or lets another one wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// The other one.
+    pub(super) node: u32,
+    pub(super) cycles: u32,
 }
 
 /// What the model asks of the nodes of a block, and which places they write.
@@ -48,8 +57,8 @@ pub(super) struct Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     writes: Vec<u16>,
-    /// Edges that can make a node wait: from whom, and how long. Others are over when the next instruction can issue.
-    waits: Vec<(u32, u32)>,
+    /// Edges that can make a node wait. Others are over when the next instruction can issue.
+    waits: Vec<Wait>,
     /// By node: where its part of them ends.
     wait_ends: Vec<u32>,
     /// Whether the register file is the same to every order: nothing is read twice in one position, written twice, or read too often at
@@ -58,31 +67,38 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(graph: &Graph, ports: &[Ports]) -> Slots {
-        let mut writes = Vec::new();
-        let slots = graph.nodes.iter().zip(ports).map(|(node, ports)| {
-            let start = writes.len() as u32;
-            writes.extend_from_slice(&ports.writes);
-            Slot {
-                sources: ports.sources,
-                unit: node.unit,
-                least_stall: node.least_stall,
-                latency: node.latency,
-                writes: (start, writes.len() as u32),
-                keeps: node.keeps,
-                pseudo: node.is_pseudo(),
-                long: node.is_long(),
-                leaves: node.leaves,
-            }
-        });
+    /// Those of a graph whose nodes have these sources.
+    pub(super) fn new(graph: &Graph, sources: &[Sources]) -> Slots {
+        let mut writes = Vec::with_capacity(graph.len());
+        let slots =
+            (graph.nodes.iter().zip(sources).enumerate()).map(|(index, (node, sources))| {
+                let start = writes.len() as u32;
+                let (_, written) = graph.places(index);
+                writes.extend_from_slice(written);
+                Slot {
+                    sources: *sources,
+                    unit: node.unit,
+                    least_stall: node.least_stall,
+                    latency: node.latency,
+                    writes: (start, writes.len() as u32),
+                    span: Span::of(written),
+                    keeps: node.keeps,
+                    pseudo: node.is_pseudo(),
+                    long: node.is_long(),
+                    leaves: node.leaves,
+                }
+            });
         let slots: Vec<Slot> = slots.collect();
-        let mut waits = Vec::new();
+        let mut waits = Vec::with_capacity(graph.edges().len());
         let mut wait_ends = Vec::with_capacity(slots.len());
         for node in 0..graph.len() {
             for edge in graph.preds(node) {
                 let from = &slots[edge.from as usize];
                 if from.pseudo || u32::from(edge.latency) > from.cycles(1) {
-                    waits.push((edge.from, u32::from(edge.latency)));
+                    waits.push(Wait {
+                        node: edge.from,
+                        cycles: u32::from(edge.latency),
+                    });
                 }
             }
             wait_ends.push(waits.len() as u32);
@@ -97,7 +113,7 @@ impl Slots {
     }
 
     /// The edges that can make a node wait.
-    fn waits(&self, node: u32) -> &[(u32, u32)] {
+    fn waits(&self, node: u32) -> &[Wait] {
         let start = match node {
             0 => 0,
             _ => self.wait_ends[node as usize - 1],
@@ -109,10 +125,13 @@ impl Slots {
         self.slots.len()
     }
 
+    pub(super) fn of(&self, node: u32) -> &Slot {
+        &self.slots[node as usize]
+    }
+
     /// The places a node writes.
-    pub(super) fn writes(&self, node: u32) -> &[u16] {
-        let (start, end) = self.slots[node as usize].writes;
-        &self.writes[start as usize..end as usize]
+    fn writes(&self, slot: &Slot) -> &[u16] {
+        &self.writes[slot.writes.0 as usize..slot.writes.1 as usize]
     }
 
     /// Cycles in which nothing but the nodes themselves issues, in whatever order.
@@ -121,10 +140,13 @@ impl Slots {
         real.map(|slot| slot.cycles(warps)).sum()
     }
 
-    /// Whether the node before writes what `node` writes.
-    pub(super) fn rewrites(&self, before: u32, node: u32) -> bool {
+    /// Whether one node writes what another one writes.
+    pub(super) fn rewrites(&self, before: &Slot, slot: &Slot) -> bool {
+        if !before.span.may_meet(slot.span) {
+            return false;
+        }
         let written = self.writes(before);
-        self.writes(node)
+        self.writes(slot)
             .iter()
             .any(|place| written.contains(place))
     }
@@ -140,8 +162,8 @@ fn is_plain(slots: &[Slot], writes: &[u16]) -> bool {
     };
     let mut sources = slots.iter().flat_map(|slot| slot.sources.cached());
     let unread = |(position, source): (usize, Source)| {
-        let word = &mut read[position][usize::from(source.index) / 64];
-        new(word, u32::from(source.index) % 64)
+        let word = &mut read[position][usize::from(source.index()) / 64];
+        new(word, u32::from(source.index()) % 64)
     };
     let unwritten = |place: &u16| {
         new(
@@ -179,11 +201,13 @@ pub(super) struct Clock<'a> {
     warps: u32,
     /// The first cycle in which something can issue.
     pub(super) next: u32,
-    /// The last node that took a slot, and when.
-    pub(super) last: Option<(u32, u32)>,
+    /// The last node that took a slot.
+    pub(super) last: Option<u32>,
     /// When each unit is free.
     free: [u32; Unit::COUNT],
     cache: OperandCache,
+    /// The last cycle in which something is in the cache.
+    cache_until: u32,
 }
 
 impl<'a> Clock<'a> {
@@ -195,66 +219,55 @@ impl<'a> Clock<'a> {
             last: None,
             free: [0; Unit::COUNT],
             cache: OperandCache::default(),
+            cache_until: 0,
         }
     }
 
-    /// When `node` can issue if its operands are there at `ready`.
-    pub(super) fn at(&self, node: u32, ready: u32) -> u32 {
-        let slot = &self.slots.slots[node as usize];
+    /// When a node can issue if its operands are there at `ready`.
+    #[inline]
+    pub(super) fn at(&self, slot: &Slot, ready: u32) -> u32 {
         if slot.pseudo {
             return self.next;
         }
         self.next.max(ready).max(self.free[slot.unit as usize])
     }
 
-    /// What issuing `node` at `at` finds.
-    pub(super) fn step(&self, node: u32, at: u32) -> Step {
-        let slot = &self.slots.slots[node as usize];
-        let (mut conflicts, mut hits) = (0, 0);
-        if slot.sources.caches {
-            let cache = self.cache_at(at);
-            conflicts = cache.conflicts(&slot.sources);
-            hits = cache.hits(&slot.sources);
-        }
+    /// What issuing a node at `at` finds.
+    #[inline]
+    pub(super) fn step(&self, slot: &Slot, at: u32) -> Step {
+        let cache = self.cache_at(at);
         Step {
             at,
-            conflicts,
-            hits,
+            conflicts: cache.conflicts(&slot.sources),
+            hits: cache.hits(&slot.sources),
         }
     }
 
-    /// How many sources of `node` can be found in the operand cache if it issues at `at`, at the most.
-    pub(super) fn most_hits(&self, node: u32, at: u32) -> u8 {
-        let sources = &self.slots.slots[node as usize].sources;
-        match self.last {
-            Some((_, issued)) if sources.caches && at - issued <= CACHE_LASTS => {
-                sources.count() as u8
-            }
-            _ => 0,
-        }
-    }
-
+    #[inline]
     fn cache_at(&self, at: u32) -> OperandCache {
-        match self.last {
-            Some((_, issued)) if at - issued <= CACHE_LASTS => self.cache,
-            _ => OperandCache::default(),
+        if at <= self.cache_until {
+            self.cache
+        } else {
+            OperandCache::default()
         }
     }
 
-    /// `node` issues as `step` says.
-    pub(super) fn issue(&mut self, node: u32, step: Step) {
-        let slot = &self.slots.slots[node as usize];
+    /// `node` issues at `at`, and loses so many cycles to conflicts.
+    #[inline]
+    pub(super) fn issue(&mut self, node: u32, slot: &Slot, at: u32, conflicts: u8) {
         if slot.pseudo {
             return;
         }
-        self.cache = self.cache_at(step.at);
-        self.cache.issue(&slot.sources, self.slots.writes(node));
+        self.cache = self.cache_at(at);
+        self.cache
+            .issue(&slot.sources, slot.span, self.slots.writes(slot));
+        self.cache_until = at + CACHE_LASTS;
         for &(unit, cycles) in slot.keeps {
             let free = &mut self.free[unit as usize];
-            *free = (*free).max(step.at + u32::from(cycles) * self.warps);
+            *free = (*free).max(at + u32::from(cycles) * self.warps);
         }
-        self.next = step.at + slot.cycles(self.warps) + u32::from(step.conflicts) * self.warps;
-        self.last = Some((node, step.at));
+        self.next = at + slot.cycles(self.warps) + u32::from(conflicts) * self.warps;
+        self.last = Some(node);
     }
 }
 
@@ -317,6 +330,22 @@ impl Sum {
     }
 }
 
+/// Up to where an order is followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// The weighted cost it may have.
+    pub(super) most: u64,
+    /// The cycles its instructions take in any order ([`Slots::issue_cycles`]).
+    pub(super) least: u32,
+}
+
+impl Limit {
+    const NONE: Limit = Limit {
+        most: u64::MAX,
+        least: 0,
+    };
+}
+
 /// A block whose orders are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model<'a> {
@@ -329,32 +358,29 @@ pub(super) struct Model<'a> {
 impl Model<'_> {
     /// Runs `order` through the model, for so many `warps` that take turns.
     pub(super) fn simulate(&self, order: &[u32], warps: u32, into: &mut Simulation) {
-        self.simulate_within(order, warps, u64::MAX, into);
+        self.simulate_within(order, warps, Limit::NONE, into);
     }
 
-    /// The same, for as long as the weighted cost can still be at most `most`; says whether it is. If not, `into` is of no use.
+    /// The same, for as long as the cost can still be within `limit`; says whether it is. If not, `into` is of no use.
     pub(super) fn simulate_within(
         &self,
         order: &[u32],
         warps: u32,
-        most: u64,
+        limit: Limit,
         into: &mut Simulation,
     ) -> bool {
         let mut clock = Clock::new(self.slots, warps);
         let mut sum = Sum::default();
-        // The cost is at least five times the length.
-        let longest = u32::try_from(most / 5).unwrap_or(u32::MAX);
-        let mut left = match longest {
-            u32::MAX => 0,
-            _ => self.slots.issue_cycles(warps),
-        };
-        into.issue.clear();
+        // The cost is at least five times the length, and what is left takes its cycles.
+        let longest = u32::try_from(limit.most / 5).unwrap_or(u32::MAX);
+        let mut left = limit.least;
+        // Whoever is waited for has issued before.
         into.issue.resize(self.slots.len(), 0);
         for &node in order {
-            let step = clock.step(node, clock.at(node, self.ready(node, &into.issue)));
-            clock.issue(node, step);
+            let slot = self.slots.of(node);
+            let step = clock.step(slot, clock.at(slot, self.ready(node, &into.issue)));
+            clock.issue(node, slot, step.at, step.conflicts);
             into.issue[node as usize] = step.at;
-            let slot = &self.slots.slots[node as usize];
             sum.add(slot, step);
             if longest != u32::MAX && !slot.pseudo {
                 left -= slot.cycles(warps);
@@ -367,13 +393,13 @@ impl Model<'_> {
         into.conflicts = sum.conflicts;
         into.hits = sum.hits;
         into.cost = sum.cost(clock.next);
-        into.cost.weighted <= most
+        into.cost.weighted <= limit.most
     }
 
     /// When what a node needs is there, if those before it issued at `issue`.
     fn ready(&self, node: u32, issue: &[u32]) -> u32 {
         let waits = self.slots.waits(node).iter();
-        let ready = waits.map(|(from, latency)| issue[*from as usize] + latency);
+        let ready = waits.map(|wait| issue[wait.node as usize] + wait.cycles);
         ready.fold(self.floors[node as usize], u32::max)
     }
 
@@ -383,9 +409,9 @@ impl Model<'_> {
         let mut keepers = [u32::MAX; Unit::COUNT];
         let mut causes = vec![Cause::Start; self.slots.len()];
         for &node in order {
-            let slot = &self.slots.slots[node as usize];
+            let slot = self.slots.of(node);
             let ready = self.ready(node, &simulation.issue);
-            let at = clock.at(node, ready);
+            let at = clock.at(slot, ready);
             causes[node as usize] = if slot.pseudo || at == clock.next {
                 match clock.last {
                     Some(_) => Cause::Previous,
@@ -404,7 +430,7 @@ impl Model<'_> {
                 }
             };
             let free = clock.free;
-            clock.issue(node, clock.step(node, at));
+            clock.issue(node, slot, at, clock.step(slot, at).conflicts);
             for (unit, keeper) in keepers.iter_mut().enumerate() {
                 if clock.free[unit] > free[unit] {
                     *keeper = node;

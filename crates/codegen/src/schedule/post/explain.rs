@@ -8,6 +8,7 @@ use super::sweep::Sweeps;
 use super::{Cause, Options, PostScheduleError};
 use crate::phases::ColdBlocks;
 use crate::schedule::build::{Builder, Exits};
+use crate::schedule::graph::Timeline;
 use crate::schedule::units::Pipe;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest, RegisterLiveness, step_back};
 use orias_ori::{Block, Class, Function, print_inst};
@@ -105,7 +106,7 @@ fn block_story(func: &Function, state: &State, depth: u32, live: &RegisterLivene
     let graph = &state.parts.graph;
     let simulation = &state.now;
     let causes = state.model().causes(&state.order, simulation);
-    let timeline = &state.parts.timeline;
+    let timeline = Timeline::new(graph);
     let critical = timeline.critical_path(graph);
     // Lines are the nodes that take a slot.
     let mut line_of: Vec<Option<usize>> = vec![None; graph.len()];

@@ -8,7 +8,7 @@
 //! once ([`Ends`]).
 
 use super::clock::Simulation;
-use super::ports::{PLACES, Ports};
+use super::ports::PLACES;
 use crate::schedule::graph::Graph;
 
 /// Sweeps over the function: forward, and once around the loops.
@@ -48,18 +48,18 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    pub(super) fn new(graph: &Graph, ports: &[Ports]) -> Ends {
+    pub(super) fn new(graph: &Graph) -> Ends {
         let mut last = [u32::MAX; PLACES];
         let mut ends = Ends::default();
-        for (node, ports) in ports.iter().enumerate() {
-            for &place in &ports.reads {
+        for (node, data) in graph.nodes.iter().enumerate() {
+            let (reads, writes) = graph.places(node);
+            for &place in reads {
                 if last[usize::from(place)] == u32::MAX {
                     ends.reads.push((node as u32, place));
                 }
             }
-            for &place in &ports.writes {
+            for &place in writes {
                 // What a wait has to see: fixed latencies are over before they matter.
-                let data = &graph.nodes[node];
                 let latency = (!data.fixed).then_some(data.latency);
                 let write = (place, node as u32, latency);
                 match last[usize::from(place)] {

@@ -18,7 +18,7 @@
 //! Stores to one line of memory are candidates when all that any of them needs is there, and then go before all others
 //! ([`super::stores`]).
 
-use super::clock::{Clock, Model, Slots, Step};
+use super::clock::{Clock, Model, Slot, Slots, Step, Wait};
 use super::ports::POSITIONS;
 use super::stores::Holds;
 use crate::schedule::graph::Graph;
@@ -72,7 +72,7 @@ impl Weights {
     }
 }
 
-/// What is known of the order a block has.
+/// What is known of a block and of the order it has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Present<'a> {
     /// The nodes in this order.
@@ -83,6 +83,62 @@ pub(super) struct Present<'a> {
     pub(super) heights: &'a [u32],
     /// What stores wait for.
     pub(super) holds: &'a Holds,
+    /// Who comes behind whom.
+    pub(super) chains: &'a Chains,
+}
+
+/// The edges of a graph as the scheduler follows them: those between nodes that may move.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chains {
+    /// By node that may move: how many edges hold it back, and one more if it comes with the node before it.
+    missing: Vec<u32>,
+    /// By node: the nodes behind it, and after how many cycles.
+    behind: Vec<Wait>,
+    starts: Vec<u32>,
+    /// Whether some nodes come with those before them.
+    runs: bool,
+}
+
+impl Chains {
+    pub(super) fn new(graph: &Graph) -> Chains {
+        let body = graph.body();
+        let mut chains = Chains {
+            missing: Vec::with_capacity(body.len()),
+            behind: Vec::with_capacity(graph.edges().len()),
+            starts: Vec::with_capacity(body.len() + 1),
+            runs: false,
+        };
+        for node in body.clone() {
+            let comes_along = graph.nodes[node].with_previous;
+            chains.runs |= comes_along;
+            let missing = graph.preds(node).len() as u32 + u32::from(comes_along);
+            chains.missing.push(missing);
+            chains.starts.push(chains.behind.len() as u32);
+            let edges = graph
+                .succs(node)
+                .filter(|edge| body.contains(&(edge.to as usize)));
+            chains.behind.extend(edges.map(|edge| Wait {
+                node: edge.to,
+                cycles: u32::from(edge.latency),
+            }));
+        }
+        chains.starts.push(chains.behind.len() as u32);
+        chains
+    }
+
+    fn behind(&self, node: u32) -> &[Wait] {
+        let node = node as usize;
+        &self.behind[self.starts[node] as usize..self.starts[node + 1] as usize]
+    }
+}
+
+/// What keeps a node from being a candidate.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// How many edges still hold it back.
+    missing: u32,
+    /// When what it needs is there, as far as that has issued.
+    ready: u32,
 }
 
 /// How an order was found.
@@ -96,10 +152,8 @@ pub(super) struct Found {
 /// The list scheduler; made once and used for all blocks.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
-    /// By node: how many edges still hold it back.
-    missing: Vec<u32>,
-    /// By node: when what it needs is there, as far as that has issued.
-    ready: Vec<u32>,
+    /// By node that may move.
+    pending: Vec<Pending>,
     /// What nothing holds back but time: when, and the node.
     waiting: BinaryHeap<Reverse<u64>>,
     /// What can issue now, by key; the best one last.
@@ -122,11 +176,10 @@ impl Scheduler {
         warps: u32,
     ) -> Option<Found> {
         let graph = model.graph;
-        self.missing.clear();
-        let edges = (0..graph.len()).map(|node| graph.preds(node).len() as u32);
-        self.missing.extend(edges);
-        self.ready.clear();
-        self.ready.extend_from_slice(model.floors);
+        self.pending.clear();
+        let nodes = present.chains.missing.iter().zip(model.floors);
+        self.pending
+            .extend(nodes.map(|(&missing, &ready)| Pending { missing, ready }));
         self.waiting.clear();
         self.tree.clear();
         self.held.clear();
@@ -135,26 +188,29 @@ impl Scheduler {
         self.parked.clear();
         self.order.clear();
         let mut list = List {
-            graph,
             slots: model.slots,
             present,
             weights,
             plain: weights.is_plain(),
+            short_first: weights.chain < 0.0,
             clock: Clock::new(model.slots, warps),
             state: self,
             stable: true,
         };
         let body = graph.body().len();
         for node in 0..body {
-            list.offer(node as u32);
+            if list.state.pending[node].missing == 0 {
+                list.offer(node as u32);
+            }
         }
         while list.state.order.len() < body {
             let (node, at) = list.choose()?;
             list.issue(node, at);
             // Members of a run follow at once.
             let mut next = node as usize + 1;
-            while next < body && graph.nodes[next].with_previous {
-                let at = list.clock.at(next as u32, list.state.ready[next]);
+            while present.chains.runs && next < body && graph.nodes[next].with_previous {
+                let slot = list.slots.of(next as u32);
+                let at = list.clock.at(slot, list.state.pending[next].ready);
                 list.issue(next as u32, at);
                 next += 1;
             }
@@ -166,37 +222,42 @@ impl Scheduler {
 }
 
 struct List<'a> {
-    graph: &'a Graph,
     slots: &'a Slots,
     present: Present<'a>,
     weights: &'a Weights,
     plain: bool,
+    /// Whether somebody wants short chains first.
+    short_first: bool,
     clock: Clock<'a>,
     state: &'a mut Scheduler,
     stable: bool,
 }
 
 impl List<'_> {
-    /// Makes `node` a candidate if no edge holds it back. Members of a run are none: they come with the first.
+    /// Makes a node a candidate that no edge holds back.
     fn offer(&mut self, node: u32) {
-        let index = node as usize;
-        if self.state.missing[index] == 0
-            && index < self.graph.body().end
-            && !self.graph.nodes[index].with_previous
-        {
-            if let Some(line) = self.present.holds.line(node) {
-                let (missing, ready) = self.state.held[line];
-                if missing > 0 {
-                    self.state.parked.push(node);
-                    return;
-                }
-                self.state.ready[index] = self.state.ready[index].max(ready);
+        let mut ready = self.state.pending[node as usize].ready;
+        if let Some(line) = self.present.holds.line(node) {
+            let (missing, all) = self.state.held[line];
+            if missing > 0 {
+                self.state.parked.push(node);
+                return;
             }
-            let ready = self.state.ready[index];
-            self.state
-                .waiting
-                .push(Reverse(u64::from(ready) << 32 | u64::from(node)));
+            ready = ready.max(all);
         }
+        if ready <= self.clock.next {
+            self.put(node);
+        } else {
+            let waits = u64::from(ready) << 32 | u64::from(node);
+            self.state.waiting.push(Reverse(waits));
+        }
+    }
+
+    /// Puts a node into the tree.
+    fn put(&mut self, node: u32) {
+        let key = self.key(node);
+        let at = self.state.tree.partition_point(|known| *known < key);
+        self.state.tree.insert(at, key);
     }
 
     /// An instruction has issued that lines may wait for: the stores of those that are complete become candidates.
@@ -221,17 +282,19 @@ impl List<'_> {
     fn key(&self, node: u32) -> u64 {
         let height = self.present.heights[node as usize];
         // The score grows with the height unless somebody wants short chains first.
-        let height = if self.weights.chain < 0.0 {
-            !height
-        } else {
-            height
-        };
+        let height = if self.short_first { !height } else { height };
         u64::from(height) << 32 | u64::from(!self.present.ranks[node as usize])
     }
 
     /// The node with this key.
     fn node(&self, key: u64) -> u32 {
         self.present.order[!(key as u32) as usize]
+    }
+
+    /// The height in a key.
+    fn height(&self, key: u64) -> u32 {
+        let height = (key >> 32) as u32;
+        if self.short_first { !height } else { height }
     }
 
     /// Takes the best candidate out of the tree: which it is, and when it issues.
@@ -246,9 +309,7 @@ impl List<'_> {
                     break;
                 }
                 self.state.waiting.pop();
-                let key = self.key(waits as u32);
-                let at = self.state.tree.partition_point(|known| *known < key);
-                self.state.tree.insert(at, key);
+                self.put(waits as u32);
             }
             let Some((at, issue)) = self.evaluate(now) else {
                 // Nothing can issue: time passes.
@@ -277,78 +338,67 @@ impl List<'_> {
         }
     }
 
-    /// The candidate with the best score: its place in the tree, and when it issues. All of them stay in the tree.
+    /// The candidate with the best score: its place in the tree, and when it issues. All of them stay in the tree. What they need is
+    /// there: their units alone can hold them back.
     fn evaluate(&mut self, now: u32) -> Option<(usize, u32)> {
         let count = self.state.tree.len();
         if count > LOOKED_AT {
             self.stable = false;
         }
+        let last = self.clock.last.map(|node| self.slots.of(node));
+        let first = count.saturating_sub(LOOKED_AT);
         let mut best: Option<(usize, f64, u32)> = None;
-        for index in (count.saturating_sub(LOOKED_AT)..count).rev() {
-            let node = self.node(self.state.tree[index]);
-            let height = self.present.heights[node as usize];
+        for (index, &key) in self.state.tree[first..].iter().enumerate().rev() {
+            let height = self.height(key);
             if best.is_some_and(|(_, score, _)| score >= self.weights.bound(height)) {
                 break;
             }
-            let at = self.clock.at(node, self.state.ready[node as usize]);
-            if let Some((_, known, _)) = best
-                && known >= self.at_best(node, height, at, now)
-            {
-                continue;
-            }
-            let score = self.score(node, height, at, now);
+            let slot = self.slots.of(self.node(key));
+            let at = self.clock.at(slot, now);
+            let score = self.score(slot, last, height, at, now);
             if best.is_none_or(|(_, known, _)| score > known) {
-                best = Some((index, score, at));
+                best = Some((first + index, score, at));
             }
         }
         best.map(|(index, _, at)| (index, at))
     }
 
-    /// What the score of a node is at most if it issues at `at`.
-    fn at_best(&self, node: u32, height: u32, at: u32, now: u32) -> f64 {
-        let weights = self.weights;
-        if weights.bank < 0.0 || weights.rewrite < 0.0 {
-            return f64::INFINITY;
-        }
-        let hits = f64::from(self.clock.most_hits(node, at));
-        weights.chain * f64::from(height) + weights.reuse.max(0.0) * hits
-            - weights.stall * f64::from(at - now)
-    }
-
-    fn score(&self, node: u32, height: u32, at: u32, now: u32) -> f64 {
-        if self.plain {
+    fn score(&self, slot: &Slot, last: Option<&Slot>, height: u32, at: u32, now: u32) -> f64 {
+        let (step, rewrites) = if self.plain {
             let step = Step {
                 at,
                 conflicts: 0,
                 hits: 0,
             };
-            return self.weights.score(height, step, false, now);
-        }
-        let rewrites = match self.clock.last {
-            Some((before, _)) => self.slots.rewrites(before, node),
-            None => false,
+            (step, false)
+        } else {
+            let rewrites = last.is_some_and(|last| self.slots.rewrites(last, slot));
+            (self.clock.step(slot, at), rewrites)
         };
-        let step = self.clock.step(node, at);
         self.weights.score(height, step, rewrites, now)
     }
 
     fn issue(&mut self, node: u32, at: u32) {
-        self.clock.issue(node, self.clock.step(node, at));
+        let slot = self.slots.of(node);
+        let conflicts = self.clock.step(slot, at).conflicts;
+        self.clock.issue(node, slot, at, conflicts);
         self.state.order.push(node);
-        let graph = self.graph;
-        for edge in graph.succs(node as usize) {
-            let to = edge.to as usize;
-            let there = at + u32::from(edge.latency);
-            let ready = &mut self.state.ready[to];
-            *ready = (*ready).max(there);
-            if let Some(line) = self.present.holds.line(edge.to) {
+        let lines = !self.state.held.is_empty();
+        for wait in self.present.chains.behind(node) {
+            let there = at + wait.cycles;
+            let pending = &mut self.state.pending[wait.node as usize];
+            pending.ready = pending.ready.max(there);
+            pending.missing -= 1;
+            let free = pending.missing == 0;
+            if lines && let Some(line) = self.present.holds.line(wait.node) {
                 let all = &mut self.state.held[line].1;
                 *all = (*all).max(there);
             }
-            self.state.missing[to] -= 1;
-            self.offer(edge.to);
+            if free {
+                self.offer(wait.node);
+            }
         }
-        if !self.state.held.is_empty() {
+        if lines {
             self.release(node);
         }
     }

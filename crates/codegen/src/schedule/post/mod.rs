@@ -36,7 +36,8 @@
 //! What is asked of the graph, the registers and the memory of a block has the same answer in every order the graph allows, so it is
 //! asked once; a round only changes the order. (Not so where the graph was made smaller on the way: more accesses to memory than are
 //! compared, blocks that are cut, runs. Such a graph is built anew from the order that was found.) An order is run through the model
-//! when it, or what is in flight before it, is new, and only for as long as it can still be the cheapest.
+//! when it, or what is in flight before it, is new, and only for as long as it can still be the cheapest. Whoever compiles does not look at a block
+//! again that starts with the same in flight, nor builds graphs anew ([`search`]).
 
 mod alternative;
 mod block;
@@ -73,7 +74,6 @@ pub use canonical::canonical;
 pub use clock::{Cause, Cost, Simulation};
 pub use explain::{BlockStory, FunctionStory, Line, tell};
 pub use list::Weights;
-pub use ports::Ports;
 pub use shuffle::shuffle;
 pub use words::{WordCycles, cycles_by_words};
 
@@ -122,10 +122,12 @@ pub struct Options<'a> {
     pub warps: u32,
     /// The orders blocks come with are none to be kept: the best of those that are found is taken.
     pub fresh: bool,
+    /// Orders are looked for that are hardly ever better, and again from what was found, until there is nothing more to find.
+    pub thorough: bool,
 }
 
 impl<'a> Options<'a> {
-    /// As the knobs say.
+    /// As the knobs say, and thoroughly.
     pub fn of(knobs: &'a Knobs) -> Options<'a> {
         let hot = Weights {
             chain: knobs.double(&registry::POST_SCHEDULE_CHAIN),
@@ -139,6 +141,7 @@ impl<'a> Options<'a> {
             cold: hot.plain(),
             warps: 1,
             fresh: false,
+            thorough: true,
             keep: knobs.when(&registry::POST_SCHEDULE_KEEP),
             fences: Fences {
                 code: knobs.when(&scheduling::FENCE_CODE),
@@ -191,7 +194,8 @@ pub struct BlockChange {
 pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     let mut options = Options::of(context.knobs);
     options.warps = warps(func);
-    match reorder(func, &options) {
+    options.thorough = false;
+    match order_blocks(func, &options) {
         Ok(_) => Ok(()),
         Err(error) => Err(PhaseError::Broken {
             at: func.name.clone(),
@@ -209,11 +213,30 @@ pub fn warps(func: &Function) -> u32 {
     })
 }
 
-/// Orders the blocks of a physical function anew.
+/// Orders the blocks of a physical function anew, and says what became of each.
 pub fn reorder(
     func: &mut Function,
     options: &Options<'_>,
 ) -> Result<Vec<BlockChange>, PostScheduleError> {
+    let mut first_places: SecondaryMap<Inst, u32> = SecondaryMap::new();
+    for block in func.blocks() {
+        for (at, inst) in func.block_insts(block).enumerate() {
+            first_places[inst] = at as u32;
+        }
+    }
+    let mut states = order_blocks(func, options)?;
+    let changes = states.iter_mut().map(|state| {
+        state.simulate();
+        state.change(&first_places)
+    });
+    Ok(changes.collect())
+}
+
+/// Orders the blocks of a physical function anew.
+fn order_blocks(
+    func: &mut Function,
+    options: &Options<'_>,
+) -> Result<Vec<State>, PostScheduleError> {
     let target = Target::from_name(&func.target)
         .ok_or_else(|| PostScheduleError::Target(func.target.clone()))?;
     let flow = FlowGraph::of(func);
@@ -222,12 +245,8 @@ pub fn reorder(
     let cold = ColdBlocks::new(func);
     let gathers = stores::are_gathered(func);
     let mut states = Vec::new();
-    let mut first_places: SecondaryMap<Inst, u32> = SecondaryMap::new();
     let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
     for block in func.blocks() {
-        for (at, inst) in func.block_insts(block).enumerate() {
-            first_places[inst] = at as u32;
-        }
         let keep = options.keeps(func, block);
         let parts = Parts::new(func, builder.build(block), target, gathers)?;
         states.push(State {
@@ -247,13 +266,8 @@ pub fn reorder(
             if !std::mem::take(&mut state.dirty) || !search.improve(state, options) {
                 continue;
             }
-            if let Some(what) = state.parts.graph.illegal(&state.order) {
-                let block = state.block;
-                return Err(PostScheduleError::Illegal { block, what });
-            }
-            apply(func, &state.parts.graph, &state.order);
             changed = true;
-            if state.parts.graph.depends_on_order {
+            if options.thorough && state.parts.graph.depends_on_order {
                 anew.push(number);
             }
         }
@@ -261,6 +275,9 @@ pub fn reorder(
             break;
         }
         if !anew.is_empty() {
+            for &number in &anew {
+                apply(func, &states[number])?;
+            }
             let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
             for number in anew {
                 let state = &mut states[number];
@@ -269,15 +286,27 @@ pub fn reorder(
             }
         }
     }
-    let changes = states.iter_mut().map(|state| {
-        state.simulate();
-        state.change(&first_places)
-    });
-    Ok(changes.collect())
+    for state in states.iter().filter(|state| state.moved) {
+        apply(func, state)?;
+    }
+    Ok(states)
+}
+
+/// Puts the instructions of a block into the order that was found for it.
+fn apply(func: &mut Function, state: &State) -> Result<(), PostScheduleError> {
+    let graph = &state.parts.graph;
+    if cfg!(debug_assertions)
+        && let Some(what) = graph.illegal(&state.order)
+    {
+        let block = state.block;
+        return Err(PostScheduleError::Illegal { block, what });
+    }
+    arrange(func, graph, &state.order);
+    Ok(())
 }
 
 /// Puts the instructions of a block into the order that `order` says, by node.
-fn apply(func: &mut Function, graph: &Graph, order: &[u32]) {
+fn arrange(func: &mut Function, graph: &Graph, order: &[u32]) {
     for node in &graph.nodes {
         func.layout.remove_inst(node.inst);
     }

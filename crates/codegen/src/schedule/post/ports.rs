@@ -6,7 +6,7 @@
 //! written, or the warp is held back. A source that is found there takes no read of the bank. Tuples are read over several cycles and
 //! are not counted.
 
-use crate::schedule::graph::Graph;
+use crate::schedule::graph::Node;
 use crate::sources;
 pub(super) use crate::sources::POSITIONS;
 use orias_ori::{Function, Inst, PhysReg};
@@ -19,54 +19,109 @@ const READS_OF_A_BANK: u8 = 2;
 /// Behind a longer stall the operand cache is lost.
 pub(super) const CACHE_LASTS: u32 = 2;
 
+/// How many general registers there are.
+const GENERAL: u16 = 256;
+
 /// Physical registers of all files, in a row.
 pub(super) const PLACES: usize = 256 + 8 + 64 + 8 + 16;
 
-/// A general register, or several in a row, as a source: none of length 0.
+/// A general register, or several in a row, as a source: none of length 0. In 16 bits, the index below and the length above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Source {
-    pub(super) index: u8,
-    len: u8,
-}
+pub(super) struct Source(u16);
 
 impl Source {
-    pub(super) const NONE: Source = Source { index: 0, len: 0 };
+    pub(super) const NONE: Source = Source(0);
 
     fn of(reg: PhysReg) -> Source {
-        Source {
-            index: reg.index(),
-            len: reg.len(),
-        }
+        Source(u16::from(reg.len()) << 8 | u16::from(reg.index()))
     }
 
     pub(super) const fn is_some(self) -> bool {
-        self.len != 0
+        self.0 != 0
     }
 
-    fn covers(self, place: u16) -> bool {
-        let first = u16::from(self.index);
-        (first..first + u16::from(self.len)).contains(&place)
+    pub(super) const fn index(self) -> u8 {
+        self.0 as u8
     }
+
+    const fn len(self) -> u16 {
+        self.0 >> 8
+    }
+
+    /// Whether one of its registers is among those from `first` to `last`.
+    fn meets(self, first: u16, last: u16) -> bool {
+        let index = u16::from(self.index());
+        index <= last && first < index + self.len()
+    }
+}
+
+/// A source for each position, in one word: the first position lowest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Row(u64);
+
+impl Row {
+    /// The lowest bit of every position.
+    const EACH: u64 = 0x0001_0001_0001_0001;
+    /// All bits of every position but the highest.
+    const BELOW: u64 = 0x7fff * Row::EACH;
+
+    fn new(sources: [Source; POSITIONS]) -> Row {
+        let sources = sources.into_iter().rev();
+        Row(sources.fold(0, |row, source| row << 16 | u64::from(source.0)))
+    }
+
+    fn at(self, position: usize) -> Source {
+        Source((self.0 >> (16 * position)) as u16)
+    }
+
+    /// The positions in which there is nothing, by their highest bits.
+    const fn empty(self) -> u64 {
+        !(((self.0 & Row::BELOW) + Row::BELOW) | self.0 | Row::BELOW)
+    }
+
+    /// The positions in which there is something, by all their bits.
+    const fn taken(self) -> u64 {
+        let highest = !self.empty() & !Row::BELOW;
+        highest | (highest - (highest >> 15))
+    }
+}
+
+/// How many positions a word names by their highest bits.
+const fn count(highest: u64) -> u8 {
+    ((highest >> 15).wrapping_mul(Row::EACH) >> 48) as u8
 }
 
 /// The sources of an instruction that go through the operand cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sources {
     /// The general register read in each position.
-    positions: [Source; POSITIONS],
+    row: Row,
+    /// All bits of the positions in which one is read.
+    taken: u64,
     /// Whether they go through the operand cache.
     pub(super) caches: bool,
     /// Whether, with nothing in the cache, a bank has more to read than it gives at once.
     meets: bool,
+    count: u8,
 }
 
 impl Sources {
-    /// Those of an instruction of fixed latency.
+    /// Those of `op`, if that has a fixed latency: what has none does not go through the cache.
+    pub(super) fn of(func: &Function, node: &Node, target: Target) -> Result<Sources, EncodeError> {
+        match node.op {
+            Some(op) if node.fixed => Ok(Sources::new(positions(func, node.inst, op, target)?)),
+            _ => Ok(Sources::default()),
+        }
+    }
+
     fn new(positions: [Source; POSITIONS]) -> Sources {
+        let row = Row::new(positions);
         let mut sources = Sources {
-            positions,
+            row,
+            taken: row.taken(),
             caches: true,
             meets: true,
+            count: count(!row.empty() & !Row::BELOW),
         };
         sources.meets = OperandCache::default().conflicts(&sources) > 0;
         sources
@@ -79,49 +134,45 @@ impl Sources {
 
     /// The registers by position, for those that go through the cache.
     pub(super) fn cached(&self) -> impl Iterator<Item = (usize, Source)> {
-        let positions = self.positions.into_iter().enumerate();
-        let caches = self.caches;
+        let (row, caches) = (self.row, self.caches);
+        let positions = (0..POSITIONS).map(move |position| (position, row.at(position)));
         positions.filter(move |(_, source)| caches && source.is_some())
     }
 
     /// How many there are.
-    pub(super) fn count(&self) -> u32 {
-        self.positions
-            .iter()
-            .map(|source| u32::from(source.is_some()))
-            .sum()
+    pub(super) fn count(&self) -> u8 {
+        self.count
     }
 }
 
-/// What one instruction asks for.
-#[derive(Clone, Debug, Default)]
-pub struct Ports {
-    pub(super) sources: Sources,
-    /// The registers it reads.
-    pub(super) reads: SmallVec<[u16; 8]>,
-    /// The registers it writes.
-    pub(super) writes: SmallVec<[u16; 4]>,
+/// The places an instruction writes, as far as a look is worth it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// The lowest and the highest; the other way round if there is none.
+    first: u16,
+    last: u16,
+    /// Whether all between are written, too.
+    whole: bool,
 }
 
-impl Ports {
-    /// Those of a node; nothing for what is no instruction.
-    pub(super) fn of(
-        func: &Function,
-        graph: &Graph,
-        node: usize,
-        target: Target,
-    ) -> Result<Ports, EncodeError> {
-        let data = &graph.nodes[node];
-        let (reads, writes) = graph.places(node);
-        Ok(Ports {
-            sources: match data.op {
-                // What has no fixed latency does not go through the cache.
-                Some(op) if data.fixed => Sources::new(positions(func, data.inst, op, target)?),
-                _ => Sources::default(),
-            },
-            reads: SmallVec::from_slice(reads),
-            writes: SmallVec::from_slice(writes),
-        })
+impl Span {
+    pub(super) fn of(places: &[u16]) -> Span {
+        let mut span = Span {
+            first: u16::MAX,
+            last: 0,
+            whole: true,
+        };
+        for &place in places {
+            span.first = span.first.min(place);
+            span.last = span.last.max(place);
+        }
+        span.whole = places.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        span
+    }
+
+    /// Whether a place may be in both.
+    pub(super) fn may_meet(self, other: Span) -> bool {
+        self.first <= other.last && other.first <= self.last
     }
 }
 
@@ -141,48 +192,50 @@ fn positions(
 
 /// The operand cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OperandCache([Source; POSITIONS]);
+pub(super) struct OperandCache(Row);
 
 impl OperandCache {
     /// How many sources are found.
-    pub(super) fn hits(&self, sources: &Sources) -> u8 {
-        if !sources.caches {
-            return 0;
-        }
-        let pairs = self.0.iter().zip(&sources.positions);
-        pairs
-            .map(|(kept, source)| u8::from(source.is_some() & (kept == source)))
-            .sum()
+    pub(super) fn hits(self, sources: &Sources) -> u8 {
+        count(Row(self.0.0 ^ sources.row.0).empty() & sources.taken)
     }
 
     /// Cycles that reading the sources takes besides the one every instruction has.
-    pub(super) fn conflicts(&self, sources: &Sources) -> u8 {
+    pub(super) fn conflicts(self, sources: &Sources) -> u8 {
         if !sources.caches || !sources.meets {
             return 0;
         }
         let mut banks = [0u8; 2];
         let mut seen: SmallVec<[u8; POSITIONS]> = SmallVec::new();
-        for (kept, source) in self.0.iter().zip(&sources.positions) {
-            if source.len == 1 && kept != source && !seen.contains(&source.index) {
-                seen.push(source.index);
-                banks[usize::from(source.index & 1)] += 1;
+        for position in 0..POSITIONS {
+            let source = sources.row.at(position);
+            let index = source.index();
+            if source.len() == 1 && self.0.at(position) != source && !seen.contains(&index) {
+                seen.push(index);
+                banks[usize::from(index & 1)] += 1;
             }
         }
         banks[0].max(banks[1]).saturating_sub(READS_OF_A_BANK)
     }
 
-    /// An instruction with these sources issues, which writes these places.
-    pub(super) fn issue(&mut self, sources: &Sources, writes: &[u16]) {
+    /// An instruction with these sources issues, which writes these places, by their `span`.
+    pub(super) fn issue(&mut self, sources: &Sources, span: Span, writes: &[u16]) {
         if !sources.caches {
             *self = OperandCache::default();
             return;
         }
-        for (kept, source) in self.0.iter_mut().zip(&sources.positions) {
-            if source.is_some() {
-                *kept = *source;
-            }
-            if kept.is_some() && writes.iter().any(|place| kept.covers(*place)) {
-                *kept = Source::NONE;
+        let kept = self.0.0 & !sources.taken | sources.row.0;
+        self.0 = Row(kept);
+        // General registers come first of all places.
+        if kept == 0 || span.first >= GENERAL {
+            return;
+        }
+        for position in 0..POSITIONS {
+            let source = self.0.at(position);
+            let written = source.meets(span.first, span.last)
+                && (span.whole || writes.iter().any(|&place| source.meets(place, place)));
+            if written {
+                self.0.0 &= !(0xffff << (16 * position));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! What is ready has all its predecessors placed. Members of a run come with its first, the tail comes last, as the graph asks for:
 //! whatever is chosen, the order is one that the block can have.
 
-use super::{PostScheduleError, apply};
+use super::{PostScheduleError, arrange};
 use crate::schedule::build::{Builder, Exits, Fences};
 use crate::schedule::graph::Graph;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
@@ -76,7 +76,7 @@ pub(super) fn rearrange(
         orders.push((graph, order));
     }
     for (graph, order) in &orders {
-        apply(func, graph, order);
+        arrange(func, graph, order);
     }
     Ok(())
 }

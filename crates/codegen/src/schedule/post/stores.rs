@@ -9,26 +9,24 @@
 //!
 //! So the stores of one line go in one go, as far as the graph allows: none of them is a candidate of the list scheduler before all that any
 //! of them needs has issued and is there, and then they, and what has to come between them, go first ([`Holds`]). Orders are mended
-//! before they are judged: of the stores of one line, the earlier ones sink to the last one ([`gather`]). What cannot be mended is
-//! judged: an order in which more neighbours are apart than in the one there was is not taken ([`torn`]), whatever the model says.
+//! before they are judged: of the stores of one line, the earlier ones sink to the last one ([`Look::gather`]). What cannot be mended is
+//! judged: an order in which more neighbours are apart than in the one there was is not taken ([`Look::torn`]), whatever the model says.
 //! Loads are judged alone: their later halves find their line on its way if they follow at once.
 
-use super::Ports;
 use crate::schedule::alias::{self, Base};
-use crate::schedule::graph::{Edge, Graph, Kinds, Node, Timeline};
+use crate::schedule::graph::{Edge, Graph, Kinds, Node};
 use orias_machine::issue;
 use orias_ori::{Class, Function, RegKind};
 use orias_sass::Space;
-use std::cmp::Reverse;
 
 /// Bytes of a line.
 const LINE: i64 = 128;
 
 /// A store sinks past at most this many instructions.
-const FARTHEST: usize = 256;
+const FARTHEST: u32 = 256;
 
 /// Neighbours with more instructions between them are apart.
-const NEAR: usize = 4;
+const NEAR: u32 = 4;
 
 /// In so many lines of a block stores wait for each other at most, and in fewer of a long one: each costs a walk over the graph.
 const MOST_LINES: usize = 64;
@@ -39,22 +37,88 @@ const MOST_STEPS: usize = 1 << 18;
 /// General registers, the only ones whose contents are told apart.
 const GENERAL: usize = 256;
 
-/// Accesses of a block that touch one line, in program order: two or more.
-type Line = Vec<u32>;
-
-/// The accesses of a block by lines.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
-    stores: Vec<Line>,
-    loads: Vec<Line>,
-}
-
-/// Which line each access of a block touches: the same in every order the graph allows.
+/// Which accesses of a block touch one line: the same in every order the graph allows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accesses {
-    /// Nodes and the numbers of their lines.
-    stores: Vec<(u32, u32)>,
-    loads: Vec<(u32, u32)>,
+    stores: Lines,
+    loads: Lines,
+}
+
+/// Accesses by lines, two or more in each.
+#[derive(Clone, Debug, Default)]
+struct Lines {
+    /// The nodes, line by line.
+    nodes: Vec<u32>,
+    /// By line: where its part of them ends.
+    ends: Vec<u32>,
+}
+
+impl Lines {
+    /// Those of nodes whose lines have these numbers.
+    fn new(accesses: &[(u32, u32)]) -> Lines {
+        let most = accesses.iter().map(|(_, line)| line + 1).max();
+        // By number: how many there are, and then where they go.
+        let mut places = vec![0u32; most.unwrap_or(0) as usize];
+        for (_, line) in accesses {
+            places[*line as usize] += 1;
+        }
+        let mut lines = Lines::default();
+        let mut end = 0;
+        for place in &mut places {
+            let count = *place;
+            *place = NOWHERE;
+            if count > 1 {
+                *place = end;
+                end += count;
+                lines.ends.push(end);
+            }
+        }
+        lines.nodes.resize(end as usize, 0);
+        for (node, line) in accesses {
+            let place = &mut places[*line as usize];
+            if *place != NOWHERE {
+                lines.nodes[*place as usize] = *node;
+                *place += 1;
+            }
+        }
+        lines
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    fn line(&self, line: usize) -> &[u32] {
+        let start = match line {
+            0 => 0,
+            _ => self.ends[line - 1],
+        };
+        &self.nodes[start as usize..self.ends[line] as usize]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.len()).map(|line| self.line(line))
+    }
+}
+
+/// No place.
+const NOWHERE: u32 = u32::MAX;
+
+/// Room for looking at an order; made once and used for all blocks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    /// By node: where it stands.
+    places: Vec<u32>,
+    /// By place: how many loads have been waited for when the instruction there issues.
+    waits: Vec<u32>,
+    /// The places of one line.
+    line: Vec<u32>,
+    /// Lines in the order of their first stores.
+    lines: Vec<(u32, u32)>,
 }
 
 /// What the stores of each line wait for: the same in every order the graph allows.
@@ -76,18 +140,14 @@ impl Holds {
     /// Finds them.
     fn new(graph: &Graph, accesses: &Accesses) -> Holds {
         let mut holds = Holds::default();
-        let most = accesses.stores.iter().map(|(_, line)| line + 1).max();
-        let Some(most) = most else {
+        if accesses.stores.is_empty() {
             return holds;
-        };
+        }
         let nodes = graph.body().filter(|&node| is_awaited(&graph.nodes[node]));
         holds.awaited = nodes.map(|node| node as u32).collect();
-        for line in (0..most).take(MOST_LINES.min(MOST_STEPS / graph.len().max(1))) {
-            let members = accesses.stores.iter().filter(|(_, number)| *number == line);
-            let stores: Vec<u32> = members.map(|(node, _)| *node).collect();
-            if stores.len() > 1 {
-                holds.add(graph, &stores);
-            }
+        let most = MOST_LINES.min(MOST_STEPS / graph.len().max(1));
+        for stores in accesses.stores.iter().take(most) {
+            holds.add(graph, stores);
         }
         holds.needed.sort_unstable();
         holds
@@ -140,13 +200,15 @@ impl Holds {
         lines.map(|(_, line)| *line as usize)
     }
 
-    /// Chains of dependences with stores that are complete, and what comes between them, before all others.
-    pub(super) fn heights(&self, timeline: &Timeline) -> Vec<u32> {
-        let mut heights = timeline.height.clone();
+    /// Puts stores that are complete, and what comes between them, before all others, by the lengths of the chains that start with each
+    /// node.
+    pub(super) fn raise(&self, heights: &mut [u32]) {
+        let Some(&longest) = heights.iter().max() else {
+            return;
+        };
         for (height, _) in heights.iter_mut().zip(&self.urgent).filter(|it| *it.1) {
-            *height += timeline.length + 1;
+            *height += longest + 1;
         }
-        heights
     }
 }
 
@@ -182,7 +244,7 @@ pub(super) fn are_gathered(func: &Function) -> bool {
 
 impl Accesses {
     /// Finds them.
-    pub(super) fn new(func: &Function, graph: &Graph, ports: &[Ports]) -> Accesses {
+    pub(super) fn new(func: &Function, graph: &Graph) -> Accesses {
         let stores = |node: &Node| node.stores && !node.loads && !node.is_fence();
         let loads = |node: &Node| node.loads && !node.stores && !node.is_fence();
         let body = &graph.nodes[graph.body()];
@@ -190,20 +252,20 @@ impl Accesses {
             let mut found = body.iter().filter(|node| wanted(node));
             found.next().is_some() && found.next().is_some()
         };
-        let mut accesses = Accesses::default();
         let (wants_stores, wants_loads) = (several(&stores), several(&loads));
         if !wants_stores && !wants_loads {
-            return accesses;
+            return Accesses::default();
         }
+        let (mut stored, mut loaded) = (Vec::new(), Vec::new());
         let mut versions = [0u32; GENERAL];
         let mut known: [Vec<(Base, i64)>; 2] = Default::default();
         for (node, data) in body.iter().enumerate() {
             if wants_stores && stores(data) || wants_loads && loads(data) {
                 let line = line(func, data, &versions);
                 let (list, known) = if data.stores {
-                    (&mut accesses.stores, &mut known[0])
+                    (&mut stored, &mut known[0])
                 } else {
-                    (&mut accesses.loads, &mut known[1])
+                    (&mut loaded, &mut known[1])
                 };
                 if let Some(line) = line {
                     let number = known.iter().rposition(|other| *other == line);
@@ -214,28 +276,21 @@ impl Accesses {
                     list.push((node as u32, number as u32));
                 }
             }
-            for place in &ports[node].writes {
+            for place in graph.places(node).1 {
                 if let Some(version) = versions.get_mut(usize::from(*place)) {
                     *version += 1;
                 }
             }
         }
-        drop_single(&mut accesses.stores);
-        drop_single(&mut accesses.loads);
-        accesses
+        Accesses {
+            stores: Lines::new(&stored),
+            loads: Lines::new(&loaded),
+        }
     }
 
     /// What the stores of each line wait for.
     pub(super) fn holds(&self, graph: &Graph) -> Holds {
         Holds::new(graph, self)
-    }
-
-    /// The lines with their members in the order that `ranks` says.
-    pub(super) fn lines(&self, ranks: &[u32]) -> Lines {
-        Lines {
-            stores: in_order(&self.stores, ranks),
-            loads: in_order(&self.loads, ranks),
-        }
     }
 }
 
@@ -252,116 +307,134 @@ fn line(func: &Function, node: &Node, versions: &[u32; GENERAL]) -> Option<(Base
     Some((only.base?, only.offset.div_euclid(LINE)))
 }
 
-/// Leaves out accesses that are alone in their line.
-fn drop_single(accesses: &mut Vec<(u32, u32)>) {
-    let most = accesses.iter().map(|(_, line)| line + 1).max();
-    let mut counts = vec![0u32; most.unwrap_or(0) as usize];
-    for (_, line) in accesses.iter() {
-        counts[*line as usize] += 1;
-    }
-    accesses.retain(|(_, line)| counts[*line as usize] > 1);
-}
-
-fn in_order(accesses: &[(u32, u32)], ranks: &[u32]) -> Vec<Line> {
-    let mut sorted = accesses.to_vec();
-    sorted.sort_unstable_by_key(|(node, _)| ranks[*node as usize]);
-    let mut lines: Vec<(u32, Line)> = Vec::new();
-    for (node, number) in sorted {
-        match lines.iter_mut().find(|(known, _)| *known == number) {
-            Some((_, line)) => line.push(node),
-            None => lines.push((number, vec![node])),
+impl Look {
+    /// How many neighbours are apart in `order`.
+    pub(super) fn torn(
+        &mut self,
+        graph: &Graph,
+        accesses: &Accesses,
+        holds: &Holds,
+        order: &[u32],
+    ) -> usize {
+        if accesses.stores.is_empty() && accesses.loads.is_empty() {
+            return 0;
         }
-    }
-    lines.into_iter().map(|(_, line)| line).collect()
-}
-
-/// How many neighbours are apart in `order`.
-pub(super) fn torn(graph: &Graph, lines: &Lines, holds: &Holds, order: &[u32]) -> usize {
-    if lines.stores.is_empty() && lines.loads.is_empty() {
-        return 0;
-    }
-    let places = places_of(order);
-    let mut apart = 0;
-    if !lines.stores.is_empty() {
-        let waits = waits(graph, holds, &places);
-        for line in &lines.stores {
-            apart += pairs(line, &places)
-                .filter(|(first, second)| waits[*second] > waits[*first] || second - first > NEAR)
+        self.find_places(order);
+        let mut apart = 0;
+        if !accesses.stores.is_empty() {
+            self.find_waits(graph, holds);
+            for line in accesses.stores.iter() {
+                self.sort(line);
+                let waits = |place: u32| self.waits[place as usize];
+                apart += pairs(&self.line)
+                    .filter(|(first, second)| {
+                        waits(*second) > waits(*first) || far(*first, *second)
+                    })
+                    .count();
+            }
+        }
+        for line in accesses.loads.iter() {
+            self.sort(line);
+            apart += pairs(&self.line)
+                .filter(|(first, second)| far(*first, *second))
                 .count();
         }
+        apart
     }
-    for line in &lines.loads {
-        apart += pairs(line, &places)
-            .filter(|(first, second)| second - first > NEAR)
-            .count();
-    }
-    apart
-}
 
-/// By place: how many loads have been waited for when the instruction there issues.
-fn waits(graph: &Graph, holds: &Holds, places: &[usize]) -> Vec<u32> {
-    let mut waits = vec![0u32; places.len()];
-    for &load in &holds.awaited {
-        let edges = graph.succs(load as usize);
-        let readers = edges.filter(|edge| edge.kinds.contains(Kinds::RAW));
-        if let Some(first) = readers.map(|edge| places[edge.to as usize]).min() {
-            waits[first] += 1;
+    /// Lets stores of one line sink to the last of them in `order`; says whether any did. Lines whose stores come first by `ranks` sink
+    /// first.
+    pub(super) fn gather(
+        &mut self,
+        graph: &Graph,
+        accesses: &Accesses,
+        ranks: &[u32],
+        order: &mut [u32],
+    ) -> bool {
+        let stores = &accesses.stores;
+        if stores.is_empty() {
+            return false;
         }
-    }
-    for place in 1..waits.len() {
-        waits[place] += waits[place - 1];
-    }
-    waits
-}
-
-/// The places of each two members that follow each other.
-fn pairs(members: &[u32], places: &[usize]) -> impl Iterator<Item = (usize, usize)> {
-    let mut sorted: Vec<usize> = members.iter().map(|node| places[*node as usize]).collect();
-    sorted.sort_unstable();
-    let seconds = sorted.clone().into_iter().skip(1);
-    sorted.into_iter().zip(seconds)
-}
-
-/// By node: where it stands.
-fn places_of(order: &[u32]) -> Vec<usize> {
-    let mut places = vec![0usize; order.len()];
-    for (place, node) in order.iter().enumerate() {
-        places[*node as usize] = place;
-    }
-    places
-}
-
-/// Lets stores of one line sink to the last of them in `order`; says whether any did.
-pub(super) fn gather(graph: &Graph, lines: &Lines, order: &mut [u32]) -> bool {
-    if lines.stores.is_empty() {
-        return false;
-    }
-    let mut sank = false;
-    let mut places = places_of(order);
-    let single = |node: u32| {
-        let next = graph.nodes.get(node as usize + 1);
-        !graph.nodes[node as usize].with_previous && !next.is_some_and(|next| next.with_previous)
-    };
-    for line in &lines.stores {
-        let mut members: Vec<u32> = line.iter().copied().filter(|node| single(*node)).collect();
-        members.sort_by_key(|node| Reverse(places[*node as usize]));
-        let Some((last, earlier)) = members.split_first() else {
-            continue;
+        self.find_places(order);
+        let first = |line: &[u32]| line.iter().map(|node| ranks[*node as usize]).min();
+        self.lines.clear();
+        let lines = stores.iter().enumerate();
+        self.lines
+            .extend(lines.map(|(number, line)| (first(line).unwrap_or(0), number as u32)));
+        self.lines.sort_unstable();
+        let single = |node: u32| {
+            let next = graph.nodes.get(node as usize + 1);
+            !graph.nodes[node as usize].with_previous
+                && !next.is_some_and(|next| next.with_previous)
         };
-        let mut front = places[*last as usize];
-        for &store in earlier {
-            let from = places[store as usize];
-            let held = |edge: &Edge| (from..front).contains(&places[edge.to as usize]);
-            if front - from > FARTHEST || graph.succs(store as usize).any(held) {
-                break;
+        let mut sank = false;
+        for index in 0..self.lines.len() {
+            let members = stores.line(self.lines[index].1 as usize).iter();
+            let members = members.filter(|node| single(**node));
+            self.line.clear();
+            self.line
+                .extend(members.map(|node| self.places[*node as usize]));
+            self.line.sort_unstable();
+            let Some(mut front) = self.line.pop() else {
+                continue;
+            };
+            while let Some(from) = self.line.pop() {
+                let store = order[from as usize];
+                let held = |edge: &Edge| (from..front).contains(&self.places[edge.to as usize]);
+                if front - from > FARTHEST || graph.succs(store as usize).any(held) {
+                    break;
+                }
+                sank |= front - from > 1;
+                let between = &mut order[from as usize..front as usize];
+                between.rotate_left(1);
+                for (place, node) in (from..).zip(between.iter()) {
+                    self.places[*node as usize] = place;
+                }
+                front -= 1;
             }
-            sank |= front - from > 1;
-            order[from..front].rotate_left(1);
-            for (place, node) in order.iter().enumerate().take(front).skip(from) {
-                places[*node as usize] = place;
-            }
-            front -= 1;
+        }
+        sank
+    }
+
+    fn find_places(&mut self, order: &[u32]) {
+        self.places.resize(order.len(), 0);
+        for (place, node) in order.iter().enumerate() {
+            self.places[*node as usize] = place as u32;
         }
     }
-    sank
+
+    fn find_waits(&mut self, graph: &Graph, holds: &Holds) {
+        self.waits.clear();
+        self.waits.resize(graph.len(), 0);
+        for &load in &holds.awaited {
+            let edges = graph.succs(load as usize);
+            let readers = edges.filter(|edge| edge.kinds.contains(Kinds::RAW));
+            if let Some(first) = readers.map(|edge| self.places[edge.to as usize]).min() {
+                self.waits[first as usize] += 1;
+            }
+        }
+        let mut sum = 0;
+        for waits in &mut self.waits {
+            sum += *waits;
+            *waits = sum;
+        }
+    }
+
+    /// The places of these nodes, in order.
+    fn sort(&mut self, nodes: &[u32]) {
+        self.line.clear();
+        self.line
+            .extend(nodes.iter().map(|node| self.places[*node as usize]));
+        self.line.sort_unstable();
+    }
+}
+
+/// Whether neighbours at these places are apart.
+fn far(first: u32, second: u32) -> bool {
+    second - first > NEAR
+}
+
+/// Each two that follow each other.
+fn pairs(places: &[u32]) -> impl Iterator<Item = (u32, u32)> {
+    places.windows(2).map(|pair| (pair[0], pair[1]))
 }
