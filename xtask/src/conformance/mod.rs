@@ -19,6 +19,7 @@ mod options;
 mod programs;
 mod ptx;
 mod reference;
+mod refused;
 pub(crate) mod sass;
 pub(crate) mod sim;
 mod spills;
@@ -101,6 +102,12 @@ const SUITES: &[Suite] = &[
         about: "the launches of the CUDA corpus leave in the interpreter what they left on an H200",
         run: reference::run,
         sample: &["reduce"],
+    },
+    Suite {
+        name: "refused",
+        about: "bad PTX and PTX not supported yet get messages that hold, the exit code of ptxas, and no file",
+        run: refused::run,
+        sample: &["--sample"],
     },
     Suite {
         name: "sass",

@@ -77,13 +77,19 @@ pub fn run(args: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let architecture = if real { "sm_90a" } else { "compute_90a" };
+    let (_, mutants) = programs(count, seed)?;
+    compare("mutants", &mutants, architecture, count)
+}
+
+/// Statements of the corpus and samples of rows, each a program, and `count` mutants of them.
+pub(super) fn programs(count: usize, seed: u64) -> Result<(Vec<String>, Vec<String>), String> {
     let mut seeds = seeds::corpus()?;
     println!("{} statements from the corpus", seeds.len());
     let rows = seeds::rows("sm_90a", 2);
     println!("{} samples of rows", rows.len());
     seeds.extend(rows);
-    let programs = mutate::mutants(&seeds, count, seed);
-    compare("mutants", &programs, architecture, count)
+    let mutants = mutate::mutants(&seeds, count, seed);
+    Ok((seeds, mutants))
 }
 
 /// What follows the `=` of an option.
