@@ -19,6 +19,7 @@
 #   times       times of the CUDA corpus's launches, after `corpus`
 #   ranks       how the model ranks ten orders of each of many kernels, which `orders` makes, against measured times
 #   compile-time  compile times of the PTX corpus, Orias against ptxas, on one processor
+#   debugger    cuda-gdb on code with line tables, ours beside ptxas's
 #
 #   ORIAS, XTASK   the commands, built in release mode (default: target/release/orias and target/release/xtask)
 #   ORIAS_DIST     the command whose compile time is taken, built with the profile `dist` (default: ORIAS)
@@ -196,14 +197,18 @@ step_ranks() {
     step ranks 10 "$xtask" schedules compare "$scratch/orders/estimates.txt" "$results/orders-times.txt"
 }
 
-# One processor, beside steps that leave the others idle.
+# One processor, beside a step that leaves the others idle.
 step_compile-time() {
     [ -n "$CORPUS_MODULES" ] || return 0
     step compile-time 120 taskset -c "$(($(nproc) - 1))" "$python" "$bench/compile-time.py" "${ORIAS_DIST:-$ORIAS}" "$PTXAS" "$CORPUS_MODULES" --runs 3
 }
 
+step_debugger() {
+    step debugger 120 bash "$bench/cuda-gdb.sh" "$scratch/cuda-gdb"
+}
+
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -221,9 +226,9 @@ chosen recorded &
 chosen sanitizer &
 chosen orders &
 wait
-chosen triton modules
+chosen triton modules times ranks
 chosen compile-time &
-chosen times ranks
+chosen debugger &
 wait
 echo
 echo "| step | time | exit code | last line |"

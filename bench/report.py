@@ -32,6 +32,7 @@ QUOTED = [
     ("generated programs against the interpreter", "generated", r"orias-O\d equal"),
     ("Triton and torch.compile with Orias as `TRITON_PTXAS_PATH`", "in-place", r"orias, "),
     ("ten orders of each kernel, estimated and measured", "ranks", r"launches: mean rank"),
+    ("cuda-gdb on code with line tables: what it shows of the source", "debugger", r"^-O\d, "),
     ("compile time over the modules of the PTX corpus in scope, one processor", "compile-time", r"modules \("),
 ]
 

@@ -297,8 +297,10 @@ fn complaints(text: &[u8], messages: &str, input: &Path) -> Result<Verdict, Stri
 
 /// Whether a line holds the instruction that a message calls not supported.
 fn names(feature: &str, line: &str) -> bool {
-    let instruction = feature.split([' ', '.', ',']).next().unwrap_or_default();
-    line.to_lowercase().contains(instruction)
+    let instruction = feature.split([' ', '.', ',']).next();
+    let line = line.to_lowercase();
+    let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| Some(word) == instruction)
         || NO_INSTRUCTION
             .iter()
             .any(|start| feature.starts_with(start))
