@@ -10,7 +10,7 @@ use crate::pipeline::{Context, PhaseError};
 use crate::scoreboard;
 use orias_mercury::stream::{Body, Node, NodeData, Origin, Stream};
 use orias_mercury::wars::{self, Fields};
-use orias_mercury::{Code, EmitError, EncodingCache, Patch, Source};
+use orias_mercury::{Code, EmitError, Patch, Source};
 use orias_ori::{Function, Inst, Opcode, machine};
 use orias_sass::Effects;
 use std::collections::BTreeMap;
@@ -22,7 +22,6 @@ pub struct Mercury {
     pub stream: Stream,
     /// Its bytes, after the last phase.
     pub code: Option<Code>,
-    cache: EncodingCache,
     /// Whether expansion made instructions.
     expanded: bool,
 }
@@ -34,7 +33,6 @@ impl Mercury {
         Mercury {
             stream,
             code: None,
-            cache: EncodingCache::default(),
             expanded,
         }
     }
@@ -42,9 +40,6 @@ impl Mercury {
     fn prepare(&mut self, context: &Context<'_>) {
         if context.knobs.bool(&knobs::MERC_TRACE) {
             self.stream.trace.get_or_insert_default();
-        }
-        if !context.knobs.bool(&knobs::MERC_ENCODING_CACHE) {
-            self.cache = EncodingCache::off();
         }
     }
 }
@@ -83,7 +78,8 @@ pub(crate) fn reorganize(mercury: &mut Mercury, context: &Context<'_>) -> Result
 /// MercEncodeAndDecode (117).
 pub fn encode_and_decode(mercury: &mut Mercury, context: &Context<'_>) -> Result<(), PhaseError> {
     mercury.prepare(context);
-    orias_mercury::encode_and_decode(&mut mercury.stream, &mut mercury.cache).map_err(broken)
+    let keep = context.knobs.bool(&knobs::MERC_ENCODING_CACHE);
+    orias_mercury::encode_and_decode(&mut mercury.stream, keep).map_err(broken)
 }
 
 /// MercExpandInstructions (118).
@@ -113,7 +109,7 @@ pub fn resolve_after_opex(mercury: &mut Mercury, _: &Context<'_>) -> Result<(), 
 /// MercGenerateSassUCode (122).
 pub fn generate_code(mercury: &mut Mercury, context: &Context<'_>) -> Result<(), PhaseError> {
     mercury.prepare(context);
-    let code = orias_mercury::generate(&mercury.stream, &mut mercury.cache).map_err(broken)?;
+    let code = orias_mercury::generate(&mercury.stream).map_err(broken)?;
     mercury.code = Some(code);
     Ok(())
 }
@@ -162,7 +158,7 @@ fn lift(stream: &Stream) -> Result<Function, PhaseError> {
     for node in nodes(&shadow) {
         shadow.node_mut(node).schedule.known = true;
     }
-    let code = orias_mercury::generate(&shadow, &mut EncodingCache::off()).map_err(broken)?;
+    let code = orias_mercury::generate(&shadow).map_err(broken)?;
     let mut indirect = BTreeMap::new();
     for branch in &code.indirect {
         let targets = branch.targets.iter().map(|&to| to as usize);

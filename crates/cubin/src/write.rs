@@ -3,6 +3,8 @@
 //! Three steps: names get their offsets in the string tables, missing ones being added at the end; every part gets its place by
 //! the rules of [`crate::layout`]; the parts are copied there.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use crate::attribute;
@@ -57,12 +59,12 @@ const MAX_FILE: u64 = 1 << 32;
 const FIRST_RESERVED_SECTION: usize = 0xff00;
 
 /// The bytes of a body that refers to no names. The error is the identifier of an attribute that is too long.
-pub(crate) fn body_bytes(body: &Body, kind: u32) -> Result<Vec<u8>, u8> {
+pub(crate) fn body_bytes(body: &Body, kind: u32) -> Result<Cow<'_, [u8]>, u8> {
     let mut bytes = Vec::new();
     match body {
         Body::Memory(_) | Body::Symbols(_) => {}
-        Body::Bytes(raw) => bytes.extend_from_slice(raw),
-        Body::Strings(table) => bytes.extend_from_slice(table.bytes()),
+        Body::Bytes(raw) => return Ok(Cow::Borrowed(raw)),
+        Body::Strings(table) => return Ok(Cow::Borrowed(table.bytes())),
         Body::Info(attributes) | Body::Compat(attributes) => {
             bytes = attribute::write(attributes)?;
         }
@@ -89,12 +91,12 @@ pub(crate) fn body_bytes(body: &Body, kind: u32) -> Result<Vec<u8>, u8> {
         }
         Body::Notes(notes) => bytes = note::write(notes),
     }
-    Ok(bytes)
+    Ok(Cow::Owned(bytes))
 }
 
 /// What a model becomes in the file: the bytes of each section, and the offset of its name.
-struct Contents {
-    bytes: Vec<Vec<u8>>,
+struct Contents<'a> {
+    bytes: Vec<Cow<'a, [u8]>>,
     names: Vec<u32>,
 }
 
@@ -126,8 +128,8 @@ fn symbol_bytes(symbols: &[Symbol], table: &mut Interner) -> Vec<u8> {
     bytes
 }
 
-impl Contents {
-    fn new(cubin: &Cubin) -> Result<Self, WriteError> {
+impl<'a> Contents<'a> {
+    fn new(cubin: &'a Cubin) -> Result<Self, WriteError> {
         let mut tables: Vec<Option<Interner>> = cubin
             .sections
             .iter()
@@ -142,10 +144,11 @@ impl Contents {
                 Body::Symbols(symbols) => {
                     let index = section.link as usize;
                     match tables.get_mut(index) {
-                        Some(Some(table)) => symbol_bytes(symbols, table),
+                        Some(Some(table)) => Cow::Owned(symbol_bytes(symbols, table)),
                         // Symbols that state where their names are need no table.
                         _ if symbols.iter().all(|symbol| symbol.name.offset.is_some()) => {
-                            symbol_bytes(symbols, &mut Interner::new(&StringTable::default()))
+                            let mut none = Interner::new(&StringTable::default());
+                            Cow::Owned(symbol_bytes(symbols, &mut none))
                         }
                         _ => {
                             return Err(WriteError::NoStringTable {
@@ -166,7 +169,7 @@ impl Contents {
         let names = section_name_offsets(cubin, &mut tables)?;
         for (bytes, table) in bytes.iter_mut().zip(tables) {
             if let Some(table) = table {
-                *bytes = table.into_bytes();
+                *bytes = Cow::Owned(table.into_bytes());
             }
         }
         Ok(Self { bytes, names })
@@ -218,7 +221,7 @@ impl Cubin {
     pub(crate) fn symbol_name_offsets(&self) -> Result<Vec<u32>, WriteError> {
         let contents = Contents::new(self)?;
         let table = self.symbol_table_index();
-        let bytes = table.map_or(&[][..], |index| contents.bytes[index].as_slice());
+        let bytes = table.map_or(&[][..], |index| &contents.bytes[index][..]);
         let records = bytes.as_chunks::<{ size::SYMBOL as usize }>().0;
         Ok(records
             .iter()
@@ -226,7 +229,7 @@ impl Cubin {
             .collect())
     }
 
-    fn places(&self, contents: &Contents) -> Places {
+    fn places(&self, contents: &Contents<'_>) -> Places {
         let mut starts = Vec::with_capacity(self.sections.len());
         let mut parts = Vec::with_capacity(self.sections.len());
         let mut end = layout::FIRST_PART;
@@ -303,6 +306,10 @@ impl Cubin {
         let places = self.places(&contents);
 
         let mut file = Image::default();
+        let last = places.section_headers.max(places.program_headers);
+        let tables = self.sections.len() as u64 * size::SECTION_HEADER
+            + self.segments.len() as u64 * size::PROGRAM_HEADER;
+        file.expect(last.saturating_add(tables));
         file.put(
             0,
             &self.header_bytes(places.section_headers, places.program_headers),
@@ -381,6 +388,13 @@ struct Image {
 }
 
 impl Image {
+    /// Makes room for a file that is so long, if it can be.
+    fn expect(&mut self, end: u64) {
+        if end <= MAX_FILE {
+            self.bytes.reserve(end as usize);
+        }
+    }
+
     fn reach(&mut self, end: u64) -> Result<(), WriteError> {
         if end > MAX_FILE {
             return Err(WriteError::TooLarge(end));
@@ -393,7 +407,13 @@ impl Image {
     }
 
     fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
-        self.reach(offset.saturating_add(bytes.len() as u64))?;
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end <= MAX_FILE && self.bytes.len() as u64 <= offset {
+            self.reach(offset)?;
+            self.bytes.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.reach(end)?;
         let start = offset as usize;
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
         Ok(())

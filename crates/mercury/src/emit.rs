@@ -1,14 +1,14 @@
 //! MercGenerateSassUCode (122): a stream becomes bytes.
 //!
 //! Two walks over the blocks. The first gives every block its address: an instruction takes 16 bytes. The second encodes: a named
-//! block becomes a distance from the end of its instruction, a name outside the function a [`Relocation`]. Words come from the cache
-//! that 117 filled, or are encoded, decoded and compared here: what a position changed was not seen before.
+//! block becomes a distance from the end of its instruction, a name outside the function a [`Relocation`]. Words are those
+//! that 117 left, or are encoded, decoded and compared here: what a position changed was not seen before.
 //!
 //! Nothing is decided here. The order of blocks is the layout's, and nothing is inserted but the NOPs that fill the code up to
 //! [`crate::ALIGNMENT`]. The self-branch that stands behind the last exit, so that the instruction fetch never runs into nothing,
 //! is an ordinary block of the function.
 
-use crate::cache::{EncodingCache, encode_and_decode};
+use crate::cache::{encode_and_decode, word};
 use crate::convert::convert;
 use crate::error::EmitError;
 use crate::expand::expand;
@@ -90,15 +90,14 @@ pub(crate) fn padding(target: Target) -> Result<u128, EncodeError> {
 /// Converts and encodes a function of the final level in one go. Its text form and this code say the same: [`crate::lift`] gives the
 /// function back.
 pub fn emit(func: &Function) -> Result<Code, EmitError> {
-    let mut cache = EncodingCache::default();
     let mut stream = convert(func)?;
-    encode_and_decode(&mut stream, &mut cache)?;
+    encode_and_decode(&mut stream, true)?;
     expand(&mut stream)?;
-    generate(&stream, &mut cache)
+    generate(&stream)
 }
 
 /// Runs phase 122.
-pub fn generate(stream: &Stream, cache: &mut EncodingCache) -> Result<Code, EmitError> {
+pub fn generate(stream: &Stream) -> Result<Code, EmitError> {
     let mut code = Code::default();
     let mut starts: Vec<u32> = Vec::new();
     let mut count = 0;
@@ -110,7 +109,7 @@ pub fn generate(stream: &Stream, cache: &mut EncodingCache) -> Result<Code, Emit
     code.placed.reserve(count);
     for segment in stream.segments() {
         for node in stream.nodes(segment) {
-            encode(stream, node, &starts, cache, &mut code)?;
+            encode(stream, node, &starts, &mut code)?;
         }
     }
     if !code.bytes.is_empty() {
@@ -128,13 +127,7 @@ pub fn generate(stream: &Stream, cache: &mut EncodingCache) -> Result<Code, Emit
     Ok(code)
 }
 
-fn encode(
-    stream: &Stream,
-    node: Node,
-    starts: &[u32],
-    cache: &mut EncodingCache,
-    code: &mut Code,
-) -> Result<(), EmitError> {
+fn encode(stream: &Stream, node: Node, starts: &[u32], code: &mut Code) -> Result<(), EmitError> {
     let offset = code.placed.len() * WORD;
     let data = stream.node(node);
     let Body::Machine(meant) = &data.body else {
@@ -154,9 +147,14 @@ fn encode(
     for fixup in &data.fixups {
         position(stream, node, fixup, starts, offset, &mut placed)?;
     }
-    let word = cache
-        .word(&placed, stream.target)
-        .map_err(|error| error.at(stream, node, offset))?;
+    let kept = match placed {
+        Cow::Borrowed(_) => stream.word(node),
+        Cow::Owned(_) => None,
+    };
+    let word = match kept {
+        Some(word) => word,
+        None => word(&placed, stream.target).map_err(|error| error.at(stream, node, offset))?,
+    };
     code.bytes.extend_from_slice(&word.to_le_bytes());
     let relocations = data.fixups.iter();
     code.relocations

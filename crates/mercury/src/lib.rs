@@ -31,7 +31,7 @@ pub mod stream;
 mod text;
 pub mod wars;
 
-pub use cache::{EncodingCache, encode_and_decode};
+pub use cache::encode_and_decode;
 pub use convert::{convert, reorganize};
 pub use emit::{Code, IndirectTargets, Patch, Placed, Relocation, emit, generate};
 pub use error::EmitError;

@@ -221,6 +221,8 @@ pub struct Stream {
     pub trace: Option<Vec<String>>,
     nodes: PrimaryMap<Node, NodeData>,
     segments: PrimaryMap<Segment, SegmentData>,
+    /// Words that were compared with the nodes they belong to; none has no bits, as no instruction has.
+    words: Vec<u128>,
 }
 
 impl Stream {
@@ -235,6 +237,7 @@ impl Stream {
             trace: None,
             nodes: PrimaryMap::new(),
             segments: PrimaryMap::new(),
+            words: Vec::new(),
         }
     }
 
@@ -295,13 +298,13 @@ impl Stream {
     /// The node behind `node`, sentinels left out.
     pub fn next(&self, node: Node) -> Option<Node> {
         let next = self.nodes[node].next.expand()?;
-        (self.nodes[next].body != Body::Boundary).then_some(next)
+        (!matches!(self.nodes[next].body, Body::Boundary)).then_some(next)
     }
 
     /// The node in front of `node`, sentinels left out.
     pub fn prev(&self, node: Node) -> Option<Node> {
         let prev = self.nodes[node].prev.expand()?;
-        (self.nodes[prev].body != Body::Boundary).then_some(prev)
+        (!matches!(self.nodes[prev].body, Body::Boundary)).then_some(prev)
     }
 
     /// The nodes of a block in order, sentinels left out.
@@ -318,9 +321,22 @@ impl Stream {
         })
     }
 
-    /// How many nodes there are, sentinels and removed ones included.
-    pub(crate) fn node_count(&self) -> usize {
-        self.nodes.len()
+    /// Makes room for the words of all nodes there are now.
+    pub(crate) fn make_room_for_words(&mut self) {
+        self.words.resize(self.nodes.len(), 0);
+    }
+
+    /// Keeps the word of a node, where there is room, until somebody changes the node.
+    pub(crate) fn keep_word(&mut self, node: Node, word: u128) {
+        if let Some(place) = self.words.get_mut(node.index()) {
+            *place = word;
+        }
+    }
+
+    /// The word that was kept.
+    pub(crate) fn word(&self, node: Node) -> Option<u128> {
+        let kept = self.words.get(node.index()).copied();
+        kept.filter(|&word| word != 0)
     }
 
     /// What a node is.
@@ -330,6 +346,7 @@ impl Stream {
 
     /// What a node is, to be changed.
     pub fn node_mut(&mut self, node: Node) -> &mut NodeData {
+        self.keep_word(node, 0);
         &mut self.nodes[node]
     }
 

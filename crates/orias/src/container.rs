@@ -225,15 +225,21 @@ fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
 
 /// Registers of a thread: the highest that is named, plus one, plus those the hardware keeps.
 pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
-    let highest = function
-        .blocks()
-        .flat_map(|block| function.block_insts(block))
-        .flat_map(|inst| function.uses(inst).chain(function.defs(inst)))
-        .filter_map(Reg::phys)
-        .filter(|reg| reg.class() == Class::R && !reg.is_constant())
-        .map(|reg| u32::from(reg.index()) + u32::from(reg.len()))
-        .max()
-        .unwrap_or(0);
+    let mut highest = 0;
+    let mut named = |reg: Reg| {
+        if let Some(reg) = reg.phys()
+            && reg.class() == Class::R
+            && !reg.is_constant()
+        {
+            highest = highest.max(u32::from(reg.index()) + u32::from(reg.len()));
+        }
+    };
+    for block in function.blocks() {
+        for inst in function.block_insts(block) {
+            function.for_each_use(inst, &mut named);
+            function.for_each_def(inst, &mut named);
+        }
+    }
     (highest + registers::of(target).reserved).max(FEWEST_REGISTERS)
 }
 

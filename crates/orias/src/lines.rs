@@ -92,13 +92,10 @@ fn append_bare_lines(source: &[u8], out: &mut Vec<u8>) -> u32 {
     let mut last_is_empty = false;
     while start <= source.len() {
         // One look at each byte: most lines have no comment and are copied.
-        let mut end = start;
-        let mut slash = false;
-        while let Some(&byte) = source.get(end)
-            && byte != b'\n'
-        {
-            slash |= byte == b'/';
-            end += 1;
+        let mut end = line_end_or_slash(source, start);
+        let slash = source.get(end) == Some(&b'/');
+        while source.get(end).is_some_and(|&byte| byte != b'\n') {
+            end = line_end_or_slash(source, end + 1);
         }
         let line = &source[start..end];
         start = end + 1;
@@ -125,6 +122,27 @@ fn append_bare_lines(source: &[u8], out: &mut Vec<u8>) -> u32 {
         count -= 1;
     }
     count
+}
+
+/// Where the next line feed or slash is, from `start` on; the end where there is none. Eight bytes are looked at together: a byte of
+/// `found` has its highest bit where the text has one of the two, and the lowest such byte is right.
+fn line_end_or_slash(source: &[u8], mut start: usize) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & ONES << 7;
+    while let Some((bytes, _)) = source
+        .get(start..)
+        .and_then(|rest| rest.split_first_chunk())
+    {
+        let word = u64::from_le_bytes(*bytes);
+        let found = zeros(word ^ ONES * u64::from(b'\n')) | zeros(word ^ ONES * u64::from(b'/'));
+        if found != 0 {
+            return start + found.trailing_zeros() as usize / 8;
+        }
+        start += 8;
+    }
+    let rest = source.get(start..).unwrap_or_default();
+    let near = rest.iter().position(|byte| matches!(byte, b'\n' | b'/'));
+    near.map_or(source.len().max(start), |near| start + near)
 }
 
 /// Leaves in `kept` what a line has outside of comments. Both flags tell whether the line's start or end lies in one.

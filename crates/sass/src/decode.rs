@@ -148,6 +148,56 @@ pub fn decode(word: u128, target: Target) -> Result<Instruction, DecodeError> {
     Err(failure.unwrap_or_else(|| explain(word, opcode, target)))
 }
 
+/// Whether `word` decodes to `instruction`: the same as comparing what [`decode`] gives, without making it.
+#[must_use]
+pub fn reads_as(word: u128, instruction: &Instruction, target: Target) -> bool {
+    for (op, index) in Op::candidates((word & 0xfff) as u16) {
+        let row = op.row();
+        let form = &row.forms[usize::from(index)];
+        if (word ^ form.fixed_value) & form.fixed_mask != 0 || !form.targets.contains(target) {
+            continue;
+        }
+        if op == instruction.op && index == instruction.form {
+            return form_reads_as(word, row, form, instruction);
+        }
+        if decode_form(word, op, row, index, form).is_ok() {
+            return false;
+        }
+    }
+    false
+}
+
+/// Whether a word that has the fixed bits of an instruction's form is that instruction.
+fn form_reads_as(
+    word: u128,
+    row: &'static Operation,
+    form: &'static Form,
+    instruction: &Instruction,
+) -> bool {
+    let op = instruction.op;
+    let mut mods = Mods::ZERO;
+    for modifier in row.modifiers {
+        let value = modifier.field.get(word) as u16;
+        if modifier.value(value).is_none() {
+            return false;
+        }
+        mods = mods.with(modifier, value);
+    }
+    if mods != instruction.mods
+        || guard_of(word, row) != instruction.guard
+        || Control::from_bits(word) != Ok(instruction.control)
+        || instruction.operands.len() != row.slots.len()
+    {
+        return false;
+    }
+    let places = row.slots.iter().zip(form.places);
+    places
+        .zip(&instruction.operands)
+        .all(|((slot, place), operand)| {
+            decode_operand(word, op, slot, place).is_ok_and(|read| read == *operand)
+        })
+}
+
 fn decode_form(
     word: u128,
     op: Op,
@@ -173,7 +223,20 @@ fn decode_form(
         operands.push(decode_operand(word, op, slot, place)?);
     }
     let control = Control::from_bits(word)?;
-    let guard = match row.guard {
+    let guard = guard_of(word, row);
+    Ok(Instruction {
+        op,
+        form: index,
+        guard,
+        mods,
+        operands,
+        control,
+    })
+}
+
+/// The guard that a word has under the rule of its row.
+fn guard_of(word: u128, row: &Operation) -> Guard {
+    match row.guard {
         GuardRule::None => Guard::ALWAYS,
         rule => Guard {
             predicate: Register::new(
@@ -185,15 +248,7 @@ fn decode_form(
             ),
             negated: word >> 15 & 1 == 1,
         },
-    };
-    Ok(Instruction {
-        op,
-        form: index,
-        guard,
-        mods,
-        operands,
-        control,
-    })
+    }
 }
 
 #[inline]

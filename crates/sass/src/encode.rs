@@ -14,9 +14,10 @@ pub fn encode(instruction: &Instruction) -> Result<u128, EncodeError> {
     let guard = instruction.guard;
     word |= u128::from(guard.predicate.index) << 12 | u128::from(guard.negated) << 15;
     for modifier in row.modifiers {
-        word |= modifier
-            .field
-            .put(u64::from(instruction.mods.get(modifier)));
+        let value = instruction.mods.get(modifier);
+        if value != 0 {
+            word |= modifier.field.put(u64::from(value));
+        }
     }
     for (operand, place) in instruction.operands.iter().zip(form.places) {
         word |= operand_bits(operand, place);
@@ -83,6 +84,9 @@ fn operand_bits(operand: &Operand, place: &Place) -> u128 {
 }
 
 fn modifier_bits(modifiers: SourceModifiers, place: &Place) -> u128 {
+    if modifiers == SourceModifiers::NONE {
+        return 0;
+    }
     place.negate.put(modifiers.negate)
         | place.absolute.put(modifiers.absolute)
         | place.invert.put(modifiers.invert)

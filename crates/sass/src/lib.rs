@@ -39,7 +39,7 @@ pub mod text;
 
 pub use access::{AddressWidths, RegisterAccess};
 pub use control::{Barrier, Control, ControlError, WaitMask};
-pub use decode::{BitSet, DecodeError, decode};
+pub use decode::{BitSet, DecodeError, decode, reads_as};
 pub use encode::encode;
 pub use instruction::{Builder, EncodeError, Guard, Instruction, OperandMismatch, Variant};
 pub use op::{Mods, OPERATIONS, Op};
