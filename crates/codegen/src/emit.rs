@@ -127,14 +127,10 @@ impl<'f> Emit<'f> {
         kept: &[Value],
     ) -> Option<Inst> {
         let mods = mods.pack(op.row())?;
-        let mut builder = self.cursor.build(op).abstract_mods(mods).guard(guard);
-        for &result in results {
-            builder = builder.result(result);
-        }
-        for &value in kept {
-            builder = builder.kept(value);
-        }
-        match builder.operands(operands.iter().copied()).finish() {
+        match self
+            .cursor
+            .put_abstract(op, mods, results, operands, guard, kept)
+        {
             Ok(inst) => Some(inst),
             Err(error) => {
                 self.error.get_or_insert(error);

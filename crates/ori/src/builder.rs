@@ -33,8 +33,9 @@ use crate::function::Function;
 use crate::instruction::{Opcode, Operation};
 use crate::machine;
 use crate::operand::{Address, Operand};
-use crate::operation::{AbstractMods, Arity, Modifier};
+use crate::operation::{AbstractMods, AbstractOp, Arity, Modifier, Row};
 use crate::register::{Class, Guard, Type};
+use crate::shape::Shape;
 use crate::text::print_inst;
 use crate::verify::{Invariant, check_instruction};
 use orias_sass as sass;
@@ -135,6 +136,104 @@ impl<'f> Cursor<'f> {
         }
     }
 
+    /// Checks and inserts an abstract instruction of which all is known. As with [`InstBuilder::finish`], results are made where there are
+    /// fewer than the row has and it tells their type, and optional operands that are not given are left out.
+    pub fn put_abstract(
+        &mut self,
+        op: AbstractOp,
+        mods: AbstractMods,
+        results: &[Operand],
+        operands: &[Operand],
+        guard: Guard,
+        kept: &[Value],
+    ) -> Result<Inst, BuildError> {
+        let row = op.row();
+        let mut all: SmallVec<[Operand; 8]> = SmallVec::from_slice(results);
+        if results.len() < row.results.len() {
+            add_results(self.func, row, mods, &mut all);
+        }
+        let results = all.len();
+        all.extend_from_slice(operands);
+        for slot in row.operands.iter().skip(operands.len()) {
+            match slot.arity {
+                Arity::Optional => all.push(Operand::None),
+                _ => break,
+            }
+        }
+        let inst = self.func.create_abstract(op, mods, results, &all);
+        let plain = guard.is_always() && kept.is_empty();
+        let shape = match plain {
+            true => Shape::of(self.func, Operation::Abstract(op, mods), results, &all),
+            false => None,
+        };
+        self.put(inst, guard, kept, None, shape)
+    }
+
+    /// Checks and inserts a machine instruction that [`machine::check_operands`] found to have the form `fitted`. `shape` is its shape
+    /// where it has neither a guard nor something to keep.
+    pub fn put_fitted(
+        &mut self,
+        fitted: sass::Variant,
+        operands: &[Operand],
+        guard: Guard,
+        kept: &[Value],
+        shape: Option<Shape>,
+    ) -> Result<Inst, BuildError> {
+        let func = &mut *self.func;
+        let inst = func.create_machine(fitted.op(), fitted.mods(), operands);
+        let shape = shape.filter(|_| guard.is_always() && kept.is_empty());
+        self.put(inst, guard, kept, Some(fitted), shape)
+    }
+
+    fn put(
+        &mut self,
+        inst: Inst,
+        guard: Guard,
+        kept: &[Value],
+        fitted: Option<sass::Variant>,
+        shape: Option<Shape>,
+    ) -> Result<Inst, BuildError> {
+        if !kept.is_empty() {
+            let kept: SmallVec<[Operand; 2]> = kept.iter().map(|&value| value.into()).collect();
+            self.func.set_kept(inst, &kept);
+        }
+        self.func.set_guard(inst, guard);
+        self.func.set_span(inst, self.span);
+        self.check_and_insert(inst, fitted, shape, Vec::new())
+    }
+
+    /// Inserts an instruction with which nothing is wrong.
+    fn check_and_insert(
+        &mut self,
+        inst: Inst,
+        fitted: Option<sass::Variant>,
+        shape: Option<Shape>,
+        mut problems: Vec<(Invariant, String)>,
+    ) -> Result<Inst, BuildError> {
+        let func = &mut *self.func;
+        let right = shape.is_some_and(|shape| func.right.contains(&shape))
+            && self.span.is_none_or(|span| func.locations.is_valid(span));
+        if !right || cfg!(debug_assertions) {
+            check_instruction(func, inst, fitted, &mut |invariant, message| {
+                problems.push((invariant, message));
+            });
+            debug_assert!(!right || problems.is_empty(), "{problems:?}");
+        }
+        if problems.is_empty() {
+            if !right && let Some(shape) = shape {
+                func.right.insert(shape);
+            }
+            self.insert(inst);
+            return Ok(inst);
+        }
+        let text = print_inst(func, inst);
+        func.abandon_inst(inst);
+        Err(BuildError {
+            inst: text,
+            problems,
+        })
+    }
+
     /// Starts an instruction.
     #[inline]
     pub fn build<'c>(&'c mut self, op: impl Into<Opcode>) -> InstBuilder<'c, 'f> {
@@ -146,7 +245,6 @@ impl<'f> Cursor<'f> {
             cursor: self,
             operation,
             guard: Guard::ALWAYS,
-            fitted: None,
             results: SmallVec::new(),
             operands: SmallVec::new(),
             kept: SmallVec::new(),
@@ -164,7 +262,6 @@ pub struct InstBuilder<'c, 'f> {
     cursor: &'c mut Cursor<'f>,
     operation: Operation,
     guard: Guard,
-    fitted: Option<sass::Variant>,
     results: SmallVec<[Operand; 2]>,
     operands: SmallVec<[Operand; 8]>,
     kept: SmallVec<[Operand; 2]>,
@@ -235,16 +332,6 @@ impl InstBuilder<'_, '_> {
                 self.problems.push((Invariant::Modifier, message));
             }
         }
-        self
-    }
-
-    /// Sets all modifiers and operands of a machine operation, which [`machine::check_operands`] found to have the form `fitted`.
-    #[inline]
-    pub fn fitted(mut self, fitted: sass::Variant, operands: &[Operand]) -> Self {
-        debug_assert_eq!(self.operation.opcode(), Opcode::Machine(fitted.op()));
-        self.operation = Operation::Machine(fitted.op(), fitted.mods());
-        self.operands.extend_from_slice(operands);
-        self.fitted = Some(fitted);
         self
     }
 
@@ -382,20 +469,21 @@ impl InstBuilder<'_, '_> {
         }
         func.set_guard(inst, self.guard);
         func.set_span(inst, self.cursor.span);
-        let problems = &mut self.problems;
-        check_instruction(func, inst, self.fitted, &mut |invariant, message| {
-            problems.push((invariant, message));
-        });
-        if problems.is_empty() {
-            self.cursor.insert(inst);
-            return Ok(inst);
-        }
-        let text = print_inst(func, inst);
-        func.abandon_inst(inst);
-        Err(BuildError {
-            inst: text,
-            problems: std::mem::take(problems),
-        })
+        let plain = self.guard.is_always()
+            && self.kept.is_empty()
+            && self.uses.is_empty()
+            && self.defs.is_empty()
+            && self.problems.is_empty();
+        let shape = match self.operation {
+            Operation::Abstract(..) if plain => {
+                let func = &*self.cursor.func;
+                let results = func.result_count(inst);
+                Shape::of(func, self.operation, results, &self.results)
+            }
+            _ => None,
+        };
+        let problems = std::mem::take(&mut self.problems);
+        self.cursor.check_and_insert(inst, None, shape, problems)
     }
 
     /// Makes results whose type the row tells, and leaves out optional results and operands that were not given.
@@ -403,16 +491,7 @@ impl InstBuilder<'_, '_> {
         match self.operation {
             Operation::Abstract(op, mods) => {
                 let row = op.row();
-                for slot in row.results.iter().skip(self.results.len()) {
-                    match (slot.arity, row.register_type(slot.kind, mods)) {
-                        (Arity::One, Some(ty)) => {
-                            let value = self.cursor.func.create_value(ty);
-                            self.results.push(value.into());
-                        }
-                        (Arity::Optional, _) => self.results.push(Operand::None),
-                        _ => break,
-                    }
-                }
+                add_results(self.cursor.func, row, mods, &mut self.results);
                 for slot in row.operands.iter().skip(self.operands.len()) {
                     match slot.arity {
                         Arity::Optional => self.operands.push(Operand::None),
@@ -438,6 +517,22 @@ impl InstBuilder<'_, '_> {
     }
 }
 
+/// Makes the results that are missing, as far as the row tells their types.
+fn add_results<A: smallvec::Array<Item = Operand>>(
+    func: &mut Function,
+    row: &Row,
+    mods: AbstractMods,
+    results: &mut SmallVec<A>,
+) {
+    for slot in row.results.iter().skip(results.len()) {
+        match (slot.arity, row.register_type(slot.kind, mods)) {
+            (Arity::One, Some(ty)) => results.push(func.create_value(ty).into()),
+            (Arity::Optional, _) => results.push(Operand::None),
+            _ => break,
+        }
+    }
+}
+
 /// The class of registers in a slot, if every form has the same.
 fn slot_class(op: sass::Op, slot: usize) -> Option<Class> {
     let mut classes = op
@@ -456,7 +551,7 @@ fn slot_class(op: sass::Op, slot: usize) -> Option<Class> {
 mod tests {
     use super::*;
     use crate::function::{FunctionKind, Level};
-    use crate::operation::{AbstractOp, Scalar};
+    use crate::operation::Scalar;
     use crate::{parse_function, print_function, verify_function};
 
     #[test]

@@ -26,6 +26,11 @@ impl SourceMods {
 
     const SELECT_SHIFT: u32 = 4;
 
+    /// The packed form.
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
     /// The flags of both.
     #[must_use]
     pub const fn with(self, other: SourceMods) -> SourceMods {

@@ -373,6 +373,28 @@ impl Variant {
         Ok(Variant { op, form, mods })
     }
 
+    /// Whether the form takes `bits` as the immediate in `slot`.
+    #[must_use]
+    pub fn takes_immediate(self, slot: usize, bits: u64) -> bool {
+        match self.form().places[slot].kind {
+            PlaceKind::Immediate { field, format } => bits <= field.max() && format.exists(bits),
+            _ => false,
+        }
+    }
+
+    /// Whether no other form of the target has the same kinds of operands under the same modifiers.
+    #[must_use]
+    pub fn is_only_one(self, target: Target) -> bool {
+        let shapes = self.form().shapes;
+        let forms = self.op.row().forms.iter();
+        let alike = forms.filter(|form| {
+            form.shapes == shapes
+                && form.targets.contains(target)
+                && modifiers_agree(self.mods, form)
+        });
+        alike.count() == 1
+    }
+
     /// The operation.
     #[inline]
     #[must_use]
@@ -762,6 +784,9 @@ fn modifiers_fit(
     place: &Place,
     selects: &[Option<&'static str>],
 ) -> Result<(), OperandMismatch> {
+    if modifiers == SourceModifiers::NONE && place.select.is_empty() {
+        return Ok(());
+    }
     let legal = (!modifiers.negate || place.negate.exists())
         && (!modifiers.absolute || place.absolute.exists())
         && (!modifiers.invert || place.invert.exists());

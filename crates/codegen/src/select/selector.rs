@@ -9,10 +9,11 @@ use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::machine::{check_operands, slot_width};
 use orias_ori::operation::Modifier;
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Effects, Function, Guard, Inst, Opcode, Operand, Reg,
-    SourceMods, Type, Value, ValueDef, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Effects, Function, Guard, Inst, Opcode, Operand,
+    Operation, Reg, Shape, SourceMods, Type, Value, ValueDef, print_inst,
 };
 use orias_sass::{EncodeError, Mods, Op, Target, Variant};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
@@ -102,6 +103,15 @@ pub(super) struct Selector<'f> {
     pub(super) whole_entry: Option<Block>,
     /// Blocks where part of the warp may run while another part waits or runs elsewhere.
     pub(super) apart: SecondaryMap<Block, bool>,
+    /// The forms of shapes that have one only.
+    forms: FxHashMap<Shape, Variant>,
+}
+
+/// Operands of a machine instruction, and the form that takes them.
+struct Fitted {
+    variant: Variant,
+    operands: SmallVec<[Operand; 8]>,
+    shape: Option<Shape>,
 }
 
 impl<'f> Selector<'f> {
@@ -131,6 +141,7 @@ impl<'f> Selector<'f> {
             shared: Vec::new(),
             whole_entry: None,
             apart: SecondaryMap::new(),
+            forms: FxHashMap::default(),
         }
     }
 
@@ -527,7 +538,11 @@ impl<'f> Selector<'f> {
         guard: Guard,
     ) -> Result<Inst, PhaseError> {
         let mods = self.mods(op, mods)?;
-        let (variant, operands) = self.fit(op, mods, operands)?;
+        let Fitted {
+            variant,
+            operands,
+            shape,
+        } = self.fit(op, mods, operands)?;
         let mut kept: SmallVec<[Value; 2]> = SmallVec::new();
         let row = op.row();
         let mut places = if guard.is_always() {
@@ -548,11 +563,8 @@ impl<'f> Selector<'f> {
             });
         }
         let mut cursor = Cursor::before(self.func, self.at);
-        let mut builder = cursor.build(op).fitted(variant, &operands).guard(guard);
-        for value in kept {
-            builder = builder.kept(value);
-        }
-        let inst = builder.finish().map_err(refused)?;
+        let inst = cursor.put_fitted(variant, &operands, guard, &kept, shape);
+        let inst = inst.map_err(refused)?;
         self.count_uses(inst);
         Ok(inst)
     }
@@ -665,20 +677,59 @@ impl<'f> Selector<'f> {
     }
 
     /// Operands of `op` that have an encoding, and which: those that stand in the way are put into registers, one at a time.
-    fn fit(
+    fn fit(&mut self, op: Op, mods: Mods, sources: &[Source]) -> Result<Fitted, PhaseError> {
+        let operands = sources.iter().map(|source| source.operand).collect();
+        let error = match self.form(op, mods, operands) {
+            Ok(fitted) => return Ok(fitted),
+            Err(error) => error,
+        };
+        self.make_fit(op, mods, SmallVec::from_slice(sources), error)
+    }
+
+    /// The form of `op` that takes these operands. It is looked for once for each shape, unless the row has several that differ in which
+    /// numbers they take.
+    fn form(
         &mut self,
         op: Op,
         mods: Mods,
-        sources: &[Source],
-    ) -> Result<(Variant, SmallVec<[Operand; 8]>), PhaseError> {
-        let mut sources: SmallVec<[Source; 8]> = SmallVec::from_slice(sources);
+        operands: SmallVec<[Operand; 8]>,
+    ) -> Result<Fitted, EncodeError> {
+        let shape = Shape::of(self.func, Operation::Machine(op, mods), 0, &operands);
+        let known = shape.and_then(|shape| self.forms.get(&shape).copied());
+        let takes = |variant: &Variant| {
+            operands.iter().enumerate().all(|(slot, operand)| {
+                !matches!(operand, Operand::Imm(imm) if !variant.takes_immediate(slot, imm.bits()))
+            })
+        };
+        let variant = match known.filter(takes) {
+            Some(variant) => variant,
+            None => {
+                let variant = check_operands(self.func, op, mods, &operands, self.target)?;
+                let numbered = |operand: &Operand| matches!(operand, Operand::Const { .. });
+                if let Some(shape) = shape
+                    && variant.is_only_one(self.target)
+                    && !operands.iter().any(numbered)
+                {
+                    self.forms.insert(shape, variant);
+                }
+                variant
+            }
+        };
+        Ok(Fitted {
+            variant,
+            operands,
+            shape,
+        })
+    }
+
+    fn make_fit(
+        &mut self,
+        op: Op,
+        mods: Mods,
+        mut sources: SmallVec<[Source; 8]>,
+        mut error: EncodeError,
+    ) -> Result<Fitted, PhaseError> {
         loop {
-            let operands: SmallVec<[Operand; 8]> =
-                sources.iter().map(|source| source.operand).collect();
-            let error = match check_operands(self.func, op, mods, &operands, self.target) {
-                Ok(variant) => return Ok((variant, operands)),
-                Err(error) => error,
-            };
             let slots = op.row().slots;
             let can_move =
                 |index: usize| !slots[index].access.writes() && sources[index].can_move(self.func);
@@ -696,6 +747,11 @@ impl<'f> Selector<'f> {
             };
             let width = slot_width(op, mods, place);
             sources[place] = self.through_register(sources[place], width)?;
+            let operands = sources.iter().map(|source| source.operand).collect();
+            error = match self.form(op, mods, operands) {
+                Ok(fitted) => return Ok(fitted),
+                Err(error) => error,
+            };
         }
     }
 

@@ -12,9 +12,10 @@ use crate::instruction::InstData;
 use crate::layout::{Insts, Layout};
 use crate::operand::{Address, BaseForm, Operand};
 use crate::register::{Class, PhysReg, Reg, RegKind, Type};
+use crate::shape::Shape;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
 /// How far a function has come; the verifier knows what belongs where.
@@ -173,6 +174,8 @@ pub struct Function {
     edge_lists: ListPool<Edge>,
     symbols: PrimaryMap<Symbol, String>,
     symbol_ids: FxHashMap<String, Symbol>,
+    /// Shapes of instructions that the builder found to be right.
+    pub(crate) right: FxHashSet<Shape>,
 }
 
 impl Function {
@@ -203,6 +206,7 @@ impl Function {
             edge_lists: ListPool::new(),
             symbols: PrimaryMap::new(),
             symbol_ids: FxHashMap::default(),
+            right: FxHashSet::default(),
         }
     }
 

@@ -173,6 +173,17 @@ impl Function {
     /// Calls `found` with every register the instruction reads, in the order of [`Function::uses`].
     #[inline]
     pub fn for_each_use(&self, inst: Inst, mut found: impl FnMut(Reg)) {
+        self.for_each_own_use(inst, &mut found);
+        for &edge in self.edges(inst) {
+            for &value in self.edge_args(edge) {
+                found(Reg::from(value));
+            }
+        }
+    }
+
+    /// The same without what the instruction's edges pass on.
+    #[inline]
+    pub fn for_each_own_use(&self, inst: Inst, mut found: impl FnMut(Reg)) {
         let data = &self.insts[inst];
         let mut found = |reg: Reg| {
             if !reg.is_constant() {
@@ -206,11 +217,6 @@ impl Function {
                 if !row.implicit.is_empty() {
                     machine::implicit(op, sass::Access::reads).for_each(&mut found);
                 }
-            }
-        }
-        for &edge in self.edges(inst) {
-            for &value in self.edge_args(edge) {
-                found(Reg::from(value));
             }
         }
     }
@@ -326,13 +332,21 @@ impl Function {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn map_operand(&mut self, operand: Operand, map: &mut impl FnMut(Reg) -> Reg) -> Operand {
         match operand {
             Operand::Reg { reg, mods } => Operand::Reg {
                 reg: map(reg),
                 mods,
             },
+            Operand::Imm(_) | Operand::None => operand,
+            other => self.map_other_operand(other, map),
+        }
+    }
+
+    /// The same for operands that are rarer than registers and immediates.
+    fn map_other_operand(&mut self, operand: Operand, map: &mut impl FnMut(Reg) -> Reg) -> Operand {
+        match operand {
             Operand::Const {
                 mods,
                 bank,

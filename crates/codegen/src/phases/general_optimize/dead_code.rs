@@ -3,17 +3,15 @@
 use super::Keep;
 use super::edges::Incoming;
 use orias_ori::operation::Order;
-use orias_ori::{Block, Effects, Function, Inst, Reg, Value, ValueDef};
+use orias_ori::{Block, Effects, Function, Inst, Value, ValueDef};
 
 /// Effects that make an instruction stay whether its results are used or not.
-const STAYS: &[Effects] = &[
-    Effects::WRITES,
-    Effects::SIDE,
-    Effects::CONVERGENT,
-    Effects::BARRIER,
-    Effects::TERMINATOR,
-    Effects::CALL,
-];
+const STAYS: Effects = Effects::WRITES
+    .with(Effects::SIDE)
+    .with(Effects::CONVERGENT)
+    .with(Effects::BARRIER)
+    .with(Effects::TERMINATOR)
+    .with(Effects::CALL);
 
 /// What was found not to be needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,30 +105,18 @@ impl Needed {
         if std::mem::replace(&mut self.insts[inst.as_u32() as usize], true) {
             return;
         }
-        for value in used_by_itself(function, inst).filter_map(Reg::value) {
-            self.add_value(value, pending);
-        }
+        function.for_each_own_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                self.add_value(value, pending);
+            }
+        });
     }
-}
-
-/// Every register `inst` reads, but not what its edges pass on.
-fn used_by_itself(function: &Function, inst: Inst) -> impl Iterator<Item = Reg> + '_ {
-    let read = function
-        .operands(inst)
-        .iter()
-        .enumerate()
-        .filter(move |&(index, _)| function.is_use(inst, index))
-        .map(|(_, operand)| operand);
-    read.chain(function.kept(inst))
-        .chain(function.implicit_uses(inst))
-        .flat_map(move |&operand| function.operand_regs(operand))
-        .chain(function.inst(inst).guard().reg())
 }
 
 /// Whether `inst` does something besides computing its results. A read that others can observe the order of does.
 fn stays(function: &Function, inst: Inst) -> bool {
     let effects = function.opcode(inst).effects();
-    STAYS.iter().any(|&effect| effects.intersects(effect))
+    effects.intersects(STAYS)
         || effects.contains(Effects::READS)
             && !matches!(function.modifier::<Order>(inst), None | Some(Order::Weak))
 }
