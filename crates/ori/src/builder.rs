@@ -609,4 +609,43 @@ mod tests {
             .finish();
         assert_eq!(wide.unwrap_err().problems[0].0, Invariant::Type);
     }
+
+    #[test]
+    fn what_is_right_once_does_not_excuse_what_only_looks_alike() {
+        let mut func = Function::new("f", FunctionKind::Device, Level::Abstract, "sm_90a");
+        let entry = func.append_block();
+        let x = func.append_block_param(entry, Type::R);
+        let pair = func.append_block_param(entry, Type::R2);
+        let mut at = Cursor::at_end(&mut func, entry);
+        let put = |at: &mut Cursor<'_>, scalar, operands: &[Operand]| {
+            let mods = AbstractOp::Add
+                .row()
+                .with_modifier(AbstractMods::NONE, scalar);
+            let mods = mods.unwrap();
+            at.put_abstract(AbstractOp::Add, mods, &[], operands, Guard::ALWAYS, &[])
+        };
+        for operands in [[x.into(), Operand::imm(1)], [x.into(), x.into()]] {
+            put(&mut at, Scalar::S32, &operands).unwrap();
+            put(&mut at, Scalar::S32, &operands).unwrap();
+        }
+        let wrong: [(Scalar, [Operand; 2]); 4] = [
+            (Scalar::S64, [x.into(), Operand::imm(1)]),
+            (Scalar::S32, [pair.into(), Operand::imm(1)]),
+            (Scalar::S32, [x.into(), Operand::imm(i64::MIN as u64)]),
+            (
+                Scalar::S32,
+                [
+                    Operand::from(x)
+                        .with_mods(crate::SourceMods::NEGATE)
+                        .unwrap(),
+                    x.into(),
+                ],
+            ),
+        ];
+        for (scalar, operands) in wrong {
+            assert!(put(&mut at, scalar, &operands).is_err(), "{operands:?}");
+        }
+        at.set_span(Some(Span::from_u32(7)));
+        assert!(put(&mut at, Scalar::S32, &[x.into(), x.into()]).is_err());
+    }
 }

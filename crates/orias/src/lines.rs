@@ -134,7 +134,8 @@ fn line_end_or_slash(source: &[u8], mut start: usize) -> usize {
         .and_then(|rest| rest.split_first_chunk())
     {
         let word = u64::from_le_bytes(*bytes);
-        let found = zeros(word ^ ONES * u64::from(b'\n')) | zeros(word ^ ONES * u64::from(b'/'));
+        let same = |byte: u8| zeros(word ^ (ONES * u64::from(byte)));
+        let found = same(b'\n') | same(b'/');
         if found != 0 {
             return start + found.trailing_zeros() as usize / 8;
         }
@@ -182,6 +183,7 @@ pub(crate) fn source_rows(
         files,
         rows: Vec::new(),
         numbers: FxHashMap::default(),
+        chain: Vec::new(),
     };
     let named = |span: &Span| function.locations[*span].line > 0;
     let first = function.locations.keys().find(named);
@@ -200,12 +202,16 @@ struct Rows<'a> {
     rows: Vec<LineRow>,
     /// The rows of places that something was inlined at, counted from 1.
     numbers: FxHashMap<Span, u32>,
+    /// A location and the places it was inlined at, while they are looked at.
+    chain: Vec<Span>,
 }
 
 impl Rows<'_> {
     fn add(&mut self, span: Span, address: u64) {
         // From the outermost place inwards.
-        let mut chain = vec![span];
+        let mut chain = std::mem::take(&mut self.chain);
+        chain.clear();
+        chain.push(span);
         let mut at = self.function.locations[span].inlined_at.expand();
         while let Some(outer) = at {
             chain.push(outer);
@@ -227,6 +233,7 @@ impl Rows<'_> {
         if !self.rows.last().is_some_and(same) {
             self.rows.push(row);
         }
+        self.chain = chain;
     }
 
     fn row(&self, location: &Location, inlined_at: u32, address: u64) -> LineRow {
