@@ -79,12 +79,8 @@ pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseErr
 
 /// Makes instructions of the calls of an allocated function.
 pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
-    let blocks: Vec<_> = func.blocks().collect();
-    let calls: Vec<Inst> = blocks
-        .into_iter()
-        .flat_map(|block| func.block_insts(block).collect::<Vec<_>>())
-        .filter(|&inst| is_call(func, inst))
-        .collect();
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let calls: Vec<Inst> = insts.filter(|&inst| is_call(func, inst)).collect();
     for call in calls {
         let callee = PhysReg::tuple(Class::R, abi::CALLEE, 2);
         let back = PhysReg::tuple(Class::R, abi::RETURN_ADDRESS, 2);

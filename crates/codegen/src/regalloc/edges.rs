@@ -7,7 +7,7 @@
 //!
 //! Afterwards edges have no arguments and blocks no parameters.
 
-use super::assign::{Borders, Places, Walk, look_up, parallel_copy};
+use super::assign::{Borders, NOWHERE, parallel_copy};
 use super::file::{Units, contains, insert};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{FlowGraph, Liveness};
@@ -47,14 +47,10 @@ fn resolve_block(
     let Some(terminator) = func.terminator(block) else {
         return;
     };
-    let exit = &borders.exit[block.index()];
     let edges: SmallVec<[Edge; 2]> = SmallVec::from_slice(func.edges(terminator));
-    let moved: SmallVec<[Copies; 2]> = edges
-        .iter()
-        .map(|&edge| {
-            let target = func.edge_target(edge);
-            copies(func, live, exit, &borders.entry[target.index()], edge)
-        })
+    let moved: SmallVec<[Copies; 2]> = borders
+        .args(func, block)
+        .map(|(edge, args)| copies(func, live, borders, block, edge, args))
         .collect();
     if moved.iter().all(Vec::is_empty) {
         return;
@@ -64,9 +60,9 @@ fn resolve_block(
     for reg in func.uses(terminator).filter_map(|reg| reg.phys()) {
         insert(&mut read[reg.class() as usize], reg.index(), reg.len());
     }
-    let carried: SmallVec<[[Units; 5]; 2]> = edges
-        .iter()
-        .map(|&edge| sources(func, live, exit, edge))
+    let carried: SmallVec<[[Units; 5]; 2]> = borders
+        .args(func, block)
+        .map(|(edge, args)| sources(func, live, borders, block, edge, args))
         .collect();
     let mut settled = [Units::default(); 5];
     for (index, &edge) in edges.iter().enumerate() {
@@ -88,9 +84,14 @@ fn resolve_block(
         } else if harmless {
             place_before(func, terminator, copies);
             // What was brought into place stays there, whatever another edge still moves.
-            for &(value, at) in &borders.entry[target.index()] {
-                let ty = func.value_type(value);
-                insert(&mut settled[ty.class() as usize], at, ty.len());
+            let live_in = live.live_in(target).iter();
+            let entry = &borders.entry[live.live_in_range(target)];
+            let params = func.block_params(target).iter();
+            let all = live_in
+                .zip(entry)
+                .chain(params.zip(borders.params.of(target)));
+            for (&value, &at) in all {
+                add(func, &mut settled, value, at);
             }
         } else {
             place_between(func, block, terminator, edge, copies);
@@ -98,49 +99,86 @@ fn resolve_block(
     }
 }
 
-/// The registers that hold what goes along `edge`.
-fn sources(func: &Function, live: &Liveness, exit: &Places, edge: Edge) -> [Units; 5] {
-    let mut units = [Units::default(); 5];
-    let mut add = |value: Value, at: Option<u8>| {
-        if let Some(at) = at {
-            let ty = func.value_type(value);
-            insert(&mut units[ty.class() as usize], at, ty.len());
-        }
-    };
-    let mut left = Walk::new(exit);
-    for &value in live.live_in(func.edge_target(edge)) {
-        add(value, left.look_up(value));
+/// Adds the registers of `value`, which lies at `at`.
+fn add(func: &Function, units: &mut [Units; 5], value: Value, at: u8) {
+    if at != NOWHERE {
+        let ty = func.value_type(value);
+        insert(&mut units[ty.class() as usize], at, ty.len());
     }
-    for &value in func.edge_args(edge) {
-        add(value, look_up(exit, value));
+}
+
+/// Calls `found` with every value that is live along the edge from `block` to `target`, with its places at the start of `target` and at
+/// the end of `block`.
+fn for_each_live(
+    live: &Liveness,
+    borders: &Borders,
+    (block, target): (Block, Block),
+    mut found: impl FnMut(Value, u8, u8),
+) {
+    let (left, exit) = (
+        live.live_out(block),
+        &borders.exit[live.live_out_range(block)],
+    );
+    let entry = &borders.entry[live.live_in_range(target)];
+    let mut next = 0;
+    for (&value, &to) in live.live_in(target).iter().zip(entry) {
+        // What is live there is live here.
+        while left[next] < value {
+            next += 1;
+        }
+        found(value, to, exit[next]);
+    }
+}
+
+/// The registers that hold what goes along `edge`, with its arguments at `args`.
+fn sources(
+    func: &Function,
+    live: &Liveness,
+    borders: &Borders,
+    block: Block,
+    edge: Edge,
+    args: &[u8],
+) -> [Units; 5] {
+    let mut units = [Units::default(); 5];
+    let way = (block, func.edge_target(edge));
+    for_each_live(live, borders, way, |value, _, at| {
+        add(func, &mut units, value, at);
+    });
+    for (&value, &at) in func.edge_args(edge).iter().zip(args) {
+        add(func, &mut units, value, at);
     }
     units
 }
 
-/// What has to move along `edge`, register by register.
-fn copies(func: &Function, live: &Liveness, exit: &Places, entry: &Places, edge: Edge) -> Copies {
+/// What has to move along `edge`, with its arguments at `args`, register by register.
+fn copies(
+    func: &Function,
+    live: &Liveness,
+    borders: &Borders,
+    block: Block,
+    edge: Edge,
+    args: &[u8],
+) -> Copies {
     let target = func.edge_target(edge);
     let mut copies = Copies::new();
-    let mut add = |value: Value, to: Option<u8>, from: Option<u8>| {
-        if let (Some(to), Some(from)) = (to, from)
-            && to != from
-        {
-            let ty = func.value_type(value);
-            if ty.class() != Class::B {
-                let pairs = (to..to + ty.len()).zip(from..from + ty.len());
-                copies.extend(pairs.filter_map(|(to, from)| {
-                    PhysReg::new(ty.class(), to).zip(PhysReg::new(ty.class(), from))
-                }));
-            }
+    let mut add = |value: Value, to: u8, from: u8| {
+        if to == from || to == NOWHERE || from == NOWHERE {
+            return;
+        }
+        let ty = func.value_type(value);
+        if ty.class() != Class::B {
+            let pairs = (to..to + ty.len()).zip(from..from + ty.len());
+            copies.extend(pairs.filter_map(|(to, from)| {
+                PhysReg::new(ty.class(), to).zip(PhysReg::new(ty.class(), from))
+            }));
         }
     };
-    let (mut arrives, mut left) = (Walk::new(entry), Walk::new(exit));
-    for &value in live.live_in(target) {
-        add(value, arrives.look_up(value), left.look_up(value));
+    if borders.follows[target.index()].expand() != Some(block) {
+        for_each_live(live, borders, (block, target), &mut add);
     }
     let params = func.block_params(target).iter();
-    for (&param, &arg) in params.zip(func.edge_args(edge)) {
-        add(param, look_up(entry, param), look_up(exit, arg));
+    for ((&param, &to), &from) in params.zip(borders.params.of(target)).zip(args) {
+        add(param, to, from);
     }
     // Values with equal contents may share a register; one copy is enough.
     copies.sort_unstable();

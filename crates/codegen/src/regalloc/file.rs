@@ -107,8 +107,6 @@ pub(super) struct File {
     pub(super) enough: u8,
     /// How many registers cost nothing more, if that saves moves.
     pub(super) cheap: u8,
-    /// One past the highest register used so far.
-    pub(super) used: u8,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -137,7 +135,6 @@ impl File {
             usable: usable.min(class.count()),
             enough: enough.min(usable),
             cheap: cheap.max(enough).min(usable),
-            used: 0,
         }
     }
 
@@ -162,7 +159,6 @@ impl File {
             self.owners[usize::from(unit)].push(value);
         }
         insert(&mut self.taken, at, len);
-        self.used = self.used.max(at + len);
     }
 
     /// Takes `value` out of `len` registers from `at` on.

@@ -10,8 +10,8 @@
 //! 3. One scan over the blocks gives registers ([`assign`], by the wishes of [`affinity`]).
 //! 4. Edges get the moves that remain ([`edges`]), and parallel copies become moves ([`moves`]).
 //!
-//! If alignment leaves no room although the registers would be enough, the scan is started again with a smaller budget for
-//! step 2. [`check`] proves an allocation against the code before it; it shares nothing with the steps above, and runs
+//! If alignment leaves no room although the registers would be enough, more is spilled for a smaller budget and the scan is started again.
+//! [`check`] proves an allocation against the code before it; it shares nothing with the steps above, and runs
 //! when the knob `VerifyRegisterAllocation` is set and in tests.
 //!
 //! Cost: linear in the number of operands and of live pairs of value and block.
@@ -20,6 +20,7 @@ mod affinity;
 mod assign;
 mod calls;
 mod check;
+mod deaths;
 mod edges;
 mod file;
 mod frame;
@@ -31,7 +32,7 @@ pub use frame::expand_after_allocation;
 
 use crate::knobs::registry;
 use crate::pipeline::{Context, PhaseError};
-use assign::{Budget, Stop};
+use assign::{Budget, Facts, Stop};
 use check::check_allocation;
 use orias_machine::abi;
 use orias_machine::registers::{self, RegisterFiles};
@@ -39,7 +40,7 @@ use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
 use orias_sass::Target;
-use spill::Fitting;
+use spill::{Fitting, Spilling};
 
 /// How often the budget is lowered before the phase gives up.
 const ATTEMPTS: u8 = 12;
@@ -66,19 +67,18 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     }
     let files = registers::of(target);
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
+    let before = check.then(|| func.clone());
+    keep_stack_pointer(func);
+    let mut spilling = Spilling::new(func);
     let mut margin = [0; 5];
     for _ in 0..ATTEMPTS {
-        let mut attempt = func.clone();
-        keep_stack_pointer(&mut attempt);
-        match allocate(&mut attempt, files, margin) {
+        match allocate(func, files, margin, &mut spilling) {
             Ok(()) => {
-                if check {
-                    check_allocation(func, &attempt)?;
+                if let Some(before) = before {
+                    check_allocation(&before, func)?;
                 }
-                moves::expand(&mut attempt)?;
-                calls::expand(&mut attempt)?;
-                *func = attempt;
-                return Ok(());
+                moves::expand(func)?;
+                return calls::expand(func);
             }
             Err(Stop::Full(class)) => margin[class as usize] += 2 + margin[class as usize] / 2,
             Err(Stop::Error(error)) => return Err(error),
@@ -114,24 +114,39 @@ fn named_register(func: &Function) -> Option<Inst> {
         })
 }
 
-/// One attempt, with `margin` registers of each class left unused by what is not spilled. Parallel copies are left.
-fn allocate(func: &mut Function, files: &RegisterFiles, margin: [u8; 5]) -> Result<(), Stop> {
+/// One attempt, with `margin` registers of each class left unused by what is not spilled. Parallel copies are left. What was spilled stays
+/// so when there is no room; nothing else has changed then.
+fn allocate(
+    func: &mut Function,
+    files: &RegisterFiles,
+    margin: [u8; 5],
+    spilling: &mut Spilling,
+) -> Result<(), Stop> {
     let limits = Class::ALL.map(|class| limit(func, files, class));
     let goals: [u8; 5] = std::array::from_fn(|class| limits[class].saturating_sub(margin[class]));
     let Fitting {
-        pressure,
         graph,
         live,
-    } = spill::fit(func, goals)?;
+        deaths,
+    } = spilling.fit(func, goals)?;
     let walk = DepthFirst::new(&graph);
     let loops = LoopNest::new(&graph, &walk);
     let tokens = tokens::assign(func, &graph, &live, limits[Class::B as usize])?;
     let budgets = std::array::from_fn(|class| Budget {
         usable: limits[class],
-        enough: enough(files, Class::ALL[class], pressure, limits[class]),
+        enough: enough(files, Class::ALL[class], deaths.pressure, limits[class]),
         cheap: cheap(files, Class::ALL[class], limits[class]),
     });
-    let borders = assign::assign(func, &graph, &live, &loops, &tokens, budgets)?;
+    let facts = Facts {
+        graph: &graph,
+        walk: &walk,
+        loops: &loops,
+        live: &live,
+        deaths: &deaths,
+        tokens: &tokens,
+    };
+    let (borders, edits) = assign::assign(func, facts, budgets)?;
+    edits.apply(func)?;
     edges::resolve(func, &graph, &live, &borders);
     func.level = Level::Physical;
     Ok(())

@@ -15,6 +15,7 @@ use super::def_use::DefUse;
 use super::flow::FlowGraph;
 use crate::{Block, Class, Function, Value};
 use cranelift_entity::EntityRef;
+use std::ops::Range;
 
 /// The values live at the start and at the end of each block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,6 +77,28 @@ impl Liveness {
     #[inline]
     pub fn live_out(&self, block: Block) -> &[Value] {
         self.live_out.row(block.as_u32())
+    }
+
+    /// Where the values live at the start of `block` lie among those of all blocks: the place for what somebody knows of each.
+    #[inline]
+    pub fn live_in_range(&self, block: Block) -> Range<usize> {
+        self.live_in.range(block.as_u32())
+    }
+
+    /// Where the values live at the end of `block` lie among those of all blocks.
+    #[inline]
+    pub fn live_out_range(&self, block: Block) -> Range<usize> {
+        self.live_out.range(block.as_u32())
+    }
+
+    /// How many values are live at the starts of all blocks together.
+    pub fn live_in_count(&self) -> usize {
+        self.live_in.items().len()
+    }
+
+    /// How many values are live at the ends of all blocks together.
+    pub fn live_out_count(&self) -> usize {
+        self.live_out.items().len()
     }
 
     /// Whether `value` is live at the start of `block`.

@@ -8,7 +8,7 @@ use crate::entity::{Inst, Value};
 use crate::instruction::{InstData, Operation};
 use crate::machine;
 use crate::operand::Operand;
-use crate::register::{OptReg, Reg, RegKind};
+use crate::register::{OptReg, Reg, RegKind, Type};
 use cranelift_entity::EntityRef;
 use orias_sass as sass;
 use smallvec::SmallVec;
@@ -396,10 +396,15 @@ impl Function {
         self.own_definitions(inst);
     }
 
-    /// Replaces every register the instruction reads or writes: [`Function::map_uses`] and [`Function::map_defs`] in one, for a
-    /// `map` that leaves no values.
-    pub fn map_registers(&mut self, inst: Inst, mut map: impl FnMut(Reg) -> Reg) {
+    /// Replaces every value the instruction reads or writes, arguments of edges left out, by what `map` says for its type; where that is
+    /// nothing, the value stays. The instruction defines no values afterwards.
+    pub fn map_values(&mut self, inst: Inst, mut map: impl FnMut(Type) -> Option<Reg>) {
         self.disown_definitions(inst);
+        let values = std::mem::take(&mut self.values);
+        let mut map = |reg: Reg| match reg.kind() {
+            RegKind::Value(value) => map(values[value].ty).unwrap_or(reg),
+            RegKind::Phys(_) => reg,
+        };
         let data = &mut self.insts[inst];
         if let Some(reg) = data.guard.reg() {
             data.guard = data.guard.with_reg(map(reg));
@@ -409,6 +414,21 @@ impl Function {
         for index in start..start + count {
             let operand = self.operands[index];
             self.operands[index] = self.map_operand(operand, &mut map);
+        }
+        self.values = values;
+    }
+
+    /// Calls `found` with every register the instruction reads or writes, in the order in which [`Function::map_values`] replaces values.
+    #[inline]
+    pub fn for_each_register(&self, inst: Inst, mut found: impl FnMut(Reg)) {
+        let data = &self.insts[inst];
+        if let Some(reg) = data.guard.reg() {
+            found(reg);
+        }
+        let start = data.start as usize;
+        let count = usize::from(data.slots + data.kept + data.uses + data.defs);
+        for &operand in &self.operands[start..start + count] {
+            self.for_each_operand_reg(operand, &mut found);
         }
     }
 

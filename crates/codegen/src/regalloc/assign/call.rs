@@ -6,22 +6,21 @@
 
 use super::super::calls::{self, is_call};
 use super::super::file::{Units, insert};
-use super::{Move, Scan, Stop, Turn};
+use super::{Ending, Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_machine::abi;
-use orias_ori::{Class, Inst, Operand, PhysReg, Reg, Value};
-use smallvec::SmallVec;
+use orias_ori::{Class, Inst, PhysReg, Reg, Value};
 
-impl Scan<'_> {
-    pub(super) fn call(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+impl<'a> Scan<'a> {
+    pub(super) fn call(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
         debug_assert!(is_call(self.func, inst));
         let places = calls::places(self.func, inst).map_err(Stop::Error)?;
-        let mut turn = self.turn(inst, now);
+        let mut turn = self.turn(ending.read);
         self.clear_volatile(&mut turn)?;
         self.insert_moves(inst, &turn);
         let results = self.func.result_count(inst);
         let mut copies: Vec<(PhysReg, PhysReg)> = Vec::new();
-        let mut operands: Vec<Operand> = self.func.operands(inst).to_vec();
+        let operands = self.func.operands(inst);
         for &(index, to) in places.iter().filter(|&&(index, _)| index >= results) {
             let from = match operands[index].reg().and_then(Reg::value) {
                 // Contents that do not matter stay as they are.
@@ -37,31 +36,22 @@ impl Scan<'_> {
                 Some(from) if from != to => copies.push((to, from)),
                 _ => {}
             }
-            operands[index] = Operand::from(to);
         }
-        self.insert_copies(inst, &copies);
-        for &value in &turn.dying {
-            self.release(value, now);
-        }
-        let defined: SmallVec<[Value; 2]> = self.func.value_defs(inst).collect();
+        self.edits.copy(inst, copies.into_iter());
+        self.release_all(ending.read, now);
         for &(index, to) in places.iter().filter(|&&(index, _)| index < results) {
             if let Some(value) = operands[index].as_value() {
                 self.home[value.index()] = None;
                 self.take(value, to.index());
             }
-            operands[index] = Operand::from(to);
         }
-        for (index, &operand) in operands.iter().enumerate() {
-            self.func.set_operand(inst, index, operand);
-        }
-        let file = self.file(Class::R);
-        file.used = file.used.max(calls::fewest());
-        self.drop_unread(&defined, now);
+        self.edits.call(inst);
+        self.release_all(ending.unread, now);
         Ok(())
     }
 
     /// Moves what lives on out of the registers that a called function may change.
-    fn clear_volatile(&mut self, turn: &mut Turn) -> Result<(), Stop> {
+    fn clear_volatile(&mut self, turn: &mut Turn<'_>) -> Result<(), Stop> {
         for class in [Class::P, Class::UR, Class::UP] {
             let file = &self.files[class as usize];
             let lost = (0..class.count())
@@ -91,7 +81,12 @@ impl Scan<'_> {
     }
 
     /// Moves `value`, and all that shares registers with it, to free registers outside `avoid`.
-    fn move_bundle(&mut self, value: Value, avoid: &Units, turn: &mut Turn) -> Result<(), Stop> {
+    fn move_bundle(
+        &mut self,
+        value: Value,
+        avoid: &Units,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Stop> {
         let class = Class::R;
         let bundle = self.bundle(class, value);
         let mut blocked = *avoid;

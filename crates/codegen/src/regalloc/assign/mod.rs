@@ -15,20 +15,26 @@
 //! wherever alignment allows, while both live. Only a definition that keeps a value (a guarded instruction, or a place
 //! read and written) changes a register in place; it is given a copy first if anyone still needs the old contents.
 //!
+//! The scan changes nothing: what is to be done is noted ([`edits`]) and done when everything has a place.
+//!
 //! Cost: one pass; for each result at most one look at each register of its file.
 
 mod call;
+mod edits;
 mod room;
 mod tuples;
 
 use super::affinity::Affinity;
+use super::deaths::{Deaths, Ending};
 use super::file::{File, Units, insert};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
+use cranelift_entity::packed_option::PackedOption;
+use edits::Edits;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, PhysReg, Reg, RegKind,
-    Type, Value, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Type,
+    Value, print_inst,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -48,63 +54,63 @@ impl From<PhaseError> for Stop {
     }
 }
 
-/// Where values lie at the borders of blocks, sorted by value.
-pub(super) type Places = Vec<(Value, u8)>;
+/// Stands for the register of a value whose contents do not matter. No file has so many.
+pub(super) const NOWHERE: u8 = u8::MAX;
 
-/// The register of `value` in `places`.
-pub(super) fn look_up(places: &Places, value: Value) -> Option<u8> {
-    let index = places
-        .binary_search_by_key(&value, |&(value, _)| value)
-        .ok()?;
-    Some(places[index].1)
-}
-
-/// Looks values up in ascending order: all together in one pass.
-pub(super) struct Walk<'a> {
-    rest: &'a [(Value, u8)],
-}
-
-impl<'a> Walk<'a> {
-    pub(super) fn new(places: &'a Places) -> Walk<'a> {
-        Walk { rest: places }
-    }
-
-    /// The register of `value`, which is not below those asked for before.
-    pub(super) fn look_up(&mut self, value: Value) -> Option<u8> {
-        while let [(first, at), rest @ ..] = self.rest {
-            if *first >= value {
-                return (*first == value).then_some(*at);
-            }
-            self.rest = rest;
-        }
-        None
-    }
-}
-
-/// Adds `more`, in any order and perhaps there already, to `places`.
-fn add_places(places: &mut Places, more: Places) {
-    if more.is_empty() {
-        return;
-    }
-    let known = places.len();
-    places.extend(more);
-    places[known..].sort_unstable();
-    if known == 0 || places[known - 1] > places[known] {
-        // Two sorted runs: a stable sort merges them.
-        places.sort();
-    }
-    places.dedup();
-}
-
-/// What the scan found out.
+/// Where values lie at the borders of blocks.
 #[derive(Debug)]
 pub(super) struct Borders {
-    /// By block: live values and parameters at the start.
-    pub(super) entry: Vec<Places>,
-    /// By block: live values and arguments of edges at the end.
-    pub(super) exit: Vec<Places>,
-    /// How many registers of each class are used.
-    pub(super) used: [u8; 5],
+    /// Beside the values live at the starts of blocks: where each lies.
+    pub(super) entry: Vec<u8>,
+    /// Beside the values live at the ends of blocks.
+    pub(super) exit: Vec<u8>,
+    /// Where parameters lie at the starts of blocks.
+    pub(super) params: Lists,
+    /// Where the arguments of all edges lie at the ends of blocks.
+    pub(super) args: Lists,
+    /// By block: the one that left all live values where this one has them.
+    pub(super) follows: Vec<PackedOption<Block>>,
+}
+
+/// A list of places for each block.
+#[derive(Debug)]
+pub(super) struct Lists {
+    start: Vec<u32>,
+    places: Vec<u8>,
+}
+
+impl Lists {
+    fn new(blocks: usize) -> Lists {
+        Lists {
+            start: vec![0; blocks],
+            places: Vec::new(),
+        }
+    }
+
+    /// The places of `block`, and of those that came after it.
+    pub(super) fn of(&self, block: Block) -> &[u8] {
+        &self.places[self.start[block.index()] as usize..]
+    }
+
+    fn begin(&mut self, block: Block) {
+        self.start[block.index()] = self.places.len() as u32;
+    }
+}
+
+impl Borders {
+    /// By edge that leaves `block`: where its arguments lie.
+    pub(super) fn args<'a>(
+        &'a self,
+        func: &'a Function,
+        block: Block,
+    ) -> impl Iterator<Item = (Edge, &'a [u8])> + 'a {
+        let mut rest = self.args.of(block);
+        func.successor_edges(block).iter().map(move |&edge| {
+            let (places, others) = rest.split_at(func.edge_args(edge).len());
+            rest = others;
+            (edge, places)
+        })
+    }
 }
 
 /// Registers for one class: how many there are, how many should do, and how many cost nothing more.
@@ -115,16 +121,32 @@ pub(super) struct Budget {
     pub(super) cheap: u8,
 }
 
-/// Gives registers to all values of `func`. Edges still carry arguments afterwards.
+/// What a function is known by, once it fits.
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) graph: &'a FlowGraph,
+    pub(super) walk: &'a DepthFirst,
+    pub(super) loops: &'a LoopNest,
+    pub(super) live: &'a Liveness,
+    pub(super) deaths: &'a Deaths,
+    pub(super) tokens: &'a FxHashMap<Value, u8>,
+}
+
+/// Finds registers for all values of `func`. Edges still carry arguments when the changes are made.
 pub(super) fn assign(
-    func: &mut Function,
-    graph: &FlowGraph,
-    live: &Liveness,
-    loops: &LoopNest,
-    tokens: &FxHashMap<Value, u8>,
+    func: &Function,
+    facts: Facts<'_>,
     budgets: [Budget; 5],
-) -> Result<Borders, Stop> {
-    let fixed = func.attributes.fixed.clone();
+) -> Result<(Borders, Edits), Stop> {
+    let Facts {
+        graph,
+        walk,
+        loops,
+        live,
+        deaths,
+        tokens,
+    } = facts;
+    let fixed = &func.attributes.fixed;
     let files = Class::ALL.map(|class| {
         let budget = budgets[class as usize];
         let fixed = fixed
@@ -141,42 +163,31 @@ pub(super) fn assign(
             .collect(),
         insts: Vec::new(),
         home: vec![None; func.value_count()],
-        last_use: vec![0; func.value_count()],
+        edits: Edits::with_capacity(func.inst_count()),
         files,
         clock: 1,
         visited: vec![false; graph.block_count()],
         borders: Borders {
-            entry: vec![Places::new(); graph.block_count()],
-            exit: vec![Places::new(); graph.block_count()],
-            used: [0; 5],
+            entry: vec![NOWHERE; live.live_in_count()],
+            exit: vec![NOWHERE; live.live_out_count()],
+            params: Lists::new(graph.block_count()),
+            args: Lists::new(graph.block_count()),
+            follows: vec![PackedOption::default(); graph.block_count()],
         },
         func,
         graph,
         live,
         loops,
+        deaths,
     };
     for (&token, &register) in tokens {
         scan.home[token.index()] = Some(register);
     }
-    let walk = DepthFirst::new(graph);
-    let reachable: Vec<Block> = walk.reverse_postorder().collect();
-    let unreachable: Vec<Block> = scan
-        .func
-        .blocks()
-        .filter(|&block| !walk.is_reachable(block))
-        .collect();
-    for block in reachable.into_iter().chain(unreachable) {
+    let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
+    for block in walk.reverse_postorder().chain(unreachable) {
         scan.block(block)?;
     }
-    let mut borders = scan.borders;
-    for class in Class::ALL {
-        borders.used[class as usize] = scan.files[class as usize].used;
-    }
-    for &register in tokens.values() {
-        let used = &mut borders.used[Class::B as usize];
-        *used = (*used).max(register + 1);
-    }
-    Ok(borders)
+    Ok((scan.borders, scan.edits))
 }
 
 /// A move of a value's registers before an instruction.
@@ -190,9 +201,9 @@ struct Move {
 
 /// What happens at one instruction.
 #[derive(Default, Debug)]
-struct Turn {
+struct Turn<'a> {
     /// Values read here for the last time.
-    dying: SmallVec<[Value; 6]>,
+    dying: &'a [Value],
     /// Registers, by class, that are read here for the last time: nothing is moved there before the instruction.
     pinned: [Units; 5],
     /// Registers, by class, that the instruction's results have been given: they are not moved away.
@@ -202,10 +213,12 @@ struct Turn {
 }
 
 struct Scan<'a> {
-    func: &'a mut Function,
+    func: &'a Function,
     graph: &'a FlowGraph,
     live: &'a Liveness,
     loops: &'a LoopNest,
+    deaths: &'a Deaths,
+    edits: Edits,
     affinity: Affinity,
     /// The type of each value: the scan makes none.
     types: Vec<Type>,
@@ -214,14 +227,12 @@ struct Scan<'a> {
     files: [File; 5],
     /// The register of each value; none for values whose contents do not matter.
     home: Vec<Option<u8>>,
-    /// The clock of each value's last use in the current block; `u32::MAX` if it lives on.
-    last_use: Vec<u32>,
     clock: u32,
     visited: Vec<bool>,
     borders: Borders,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
     fn ty(&self, value: Value) -> Type {
         self.types[value.index()]
     }
@@ -248,40 +259,24 @@ impl Scan<'_> {
         insts.extend(self.func.block_insts(block));
         let start = self.clock;
         self.clock += insts.len() as u32 + 1;
-        for (offset, &inst) in insts.iter().enumerate() {
-            self.func.for_each_use(inst, |reg| {
-                if let Some(value) = reg.value() {
-                    self.last_use[value.index()] = start + offset as u32;
-                }
-            });
-        }
-        for &value in self.live.live_out(block) {
-            self.last_use[value.index()] = u32::MAX;
-        }
-        // Arguments stay where they are until the edge has moved them.
-        for &edge in self.func.successor_edges(block) {
-            for &value in self.func.edge_args(edge) {
-                self.last_use[value.index()] = u32::MAX;
-            }
-        }
-        // Parameters and values of the entry that nobody reads.
-        for &param in self.func.block_params(block).to_vec().iter() {
-            if self.last_use[param.index()] < start {
-                self.release(param, start);
-            }
+        for &param in self.deaths.at(block, insts.len()).unread {
+            self.release(param, start);
         }
         for (offset, &inst) in insts.iter().enumerate() {
-            self.inst(inst, start + offset as u32)?;
+            let ending = self.deaths.at(block, insts.len() - 1 - offset);
+            self.inst(inst, ending, start + offset as u32)?;
         }
         self.insts = insts;
-        let place = |&value: &Value| self.home[value.index()].map(|at| (value, at));
-        let live_out = self.live.live_out(block);
-        let mut exit = Places::with_capacity(live_out.len());
-        exit.extend(live_out.iter().filter_map(place));
-        let edges = self.func.successor_edges(block);
-        let args = edges.iter().flat_map(|&edge| self.func.edge_args(edge));
-        add_places(&mut exit, args.filter_map(place).collect());
-        self.borders.exit[block.index()] = exit;
+        let place = |value: &Value| self.home[value.index()].unwrap_or(NOWHERE);
+        let exit = &mut self.borders.exit[self.live.live_out_range(block)];
+        for (slot, value) in exit.iter_mut().zip(self.live.live_out(block)) {
+            *slot = place(value);
+        }
+        self.borders.args.begin(block);
+        for &edge in self.func.successor_edges(block) {
+            let args = self.func.edge_args(edge);
+            self.borders.args.places.extend(args.iter().map(place));
+        }
         Ok(())
     }
 
@@ -295,25 +290,34 @@ impl Scan<'_> {
             .filter(|pred| self.visited[pred.index()])
             .max_by_key(|&pred| self.loops.block_depth(pred));
         let live_in = self.live.live_in(block);
-        let mut entry = Places::with_capacity(live_in.len() + self.func.block_params(block).len());
+        let range = self.live.live_in_range(block);
         if let Some(from) = from {
-            let mut left = Walk::new(&self.borders.exit[from.index()]);
-            for &value in live_in {
+            let left = self.live.live_out(from);
+            let exit = &self.borders.exit[self.live.live_out_range(from)];
+            let entry = &mut self.borders.entry[range.clone()];
+            let mut next = 0;
+            for (&value, slot) in live_in.iter().zip(entry) {
+                // What is live here was live there.
+                while left[next] < value {
+                    next += 1;
+                }
+                let at = exit[next];
                 let ty = self.types[value.index()];
                 if ty.class() == Class::B {
                     continue;
                 }
-                let home = left.look_up(value);
-                self.home[value.index()] = home;
-                if let Some(at) = home {
+                self.home[value.index()] = Some(at).filter(|&at| at != NOWHERE);
+                if at != NOWHERE {
                     self.files[ty.class() as usize].occupy(value, at, ty.len());
-                    entry.push((value, at));
+                    *slot = at;
                 }
             }
+            self.borders.follows[block.index()] = from.into();
         }
-        let params = self.func.block_params(block).to_vec();
+        let func = self.func;
+        let params = func.block_params(block);
         let mut turn = Turn::default();
-        let mut later = Vec::new();
+        let mut later: SmallVec<[Value; 4]> = SmallVec::new();
         for (index, &param) in params.iter().enumerate() {
             if self.ty(param).class() == Class::B {
                 continue;
@@ -331,33 +335,25 @@ impl Scan<'_> {
         }
         // A live value that had to make room starts out in its new place: the edges bring it there.
         for moved in &turn.moves {
-            if let Some(place) = entry.iter_mut().find(|(value, _)| *value == moved.value) {
-                place.1 = moved.to;
+            self.borders.follows[block.index()] = None.into();
+            if let Ok(index) = live_in.binary_search(&moved.value) {
+                self.borders.entry[range.start + index] = moved.to;
             }
         }
-        let mut placed = Places::new();
-        for &param in &params {
-            if let Some(at) = self.home[param.index()]
-                && self.ty(param).class() != Class::B
-            {
-                placed.push((param, at));
-            }
+        self.borders.params.begin(block);
+        for &param in params {
+            let at = self.home[param.index()].filter(|_| self.ty(param).class() != Class::B);
+            self.borders.params.places.push(at.unwrap_or(NOWHERE));
         }
-        add_places(&mut entry, placed);
-        self.borders.entry[block.index()] = entry;
         Ok(())
     }
 
     /// Where the argument for parameter `index` of `block` lies at the end of `from`.
     fn left_for(&self, from: Block, block: Block, index: usize) -> Option<u8> {
-        let edge = self
-            .func
-            .successor_edges(from)
-            .iter()
-            .copied()
-            .find(|&edge| self.func.edge_target(edge) == block)?;
-        let arg = *self.func.edge_args(edge).get(index)?;
-        look_up(&self.borders.exit[from.index()], arg)
+        let mut edges = self.borders.args(self.func, from);
+        let (_, places) = edges.find(|&(edge, _)| self.func.edge_target(edge) == block)?;
+        let at = *places.get(index)?;
+        (at != NOWHERE).then_some(at)
     }
 
     fn is_free(&self, value: Value, at: u8) -> bool {
@@ -388,18 +384,18 @@ impl Scan<'_> {
         }
     }
 
-    fn inst(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+    fn inst(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
         match self.func.opcode(inst) {
             Opcode::Abstract(AbstractOp::Undef) => {
-                self.func.remove_inst(inst);
+                self.edits.remove(inst);
                 Ok(())
             }
-            Opcode::Abstract(AbstractOp::Collect) => self.collect(inst, now),
-            Opcode::Abstract(AbstractOp::Split) => self.split(inst, now),
-            Opcode::Abstract(AbstractOp::ParCopy) => self.copy(inst, now),
-            Opcode::Abstract(AbstractOp::Call) => self.call(inst, now),
+            Opcode::Abstract(AbstractOp::Collect) => self.collect(inst, ending, now),
+            Opcode::Abstract(AbstractOp::Split) => self.split(inst, ending, now),
+            Opcode::Abstract(AbstractOp::ParCopy) => self.copy(inst, ending, now),
+            Opcode::Abstract(AbstractOp::Call) => self.call(inst, ending, now),
             Opcode::Abstract(AbstractOp::FallThrough) | Opcode::Machine(_) => {
-                self.machine(inst, now)
+                self.machine(inst, ending, now)
             }
             Opcode::Abstract(AbstractOp::Unreachable) => Ok(()),
             Opcode::Abstract(op) => Err(Stop::Error(PhaseError::Unsupported(format!(
@@ -408,34 +404,29 @@ impl Scan<'_> {
         }
     }
 
-    fn turn(&self, inst: Inst, now: u32) -> Turn {
-        let mut turn = Turn::default();
-        self.func.for_each_use(inst, |reg| {
-            if let Some(value) = reg.value()
-                && self.last_use[value.index()] == now
-                && !turn.dying.contains(&value)
-            {
-                turn.dying.push(value);
-                if let Some(at) = self.home[value.index()] {
-                    let ty = self.ty(value);
-                    insert(&mut turn.pinned[ty.class() as usize], at, ty.len());
-                }
+    /// What happens where `dying` is read for the last time.
+    fn turn(&self, dying: &'a [Value]) -> Turn<'a> {
+        let mut turn = Turn {
+            dying,
+            ..Turn::default()
+        };
+        for value in dying {
+            if let Some(at) = self.home[value.index()] {
+                let ty = self.ty(*value);
+                insert(&mut turn.pinned[ty.class() as usize], at, ty.len());
             }
-        });
+        }
         turn
     }
 
-    /// Frees results that nobody reads.
-    fn drop_unread(&mut self, results: &[Value], now: u32) {
-        for &value in results {
-            if self.last_use[value.index()] <= now {
-                self.release(value, now);
-            }
+    fn release_all(&mut self, values: &[Value], now: u32) {
+        for &value in values {
+            self.release(value, now);
         }
     }
 
-    fn machine(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
-        let mut turn = self.turn(inst, now);
+    fn machine(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+        let mut turn = self.turn(ending.read);
         let mut results: SmallVec<[Value; 4]> = SmallVec::new();
         self.func
             .for_each_def(inst, |reg| results.extend(reg.value()));
@@ -470,9 +461,7 @@ impl Scan<'_> {
                 ty,
             });
         }
-        for &value in &turn.dying {
-            self.release(value, now);
-        }
+        self.release_all(ending.read, now);
         for (result, reg) in in_place {
             self.take(result, reg.index());
             insert(
@@ -488,9 +477,12 @@ impl Scan<'_> {
                 self.place(result, &mut turn)?;
             }
         }
-        self.rewrite(inst)?;
+        let found = self.edits.rename(self.func, inst, &self.types, &self.home);
+        if !found {
+            return Err(self.broken(inst, "a value has no register"));
+        }
         self.insert_moves(inst, &turn);
-        self.drop_unread(&results, now);
+        self.release_all(ending.unread, now);
         Ok(())
     }
 
@@ -512,65 +504,14 @@ impl Scan<'_> {
             .collect()
     }
 
-    /// Puts registers in the place of values.
-    fn rewrite(&mut self, inst: Inst) -> Result<(), Stop> {
-        let mut lost = false;
-        let home = &self.home;
-        let types = &self.types;
-        let mut map = |reg: Reg| match reg.kind() {
-            RegKind::Phys(_) => reg,
-            RegKind::Value(value) => {
-                let ty = types[value.index()];
-                let phys = match home[value.index()] {
-                    Some(at) => PhysReg::tuple(ty.class(), at, ty.len()),
-                    // Contents that do not matter: any register will do. Not every place takes the constant one.
-                    None => match ty.class() {
-                        Class::R | Class::UR => PhysReg::tuple(ty.class(), 0, ty.len()),
-                        Class::P | Class::UP | Class::B => ty.class().constant(),
-                    },
-                };
-                match phys {
-                    Some(phys) => Reg::from(phys),
-                    None => {
-                        lost = true;
-                        reg
-                    }
-                }
-            }
-        };
-        self.func.map_registers(inst, &mut map);
-        if !self.func.kept(inst).is_empty() {
-            self.func.set_kept(inst, &[]);
-        }
-        if lost {
-            return Err(self.broken(inst, "a value has no register"));
-        }
-        Ok(())
-    }
-
     /// The moves of a turn, as one parallel copy before `inst`.
-    fn insert_moves(&mut self, inst: Inst, turn: &Turn) {
-        if turn.moves.is_empty() {
-            return;
-        }
-        let copies: Vec<(PhysReg, PhysReg)> = turn
-            .moves
-            .iter()
-            .filter(|moved| moved.from != moved.to)
-            .flat_map(|moved| {
-                let (class, len) = (moved.ty.class(), moved.ty.len());
-                PhysReg::tuple(class, moved.to, len).zip(PhysReg::tuple(class, moved.from, len))
-            })
-            .collect();
-        self.insert_copies(inst, &copies);
-    }
-
-    fn insert_copies(&mut self, inst: Inst, copies: &[(PhysReg, PhysReg)]) {
-        if let Some(copy) = parallel_copy(self.func, copies) {
-            let span = self.func.inst(inst).span();
-            self.func.set_span(copy, span);
-            self.func.layout.insert_inst_before(copy, inst);
-        }
+    fn insert_moves(&mut self, inst: Inst, turn: &Turn<'_>) {
+        let moves = turn.moves.iter().filter(|moved| moved.from != moved.to);
+        let copies = moves.flat_map(|moved| {
+            let (class, len) = (moved.ty.class(), moved.ty.len());
+            PhysReg::tuple(class, moved.to, len).zip(PhysReg::tuple(class, moved.from, len))
+        });
+        self.edits.copy(inst, copies);
     }
 }
 

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 impl Scan<'_> {
     /// Finds a place for `value` and takes it.
-    pub(super) fn place(&mut self, value: Value, turn: &mut Turn) -> Result<(), Stop> {
+    pub(super) fn place(&mut self, value: Value, turn: &mut Turn<'_>) -> Result<(), Stop> {
         let at = self.find_place(value, &Units::default(), turn)?;
         let ty = self.ty(value);
         insert(&mut turn.taken[ty.class() as usize], at, ty.len());
@@ -26,7 +26,7 @@ impl Scan<'_> {
         &mut self,
         value: Value,
         avoid: &Units,
-        turn: &mut Turn,
+        turn: &mut Turn<'_>,
     ) -> Result<u8, Stop> {
         let ty = self.ty(value);
         let own = Some(self.affinity.wished(value));
@@ -60,7 +60,7 @@ impl Scan<'_> {
     }
 
     /// Moves values away until there is room for a tuple of type `ty`.
-    fn make_room(&mut self, ty: Type, avoid: &Units, turn: &mut Turn) -> Result<u8, Stop> {
+    fn make_room(&mut self, ty: Type, avoid: &Units, turn: &mut Turn<'_>) -> Result<u8, Stop> {
         if ty.class() != Class::R {
             return Err(Stop::Full(ty.class()));
         }
@@ -89,7 +89,7 @@ impl Scan<'_> {
     }
 
     /// Moves everything out of the registers of `ty` from `at` on, or nothing.
-    fn empty_window(&mut self, ty: Type, at: u8, avoid: &Units, turn: &mut Turn) -> bool {
+    fn empty_window(&mut self, ty: Type, at: u8, avoid: &Units, turn: &mut Turn<'_>) -> bool {
         let class = ty.class();
         let file = &self.files[class as usize];
         let mut window = Units::default();

@@ -5,20 +5,20 @@
 
 use super::super::affinity::Wish;
 use super::super::file::Units;
-use super::{Scan, Stop, Turn};
+use super::{Ending, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
-use orias_ori::{Inst, Operand, PhysReg, RegKind, Value};
+use orias_ori::{Inst, PhysReg, RegKind, Value};
 use smallvec::SmallVec;
 
-impl Scan<'_> {
-    pub(super) fn collect(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
-        let mut turn = self.turn(inst, now);
+impl<'a> Scan<'a> {
+    pub(super) fn collect(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+        let mut turn = self.turn(ending.read);
         let Some(tuple) = self.func.operands(inst)[0].as_value() else {
             return Err(self.broken(inst, "collects into something that is no value"));
         };
         let ty = self.ty(tuple);
         // By register of the tuple: the value whose register belongs there, and which of its registers.
-        let mut parts: Vec<Part> = Vec::with_capacity(usize::from(ty.len()));
+        let mut parts: SmallVec<[Part; 8]> = SmallVec::new();
         for &operand in &self.func.operands(inst)[1..] {
             let Some(reg) = operand.reg() else {
                 return Err(self.broken(inst, "collects something that is no register"));
@@ -37,22 +37,18 @@ impl Scan<'_> {
         }
         let at = match self.collected_in_place(tuple, &parts, &turn) {
             Some(at) => {
-                for &value in &turn.dying {
-                    self.release(value, now);
-                }
+                self.release_all(ending.read, now);
                 at
             }
             None => {
-                for &value in &turn.dying {
-                    self.release(value, now);
-                }
+                self.release_all(ending.read, now);
                 self.home[tuple.index()] = None;
                 self.find_place(tuple, &Units::default(), &mut turn)?
             }
         };
         self.take(tuple, at);
         self.insert_moves(inst, &turn);
-        let mut copies = Vec::new();
+        let mut copies: SmallVec<[(PhysReg, PhysReg); 4]> = SmallVec::new();
         for (offset, part) in parts.iter().enumerate() {
             let to = PhysReg::new(ty.class(), at + offset as u8);
             let from = match *part {
@@ -68,14 +64,14 @@ impl Scan<'_> {
                 copies.push((to, from));
             }
         }
-        self.insert_copies(inst, &copies);
-        self.func.remove_inst(inst);
-        self.drop_unread(&[tuple], now);
+        self.edits.copy(inst, copies.into_iter());
+        self.edits.remove(inst);
+        self.release_all(ending.unread, now);
         Ok(())
     }
 
     /// The place for a tuple in which most of its parts lie already.
-    fn collected_in_place(&mut self, tuple: Value, parts: &[Part], turn: &Turn) -> Option<u8> {
+    fn collected_in_place(&mut self, tuple: Value, parts: &[Part], turn: &Turn<'_>) -> Option<u8> {
         let ty = self.ty(tuple);
         let mut candidates: SmallVec<[u8; 8]> = SmallVec::new();
         if let Some(Wish::At(at)) = self.affinity.wish(tuple) {
@@ -124,9 +120,9 @@ impl Scan<'_> {
             .map(|(_, base)| base)
     }
 
-    pub(super) fn split(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+    pub(super) fn split(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
         let count = self.func.result_count(inst);
-        let results: Vec<Operand> = self.func.operands(inst)[..count].to_vec();
+        let results = &self.func.operands(inst)[..count];
         let Some(source) = self.func.operands(inst)[count].reg() else {
             return Err(self.broken(inst, "splits something that is no register"));
         };
@@ -135,7 +131,6 @@ impl Scan<'_> {
             RegKind::Phys(_) => return Err(self.broken(inst, "splits a physical register")),
         };
         let mut offset = 0;
-        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
         let mut misplaced: SmallVec<[(Value, u8); 2]> = SmallVec::new();
         for result in results {
             let Some(part) = result.as_value() else {
@@ -154,10 +149,9 @@ impl Scan<'_> {
                 }
             }
             offset += ty.len();
-            parts.push(part);
         }
-        let mut turn = self.turn(inst, now);
-        let mut copies = Vec::new();
+        let mut turn = self.turn(ending.read);
+        let mut copies: SmallVec<[(PhysReg, PhysReg); 4]> = SmallVec::new();
         for (part, from) in misplaced {
             // Off its alignment: copied out before the tuple is given up.
             let pinned = turn.pinned[self.ty(part).class() as usize];
@@ -171,27 +165,23 @@ impl Scan<'_> {
                     .zip((from..from + ty.len()).filter_map(|at| PhysReg::new(ty.class(), at))),
             );
         }
-        for &value in &turn.dying {
-            self.release(value, now);
-        }
+        self.release_all(ending.read, now);
         self.insert_moves(inst, &turn);
-        self.insert_copies(inst, &copies);
-        self.func.remove_inst(inst);
-        self.drop_unread(&parts, now);
+        self.edits.copy(inst, copies.into_iter());
+        self.edits.remove(inst);
+        self.release_all(ending.unread, now);
         Ok(())
     }
 
     /// A copy lies where its source does.
-    pub(super) fn copy(&mut self, inst: Inst, now: u32) -> Result<(), Stop> {
+    pub(super) fn copy(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
         let (to, from) = self
             .func
             .operands(inst)
             .split_at(self.func.result_count(inst));
-        let pairs: Vec<(Operand, Operand)> = to.iter().copied().zip(from.iter().copied()).collect();
-        let mut results = Vec::new();
-        let mut copies = Vec::new();
-        let mut turn = self.turn(inst, now);
-        for (to, from) in pairs {
+        let mut copies: SmallVec<[(PhysReg, PhysReg); 4]> = SmallVec::new();
+        let mut turn = self.turn(ending.read);
+        for (to, from) in to.iter().zip(from) {
             let (Some(to), Some(from)) = (to.as_value(), from.reg()) else {
                 return Err(self.broken(inst, "copies something that is no value"));
             };
@@ -210,15 +200,12 @@ impl Scan<'_> {
                     copies.extend(PhysReg::tuple(ty.class(), at, ty.len()).map(|to| (to, from)));
                 }
             }
-            results.push(to);
         }
-        for &value in &turn.dying {
-            self.release(value, now);
-        }
+        self.release_all(ending.read, now);
         self.insert_moves(inst, &turn);
-        self.insert_copies(inst, &copies);
-        self.func.remove_inst(inst);
-        self.drop_unread(&results, now);
+        self.edits.copy(inst, copies.into_iter());
+        self.edits.remove(inst);
+        self.release_all(ending.unread, now);
         Ok(())
     }
 }

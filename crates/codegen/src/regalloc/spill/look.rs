@@ -107,8 +107,6 @@ pub(super) struct Look<'a> {
     /// What became live since.
     seen: Vec<Value>,
     count: Counts,
-    /// The most general registers that were needed anywhere.
-    pub(super) pressure: u32,
     pub(super) chosen: Vec<Choice>,
     pub(super) stuck: Option<Class>,
 }
@@ -152,7 +150,6 @@ impl<'a> Look<'a> {
             border: &[],
             seen: Vec::new(),
             count: Counts::default(),
-            pressure: 0,
             chosen: Vec::new(),
             stuck: None,
         }
@@ -294,7 +291,6 @@ impl<'a> Look<'a> {
             }
         }
         if fit(&count, &self.goals) {
-            self.pressure = self.pressure.max(count[Class::R as usize]);
             return;
         }
         self.begin_all(live_in);
@@ -428,12 +424,12 @@ impl<'a> Look<'a> {
     /// Chooses values to spill until what lives across a call fits into registers that a called function leaves alone. Uniform
     /// registers do not live across calls.
     fn make_fit_across(&mut self) {
-        let (goals, pressure) = (self.goals, self.pressure);
+        let goals = self.goals;
         let general = goals[Class::R as usize] as u8;
         self.goals = Counts::default();
         self.goals[Class::R as usize] = u32::from(preserved(Class::R, general));
         self.make_fit(&[]);
-        (self.goals, self.pressure) = (goals, pressure);
+        self.goals = goals;
     }
 
     /// Chooses values to spill, none of `needed`, until no class is too full.
@@ -442,7 +438,6 @@ impl<'a> Look<'a> {
         if !fit(&self.count, &self.goals) {
             self.choose(needed);
         }
-        self.pressure = self.pressure.max(self.count[Class::R as usize]);
     }
 
     fn choose(&mut self, needed: &[Value]) {

@@ -24,6 +24,8 @@
 //! by its refuge. Parameters that go to memory change the flow of control, and sources of what is made again live longer: then
 //! everything is found anew.
 //!
+//! A walk that only counts ([`Deaths`]) says whether there is anything to choose.
+//!
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
 mod derive;
@@ -31,6 +33,7 @@ mod look;
 mod params;
 
 use super::assign::Stop;
+use super::deaths::Deaths;
 use super::refused;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
@@ -49,17 +52,34 @@ use std::cell::OnceCell;
 /// How many rounds there are at most; each makes the function fit better.
 const ROUNDS: usize = 16;
 
-/// A function that fits, and what was found out on the way.
+/// What was found out about a function that fits.
 pub(super) struct Fitting {
-    /// The most general registers that are needed anywhere.
-    pub(super) pressure: u32,
     pub(super) graph: FlowGraph,
     pub(super) live: Liveness,
+    pub(super) deaths: Deaths,
 }
 
-/// Spills until every class fits into its goal.
-pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
-    let mut short = vec![false; func.value_count()];
+/// What was spilled so far.
+pub(super) struct Spilling {
+    /// By value: whether it must not be spilled, as it was loaded or goes to be stored.
+    short: Vec<bool>,
+}
+
+impl Spilling {
+    /// Nothing was spilled yet.
+    pub(super) fn new(func: &Function) -> Spilling {
+        Spilling {
+            short: vec![false; func.value_count()],
+        }
+    }
+
+    /// Spills until every class fits into its goal.
+    pub(super) fn fit(&mut self, func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
+        fit(func, &mut self.short, goals)
+    }
+}
+
+fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fitting, Stop> {
     let mut shape: Option<(FlowGraph, Liveness)> = None;
     for _ in 0..ROUNDS {
         let chains = OnceCell::new();
@@ -68,7 +88,15 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
             let live = Liveness::new(func, &graph, chains.get_or_init(|| DefUse::new(func)));
             (graph, live)
         });
-        let mut look = Look::new(func, &graph, &chains, &short, goals);
+        let deaths = Deaths::new(func, &live, goals);
+        if deaths.fits {
+            return Ok(Fitting {
+                graph,
+                live,
+                deaths,
+            });
+        }
+        let mut look = Look::new(func, &graph, &chains, short, goals);
         for block in func.blocks() {
             look.entry(block, live.live_in(block));
         }
@@ -82,12 +110,12 @@ pub(super) fn fit(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> 
                 goals[class as usize]
             ))));
         }
-        let (pressure, chosen) = (look.pressure, look.chosen);
+        let chosen = look.chosen;
         if chosen.is_empty() {
             return Ok(Fitting {
-                pressure,
                 graph,
                 live,
+                deaths,
             });
         }
         let chains = chains.into_inner().unwrap_or_else(|| DefUse::new(func));

@@ -1,0 +1,194 @@
+//! One walk over all points of a function: whether everything fits, and which values end where.
+//!
+//! Blocks are walked through backwards, starting with what is live at their ends. A value that is met for the first time on this way is
+//! read there for the last time. Arguments of edges count as read where the block ends, and do not end there: they stay where they
+//! are until the edge has moved them.
+//!
+//! Cost: O(operands + live pairs of value and block).
+
+use super::calls::{is_call, preserved};
+use cranelift_entity::EntityRef;
+use orias_ori::analysis::Liveness;
+use orias_ori::{Block, Class, Function, Type, Value};
+
+/// Where values end, and how full the registers are.
+pub(super) struct Deaths {
+    /// By block: its first entry in `ends`.
+    first: Vec<u32>,
+    /// One entry for each instruction of a block, the last one first, and one for the block's start. Of `values`, what begins where
+    /// the entry before it ended and ends here: first results that nobody reads (at the start: parameters), then what is
+    /// read for the last time.
+    ends: Vec<(u32, u32)>,
+    values: Vec<Value>,
+    /// The most general registers that are needed anywhere.
+    pub(super) pressure: u32,
+    /// Whether no point needs more than the goals, and no branch passes more.
+    pub(super) fits: bool,
+}
+
+/// What ends at one place.
+pub(super) struct Ending<'a> {
+    /// Results, or parameters, that nobody reads.
+    pub(super) unread: &'a [Value],
+    /// What is read for the last time.
+    pub(super) read: &'a [Value],
+}
+
+/// How many registers of each class are needed at a point.
+type Counts = [u32; 5];
+
+struct Walk<'a> {
+    goals: &'a Counts,
+    /// By value: its type, and the block in which it was met last, by its place in the layout.
+    met: Vec<(Type, u32)>,
+    /// The place of the block at hand.
+    block: u32,
+    counts: Counts,
+    deaths: Deaths,
+}
+
+impl Deaths {
+    /// Walks through `func`, of which every class should fit into its goal.
+    pub(super) fn new(func: &Function, live: &Liveness, goals: [u8; 5]) -> Deaths {
+        let mut goals = goals.map(u32::from);
+        // Tokens find registers in their own way.
+        goals[Class::B as usize] = u32::MAX;
+        let across = u32::from(preserved(Class::R, goals[Class::R as usize] as u8));
+        let types = (0..func.value_count()).map(|number| (func.value_type(Value::new(number)), 0));
+        let mut walk = Walk {
+            goals: &goals,
+            met: types.collect(),
+            block: 0,
+            counts: Counts::default(),
+            deaths: Deaths {
+                first: vec![0; func.block_count()],
+                ends: Vec::with_capacity(func.inst_count() + func.block_count()),
+                values: Vec::with_capacity(func.value_count()),
+                pressure: 0,
+                fits: true,
+            },
+        };
+        for block in func.blocks() {
+            walk.block(func, live, block, across);
+        }
+        walk.deaths
+    }
+
+    /// What ends at the instruction that has `behind` others behind it in `block`; with all of them behind, at the block's start.
+    pub(super) fn at(&self, block: Block, behind: usize) -> Ending<'_> {
+        let index = self.first[block.index()] as usize + behind;
+        let start = match index.checked_sub(1) {
+            Some(last) => self.ends[last].1,
+            None => 0,
+        };
+        let (middle, end) = self.ends[index];
+        Ending {
+            unread: &self.values[start as usize..middle as usize],
+            read: &self.values[middle as usize..end as usize],
+        }
+    }
+}
+
+/// How many registers a value needs, alignment included.
+fn weight(ty: Type) -> u32 {
+    u32::from(ty.len().next_multiple_of(ty.alignment()))
+}
+
+impl Walk<'_> {
+    fn block(&mut self, func: &Function, live: &Liveness, block: Block, across: u32) {
+        self.block += 1;
+        self.counts = Counts::default();
+        self.deaths.first[block.index()] = self.deaths.ends.len() as u32;
+        for &value in live.live_out(block) {
+            self.meet(value);
+        }
+        for inst in func.block_insts(block).rev() {
+            // After the instruction: what lives on, and all results.
+            let first = self.deaths.values.len();
+            let before = self.counts;
+            let mut ended = Counts::default();
+            func.for_each_def(inst, |reg| {
+                if let Some(value) = reg.value() {
+                    if !self.is_met(value) {
+                        self.deaths.values.push(value);
+                    }
+                    let ty = self.meet(value);
+                    ended[ty.class() as usize] += weight(ty);
+                }
+            });
+            if self.counts != before {
+                self.look();
+            }
+            for (count, ended) in self.counts.iter_mut().zip(ended) {
+                *count -= ended;
+            }
+            let middle = self.deaths.values.len();
+            debug_assert!(first <= middle);
+            if is_call(func, inst) {
+                // What lives across has to fit into registers that a called function leaves alone. Uniform registers and predicates do not.
+                let [r, p, ur, up, _] = self.counts;
+                self.deaths.fits &= r <= across && p + ur + up == 0;
+            }
+            if !func.edges(inst).is_empty() {
+                let mut words = 0;
+                func.for_each_use(inst, |reg| {
+                    if let Some(value) = reg.value()
+                        && self.met[value.index()].0.class() == Class::R
+                    {
+                        words += weight(self.met[value.index()].0);
+                    }
+                });
+                self.deaths.fits &= words <= self.goals[Class::R as usize];
+                for &edge in func.edges(inst) {
+                    for &value in func.edge_args(edge) {
+                        self.meet(value);
+                    }
+                }
+            }
+            // Before it: what lives on, and all it reads.
+            func.for_each_use(inst, |reg| {
+                if let Some(value) = reg.value()
+                    && !self.is_met(value)
+                {
+                    self.meet(value);
+                    self.deaths.values.push(value);
+                }
+            });
+            self.look();
+            let end = self.deaths.values.len();
+            self.deaths.ends.push((middle as u32, end as u32));
+        }
+        for &param in func.block_params(block) {
+            if !self.is_met(param) {
+                self.meet(param);
+                self.deaths.values.push(param);
+            }
+        }
+        self.look();
+        let end = self.deaths.values.len() as u32;
+        self.deaths.ends.push((end, end));
+    }
+
+    #[inline]
+    fn is_met(&self, value: Value) -> bool {
+        self.met[value.index()].1 == self.block
+    }
+
+    /// Counts `value` if it is new.
+    #[inline]
+    fn meet(&mut self, value: Value) -> Type {
+        let (ty, met) = &mut self.met[value.index()];
+        if *met != self.block {
+            *met = self.block;
+            self.counts[ty.class() as usize] += weight(*ty);
+        }
+        *ty
+    }
+
+    #[inline]
+    fn look(&mut self) {
+        self.deaths.pressure = self.deaths.pressure.max(self.counts[Class::R as usize]);
+        let pairs = self.counts.iter().zip(self.goals);
+        self.deaths.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
+    }
+}
