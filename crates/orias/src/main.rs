@@ -6,6 +6,8 @@
 //! Nothing prints on its way: a mode or subcommand returns a [`Report`], and `main` writes it out. A reader that closes the
 //! pipe early is no error.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+mod bytes;
 mod commands;
 mod compile_mode;
 #[cfg(target_os = "linux")]
