@@ -14,6 +14,7 @@
 use super::{corpus, ptx};
 use crate::{oracle, parallel};
 use orias_cubin::Cubin;
+use orias_ptx::grammar::ROWS;
 use orias_ptx::synth::Random;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,17 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What ptxas exits with when it refuses its input.
 const REFUSED: i32 = 255;
-
-/// What is not supported and no instruction of the line it is reported at: how the message starts.
-const NO_INSTRUCTION: &[&str] = &[
-    "extension to 128 bits",
-    "indirect calls",
-    "matrix access through a generic address",
-    "more than 512 kb of local memory",
-    "recursive call of ",
-    "the address of a function as initial value",
-    "the address of function ",
-];
 
 struct Program {
     name: String,
@@ -295,15 +285,16 @@ fn complaints(text: &[u8], messages: &str, input: &Path) -> Result<Verdict, Stri
     }
 }
 
-/// Whether a line holds the instruction that a message calls not supported.
+/// Whether a line holds the instruction that a message calls not supported. A message that starts with no instruction says in words what
+/// is missing.
 fn names(feature: &str, line: &str) -> bool {
-    let instruction = feature.split([' ', '.', ',']).next();
+    let instruction = feature.split([' ', '.', ',']).next().unwrap_or_default();
+    let is_instruction = ROWS
+        .iter()
+        .any(|row| row.syntax.split(['.', ' ']).next() == Some(instruction));
     let line = line.to_lowercase();
     let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-    words.any(|word| Some(word) == instruction)
-        || NO_INSTRUCTION
-            .iter()
-            .any(|start| feature.starts_with(start))
+    !is_instruction || words.any(|word| word == instruction)
 }
 
 /// Whether a program has the names that a message about no line in particular quotes.
