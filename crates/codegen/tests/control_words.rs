@@ -243,6 +243,68 @@ block1:
 }
 
 #[test]
+fn what_is_waited_for_behind_a_load_that_outlives_its_block_keeps_off_its_barrier() {
+    // Six results of six waiters: one of them would get the last barrier. The load in front of the waiters gets it.
+    let words = words(
+        "block0:
+    S2R R4, SR_TID.X
+    S2R R5, SR_TID.Y
+    S2R R6, SR_TID.Z
+    S2R R7, SR_CTAID.X
+    S2R R8, SR_CTAID.Y
+    S2R R9, SR_CTAID.Z
+    LDG.E PT, R10, [R0..R1], PT
+    FADD R4, R4, R4
+    FADD R5, R5, R5
+    FADD R6, R6, R6
+    FADD R7, R7, R7
+    FADD R8, R8, R8
+    FADD R9, R9, R9
+    BRA PT, block1
+block1:
+    FADD R10, R10, R4
+    EXIT PT
+",
+    );
+    assert_eq!(&words[6][12..14], "W5");
+    assert!(
+        words[7..13].iter().all(|word| !word[2..8].contains('5')),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn what_a_loop_leaves_in_flight_keeps_off_what_the_next_trip_sets_before_it_is_waited_for() {
+    // The barrier of the far load is the one that was set the longest time ago when the store issues.
+    let words = words(
+        "block0:
+    BRA PT, block1
+block1:
+    LDG.E PT, R4, [R2..R3], PT
+    MOV R13, 1, 0xf
+    S2R R20, SR_TID.X
+    S2R R21, SR_TID.Y
+    S2R R22, SR_TID.Z
+    S2R R23, SR_CTAID.X
+    S2R R24, SR_CTAID.Y
+    FADD R20, R20, R20
+    FADD R21, R21, R21
+    FADD R22, R22, R22
+    FADD R23, R23, R23
+    FADD R24, R24, R24
+    FADD R5, R4, R4
+    STS [R0], R13
+    @P0 BRA PT, block1 -> block2
+block2:
+    EXIT PT
+",
+    );
+    let (load, store) = (words[1].as_bytes()[13], words[14].as_bytes()[10]);
+    assert!(load.is_ascii_digit() && store.is_ascii_digit(), "{words:?}");
+    assert_ne!(load, store, "{words:?}");
+}
+
+#[test]
 fn of_barriers_that_cover_a_source_the_one_that_ends_first_is_waited_for() {
     // The first load sets no barrier for its source, and its data comes late; the store behind it tells that both were read.
     let words = words(
@@ -288,6 +350,20 @@ fn nothing_is_in_flight_across_a_call() {
     assert!(written.is_ascii_digit() && read.is_ascii_digit());
     let waited = &words[2][2..8];
     assert!(waited.contains(written) && waited.contains(read));
+}
+
+#[test]
+fn barrier_zero_is_left_alone_where_somebody_asks_how_many_copies_are_on_their_way() {
+    let words = words(
+        "block0:
+    LDS R4, [R0]
+    DEPBAR.LE 0, 0, 0
+    FADD R6, R4, R4
+    EXIT PT
+",
+    );
+    let written = words[0].as_bytes()[13];
+    assert!(written.is_ascii_digit() && written != b'0', "{words:?}");
 }
 
 #[test]

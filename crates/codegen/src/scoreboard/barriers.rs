@@ -14,11 +14,16 @@
 //! in any case.
 //!
 //! Loads from far memory that their own block does not wait for all share the last barrier. When they are waited for depends on the
-//! path, they are in flight for long, and each barrier they had to themselves would be missing in the loop that follows.
+//! path, they are in flight for long, and each barrier they had to themselves would be missing in the loop that follows. What is
+//! waited for behind such a load in its block keeps away from that barrier.
+//!
+//! What outlives its block meets what the blocks behind it set before it is waited for: at the end of a loop, what the next trip
+//! starts with ([`Ahead`]).
 //!
 //! Texture operations go to barriers that texture operations used last before they go to others of the same cost, so that the long
 //! waits gather. Barrier 0 belongs to groups of asynchronous copies where the function has any: DEPBAR counts them there.
 
+use super::ahead::Ahead;
 use super::events::{ELSEWHERE, LiveEvent};
 use orias_sass::Barrier;
 
@@ -40,6 +45,9 @@ pub(super) const LEFT: usize = 3;
 /// Cycles by which a load is taken to come later than its latency says, when another one is to wait for it: how long far loads take varies.
 const GAP: i32 = 16;
 
+/// Cycles that an instruction of the demand's distance is taken for.
+pub(super) const CYCLES_PER_INSTRUCTION: i32 = 2;
+
 /// An event that wants a barrier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
@@ -57,6 +65,24 @@ pub(super) struct Wish {
     pub(super) leaves: usize,
     /// Whether it comes from far memory.
     pub(super) far: bool,
+    /// What the rest of its block says.
+    pub(super) place: Place,
+}
+
+/// What the rest of its block says of an event that wants a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is waited for in its block. Before that a far load issues that outlives the block, and is done then.
+    Before(i32),
+    /// It is waited for in its block.
+    Inside,
+    /// It outlives its block.
+    Outlives {
+        /// When the block ends.
+        end: i32,
+        /// The first instruction behind the block, as waiters are counted.
+        behind: i32,
+    },
 }
 
 /// What is known of the barriers.
@@ -66,12 +92,17 @@ pub(super) struct Barriers {
     pub(super) set_at: [i32; COUNT],
     /// Those that texture operations set last.
     pub(super) texture: u8,
+    /// What follows the block that is being walked over.
+    pub(super) ahead: Ahead,
 }
 
 impl Barriers {
     /// Picks a barrier that is not in `taken`.
     pub(super) fn choose(&self, wish: Wish, live: &[LiveEvent], taken: u8) -> u8 {
         let mut best: Option<([i32; 3], u8)> = None;
+        if wish.far && matches!(wish.place, Place::Outlives { .. }) {
+            return OUTLIVING;
+        }
         let long = wish.long | taken;
         let others = COUNT - long.count_ones() as usize;
         let last = match others.saturating_sub(1) {
@@ -82,6 +113,9 @@ impl Barriers {
             let mut rank = self.rank(wish, live, barrier);
             if long >> barrier & 1 == 0 {
                 rank[0] += last;
+            }
+            if let (Place::Before(done), OUTLIVING) = (wish.place, barrier) {
+                rank[0] = rank[0].max(done - wish.demand.max(wish.done));
             }
             if best.is_none_or(|(known, _)| rank < known) {
                 best = Some((rank, barrier));
@@ -119,7 +153,8 @@ impl Barriers {
             (false, true) => 1 + i32::from(foreign),
             (false, false) => 3 + i32::from(foreign),
         };
-        [theirs + ours, kind, self.set_at[usize::from(barrier)]]
+        let cost = (theirs + ours).max(self.ahead.cost(wish, live, barrier));
+        [cost, kind, self.set_at[usize::from(barrier)]]
     }
 
     /// Notes that `barrier` was set.

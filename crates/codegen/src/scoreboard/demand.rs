@@ -23,6 +23,8 @@ pub(super) struct Demand {
     pub(super) written: Vec<u16>,
     /// For the release of its sources.
     pub(super) released: Vec<u16>,
+    /// What is accessed next at the start of each block, over all paths.
+    starts: Vec<Next>,
 }
 
 impl Demand {
@@ -32,10 +34,32 @@ impl Demand {
             EventKind::Released => self.released[index],
         }
     }
+
+    /// The number of instructions from the start of `block` until the first one that must wait for an event of the instruction at
+    /// `index`, if that is in flight there.
+    pub(super) fn behind(&self, code: &Code, index: usize, kind: EventKind, block: usize) -> u16 {
+        let start = &self.starts[block];
+        let written = code.writes(index).iter();
+        let written = written.filter(|write| write.arrives == Arrives::Barrier(kind));
+        let accessed = written.map(|write| {
+            let place = usize::from(write.place);
+            start.read[place].min(start.write[place])
+        });
+        let overwritten = match code.facts[index].memory_queue {
+            true => &start.write_outside,
+            false => &start.write,
+        };
+        let late = match kind {
+            EventKind::Written => &[],
+            EventKind::Released => code.late(index),
+        };
+        let late = late.iter().map(|place| overwritten[usize::from(*place)]);
+        accessed.chain(late).min().unwrap_or(NEVER)
+    }
 }
 
 /// Distances to the next accesses of every place, from the start of a block.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Next {
     read: [u16; PLACES],
     write: [u16; PLACES],
@@ -200,6 +224,7 @@ pub(super) fn compute(code: &Code) -> Demand {
     let mut demand = Demand {
         written: vec![NEVER; code.facts.len()],
         released: vec![NEVER; code.facts.len()],
+        starts: Vec::new(),
     };
     let mut positions = Positions::NONE;
     for block in &code.blocks {
@@ -217,6 +242,7 @@ pub(super) fn compute(code: &Code) -> Demand {
             positions.put(code, index);
         }
     }
+    demand.starts = starts;
     demand
 }
 

@@ -142,7 +142,7 @@ pub(super) struct Code {
     pub(super) order: Vec<usize>,
     /// The blocks that walks start with: entered with nothing in flight.
     pub(super) roots: Vec<usize>,
-    /// Whether barrier 0 counts groups of asynchronous copies.
+    /// Whether barrier 0 counts groups of asynchronous copies, or somebody asks how many it counts.
     pub(super) copies_own_zero: bool,
     /// The tokens that an instruction of the function gives, as bits.
     given: u8,
@@ -209,7 +209,9 @@ impl Code {
             });
         }
         code.find_predecessors();
-        code.copies_own_zero = code.facts.iter().any(|fact| fact.counts_copies);
+        let counts =
+            |fact: &Fact| fact.counts_copies || matches!(fact.op, Op::DEPBAR_LE | Op::DEPBAR);
+        code.copies_own_zero = code.facts.iter().any(counts);
         code.find_heads();
         code.find_order();
         code.find_end();

@@ -10,6 +10,7 @@
 //! | `demand` | how soon somebody will wait for it, over all paths |
 //! | `spared` | which need no barrier, because a later one of the same queue tells |
 //! | `barriers` | which of the six barriers it sets |
+//! | `ahead` | what it meets on that barrier if it outlives its block |
 //! | `events` | what is in flight during a walk, with a name for each |
 //! | `latencies` | when fixed results can be used and overwritten |
 //! | `walk` | distances and waits within a block |
@@ -33,6 +34,7 @@
 //! A latency that exceeds what stalls can say gets fillers (NOPs) when code is being made. Code whose length is given already
 //! gets a stall of 0 on the producer instead, which drains: that is what ptxas -O0 has on matrix operations. Nothing is drained at the ends of blocks or of kernels, everything at calls and returns.
 
+mod ahead;
 mod barriers;
 mod demand;
 mod events;

@@ -22,13 +22,25 @@ pub(super) struct Spared {
     released: Vec<bool>,
     /// How many short events with a barrier of their own there are in front of each instruction.
     short: Vec<u32>,
+    /// By instruction: the next one of its block, itself included, that loads from far memory what only other blocks wait for.
+    outliving: Vec<u32>,
 }
+
+/// No such instruction.
+const NONE: u32 = u32::MAX;
 
 impl Spared {
     /// How many short events need a barrier from the instruction at `index` on until `distance` instructions later.
     pub(super) fn short_until(&self, index: usize, distance: u16) -> usize {
         let end = (index + usize::from(distance)).min(self.short.len() - 1);
         (self.short[end] - self.short[index]) as usize
+    }
+
+    /// The first instruction behind `index` in its block, which ends at `end`, that loads from far memory what only other blocks wait
+    /// for.
+    pub(super) fn outliving_behind(&self, index: usize, end: usize) -> Option<usize> {
+        let next = *self.outliving.get(index + 1)?;
+        (index + 1 < end && next != NONE).then_some(next as usize)
     }
 
     pub(super) fn of(&self, index: usize, kind: EventKind) -> bool {
@@ -69,11 +81,14 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
         written: vec![false; count],
         released: vec![false; count],
         short: Vec::with_capacity(count + 1),
+        outliving: vec![NONE; count],
     };
     for block in &code.blocks {
         let mut waits = Waits::default();
+        let mut outliving = NONE;
         for index in block.range.clone().rev() {
             let fact = &code.facts[index];
+            spared.outliving[index] = outliving;
             if !fact.is_variable() {
                 continue;
             }
@@ -92,6 +107,11 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
             let sources = queue.and_then(|queue| first(&waits.sources, queue));
             let memory = waits.memory.filter(|_| fact.memory_queue);
             spared.written[index] = known(results, written);
+            let outlives = written.is_some_and(|waiter| waiter >= block.range.end);
+            if outlives && fact.typical >= LONG && !spared.written[index] {
+                outliving = index as u32;
+                spared.outliving[index] = outliving;
+            }
             // What says so late is neither told by others nor tells about them.
             let late = fact.release >= LONG;
             spared.released[index] = !late && (known(sources, released) || known(memory, released));

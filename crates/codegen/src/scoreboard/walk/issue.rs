@@ -1,6 +1,6 @@
 //! What an instruction puts in flight, and the barriers it sets.
 
-use super::super::barriers::{self, LEFT, LONG, Wish};
+use super::super::barriers::{CYCLES_PER_INSTRUCTION, LEFT, LONG, Place, Wish};
 use super::super::demand::NEVER;
 use super::super::events::{LiveEvent, event_id, instruction, kind, mask};
 use super::super::facts::{Arrives, EventKind, Fact, is_token};
@@ -8,9 +8,6 @@ use super::super::latencies::FORGET_AFTER;
 use super::{Mode, Plan, Walk};
 use orias_machine::issue::{Unit, read_to_write};
 use orias_machine::timing::{BARRIER_SETTLES, Completion};
-
-/// Cycles that an instruction of the demand's distance is taken for.
-const CYCLES_PER_INSTRUCTION: i32 = 2;
 
 impl Walk<'_> {
     /// Ends the events that an instruction waits for which issues at `time` but for these `barriers`.
@@ -214,7 +211,9 @@ impl Walk<'_> {
         let now = time + self.lag;
         let at = |distance: u16| now + i32::from(distance) * CYCLES_PER_INSTRUCTION;
         if written != NEVER && !self.spared.of(index, EventKind::Written) {
+            let place = self.place(index, EventKind::Written, now, plan);
             let wish = Wish {
+                place,
                 waiter: index as i32 + i32::from(written),
                 demand: at(written),
                 done: now + fact.typical,
@@ -227,11 +226,7 @@ impl Walk<'_> {
                 },
                 far: fact.typical >= LONG,
             };
-            let barrier = if wish.far && index + usize::from(written) >= self.end {
-                barriers::OUTLIVING
-            } else {
-                self.barriers.choose(wish, &self.events, reserved)
-            };
+            let barrier = self.barriers.choose(wish, &self.events, reserved);
             self.barriers.set(barrier, time, fact.texture);
             plan.write_barrier[index] = Some(barrier);
             // The release is chosen next, and must see this one.
@@ -247,7 +242,9 @@ impl Walk<'_> {
         }
         // Once the results are waited for, the sources have been read, too.
         if released < written && !self.spared.of(index, EventKind::Released) {
+            let place = self.place(index, EventKind::Released, now, plan);
             let wish = Wish {
+                place,
                 waiter: index as i32 + i32::from(released),
                 demand: at(released),
                 done: now + fact.release,
@@ -259,6 +256,30 @@ impl Walk<'_> {
             let barrier = self.barriers.choose(wish, &self.events, reserved);
             self.barriers.set(barrier, time, fact.texture);
             plan.read_barrier[index] = Some(barrier);
+        }
+    }
+
+    /// What the rest of the block says of an event of the instruction at `index`, which issues `now`.
+    fn place(&mut self, index: usize, kind: EventKind, now: i32, plan: &Plan) -> Place {
+        let at = |later: usize| now + (later - index) as i32 * CYCLES_PER_INSTRUCTION;
+        let waiter = index + usize::from(self.demand.of(index, kind));
+        if waiter >= self.end {
+            let far = kind == EventKind::Written && self.code.facts[index].typical >= LONG;
+            if !far {
+                let ahead = &mut self.barriers.ahead;
+                if !ahead.known {
+                    ahead.find(self.code, self.demand, plan, self.block);
+                }
+                ahead.seek(self.code, self.demand, self.block, (index, kind));
+            }
+            return Place::Outlives {
+                end: at(self.end),
+                behind: self.end as i32,
+            };
+        }
+        match self.spared.outliving_behind(index, self.end) {
+            Some(load) if load < waiter => Place::Before(at(load) + self.code.facts[load].typical),
+            _ => Place::Inside,
         }
     }
 }

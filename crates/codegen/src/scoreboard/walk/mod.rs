@@ -125,6 +125,7 @@ pub(super) struct Walk<'a> {
     /// The last fixed-latency reader of each place: when it issued, and its unit.
     readers: Vec<(i32, Unit)>,
     issued: Vec<i32>,
+    block: usize,
     start: usize,
     end: usize,
     needed: Vec<EventId>,
@@ -160,6 +161,7 @@ impl<'a> Walk<'a> {
             unit_free: [0; Unit::COUNT],
             readers: vec![(LONG_AGO, Unit::Control); PLACES],
             issued: Vec::new(),
+            block: 0,
             start: 0,
             end: 0,
             needed: Vec::new(),
@@ -186,7 +188,8 @@ impl<'a> Walk<'a> {
         }
         // Each attempt finds at least one instruction that must drain, or succeeds.
         loop {
-            (self.start, self.end) = (range.start, range.end);
+            (self.block, self.start, self.end) = (block, range.start, range.end);
+            self.barriers.ahead.known = false;
             self.enter(before, plan);
             self.drain = None;
             let end = self.attempt(block, plan)?;
