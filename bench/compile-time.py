@@ -31,8 +31,12 @@ def run(command):
     return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
-def fastest(command, runs):
-    results = [run(command) for _ in range(runs)]
+def fastest(command, out, runs):
+    """The least of each over several runs, each of which writes a new file."""
+    results = []
+    for _ in range(runs):
+        Path(out).unlink(missing_ok=True)
+        results.append(run([*command, "-o", out]))
     if None in results:
         return None
     return tuple(min(result[part] for result in results) for part in range(3))
@@ -56,11 +60,11 @@ def main():
     rows = []
     refused = 0
     for file in files:
-        ours = fastest([orias, "-arch=sm_90a", level, str(file), "-o", out], options["--runs"])
+        ours = fastest([orias, "-arch=sm_90a", level, str(file)], out, options["--runs"])
         if ours is None:
             refused += 1
             continue
-        theirs = fastest([ptxas, "-arch=sm_90a", "-O3", str(file), "-o", out], options["--runs"])
+        theirs = fastest([ptxas, "-arch=sm_90a", "-O3", str(file)], out, options["--runs"])
         if theirs is not None:
             rows.append((file.stem, ours, theirs))
     if os.path.exists(out):

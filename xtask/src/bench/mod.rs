@@ -42,6 +42,9 @@ fn orias() -> Result<PathBuf, String> {
     }
 }
 
+/// The file that compilers write; each run makes it anew.
+const OUTPUT: &str = "out.cubin";
+
 /// What one run took.
 #[derive(Clone, Copy)]
 struct Cost {
@@ -75,6 +78,10 @@ fn processor_seconds() -> Result<f64, String> {
 fn measure(compiler: &Path, input: &Path, folder: &Path) -> Result<Option<Cost>, String> {
     let mut command = Command::new(compiler);
     compile_arguments(&mut command, input, folder);
+    let old = folder.join(OUTPUT);
+    if old.exists() {
+        std::fs::remove_file(&old).map_err(|error| format!("{}: {error}", old.display()))?;
+    }
     let before = processor_seconds()?;
     let start = Instant::now();
     let status = command
@@ -112,7 +119,7 @@ fn compile_arguments(command: &mut Command, input: &Path, folder: &Path) {
         .args(["-arch=sm_90a", "-O3"])
         .arg(input)
         .arg("-o")
-        .arg(folder.join("out.cubin"))
+        .arg(folder.join(OUTPUT))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
 }
