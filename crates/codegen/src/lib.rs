@@ -17,6 +17,7 @@ mod module;
 pub mod names;
 pub mod phases;
 pub mod pipeline;
+mod policy;
 mod regalloc;
 pub mod schedule;
 pub mod scoreboard;

@@ -9,7 +9,13 @@ use orias_ori::operation::{AbstractOp, Clamp, Direction, Half, Sat, Scalar, Sour
 pub(super) fn is_signed(scalar: Scalar) -> bool {
     matches!(
         scalar,
-        Scalar::S4 | Scalar::S8 | Scalar::S16 | Scalar::S32 | Scalar::S64 | Scalar::S16x2
+        Scalar::S2
+            | Scalar::S4
+            | Scalar::S8
+            | Scalar::S16
+            | Scalar::S32
+            | Scalar::S64
+            | Scalar::S16x2
     )
 }
 

@@ -140,6 +140,7 @@ impl Operands<'_> {
             A::Fsub => way.subtract(parts[0], parts[1]),
             A::Fmul => way.multiply(parts[0], parts[1]),
             A::Ffma => way.fused(parts[0], parts[1], parts[2]),
+            A::FfmaOob => way.fused_in_bounds(parts[0], parts[1], parts[2]),
             A::Fdiv if exact => way.divide(parts[0], parts[1]),
             A::Rcp if exact => {
                 let one = convert::from_integer(

@@ -144,7 +144,7 @@ pub(super) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
 /// `fma`, and `mad` of floats, which is the same.
 pub(super) fn fused(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     if statement.form.has(Modifier::Oob) {
-        return unsupported("");
+        return same(body, statement, AbstractOp::FfmaOob);
     }
     same(body, statement, AbstractOp::Ffma)
 }

@@ -7,7 +7,7 @@ use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::modifiers::{self, modifier};
 use super::movement::{pack_elements, unpack_elements, write_elements};
 use super::operands::scalar;
-use orias_ori::operation::{AbstractOp, Ftz, Order, Reduce, Scope};
+use orias_ori::operation::{AbstractOp, Ftz, Order, Reduce, Scope, Space};
 use orias_ori::{Class, Operand, Type};
 use orias_ptx::grammar::{Modifier, Op};
 
@@ -21,8 +21,13 @@ pub(super) fn update(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
     let scope = modifier::<Scope>(form).unwrap_or(Scope::Gpu);
     let returns = statement.op == Op::Atom;
     let first = usize::from(returns);
-    let (address, space) = body.address(statement, first, modifiers::space(form))?;
     let elements = body.elements(statement, &statement.operands[first + 1], ty)?;
+    // Vectors are updated in global memory only, so a generic address of one is in it.
+    let space = match modifiers::space(form) {
+        Space::Generic if elements.len() > 1 => Space::Global,
+        space => space,
+    };
+    let (address, space) = body.address(statement, first, space)?;
     let count = super::memory::vector(elements.len());
     let value = match elements[..] {
         [one] => one,

@@ -118,12 +118,6 @@ pub(super) fn pack(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
     let Some(to) = statement.form.types().next() else {
         return unsupported("");
     };
-    if !matches!(
-        to,
-        PtxType::U8 | PtxType::S8 | PtxType::U16 | PtxType::S16 | PtxType::U4 | PtxType::S4
-    ) {
-        return unsupported("");
-    }
     let mut operands = Vec::with_capacity(3);
     for index in 1..statement.operands.len() {
         operands.push(body.source(statement, index)?);

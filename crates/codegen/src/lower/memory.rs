@@ -325,6 +325,12 @@ pub(super) fn line(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
 
 /// `createpolicy`: priorities are numbers of [`Evict`].
 pub(super) fn create_policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    if statement.op == Op::CreatepolicyCvt {
+        // What the driver calls an access property has the fields of a policy.
+        let property = body.source(statement, 1)?;
+        let destination = body.destination(statement, 0)?;
+        return body.assign(AbstractOp::Mov, (Scalar::B64,), &[destination], &[property]);
+    }
     let number = |slot: &str| {
         let name = statement.form.get(slot)?.name().strip_prefix("L2::")?;
         let names = orias_ori::operation::ModifierKind::Evict.names();
@@ -337,11 +343,10 @@ pub(super) fn create_policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) 
     let secondary = number("secondary").unwrap_or(imm(Evict::Unchanged as u64));
     let destination = body.destination(statement, 0)?;
     if statement.op == Op::CreatepolicyRange {
-        let (address, _) = body.address(statement, 1, Space::Global)?;
-        let address = body.func.create_address(address);
+        let start = body.address_value(statement, 1)?;
         let primary_size = body.source(statement, 2)?;
         let total_size = body.source(statement, 3)?;
-        let operands = [address, primary, secondary, primary_size, total_size];
+        let operands = [start, primary, secondary, primary_size, total_size];
         return body.assign(AbstractOp::CreatePolicyRange, (), &[destination], &operands);
     }
     let fraction = match statement.operands.len() {
@@ -465,18 +470,19 @@ pub(super) fn matrix(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
     )
 }
 
-/// An address in shared memory, whether the opcode names the space or leaves it generic.
+/// An address in shared memory, whether the opcode names the space or leaves it generic: the low word of a generic address is
+/// the one in shared memory.
 fn shared_address(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
     index: usize,
 ) -> Lowered<(Address, Space)> {
     let space = modifiers::space(statement.form);
-    let found = body.address(statement, index, space)?;
-    if found.1 == Space::Generic {
-        return unsupported("matrix access through a generic address");
-    }
-    Ok(found)
+    let space = match space {
+        Space::Generic => Space::Shared,
+        other => other,
+    };
+    body.address(statement, index, space)
 }
 
 /// `movmatrix`

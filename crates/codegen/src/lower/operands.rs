@@ -356,6 +356,27 @@ impl Body<'_, '_> {
         self.address_at(kind, space)
     }
 
+    /// The memory operand of that number in global memory, as the number of its first byte.
+    pub fn address_value(&mut self, statement: &Statement<'_>, index: usize) -> Lowered<Operand> {
+        let (address, _) = self.address(statement, index, Space::Global)?;
+        let base = match (address.base.get(), address.symbol.expand()) {
+            (Some(base), None) => Operand::from(base),
+            (None, Some(symbol)) => {
+                let part = SymbolPart::Whole;
+                let name = Operand::Symbol {
+                    symbol,
+                    part,
+                    addend: 0,
+                };
+                self.compute(AbstractOp::AddressOf, (Scalar::B64,), &[name])?
+            }
+            (None, None) => imm(0),
+            _ => return unsupported(""),
+        };
+        let offset = imm(i64::from(address.offset) as u64);
+        self.with(|emit| emit.binary(AbstractOp::Add, Scalar::U64, base, offset))
+    }
+
     /// A memory operand.
     pub fn address_at(&mut self, kind: OperandKind, space: Space) -> Lowered<(Address, Space)> {
         match kind {

@@ -95,7 +95,7 @@ fn rule(op: Op) -> Option<Rule> {
         Op::St => With(memory::store),
         Op::Prefetch | Op::Prefetchu => With(memory::prefetch),
         Op::Discard | Op::Applypriority => With(memory::line),
-        Op::CreatepolicyFractional | Op::CreatepolicyRange => With(memory::create_policy),
+        Op::CreatepolicyCvt | Op::CreatepolicyFractional | Op::CreatepolicyRange => With(memory::create_policy),
         Op::Alloca => With(memory::alloca),
         Op::Stacksave => With(memory::stack_save),
         Op::Stackrestore => With(memory::stack_restore),

@@ -4,7 +4,7 @@ use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Aligned, Combine, Order, Scope};
+use orias_ori::operation::{Aligned, Combine, Order, Proxy, Scope};
 use orias_ori::{AbstractOp, Operand};
 use orias_sass::Op;
 
@@ -153,6 +153,27 @@ pub(super) fn fence(s: &mut Selector<'_>) -> Done {
     if scope != Scope::Cta {
         s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
     }
+    Ok(())
+}
+
+/// Accesses by other names of the same memory are ordered by the strongest fence, those of the copy engine by one of their own
+/// after the fence for everybody else.
+pub(super) fn fence_proxy(s: &mut Selector<'_>) -> Done {
+    let (scope, space) = match s.modifier::<Proxy>()? {
+        Proxy::Alias => {
+            s.memory_barrier("SC", Scope::Sys)?;
+            s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
+            return Ok(());
+        }
+        Proxy::AsyncGlobal => (None, "G"),
+        Proxy::AsyncShared => (Some("CTA"), "S"),
+        Proxy::Async | Proxy::AsyncSharedCluster => (Some("GPU"), "S"),
+        Proxy::None | Proxy::TensormapGeneric => return Err(s.unsupported()),
+    };
+    if let Some(scope) = scope {
+        s.emit_guarded(Op::MEMBAR, &[("sem", "ALL"), ("scope", scope)], sources![])?;
+    }
+    s.emit_guarded(Op::FENCE_VIEW_ASYNC, &[("space", space)], sources![])?;
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use super::selector::{Selector, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::Operand;
 use orias_ori::operation::{self, Round, Sat, Scalar};
+use orias_ori::{Operand, SourceMods};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -407,11 +407,16 @@ pub(super) fn unpack(s: &mut Selector<'_>) -> Done {
 /// Two integers, saturated and packed.
 pub(super) fn pack(s: &mut Selector<'_>) -> Done {
     let to: Scalar = s.modifier()?;
-    let dst = match to {
-        Scalar::U8 => "U8",
-        Scalar::S8 => "S8",
-        Scalar::U16 => "U16",
-        Scalar::S16 => "S16",
+    // The third source is read from its bottom: so many of its bits as the first two leave room for.
+    let (op, dst, bottom) = match to {
+        Scalar::U16 => (Op::I2IP, "U16", 0),
+        Scalar::S16 => (Op::I2IP, "S16", 0),
+        Scalar::U8 => (Op::I2IP, "U8", 0),
+        Scalar::S8 => (Op::I2IP, "S8", 0),
+        Scalar::U4 => (Op::I2IP_4, "U4", 2),
+        Scalar::S4 => (Op::I2IP_4, "S4", 2),
+        Scalar::U2 => (Op::I2IP_2, "U2", 3),
+        Scalar::S2 => (Op::I2IP_2, "S2", 3),
         _ => return Err(s.unsupported()),
     };
     if s.modifier::<operation::Source>()? != operation::Source::S32 {
@@ -423,7 +428,11 @@ pub(super) fn pack(s: &mut Selector<'_>) -> Done {
         operand => s.word_of(operand),
     };
     let c = s.in_register_or_zero(c)?;
+    let c = SourceMods::NONE
+        .with_select(bottom)
+        .and_then(|mods| c.operand.with_mods(mods))
+        .ok_or_else(|| s.unsupported())?;
     let mods = [("dst", dst), ("sat", "SAT")];
-    s.emit(Op::I2IP, &mods, sources![s.result(0), a, b, c])?;
+    s.emit(op, &mods, sources![s.result(0), a, b, c])?;
     Ok(())
 }

@@ -200,7 +200,10 @@ pub(super) fn fma(s: &mut Selector<'_>) -> Done {
     let (a, b) = flexible_second(s.halves(0, scalar)?, s.halves(1, scalar)?);
     let c = s.halves(2, scalar)?;
     let (sat, relu) = saturation(s)?;
-    let ftz = ftz_name(flushes(s));
+    let fmz = match s.op() {
+        Some(AbstractOp::FfmaOob) => "OOB",
+        _ => ftz_name(flushes(s)),
+    };
     let bfloat = is_bfloat(scalar);
     if relu {
         let op = if bfloat {
@@ -208,12 +211,12 @@ pub(super) fn fma(s: &mut Selector<'_>) -> Done {
         } else {
             Op::HFMA2_RELU
         };
-        s.emit(op, &[("fmz", ftz)], sources![s.result(0), a, b, c, pt()])?;
+        s.emit(op, &[("fmz", fmz)], sources![s.result(0), a, b, c, pt()])?;
     } else {
         let op = if bfloat { Op::HFMA2_BF16 } else { Op::HFMA2 };
         s.emit(
             op,
-            &[("fmz", ftz), ("sat", sat)],
+            &[("fmz", fmz), ("sat", sat)],
             sources![s.result(0), a, b, c],
         )?;
     }

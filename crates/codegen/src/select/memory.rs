@@ -7,6 +7,7 @@ use super::selector::{Selector, Shared, not_pt, pt, rz, with_index};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
+use crate::policy;
 use orias_machine::abi::{STACK_ALIGNMENT, STACK_POINTER};
 use orias_ori::operation::{Cache, Evict, Order, Prefetch, Scalar, Scope, Space, Vector};
 use orias_ori::{
@@ -249,18 +250,13 @@ impl Selector<'_> {
         let &[_, primary, secondary, fraction] = self.func.operands(inst) else {
             return None;
         };
-        let number = |operand: Operand| match operand {
-            Operand::Imm(imm) => priority(imm.bits()),
-            _ => None,
-        };
         let fraction = match fraction {
             Operand::None => 1.0,
             operand => f32::from_bits(self.word_of(operand).constant()? as u32),
         };
-        let (primary, secondary) = (number(primary)?, number(secondary)?);
+        let head = policy::head(policy::Kind::Fraction, primary, secondary)?;
         let sixteenths = ((fraction * 16.0).ceil() as i32 - 1).clamp(0, 15) as u32;
-        let word = (FRACTIONAL | primary << 5 | secondary << 4 | sixteenths) << 20;
-        (secondary <= 1).then_some(word)
+        Some((head | sixteenths) << policy::HEAD)
     }
 
     /// A machine address in shared memory.
@@ -612,24 +608,8 @@ pub(super) fn line(s: &mut Selector<'_>) -> Done {
     }
 }
 
-/// The bits of a cache policy's upper word that say it is one of fractions.
-const FRACTIONAL: u32 = 0x100;
-
-/// The number of a priority in a cache policy.
-fn priority(evict: u64) -> Option<u32> {
-    use orias_ori::operation::Modifier;
-    let evict = Evict::from_number(u8::try_from(evict).ok()?)?;
-    Some(match evict {
-        Evict::Unchanged => 0,
-        Evict::First => 1,
-        Evict::Last => 2,
-        Evict::Normal => 3,
-        _ => return None,
-    })
-}
-
 /// A cache policy as a value.
-pub(super) fn policy(s: &mut Selector<'_>) -> Done {
+pub(super) fn create_policy(s: &mut Selector<'_>) -> Done {
     let Some(word) = s.known_policy(s.at) else {
         return Err(s.unsupported());
     };

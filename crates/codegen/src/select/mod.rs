@@ -85,6 +85,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::Szext, fields::extend), (A::Bmsk, fields::mask),
     // Floating point.
     (A::Fadd, float::add), (A::Fsub, float::add), (A::Fmul, float::mul), (A::Ffma, float::fma),
+    (A::FfmaOob, half::fma),
     (A::Fabs, float::sign), (A::Fneg, float::sign), (A::Fmin, float::min_max), (A::Fmax, float::min_max),
     (A::Rcp, float::function), (A::Sqrt, float::function), (A::Rsqrt, float::function), (A::Sin, float::function),
     (A::Cos, float::function), (A::Lg2, float::function), (A::Ex2, float::function), (A::Tanh, float::function),
@@ -96,7 +97,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     // Memory.
     (A::Ld, memory::load), (A::Ldu, memory::load), (A::St, memory::store),
     (A::PrefetchLine, memory::prefetch), (A::PrefetchU, memory::prefetch), (A::Discard, memory::line),
-    (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::policy), (A::Alloca, memory::stack_allocate),
+    (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::create_policy), (A::Alloca, memory::stack_allocate),
     (A::StackSave, memory::stack_save), (A::StackRestore, memory::stack_restore),
     (A::Atom, atomic::atom), (A::Red, atomic::red),
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
@@ -104,7 +105,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::Movmatrix, copy::move_matrix),
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
-    (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence),
+    (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),
     (A::GridDepWait, barrier::grid_wait), (A::GridDepLaunch, barrier::grid_launch),
     // Lanes.
     (A::Shfl, warp::shuffle), (A::VotePred, warp::vote), (A::Ballot, warp::ballot), (A::MatchLanes, warp::matching),

@@ -90,6 +90,17 @@ impl Arithmetic {
         }
     }
 
+    /// `a * b + c`, rounded once, of halves; zero where a factor is the NaN that marks what was read out of bounds
+    /// (`.oob`), whatever its sign and the other operands.
+    pub const fn fused_in_bounds(self, a: u64, b: u64, c: u64) -> u64 {
+        let magnitude = self.format.sign_mask() - 1;
+        if a & magnitude == OUT_OF_BOUNDS || b & magnitude == OUT_OF_BOUNDS {
+            0
+        } else {
+            self.fused(a, b, c)
+        }
+    }
+
     /// `a / b`, correctly rounded.
     pub const fn divide(self, a: u64, b: u64) -> u64 {
         self.result(exact::divide(self.operand(a), self.operand(b)))
@@ -100,6 +111,9 @@ impl Arithmetic {
         self.result(exact::square_root(self.operand(a)))
     }
 }
+
+/// The NaN that stands for elements out of bounds, in half precision and bfloat16 alike.
+const OUT_OF_BOUNDS: u64 = 0x7ff7;
 
 /// The nearest number in [0, 1]; NaN and negative zero become positive zero.
 pub const fn clamp_to_unit(format: Format, bits: u64) -> u64 {
@@ -233,6 +247,21 @@ mod tests {
             let sum = wide(x) + wide(y);
             let expected = Format::F16.pack(Format::F64.unpack(sum.to_bits()), Rounding::NearestEven, Overflow::Ieee, NanRule::Canonical);
             prop_assert_eq!(half.add(a.into(), b.into()), expected);
+        }
+    }
+
+    #[test]
+    fn a_factor_out_of_bounds_makes_zero() {
+        for (format, one) in [(Format::F16, 0x3c00), (Format::BF16, 0x3f80)] {
+            let how = Arithmetic::plain(format);
+            for marked in [0x7ff7, 0xfff7] {
+                assert_eq!(how.fused_in_bounds(marked, one, one), 0);
+                assert_eq!(how.fused_in_bounds(0x7fff, marked, 0x7fff), 0);
+                // A summand is a number like others.
+                assert!(format.is_nan(how.fused_in_bounds(one, one, marked)));
+            }
+            assert!(format.is_nan(how.fused_in_bounds(0x7fff, one, one)));
+            assert_eq!(how.fused_in_bounds(one, one, 0), one);
         }
     }
 

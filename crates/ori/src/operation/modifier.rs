@@ -118,7 +118,7 @@ mod values {
             F16 "f16", Bf16 "bf16", F16x2 "f16x2", Bf16x2 "bf16x2", Tf32 "tf32", F32 "f32", F64 "f64",
             U16x2 "u16x2", S16x2 "s16x2",
             E4m3 "e4m3", E5m2 "e5m2", E4m3x2 "e4m3x2", E5m2x2 "e5m2x2", Ue8m0x2 "ue8m0x2",
-            B1 "b1", U4 "u4", S4 "s4",
+            B1 "b1", U4 "u4", S4 "s4", U2 "u2", S2 "s2",
         }
         /// The type of the source, where it differs from the result's.
         Source {
@@ -127,7 +127,7 @@ mod values {
             F16 "f16", Bf16 "bf16", F16x2 "f16x2", Bf16x2 "bf16x2", Tf32 "tf32", F32 "f32", F64 "f64",
             U16x2 "u16x2", S16x2 "s16x2",
             E4m3 "e4m3", E5m2 "e5m2", E4m3x2 "e4m3x2", E5m2x2 "e5m2x2", Ue8m0x2 "ue8m0x2",
-            B1 "b1", U4 "u4", S4 "s4",
+            B1 "b1", U4 "u4", S4 "s4", U2 "u2", S2 "s2",
         }
         /// The type of the second matrix.
         Second {
@@ -265,6 +265,7 @@ impl Scalar {
     pub const fn bits(self) -> u16 {
         match self {
             Scalar::Pred | Scalar::B1 => 1,
+            Scalar::U2 | Scalar::S2 => 2,
             Scalar::U4 | Scalar::S4 => 4,
             Scalar::B8 | Scalar::U8 | Scalar::S8 | Scalar::E4m3 | Scalar::E5m2 => 8,
             Scalar::B16

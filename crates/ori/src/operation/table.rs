@@ -282,6 +282,8 @@ operations! {
     Fmul = row("fmul", "Product.").mods(&[Round, Ftz, Sat, TY]).on(FLOAT).sig(&[T], &[T, T]);
     Ffma = row("ffma", "Product plus the third operand, rounded once.")
         .mods(&[Round, Ftz, Sat, TY]).on(FLOAT).sig(&[T], &[T, T, T]);
+    FfmaOob = row("ffma_oob", "Product plus the third operand, rounded once; zero where a factor is marked as out of bounds.")
+        .mods(&[Round, Sat, TY]).on(HALVES).sig(&[T], &[T, T, T]);
     Fdiv = row("fdiv", "Quotient.").mods(&[Precision, Round, Ftz, TY]).on(SINGLES).sig(&[T], &[T, T]);
     Fabs = row("fabs", "Absolute value.").mods(&[Ftz, TY]).on(FLOAT).sig(&[T], &[T]);
     Fneg = row("fneg", "Negation.").mods(&[Ftz, TY]).on(FLOAT).sig(&[T], &[T]);
@@ -333,7 +335,7 @@ operations! {
         .on(Scalars::of(&[Sc::F16x2, Sc::Bf16x2]))
         .from(Scalars::of(&[Sc::E4m3x2, Sc::E5m2x2, Sc::Ue8m0x2, Sc::F16x2])).sig(&[T], &[S]);
     CvtPack = row("cvt_pack", "Two integers, saturated and packed above the low bits of the third.")
-        .mods(&[TY, Source]).on(Scalars::of(&[Sc::U8, Sc::S8, Sc::U16, Sc::S16, Sc::U4, Sc::S4]))
+        .mods(&[TY, Source]).on(Scalars::of(&[Sc::U8, Sc::S8, Sc::U16, Sc::S16, Sc::U4, Sc::S4, Sc::U2, Sc::S2]))
         .from(INT32).sig(&[R1], &[R1, R1, R1_]);
     Cvta = row("cvta", "The generic address of an address in a space.").mods(&[Space, TY]).on(INT32.or(INT64)).sig(&[T], &[T]);
     CvtaTo = row("cvta_to", "The address in a space of a generic address.").mods(&[Space, TY]).on(INT32.or(INT64)).sig(&[T], &[T]);
@@ -360,8 +362,8 @@ operations! {
     ApplyPriority = row("applypriority", "Changes the eviction priority of a line.").mods(&[Space, Evict]).sig(&[], &[A, I]).does(SIDE);
     CreatePolicy = row("createpolicy", "A cache policy that holds for a fraction of accesses.")
         .sig(&[R2], &[I, I, R1_]);
-    CreatePolicyRange = row("createpolicy_range", "A cache policy that holds for a range of addresses: base, primary and total size.")
-        .sig(&[R2], &[A, I, I, R1, R1]);
+    CreatePolicyRange = row("createpolicy_range", "A cache policy that holds for a range of addresses: its start, two priorities, primary and total size.")
+        .sig(&[R2], &[R2, I, I, R1, R1]);
     Alloca = row("alloca", "Space on the stack: size, alignment.").mods(&[TY]).on(WORDS).sig(&[T], &[R1, I]).does(SIDE);
     StackSave = row("stacksave", "The stack pointer.").mods(&[TY]).on(WORDS).sig(&[T], &[]).does(SIDE);
     StackRestore = row("stackrestore", "Sets the stack pointer.").mods(&[TY]).on(WORDS).sig(&[], &[T]).does(SIDE);

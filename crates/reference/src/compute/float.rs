@@ -29,7 +29,7 @@ pub(super) fn definition(op: Op, form: &Form) -> Option<Function> {
         Op::Add => add(form, format),
         Op::Sub => sub(form, format),
         Op::Mul => mul(form, format),
-        Op::Fma | Op::Mad => fma(form, format)?,
+        Op::Fma | Op::Mad => fma(form, format),
         Op::Div if !bounded => div(form, format),
         Op::Div => div_approximate(form, false),
         Op::DivFull => div_approximate(form, true),
@@ -80,15 +80,16 @@ fn mul(form: &Form, format: Format) -> Element {
     Box::new(move |[a, b, ..]| how.multiply(a, b))
 }
 
-fn fma(form: &Form, format: Format) -> Option<Element> {
-    if form.has(Modifier::Oob) {
-        return None;
-    }
+fn fma(form: &Form, format: Format) -> Element {
     let how = arithmetic(form, format);
-    Some(if form.has(Modifier::Relu) {
-        Box::new(move |[a, b, c, ..]| rectify(format, how.fused(a, b, c)))
-    } else {
-        Box::new(move |[a, b, c, ..]| how.fused(a, b, c))
+    let (bounded, relu) = (form.has(Modifier::Oob), form.has(Modifier::Relu));
+    Box::new(move |[a, b, c, ..]| {
+        let sum = if bounded {
+            how.fused_in_bounds(a, b, c)
+        } else {
+            how.fused(a, b, c)
+        };
+        if relu { rectify(format, sum) } else { sum }
     })
 }
 

@@ -34,6 +34,8 @@ pub(super) const TABLE: Table = &[
     ("I2FP", integer_to_float),
     ("I2I", clamp),
     ("I2IP", clamp_pack),
+    ("I2IP.4", clamp_pack),
+    ("I2IP.2", clamp_pack),
     ("F2IP", float_to_packed_integers),
     ("F2FP", pack),
     ("F2FP.MERGE_C", merge),
@@ -243,10 +245,9 @@ fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
         let value = super::zip3(&x, &y, &z, |x, y, z| {
             let pair = narrow(x) << to.bits | narrow(y);
             let rest = if c.select == 1 { z >> 16 } else { z };
-            if to.bits == 16 {
-                pair
-            } else {
-                rest << 16 | pair & 0xffff
+            match to.bits {
+                16 => pair,
+                bits => rest << (2 * bits) | pair & ((1 << (2 * bits)) - 1),
             }
         });
         core.put(&d, 0, &value);

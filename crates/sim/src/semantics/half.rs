@@ -5,6 +5,7 @@ use super::{Combine, Table, bits};
 use crate::core::Core;
 use crate::operand::{Lack, Lanes, Reader, Source};
 use crate::program::Action;
+use orias_eval::float::arithmetic::rectify;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format, Overflow, Rounding, convert};
 
@@ -185,6 +186,7 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     );
     check_select(&b)?;
     let how = how(reader)?;
+    let bounded = reader.is("fmz", "OOB");
     let relu = reader.instruction.op().name().contains("RELU");
     if relu && !reader.optional_condition("p")?.register.is_constant() {
         return Err("its predicate".to_owned());
@@ -194,7 +196,11 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
         let mut value = [0; 32];
         for l in core.lanes() {
             value[l] = halves(x[l], y[l], z[l], |x, y, z| {
-                let value = how.fused(x, y, z);
+                let value = if bounded {
+                    how.fused_in_bounds(x, y, z)
+                } else {
+                    how.fused(x, y, z)
+                };
                 if relu {
                     rectify(how.format, value)
                 } else {
@@ -205,15 +211,6 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
         core.put(&d, 0, &value);
         Ok(())
     }))
-}
-
-/// Negative numbers become zero; a NaN stays.
-fn rectify(format: Format, bits: u64) -> u64 {
-    if bits & format.sign_mask() != 0 && !format.is_nan(bits) {
-        0
-    } else {
-        bits
-    }
 }
 
 /// The smaller or larger of two numbers, or of three.

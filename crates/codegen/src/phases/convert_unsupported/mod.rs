@@ -2,7 +2,7 @@
 //!
 //! What goes: integer division and remainder, correctly rounded division, reciprocal and square root, approximate
 //! functions of subnormal numbers, 64-bit operations on bits, 16-bit operations that would need the unspecified high bits of
-//! their operands, saturating and odd integer operations. What stays is what selection has a pattern for: see
+//! their operands, saturating and odd integer operations, cache policies that are not constant. What stays is what selection has a pattern for: see
 //! `docs/lowering.md`.
 //!
 //! Each expansion is a function that writes code in front of the instruction and returns the operand that stands for its
@@ -17,6 +17,7 @@ mod double;
 mod functions;
 mod integer;
 mod narrow;
+mod policy;
 mod quotient;
 mod single;
 
@@ -124,6 +125,7 @@ fn expansion(expander: &Expander<'_>) -> Option<Expansion> {
         .or_else(|| single::rule(expander))
         .or_else(|| double::rule(expander))
         .or_else(|| functions::rule(expander))
+        .or_else(|| policy::rule(expander))
 }
 
 /// Runs the phase.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 const HEAD: &str = "# PTX instruction reference
 
-This page is written from the rows of `crates/ptx/tables`; `BLESS=1 cargo test -p orias-ptx --test book` renews it.
+This page is written from the rows of `crates/ptx/tables`; `BLESS=1 cargo test -p orias --test ptx_reference` renews it.
 [The PTX instruction tables](ptx-grammar.md) explains the notation of the forms.
 
 The columns say what Orias does with a form:
@@ -21,7 +21,8 @@ The columns say what Orias does with a form:
 - **read**: it is parsed and printed back. A test makes an instruction from each row and reads it.
 - **checked**: what is looked at beyond the modifiers, their combinations, versions and targets: operand *types*, values of
   *constants*, state *spaces* of addresses, *vector* lengths, and rules by name.
-- **compiled**: it is turned into machine code.
+- **compiled**: it becomes machine code for sm_90a. Where only some of the tried alternatives do, how many; the others are refused
+  with a message that names them. A dash stands for forms that sm_90a does not have.
 
 ";
 
@@ -35,7 +36,7 @@ fn the_reference_page_is_what_the_rows_give() {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == page,
-        "docs/ptx-reference.md is stale; run BLESS=1 cargo test -p orias-ptx --test book"
+        "docs/ptx-reference.md is stale; run BLESS=1 cargo test -p orias --test ptx_reference"
     );
 }
 
@@ -69,11 +70,12 @@ fn page() -> String {
         for row in rows {
             let _ = writeln!(
                 page,
-                "| {} | {} | {} | {} | not yet |",
+                "| {} | {} | {} | {} | {} |",
                 form(row),
                 gates(row.since),
                 if is_read(row) { "yes" } else { "no" },
-                checked(row)
+                checked(row),
+                compiled(row)
             );
         }
     }
@@ -203,6 +205,33 @@ fn is_read(row: &'static Row) -> bool {
         }
     }
     false
+}
+
+/// How many instructions made from the row are compiled for sm_90a.
+fn compiled(row: &'static Row) -> String {
+    const TRIED: usize = 6;
+    let target = orias_ptx::target::Target::from_name("sm_90a").expect("a target");
+    let options = orias::Options {
+        target: orias::Target::parse("sm_90a").expect("a target"),
+        ..orias::Options::default()
+    };
+    let mut tried = 0;
+    let mut done = 0;
+    for choice in synth::choices(row, NEWEST_VERSION, target, TRIED) {
+        let text = synth::sample(&choice, NEWEST_VERSION, target).text();
+        let source = orias::Source {
+            name: "row.ptx",
+            text: text.as_bytes(),
+        };
+        tried += 1;
+        done += usize::from(orias::compile(&source, &options).is_ok());
+    }
+    match (done, tried) {
+        (_, 0) => "–".to_owned(),
+        (0, _) => "no".to_owned(),
+        _ if done == tried => "yes".to_owned(),
+        _ => format!("{done} of {tried}"),
+    }
 }
 
 fn checked(row: &Row) -> String {
