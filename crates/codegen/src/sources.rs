@@ -1,7 +1,8 @@
 //! Which general registers an instruction reads in the positions of the operand cache.
 //!
-//! The form of an encoding tells which operand stands in which position. For nearly all operations the shapes of the operands (a
-//! register, a constant, an immediate) already tell that much of the form, so nothing is encoded to find out.
+//! The form of an encoding tells which operand stands in which position. For most operations a register in a slot has the same position in
+//! all forms; for nearly all others the shapes of the operands (a register, a constant, an immediate) tell that much of the form. So nothing is
+//! encoded to find out.
 
 use orias_ori::{Class, Function, Inst, Operand, PhysReg, machine};
 use orias_sass::{EncodeError, Form, Op, RegisterClass, Target};
@@ -17,8 +18,8 @@ const FIRST_REUSE_BIT: u8 = 122;
 /// The slots of a form that have a position, and which.
 type Positioned = SmallVec<[(u8, u8); POSITIONS]>;
 
-/// Position, slot and register of each source.
-pub(crate) type Sources = SmallVec<[(u8, u8, PhysReg); POSITIONS]>;
+/// By position: the slot it has, and the register that stands there.
+pub(crate) type Sources = [Option<(u8, PhysReg)>; POSITIONS];
 
 /// The sources of `inst`, an `op` on physical registers.
 pub(crate) fn of(
@@ -28,29 +29,34 @@ pub(crate) fn of(
     target: Target,
 ) -> Result<Sources, EncodeError> {
     let operands = func.operands(inst);
-    let known = by_shapes(op).and_then(|known| {
-        let shapes = shapes(op, operands)?;
-        known.iter().find(|(form, _)| *form == shapes)
-    });
-    let register = |&(slot, position): &(u8, u8)| match operands.get(usize::from(slot)) {
-        Some(Operand::Reg { reg, .. }) => {
-            let reg = reg.phys()?;
-            let counts =
-                reg.class() == Class::R && !reg.is_constant() && usize::from(position) < POSITIONS;
-            counts.then_some((position, slot, reg))
-        }
-        _ => None,
-    };
-    Ok(match known {
-        Some((_, positioned)) => positioned.iter().filter_map(register).collect(),
-        None => match machine::placeless(func, inst, target) {
-            Some(instruction) => {
-                let positioned = positioned(instruction?.form());
-                positioned.iter().filter_map(register).collect()
+    let of = |positioned: &[(u8, u8)]| {
+        let mut sources: Sources = [None; POSITIONS];
+        for &(slot, position) in positioned {
+            if let Some(Operand::Reg { reg, .. }) = operands.get(usize::from(slot))
+                && let Some(reg) = reg.phys()
+                && reg.class() == Class::R
+                && !reg.is_constant()
+                && let Some(source) = sources.get_mut(usize::from(position))
+            {
+                *source = Some((slot, reg));
             }
-            None => SmallVec::new(),
+        }
+        sources
+    };
+    let by_shapes = match known(op) {
+        Known::Always(positioned) => return Ok(of(positioned)),
+        Known::ByShapes(known) => shapes(op, operands)
+            .and_then(|shapes| known.iter().find(|(known, _)| *known == shapes))
+            .map(|(_, positioned)| positioned),
+        Known::ByForm => None,
+    };
+    match by_shapes {
+        Some(positioned) => Ok(of(positioned)),
+        None => match machine::placeless(func, inst, target) {
+            Some(instruction) => Ok(of(&positioned(instruction?.form()))),
+            None => Ok(of(&[])),
         },
-    })
+    }
 }
 
 fn positioned(form: &Form) -> Positioned {
@@ -61,23 +67,63 @@ fn positioned(form: &Form) -> Positioned {
         .collect()
 }
 
-/// Which slots have a position, by the shapes of the operands; none where that does not tell.
-fn by_shapes(op: Op) -> Option<&'static [(u64, Positioned)]> {
-    type Known = Option<Vec<(u64, Positioned)>>;
+/// What tells which slots of an operation have a position.
+enum Known {
+    /// A general register in a slot has this position in every form, or none.
+    Always(Positioned),
+    /// The shapes of the operands.
+    ByShapes(Vec<(u64, Positioned)>),
+    /// Nothing but the form.
+    ByForm,
+}
+
+fn known(op: Op) -> &'static Known {
     static KNOWN: [OnceLock<Known>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    let known = KNOWN[op.index()].get_or_init(|| {
-        let mut known: Vec<(u64, Positioned)> = Vec::new();
-        for form in op.row().forms {
-            let positioned = positioned(form);
-            match known.iter().find(|(shapes, _)| *shapes == form.shapes) {
-                Some((_, same)) if *same != positioned => return None,
-                Some(_) => {}
-                None => known.push((form.shapes, positioned)),
+    KNOWN[op.index()].get_or_init(|| match always(op) {
+        Some(positioned) => Known::Always(positioned),
+        None => by_shapes(op).map_or(Known::ByForm, Known::ByShapes),
+    })
+}
+
+/// The positions of general registers, if they are the same in all forms that have one in a slot.
+fn always(op: Op) -> Option<Positioned> {
+    let mut known: SmallVec<[Option<Option<u8>>; 16]> = SmallVec::new();
+    for form in op.row().forms {
+        known.resize(known.len().max(form.places.len()), None);
+        for (slot, place) in form.places.iter().enumerate() {
+            if form.shapes >> (4 * slot) & 0xf != u64::from(RegisterClass::R as u8) {
+                continue;
+            }
+            let position = place
+                .reuse
+                .exists()
+                .then(|| place.reuse.0 - FIRST_REUSE_BIT);
+            match known[slot].replace(position) {
+                Some(other) if other != position => return None,
+                _ => {}
             }
         }
-        Some(known)
-    });
-    known.as_deref()
+    }
+    let slots = known.iter().enumerate();
+    Some(
+        slots
+            .filter_map(|(slot, position)| Some((slot as u8, (*position)??)))
+            .collect(),
+    )
+}
+
+/// Which slots have a position, by the shapes of the operands; none where that does not tell.
+fn by_shapes(op: Op) -> Option<Vec<(u64, Positioned)>> {
+    let mut known: Vec<(u64, Positioned)> = Vec::new();
+    for form in op.row().forms {
+        let positioned = positioned(form);
+        match known.iter().find(|(shapes, _)| *shapes == form.shapes) {
+            Some((_, same)) if *same != positioned => return None,
+            Some(_) => {}
+            None => known.push((form.shapes, positioned)),
+        }
+    }
+    Some(known)
 }
 
 /// The shapes of operands as forms have them; none where only the encoding tells.

@@ -24,7 +24,8 @@ pub(super) struct Demand {
     /// For the release of its sources.
     pub(super) released: Vec<u16>,
     /// What is accessed next at the start of each block, over all paths.
-    starts: Vec<Next>,
+    starts: Vec<Distances>,
+    numbers: Numbers,
 }
 
 impl Demand {
@@ -42,7 +43,7 @@ impl Demand {
         let written = code.writes(index).iter();
         let written = written.filter(|write| write.arrives == Arrives::Barrier(kind));
         let accessed = written.map(|write| {
-            let place = usize::from(write.place);
+            let place = self.numbers.of(write.place);
             start.read[place].min(start.write[place])
         });
         let overwritten = match code.facts[index].memory_queue {
@@ -53,30 +54,79 @@ impl Demand {
             EventKind::Written => &[],
             EventKind::Released => code.late(index),
         };
-        let late = late.iter().map(|place| overwritten[usize::from(*place)]);
+        let late = late.iter().map(|place| overwritten[self.numbers.of(*place)]);
         accessed.chain(late).min().unwrap_or(NEVER)
     }
 }
 
-/// Distances to the next accesses of every place, from the start of a block.
+/// The places that a function has to do with, numbered in a row: most functions know but a few.
 #[derive(Clone, Debug)]
-struct Next {
-    read: [u16; PLACES],
-    write: [u16; PLACES],
-    /// The next write by an instruction that the memory queue does not keep behind a reader in it.
-    write_outside: [u16; PLACES],
+struct Numbers {
+    /// By place.
+    numbers: [u16; PLACES],
+    count: usize,
 }
 
-impl Next {
-    const NEVER: Next = Next {
-        read: [NEVER; PLACES],
-        write: [NEVER; PLACES],
-        write_outside: [NEVER; PLACES],
-    };
+impl Numbers {
+    fn new(code: &Code) -> Numbers {
+        let mut known = [false; PLACES];
+        for index in 0..code.facts.len() {
+            for read in code.reads(index) {
+                known[usize::from(read.place)] = true;
+            }
+            for write in code.writes(index) {
+                known[usize::from(write.place)] = true;
+            }
+        }
+        let mut numbers = Numbers {
+            numbers: [0; PLACES],
+            count: 0,
+        };
+        for place in (0..PLACES).filter(|&place| known[place]) {
+            numbers.numbers[place] = numbers.count as u16;
+            numbers.count += 1;
+        }
+        numbers
+    }
 
+    fn of(&self, place: u16) -> usize {
+        usize::from(self.numbers[usize::from(place)])
+    }
+}
+
+/// What is told of each place.
+#[derive(Clone, Debug)]
+struct Next<T> {
+    read: Vec<T>,
+    write: Vec<T>,
+    /// The next write by an instruction that the memory queue does not keep behind a reader in it.
+    write_outside: Vec<T>,
+}
+
+impl<T: Copy> Next<T> {
+    /// The same of all.
+    fn all(count: usize, told: T) -> Next<T> {
+        Next {
+            read: vec![told; count],
+            write: vec![told; count],
+            write_outside: vec![told; count],
+        }
+    }
+
+    fn fill(&mut self, told: T) {
+        self.read.fill(told);
+        self.write.fill(told);
+        self.write_outside.fill(told);
+    }
+}
+
+/// Distances to the next accesses, from the start of a block.
+type Distances = Next<u16>;
+
+impl Distances {
     /// The first accesses of a block of its own.
-    fn own(code: &Code, block: &BlockCode) -> Next {
-        let mut next = Next::NEVER;
+    fn own(code: &Code, numbers: &Numbers, block: &BlockCode) -> Distances {
+        let mut next = Next::all(numbers.count, NEVER);
         for index in block.range.clone() {
             let away = u16::try_from(index - block.range.start)
                 .unwrap_or(FAR)
@@ -90,7 +140,7 @@ impl Next {
             }
             let first = |distance: &mut u16| *distance = away.min(*distance);
             for read in code.reads(index) {
-                let place = usize::from(read.place);
+                let place = numbers.of(read.place);
                 first(&mut next.read[place]);
                 if read.takes_over {
                     first(&mut next.write[place]);
@@ -98,7 +148,7 @@ impl Next {
                 }
             }
             for write in code.writes(index) {
-                let place = usize::from(write.place);
+                let place = numbers.of(write.place);
                 if !is_token(write.place) {
                     first(&mut next.write[place]);
                     if !code.facts[index].memory_queue {
@@ -111,7 +161,7 @@ impl Next {
     }
 
     /// Takes the nearer accesses of both, the others' with `count` instructions in front; says whether anything changed.
-    fn take_nearer(&mut self, other: &Next, count: usize) -> bool {
+    fn take_nearer(&mut self, other: &Distances, count: usize) -> bool {
         let count = u16::try_from(count).unwrap_or(FAR);
         // All lists are looked at.
         take_nearer(&mut self.read, &other.read, count)
@@ -120,7 +170,7 @@ impl Next {
     }
 }
 
-fn take_nearer(mine: &mut [u16; PLACES], theirs: &[u16; PLACES], count: u16) -> bool {
+fn take_nearer(mine: &mut [u16], theirs: &[u16], count: u16) -> bool {
     let mut differences = 0;
     for (mine, &theirs) in mine.iter_mut().zip(theirs) {
         let away = theirs.saturating_add(count).min(FAR);
@@ -133,33 +183,31 @@ fn take_nearer(mine: &mut [u16; PLACES], theirs: &[u16; PLACES], count: u16) -> 
 }
 
 /// Instructions of a block that access places next; a walk goes backwards over it.
-struct Positions {
-    read: [u32; PLACES],
-    write: [u32; PLACES],
-    write_outside: [u32; PLACES],
+struct Positions<'a> {
+    numbers: &'a Numbers,
+    own: Next<u32>,
     /// Where the block ends, and what comes behind it.
     end: usize,
-    behind: Next,
+    behind: Distances,
 }
 
 const NOWHERE: u32 = u32::MAX;
 
-impl Positions {
-    const NONE: Positions = Positions {
-        read: [NOWHERE; PLACES],
-        write: [NOWHERE; PLACES],
-        write_outside: [NOWHERE; PLACES],
-        end: 0,
-        behind: Next::NEVER,
-    };
+impl<'a> Positions<'a> {
+    fn new(numbers: &'a Numbers) -> Positions<'a> {
+        Positions {
+            numbers,
+            own: Next::all(numbers.count, NOWHERE),
+            end: 0,
+            behind: Next::all(numbers.count, NEVER),
+        }
+    }
 
     /// Before a walk over a block that ends at `end`, with nothing behind it yet.
     fn clear(&mut self, end: usize) {
-        self.read.fill(NOWHERE);
-        self.write.fill(NOWHERE);
-        self.write_outside.fill(NOWHERE);
+        self.own.fill(NOWHERE);
         self.end = end;
-        self.behind.clone_from(&Next::NEVER);
+        self.behind.fill(NEVER);
     }
 
     /// The next access of the block, or of what comes behind it.
@@ -172,19 +220,20 @@ impl Positions {
     }
 
     fn access(&self, place: u16) -> Option<usize> {
-        let place = usize::from(place);
-        let read = self.next(self.read[place], self.behind.read[place]);
-        let write = self.next(self.write[place], self.behind.write[place]);
+        let place = self.numbers.of(place);
+        let read = self.next(self.own.read[place], self.behind.read[place]);
+        let write = self.next(self.own.write[place], self.behind.write[place]);
         read.into_iter().chain(write).min()
     }
 
     /// The next write, by whom the memory queue does not hold back if a reader is in it.
     fn overwritten(&self, place: u16, in_queue: bool) -> Option<usize> {
-        let place = usize::from(place);
+        let place = self.numbers.of(place);
         if in_queue {
-            self.next(self.write_outside[place], self.behind.write_outside[place])
+            let own = self.own.write_outside[place];
+            self.next(own, self.behind.write_outside[place])
         } else {
-            self.next(self.write[place], self.behind.write[place])
+            self.next(self.own.write[place], self.behind.write[place])
         }
     }
 
@@ -193,25 +242,24 @@ impl Positions {
         let fact = &code.facts[index];
         let position = index as u32;
         if fact.alone {
-            self.read.fill(position);
-            self.write.fill(position);
-            self.write_outside.fill(position);
+            self.own.fill(position);
             return;
         }
+        let own = &mut self.own;
         for read in code.reads(index) {
-            let place = usize::from(read.place);
-            self.read[place] = position;
+            let place = self.numbers.of(read.place);
+            own.read[place] = position;
             if read.takes_over {
-                self.write[place] = position;
-                self.write_outside[place] = position;
+                own.write[place] = position;
+                own.write_outside[place] = position;
             }
         }
         for write in code.writes(index) {
-            let place = usize::from(write.place);
+            let place = self.numbers.of(write.place);
             if !is_token(write.place) {
-                self.write[place] = position;
+                own.write[place] = position;
                 if !fact.memory_queue {
-                    self.write_outside[place] = position;
+                    own.write_outside[place] = position;
                 }
             }
         }
@@ -220,13 +268,15 @@ impl Positions {
 
 /// Computes the demand for every instruction.
 pub(super) fn compute(code: &Code) -> Demand {
-    let starts = starts(code);
+    let numbers = Numbers::new(code);
+    let starts = starts(code, &numbers);
     let mut demand = Demand {
         written: vec![NEVER; code.facts.len()],
         released: vec![NEVER; code.facts.len()],
         starts: Vec::new(),
+        numbers: numbers.clone(),
     };
-    let mut positions = Positions::NONE;
+    let mut positions = Positions::new(&numbers);
     for block in &code.blocks {
         // Nobody waits for what has a fixed latency.
         let mut variable = block.range.clone();
@@ -247,9 +297,9 @@ pub(super) fn compute(code: &Code) -> Demand {
 }
 
 /// What is accessed next at the start of each block, over all paths.
-fn starts(code: &Code) -> Vec<Next> {
-    let own = |block: &BlockCode| Next::own(code, block);
-    let mut starts: Vec<Next> = code.blocks.iter().map(own).collect();
+fn starts(code: &Code, numbers: &Numbers) -> Vec<Distances> {
+    let own = |block: &BlockCode| Distances::own(code, numbers, block);
+    let mut starts: Vec<Distances> = code.blocks.iter().map(own).collect();
     let mut dirty = vec![true; starts.len()];
     let mut changed = true;
     while changed {
@@ -277,7 +327,7 @@ fn starts(code: &Code) -> Vec<Next> {
     starts
 }
 
-fn judge(code: &Code, index: usize, next: &Positions, demand: &mut Demand) {
+fn judge(code: &Code, index: usize, next: &Positions<'_>, demand: &mut Demand) {
     let fact = &code.facts[index];
     if !fact.is_variable() {
         return;

@@ -4,6 +4,7 @@
 //! register expresses is handled like a register that is written and read.
 
 use super::ScoreboardError;
+use super::operations::{OperationFacts, Operations, count};
 use super::reuse::Sources;
 use cranelift_entity::SecondaryMap;
 use orias_machine::issue::{self, Issue, Role, Token};
@@ -12,7 +13,6 @@ use orias_ori::{Block, Function, Inst, Operand, Operation, machine};
 use orias_sass::{
     Access, EncodeError, Instruction, Mods, Op, Register, RegisterAccess, RegisterClass, Target,
 };
-use smallvec::SmallVec;
 use std::ops::Range;
 
 /// How many places there are: registers of all files, then tokens.
@@ -40,9 +40,6 @@ fn token_place(token: Token) -> u16 {
 pub(super) fn is_token(place: u16) -> bool {
     usize::from(place) >= FIRST_TOKEN
 }
-
-/// What an instruction reads and writes.
-type Accesses = SmallVec<[RegisterAccess; 12]>;
 
 /// A place that an instruction reads.
 #[derive(Clone, Copy, Debug)]
@@ -88,9 +85,9 @@ pub(super) enum EventKind {
 pub(super) struct Fact {
     pub(super) inst: Inst,
     pub(super) op: Op,
-    reads: Range<u32>,
-    late: Range<u32>,
-    writes: Range<u32>,
+    pub(super) reads: Range<u32>,
+    pub(super) late: Range<u32>,
+    pub(super) writes: Range<u32>,
     pub(super) completion: Completion,
     /// Whether its general registers are read in the order of the memory queue.
     pub(super) memory_queue: bool,
@@ -144,8 +141,6 @@ pub(super) struct Code {
     pub(super) roots: Vec<usize>,
     /// Whether barrier 0 counts groups of asynchronous copies, or somebody asks how many it counts.
     pub(super) copies_own_zero: bool,
-    /// The tokens that an instruction of the function gives, as bits.
-    given: u8,
     reads: Vec<Read>,
     late: Vec<u16>,
     writes: Vec<Write>,
@@ -172,8 +167,8 @@ impl Code {
     pub(super) fn new(func: &Function) -> Result<Code, ScoreboardError> {
         let target = Target::from_name(&func.target)
             .ok_or_else(|| ScoreboardError::Target(func.target.clone()))?;
-        let count = func.blocks().map(|block| func.block_insts(block).count());
-        let count = count.sum();
+        let (count, given) = count(func);
+        let mut operations = Operations::new(given);
         let mut code = Code {
             facts: Vec::with_capacity(count),
             sources: Vec::with_capacity(count),
@@ -181,7 +176,6 @@ impl Code {
             order: Vec::new(),
             roots: Vec::new(),
             copies_own_zero: false,
-            given: given(func),
             reads: Vec::with_capacity(2 * count),
             late: Vec::new(),
             writes: Vec::with_capacity(count),
@@ -196,7 +190,7 @@ impl Code {
                 let Operation::Machine(op, mods) = func.inst(inst).operation() else {
                     continue;
                 };
-                code.add(func, inst, (op, mods), target)?;
+                code.add(func, inst, mods, target, operations.of(op)?)?;
                 if op == Op::WARPGROUP_ARRIVE {
                     code.hand_over(func, inst, target)?;
                 }
@@ -222,83 +216,175 @@ impl Code {
         &mut self,
         func: &Function,
         inst: Inst,
-        (op, mods): (Op, Mods),
+        mods: Mods,
         target: Target,
+        known: &OperationFacts,
     ) -> Result<(), ScoreboardError> {
-        let missing = || ScoreboardError::Timing { op };
-        let timing = timing::of(op).ok_or_else(missing)?;
-        let starts = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
-        let reads_slowly = issue::read_to_write(issue::of_operation(op).unit) > 1;
+        let op = known.op;
+        let starts = [self.reads.len(), self.late.len(), self.writes.len()];
+        let mut instruction = None;
         // Most operations tell all there is to know without being encoded.
-        let (accesses, instruction) = match plain_accesses(func, inst, (op, mods)) {
-            Some(accesses) => (accesses, None),
-            None => match encoded(func, inst, target)? {
-                Some(instruction) => (instruction.accesses(), Some(instruction)),
-                None => (Accesses::new(), None),
-            },
-        };
+        if !known.plain || self.add_plain(func, inst, mods, known)?.is_none() {
+            self.reads.truncate(starts[0]);
+            self.late.truncate(starts[1]);
+            self.writes.truncate(starts[2]);
+            instruction = encoded(func, inst, target)?;
+        }
         if let Some(instruction) = &instruction {
             check_named_barriers(instruction)?;
-        }
-        for access in accesses {
-            let at = match &instruction {
-                Some(instruction) => Place::of(instruction, &access),
-                None => access.slot.map_or(Place::Guard, Place::Slot),
-            };
-            let class = access.register.class;
-            let reads_late = timing::reads_late(op, at, class)
-                || class == RegisterClass::UR
-                    && at != Place::Guard
-                    && issue::reads_uniform_late(op);
-            for (offset, register) in access.registers().enumerate() {
-                let place = place(register);
-                if access.reads {
-                    let used = timing::use_group(&timing::Use {
-                        op,
-                        mods,
-                        place: at,
-                        class,
-                        offset: offset as u8,
-                    });
-                    self.reads.push(Read {
-                        place,
-                        used: Some(used.ok_or_else(missing)?),
-                        takes_over: false,
-                    });
-                    if reads_late && timing.completion != Completion::Group {
-                        self.late.push(place);
-                    }
-                }
-                if access.writes {
-                    let arrival = timing::arrival(&timing::Result {
-                        op,
-                        mods,
-                        place: at,
-                        class,
-                        offset: offset as u8,
-                    });
-                    let arrives = match arrival.ok_or_else(missing)? {
-                        Arrival::Fixed(group) => Arrives::Fixed(group),
-                        Arrival::WriteBarrier => Arrives::Barrier(EventKind::Written),
-                        Arrival::ReadBarrier => Arrives::Barrier(EventKind::Released),
-                        Arrival::WarpGroup => Arrives::Elsewhere,
-                    };
-                    self.writes.push(Write { place, arrives });
-                }
+            for access in instruction.accesses() {
+                self.add_access(access, Place::of(instruction, &access), mods, known)?;
             }
         }
-        let tokens: SmallVec<[(Token, Role); 4]> = match &instruction {
-            Some(instruction) => issue::tokens(instruction).collect(),
-            None => issue::tokens_of_operation(op)
-                .into_iter()
-                .flatten()
-                .collect(),
-        };
+        match (&known.tokens, &instruction) {
+            (Some(tokens), _) => self.add_tokens(tokens.iter().copied()),
+            (None, Some(instruction)) => {
+                let tokens = issue::tokens(instruction);
+                self.add_tokens(tokens.filter(|token| known.minds(*token)));
+            }
+            (None, None) => {}
+        }
+        self.sources.push(match known.fact.completion {
+            Completion::Fixed => {
+                let sources = Sources::of(func, inst, op, target);
+                Some(sources.map_err(|error| broken(func, inst, &error))?)
+            }
+            _ => None,
+        });
+        self.facts.push(Fact {
+            inst,
+            reads: starts[0] as u32..self.reads.len() as u32,
+            late: starts[1] as u32..self.late.len() as u32,
+            writes: starts[2] as u32..self.writes.len() as u32,
+            guarded: !func.inst(inst).guard().is_always(),
+            issue: match &instruction {
+                Some(instruction) => issue::of(instruction),
+                None => known.fact.issue,
+            },
+            ..known.fact.clone()
+        });
+        Ok(())
+    }
+
+    /// Adds what a plain instruction reads and writes, where its operation and its operands tell all that must be known of it: registers,
+    /// immediates and constants, a guard that may be true, and nothing else that counts. None if that is not so.
+    fn add_plain(
+        &mut self,
+        func: &Function,
+        inst: Inst,
+        mods: Mods,
+        known: &OperationFacts,
+    ) -> Result<Option<()>, ScoreboardError> {
+        let op = known.op;
+        if let Some(reg) = func.inst(inst).guard().reg() {
+            let Some(reg) = reg.phys().filter(|reg| !reg.is_constant()) else {
+                // A constant one says that the instruction never runs.
+                return Ok(None);
+            };
+            let access = RegisterAccess {
+                register: Register::new(reg.class().into(), reg.index()),
+                count: 1,
+                reads: true,
+                writes: false,
+                slot: None,
+            };
+            self.add_access(access, Place::Guard, mods, known)?;
+        }
+        let slots = op.row().slots;
+        for (slot, operand) in func.operands(inst).iter().enumerate() {
+            let (reg, count, access) = match operand {
+                Operand::Reg { reg, .. } => {
+                    let (Some(reg), Some(row)) = (reg.phys(), slots.get(slot)) else {
+                        return Ok(None);
+                    };
+                    if reg.is_constant() {
+                        continue;
+                    }
+                    (reg, machine::slot_width(op, mods, slot), row.access)
+                }
+                Operand::Const { index, .. } => match index.get().map(|reg| reg.phys()) {
+                    Some(Some(reg)) => (reg, 1, Access::Read),
+                    Some(None) => return Ok(None),
+                    None => continue,
+                },
+                Operand::Imm(_) | Operand::Special(_) => continue,
+                // What is left out stands for a constant register.
+                Operand::None => continue,
+                _ => return Ok(None),
+            };
+            if count > 0 && !reg.is_constant() {
+                let slot = slot as u8;
+                let access = RegisterAccess {
+                    register: Register::new(reg.class().into(), reg.index()),
+                    count,
+                    reads: access.reads(),
+                    writes: access.writes(),
+                    slot: Some(slot),
+                };
+                self.add_access(access, Place::Slot(slot), mods, known)?;
+            }
+        }
+        Ok(Some(()))
+    }
+
+    fn add_access(
+        &mut self,
+        access: RegisterAccess,
+        at: Place,
+        mods: Mods,
+        known: &OperationFacts,
+    ) -> Result<(), ScoreboardError> {
+        let op = known.op;
+        let missing = || ScoreboardError::Timing { op };
+        let class = access.register.class;
+        let reads_late = known.reads_late
+            && at != Place::Guard
+            && (class == RegisterClass::R && known.fact.completion != Completion::Fixed
+                || class == RegisterClass::UR && known.reads_uniform_late);
+        for (offset, register) in access.registers().enumerate() {
+            let place = place(register);
+            let offset = offset as u8;
+            if access.reads {
+                let used = timing::use_group(&timing::Use {
+                    op,
+                    mods,
+                    place: at,
+                    class,
+                    offset,
+                });
+                self.reads.push(Read {
+                    place,
+                    used: Some(used.ok_or_else(missing)?),
+                    takes_over: false,
+                });
+                if reads_late {
+                    self.late.push(place);
+                }
+            }
+            if access.writes {
+                let arrival = timing::arrival(&timing::Result {
+                    op,
+                    mods,
+                    place: at,
+                    class,
+                    offset,
+                });
+                let arrives = match arrival.ok_or_else(missing)? {
+                    Arrival::Fixed(group) => Arrives::Fixed(group),
+                    Arrival::WriteBarrier => Arrives::Barrier(EventKind::Written),
+                    Arrival::ReadBarrier => Arrives::Barrier(EventKind::Released),
+                    Arrival::WarpGroup => Arrives::Elsewhere,
+                };
+                self.writes.push(Write { place, arrives });
+            }
+        }
+        Ok(())
+    }
+
+    fn add_tokens(&mut self, tokens: impl Iterator<Item = (Token, Role)>) {
         for (token, role) in tokens {
             let place = token_place(token);
             let arrives = match role {
-                // What nobody gives is not missed. Units that read late say so at the end of their block, by whatever they read.
-                Role::Needs if self.given >> token as u8 & 1 == 0 && !reads_slowly => continue,
                 Role::Needs => {
                     self.reads.push(Read {
                         place,
@@ -313,43 +399,6 @@ impl Code {
             };
             self.writes.push(Write { place, arrives });
         }
-        let ends = [self.reads.len(), self.late.len(), self.writes.len()].map(|len| len as u32);
-        self.sources.push(match timing.completion {
-            Completion::Fixed => {
-                let sources = Sources::of(func, inst, op, target);
-                Some(sources.map_err(|error| broken(func, inst, &error))?)
-            }
-            _ => None,
-        });
-        let guard = func.inst(inst).guard();
-        self.facts.push(Fact {
-            inst,
-            op,
-            reads: starts[0]..ends[0],
-            late: starts[1]..ends[1],
-            writes: starts[2]..ends[2],
-            completion: timing.completion,
-            memory_queue: timing.reads_in_order,
-            guarded: !guard.is_always(),
-            alone: issue::needs_nothing_in_flight(op),
-            counts_copies: op == Op::LDGDEPBAR,
-            settles: timing.settles,
-            texture: timing.class.name() == "texture",
-            release: release(
-                op,
-                timing
-                    .typical
-                    .map_or(0, |typical| i32::from(typical.cycles)),
-            ),
-            issue: match &instruction {
-                Some(instruction) => issue::of(instruction),
-                None => issue::of_operation(op),
-            },
-            typical: timing
-                .typical
-                .map_or(0, |typical| i32::from(typical.cycles)),
-        });
-        Ok(())
     }
 
     /// WARPGROUP.ARRIVE, which has been added last, hands the registers of the matrix operations behind it over to the tensor cores:
@@ -468,68 +517,6 @@ impl Code {
     }
 }
 
-/// The tokens that instructions of a function may give, as bits.
-fn given(func: &Function) -> u8 {
-    let insts = func.blocks().flat_map(|block| func.block_insts(block));
-    let ops = insts.filter_map(|inst| func.opcode(inst).as_machine());
-    ops.fold(0, |given, op| given | issue::gives(op))
-}
-
-/// What an instruction reads and writes, where its operation and its operands tell all that must be known of it: registers, immediates
-/// and constants, a guard that may be true, and nothing else that counts.
-fn plain_accesses(func: &Function, inst: Inst, (op, mods): (Op, Mods)) -> Option<Accesses> {
-    let row = op.row();
-    let special = !row.implicit.is_empty()
-        || issue::tokens_of_operation(op).is_none()
-        || issue::is_warpgroup_matrix(op)
-        || matches!(op, Op::DEPBAR | Op::DEPBAR_LE);
-    if special {
-        return None;
-    }
-    let mut accesses = Accesses::new();
-    let guard = func.inst(inst).guard();
-    if let Some(reg) = guard.reg() {
-        let reg = reg.phys()?;
-        if reg.is_constant() {
-            // Which says that the instruction never runs.
-            return None;
-        }
-        accesses.push(RegisterAccess {
-            register: Register::new(reg.class().into(), reg.index()),
-            count: 1,
-            reads: true,
-            writes: false,
-            slot: None,
-        });
-    }
-    for (slot, operand) in func.operands(inst).iter().enumerate() {
-        let (reg, count, access) = match operand {
-            Operand::Reg { reg, .. } => {
-                let width = machine::slot_width(op, mods, slot);
-                (reg.phys()?, width, row.slots.get(slot)?.access)
-            }
-            Operand::Const { index, .. } => match index.get() {
-                Some(reg) => (reg.phys()?, 1, Access::Read),
-                None => continue,
-            },
-            Operand::Imm(_) | Operand::Special(_) => continue,
-            // What is left out stands for a constant register.
-            Operand::None => continue,
-            _ => return None,
-        };
-        if count > 0 && !reg.is_constant() {
-            accesses.push(RegisterAccess {
-                register: Register::new(reg.class().into(), reg.index()),
-                count,
-                reads: access.reads(),
-                writes: access.writes(),
-                slot: Some(slot as u8),
-            });
-        }
-    }
-    Some(accesses)
-}
-
 /// Why an instruction has no encoding.
 fn broken(func: &Function, inst: Inst, error: &EncodeError) -> ScoreboardError {
     ScoreboardError::Instruction {
@@ -547,18 +534,6 @@ fn encoded(
     machine::placeless(func, inst, target)
         .transpose()
         .map_err(|error| broken(func, inst, &error))
-}
-
-/// When the sources of an instruction have been read, as a rule. Asynchronous copies say so late, when memory is busy as late as
-/// their data is there.
-fn release(op: Op, typical: i32) -> i32 {
-    /// What memory operations and others take.
-    const USUAL: i32 = 20;
-    if op.name().starts_with("LDGSTS") {
-        typical
-    } else {
-        USUAL
-    }
 }
 
 /// A DEPBAR that counts on a barrier other than the one asynchronous copies own names a control word that is about to change.

@@ -1,7 +1,7 @@
 //! Latencies of fixed results as the walk asks for them.
 
 use orias_machine::timing::{self, ResultGroup, Table, UseGroup};
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// No fixed latency is longer.
 pub(super) const FORGET_AFTER: i32 = 64;
@@ -15,7 +15,7 @@ pub(super) fn cycles(result: ResultGroup, used: UseGroup) -> i32 {
 /// ptxas nevertheless waits until the first result could be read, for long latencies only a little less, and for CS2R, of which little
 /// is known, six cycles.
 pub(super) fn overwritten_late(result: ResultGroup) -> i32 {
-    SETTLING[result.index()].overwritten_late
+    settling(result).overwritten_late
 }
 
 fn late(result: ResultGroup, settles: i32) -> i32 {
@@ -43,16 +43,20 @@ struct Settling {
 /// Cycles after which a result can be read by whatever code comes: the longest latency to ordinary uses. Guards are not among them:
 /// no predicate is passed to a function or back.
 pub(super) fn settles(result: ResultGroup) -> i32 {
-    SETTLING[result.index()].settles
+    settling(result).settles
 }
 
 /// Cycles after which nobody needs to know any more when it was written.
 pub(super) fn longest(result: ResultGroup) -> i32 {
-    SETTLING[result.index()].longest
+    settling(result).longest
 }
 
-static SETTLING: LazyLock<Vec<Settling>> =
-    LazyLock::new(|| ResultGroup::all().map(work_out).collect());
+/// Worked out when a group is first met: few are.
+#[inline]
+fn settling(result: ResultGroup) -> &'static Settling {
+    static SETTLING: [OnceLock<Settling>; 256] = [const { OnceLock::new() }; 256];
+    SETTLING[result.index() & 0xff].get_or_init(|| work_out(result))
+}
 
 fn work_out(result: ResultGroup) -> Settling {
     /// The uses that code on the other side of a call may begin with.

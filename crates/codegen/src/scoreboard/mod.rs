@@ -7,6 +7,7 @@
 //! | module | concern |
 //! | --- | --- |
 //! | `facts` | what each instruction reads and writes, and when, from the tables of `machine` |
+//! | `operations` | what is known of an operation whatever its operands |
 //! | `demand` | how soon somebody will wait for it, over all paths |
 //! | `spared` | which need no barrier, because a later one of the same queue tells |
 //! | `barriers` | which of the six barriers it sets |
@@ -41,6 +42,7 @@ mod events;
 mod facts;
 mod flight;
 mod latencies;
+mod operations;
 mod plain;
 mod reuse;
 mod spared;

@@ -41,9 +41,11 @@ impl Sources {
             registers: [None; POSITIONS],
             slots: [0; POSITIONS],
         };
-        for (position, slot, reg) in sources::of(func, inst, op, target)? {
-            sources.registers[usize::from(position)] = Some(reg);
-            sources.slots[usize::from(position)] = slot;
+        for (position, source) in sources::of(func, inst, op, target)?.iter().enumerate() {
+            if let Some((slot, reg)) = *source {
+                sources.registers[position] = Some(reg);
+                sources.slots[position] = slot;
+            }
         }
         Ok(sources)
     }

@@ -50,9 +50,11 @@ impl RegisterSet {
     /// No register.
     pub const EMPTY: RegisterSet = RegisterSet([0; WORDS]);
 
-    fn bits(reg: PhysReg) -> impl Iterator<Item = usize> {
-        reg.units()
-            .map(|unit| usize::from(FIRST_BIT[unit.class() as usize]) + usize::from(unit.index()))
+    #[inline]
+    fn bits(reg: PhysReg) -> std::ops::Range<usize> {
+        let first = usize::from(FIRST_BIT[reg.class() as usize]) + usize::from(reg.index());
+        let count = if reg.is_constant() { 0 } else { reg.len() };
+        first..first + usize::from(count)
     }
 
     /// Adds each register of `reg`.
@@ -141,9 +143,10 @@ impl RegisterLiveness {
             let mut set = RegisterSet::EMPTY;
             let mut inst = function.layout.last_inst(block);
             while let Some(at) = inst {
-                let written = overwritten(function, at);
-                ends[block.index()] = ends[block.index()].union(written);
-                set = set.without(written);
+                overwritten(function, at, |reg| {
+                    set.remove(reg);
+                    ends[block.index()].insert(reg);
+                });
                 read(function, at, &mut set);
                 inst = function.layout.prev_inst(at);
             }
@@ -212,26 +215,28 @@ fn hand_up(
     }
 }
 
-/// The registers `inst` certainly overwrites: none if it is guarded.
-fn overwritten(function: &Function, inst: Inst) -> RegisterSet {
-    let mut set = RegisterSet::EMPTY;
+/// Calls `found` with the registers `inst` certainly overwrites: none if it is guarded.
+fn overwritten(function: &Function, inst: Inst, mut found: impl FnMut(PhysReg)) {
     if function.inst(inst).guard().is_always() {
-        for reg in function.defs(inst).filter_map(|reg| reg.phys()) {
-            set.insert(reg);
-        }
+        function.for_each_def(inst, |reg| {
+            if let Some(reg) = reg.phys() {
+                found(reg);
+            }
+        });
     }
-    set
 }
 
 /// Turns the registers live after `inst` into those live before it.
 pub fn step_back(function: &Function, inst: Inst, live: &mut RegisterSet) {
-    *live = live.without(overwritten(function, inst));
+    overwritten(function, inst, |reg| live.remove(reg));
     read(function, inst, live);
 }
 
 /// Adds the registers that `inst` reads.
 fn read(function: &Function, inst: Inst, live: &mut RegisterSet) {
-    for reg in function.uses(inst).filter_map(|reg| reg.phys()) {
-        live.insert(reg);
-    }
+    function.for_each_use(inst, |reg| {
+        if let Some(reg) = reg.phys() {
+            live.insert(reg);
+        }
+    });
 }

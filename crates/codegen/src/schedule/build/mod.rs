@@ -130,7 +130,7 @@ impl<'a> Builder<'a> {
             defined: vec![(0, NO_WRITER); func.value_count()],
             readers: vec![(0, NOBODY); func.value_count()],
             links: Vec::new(),
-            registers: vec![History::default(); PLACES],
+            registers: (0..PLACES).map(|_| History::default()).collect(),
             tokens: Default::default(),
             stamp: 0,
             edges: Vec::new(),

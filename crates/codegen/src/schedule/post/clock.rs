@@ -232,6 +232,13 @@ impl<'a> Clock<'a> {
         self.next.max(ready).max(self.free[slot.unit as usize])
     }
 
+    /// Cycles until the unit is free, for what takes an issue slot.
+    #[inline]
+    pub(super) fn busy(&self, unit: Option<Unit>) -> f64 {
+        let free = unit.map_or(0, |unit| self.free[unit as usize]);
+        f64::from(free.saturating_sub(self.next))
+    }
+
     /// What issuing a node at `at` finds.
     #[inline]
     pub(super) fn step(&self, slot: &Slot, at: u32) -> Step {
@@ -243,8 +250,9 @@ impl<'a> Clock<'a> {
         }
     }
 
+    /// The operand cache as an instruction finds it that issues at `at`.
     #[inline]
-    fn cache_at(&self, at: u32) -> OperandCache {
+    pub(super) fn cache_at(&self, at: u32) -> OperandCache {
         if at <= self.cache_until {
             self.cache
         } else {

@@ -11,17 +11,18 @@
 //!
 //! A step takes the maximum, evaluates it against the state of the machine (is its unit free, do its sources meet in one bank, are
 //! they in the operand cache, was its result just written), and puts it back with the score it really has, until the one that was
-//! evaluated is better than what any other could at best be. The score in the tree is that bound: it assumes every source in the cache
-//! and nothing in the way. At most [`LOOKED_AT`] are evaluated a step, so the whole is linear in the length of the block but for the
+//! evaluated is better than what any other could at best be. That bound assumes as many sources in the cache as it keeps, and nothing in
+//! the way. At most [`LOOKED_AT`] are evaluated a step, so the whole is linear in the length of the block but for the
 //! logarithm of the tree.
 //!
 //! Stores to one line of memory are candidates when all that any of them needs is there, and then go before all others
 //! ([`super::stores`]).
 
 use super::clock::{Clock, Model, Slot, Slots, Step, Wait};
-use super::ports::POSITIONS;
+use super::ports::Row;
 use super::stores::Holds;
 use crate::schedule::graph::Graph;
+use orias_machine::issue::Unit;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -44,11 +45,6 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The best score a node can have.
-    fn bound(&self, height: u32) -> f64 {
-        self.chain * f64::from(height) + self.reuse.max(0.0) * POSITIONS as f64
-    }
-
     /// The score of a node as things are.
     fn score(&self, height: u32, step: Step, rewrites: bool, now: u32) -> f64 {
         self.chain * f64::from(height) + self.reuse * f64::from(step.hits)
@@ -132,6 +128,15 @@ impl Chains {
     }
 }
 
+/// What decides most about a candidate.
+#[derive(Clone, Copy, Debug)]
+struct Asks {
+    /// Its sources.
+    row: Row,
+    /// Its unit, if it takes an issue slot.
+    unit: Option<Unit>,
+}
+
 /// What keeps a node from being a candidate.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -158,6 +163,8 @@ pub(super) struct Scheduler {
     waiting: BinaryHeap<Reverse<u64>>,
     /// What can issue now, by key; the best one last.
     tree: Vec<u64>,
+    /// By place in the order there is.
+    asks: Vec<Asks>,
     /// By line: how much of what it waits for has not issued, and when that is there which has.
     held: Vec<(u32, u32)>,
     /// Stores that nothing but the others of their line holds back.
@@ -180,6 +187,15 @@ impl Scheduler {
         let nodes = present.chains.missing.iter().zip(model.floors);
         self.pending
             .extend(nodes.map(|(&missing, &ready)| Pending { missing, ready }));
+        self.asks.clear();
+        let order = present.order.iter();
+        self.asks.extend(order.map(|node| {
+            let slot = model.slots.of(*node);
+            Asks {
+                row: slot.sources.row,
+                unit: if slot.pseudo { None } else { Some(slot.unit) },
+            }
+        }));
         self.waiting.clear();
         self.tree.clear();
         self.held.clear();
@@ -193,6 +209,7 @@ impl Scheduler {
             weights,
             plain: weights.is_plain(),
             short_first: weights.chain < 0.0,
+            most_is_chain: weights.bank >= 0.0 && weights.rewrite >= 0.0 && weights.stall >= 0.0,
             clock: Clock::new(model.slots, warps),
             state: self,
             stable: true,
@@ -228,6 +245,8 @@ struct List<'a> {
     plain: bool,
     /// Whether somebody wants short chains first.
     short_first: bool,
+    /// Whether conflicts, rewriting and waiting only take from the score.
+    most_is_chain: bool,
     clock: Clock<'a>,
     state: &'a mut Scheduler,
     stable: bool,
@@ -291,6 +310,11 @@ impl List<'_> {
         self.present.order[!(key as u32) as usize]
     }
 
+    /// What the node with this key asks for.
+    fn asks(&self, key: u64) -> Asks {
+        self.state.asks[!(key as u32) as usize]
+    }
+
     /// The height in a key.
     fn height(&self, key: u64) -> u32 {
         let height = (key >> 32) as u32;
@@ -347,11 +371,24 @@ impl List<'_> {
         }
         let last = self.clock.last.map(|node| self.slots.of(node));
         let first = count.saturating_sub(LOOKED_AT);
+        let cache = self.clock.cache_at(now);
+        let most = self.weights.reuse.max(0.0) * f64::from(cache.kept());
         let mut best: Option<(usize, f64, u32)> = None;
         for (index, &key) in self.state.tree[first..].iter().enumerate().rev() {
             let height = self.height(key);
-            if best.is_some_and(|(_, score, _)| score >= self.weights.bound(height)) {
-                break;
+            if let Some((_, known, _)) = best {
+                let chain = self.weights.chain * f64::from(height);
+                if known >= chain + most {
+                    break;
+                }
+                // Its unit may be busy; only sources in the cache could make up for that.
+                if self.most_is_chain {
+                    let asks = self.asks(key);
+                    let bound = chain - self.weights.stall * self.clock.busy(asks.unit);
+                    if known >= bound && (known >= bound + most || !cache.has_any(asks.row)) {
+                        continue;
+                    }
+                }
             }
             let slot = self.slots.of(self.node(key));
             let at = self.clock.at(slot, now);

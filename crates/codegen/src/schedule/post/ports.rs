@@ -9,8 +9,8 @@
 use crate::schedule::graph::Node;
 use crate::sources;
 pub(super) use crate::sources::POSITIONS;
-use orias_ori::{Function, Inst, PhysReg};
-use orias_sass::{EncodeError, Op, Target};
+use orias_ori::{Function, PhysReg};
+use orias_sass::{EncodeError, Target};
 use smallvec::SmallVec;
 
 /// Reads of a bank that cost nothing.
@@ -57,7 +57,7 @@ impl Source {
 
 /// A source for each position, in one word: the first position lowest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Row(u64);
+pub(super) struct Row(u64);
 
 impl Row {
     /// The lowest bit of every position.
@@ -95,7 +95,7 @@ const fn count(highest: u64) -> u8 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sources {
     /// The general register read in each position.
-    row: Row,
+    pub(super) row: Row,
     /// All bits of the positions in which one is read.
     taken: u64,
     /// Whether they go through the operand cache.
@@ -109,7 +109,14 @@ impl Sources {
     /// Those of `op`, if that has a fixed latency: what has none does not go through the cache.
     pub(super) fn of(func: &Function, node: &Node, target: Target) -> Result<Sources, EncodeError> {
         match node.op {
-            Some(op) if node.fixed => Ok(Sources::new(positions(func, node.inst, op, target)?)),
+            Some(op) if node.fixed => {
+                let sources = sources::of(func, node.inst, op, target)?;
+                let source = |source: Option<(u8, PhysReg)>| match source {
+                    Some((_, reg)) => Source::of(reg),
+                    None => Source::NONE,
+                };
+                Ok(Sources::new(sources.map(source)))
+            }
             _ => Ok(Sources::default()),
         }
     }
@@ -176,28 +183,34 @@ impl Span {
     }
 }
 
-/// The general register read in each position.
-fn positions(
-    func: &Function,
-    inst: Inst,
-    op: Op,
-    target: Target,
-) -> Result<[Source; POSITIONS], EncodeError> {
-    let mut positions = [Source::NONE; POSITIONS];
-    for (position, _, reg) in sources::of(func, inst, op, target)? {
-        positions[usize::from(position)] = Source::of(reg);
-    }
-    Ok(positions)
-}
-
-/// The operand cache.
-#[derive(Clone, Copy, Debug, Default)]
+/// The operand cache. All bits of a position are set if nothing is kept there: no source is like that.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct OperandCache(Row);
 
+impl Default for OperandCache {
+    fn default() -> Self {
+        OperandCache::EMPTY
+    }
+}
+
 impl OperandCache {
+    /// Nothing is kept.
+    const EMPTY: OperandCache = OperandCache(Row(u64::MAX));
+
+    /// How many sources are kept.
+    pub(super) fn kept(self) -> u8 {
+        POSITIONS as u8 - count(Row(!self.0.0).empty())
+    }
+
+    /// Whether any of these sources is found.
+    #[inline]
+    pub(super) fn has_any(self, row: Row) -> bool {
+        Row(self.0.0 ^ row.0).empty() != 0
+    }
+
     /// How many sources are found.
     pub(super) fn hits(self, sources: &Sources) -> u8 {
-        count(Row(self.0.0 ^ sources.row.0).empty() & sources.taken)
+        count(Row(self.0.0 ^ sources.row.0).empty())
     }
 
     /// Cycles that reading the sources takes besides the one every instruction has.
@@ -227,7 +240,7 @@ impl OperandCache {
         let kept = self.0.0 & !sources.taken | sources.row.0;
         self.0 = Row(kept);
         // General registers come first of all places.
-        if kept == 0 || span.first >= GENERAL {
+        if span.first >= GENERAL {
             return;
         }
         for position in 0..POSITIONS {
@@ -235,7 +248,7 @@ impl OperandCache {
             let written = source.meets(span.first, span.last)
                 && (span.whole || writes.iter().any(|&place| source.meets(place, place)));
             if written {
-                self.0.0 &= !(0xffff << (16 * position));
+                self.0.0 |= 0xffff << (16 * position);
             }
         }
     }

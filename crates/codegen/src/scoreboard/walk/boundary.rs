@@ -18,6 +18,7 @@ impl Walk<'_> {
         for number in self.touched.iter() {
             self.readers[number] = (LONG_AGO, Unit::Control);
             let place = &mut self.places[number];
+            place.until = LONG_AGO;
             place.results.clear();
             place.written.clear();
             place.read.clear();
@@ -25,8 +26,10 @@ impl Walk<'_> {
         self.touched = PlaceSet::default();
         for record in &before.results {
             self.touch(record.place);
-            let results = &mut self.places[usize::from(record.place)].results;
-            results.push((record.group, -i32::from(record.age)));
+            let place = &mut self.places[usize::from(record.place)];
+            let at = -i32::from(record.age);
+            place.until = place.until.max(at + longest(record.group));
+            place.results.push((record.group, at));
         }
         for flight in &before.flights {
             self.touch(flight.place);
@@ -72,18 +75,26 @@ impl Walk<'_> {
         boundary.clear();
         for number in self.touched.iter() {
             let place = &self.places[number];
-            let first = boundary.results.len();
-            for &(group, at) in &place.results {
-                // What everybody can rely on needs no record.
-                if end - at < longest(group) {
-                    boundary.results.push(ResultRecord {
-                        place: number as u16,
-                        group,
-                        age: (end - at) as u16,
-                    });
+            // What everybody can rely on needs no record.
+            if place.until > end {
+                let first = boundary.results.len();
+                for &(group, at) in &place.results {
+                    if end - at < longest(group) {
+                        boundary.results.push(ResultRecord {
+                            place: number as u16,
+                            group,
+                            age: (end - at) as u16,
+                        });
+                    }
+                }
+                let results = &mut boundary.results[first..];
+                if results.len() > 1 {
+                    results.sort_unstable_by_key(|record| record.group);
                 }
             }
-            boundary.results[first..].sort_unstable_by_key(|record| record.group);
+            if place.written.is_empty() && place.read.is_empty() {
+                continue;
+            }
             let first = boundary.flights.len();
             for (list, reads) in [(&place.written, false), (&place.read, true)] {
                 for &event in list {

@@ -4,7 +4,7 @@ use super::super::barriers::{CYCLES_PER_INSTRUCTION, LEFT, LONG, Place, Wish};
 use super::super::demand::NEVER;
 use super::super::events::{LiveEvent, event_id, instruction, kind, mask};
 use super::super::facts::{Arrives, EventKind, Fact, is_token};
-use super::super::latencies::FORGET_AFTER;
+use super::super::latencies::{FORGET_AFTER, longest};
 use super::{Mode, Plan, Walk};
 use orias_machine::issue::{Unit, read_to_write};
 use orias_machine::timing::{BARRIER_SETTLES, Completion};
@@ -59,15 +59,34 @@ impl Walk<'_> {
         }
         let written = mask(plan.write_barrier[index]);
         let released = mask(plan.read_barrier[index]);
-        self.cover_earlier(fact, written, released);
-        for (barrier, at) in self.barriers.set_at.iter_mut().enumerate() {
-            if (written | released) >> barrier & 1 == 1 {
-                *at = time;
+        if written | released != 0 {
+            self.cover_earlier(fact, written, released);
+            for (barrier, at) in self.barriers.set_at.iter_mut().enumerate() {
+                if (written | released) >> barrier & 1 == 1 {
+                    *at = time;
+                }
             }
         }
+        if fact.is_variable() {
+            self.put_events(index, time, plan);
+            self.put_reads(index);
+        } else if read_to_write(fact.issue.unit) > 1
+            && fact.completion == Completion::Fixed
+            && !plan.drains[index]
+        {
+            self.put_slow_reads(index, time);
+        }
+        self.put_writes(index, time, plan.drains[index]);
+    }
+
+    /// Puts the ends of what takes a variable time in flight.
+    fn put_events(&mut self, index: usize, time: i32, plan: &Plan) {
+        let fact = &self.code.facts[index];
+        let written = mask(plan.write_barrier[index]);
+        let released = mask(plan.read_barrier[index]);
         for kind in [EventKind::Written, EventKind::Released] {
             let demand = self.demand.of(index, kind);
-            if !fact.is_variable() || demand == NEVER {
+            if demand == NEVER {
                 continue;
             }
             let (covers, own, typical) = match kind {
@@ -84,28 +103,26 @@ impl Walk<'_> {
                 done: time + self.lag + typical,
             });
         }
-        if fact.completion == Completion::Fixed && !plan.drains[index] {
-            for read in code.reads(index) {
-                self.touch(read.place);
-                let reader = &mut self.readers[usize::from(read.place)];
-                // A reader that takes longer stays.
-                let until = |&(at, unit): &(i32, Unit)| at + i32::from(read_to_write(unit));
-                let new = (time, fact.issue.unit);
-                if until(&new) >= until(reader) {
-                    *reader = new;
-                }
+    }
+
+    /// Notes what a unit reads that takes its time to read.
+    fn put_slow_reads(&mut self, index: usize, time: i32) {
+        let code = self.code;
+        for read in code.reads(index) {
+            self.touch(read.place);
+            let reader = &mut self.readers[usize::from(read.place)];
+            // A reader that takes longer stays.
+            let until = |&(at, unit): &(i32, Unit)| at + i32::from(read_to_write(unit));
+            let new = (time, code.facts[index].issue.unit);
+            if until(&new) >= until(reader) {
+                *reader = new;
             }
         }
-        self.put_reads(index);
-        self.put_writes(index, time, plan.drains[index]);
     }
 
     /// A later instruction of a queue finishes, or reads its sources, after the earlier ones: its barriers cover them. What is
     /// predicated off takes its turn in the queue like any other.
     fn cover_earlier(&mut self, fact: &Fact, written: u8, released: u8) {
-        if written | released == 0 {
-            return;
-        }
         for event in self.events.iter_mut().filter(|event| event.alive) {
             let earlier = &self.code.facts[instruction(event.id)];
             let completes = matches!(fact.completion, Completion::InOrder(_))
@@ -166,6 +183,7 @@ impl Walk<'_> {
                 // Nothing goes on before it is there.
                 Arrives::Fixed(_) if drains => {}
                 Arrives::Fixed(group) => {
+                    place.until = place.until.max(time + longest(group));
                     match place.results.iter_mut().find(|known| known.0 == group) {
                         Some(known) => known.1 = time,
                         None => place.results.push((group, time)),

@@ -81,6 +81,8 @@ pub(super) enum Mode {
 /// What is in flight for one place.
 #[derive(Clone, Debug, Default)]
 struct InFlight {
+    /// When no result holds anybody back any more, at the latest.
+    until: i32,
     results: SmallVec<[(ResultGroup, i32); 2]>,
     written: SmallVec<[EventId; 2]>,
     read: SmallVec<[EventId; 2]>,
@@ -122,7 +124,7 @@ pub(super) struct Walk<'a> {
     event_slots: Vec<u32>,
     barriers: Barriers,
     unit_free: [i32; Unit::COUNT],
-    /// The last fixed-latency reader of each place: when it issued, and its unit.
+    /// The last fixed-latency reader of each place, of a unit that takes its time to read: when it issued, and its unit.
     readers: Vec<(i32, Unit)>,
     issued: Vec<i32>,
     block: usize,
@@ -153,7 +155,7 @@ impl<'a> Walk<'a> {
             demand,
             spared,
             mode,
-            places: vec![InFlight::default(); PLACES],
+            places: (0..PLACES).map(|_| InFlight::default()).collect(),
             touched: PlaceSet::default(),
             events: Vec::new(),
             event_slots: vec![0; 2 * code.facts.len()],

@@ -5,7 +5,7 @@ use super::super::facts::{Arrives, Fact, is_token};
 use super::super::flight::EventId;
 use super::super::latencies::{cycles, overwritten_late, settles};
 use super::super::{ScoreboardError, barriers};
-use super::{Mode, Walk};
+use super::{LONG_AGO, Mode, Walk};
 use orias_machine::issue::read_to_write;
 use orias_machine::timing::{self, BARRIER_SET_TO_WAIT, Completion, Table};
 
@@ -49,16 +49,21 @@ impl Walk<'_> {
         } else if self.events.len() > MOST_EVENTS {
             self.need_the_many();
         }
+        let soonest = self.soonest();
         for read in code.reads(index) {
             let place = &self.places[usize::from(read.place)];
-            if let Some(used) = read.used {
+            if let Some(used) = read.used
+                && place.until > soonest
+            {
                 for &(group, at) in &place.results {
                     needs.at_least(at, cycles(group, used));
                 }
             }
-            self.needed.extend(&place.written);
+            if !place.written.is_empty() {
+                self.needed.extend_from_slice(&place.written);
+            }
             if read.takes_over {
-                self.needed.extend(&place.read);
+                self.needed.extend_from_slice(&place.read);
             }
         }
         for write in code.writes(index) {
@@ -66,18 +71,20 @@ impl Walk<'_> {
                 continue;
             }
             let (at, unit) = self.readers[usize::from(write.place)];
-            if unit != fact.issue.unit && !fact.is_variable() {
+            if at > LONG_AGO && unit != fact.issue.unit && !fact.is_variable() {
                 needs.at_least(at, i32::from(read_to_write(unit)));
             }
             let place = &self.places[usize::from(write.place)];
-            for &(group, at) in &place.results {
-                let distance = match write.arrives {
-                    Arrives::Fixed(later) => {
-                        i32::from(timing::overwrite(Table::Safe, group, later))
-                    }
-                    _ => overwritten_late(group),
-                };
-                needs.at_least(at, distance);
+            if place.until > soonest {
+                for &(group, at) in &place.results {
+                    let distance = match write.arrives {
+                        Arrives::Fixed(later) => {
+                            i32::from(timing::overwrite(Table::Safe, group, later))
+                        }
+                        _ => overwritten_late(group),
+                    };
+                    needs.at_least(at, distance);
+                }
             }
             let written = place.written.iter().chain(&place.read);
             for &event in written {
@@ -88,8 +95,18 @@ impl Walk<'_> {
                 }
             }
         }
-        self.wait_for_needed(index, &mut needs)?;
+        if !self.needed.is_empty() {
+            self.wait_for_needed(index, &mut needs)?;
+        }
         Ok(needs)
+    }
+
+    /// No instruction can issue before: what is there by then holds nobody back.
+    fn soonest(&self) -> i32 {
+        self.issued.last().map_or(0, |before| {
+            let last = self.start + self.issued.len() - 1;
+            before + i32::from(self.code.facts[last].issue.least_stall)
+        })
     }
 
     /// If too much is in flight, what barriers tell of must have happened.

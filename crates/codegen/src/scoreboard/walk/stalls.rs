@@ -52,11 +52,13 @@ impl Walk<'_> {
             let at = self.issued[slot];
             self.issued[slot] = at + by;
             for write in self.code.writes(index) {
-                for result in &mut self.places[usize::from(write.place)].results {
+                let place = &mut self.places[usize::from(write.place)];
+                for result in &mut place.results {
                     if result.1 == at {
                         result.1 = at + by;
                     }
                 }
+                place.until += by;
             }
             for read in self.code.reads(index) {
                 let reader = &mut self.readers[usize::from(read.place)];

@@ -1,0 +1,129 @@
+//! What is known of an operation in a function, whatever its operands: worked out when the operation is first met.
+
+use super::ScoreboardError;
+use super::facts::Fact;
+use cranelift_entity::packed_option::ReservedValue as _;
+use orias_machine::issue::{self, Role, Token};
+use orias_machine::timing::{self, Completion};
+use orias_ori::{Function, Inst};
+use orias_sass::Op;
+use smallvec::SmallVec;
+
+/// How many instructions a function has, and the tokens that they may give, as bits.
+pub(super) fn count(func: &Function) -> (usize, u8) {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let ops = insts.filter_map(|inst| func.opcode(inst).as_machine());
+    let mut met = vec![false; Op::COUNT];
+    ops.fold((0, 0), |(count, given), op| {
+        let gives = match std::mem::replace(&mut met[op.index()], true) {
+            true => 0,
+            false => issue::gives(op),
+        };
+        (count + 1, given | gives)
+    })
+}
+
+/// What is known of an operation in a function, whatever its operands.
+pub(super) struct OperationFacts {
+    pub(super) op: Op,
+    /// All of a fact that does not depend on operands.
+    pub(super) fact: Fact,
+    /// Whether operands may tell all there is to know of an instruction.
+    pub(super) plain: bool,
+    /// The tokens it has to do with; none where modifiers decide.
+    pub(super) tokens: Option<SmallVec<[(Token, Role); 2]>>,
+    /// The tokens that an instruction of the function gives, as bits.
+    given: u8,
+    /// Whether it needs tokens that nobody gives: units that read late say so at the end of their block, by whatever they read.
+    reads_slowly: bool,
+    /// Whether some registers may be read some time after issue.
+    pub(super) reads_late: bool,
+    /// Whether uniform ones are.
+    pub(super) reads_uniform_late: bool,
+}
+
+impl OperationFacts {
+    fn new(op: Op, given: u8) -> Result<OperationFacts, ScoreboardError> {
+        let timing = timing::of(op).ok_or(ScoreboardError::Timing { op })?;
+        let issue = issue::of_operation(op);
+        let typical = timing.typical;
+        let typical = typical.map_or(0, |typical| i32::from(typical.cycles));
+        let special = !op.row().implicit.is_empty()
+            || issue::tokens_of_operation(op).is_none()
+            || issue::is_warpgroup_matrix(op)
+            || matches!(op, Op::DEPBAR | Op::DEPBAR_LE);
+        let mut facts = OperationFacts {
+            op,
+            fact: Fact {
+                inst: Inst::reserved_value(),
+                op,
+                reads: 0..0,
+                late: 0..0,
+                writes: 0..0,
+                completion: timing.completion,
+                memory_queue: timing.reads_in_order,
+                guarded: false,
+                alone: issue::needs_nothing_in_flight(op),
+                counts_copies: op == Op::LDGDEPBAR,
+                settles: timing.settles,
+                texture: timing.class.name() == "texture",
+                issue,
+                typical,
+                release: release(op, typical),
+            },
+            plain: !special,
+            tokens: None,
+            given,
+            reads_slowly: issue::read_to_write(issue.unit) > 1,
+            reads_late: timing.completion != Completion::Group,
+            reads_uniform_late: issue::reads_uniform_late(op),
+        };
+        let tokens = issue::tokens_of_operation(op);
+        facts.tokens = tokens.map(|tokens| tokens.filter(|token| facts.minds(*token)).collect());
+        Ok(facts)
+    }
+
+    /// Whether it makes a difference that an instruction has to do with a token: what nobody gives is not missed.
+    pub(super) fn minds(&self, (token, role): (Token, Role)) -> bool {
+        role != Role::Needs || self.given >> token as u8 & 1 == 1 || self.reads_slowly
+    }
+}
+
+/// What is known of the operations of a function, each worked out when it is first met.
+pub(super) struct Operations {
+    given: u8,
+    /// By operation: its place in `facts`, plus one.
+    places: Vec<u16>,
+    facts: Vec<OperationFacts>,
+}
+
+impl Operations {
+    pub(super) fn new(given: u8) -> Operations {
+        Operations {
+            given,
+            places: vec![0; Op::COUNT],
+            facts: Vec::new(),
+        }
+    }
+
+    pub(super) fn of(&mut self, op: Op) -> Result<&OperationFacts, ScoreboardError> {
+        let place = &mut self.places[op.index()];
+        if *place == 0 {
+            self.facts.push(OperationFacts::new(op, self.given)?);
+            *place = self.facts.len() as u16;
+        }
+        Ok(&self.facts[usize::from(*place) - 1])
+    }
+}
+
+/// When the sources of an instruction have been read, as a rule. Asynchronous copies say so late, when memory is busy as late as
+/// their data is there.
+fn release(op: Op, typical: i32) -> i32 {
+    /// What memory operations and others take.
+    const USUAL: i32 = 20;
+    if op.name().starts_with("LDGSTS") {
+        typical
+    } else {
+        USUAL
+    }
+}
