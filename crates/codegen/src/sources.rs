@@ -1,8 +1,8 @@
 //! Which general registers an instruction reads in the positions of the operand cache.
 //!
-//! The form of an encoding tells which operand stands in which position. For most operations a register in a slot has the same position in
-//! all forms; for nearly all others the shapes of the operands (a register, a constant, an immediate) tell that much of the form. So nothing is
-//! encoded to find out.
+//! The form of an encoding tells which operand stands in which position. For most operations it is enough to know which operands are general
+//! registers; for nearly all others the shapes of the operands (a register, a constant, an immediate) tell that much of the form. So
+//! nothing is encoded to find out.
 
 use orias_ori::{Class, Function, Inst, Operand, PhysReg, machine};
 use orias_sass::{EncodeError, Form, Op, RegisterClass, Target};
@@ -43,14 +43,14 @@ pub(crate) fn of(
         }
         sources
     };
-    let by_shapes = match known(op) {
-        Known::Always(positioned) => return Ok(of(positioned)),
-        Known::ByShapes(known) => shapes(op, operands)
+    let told = match known(op) {
+        Known::Registers(known) => known.of(operands),
+        Known::Shapes(known) => shapes(op, operands)
             .and_then(|shapes| known.iter().find(|(known, _)| *known == shapes))
             .map(|(_, positioned)| positioned),
-        Known::ByForm => None,
+        Known::Form => None,
     };
-    match by_shapes {
+    match told {
         Some(positioned) => Ok(of(positioned)),
         None => match machine::placeless(func, inst, target) {
             Some(instruction) => Ok(of(&positioned(instruction?.form()))),
@@ -69,47 +69,88 @@ fn positioned(form: &Form) -> Positioned {
 
 /// What tells which slots of an operation have a position.
 enum Known {
-    /// A general register in a slot has this position in every form, or none.
-    Always(Positioned),
+    /// Which of its operands are general registers.
+    Registers(ByRegisters),
     /// The shapes of the operands.
-    ByShapes(Vec<(u64, Positioned)>),
+    Shapes(Vec<(u64, Positioned)>),
     /// Nothing but the form.
-    ByForm,
+    Form,
 }
 
 fn known(op: Op) -> &'static Known {
     static KNOWN: [OnceLock<Known>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    KNOWN[op.index()].get_or_init(|| match always(op) {
-        Some(positioned) => Known::Always(positioned),
-        None => by_shapes(op).map_or(Known::ByForm, Known::ByShapes),
+    KNOWN[op.index()].get_or_init(|| match ByRegisters::new(op) {
+        Some(known) => Known::Registers(known),
+        None => by_shapes(op).map_or(Known::Form, Known::Shapes),
     })
 }
 
-/// The positions of general registers, if they are the same in all forms that have one in a slot.
-fn always(op: Op) -> Option<Positioned> {
-    let mut known: SmallVec<[Option<Option<u8>>; 16]> = SmallVec::new();
-    for form in op.row().forms {
-        known.resize(known.len().max(form.places.len()), None);
-        for (slot, place) in form.places.iter().enumerate() {
-            if form.shapes >> (4 * slot) & 0xf != u64::from(RegisterClass::R as u8) {
-                continue;
-            }
-            let position = place
-                .reuse
-                .exists()
-                .then(|| place.reuse.0 - FIRST_REUSE_BIT);
-            match known[slot].replace(position) {
-                Some(other) if other != position => return None,
-                _ => {}
+/// The positions of general registers, by the slots in which there are some.
+struct ByRegisters {
+    /// The slots that have a position in some form.
+    slots: SmallVec<[u8; POSITIONS]>,
+    /// Those of them that stand for a general register when they are left out, as bits.
+    left_out: u8,
+    /// Slots with general registers, as bits, and the positions they have.
+    known: SmallVec<[(u8, Positioned); 4]>,
+}
+
+impl ByRegisters {
+    /// None where more than that decides.
+    fn new(op: Op) -> Option<ByRegisters> {
+        const GENERAL: u64 = RegisterClass::R as u64;
+        let row = op.row();
+        let mut by = ByRegisters {
+            slots: SmallVec::new(),
+            left_out: 0,
+            known: SmallVec::new(),
+        };
+        for (slot, _) in row.forms.iter().flat_map(positioned) {
+            if !by.slots.contains(&slot) {
+                by.slots.push(slot);
             }
         }
+        if by.slots.len() > 8 {
+            return None;
+        }
+        for (bit, slot) in by.slots.iter().enumerate() {
+            let operand = row.slots[usize::from(*slot)].default_operand();
+            if operand.is_some_and(|operand| u64::from(operand.shape()) == GENERAL) {
+                by.left_out |= 1 << bit;
+            }
+        }
+        for form in row.forms {
+            let is_general = |slot: u8| form.shapes >> (4 * slot) & 0xf == GENERAL;
+            let slots = by.slots.iter().enumerate();
+            let general = slots.filter(|(_, slot)| is_general(**slot));
+            let bits = general.fold(0, |bits, (bit, _)| bits | 1 << bit);
+            let mut positioned = positioned(form);
+            positioned.retain(|(slot, _)| is_general(*slot));
+            match by.known.iter().find(|(known, _)| *known == bits) {
+                Some((_, same)) if *same != positioned => return None,
+                Some(_) => {}
+                None => by.known.push((bits, positioned)),
+            }
+        }
+        Some(by)
     }
-    let slots = known.iter().enumerate();
-    Some(
-        slots
-            .filter_map(|(slot, position)| Some((slot as u8, (*position)??)))
-            .collect(),
-    )
+
+    /// The positions with these operands; none where no form has registers like that.
+    fn of(&self, operands: &[Operand]) -> Option<&Positioned> {
+        let mut bits = 0;
+        for (bit, slot) in self.slots.iter().enumerate() {
+            let general = match operands.get(usize::from(*slot)) {
+                Some(Operand::Reg { reg, .. }) => {
+                    reg.phys().is_some_and(|reg| reg.class() == Class::R)
+                }
+                Some(Operand::None) | None => self.left_out >> bit & 1 == 1,
+                _ => false,
+            };
+            bits |= u8::from(general) << bit;
+        }
+        let known = self.known.iter().find(|(known, _)| *known == bits);
+        known.map(|(_, positioned)| positioned)
+    }
 }
 
 /// Which slots have a position, by the shapes of the operands; none where that does not tell.

@@ -54,7 +54,9 @@ impl Demand {
             EventKind::Written => &[],
             EventKind::Released => code.late(index),
         };
-        let late = late.iter().map(|place| overwritten[self.numbers.of(*place)]);
+        let late = late
+            .iter()
+            .map(|place| overwritten[self.numbers.of(*place)]);
         accessed.chain(late).min().unwrap_or(NEVER)
     }
 }

@@ -4,11 +4,11 @@
 //! register expresses is handled like a register that is written and read.
 
 use super::ScoreboardError;
-use super::operations::{OperationFacts, Operations, count};
+use super::operations::{OperationFacts, Operations, Part, count};
 use super::reuse::Sources;
 use cranelift_entity::SecondaryMap;
 use orias_machine::issue::{self, Issue, Role, Token};
-use orias_machine::timing::{self, Arrival, Completion, Place, ResultGroup, UseGroup};
+use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup};
 use orias_ori::{Block, Function, Inst, Operand, Operation, machine};
 use orias_sass::{
     Access, EncodeError, Instruction, Mods, Op, Register, RegisterAccess, RegisterClass, Target,
@@ -218,7 +218,7 @@ impl Code {
         inst: Inst,
         mods: Mods,
         target: Target,
-        known: &OperationFacts,
+        known: &mut OperationFacts,
     ) -> Result<(), ScoreboardError> {
         let op = known.op;
         let starts = [self.reads.len(), self.late.len(), self.writes.len()];
@@ -273,7 +273,7 @@ impl Code {
         func: &Function,
         inst: Inst,
         mods: Mods,
-        known: &OperationFacts,
+        known: &mut OperationFacts,
     ) -> Result<Option<()>, ScoreboardError> {
         let op = known.op;
         if let Some(reg) = func.inst(inst).guard().reg() {
@@ -332,10 +332,8 @@ impl Code {
         access: RegisterAccess,
         at: Place,
         mods: Mods,
-        known: &OperationFacts,
+        known: &mut OperationFacts,
     ) -> Result<(), ScoreboardError> {
-        let op = known.op;
-        let missing = || ScoreboardError::Timing { op };
         let class = access.register.class;
         let reads_late = known.reads_late
             && at != Place::Guard
@@ -343,18 +341,16 @@ impl Code {
                 || class == RegisterClass::UR && known.reads_uniform_late);
         for (offset, register) in access.registers().enumerate() {
             let place = place(register);
-            let offset = offset as u8;
+            let part = Part {
+                at,
+                class,
+                offset: offset as u8,
+            };
             if access.reads {
-                let used = timing::use_group(&timing::Use {
-                    op,
-                    mods,
-                    place: at,
-                    class,
-                    offset,
-                });
+                let used = known.used(part, mods)?;
                 self.reads.push(Read {
                     place,
-                    used: Some(used.ok_or_else(missing)?),
+                    used: Some(used),
                     takes_over: false,
                 });
                 if reads_late {
@@ -362,19 +358,7 @@ impl Code {
                 }
             }
             if access.writes {
-                let arrival = timing::arrival(&timing::Result {
-                    op,
-                    mods,
-                    place: at,
-                    class,
-                    offset,
-                });
-                let arrives = match arrival.ok_or_else(missing)? {
-                    Arrival::Fixed(group) => Arrives::Fixed(group),
-                    Arrival::WriteBarrier => Arrives::Barrier(EventKind::Written),
-                    Arrival::ReadBarrier => Arrives::Barrier(EventKind::Released),
-                    Arrival::WarpGroup => Arrives::Elsewhere,
-                };
+                let arrives = known.arrives(part, mods)?;
                 self.writes.push(Write { place, arrives });
             }
         }

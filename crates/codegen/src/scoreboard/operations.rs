@@ -1,12 +1,12 @@
 //! What is known of an operation in a function, whatever its operands: worked out when the operation is first met.
 
 use super::ScoreboardError;
-use super::facts::Fact;
+use super::facts::{Arrives, EventKind, Fact};
 use cranelift_entity::packed_option::ReservedValue as _;
 use orias_machine::issue::{self, Role, Token};
-use orias_machine::timing::{self, Completion};
+use orias_machine::timing::{self, Arrival, Completion, Place, UseGroup};
 use orias_ori::{Function, Inst};
-use orias_sass::Op;
+use orias_sass::{Mods, Op, RegisterClass};
 use smallvec::SmallVec;
 
 /// How many instructions a function has, and the tokens that they may give, as bits.
@@ -40,9 +40,80 @@ pub(super) struct OperationFacts {
     pub(super) reads_late: bool,
     /// Whether uniform ones are.
     pub(super) reads_uniform_late: bool,
+    /// By the modifiers it had last.
+    told: Told,
+}
+
+/// A register of an operand, as timing tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) at: Place,
+    pub(super) class: RegisterClass,
+    pub(super) offset: u8,
+}
+
+/// What timing says of the operands of an operation with these modifiers, as far as it has been asked.
+#[derive(Clone, Debug)]
+struct Told {
+    mods: Mods,
+    uses: SmallVec<[(Part, UseGroup); 4]>,
+    results: SmallVec<[(Part, Arrives); 2]>,
 }
 
 impl OperationFacts {
+    /// How a source is read.
+    pub(super) fn used(&mut self, part: Part, mods: Mods) -> Result<UseGroup, ScoreboardError> {
+        let op = self.op;
+        let uses = &mut self.told(mods).uses;
+        if let Some((_, used)) = uses.iter().find(|(known, _)| *known == part) {
+            return Ok(*used);
+        }
+        let used = timing::use_group(&timing::Use {
+            op,
+            mods,
+            place: part.at,
+            class: part.class,
+            offset: part.offset,
+        });
+        let used = used.ok_or(ScoreboardError::Timing { op })?;
+        uses.push((part, used));
+        Ok(used)
+    }
+
+    /// When a result is there.
+    pub(super) fn arrives(&mut self, part: Part, mods: Mods) -> Result<Arrives, ScoreboardError> {
+        let op = self.op;
+        let results = &mut self.told(mods).results;
+        if let Some((_, arrives)) = results.iter().find(|(known, _)| *known == part) {
+            return Ok(*arrives);
+        }
+        let arrival = timing::arrival(&timing::Result {
+            op,
+            mods,
+            place: part.at,
+            class: part.class,
+            offset: part.offset,
+        });
+        let arrives = match arrival.ok_or(ScoreboardError::Timing { op })? {
+            Arrival::Fixed(group) => Arrives::Fixed(group),
+            Arrival::WriteBarrier => Arrives::Barrier(EventKind::Written),
+            Arrival::ReadBarrier => Arrives::Barrier(EventKind::Released),
+            Arrival::WarpGroup => Arrives::Elsewhere,
+        };
+        results.push((part, arrives));
+        Ok(arrives)
+    }
+
+    fn told(&mut self, mods: Mods) -> &mut Told {
+        let told = &mut self.told;
+        if told.mods != mods {
+            told.mods = mods;
+            told.uses.clear();
+            told.results.clear();
+        }
+        told
+    }
+
     fn new(op: Op, given: u8) -> Result<OperationFacts, ScoreboardError> {
         let timing = timing::of(op).ok_or(ScoreboardError::Timing { op })?;
         let issue = issue::of_operation(op);
@@ -77,6 +148,11 @@ impl OperationFacts {
             reads_slowly: issue::read_to_write(issue.unit) > 1,
             reads_late: timing.completion != Completion::Group,
             reads_uniform_late: issue::reads_uniform_late(op),
+            told: Told {
+                mods: Mods::ZERO,
+                uses: SmallVec::new(),
+                results: SmallVec::new(),
+            },
         };
         let tokens = issue::tokens_of_operation(op);
         facts.tokens = tokens.map(|tokens| tokens.filter(|token| facts.minds(*token)).collect());
@@ -106,13 +182,13 @@ impl Operations {
         }
     }
 
-    pub(super) fn of(&mut self, op: Op) -> Result<&OperationFacts, ScoreboardError> {
+    pub(super) fn of(&mut self, op: Op) -> Result<&mut OperationFacts, ScoreboardError> {
         let place = &mut self.places[op.index()];
         if *place == 0 {
             self.facts.push(OperationFacts::new(op, self.given)?);
             *place = self.facts.len() as u16;
         }
-        Ok(&self.facts[usize::from(*place) - 1])
+        Ok(&mut self.facts[usize::from(*place) - 1])
     }
 }
 

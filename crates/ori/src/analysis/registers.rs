@@ -130,6 +130,22 @@ pub struct RegisterLiveness {
 impl RegisterLiveness {
     /// Finds the live registers of `function`.
     pub fn new(function: &Function, graph: &FlowGraph, walk: &DepthFirst) -> Self {
+        RegisterLiveness::find(function, graph, walk, |_| true)
+    }
+
+    /// The same for somebody who asks what is live at the ends of blocks only: blocks that nobody comes from elsewhere are not looked at.
+    pub fn at_ends(function: &Function, graph: &FlowGraph, walk: &DepthFirst) -> Self {
+        RegisterLiveness::find(function, graph, walk, |block| {
+            !graph.preds(block).is_empty()
+        })
+    }
+
+    fn find(
+        function: &Function,
+        graph: &FlowGraph,
+        walk: &DepthFirst,
+        counts: impl Fn(Block) -> bool,
+    ) -> Self {
         let count = graph.block_count();
         let mut live = RegisterLiveness {
             live_in: vec![RegisterSet::EMPTY; count],
@@ -139,7 +155,7 @@ impl RegisterLiveness {
         let mut ends = vec![RegisterSet::EMPTY; count];
         // Registers found live at the end of a block that the block has not seen yet.
         let mut news = vec![RegisterSet::EMPTY; count];
-        for block in function.blocks() {
+        for block in function.blocks().filter(|block| counts(*block)) {
             let mut set = RegisterSet::EMPTY;
             let mut inst = function.layout.last_inst(block);
             while let Some(at) = inst {

@@ -19,8 +19,10 @@ pub(super) type Rank = (usize, u128, u64, u64);
 pub(super) struct Parts {
     pub(super) graph: Graph,
     pub(super) slots: Slots,
-    chains: Chains,
     pub(super) ends: Ends,
+    /// Whether there is no other order: then nothing of what follows is there but lines, if somebody wants to know.
+    pub(super) has_one_order: bool,
+    chains: Chains,
     pub(super) accesses: Accesses,
     pub(super) holds: Holds,
     /// By node: how urgent it is.
@@ -42,24 +44,36 @@ impl Parts {
             })
         });
         let sources = sources.collect::<Result<Vec<Sources>, _>>()?;
-        let accesses = if gathers {
-            Accesses::new(func, &graph)
-        } else {
-            Accesses::default()
-        };
-        let holds = accesses.holds(&graph);
-        let mut heights = heights(&graph);
-        holds.raise(&mut heights);
-        Ok(Parts {
+        let mut parts = Parts {
             slots: Slots::new(&graph, &sources),
-            chains: Chains::new(&graph),
-            heights,
             ends: Ends::new(&graph),
-            holds,
-            accesses,
+            has_one_order: has_one_order(&graph),
+            chains: Chains::default(),
+            heights: Vec::new(),
+            holds: Holds::default(),
+            accesses: Accesses::default(),
             graph,
-        })
+        };
+        if gathers {
+            parts.accesses = Accesses::new(func, &parts.graph);
+        }
+        if !parts.has_one_order {
+            parts.chains = Chains::new(&parts.graph);
+            parts.holds = parts.accesses.holds(&parts.graph);
+            parts.heights = heights(&parts.graph);
+            parts.holds.raise(&mut parts.heights);
+        }
+        Ok(parts)
     }
+}
+
+/// Whether a graph leaves nothing to choose.
+pub(super) fn has_one_order(graph: &Graph) -> bool {
+    let follows = |node: usize| {
+        let mut edges = graph.preds(node).iter();
+        edges.any(|edge| edge.from as usize + 1 == node)
+    };
+    graph.body().skip(1).all(follows)
 }
 
 /// By node: cycles from its issue to the end of the longest chain that starts with it.

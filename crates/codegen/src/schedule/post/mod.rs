@@ -241,14 +241,17 @@ fn order_blocks(
         .ok_or_else(|| PostScheduleError::Target(func.target.clone()))?;
     let flow = FlowGraph::of(func);
     let walk = DepthFirst::new(&flow);
-    let live = RegisterLiveness::new(func, &flow, &walk);
+    let live = RegisterLiveness::at_ends(func, &flow, &walk);
     let cold = ColdBlocks::new(func);
     let gathers = stores::are_gathered(func);
     let mut states = Vec::new();
     let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
     for block in func.blocks() {
         let keep = options.keeps(func, block);
-        let parts = Parts::new(func, builder.build(block), target, gathers)?;
+        let graph = builder.build(block);
+        // Where there is one order, lines are of interest for what is told about it alone.
+        let gathers = gathers && (options.thorough || !block::has_one_order(&graph));
+        let parts = Parts::new(func, graph, target, gathers)?;
         states.push(State {
             cold: cold.contains(block),
             keep,

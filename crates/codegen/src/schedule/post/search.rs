@@ -32,7 +32,7 @@ pub(super) struct Search {
 impl Search {
     /// Gives the block an order that is cheaper than the one it has, if one is found, or the cheapest if nobody chose the one it has.
     pub(super) fn improve(&mut self, state: &mut State, options: &Options<'_>) -> bool {
-        if state.keep || state.settled || has_one_order(state) {
+        if state.keep || state.settled || state.parts.has_one_order {
             return false;
         }
         let fresh = std::mem::take(&mut state.fresh);
@@ -84,16 +84,6 @@ impl Search {
         state.settled = best.is_none() || !again;
         best.is_some()
     }
-}
-
-/// Whether the graph leaves nothing to choose.
-fn has_one_order(state: &State) -> bool {
-    let graph = &state.parts.graph;
-    let follows = |node: usize| {
-        let mut edges = graph.preds(node).iter();
-        edges.any(|edge| edge.from as usize + 1 == node)
-    };
-    graph.body().skip(1).all(follows)
 }
 
 /// The ways of scheduling a block: weights, and warps that take turns.

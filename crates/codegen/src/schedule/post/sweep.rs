@@ -10,10 +10,13 @@ use orias_ori::{Block, Function};
 pub(super) struct Sweeps {
     /// By block, in layout order: the blocks it may be entered from.
     preds: Vec<Vec<u32>>,
-    /// By block: what is in flight behind it, where that is known.
+    /// By block: what is in flight before and behind it, where that is known.
+    entries: Vec<Flight>,
     ends: Vec<Flight>,
     known: Vec<bool>,
-    entry: Flight,
+    /// By block: whether what is in flight behind it is something else than in the sweep before.
+    new: Vec<bool>,
+    end: Flight,
     floors: Vec<u32>,
 }
 
@@ -32,9 +35,11 @@ impl Sweeps {
         }
         Sweeps {
             preds,
+            entries: vec![Flight::none(); states.len()],
             ends: vec![Flight::none(); states.len()],
             known: vec![false; states.len()],
-            entry: Flight::none(),
+            new: vec![false; states.len()],
+            end: Flight::none(),
             floors: Vec::new(),
         }
     }
@@ -44,22 +49,29 @@ impl Sweeps {
         self.known.fill(false);
         for sweep in 0..SWEEPS {
             for (number, state) in states.iter_mut().enumerate() {
-                self.entry.clear();
-                for &pred in &self.preds[number] {
-                    if self.known[pred as usize] {
-                        self.entry.join(&self.ends[pred as usize]);
+                let preds = &self.preds[number];
+                let comes_new = |pred: &u32| *pred as usize >= number || self.new[*pred as usize];
+                if sweep == 0 || preds.iter().any(comes_new) {
+                    let entry = &mut self.entries[number];
+                    entry.clear();
+                    for &pred in preds.iter().filter(|pred| self.known[**pred as usize]) {
+                        entry.join(&self.ends[pred as usize]);
                     }
+                    self.floors.resize(state.order.len(), 0);
+                    state.parts.ends.floors(entry, &mut self.floors);
+                    state.start_with(&self.floors);
+                    state.simulate();
+                    state.parts.ends.behind(entry, &state.now, &mut self.end);
+                    self.new[number] = self.end != self.ends[number];
+                    std::mem::swap(&mut self.end, &mut self.ends[number]);
+                    self.known[number] = true;
+                } else {
+                    self.new[number] = false;
                 }
-                self.floors.resize(state.order.len(), 0);
-                state.parts.ends.floors(&self.entry, &mut self.floors);
-                state.start_with(&self.floors);
-                state.simulate();
-                let end = &mut self.ends[number];
-                state.parts.ends.behind(&self.entry, &state.now, end);
-                self.known[number] = true;
-                if sweep + 1 == SWEEPS && (first || state.entry != self.entry) {
+                let entry = &self.entries[number];
+                if sweep + 1 == SWEEPS && (first || state.entry != *entry) {
                     state.dirty = true;
-                    state.entry.clone_from(&self.entry);
+                    state.entry.clone_from(entry);
                 }
             }
         }

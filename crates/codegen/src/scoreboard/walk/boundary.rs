@@ -4,7 +4,7 @@ use super::super::events::{ELSEWHERE, LiveEvent, instruction, kind, mask};
 use super::super::facts::EventKind;
 use super::super::flight::{Boundary, EventRecord, Flight, ResultRecord, SETTLED};
 use super::super::latencies::longest;
-use super::{LONG_AGO, Mode, PlaceSet, Plan, Walk};
+use super::{LONG_AGO, Mode, Plan, Walk};
 use orias_machine::issue::Unit;
 
 impl Walk<'_> {
@@ -15,15 +15,9 @@ impl Walk<'_> {
         self.lag = 0;
         self.events.clear();
         self.unit_free = [0; Unit::COUNT];
-        for number in self.touched.iter() {
-            self.readers[number] = (LONG_AGO, Unit::Control);
-            let place = &mut self.places[number];
-            place.until = LONG_AGO;
-            place.results.clear();
-            place.written.clear();
-            place.read.clear();
+        for number in std::mem::take(&mut self.touched).iter() {
+            self.forget_place(number);
         }
-        self.touched = PlaceSet::default();
         for record in &before.results {
             self.touch(record.place);
             let place = &mut self.places[usize::from(record.place)];
@@ -73,7 +67,7 @@ impl Walk<'_> {
     /// What is in flight when the next block starts at `end`.
     pub(super) fn leave(&mut self, end: i32, boundary: &mut Boundary) {
         boundary.clear();
-        for number in self.touched.iter() {
+        for number in std::mem::take(&mut self.touched).iter() {
             let place = &self.places[number];
             // What everybody can rely on needs no record.
             if place.until > end {
@@ -93,6 +87,7 @@ impl Walk<'_> {
                 }
             }
             if place.written.is_empty() && place.read.is_empty() {
+                self.forget_place(number);
                 continue;
             }
             let first = boundary.flights.len();
@@ -111,6 +106,7 @@ impl Walk<'_> {
             if !flights.is_sorted() {
                 flights.sort_unstable();
             }
+            self.forget_place(number);
         }
         boundary.flights.dedup();
         self.needed.clear();
@@ -133,6 +129,16 @@ impl Walk<'_> {
             *age = (end - at).clamp(0, i32::from(SETTLED)) as u16;
         }
         self.forget_events();
+    }
+
+    /// Nothing is in flight for a place any more.
+    fn forget_place(&mut self, number: usize) {
+        self.readers[number] = (LONG_AGO, Unit::Control);
+        let place = &mut self.places[number];
+        place.until = LONG_AGO;
+        place.results.clear();
+        place.written.clear();
+        place.read.clear();
     }
 
     pub(super) fn touch(&mut self, place: u16) {
