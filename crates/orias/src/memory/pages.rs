@@ -8,6 +8,10 @@ pub const PAGE: usize = 4096;
 /// The size of a huge page, and what it is aligned to.
 pub const HUGE: usize = 2 << 20;
 
+/// Zeros of this process alone, for which no memory is set aside before they are touched (which miri does not know).
+const FLAGS: libc::c_int =
+    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+
 /// Maps `size` bytes of zeros, which take no memory before they are touched; null if there is no room.
 pub fn map(size: usize) -> *mut u8 {
     // SAFETY: a new mapping at a place the system chooses changes nothing that exists.
@@ -16,7 +20,7 @@ pub fn map(size: usize) -> *mut u8 {
             ptr::null_mut(),
             size,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            FLAGS,
             -1,
             0,
         )
@@ -77,21 +81,6 @@ pub unsafe fn prefer_huge(start: *mut u8, size: usize) {
     // SAFETY: the bytes of the range do not change. A system that refuses serves small pages.
     unsafe {
         libc::madvise(start.cast(), size, libc::MADV_HUGEPAGE);
-    }
-    #[cfg(miri)]
-    let _ = (start, size);
-}
-
-/// Makes the pages of a range present at once, which takes a third of the time that touching them one after the other takes.
-///
-/// # Safety
-///
-/// The range lies in one mapping made by [`map`] and starts at a page.
-pub unsafe fn make_present(start: *mut u8, size: usize) {
-    #[cfg(not(miri))]
-    // SAFETY: the bytes of the range do not change. Pages that a system before Linux 5.14 does not make present come when they are touched.
-    unsafe {
-        libc::madvise(start.cast(), size, libc::MADV_POPULATE_WRITE);
     }
     #[cfg(miri)]
     let _ = (start, size);

@@ -206,6 +206,7 @@ fn a_table_grows_to_any_size_and_shrinks_again() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "miri ends when there is no memory")]
 fn more_than_there_is_gives_null_and_keeps_what_there_was() {
     let most = isize::MAX as usize;
     for (size, align) in [(most - 16, 8), (most & !4095, 4096), (1 << 62, 1 << 30)] {
