@@ -1,8 +1,8 @@
 //! The memory of one thread: blocks that were freed, by class, and memory that was never used.
 //!
 //! A request takes a freed block of its class; else it is cut from a larger freed block, or from the memory that was never used. That
-//! memory is mapped far ahead, in chunks of addresses, and asked for as huge pages from the first byte on: a huge page (2 MiB) is cleared in the time
-//! in which forty small ones (160 KiB) are made present one by one, and every compilation needs more than that.
+//! memory is mapped far ahead, in chunks of addresses, and asked for as huge pages: one (2 MiB) is cleared in the time in which
+//! forty small ones (160 KiB) are made present one by one, and every compilation needs more than that.
 //!
 //! Small blocks that were freed stay what they are: a compiler asks for the same sizes over and over. Those of some kibibytes and more are
 //! joined where they lie side by side, but only before fresh memory would have to be used. What lies at the end of the used memory
@@ -55,8 +55,9 @@ pub struct Arena {
 const _: () = assert!(CLASSES - FIRST_LARGE <= u64::BITS as usize);
 
 impl Arena {
-    /// A new arena in memory of its own, which is never given back; null if there is none.
-    pub fn new() -> *const Arena {
+    /// A new arena in memory of its own, which is never given back; null if there is none. Its first `small` bytes, whole pages, are not
+    /// asked for as huge ones.
+    pub fn new(small: usize) -> *const Arena {
         let empty = Arena {
             freed: [const { Cell::new(ptr::null_mut()) }; CLASSES],
             large: Cell::new(0),
@@ -69,11 +70,11 @@ impl Arena {
             apart: Cell::new(0),
             next_idle: Cell::new(ptr::null()),
         };
-        let place = empty.take_top(size_of::<Arena>().next_multiple_of(GRAIN));
-        if place.is_null() {
+        let size = size_of::<Arena>().next_multiple_of(GRAIN);
+        if !empty.add_chunk(size, small) {
             return ptr::null();
         }
-        let arena = place.cast::<Arena>();
+        let arena = empty.take_top(size).cast::<Arena>();
         // SAFETY: the block was just taken, is large enough, and is aligned as every block.
         unsafe { arena.write(empty) };
         arena
@@ -293,7 +294,7 @@ impl Arena {
     /// Memory from the end of what is in use, which is made longer by `size` bytes; null if there is none.
     #[inline]
     fn take_top(&self, size: usize) -> *mut u8 {
-        if self.end.get().addr() - self.top.get().addr() < size && !self.add_chunk(size) {
+        if self.end.get().addr() - self.top.get().addr() < size && !self.add_chunk(size, 0) {
             return ptr::null_mut();
         }
         let block = self.top.get();
@@ -301,9 +302,9 @@ impl Arena {
         block
     }
 
-    /// Goes on in a new chunk, with room for `size` bytes at least; no if there is none.
+    /// Goes on in a new chunk, with room for `size` bytes at least, that has huge pages after `small` bytes; no if there is none.
     #[cold]
-    fn add_chunk(&self, size: usize) -> bool {
+    fn add_chunk(&self, size: usize, small: usize) -> bool {
         let least = (size + GRAIN).next_multiple_of(PAGE);
         let mut chunk = CHUNK.max(least);
         let mut start = pages::map(chunk);
@@ -316,9 +317,10 @@ impl Arena {
         }
         let mut first = start;
         if chunk == CHUNK {
-            first = start.map_addr(|address| address.next_multiple_of(HUGE));
-            // SAFETY: the range is the chunk but for its start, which is smaller than a huge page.
-            unsafe { pages::prefer_huge(first, start.addr() + chunk - first.addr()) };
+            let huge = start.map_addr(|address| (address + small).next_multiple_of(HUGE));
+            // SAFETY: the range is the chunk but for its start, which is much smaller than a chunk.
+            unsafe { pages::prefer_huge(huge, start.addr() + chunk - huge.addr()) };
+            first = huge.wrapping_sub(small);
         }
         let (rest, end) = (self.top.get(), self.end.get());
         // SAFETY: what is behind the end of what was in use belongs to nobody.

@@ -64,13 +64,16 @@ fn set_idle(arena: *const Arena) {
     idle.0 = arena;
 }
 
+/// What a thread besides the first uses of small pages before it gets huge ones: there may be many that do little.
+const SMALL_PAGES: usize = 256 << 10;
+
 /// An arena that no thread has, or a new one; null if there is no memory.
-fn any_arena() -> *const Arena {
+fn any_arena(first_thread: bool) -> *const Arena {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     let first = idle.0;
     if first.is_null() {
         drop(idle);
-        return Arena::new();
+        return Arena::new(if first_thread { 0 } else { SMALL_PAGES });
     }
     // SAFETY: arenas live as long as the command, and those in the list belong to the list.
     idle.0 = unsafe { &*first }.next_idle.get();
@@ -92,12 +95,13 @@ fn with_arena(work: impl FnOnce(&Arena) -> *mut u8) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn with_new_arena(work: impl FnOnce(&Arena) -> *mut u8) -> *mut u8 {
-    let arena = any_arena();
+    let first_thread = !STARTED.swap(true, Ordering::Relaxed);
+    let arena = any_arena(first_thread);
     if arena.is_null() {
         return ptr::null_mut();
     }
     ARENA.set(arena);
-    let keeps = !STARTED.swap(true, Ordering::Relaxed) || END.try_with(|_| ()).is_ok();
+    let keeps = first_thread || END.try_with(|_| ()).is_ok();
     // SAFETY: as above.
     let result = work(unsafe { &*arena });
     if !keeps {

@@ -226,7 +226,7 @@ fn more_than_there_is_gives_null_and_keeps_what_there_was() {
 
 #[test]
 fn freed_tables_are_joined_before_fresh_memory_is_used() {
-    let arena = Arena::new();
+    let arena = Arena::new(0);
     assert!(!arena.is_null());
     // SAFETY: the arena is this test's own.
     let arena = unsafe { &*arena };
