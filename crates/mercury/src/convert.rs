@@ -83,19 +83,19 @@ impl Converter<'_> {
         inst: Inst,
     ) -> Result<(), EmitError> {
         let func = self.func;
-        let mut data = match func.opcode(inst) {
-            Opcode::Machine(op) => self.machine(stream, inst, op)?,
+        let node = match func.opcode(inst) {
+            Opcode::Machine(op) => self.machine(stream, segment, inst, op)?,
             Opcode::Abstract(AbstractOp::FallThrough) => return Ok(()),
             Opcode::Abstract(AbstractOp::ParCopy) => {
                 self.pseudo = true;
                 let copy = copies(func, inst).ok_or_else(|| no_encoding(func, inst))?;
-                NodeData::new(Body::Pseudo(copy), Origin::Source)
+                stream.append(segment, NodeData::new(Body::Pseudo(copy), Origin::Source))
             }
             Opcode::Abstract(_) => return Err(no_encoding(func, inst)),
         };
+        let data = stream.node_mut(node);
         data.inst = inst.into();
         data.span = func.inst(inst).span().into();
-        let node = stream.append(segment, data);
         self.indirect(stream, node, inst);
         Ok(())
     }
@@ -103,9 +103,10 @@ impl Converter<'_> {
     fn machine(
         &mut self,
         stream: &mut Stream,
+        segment: Segment,
         inst: Inst,
         op: sass::Op,
-    ) -> Result<NodeData, EmitError> {
+    ) -> Result<Node, EmitError> {
         let func = self.func;
         let mut waiting: SmallVec<[(usize, Operand); 1]> = SmallVec::new();
         let mut resolve = |slot: usize, operand: Operand| {
@@ -120,26 +121,30 @@ impl Converter<'_> {
         };
         let made = machine::instruction(func, inst, self.target, &mut resolve)
             .ok_or_else(|| no_encoding(func, inst))?;
-        let instruction = made.map_err(|error| EmitError::Encode {
-            function: func.name.clone(),
-            offset: 0,
-            inst: print_inst(func, inst),
-            error,
-        })?;
-        let mut data = NodeData::new(Body::Machine(instruction), Origin::Source);
-        data.schedule = Schedule {
+        let node = match made {
+            Ok(made) => stream.append(segment, NodeData::new(Body::Machine(made), Origin::Source)),
+            Err(error) => {
+                return Err(EmitError::Encode {
+                    function: func.name.clone(),
+                    offset: 0,
+                    inst: print_inst(func, inst),
+                    error,
+                });
+            }
+        };
+        stream.node_mut(node).schedule = Schedule {
             known: func.inst(inst).control().is_some(),
             ..Schedule::default()
         };
         for (slot, operand) in waiting {
             if let Some(to) = self.reference(stream, inst, operand) {
-                data.fixups.push(Fixup {
+                stream.node_mut(node).fixups.push(Fixup {
                     slot: slot as u8,
                     to,
                 });
             }
         }
-        Ok(data)
+        Ok(node)
     }
 
     fn reference(

@@ -278,12 +278,11 @@ fn encoded(
     resolve: &mut dyn FnMut(usize, Operand) -> sass::Operand,
 ) -> Result<sass::Instruction, sass::EncodeError> {
     let guard = guard_of(func, inst, op);
-    let operands = func
-        .operands(inst)
-        .iter()
-        .enumerate()
-        .map(|(slot, &operand)| stand_in_operand(func, op, slot, operand, resolve));
-    sass::Instruction::new(op, guard, mods, operands, target)
+    let mut operands = sass::Operands::new();
+    for (slot, &operand) in func.operands(inst).iter().enumerate() {
+        operands.push(stand_in_operand(func, op, slot, operand, resolve));
+    }
+    sass::Instruction::with_operands(op, guard, mods, operands, target)
 }
 
 fn guard_of(func: &Function, inst: Inst, op: sass::Op) -> sass::Guard {
@@ -321,6 +320,7 @@ pub fn check_operands(
     sass::Variant::find(op, guard, mods, &operands, target)
 }
 
+#[inline]
 fn stand_in(func: &Function, reg: Reg) -> sass::Register {
     match reg.kind() {
         RegKind::Value(value) => sass::Register::new(func.value_type(value).class().into(), 0),
@@ -328,6 +328,7 @@ fn stand_in(func: &Function, reg: Reg) -> sass::Register {
     }
 }
 
+#[inline]
 fn stand_in_operand(
     func: &Function,
     op: sass::Op,

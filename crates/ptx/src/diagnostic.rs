@@ -311,12 +311,40 @@ impl<'a> LineIndex<'a> {
     pub fn new(source: &'a [u8]) -> LineIndex<'a> {
         let mut starts = Vec::with_capacity(1 + source.len() / 32);
         starts.push(0);
-        for (at, &byte) in source.iter().enumerate() {
+        // Eight bytes are looked at together: a byte of `found` has its highest bit where the text has a line feed. Above the lowest one
+        // a bit may be wrong, so that each is looked at.
+        const ONES: u64 = u64::from_ne_bytes([1; 8]);
+        let (words, rest) = source.as_chunks::<8>();
+        for (number, bytes) in words.iter().enumerate() {
+            let word = u64::from_le_bytes(*bytes) ^ (ONES * u64::from(b'\n'));
+            let mut found = word.wrapping_sub(ONES) & !word & (ONES << 7);
+            while found != 0 {
+                let place = found.trailing_zeros() as usize / 8;
+                if bytes[place] == b'\n' {
+                    starts.push((8 * number + place) as u32 + 1);
+                }
+                found &= found - 1;
+            }
+        }
+        for (place, &byte) in rest.iter().enumerate() {
             if byte == b'\n' {
-                starts.push(at as u32 + 1);
+                starts.push((8 * words.len() + place) as u32 + 1);
             }
         }
         LineIndex { source, starts }
+    }
+
+    /// The line of a byte, counted from 1. `near` is a line that may be it or just before it: text is mostly read forwards.
+    pub fn line_near(&self, offset: u32, near: usize) -> usize {
+        let at = |line: usize| self.starts.get(line).copied().unwrap_or(u32::MAX);
+        if near > 0 && at(near - 1) <= offset {
+            for line in near..near + 4 {
+                if offset < at(line) {
+                    return line.min(self.starts.len());
+                }
+            }
+        }
+        self.position(offset).0
     }
 
     /// Line and column of a byte, both counted from 1.

@@ -198,7 +198,18 @@ impl Instruction {
         operands: impl IntoIterator<Item = Operand>,
         target: Target,
     ) -> Result<Self, EncodeError> {
-        let operands: Operands = operands.into_iter().collect();
+        Instruction::with_operands(op, guard, mods, operands.into_iter().collect(), target)
+    }
+
+    /// The same for operands that lie together already.
+    #[inline]
+    pub fn with_operands(
+        op: Op,
+        guard: Guard,
+        mods: Mods,
+        operands: Operands,
+        target: Target,
+    ) -> Result<Self, EncodeError> {
         let variant = Variant::find(op, guard, mods, &operands, target)?;
         Ok(Instruction {
             op,

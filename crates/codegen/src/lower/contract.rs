@@ -139,19 +139,25 @@ fn drop_use(func: &mut Function, uses: &mut Uses, mut value: Value) {
 /// Counts the uses of values by code that something needs.
 fn count_uses(func: &Function, insts: &[Inst]) -> Uses {
     let mut uses = Uses::default();
+    uses.all.resize(func.value_count());
     for &inst in insts {
-        for value in func.value_uses(inst) {
-            uses.all[value] += 1;
-        }
+        func.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                uses.all[value] += 1;
+            }
+        });
     }
     let needless = |uses: &Uses, inst: Inst| {
-        let ordered = func.modifier::<Order>(inst);
-        func.value_defs(inst).all(|value| uses.all[value] == 0)
-            && !func
-                .opcode(inst)
-                .effects()
-                .intersects(Effects::BEYOND_RESULTS)
-            && ordered.is_none_or(|order| order == Order::Weak)
+        let mut unused = true;
+        func.for_each_def(inst, |reg| {
+            unused &= reg.value().is_none_or(|value| uses.all[value] == 0);
+        });
+        let effects = func.opcode(inst).effects();
+        unused
+            && !effects.intersects(Effects::BEYOND_RESULTS)
+            && func
+                .modifier::<Order>(inst)
+                .is_none_or(|order| order == Order::Weak)
     };
     let mut work: Vec<Inst> = insts
         .iter()

@@ -54,10 +54,13 @@ impl<'m> Lines<'m> {
         }
     }
 
-    /// The line of the PTX at `offset`; 0 where lines are not wanted.
-    fn line_of(&self, offset: u32) -> u32 {
+    /// The line of the PTX at `offset`; 0 where lines are not wanted. `near` is the line that was asked for last.
+    fn line_of(&self, offset: u32, near: &mut usize) -> u32 {
         match &self.index {
-            Some((index, before)) => index.position(offset).0 as u32 + before,
+            Some((index, before)) => {
+                *near = index.line_near(offset, *near);
+                *near as u32 + before
+            }
             None => 0,
         }
     }
@@ -70,6 +73,8 @@ pub(super) struct At {
     pub span: Option<Span>,
     /// What the last `.loc` says.
     base: Option<Location>,
+    /// The line of the PTX that was asked for last.
+    line: usize,
     known: FxHashMap<Location, Span>,
     /// The last location of each place.
     recent: FxHashMap<(u32, u32, u32), Span>,
@@ -121,7 +126,7 @@ impl At {
 
     /// Takes the instruction at `offset` of the PTX.
     pub fn instruction(&mut self, func: &mut Function, lines: &Lines<'_>, offset: u32) {
-        let ptx = lines.line_of(offset);
+        let ptx = lines.line_of(offset, &mut self.line);
         if ptx == 0 {
             return;
         }

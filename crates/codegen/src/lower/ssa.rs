@@ -8,7 +8,8 @@
 //!
 //! 1. each placeholder asks the ends of its block's predecessors, which may make placeholders there; in the entry block
 //!    it is `undef`, since PTX registers start with anything. A variable that one block alone writes, as most are, has the value
-//!    of that block's end wherever the block dominates: nobody is asked there;
+//!    of that block's end wherever the block dominates: nobody is asked there. Where one edge leads into the block, the placeholder is
+//!    what the variable has at the end of the block before;
 //! 2. a placeholder that gets one value from everywhere (itself left out) is that value, and those that got it are
 //!    looked at again;
 //! 3. of the others, those that something uses become block parameters;
@@ -17,13 +18,18 @@
 //! A variable that several blocks write costs one placeholder for each block it lives through. Nothing recurses.
 
 use crate::emit::Emit;
-use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
 use orias_ori::builder::BuildError;
 use orias_ori::operation::AbstractOp;
 use orias_ori::{Block, Edge, Function, Guard, Reg, Type, Value};
 use rustc_hash::FxHashMap;
+
+/// The end of a block, for one variable, as a number.
+fn place(block: Block, variable: Variable) -> u64 {
+    u64::from(block.as_u32()) << 32 | u64::from(variable.0)
+}
 
 /// Something that changes while the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -65,14 +71,14 @@ pub(super) struct Ssa {
     /// Who writes each variable.
     writers: Vec<Writers>,
     /// What a variable has at the end of a block, so far.
-    ends: FxHashMap<(Block, Variable), Value>,
+    ends: FxHashMap<u64, Value>,
     placeholders: Vec<Placeholder>,
     /// The arguments of all placeholders.
     args: Vec<Value>,
     /// Members of lists of users: a placeholder, and the next member.
     users: Vec<(u32, u32)>,
-    /// The placeholder a value is.
-    of_value: SecondaryMap<Value, PackedPlaceholder>,
+    /// The number of the placeholder that a value is plus one, zero if it is none; values behind the last are none.
+    of_value: Vec<u32>,
 }
 
 /// The blocks that write a variable.
@@ -82,10 +88,6 @@ enum Writers {
     One(Block),
     Several,
 }
-
-/// The number of a placeholder plus one; zero is none.
-#[derive(Clone, Copy, Default)]
-struct PackedPlaceholder(u32);
 
 /// Edges into each block, with the blocks they leave.
 struct Predecessors {
@@ -148,6 +150,11 @@ impl Ssa {
         Variable(self.types.len() as u32 - 1)
     }
 
+    /// Makes room for what so many instructions will read and write.
+    pub fn expect(&mut self, instructions: usize) {
+        self.ends.reserve(2 * instructions);
+    }
+
     /// How many variables there are: the number of the next one.
     pub fn declared(&self) -> u32 {
         self.types.len() as u32
@@ -160,7 +167,7 @@ impl Ssa {
 
     /// What `variable` has at the end of `block` as it is now.
     pub fn read(&mut self, func: &mut Function, block: Block, variable: Variable) -> Value {
-        if let Some(&value) = self.ends.get(&(block, variable)) {
+        if let Some(&value) = self.ends.get(&place(block, variable)) {
             return value;
         }
         self.placeholder(func, block, variable)
@@ -168,7 +175,7 @@ impl Ssa {
 
     /// `variable` has `value` from here on.
     pub fn write(&mut self, block: Block, variable: Variable, value: Value) {
-        self.ends.insert((block, variable), value);
+        self.ends.insert(place(block, variable), value);
         let writers = &mut self.writers[variable.0 as usize];
         *writers = match *writers {
             Writers::None => Writers::One(block),
@@ -187,15 +194,19 @@ impl Ssa {
             arg_count: 0,
             users: Users::NONE,
         });
-        self.of_value[value] = PackedPlaceholder(self.placeholders.len() as u32);
-        self.ends.insert((block, variable), value);
+        let number = self.placeholders.len() as u32;
+        if value.index() >= self.of_value.len() {
+            self.of_value.resize(2 * value.index() + 64, 0);
+        }
+        self.of_value[value.index()] = number;
+        self.ends.insert(place(block, variable), value);
         value
     }
 
     fn number(&self, value: Value) -> Option<usize> {
-        match self.of_value[value].0 {
-            0 => None,
-            number => Some(number as usize - 1),
+        match self.of_value.get(value.index()) {
+            None | Some(0) => None,
+            Some(&number) => Some(number as usize - 1),
         }
     }
 
@@ -236,8 +247,15 @@ impl Ssa {
             };
             if let Writers::One(writer) = self.writers[variable.0 as usize]
                 && dominators.strictly_dominates(writer, block)
-                && let Some(&value) = self.ends.get(&(writer, variable))
+                && let Some(&value) = self.ends.get(&place(writer, variable))
             {
+                is.set(self.placeholders[next].value, value);
+                known.push(next);
+                next += 1;
+                continue;
+            }
+            if let (&[(from, _)], true) = (predecessors.get(block), block != entry) {
+                let value = self.read(func, from, variable);
                 is.set(self.placeholders[next].value, value);
                 known.push(next);
                 next += 1;
@@ -279,7 +297,7 @@ impl Ssa {
         let first = func.layout.first_inst(entry);
         for number in undefined {
             let value = self.placeholders[number].value;
-            self.of_value[value] = PackedPlaceholder(0);
+            self.of_value[value.index()] = 0;
             let mut emit = match first {
                 Some(inst) => Emit::before(func, inst),
                 None => Emit::at_end(func, entry, None),
@@ -378,9 +396,11 @@ impl Ssa {
         };
         for block in func.blocks() {
             for inst in func.block_insts(block) {
-                for value in func.value_uses(inst) {
-                    used(value, &mut work);
-                }
+                func.for_each_use(inst, |reg| {
+                    if let Some(value) = reg.value() {
+                        used(value, &mut work);
+                    }
+                });
             }
         }
         while let Some(number) = work.pop() {
@@ -407,28 +427,38 @@ impl Ssa {
     }
 }
 
-/// Which value stands for another.
+/// Which value stands for another; those behind the last stand for themselves.
 #[derive(Default)]
-struct Replacements(SecondaryMap<Value, PackedOption<Value>>);
+struct Replacements(Vec<PackedOption<Value>>);
 
 impl Replacements {
+    fn get(&self, value: Value) -> Option<Value> {
+        self.0.get(value.index()).and_then(|by| by.expand())
+    }
+
     fn contains(&self, value: Value) -> bool {
-        self.0[value].is_some()
+        self.get(value).is_some()
     }
 
     fn set(&mut self, value: Value, by: Value) {
-        self.0[value] = by.into();
+        let index = value.index();
+        if index >= self.0.len() {
+            self.0.resize(2 * index + 64, PackedOption::default());
+        }
+        self.0[index] = by.into();
     }
 
     /// The value that stands for `value` in the end. The way there is made short.
     fn resolve(&mut self, value: Value) -> Value {
-        let mut last = value;
-        while let Some(next) = self.0[last].expand() {
+        let Some(mut last) = self.get(value) else {
+            return value;
+        };
+        while let Some(next) = self.get(last) {
             last = next;
         }
         let mut at = value;
-        while let Some(next) = self.0[at].expand() {
-            self.0[at] = last.into();
+        while let Some(next) = self.get(at) {
+            self.0[at.index()] = last.into();
             at = next;
         }
         last

@@ -37,10 +37,13 @@ pub fn combine_words(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseEr
         return Ok(());
     }
     let mut uses: SecondaryMap<Value, u32> = SecondaryMap::new();
+    uses.resize(func.value_count());
     for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-        for value in func.value_uses(inst) {
-            uses[value] += 1;
-        }
+        func.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                uses[value] += 1;
+            }
+        });
     }
     for inst in products {
         widen_product(func, inst, &uses)?;

@@ -26,7 +26,12 @@ pub fn remove_nop_code(function: &mut Function, _: &Context<'_>) -> Result<(), P
 }
 
 fn does_nothing(function: &Function, inst: Inst) -> bool {
-    function.opcode(inst).effects() == Effects::NONE
-        && function.defs(inst).next().is_none()
-        && function.opcode(inst).as_machine() != Some(Op::NOP)
+    if function.opcode(inst).effects() != Effects::NONE
+        || function.opcode(inst).as_machine() == Some(Op::NOP)
+    {
+        return false;
+    }
+    let mut nothing = true;
+    function.for_each_def(inst, |_| nothing = false);
+    nothing
 }

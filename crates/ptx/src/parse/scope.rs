@@ -35,6 +35,11 @@ pub struct Range {
     pub vector: u8,
 }
 
+/// The bit that stands for a length.
+fn length_bit(length: usize) -> u64 {
+    1 << length.min(63)
+}
+
 /// All bindings.
 #[derive(Debug, Default)]
 pub struct Scopes {
@@ -47,6 +52,8 @@ pub struct Scopes {
     prefix_depths: Vec<u32>,
     prefix_undo: Vec<(Name, u32, u32)>,
     ranges: Vec<Range>,
+    /// The lengths that prefixes of ranges have: bit *n* for *n* bytes, the highest for all that are longer.
+    prefix_lengths: u64,
     /// How many visible ranges are declared below the outermost scope of the function.
     inner_ranges: usize,
     used: FxHashMap<(u32, u32), RegisterId>,
@@ -126,9 +133,10 @@ impl Scopes {
         }
     }
 
-    /// Declares a range. Returns false when the scope has one with that prefix already.
-    pub fn bind_range(&mut self, name: Name, range: Range) -> bool {
+    /// Declares a range, whose prefix has so many bytes. Returns false when the scope has one with that prefix already.
+    pub fn bind_range(&mut self, name: Name, length: usize, range: Range) -> bool {
         self.reserve(name);
+        self.prefix_lengths |= length_bit(length);
         let depth = self.depth() as u32;
         let at = name.index();
         if self.prefixes[at] != 0 && self.prefix_depths[at] == depth {
@@ -157,6 +165,9 @@ impl Scopes {
             }
             value += u64::from(digit - b'0') * scale;
             scale *= 10;
+            if self.prefix_lengths & length_bit(split) == 0 {
+                continue;
+            }
             let Some(prefix) = names.find(&text[..split]) else {
                 continue;
             };

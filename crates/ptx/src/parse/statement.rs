@@ -275,7 +275,9 @@ impl Parser<'_> {
                     self.declare_register(name, token.span(), ty, vector);
                 }
                 Some(count) => {
-                    if !self.scopes.bind_range(name, Range { count, ty, vector }) {
+                    let range = Range { count, ty, vector };
+                    let length = self.module.names.bytes(name).len();
+                    if !self.scopes.bind_range(name, length, range) {
                         self.duplicate("variable", token);
                     }
                 }

@@ -292,6 +292,7 @@ impl<'m> Body<'m, '_> {
         let Some(body) = &function.body else { return };
         let scan = self.scan(id, body);
         let first = Variable(self.ssa.declared());
+        self.ssa.expect(body.instructions.len());
         for &ty in &scan.types {
             self.ssa.declare(ty);
         }

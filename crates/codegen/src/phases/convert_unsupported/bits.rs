@@ -1,14 +1,14 @@
 //! Bit fields and counts of 64 bits, from those of 32; and fields of 32 bits where the lengths are not constants.
 
-use super::{Expander, Expansion, Results, is_signed};
+use super::{Asked, Expander, Expansion, Results, is_signed};
 use crate::emit::{Emit, imm};
 use orias_ori::Operand;
 use orias_ori::operation::{AbstractOp, Compare, Scalar};
 
-pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
+pub(super) fn rule(asked: Asked) -> Option<Expansion> {
     use AbstractOp as A;
-    let wide = expander.scalar().bits() == 64;
-    match expander.op {
+    let wide = asked.scalar().bits() == 64;
+    match asked.op {
         A::Popc if wide => Some(count_ones),
         A::Clz if wide => Some(leading_zeros_64),
         A::Clz => Some(leading_zeros_32),

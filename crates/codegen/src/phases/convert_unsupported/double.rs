@@ -11,18 +11,18 @@
 //! and every result is done by the same code.
 
 use super::single::{dfma, dmul, dneg, double_quotient, double_reciprocal, double_root};
-use super::{Expander, Expansion, Results};
+use super::{Asked, Expander, Expansion, Results};
 use crate::emit::{Emit, imm};
 use orias_ori::operation::{AbstractOp, Compare, Precision, Round, Scalar};
 use orias_ori::{Operand, Type};
 
-pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
+pub(super) fn rule(asked: Asked) -> Option<Expansion> {
     use AbstractOp as A;
-    let exact = expander.modifier::<Precision>() == Some(Precision::Ieee);
-    if !exact || expander.scalar() != Scalar::F64 {
+    let exact = asked.modifier::<Precision>() == Some(Precision::Ieee);
+    if !exact || asked.scalar() != Scalar::F64 {
         return None;
     }
-    match expander.op {
+    match asked.op {
         A::Fdiv => Some(divide),
         A::Rcp => Some(reciprocal),
         A::Sqrt => Some(square_root),

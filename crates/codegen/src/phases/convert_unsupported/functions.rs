@@ -4,20 +4,20 @@
 //! first and the result corrected: the sequences, and so the results to the last bit, are ptxas's. `sin` and `cos` take any
 //! operand as they are, `tanh` too.
 
-use super::{Expander, Expansion, Results};
+use super::{Asked, Expander, Expansion, Results};
 use crate::emit::{Emit, imm, single};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Sat, Scalar};
 use orias_ori::{Guard, Operand, Type};
 
-pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
+pub(super) fn rule(asked: Asked) -> Option<Expansion> {
     use AbstractOp as A;
-    let away = expander.modifier::<Round>() == Some(Round::Rna);
-    if expander.op == A::Cvt && expander.scalar() == Scalar::Tf32 && away {
+    let away = asked.modifier::<Round>() == Some(Round::Rna);
+    if asked.op == A::Cvt && asked.scalar() == Scalar::Tf32 && away {
         return Some(round_to_tf32);
     }
-    let precision: Precision = expander.modifier()?;
-    let keeps = expander.modifier::<Ftz>() != Some(Ftz::Ftz);
-    match (expander.op, expander.scalar(), precision) {
+    let precision: Precision = asked.modifier()?;
+    let keeps = asked.modifier::<Ftz>() != Some(Ftz::Ftz);
+    match (asked.op, asked.scalar(), precision) {
         (A::Fdiv, Scalar::F32, Precision::Approx | Precision::Full) => Some(divide),
         (A::Rcp, Scalar::F32, Precision::Approx) if keeps => Some(reciprocal),
         (A::Sqrt | A::Rsqrt | A::Lg2, Scalar::F32, Precision::Approx) if keeps => Some(raised),

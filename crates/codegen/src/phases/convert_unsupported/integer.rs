@@ -1,18 +1,18 @@
 //! Integer operations that are several: saturation, absolute differences, products of 24 bits, high halves of 64-bit
 //! products, choices by sign.
 
-use super::{Expander, Expansion, Results, is_integer, is_signed, quotient};
+use super::{Asked, Expander, Expansion, Results, is_integer, is_signed, quotient};
 use crate::emit::{Emit, imm};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Half, Sat, Scalar};
 use orias_ori::{Operand, Type};
 
-pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
+pub(super) fn rule(asked: Asked) -> Option<Expansion> {
     use AbstractOp as A;
-    let scalar = expander.scalar();
-    let half = expander.modifier::<Half>();
-    let saturates = expander.modifier::<Sat>() == Some(Sat::Sat);
-    let relu = expander.modifier::<Sat>() == Some(Sat::Relu);
-    match expander.op {
+    let scalar = asked.scalar();
+    let half = asked.modifier::<Half>();
+    let saturates = asked.modifier::<Sat>() == Some(Sat::Sat);
+    let relu = asked.modifier::<Sat>() == Some(Sat::Relu);
+    match asked.op {
         A::Div | A::Rem if scalar.bits() >= 32 => Some(quotient::divide),
         A::Add | A::Sub if saturates => Some(add_saturated),
         A::Min | A::Max if relu && scalar == Scalar::S32 => Some(extreme_above_zero),
@@ -27,7 +27,7 @@ pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
         A::Cnot if is_integer(scalar, 32) || is_integer(scalar, 64) => Some(is_zero),
         A::Slct => Some(choose_by_sign),
         A::Cvt if saturates => {
-            let integers = is_whole(scalar) && is_whole(expander.source());
+            let integers = is_whole(scalar) && is_whole(asked.source());
             integers.then_some(convert_saturated as Expansion)
         }
         A::Fns => Some(find_nth_set),

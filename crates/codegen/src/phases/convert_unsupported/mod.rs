@@ -30,6 +30,7 @@ use cranelift_entity::packed_option::PackedOption;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractMods, AbstractOp, Modifier, Scalar, Source};
 use orias_ori::{Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// What an expansion yields: an operand for each result.
@@ -37,6 +38,29 @@ type Results = Result<Vec<Operand>, BuildError>;
 
 /// Writes the code that stands for one instruction.
 type Expansion = fn(&mut Expander<'_>) -> Results;
+
+/// What tells whether an instruction is expanded, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Asked {
+    op: AbstractOp,
+    mods: AbstractMods,
+}
+
+impl Asked {
+    fn modifier<M: Modifier>(self) -> Option<M> {
+        self.op.row().modifier(self.mods)
+    }
+
+    /// The type it works in; 32 bits where it says none.
+    fn scalar(self) -> Scalar {
+        self.modifier().unwrap_or(Scalar::B32)
+    }
+
+    /// The type of its source.
+    fn source(self) -> Scalar {
+        self.modifier::<Source>().map_or(Scalar::B32, Scalar::from)
+    }
+}
 
 /// The instruction being expanded.
 pub(super) struct Expander<'f> {
@@ -49,18 +73,25 @@ pub(super) struct Expander<'f> {
 }
 
 impl Expander<'_> {
+    fn asked(&self) -> Asked {
+        Asked {
+            op: self.op,
+            mods: self.mods,
+        }
+    }
+
     fn modifier<M: Modifier>(&self) -> Option<M> {
-        self.op.row().modifier(self.mods)
+        self.asked().modifier()
     }
 
     /// The type it works in; 32 bits where it says none.
     fn scalar(&self) -> Scalar {
-        self.modifier().unwrap_or(Scalar::B32)
+        self.asked().scalar()
     }
 
     /// The type of its source.
     fn source(&self) -> Scalar {
-        self.modifier::<Source>().map_or(Scalar::B32, Scalar::from)
+        self.asked().source()
     }
 
     fn operand(&self, index: usize) -> Operand {
@@ -117,20 +148,28 @@ impl Expander<'_> {
     }
 }
 
-/// The expansion an instruction needs, if it needs one.
-fn expansion(expander: &Expander<'_>) -> Option<Expansion> {
-    narrow::rule(expander)
-        .or_else(|| integer::rule(expander))
-        .or_else(|| bits::rule(expander))
-        .or_else(|| single::rule(expander))
-        .or_else(|| double::rule(expander))
-        .or_else(|| functions::rule(expander))
-        .or_else(|| policy::rule(expander))
+/// The expansion an instruction needs, if its operation and modifiers tell that it needs one.
+fn expansion_of(asked: Asked) -> Option<Expansion> {
+    narrow::rule(asked)
+        .or_else(|| integer::rule(asked))
+        .or_else(|| bits::rule(asked))
+        .or_else(|| single::rule(asked))
+        .or_else(|| double::rule(asked))
+        .or_else(|| functions::rule(asked))
+}
+
+/// What was found out so far.
+#[derive(Default)]
+struct Known {
+    /// What stands for the results of instructions that are gone.
+    replaced: SecondaryMap<Value, PackedOption<Value>>,
+    /// The expansions of operations that were met.
+    expansions: FxHashMap<Asked, Option<Expansion>>,
 }
 
 /// Runs the phase.
 pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    let mut replaced: SecondaryMap<Value, PackedOption<Value>> = SecondaryMap::new();
+    let mut known = Known::default();
     let mut seen = 0;
     loop {
         let made = function.inst_count();
@@ -144,12 +183,13 @@ pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(
         }
         seen = made;
         for inst in fresh {
-            expand(function, inst, &mut replaced).map_err(|error| PhaseError::Broken {
+            expand(function, inst, &mut known).map_err(|error| PhaseError::Broken {
                 at: orias_ori::print_inst(function, inst),
                 what: error.to_string(),
             })?;
         }
     }
+    let replaced = known.replaced;
     if replaced.is_empty() {
         return Ok(());
     }
@@ -177,16 +217,19 @@ pub(crate) fn copied_number(func: &Function, operand: Operand) -> Option<Operand
     }
 }
 
-fn expand(
-    func: &mut Function,
-    inst: Inst,
-    replaced: &mut SecondaryMap<Value, PackedOption<Value>>,
-) -> Result<(), BuildError> {
+fn expand(func: &mut Function, inst: Inst, known: &mut Known) -> Result<(), BuildError> {
     let (Opcode::Abstract(op), Operation::Abstract(_, mods)) =
         (func.opcode(inst), func.inst(inst).operation())
     else {
         return Ok(());
     };
+    let asked = Asked { op, mods };
+    let expansion = known.expansions.entry(asked);
+    let expansion = *expansion.or_insert_with(|| expansion_of(asked));
+    if expansion.is_none() && !policy::makes_policy(op) {
+        return Ok(());
+    }
+    let replaced = &mut known.replaced;
     let count = func.result_count(inst);
     let operands = func.operands(inst)[count..]
         .iter()
@@ -199,7 +242,7 @@ fn expand(
         mods,
         operands,
     };
-    let Some(expansion) = expansion(&expander) else {
+    let Some(expansion) = expansion.or_else(|| policy::rule(&expander)) else {
         return Ok(());
     };
     let results = expander.func.operands(inst)[..count].to_vec();

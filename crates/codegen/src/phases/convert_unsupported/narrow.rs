@@ -1,6 +1,6 @@
 //! 16-bit integer operations whose result depends on whole numbers: done in 32 bits, on operands extended first.
 
-use super::{Expander, Expansion, Results, is_integer, is_signed};
+use super::{Asked, Expander, Expansion, Results, is_integer, is_signed};
 use crate::emit::{Emit, imm};
 use orias_ori::Operand;
 use orias_ori::operation::{AbstractOp, Half, Scalar, Source};
@@ -28,19 +28,19 @@ fn extend(emit: &mut Emit<'_>, scalar: Scalar, operand: Operand) -> Operand {
     }
 }
 
-pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
+pub(super) fn rule(asked: Asked) -> Option<Expansion> {
     use AbstractOp as A;
-    let scalar = expander.scalar();
-    if expander.op == A::Set && is_integer(expander.source(), 16) {
+    let scalar = asked.scalar();
+    if asked.op == A::Set && is_integer(asked.source(), 16) {
         return Some(set);
     }
     if !is_integer(scalar, 16) {
         return None;
     }
-    match expander.op {
+    match asked.op {
         A::Div | A::Rem | A::Min | A::Max | A::Sad | A::Abs | A::Neg | A::Shr => Some(in_32_bits),
         A::Cnot => Some(in_32_bits),
-        A::Mul | A::Mad => match expander.modifier::<Half>() {
+        A::Mul | A::Mad => match asked.modifier::<Half>() {
             Some(Half::Lo) => None,
             _ => Some(product),
         },

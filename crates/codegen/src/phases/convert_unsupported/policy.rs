@@ -8,6 +8,12 @@ use crate::policy::{self, HEAD, Kind};
 use orias_ori::Operand;
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, Source};
 
+/// Whether the operation is one that [`rule`] is about.
+pub(super) fn makes_policy(op: AbstractOp) -> bool {
+    matches!(op, AbstractOp::CreatePolicyRange | AbstractOp::CreatePolicy)
+}
+
+/// Operands tell whether a policy is worked out by the program, so each instruction is asked.
 pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
     let known = |operand| matches!(operand, Operand::None | Operand::Imm(_));
     match expander.op {

@@ -16,18 +16,18 @@
 //! Zeroes, infinities and NaNs: the product of the numerator and what stands for the divisor (`±∞` for zero, `±0` for an
 //! infinity, `±1` for others, itself if NaN) has the right kind and sign in all cases where one operand is special.
 
-use super::{Expander, Expansion, Results};
+use super::{Asked, Expander, Expansion, Results};
 use crate::emit::{Emit, imm, single};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, Source};
 use orias_ori::{Operand, Type};
 
-pub(super) fn rule(expander: &Expander<'_>) -> Option<Expansion> {
+pub(super) fn rule(asked: Asked) -> Option<Expansion> {
     use AbstractOp as A;
-    let exact = expander.modifier::<Precision>() == Some(Precision::Ieee);
-    if !exact || expander.scalar() != Scalar::F32 {
+    let exact = asked.modifier::<Precision>() == Some(Precision::Ieee);
+    if !exact || asked.scalar() != Scalar::F32 {
         return None;
     }
-    match expander.op {
+    match asked.op {
         A::Fdiv => Some(divide),
         A::Rcp => Some(reciprocal),
         A::Sqrt => Some(square_root),
