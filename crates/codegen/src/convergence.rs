@@ -58,6 +58,11 @@ pub(crate) fn blocks_apart(
     divergence: &Divergence,
 ) -> Vec<bool> {
     let ending = ending_blocks(func, graph, walk, divergence);
+    if !ending.contains(&true) {
+        // Nothing is taken out: lanes part and meet as they do for divergence.
+        let apart = |block| !walk.is_reachable(block) || divergence.is_partial(block);
+        return graph.blocks().map(apart).collect();
+    }
     let pruned = without_ends(graph, &ending);
     let pruned_walk = DepthFirst::new(&pruned);
     let nest = LoopNest::new(&pruned, &pruned_walk);

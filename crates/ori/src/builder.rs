@@ -166,23 +166,28 @@ impl<'f> Cursor<'f> {
             true => Shape::of(self.func, Operation::Abstract(op, mods), results, &all),
             false => None,
         };
-        self.put(inst, guard, kept, None, shape)
+        let right = shape.is_some_and(|shape| !self.func.right.insert(shape));
+        let put = self.put(inst, guard, kept, None, right);
+        if let (Err(_), Some(shape)) = (&put, shape) {
+            self.func.right.remove(&shape);
+        }
+        put
     }
 
-    /// Checks and inserts a machine instruction that [`machine::check_operands`] found to have the form `fitted`. `shape` is its shape
-    /// where it has neither a guard nor something to keep.
+    /// Checks and inserts a machine instruction that [`machine::check_operands`] found to have the form `fitted`. With `right` one of the
+    /// same shape was inserted before: only a guard and what is kept are checked then.
     pub fn put_fitted(
         &mut self,
         fitted: sass::Variant,
         operands: &[Operand],
         guard: Guard,
         kept: &[Value],
-        shape: Option<Shape>,
+        right: bool,
     ) -> Result<Inst, BuildError> {
         let func = &mut *self.func;
         let inst = func.create_machine(fitted.op(), fitted.mods(), operands);
-        let shape = shape.filter(|_| guard.is_always() && kept.is_empty());
-        self.put(inst, guard, kept, Some(fitted), shape)
+        let right = right && guard.is_always() && kept.is_empty();
+        self.put(inst, guard, kept, Some(fitted), right)
     }
 
     fn put(
@@ -191,7 +196,7 @@ impl<'f> Cursor<'f> {
         guard: Guard,
         kept: &[Value],
         fitted: Option<sass::Variant>,
-        shape: Option<Shape>,
+        right: bool,
     ) -> Result<Inst, BuildError> {
         if !kept.is_empty() {
             let kept: SmallVec<[Operand; 2]> = kept.iter().map(|&value| value.into()).collect();
@@ -199,20 +204,19 @@ impl<'f> Cursor<'f> {
         }
         self.func.set_guard(inst, guard);
         self.func.set_span(inst, self.span);
-        self.check_and_insert(inst, fitted, shape, Vec::new())
+        self.check_and_insert(inst, fitted, right, Vec::new())
     }
 
-    /// Inserts an instruction with which nothing is wrong.
+    /// Inserts an instruction with which nothing is wrong; `right` says that of all but its source location.
     fn check_and_insert(
         &mut self,
         inst: Inst,
         fitted: Option<sass::Variant>,
-        shape: Option<Shape>,
+        right: bool,
         mut problems: Vec<(Invariant, String)>,
     ) -> Result<Inst, BuildError> {
         let func = &mut *self.func;
-        let right = shape.is_some_and(|shape| func.right.contains(&shape))
-            && self.span.is_none_or(|span| func.locations.is_valid(span));
+        let right = right && self.span.is_none_or(|span| func.locations.is_valid(span));
         if !right || cfg!(debug_assertions) {
             check_instruction(func, inst, fitted, &mut |invariant, message| {
                 problems.push((invariant, message));
@@ -220,9 +224,6 @@ impl<'f> Cursor<'f> {
             debug_assert!(!right || problems.is_empty(), "{problems:?}");
         }
         if problems.is_empty() {
-            if !right && let Some(shape) = shape {
-                func.right.insert(shape);
-            }
             self.insert(inst);
             return Ok(inst);
         }
@@ -469,21 +470,8 @@ impl InstBuilder<'_, '_> {
         }
         func.set_guard(inst, self.guard);
         func.set_span(inst, self.cursor.span);
-        let plain = self.guard.is_always()
-            && self.kept.is_empty()
-            && self.uses.is_empty()
-            && self.defs.is_empty()
-            && self.problems.is_empty();
-        let shape = match self.operation {
-            Operation::Abstract(..) if plain => {
-                let func = &*self.cursor.func;
-                let results = func.result_count(inst);
-                Shape::of(func, self.operation, results, &self.results)
-            }
-            _ => None,
-        };
         let problems = std::mem::take(&mut self.problems);
-        self.cursor.check_and_insert(inst, None, shape, problems)
+        self.cursor.check_and_insert(inst, None, false, problems)
     }
 
     /// Makes results whose type the row tells, and leaves out optional results and operands that were not given.

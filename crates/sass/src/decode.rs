@@ -175,13 +175,10 @@ fn form_reads_as(
     instruction: &Instruction,
 ) -> bool {
     let op = instruction.op;
+    // Every value of an instruction's modifiers has a name: it was looked for when the instruction was made.
     let mut mods = Mods::ZERO;
     for modifier in row.modifiers {
-        let value = modifier.field.get(word) as u16;
-        if modifier.value(value).is_none() {
-            return false;
-        }
-        mods = mods.with(modifier, value);
+        mods = mods.with(modifier, modifier.field.get(word) as u16);
     }
     if mods != instruction.mods
         || guard_of(word, row) != instruction.guard

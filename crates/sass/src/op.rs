@@ -122,4 +122,10 @@ impl Mods {
     pub const fn bits(self) -> u64 {
         self.0
     }
+
+    /// The inverse of [`Mods::bits`].
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Mods(bits)
+    }
 }

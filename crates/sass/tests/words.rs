@@ -1,7 +1,7 @@
 //! Words that ptxas emitted, with what nvdisasm prints for them.
 
 use orias_sass::text::{Printer, parse_instruction, print_instruction};
-use orias_sass::{Target, decode, encode};
+use orias_sass::{Target, decode, encode, reads_as};
 
 const RECORDED: &str = include_str!("words.txt");
 
@@ -64,6 +64,11 @@ fn a_flipped_bit_of_a_recorded_word_decodes_to_what_encodes_back_or_is_refused()
                 Ok(instruction) => {
                     decoded += 1;
                     assert_eq!(encode(&instruction), Ok(flipped), "bit {bit} of {line}");
+                    assert!(reads_as(flipped, &instruction, Target::Sm90a));
+                    assert!(
+                        !reads_as(word, &instruction, Target::Sm90a),
+                        "bit {bit} of {line}"
+                    );
                 }
                 Err(error) => {
                     refused += 1;

@@ -15,7 +15,7 @@ use orias_ori::{
 use orias_sass::{EncodeError, Mods, Op, Target, Variant};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `RZ`, which reads zero.
 pub(super) fn rz() -> Operand {
@@ -45,21 +45,25 @@ fn constant_register(class: Class) -> Operand {
 /// The names and values of modifiers.
 pub(super) type ModList<'a> = &'a [(&'a str, &'a str)];
 
-/// Modifiers at the values that are not printed, by operation: what an instruction has if nothing else is said.
-static DEFAULT_MODS: LazyLock<Vec<Mods>> = LazyLock::new(|| {
-    Op::all()
-        .map(|op| {
-            let modifiers = op.row().modifiers.iter();
-            modifiers.fold(Mods::ZERO, |mods, modifier| {
-                let quiet = modifier.values.iter().find(|value| !value.printed);
-                match quiet.or(modifier.values.first()) {
-                    Some(value) => mods.with(modifier, value.value),
-                    None => mods,
-                }
-            })
-        })
-        .collect()
-});
+/// Modifiers at the values that are not printed: what an instruction has if nothing else is said. They are worked out when an operation
+/// is first met, and kept complemented, as zero is what is not known.
+fn quiet_mods(op: Op) -> Mods {
+    static KNOWN: [AtomicU64; Op::COUNT] = [const { AtomicU64::new(0) }; Op::COUNT];
+    let known = KNOWN[op.index()].load(Ordering::Relaxed);
+    if known != 0 {
+        return Mods::from_bits(!known);
+    }
+    let modifiers = op.row().modifiers.iter();
+    let mods = modifiers.fold(Mods::ZERO, |mods, modifier| {
+        let quiet = modifier.values.iter().find(|value| !value.printed);
+        match quiet.or(modifier.values.first()) {
+            Some(value) => mods.with(modifier, value.value),
+            None => mods,
+        }
+    });
+    KNOWN[op.index()].store(!mods.bits(), Ordering::Relaxed);
+    mods
+}
 
 /// What one value of each uniform kind holds for the whole function, or for one block where only part of a warp may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +115,8 @@ pub(super) struct Selector<'f> {
 struct Fitted {
     variant: Variant,
     operands: SmallVec<[Operand; 8]>,
-    shape: Option<Shape>,
+    /// Whether an instruction of the same shape was made before.
+    right: bool,
 }
 
 impl<'f> Selector<'f> {
@@ -541,7 +546,7 @@ impl<'f> Selector<'f> {
         let Fitted {
             variant,
             operands,
-            shape,
+            right,
         } = self.fit(op, mods, operands)?;
         let mut kept: SmallVec<[Value; 2]> = SmallVec::new();
         let row = op.row();
@@ -563,7 +568,7 @@ impl<'f> Selector<'f> {
             });
         }
         let mut cursor = Cursor::before(self.func, self.at);
-        let inst = cursor.put_fitted(variant, &operands, guard, &kept, shape);
+        let inst = cursor.put_fitted(variant, &operands, guard, &kept, right);
         let inst = inst.map_err(refused)?;
         self.count_uses(inst);
         Ok(inst)
@@ -665,7 +670,7 @@ impl<'f> Selector<'f> {
     /// The modifiers of `op` with some set by name.
     pub(super) fn mods(&self, op: Op, list: ModList<'_>) -> Result<Mods, PhaseError> {
         let row = op.row();
-        let mut mods = DEFAULT_MODS[op.index()];
+        let mut mods = quiet_mods(op);
         for (name, value) in list {
             let set = row
                 .modifier(name)
@@ -701,7 +706,8 @@ impl<'f> Selector<'f> {
                 !matches!(operand, Operand::Imm(imm) if !variant.takes_immediate(slot, imm.bits()))
             })
         };
-        let variant = match known.filter(takes) {
+        let known = known.filter(takes);
+        let variant = match known {
             Some(variant) => variant,
             None => {
                 let variant = check_operands(self.func, op, mods, &operands, self.target)?;
@@ -718,7 +724,7 @@ impl<'f> Selector<'f> {
         Ok(Fitted {
             variant,
             operands,
-            shape,
+            right: known.is_some(),
         })
     }
 

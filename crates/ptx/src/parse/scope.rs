@@ -201,14 +201,21 @@ impl Scopes {
     ) -> Option<RegisterId> {
         let (index, depth, number) = self.range_of(names, names.bytes(name))?;
         let range = self.ranges[index as usize - 1];
-        let id = *self.used.entry((index, number)).or_insert_with(|| {
+        let mut make = || {
             registers.push(Register {
                 name,
                 ty: range.ty,
                 vector: range.vector,
             });
             RegisterId(registers.len() as u32 - 1)
-        });
+        };
+        // Where the range's own scope uses the name first, it is bound for as long as there is the range.
+        let id = if depth == self.depth() as u32 {
+            let used = self.used.get(&(index, number)).copied();
+            used.unwrap_or_else(make)
+        } else {
+            *self.used.entry((index, number)).or_insert_with(&mut make)
+        };
         // From now on the name is found directly. Where an inner scope uses it first, the entry goes when that scope
         // closes, and the next use comes here again.
         self.bind(name, Binding::Register(id));
