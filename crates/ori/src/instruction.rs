@@ -85,6 +85,7 @@ pub enum Operation {
 
 impl Operation {
     /// The operation without its modifiers.
+    #[inline]
     pub const fn opcode(self) -> Opcode {
         match self {
             Operation::Abstract(op, _) => Opcode::Abstract(op),
@@ -127,6 +128,7 @@ impl InstData {
     }
 
     /// The operation without its modifiers.
+    #[inline]
     pub const fn opcode(&self) -> Opcode {
         self.operation.opcode()
     }

@@ -28,6 +28,7 @@ impl Class {
     pub const ALL: [Class; 5] = [Class::R, Class::P, Class::UR, Class::UP, Class::B];
 
     /// The class in the instruction set, which knows names, counts and constant registers.
+    #[inline]
     const fn file(self) -> sass::RegisterClass {
         sass::RegisterClass::ALL[self as usize]
     }
@@ -372,6 +373,7 @@ impl Reg {
     }
 
     /// The packed form, never `u32::MAX`.
+    #[inline]
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }

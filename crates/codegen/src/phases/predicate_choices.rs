@@ -73,10 +73,10 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
             count(func, stands, &mut later);
         }
         for inst in func.block_insts(block) {
-            for value in func.value_uses(inst) {
+            func.for_each_value_use(inst, |value| {
                 here[value] = 0;
                 later[value] = 0;
-            }
+            });
         }
     }
     Ok(())
@@ -84,9 +84,7 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
 
 /// Counts what `inst` reads.
 fn count(func: &Function, inst: Inst, counts: &mut Counts) {
-    for value in func.value_uses(inst) {
-        counts[value] += 1;
-    }
+    func.for_each_value_use(inst, |value| counts[value] += 1);
 }
 
 /// Whether `inst` always chooses one of two words.

@@ -9,7 +9,7 @@
 use super::calls::{is_call, preserved};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::Liveness;
-use orias_ori::{Block, Class, Function, Type, Value};
+use orias_ori::{Block, Class, Function, Inst, Type, Value};
 
 /// Where values end, and how full the registers are.
 pub(super) struct Deaths {
@@ -22,8 +22,10 @@ pub(super) struct Deaths {
     values: Vec<Value>,
     /// The most general registers that are needed anywhere.
     pub(super) pressure: u32,
-    /// Whether no point needs more than the goals, and no branch passes more.
-    pub(super) fits: bool,
+    /// Blocks with a point that needs more than the goals, or a branch that passes more.
+    pub(super) full: Vec<Block>,
+    /// Instructions that read or write tokens, in the order of the layout, each with its block.
+    pub(super) tokens: Vec<(Block, Inst)>,
 }
 
 /// What ends at one place.
@@ -44,6 +46,8 @@ struct Walk<'a> {
     /// The place of the block at hand.
     block: u32,
     counts: Counts,
+    /// Whether all points of the block fit so far.
+    fits: bool,
     deaths: Deaths,
 }
 
@@ -60,12 +64,14 @@ impl Deaths {
             met: types.collect(),
             block: 0,
             counts: Counts::default(),
+            fits: true,
             deaths: Deaths {
                 first: vec![0; func.block_count()],
                 ends: Vec::with_capacity(func.inst_count() + func.block_count()),
                 values: Vec::with_capacity(func.value_count()),
                 pressure: 0,
-                fits: true,
+                full: Vec::new(),
+                tokens: Vec::new(),
             },
         };
         for block in func.blocks() {
@@ -98,15 +104,16 @@ impl Walk<'_> {
     fn block(&mut self, func: &Function, live: &Liveness, block: Block, across: u32) {
         self.block += 1;
         self.counts = Counts::default();
+        self.fits = true;
+        let tokens = self.deaths.tokens.len();
         self.deaths.first[block.index()] = self.deaths.ends.len() as u32;
         for &value in live.live_out(block) {
             self.meet(value);
         }
         for inst in func.block_insts(block).rev() {
             // After the instruction: what lives on, and all results.
-            let first = self.deaths.values.len();
-            let before = self.counts;
             let mut ended = Counts::default();
+            let mut token = false;
             func.for_each_def(inst, |reg| {
                 if let Some(value) = reg.value() {
                     if !self.is_met(value) {
@@ -114,20 +121,20 @@ impl Walk<'_> {
                     }
                     let ty = self.meet(value);
                     ended[ty.class() as usize] += weight(ty);
+                    token |= ty.class() == Class::B;
                 }
             });
-            if self.counts != before {
-                self.look();
-            }
-            for (count, ended) in self.counts.iter_mut().zip(ended) {
-                *count -= ended;
-            }
             let middle = self.deaths.values.len();
-            debug_assert!(first <= middle);
+            if ended != Counts::default() {
+                self.look();
+                for (count, ended) in self.counts.iter_mut().zip(ended) {
+                    *count -= ended;
+                }
+            }
             if is_call(func, inst) {
                 // What lives across has to fit into registers that a called function leaves alone. Uniform registers and predicates do not.
                 let [r, p, ur, up, _] = self.counts;
-                self.deaths.fits &= r <= across && p + ur + up == 0;
+                self.fits &= r <= across && p + ur + up == 0;
             }
             if !func.edges(inst).is_empty() {
                 let mut words = 0;
@@ -138,7 +145,7 @@ impl Walk<'_> {
                         words += weight(self.met[value.index()].0);
                     }
                 });
-                self.deaths.fits &= words <= self.goals[Class::R as usize];
+                self.fits &= words <= self.goals[Class::R as usize];
                 for &edge in func.edges(inst) {
                     for &value in func.edge_args(edge) {
                         self.meet(value);
@@ -146,15 +153,23 @@ impl Walk<'_> {
                 }
             }
             // Before it: what lives on, and all it reads.
+            let live = self.counts;
             func.for_each_use(inst, |reg| {
-                if let Some(value) = reg.value()
-                    && !self.is_met(value)
-                {
-                    self.meet(value);
-                    self.deaths.values.push(value);
+                if let Some(value) = reg.value() {
+                    let (ty, met) = self.met[value.index()];
+                    token |= ty.class() == Class::B;
+                    if met != self.block {
+                        self.meet(value);
+                        self.deaths.values.push(value);
+                    }
                 }
             });
-            self.look();
+            if token {
+                self.deaths.tokens.push((block, inst));
+            }
+            if self.counts != live {
+                self.look();
+            }
             let end = self.deaths.values.len();
             self.deaths.ends.push((middle as u32, end as u32));
         }
@@ -167,6 +182,10 @@ impl Walk<'_> {
         self.look();
         let end = self.deaths.values.len() as u32;
         self.deaths.ends.push((end, end));
+        self.deaths.tokens[tokens..].reverse();
+        if !self.fits {
+            self.deaths.full.push(block);
+        }
     }
 
     #[inline]
@@ -189,6 +208,6 @@ impl Walk<'_> {
     fn look(&mut self) {
         self.deaths.pressure = self.deaths.pressure.max(self.counts[Class::R as usize]);
         let pairs = self.counts.iter().zip(self.goals);
-        self.deaths.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
+        self.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
     }
 }

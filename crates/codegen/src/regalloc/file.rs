@@ -14,6 +14,7 @@ pub(super) type Owners = SmallVec<[Value; 2]>;
 pub(super) type Units = [u64; 4];
 
 /// Adds `len` registers from `at` on.
+#[inline]
 pub(super) fn insert(units: &mut Units, at: u8, len: u8) {
     for unit in at..at + len {
         units[usize::from(unit >> 6)] |= 1 << (unit & 63);
@@ -154,6 +155,7 @@ impl File {
     }
 
     /// Puts `value` into `len` registers from `at` on.
+    #[inline]
     pub(super) fn occupy(&mut self, value: Value, at: u8, len: u8) {
         for unit in at..at + len {
             self.owners[usize::from(unit)].push(value);

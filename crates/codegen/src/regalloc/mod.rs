@@ -103,15 +103,19 @@ fn keep_stack_pointer(func: &mut Function) {
 fn named_register(func: &Function) -> Option<Inst> {
     let fixed = &func.attributes.fixed;
     let is_free = |reg: PhysReg| !fixed.iter().any(|fixed| fixed.overlaps(reg));
-    func.blocks()
-        .flat_map(|block| func.block_insts(block))
-        .find(|&inst| {
-            let mut named = false;
-            let mut look = |reg: Reg| named |= reg.phys().is_some_and(is_free);
-            func.for_each_use(inst, &mut look);
-            func.for_each_def(inst, &mut look);
-            named
-        })
+    let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts.find(|&inst| {
+        let mut named = false;
+        func.for_each_register(inst, |reg| named |= reg.value().is_none());
+        if !named && !func.has_implicit_registers(inst) {
+            return false;
+        }
+        let mut named = false;
+        let mut look = |reg: Reg| named |= reg.phys().is_some_and(is_free);
+        func.for_each_use(inst, &mut look);
+        func.for_each_def(inst, &mut look);
+        named
+    })
 }
 
 /// One attempt, with `margin` registers of each class left unused by what is not spilled. Parallel copies are left. What was spilled stays
@@ -131,7 +135,13 @@ fn allocate(
     } = spilling.fit(func, goals)?;
     let walk = DepthFirst::new(&graph);
     let loops = LoopNest::new(&graph, &walk);
-    let tokens = tokens::assign(func, &graph, &live, limits[Class::B as usize])?;
+    let tokens = tokens::assign(
+        func,
+        &graph,
+        &live,
+        &deaths.tokens,
+        limits[Class::B as usize],
+    )?;
     let budgets = std::array::from_fn(|class| Budget {
         usable: limits[class],
         enough: enough(files, Class::ALL[class], deaths.pressure, limits[class]),

@@ -25,49 +25,43 @@ pub(super) fn assign(
     func: &Function,
     graph: &FlowGraph,
     live: &Liveness,
+    named: &[(Block, Inst)],
     registers: u8,
 ) -> Result<FxHashMap<Value, u8>, PhaseError> {
-    let any = (0..func.value_count() as u32).any(|number| is_token(func, Value::from_u32(number)));
-    if !any {
+    if named.is_empty() {
         return Ok(FxHashMap::default());
     }
-    let mut webs = Webs::new(func);
+    let mut webs = Webs::new(func, named);
     let mut tokens: Vec<Token> = Vec::new();
     let mut by_root: FxHashMap<u32, usize> = FxHashMap::default();
     // By block: what reads tokens, each with its place in the code.
     let mut readers: Vec<Vec<(u32, Inst)>> = vec![Vec::new(); graph.block_count()];
-    let mut place = 0;
-    for block in func.blocks() {
-        for inst in func.block_insts(block) {
-            place += 1;
-            if !names_token(func, inst) {
-                continue;
+    let mut all: Vec<Value> = Vec::new();
+    for (place, &(block, inst)) in (1..).zip(named) {
+        let (mut reads, mut made) = (false, SmallVec::<[Value; 2]>::new());
+        let token = |reg: Reg| reg.value().filter(|&value| is_token(func, value));
+        func.for_each_use(inst, |reg| reads |= token(reg).is_some());
+        func.for_each_def(inst, |reg| made.extend(token(reg)));
+        if reads {
+            readers[block.index()].push((place, inst));
+        }
+        for value in made {
+            if func.value_type(value).len() > 1 {
+                return Err(PhaseError::Unsupported("a tuple of tokens".to_owned()));
             }
-            let (mut reads, mut made) = (false, SmallVec::<[Value; 2]>::new());
-            let token = |reg: Reg| reg.value().filter(|&value| is_token(func, value));
-            func.for_each_use(inst, |reg| reads |= token(reg).is_some());
-            func.for_each_def(inst, |reg| made.extend(token(reg)));
-            if reads {
-                readers[block.index()].push((place, inst));
-            }
-            for value in made {
-                if func.value_type(value).len() > 1 {
-                    return Err(PhaseError::Unsupported("a tuple of tokens".to_owned()));
-                }
-                let root = webs.find(value.as_u32());
-                let token = *by_root.entry(root).or_insert_with(|| {
-                    tokens.push(Token::default());
-                    tokens.len() - 1
-                });
-                tokens[token].made.push((place, block));
-                let undefined = func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef);
-                let changed = func.kept(inst).iter().any(|kept| {
-                    kept.as_value().is_some_and(|kept| {
-                        is_token(func, kept) && webs.find(kept.as_u32()) == root
-                    })
-                });
-                tokens[token].makers += u32::from(!undefined && !changed);
-            }
+            all.push(value);
+            let root = webs.find(value.as_u32());
+            let token = *by_root.entry(root).or_insert_with(|| {
+                tokens.push(Token::default());
+                tokens.len() - 1
+            });
+            tokens[token].made.push((place, block));
+            let undefined = func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef);
+            let changed = func.kept(inst).iter().any(|kept| {
+                kept.as_value()
+                    .is_some_and(|kept| is_token(func, kept) && webs.find(kept.as_u32()) == root)
+            });
+            tokens[token].makers += u32::from(!undefined && !changed);
         }
     }
     let passed = func.blocks().any(|block| {
@@ -119,11 +113,8 @@ pub(super) fn assign(
         given.push(register);
     }
     let mut result = FxHashMap::default();
-    for number in 0..func.value_count() as u32 {
-        let value = Value::from_u32(number);
-        if is_token(func, value)
-            && let Some(&token) = by_root.get(&webs.find(number))
-        {
+    for value in all {
+        if let Some(&token) = by_root.get(&webs.find(value.as_u32())) {
             result.insert(value, given[token]);
         }
     }
@@ -134,40 +125,21 @@ fn is_token(func: &Function, value: Value) -> bool {
     func.value_type(value).class() == Class::B
 }
 
-/// Whether `inst` reads or writes a token. Tokens are no guards, no parts of addresses and no arguments.
-fn names_token(func: &Function, inst: Inst) -> bool {
-    let own = func.operands(inst).iter().chain(func.kept(inst));
-    let implicit = func
-        .implicit_uses(inst)
-        .iter()
-        .chain(func.implicit_defs(inst));
-    own.chain(implicit).any(|operand| {
-        operand
-            .as_value()
-            .is_some_and(|value| is_token(func, value))
-    })
-}
-
 /// Values of class B that share a register.
 struct Webs(Vec<u32>);
 
 impl Webs {
-    fn new(func: &Function) -> Webs {
+    fn new(func: &Function, named: &[(Block, Inst)]) -> Webs {
         let mut webs = Webs((0..func.value_count() as u32).collect());
-        for block in func.blocks() {
-            for inst in func.block_insts(block) {
-                if func.kept(inst).is_empty() && func.opcode(inst).as_machine().is_some() {
-                    continue;
-                }
-                for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
-                    let pair = func.operands(inst)[place].as_value().zip(kept.as_value());
-                    webs.join(func, pair);
-                }
-                if func.opcode(inst) == Opcode::Abstract(AbstractOp::ParCopy) {
-                    let (to, from) = func.operands(inst).split_at(func.result_count(inst));
-                    for (to, from) in to.iter().zip(from) {
-                        webs.join(func, to.as_value().zip(from.as_value()));
-                    }
+        for &(_, inst) in named {
+            for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
+                let pair = func.operands(inst)[place].as_value().zip(kept.as_value());
+                webs.join(func, pair);
+            }
+            if func.opcode(inst) == Opcode::Abstract(AbstractOp::ParCopy) {
+                let (to, from) = func.operands(inst).split_at(func.result_count(inst));
+                for (to, from) in to.iter().zip(from) {
+                    webs.join(func, to.as_value().zip(from.as_value()));
                 }
             }
         }

@@ -127,11 +127,13 @@ pub fn tightened(budget: i32) -> i32 {
 pub fn named_registers(func: &Function, class: Class) -> u32 {
     let mut most = 0;
     for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-        for reg in func.defs(inst).filter_map(|reg| reg.phys()) {
-            if reg.class() == class && !reg.is_constant() {
+        func.for_each_def(inst, |reg| {
+            if let Some(reg) = reg.phys()
+                && reg.class() == class
+            {
                 most = most.max(u32::from(reg.index()) + u32::from(reg.len()));
             }
-        }
+        });
     }
     most
 }

@@ -90,14 +90,14 @@ impl BlockValues {
         let (mut defined_starts, mut defined) = (vec![0], Vec::new());
         for node in &graph.nodes {
             let start = used.len();
-            for value in func.value_uses(node.inst) {
+            func.for_each_value_use(node.inst, |value| {
                 let value = number(value);
                 if !used[start..].contains(&value) {
                     used.push(value);
                 }
-            }
+            });
             used_starts.push(used.len() as u32);
-            defined.extend(func.value_defs(node.inst).map(&mut number));
+            func.for_each_value_def(node.inst, |value| defined.push(number(value)));
             defined_starts.push(defined.len() as u32);
         }
         let mut user_starts = vec![0u32; values.len() + 1];

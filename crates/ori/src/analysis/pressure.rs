@@ -79,15 +79,13 @@ impl Pressure {
             let mut inst = function.layout.last_inst(block);
             while let Some(at) = inst {
                 let mut after = values.counts;
-                for value in function.value_defs(at) {
+                function.for_each_value_def(at, |value| {
                     if !values.end(value) {
                         let ty = function.value_type(value);
                         after.add(ty.class(), ty.len());
                     }
-                }
-                for value in function.value_uses(at) {
-                    values.begin(value);
-                }
+                });
+                function.for_each_value_use(at, |value| values.begin(value));
                 pressure.at[at.index()] = after.max(values.counts);
                 peak = peak.max(pressure.at[at.index()]);
                 inst = function.layout.prev_inst(at);

@@ -239,6 +239,26 @@ impl Function {
         self.uses(inst).filter_map(Reg::value)
     }
 
+    /// Calls `found` with every value the instruction uses, in the order of [`Function::value_uses`].
+    #[inline]
+    pub fn for_each_value_use(&self, inst: Inst, mut found: impl FnMut(Value)) {
+        self.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                found(value);
+            }
+        });
+    }
+
+    /// Calls `found` with every value the instruction defines, in the order of [`Function::value_defs`].
+    #[inline]
+    pub fn for_each_value_def(&self, inst: Inst, mut found: impl FnMut(Value)) {
+        self.for_each_def(inst, |reg| {
+            if let Some(value) = reg.value() {
+                found(value);
+            }
+        });
+    }
+
     #[inline(always)]
     fn for_each_operand_reg(&self, operand: Operand, found: &mut impl FnMut(Reg)) {
         match operand {
@@ -418,7 +438,16 @@ impl Function {
         self.values = values;
     }
 
-    /// Calls `found` with every register the instruction reads or writes, in the order in which [`Function::map_values`] replaces values.
+    /// Whether the operation reads or writes registers that no operand names.
+    #[inline]
+    pub fn has_implicit_registers(&self, inst: Inst) -> bool {
+        match self.insts[inst].operation {
+            Operation::Abstract(..) => false,
+            Operation::Machine(op, _) => !op.row().implicit.is_empty(),
+        }
+    }
+
+    /// Calls `found` with every register that an operand or the guard names, in the order in which [`Function::map_values`] replaces values.
     #[inline]
     pub fn for_each_register(&self, inst: Inst, mut found: impl FnMut(Reg)) {
         let data = &self.insts[inst];

@@ -6,7 +6,7 @@
 use super::{NOWHERE, parallel_copy};
 use crate::pipeline::PhaseError;
 use crate::regalloc::calls;
-use orias_ori::{Class, Function, Inst, Operand, PhysReg, Reg, RegKind, Type};
+use orias_ori::{Class, Function, Inst, Operand, PhysReg, Reg, Type, print_inst};
 
 /// One change.
 #[derive(Clone, Copy, Debug)]
@@ -51,25 +51,15 @@ impl Edits {
         }
     }
 
-    /// Puts registers in the place of values. Whether all have one.
-    pub(super) fn rename(
-        &mut self,
-        func: &Function,
-        inst: Inst,
-        types: &[Type],
-        home: &[Option<u8>],
-    ) -> bool {
-        let mut found = true;
+    /// Puts registers in the place of values.
+    pub(super) fn rename(&mut self, func: &Function, inst: Inst, home: &[Option<u8>]) {
+        let places = &mut self.places;
         func.for_each_register(inst, |reg| {
-            if let RegKind::Value(value) = reg.kind() {
-                let number = value.as_u32() as usize;
-                let at = home[number].unwrap_or(NOWHERE);
-                found &= register(types[number], at).is_some();
-                self.places.push(at);
+            if let Some(value) = reg.value() {
+                places.push(home[value.as_u32() as usize].unwrap_or(NOWHERE));
             }
         });
         self.list.push(Edit::Rename(inst));
-        found
     }
 
     /// Copies `(to, from)` at once before `inst`.
@@ -97,7 +87,7 @@ impl Edits {
         let (mut places, mut copies) = (self.places.into_iter(), &self.copies[..]);
         for edit in self.list {
             match edit {
-                Edit::Rename(inst) => rename(func, inst, &mut places),
+                Edit::Rename(inst) => rename(func, inst, &mut places)?,
                 Edit::Copy(inst, count) => {
                     let (now, later) = copies.split_at(count as usize);
                     copies = later;
@@ -119,12 +109,25 @@ impl Edits {
     }
 }
 
-fn rename(func: &mut Function, inst: Inst, places: &mut impl Iterator<Item = u8>) {
+fn rename(
+    func: &mut Function,
+    inst: Inst,
+    places: &mut impl Iterator<Item = u8>,
+) -> Result<(), PhaseError> {
+    let mut lost = false;
     func.map_values(inst, |ty| {
-        let at = places.next()?;
-        register(ty, at).map(Reg::from)
+        let reg = places.next().and_then(|at| register(ty, at));
+        lost |= reg.is_none();
+        reg.map(Reg::from)
     });
+    if lost {
+        return Err(PhaseError::Broken {
+            at: print_inst(func, inst),
+            what: "a value has no register".to_owned(),
+        });
+    }
     if !func.kept(inst).is_empty() {
         func.set_kept(inst, &[]);
     }
+    Ok(())
 }

@@ -477,10 +477,7 @@ impl<'a> Scan<'a> {
                 self.place(result, &mut turn)?;
             }
         }
-        let found = self.edits.rename(self.func, inst, &self.types, &self.home);
-        if !found {
-            return Err(self.broken(inst, "a value has no register"));
-        }
+        self.edits.rename(self.func, inst, &self.home);
         self.insert_moves(inst, &turn);
         self.release_all(ending.unread, now);
         Ok(())

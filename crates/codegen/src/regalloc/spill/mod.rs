@@ -22,9 +22,7 @@
 //!
 //! Liveness is found once: a value that goes to memory is live nowhere any more, one that goes to another register file is replaced
 //! by its refuge. Parameters that go to memory change the flow of control, and sources of what is made again live longer: then
-//! everything is found anew.
-//!
-//! A walk that only counts ([`Deaths`]) says whether there is anything to choose.
+//! everything is found anew. A walk that only counts ([`Deaths`]) says which blocks are too full; the others are not looked at.
 //!
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
@@ -89,7 +87,7 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
             (graph, live)
         });
         let deaths = Deaths::new(func, &live, goals);
-        if deaths.fits {
+        if deaths.full.is_empty() {
             return Ok(Fitting {
                 graph,
                 live,
@@ -97,10 +95,10 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
             });
         }
         let mut look = Look::new(func, &graph, &chains, short, goals);
-        for block in func.blocks() {
+        for &block in &deaths.full {
             look.entry(block, live.live_in(block));
         }
-        for block in func.blocks() {
+        for &block in &deaths.full {
             look.block(block, live.live_out(block));
         }
         if let Some(class) = look.stuck {
@@ -124,19 +122,32 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
             .map(|choice| choice.value)
             .filter(|&value| is_memory_parameter(func, value))
             .collect();
+        let mut made = Copies::default();
         if !passed.is_empty() {
-            // The chains are no longer true afterwards: what else is too much shows in the next round.
+            let first = func.inst_count();
             params::spill(func, &graph, &chains, &passed)?;
             short.resize(func.value_count(), true);
-            continue;
+            // What reads values now that the chains do not know of.
+            for inst in (first..func.inst_count()).map(Inst::new) {
+                func.for_each_use(inst, |reg| {
+                    if let Some(value) = reg.value() {
+                        made.entry(value).or_default().push(inst);
+                    }
+                });
+            }
         }
         // What a spilled value leaves behind, and what is loaded, lives within one block.
         let mut lives: Vec<Option<Value>> = (0..func.value_count())
             .map(|number| Some(Value::new(number)))
             .collect();
-        let mut made_again = Copies::default();
+        let mut made_again = false;
         for Choice { value, source } in chosen {
-            let refuge = spill(func, &chains, value, source, &mut made_again)?;
+            if passed.contains(&value) {
+                continue;
+            }
+            let source = source.filter(|source| !passed.contains(source));
+            made_again |= source.is_some();
+            let refuge = spill(func, &chains, value, source, &mut made)?;
             // Whatever is new was loaded or goes to be stored; only the refuge may live long.
             short.resize(func.value_count(), true);
             lives[value.index()] = match refuge {
@@ -147,8 +158,8 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
                 Refuge::Again(_) | Refuge::Frame(_) => None,
             };
         }
-        if !made_again.is_empty() {
-            // Sources live longer now.
+        if made_again || !passed.is_empty() {
+            // Sources live longer now, and edges have other blocks on them.
             continue;
         }
         live.replace(|value| lives[value.index()]);
@@ -198,7 +209,7 @@ enum Refuge {
     General(Value),
 }
 
-/// By value: the instructions that make others of it again, which chains found before do not know of.
+/// By value: the instructions that read it and that chains found before do not know of.
 type Copies = FxHashMap<Value, Vec<Inst>>;
 
 /// Stores `value` where it is defined and loads it before every use; or makes it again there, of `source` if that is given.
@@ -239,8 +250,9 @@ fn spill(
     places.dedup();
     places.extend(copies.remove(&value).unwrap_or_default());
     for inst in places {
-        // A use may have gone with an instruction that was run again elsewhere.
-        if func.layout.inst_block(inst).is_none() {
+        // A use may have gone with an instruction that was run again elsewhere, or with an argument that is stored on its way.
+        let placed = func.layout.inst_block(inst).is_some();
+        if !placed || !func.value_uses(inst).any(|used| used == value) {
             continue;
         }
         let fresh = load(func, inst, refuge, ty)?;
