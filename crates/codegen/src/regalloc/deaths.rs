@@ -39,10 +39,29 @@ pub(super) struct Ending<'a> {
 /// How many registers of each class are needed at a point.
 type Counts = [u32; 5];
 
+/// What is known of a value.
+#[derive(Clone, Copy)]
+struct Known {
+    class: Class,
+    /// How many registers it needs, alignment included.
+    weight: u16,
+    /// The block in which it was met last, by its place in the layout.
+    met: u32,
+}
+
+impl Known {
+    fn new(ty: Type) -> Known {
+        Known {
+            class: ty.class(),
+            weight: u16::from(ty.len()).next_multiple_of(u16::from(ty.alignment())),
+            met: 0,
+        }
+    }
+}
+
 struct Walk<'a> {
     goals: &'a Counts,
-    /// By value: its type, and the block in which it was met last, by its place in the layout.
-    met: Vec<(Type, u32)>,
+    known: Vec<Known>,
     /// The place of the block at hand.
     block: u32,
     counts: Counts,
@@ -58,10 +77,10 @@ impl Deaths {
         // Tokens find registers in their own way.
         goals[Class::B as usize] = u32::MAX;
         let across = u32::from(preserved(Class::R, goals[Class::R as usize] as u8));
-        let types = (0..func.value_count()).map(|number| (func.value_type(Value::new(number)), 0));
+        let types = (0..func.value_count()).map(|number| func.value_type(Value::new(number)));
         let mut walk = Walk {
             goals: &goals,
-            met: types.collect(),
+            known: types.map(Known::new).collect(),
             block: 0,
             counts: Counts::default(),
             fits: true,
@@ -95,11 +114,6 @@ impl Deaths {
     }
 }
 
-/// How many registers a value needs, alignment included.
-fn weight(ty: Type) -> u32 {
-    u32::from(ty.len().next_multiple_of(ty.alignment()))
-}
-
 impl Walk<'_> {
     fn block(&mut self, func: &Function, live: &Liveness, block: Block, across: u32) {
         self.block += 1;
@@ -116,12 +130,13 @@ impl Walk<'_> {
             let mut token = false;
             func.for_each_def(inst, |reg| {
                 if let Some(value) = reg.value() {
-                    if !self.is_met(value) {
+                    let Known { class, weight, met } = self.known[value.index()];
+                    if met != self.block {
                         self.deaths.values.push(value);
+                        self.counts[class as usize] += u32::from(weight);
                     }
-                    let ty = self.meet(value);
-                    ended[ty.class() as usize] += weight(ty);
-                    token |= ty.class() == Class::B;
+                    ended[class as usize] += u32::from(weight);
+                    token |= class == Class::B;
                 }
             });
             let middle = self.deaths.values.len();
@@ -140,9 +155,9 @@ impl Walk<'_> {
                 let mut words = 0;
                 func.for_each_use(inst, |reg| {
                     if let Some(value) = reg.value()
-                        && self.met[value.index()].0.class() == Class::R
+                        && self.known[value.index()].class == Class::R
                     {
-                        words += weight(self.met[value.index()].0);
+                        words += u32::from(self.known[value.index()].weight);
                     }
                 });
                 self.fits &= words <= self.goals[Class::R as usize];
@@ -153,13 +168,10 @@ impl Walk<'_> {
                 }
             }
             // Before it: what lives on, and all it reads.
-            let live = self.counts;
             func.for_each_use(inst, |reg| {
                 if let Some(value) = reg.value() {
-                    let (ty, met) = self.met[value.index()];
-                    token |= ty.class() == Class::B;
-                    if met != self.block {
-                        self.meet(value);
+                    token |= self.known[value.index()].class == Class::B;
+                    if self.meet(value) {
                         self.deaths.values.push(value);
                     }
                 }
@@ -167,15 +179,11 @@ impl Walk<'_> {
             if token {
                 self.deaths.tokens.push((block, inst));
             }
-            if self.counts != live {
-                self.look();
-            }
             let end = self.deaths.values.len();
             self.deaths.ends.push((middle as u32, end as u32));
         }
         for &param in func.block_params(block) {
-            if !self.is_met(param) {
-                self.meet(param);
+            if self.meet(param) {
                 self.deaths.values.push(param);
             }
         }
@@ -188,26 +196,78 @@ impl Walk<'_> {
         }
     }
 
+    /// Counts `value` if it is new, and says whether it is.
     #[inline]
-    fn is_met(&self, value: Value) -> bool {
-        self.met[value.index()].1 == self.block
-    }
-
-    /// Counts `value` if it is new.
-    #[inline]
-    fn meet(&mut self, value: Value) -> Type {
-        let (ty, met) = &mut self.met[value.index()];
-        if *met != self.block {
-            *met = self.block;
-            self.counts[ty.class() as usize] += weight(*ty);
+    fn meet(&mut self, value: Value) -> bool {
+        let known = &mut self.known[value.index()];
+        let new = known.met != self.block;
+        if new {
+            known.met = self.block;
+            self.counts[known.class as usize] += u32::from(known.weight);
         }
-        *ty
+        new
     }
 
+    /// Takes note of how full the registers are, before anything leaves them.
     #[inline]
     fn look(&mut self) {
         self.deaths.pressure = self.deaths.pressure.max(self.counts[Class::R as usize]);
         let pairs = self.counts.iter().zip(self.goals);
         self.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orias_ori::analysis::{DefUse, FlowGraph};
+    use orias_ori::parse_function;
+
+    const TEXT: &str = "func f abstract sm_90a -> r {
+block0(v0:r, v1:p, v5:r):
+    v2:r = add.s32 v0, 1
+    v3:r = add.s32 v2, v0
+    v6:r = add.s32 v0, 2
+    cbr v1 -> block1(v3), block2
+block1(v4:r):
+    ret v4
+block2:
+    ret v2
+}
+";
+
+    fn deaths(general: u8) -> (Deaths, [Block; 3]) {
+        let func = parse_function(TEXT).unwrap();
+        let live = Liveness::new(&func, &FlowGraph::of(&func), &DefUse::new(&func));
+        let blocks: Vec<Block> = func.blocks().collect();
+        (
+            Deaths::new(&func, &live, [general, 7, 63, 7, 16]),
+            blocks.try_into().unwrap(),
+        )
+    }
+
+    #[test]
+    fn values_end_where_they_are_read_last_and_arguments_stay() {
+        let (deaths, [first, second, third]) = deaths(255);
+        let numbers = |values: &[Value]| values.iter().map(|v| v.as_u32()).collect::<Vec<_>>();
+        let at = |block: Block, behind: usize| {
+            let ending = deaths.at(block, behind);
+            (numbers(ending.unread), numbers(ending.read))
+        };
+        assert_eq!(at(first, 0), (vec![], vec![1]));
+        assert_eq!(at(first, 1), (vec![6], vec![0]));
+        assert_eq!(at(first, 2), (vec![], vec![]));
+        assert_eq!(at(first, 3), (vec![], vec![]));
+        assert_eq!(at(first, 4), (vec![5], vec![]));
+        assert_eq!(at(second, 0), (vec![], vec![4]));
+        assert_eq!(at(third, 0), (vec![], vec![2]));
+    }
+
+    #[test]
+    fn a_block_is_full_when_one_of_its_points_needs_more_than_there_is() {
+        let (enough, _) = deaths(3);
+        assert_eq!((enough.pressure, enough.full), (3, vec![]));
+        let (few, [first, ..]) = deaths(2);
+        assert_eq!(few.full, [first]);
     }
 }

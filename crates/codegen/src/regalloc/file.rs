@@ -112,6 +112,17 @@ pub(super) struct File {
 
 const NOBODY: u32 = u32::MAX;
 
+/// By power of two up to 64: its multiples.
+const MULTIPLES: [u64; 7] = [
+    u64::MAX,
+    u64::MAX / 0x3,
+    u64::MAX / 0xf,
+    u64::MAX / 0xff,
+    u64::MAX / 0xffff,
+    u64::MAX / 0xffff_ffff,
+    1,
+];
+
 impl File {
     /// An empty file of which `usable` registers may be used, `enough` should do, and `cheap` cost nothing more.
     pub(super) fn new(
@@ -229,7 +240,7 @@ impl File {
     ) -> Option<u8> {
         let usable = below(u16::from(self.usable));
         let free = std::array::from_fn(|word| usable[word] & !self.taken[word] & !avoid[word]);
-        let aligned = (u64::MAX / ((1_u128 << align) - 1) as u64) << residue;
+        let aligned = MULTIPLES[align.trailing_zeros() as usize] << residue;
         let places = both(
             &windows(&free, len, |one, other| one & other),
             &[aligned; 4],

@@ -419,7 +419,10 @@ impl Checker<'_> {
                         (reg(0), reg(1), reg(2), reg(3))
                     && print_inst(after, inst).starts_with("ISETP.NE.") =>
             {
-                let names = unwrap(held(state, Class::R, from.index()));
+                // A comparison with zero that is made again looks the same.
+                let compared = held(state, Class::R, from.index());
+                let mut names = self.names.derived(after, inst, &compared);
+                names.extend(unwrap(compared));
                 state
                     .held
                     .insert(Place::Register(Class::P, to.index()), names);
