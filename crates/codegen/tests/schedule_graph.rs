@@ -4,7 +4,7 @@ use orias_codegen::knobs::WhenList;
 use orias_codegen::schedule::build::{Builder, Exits, Fences};
 use orias_codegen::schedule::graph::{EdgeClass, Graph, Kinds, Reasons, Timeline};
 use orias_machine::timing;
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, RegisterLiveness};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, RegisterLiveness};
 use orias_ori::{Class, Function, Level, parse_function, verify_function};
 use orias_sass::Op;
 
@@ -30,7 +30,7 @@ fn graph_with(func: &Function, fences: Fences<'_>) -> Graph {
         let live = RegisterLiveness::new(func, &flow, &walk);
         Builder::new(func, Exits::Registers(&live), fences).build(block)
     } else {
-        let live = Liveness::new(func, &flow, &DefUse::new(func));
+        let live = Liveness::new(func, &flow);
         Builder::new(func, Exits::Values(&live), fences).build(block)
     }
 }
@@ -297,7 +297,7 @@ block2:
 ",
     );
     let flow = FlowGraph::of(&func);
-    let live = Liveness::new(&func, &flow, &DefUse::new(&func));
+    let live = Liveness::new(&func, &flow);
     let block = func.blocks().nth(1).expect("a loop");
     let graph = Builder::new(&func, Exits::Values(&live), Fences::none()).build(block);
     let edge = graph.preds(1).iter().find(|edge| edge.from == 0);

@@ -10,7 +10,7 @@ use orias_codegen::schedule::live::{BlockValues, Numbering};
 use orias_codegen::schedule::options::Options;
 use orias_codegen::schedule::priority::Mode;
 use orias_codegen::schedule::strategies::{STRATEGIES, Task};
-use orias_ori::analysis::{DefUse, FlowGraph, Liveness, Pressure};
+use orias_ori::analysis::{FlowGraph, Liveness, Pressure};
 use orias_ori::generate::{self, Size};
 use orias_ori::{Class, Function, Level, parse_function, print_function, verify_function};
 use std::fmt::Write;
@@ -30,7 +30,7 @@ fn context(knobs: &Knobs) -> Context<'_> {
 
 fn registers(func: &Function) -> u32 {
     let flow = FlowGraph::of(func);
-    let live = Liveness::new(func, &flow, &DefUse::new(func));
+    let live = Liveness::new(func, &flow);
     Pressure::new(func, &live).overall()[Class::R]
 }
 
@@ -95,7 +95,7 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
     for seed in 0..200 {
         let func = generate::function(seed, Level::Machine, SIZE);
         let flow = FlowGraph::of(&func);
-        let live = Liveness::new(&func, &flow, &DefUse::new(&func));
+        let live = Liveness::new(&func, &flow);
         let mut builder = Builder::new(&func, Exits::Values(&live), Fences::none());
         let mut numbers = Numbering::default();
         let options = Options::new(&func, &context).expect("default knobs");
@@ -104,7 +104,7 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
             let timeline = Timeline::new(&graph);
             let values = BlockValues::new(&func, &graph, &live, &mut numbers);
             let reference: Vec<u32> = (0..graph.len() as u32).collect();
-            let peak = values.peak(&reference);
+            let peak = values.peak(reference.iter().copied());
             for slack in [0, 4] {
                 let limits = peak.map(|registers| registers + slack);
                 for (strategy, ran) in STRATEGIES.iter().zip(&mut ran) {
@@ -113,6 +113,7 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
                         timeline: &timeline,
                         values: &values,
                         reference: &reference,
+                        known: None,
                         settings: options.settings(Mode::Ilp, block, false, limits),
                         carried: &[],
                         in_loop: false,
@@ -122,11 +123,16 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
                         continue;
                     };
                     let order = found.order;
-                    assert_eq!(found.peak, values.peak(&order), "{seed} {}", strategy.name);
+                    assert_eq!(
+                        found.peak,
+                        values.peak(order.iter().copied()),
+                        "{seed} {}",
+                        strategy.name
+                    );
                     *ran += 1;
                     assert_eq!(graph.illegal(&order), None, "{seed} {}", strategy.name);
                     if ["latency", "batch"].contains(&strategy.name) {
-                        let needs = values.peak(&order);
+                        let needs = values.peak(order.iter().copied());
                         let classes = [Class::R, Class::P, Class::UR, Class::UP];
                         let fits = |&class: &Class| needs[class as usize] <= limits[class as usize];
                         match classes.iter().all(fits) {

@@ -275,7 +275,7 @@ fn times(graph: &FlowGraph, per_block: usize) -> Vec<(&'static str, Duration)> {
     times.push(("loops", taken));
     let (taken, chains) = time(|| DefUse::new(&function));
     times.push(("def-use", taken));
-    let (taken, live) = time(|| Liveness::new(&function, &graph, &chains));
+    let (taken, live) = time(|| Liveness::new(&function, &graph));
     times.push(("liveness", taken));
     times.push(("pressure", time(|| Pressure::new(&function, &live)).0));
     let (taken, live) = time(|| RegisterLiveness::new(&physical, &graph, &walk));

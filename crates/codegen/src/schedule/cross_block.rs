@@ -17,15 +17,13 @@
 
 use super::budget::Occupancy;
 use super::build::{Builder, Exits};
-use super::estimate::estimate;
 use super::graph::{Graph, Timeline};
 use super::live::{BlockValues, Numbering};
 use super::order;
-use cranelift_entity::SecondaryMap;
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Operand, ValueDef};
-use orias_sass::Space;
-use rustc_hash::FxHashSet;
+use orias_sass::{MemoryEffect, Space as MemorySpace};
 
 /// Moves what pays, and says how much that was. What has passed one block may pass another in the next step.
 pub fn hoist(func: &mut Function, limits: Limits, occupancy: Occupancy) -> usize {
@@ -91,65 +89,103 @@ fn find(
         .filter(|&(block, before)| {
             nest.innermost(block) == nest.innermost(before)
                 && (!limits.loops_only || nest.innermost(block).is_some())
-                && func.block_insts(block).any(|inst| may_move(func, inst))
         })
+        .collect();
+    // Most blocks have nothing that could go, above all in later steps, when only what went before may go on.
+    let mut going: EntitySet<Inst> = EntitySet::new();
+    let pairs: Vec<(Block, Block, Vec<Inst>)> = pairs
+        .into_iter()
+        .map(|(block, before)| (block, before, could_go(func, block, passed, &mut going)))
+        .filter(|(_, _, could)| !could.is_empty())
         .collect();
     if pairs.is_empty() {
         return Vec::new();
     }
-    let live = Liveness::new(func, &flow, &DefUse::new(func));
+    let live = Liveness::new(func, &flow);
     let fences = super::build::Fences::none();
     let mut builder = Builder::new(func, Exits::Values(&live), fences);
     let mut numbers = Numbering::default();
+    let mut spaces: SecondaryMap<Block, Option<Space>> = SecondaryMap::new();
     let mut moves = Vec::new();
-    for (block, before) in pairs {
-        let graph = builder.build(before);
-        let idle = idle_cycles(&graph).min(limits.instructions);
-        if idle == 0 {
-            continue;
+    for (block, before, could) in pairs {
+        let space = *spaces[before].get_or_insert_with(|| {
+            let graph = builder.build(before);
+            let idle = idle_cycles(&graph).min(limits.instructions);
+            if idle == 0 {
+                return Space::default();
+            }
+            let values = BlockValues::new(func, &graph, &live, &mut numbers);
+            let registers = values.peak(0..graph.len() as u32)[Class::R as usize];
+            Space {
+                cycles: idle,
+                registers: occupancy.free() - registers,
+            }
+        });
+        if space.cycles > 0 && space.registers > 0 {
+            let graph = builder.build(block);
+            moves.extend(choose(func, &graph, &could, space).map(|inst| (inst, before)));
         }
-        let values = BlockValues::new(func, &graph, &live, &mut numbers);
-        let order: Vec<u32> = (0..graph.len() as u32).collect();
-        let registers = values.peak(&order)[Class::R as usize];
-        let room = occupancy.free() - registers;
-        moves.extend(
-            choose(func, &builder.build(block), idle, room, passed).map(|inst| (inst, before)),
-        );
     }
     moves
 }
 
+/// What a block has to spare for instructions of others.
+#[derive(Clone, Copy, Default)]
+struct Space {
+    /// Cycles in which it would stand idle.
+    cycles: usize,
+    /// General registers that cost nothing.
+    registers: i32,
+}
+
 /// Cycles on the critical path in which the block issues nothing.
 fn idle_cycles(graph: &Graph) -> usize {
-    let order: Vec<u32> = (0..graph.len() as u32).collect();
-    let busy = estimate(graph, &order, 1).busy;
+    let issued = graph.nodes.iter().filter(|node| !node.is_pseudo());
+    let busy: u32 = issued.map(|node| u32::from(node.least_stall.max(1))).sum();
     Timeline::new(graph).length.saturating_sub(busy) as usize
 }
 
-/// The instructions of a block that go, in their order.
-fn choose(
+/// The instructions of `block` that could go if all before them in the list do; they are put among those that do.
+fn could_go(
     func: &Function,
-    graph: &Graph,
-    most: usize,
-    room: i32,
+    block: Block,
     (passed, step): (&SecondaryMap<Inst, u8>, u8),
-) -> impl Iterator<Item = Inst> + use<> {
-    let timeline = Timeline::new(graph);
-    let block = graph.block;
-    // Those that could go if all before them in the list do.
-    let mut could: FxHashSet<Inst> = FxHashSet::default();
-    let mut ranked: Vec<(u32, usize)> = Vec::new();
-    for node in graph.body() {
-        let inst = graph.nodes[node].inst;
+    going: &mut EntitySet<Inst>,
+) -> Vec<Inst> {
+    let mut could: Vec<Inst> = Vec::new();
+    let end = tail_start(func, block);
+    let mut next = func.layout.first_inst(block);
+    while let Some(inst) = next.filter(|&inst| inst != end) {
+        next = func.layout.next_inst(inst);
         let there = |value| match func.value_def(value) {
             ValueDef::Inst(maker, _) => {
-                func.layout.inst_block(maker) != Some(block) || could.contains(&maker)
+                func.layout.inst_block(maker) != Some(block) || going.contains(maker)
             }
             ValueDef::Param(home, _) => home != block,
             _ => false,
         };
-        if may_move(func, inst) && passed[inst] == step && func.value_uses(inst).all(there) {
-            could.insert(inst);
+        if passed[inst] == step && may_move(func, inst) && func.value_uses(inst).all(there) {
+            going.insert(inst);
+            could.push(inst);
+        }
+    }
+    could
+}
+
+/// Those of `could` that go where there is so much space, in their order.
+fn choose(
+    func: &Function,
+    graph: &Graph,
+    could: &[Inst],
+    space: Space,
+) -> impl Iterator<Item = Inst> + use<> {
+    let timeline = Timeline::new(graph);
+    let block = graph.block;
+    // Both are in the block's order.
+    let mut rest = could.iter().peekable();
+    let mut ranked: Vec<(u32, usize)> = Vec::new();
+    for node in graph.body() {
+        if rest.next_if_eq(&&graph.nodes[node].inst).is_some() {
             ranked.push((timeline.height[node], node));
         }
     }
@@ -174,7 +210,7 @@ fn choose(
                 }
                 None => true,
             });
-        if taken.len() < most && grown + width <= room && makers_go {
+        if taken.len() < space.cycles && grown + width <= space.registers && makers_go {
             grown += width;
             taken.push(node);
         }
@@ -198,24 +234,24 @@ pub(super) fn has_no_effect(func: &Function, inst: Inst) -> bool {
         return false;
     };
     let row = op.row();
-    let plain = order::of(func, inst).takes.is_empty() && order::of(func, inst).has.is_empty();
-    let constant = row
-        .memory
-        .iter()
-        .all(|memory| memory.space == Space::Constant)
-        && (row.memory.is_empty() || at_fixed_place(func, inst));
+    let constant = |memory: &MemoryEffect| memory.space == MemorySpace::Constant;
+    if !(row.effects - orias_sass::Effects::VOLATILE).is_empty()
+        || !row.memory.iter().all(constant)
+        || func.opcode(inst).is_terminator()
+        || !func.inst(inst).guard().is_always()
+        || !func.kept(inst).is_empty()
+    {
+        return false;
+    }
+    let order = order::of(func, inst);
     let registers = func
         .defs(inst)
         .chain(func.uses(inst))
         .all(|reg| reg.value().is_some());
-    let effects = row.effects - orias_sass::Effects::VOLATILE;
-    plain
-        && constant
+    order.takes.is_empty()
+        && order.has.is_empty()
+        && (row.memory.is_empty() || at_fixed_place(func, inst))
         && registers
-        && effects.is_empty()
-        && !func.opcode(inst).is_terminator()
-        && func.inst(inst).guard().is_always()
-        && func.kept(inst).is_empty()
         && func.value_defs(inst).next().is_some()
 }
 

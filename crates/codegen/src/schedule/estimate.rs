@@ -23,8 +23,6 @@ pub struct Estimate {
     pub busy: u32,
     /// Use of each pipe.
     pub usage: Usage,
-    /// By node: the cycle it issues in.
-    pub start: Vec<u32>,
 }
 
 impl Estimate {
@@ -41,63 +39,64 @@ impl Estimate {
     }
 }
 
-/// Estimates `order` for a warp alone and for `warps` of them.
-pub fn estimate(graph: &Graph, order: &[u32], warps: u32) -> Estimate {
-    let alone = play(graph, order, 1);
-    let together = if warps > 1 {
-        play(graph, order, warps).cycles
-    } else {
-        alone.cycles
-    };
-    Estimate { together, ..alone }
+/// A cycle of a warp alone, and of several that take turns.
+type Both = [u32; 2];
+
+/// The later of the two, each for itself.
+fn later(a: Both, b: Both) -> Both {
+    [a[0].max(b[0]), a[1].max(b[1])]
 }
 
-/// Plays an order through.
-fn play(graph: &Graph, order: &[u32], warps: u32) -> Estimate {
-    let mut start = vec![0u32; graph.len()];
-    let mut free = [0u32; Unit::COUNT];
-    let mut now = 0u32;
+/// So many cycles later.
+fn after(at: Both, cycles: u32) -> Both {
+    [at[0] + cycles, at[1] + cycles]
+}
+
+/// Estimates `order` for a warp alone and for `warps` of them, by playing it through.
+pub fn estimate(graph: &Graph, order: impl IntoIterator<Item = u32>, warps: u32) -> Estimate {
+    let mut start: Vec<Both> = vec![[0; 2]; graph.len()];
+    let mut free: [Both; Unit::COUNT] = [[0; 2]; Unit::COUNT];
+    let mut now: Both = [0; 2];
     let mut busy = 0u32;
     let mut usage = Usage::default();
-    for &node in order {
+    for node in order {
         let node = node as usize;
         let own = &graph.nodes[node];
-        let ready = graph
-            .preds(node)
-            .iter()
-            .map(|edge| start[edge.from as usize] + u32::from(edge.latency))
-            .max()
-            .unwrap_or(0);
+        let mut ready: Both = [0; 2];
+        for edge in graph.preds(node) {
+            let there = after(start[edge.from as usize], u32::from(edge.latency));
+            ready = later(ready, there);
+        }
         if own.is_pseudo() {
             start[node] = ready;
             continue;
         }
-        let issue = now.max(ready).max(free[own.unit as usize]);
+        let issue = later(later(now, ready), free[own.unit as usize]);
         start[node] = issue;
         for &(unit, cycles) in own.keeps {
-            free[unit as usize] = issue + u32::from(cycles) * warps;
+            let cycles = u32::from(cycles);
+            free[unit as usize] = [issue[0] + cycles, issue[1] + cycles * warps];
             if unit == own.unit {
-                usage.add(own.pipe, u32::from(cycles));
+                usage.add(own.pipe, cycles);
             }
         }
         let stall = u32::from(own.least_stall.max(1));
         busy += stall;
-        now = issue + stall.max(warps);
+        now = [issue[0] + stall, issue[1] + stall.max(warps)];
     }
     // What is still on its way is somebody else's wait, but only if it comes late: count what fixed latencies leave open.
     let mut end = now;
     for node in graph.body() {
         let own = &graph.nodes[node];
         if own.leaves && own.fixed {
-            end = end.max(start[node] + u32::from(own.latency));
+            end = later(end, after(start[node], u32::from(own.latency)));
         }
     }
     Estimate {
-        cycles: end,
-        together: end,
+        cycles: end[0],
+        together: end[1],
         busy,
         usage,
-        start,
     }
 }
 

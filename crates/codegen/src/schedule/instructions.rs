@@ -2,7 +2,8 @@
 //!
 //! 1. Straight-line blocks are joined ([`super::join`]), loops are pipelined if a knob asks for it ([`super::pipelining`]), and what can be
 //!    computed before a branch goes there ([`super::cross_block`]).
-//! 2. Each block gets its graph, its timeline and the books of its values; what the order it has costs and needs is written down.
+//! 2. Each block whose order may change gets its graph, its timeline and the books of its values; what the order it has costs and
+//!    needs is written down. Of the others it is known what they need, and what they cost if anybody asks.
 //! 3. ReduceReg finds an order with few live registers. The largest number that is needed at least, over all blocks, is where
 //!    budgets start.
 //! 4. ILP, last block first, finds an order within each candidate budget; DynBatch another one where there is something to batch.
@@ -16,12 +17,12 @@
 //! dropped before the next is made.
 
 use super::budget::{self, Occupancy};
-use super::build::{Builder, Exits};
+use super::build::{Builder, Exits, tail_length};
 use super::cross_block;
 use super::estimate::{Estimate, estimate};
 use super::graph::{Graph, Node, Timeline};
 use super::join::join_blocks;
-use super::live::{BlockValues, Counts, Numbering};
+use super::live::{BlockValues, Counts, Numbering, Standing};
 use super::options::Options;
 use super::pipelining;
 use super::priority::Mode;
@@ -32,13 +33,16 @@ use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use orias_machine::registers::{self, RegisterFiles};
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest, Pressure};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Value};
 use orias_sass::Target;
 use rustc_hash::FxHashMap;
 
 /// A function with more instructions is scheduled block by block.
 pub const CHUNK: usize = 16383;
+
+/// What reports call the order a block had.
+const AS_IT_WAS: &str = "as it was";
 
 /// What reports call the order that ILP finds for warps that take turns.
 const SHARED: &str = "ILP, shared";
@@ -61,7 +65,7 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
             stores::gather_stores(func, occupancy);
         }
     }
-    let planned = plan(func, context)?;
+    let planned = find_orders(func, context, false)?;
     let moved = given.is_some() || !planned.orders.is_empty();
     let close = moved && trial::is_close(func, planned.needed);
     let before = close.then(|| given.unwrap_or_else(|| func.clone()));
@@ -81,7 +85,7 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
 pub struct Plan {
     /// Blocks that change, with their instructions in the new order.
     pub orders: Vec<(Block, Vec<Inst>)>,
-    /// What was decided for each block.
+    /// What was decided for each block, those whose order may change first; empty where nobody asked for reasons.
     pub blocks: Vec<Decision>,
     /// The budget of general registers.
     pub budget: u32,
@@ -121,7 +125,10 @@ impl Choice {
     }
 }
 
-/// A block and the orders found so far.
+/// What was asked of a strategy: under what name, with which limits and batches, and which of the choices was the reference.
+type Question = (&'static str, Counts, u32, usize);
+
+/// A block whose order may change, and the orders found so far.
 struct Room {
     graph: Graph,
     timeline: Timeline,
@@ -132,6 +139,18 @@ struct Room {
     carried: Vec<Carried>,
     /// The first is the order it has.
     choices: Vec<Choice>,
+    /// What gave those choices, or nothing.
+    asked: Vec<Question>,
+}
+
+/// A block that keeps its order.
+struct Still {
+    block: Block,
+    frequency: u64,
+    /// General registers that are live in it.
+    registers: i32,
+    /// What it costs, once somebody asks.
+    estimate: Option<Estimate>,
 }
 
 /// What holds for all blocks of a function.
@@ -144,10 +163,16 @@ struct Scheduler<'a> {
     hard: i32,
     /// Warps that take turns on a scheduler, as a guess.
     sharing: u32,
+    /// Whether reasons are given.
+    explains: bool,
 }
 
-/// Finds an order for every block of `func`, which stays as it is.
+/// Finds an order for every block of `func`, which stays as it is, and gives reasons.
 pub fn plan(func: &Function, context: &Context<'_>) -> Result<Plan, PhaseError> {
+    find_orders(func, context, true)
+}
+
+fn find_orders(func: &Function, context: &Context<'_>, explains: bool) -> Result<Plan, PhaseError> {
     let Some(target) = Target::from_name(&func.target) else {
         return Err(PhaseError::Unsupported(format!("target {}", func.target)));
     };
@@ -161,6 +186,7 @@ pub fn plan(func: &Function, context: &Context<'_>) -> Result<Plan, PhaseError> 
         occupancy: Occupancy::new(func, files),
         hard,
         sharing: 1,
+        explains,
     };
     Ok(scheduler.run())
 }
@@ -171,8 +197,9 @@ impl Scheduler<'_> {
         let flow = FlowGraph::of(func);
         let walk = DepthFirst::new(&flow);
         let nest = LoopNest::new(&flow, &walk);
-        let live = Liveness::new(func, &flow, &DefUse::new(func));
-        let needed = Pressure::new(func, &live).overall()[Class::R];
+        let live = Liveness::new(func, &flow);
+        let standing = Standing::new(func, &live);
+        let needed = standing.needed;
         if needed > u32::from(regalloc::limit(func, self.files, Class::R)) {
             // Something is spilled whatever the order, and the allocator knows what in the order it is. Another order, even of
             // a block where nothing is, may make it spill more.
@@ -185,17 +212,30 @@ impl Scheduler<'_> {
         self.sharing = self.occupancy.warps(needed).div_ceil(2);
         let mut builder = Builder::new(func, Exits::Values(&live), self.options.fences());
         let mut numbers = Numbering::default();
-        let total: usize = func
-            .blocks()
-            .map(|block| func.block_insts(block).count())
-            .sum();
+        let mut total = 0;
+        let (mut moving, mut stills) = (Vec::new(), Vec::new());
+        for &block in walk.postorder() {
+            let count = func.block_insts(block).count();
+            total += count;
+            let peak = standing.peak(block);
+            if self.may_move(block, count - tail_length(func, block), &peak) {
+                moving.push(block);
+            } else {
+                stills.push(Still {
+                    block,
+                    frequency: self.frequency(block, &nest),
+                    registers: peak[Class::R as usize],
+                    estimate: None,
+                });
+            }
+        }
         let whole = total <= CHUNK;
         let mut plan = Plan::default();
         let mut rooms = Vec::new();
-        for &block in walk.postorder() {
+        for block in moving {
             let graph = builder.build(block);
             let values = BlockValues::new(func, &graph, &live, &mut numbers);
-            let mut room = self.room(graph, values, &nest);
+            let mut room = self.room(graph, values, standing.peak(block), &nest);
             if whole {
                 rooms.push(room);
             } else {
@@ -206,26 +246,20 @@ impl Scheduler<'_> {
             }
         }
         if whole {
-            let budget = self.choose_budget(&mut rooms);
+            let budget = self.choose_budget(&mut rooms, &mut stills, &mut builder);
             plan.budget = budget as u32;
             for room in &rooms {
                 self.decide(room, budget, &mut plan);
             }
         }
+        self.leave(&mut stills, &mut builder, &mut plan);
         plan
     }
 
-    fn room(&self, graph: Graph, values: BlockValues, nest: &LoopNest) -> Room {
-        let timeline = Timeline::new(&graph);
-        let order: Vec<u32> = (0..graph.len() as u32).collect();
-        let had = Choice {
-            by: "as it was",
-            peak: values.peak(&order),
-            estimate: estimate(&graph, &order, self.sharing),
-            order,
-        };
+    /// How often a block runs, as a guess.
+    fn frequency(&self, block: Block, nest: &LoopNest) -> u64 {
         let mut frequency = 1u64;
-        let mut around = nest.innermost(graph.block);
+        let mut around = nest.innermost(block);
         let mut depth = 0;
         while let Some(inner) = around
             && depth < self.options.depth_limit()
@@ -235,14 +269,27 @@ impl Scheduler<'_> {
             around = nest.parent(inner);
             depth += 1;
         }
+        frequency
+    }
+
+    fn room(&self, graph: Graph, values: BlockValues, peak: Counts, nest: &LoopNest) -> Room {
+        let order: Vec<u32> = (0..graph.len() as u32).collect();
+        debug_assert_eq!(peak, values.peak(order.iter().copied()));
+        let had = Choice {
+            by: AS_IT_WAS,
+            peak,
+            estimate: estimate(&graph, order.iter().copied(), self.sharing),
+            order,
+        };
         Room {
-            frequency,
-            in_loop: depth > 0,
+            frequency: self.frequency(graph.block, nest),
+            in_loop: nest.innermost(graph.block).is_some() && self.options.depth_limit() > 0,
             carried: carried(self.func, &graph),
+            timeline: Timeline::new(&graph),
             graph,
-            timeline,
             values,
             choices: vec![had],
+            asked: Vec::new(),
         }
     }
 
@@ -262,15 +309,14 @@ impl Scheduler<'_> {
         budget.max(room.choices[0].registers().min(self.hard))
     }
 
-    fn may_move(&self, room: &Room) -> bool {
+    /// Whether the order of a block may change that needs so much and of which so many instructions may move.
+    fn may_move(&self, block: Block, body: usize, peak: &Counts) -> bool {
         // Where predicates or uniform registers are spilled whatever the order, the one it has is the one whose spills are known.
         let fits = [Class::P, Class::UR, Class::UP].into_iter().all(|class| {
             let usable = i32::from(self.files.file(class.into()).usable);
-            room.choices[0].peak[class as usize] <= usable
+            peak[class as usize] <= usable
         });
-        fits && room.graph.body().len() > 1
-            && self.options.is_enabled()
-            && !self.options.keeps_order(room.graph.block)
+        fits && body > 1 && self.options.is_enabled() && !self.options.keeps_order(block)
     }
 
     /// Adds an order found by `mode` within `budget`.
@@ -296,36 +342,48 @@ impl Scheduler<'_> {
     ) {
         let had = &room.choices[0];
         // The order with the fewest registers so far shows that the budget can be kept.
-        let least = room
-            .choices
-            .iter()
-            .filter(|choice| keeps_files(choice, had));
-        let least = least.min_by_key(|choice| choice.registers()).unwrap_or(had);
-        let limits = self.limits(least, budget);
+        let least = (0..room.choices.len())
+            .filter(|&index| keeps_files(&room.choices[index], had))
+            .min_by_key(|&index| room.choices[index].registers())
+            .unwrap_or(0);
+        let reference = &room.choices[least];
+        let limits = self.limits(reference, budget);
         let block = room.graph.block;
         let mut settings = self.options.settings(mode, block, room.in_loop, limits);
         settings.warps = warps;
         if budget < had.registers() {
             settings.batch = self.options.scarce_batch();
         }
+        let question = (by, limits, settings.batch, least);
+        if room.asked.contains(&question) {
+            return;
+        }
+        let fits = |choice: &&Choice| choice.peak.iter().zip(&limits).all(|(has, may)| has <= may);
+        let known = room.choices.iter().filter(fits);
+        let known = known.min_by_key(|choice| choice.estimate.cycles);
         let task = Task {
             graph: &room.graph,
             timeline: &room.timeline,
             values: &room.values,
-            reference: &least.order,
+            reference: &reference.order,
+            known: known
+                .filter(|_| self.options.strategy().is_none())
+                .map(|choice| &choice.order[..]),
             settings,
             carried: &room.carried,
             in_loop: room.in_loop,
             opt_level: self.options.opt_level,
         };
-        let Some(Found { order, peak }) = (strategy.run)(&task) else {
+        let found = (strategy.run)(&task);
+        room.asked.push(question);
+        let Some(Found { order, peak }) = found else {
             return;
         };
         debug_assert_eq!(room.graph.illegal(&order), None, "{by}");
         let choice = Choice {
             by,
             peak,
-            estimate: estimate(&room.graph, &order, self.sharing),
+            estimate: estimate(&room.graph, order.iter().copied(), self.sharing),
             order,
         };
         room.choices.push(choice);
@@ -342,6 +400,7 @@ impl Scheduler<'_> {
             timeline: &room.timeline,
             values: &room.values,
             reference: &room.choices[0].order,
+            known: None,
             settings,
             carried: &room.carried,
             in_loop: room.in_loop,
@@ -351,9 +410,6 @@ impl Scheduler<'_> {
 
     /// Adds the orders that the modes find within `budget`.
     fn fill(&self, room: &mut Room, budget: i32) {
-        if !self.may_move(room) {
-            return;
-        }
         // What the cascade names is asked once: under the largest budget.
         let first = room
             .choices
@@ -387,39 +443,47 @@ impl Scheduler<'_> {
         if self.options.runs(Mode::DynBatch, room.graph.block) && batched.count() > 1 {
             self.try_mode(room, Mode::DynBatch, budget);
         }
-        let selected = self.selected(room);
-        if first
-            && !["latency", "tensor"].contains(&selected)
+        let selected = if first {
+            self.selected(room)
+        } else {
+            "latency"
+        };
+        if !["latency", "tensor"].contains(&selected)
             && let Some(strategy) = strategies::find(selected)
         {
             self.try_strategy(room, strategy, (strategy.name, 1), Mode::Ilp, budget);
         }
     }
 
-    fn choose_budget(&self, rooms: &mut [Room]) -> i32 {
+    fn choose_budget(
+        &self,
+        rooms: &mut [Room],
+        stills: &mut [Still],
+        builder: &mut Builder<'_>,
+    ) -> i32 {
         let had = rooms.iter().map(|room| room.choices[0].registers()).max();
-        let had = had.unwrap_or(0).max(0);
+        let still = stills.iter().map(|still| still.registers).max();
+        let still = still.unwrap_or(0).max(0);
+        let had = had.unwrap_or(0).max(still);
         // As many warps as before, unless knob 763 asks for something else.
         let same = self.occupancy.ceiling(had as u32) as i32;
         let roomy = match self.options.register_target() {
             None => self.hard.min(same).max(1),
             Some(_) => self.hard.max(1),
         };
-        let mut least = 0;
-        let mut most = 0;
+        let mut least = still;
+        let mut most = still;
         let (reduce, only_reduce) = self.options.reduce_limits();
         for room in rooms.iter_mut() {
             let now = room.choices[0].registers();
-            if self.may_move(room) {
-                // Below what costs nothing there is nothing to reduce.
-                let crowded =
-                    now > self.occupancy.free().min(reduce) && self.options.strategy().is_none();
-                if crowded && self.options.runs(Mode::ReduceReg, room.graph.block) {
-                    self.try_mode(room, Mode::ReduceReg, budget::tightened(now));
-                }
-                if now <= only_reduce {
-                    self.fill(room, roomy);
-                }
+            // Below what costs nothing there is nothing to reduce.
+            let crowded =
+                now > self.occupancy.free().min(reduce) && self.options.strategy().is_none();
+            if crowded && self.options.runs(Mode::ReduceReg, room.graph.block) {
+                self.try_mode(room, Mode::ReduceReg, budget::tightened(now));
+            }
+            if now <= only_reduce {
+                self.fill(room, roomy);
             }
             let registers = room.choices.iter().map(Choice::registers);
             least = least.max(registers.min().unwrap_or(now));
@@ -436,14 +500,23 @@ impl Scheduler<'_> {
         }
         let ceiling = roomy.max(had.min(self.hard)).max(least);
         let most = most.min(ceiling).max(least);
-        let mut best: Option<(f64, i32)> = None;
-        for budget in self
+        let candidates = self
             .occupancy
-            .candidates(least as u32, had as u32, most as u32)
-        {
-            let budget = (budget as i32).min(ceiling);
+            .candidates(least as u32, had as u32, most as u32);
+        let mut budgets: Vec<i32> = candidates
+            .into_iter()
+            .map(|budget| (budget as i32).min(ceiling))
+            .collect();
+        budgets.dedup();
+        if let [only] = budgets[..] {
+            self.refill(rooms, only);
+            return only;
+        }
+        self.estimate_stills(stills, builder);
+        let mut best: Option<(f64, i32)> = None;
+        for budget in budgets {
             self.refill(rooms, budget);
-            let cost = self.cost(rooms, budget, had);
+            let cost = self.cost(rooms, stills, budget, had);
             if best.is_none_or(|(known, _)| cost < known) {
                 best = Some((cost, budget));
             }
@@ -452,7 +525,7 @@ impl Scheduler<'_> {
     }
 
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
-    fn cost(&self, rooms: &[Room], budget: i32, had: i32) -> f64 {
+    fn cost(&self, rooms: &[Room], stills: &[Still], budget: i32, had: i32) -> f64 {
         let warps = self.occupancy.warps(budget.max(0) as u32);
         let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
         let mut cycles = 0.0;
@@ -461,6 +534,11 @@ impl Scheduler<'_> {
             let choice = cheapest(&room.choices, budget);
             needed = needed.max(choice.registers());
             cycles += choice.estimate.among(turns) * room.frequency as f64;
+        }
+        for still in stills {
+            let estimate = still.estimate.as_ref();
+            let each = estimate.map_or(0.0, |estimate| estimate.among(turns));
+            cycles += each * still.frequency as f64;
         }
         let extra = f64::from((needed - had).max(0));
         cycles * (1.0 + self.options.bump_scale() * extra)
@@ -478,6 +556,37 @@ impl Scheduler<'_> {
         }
     }
 
+    /// What blocks cost that keep their order.
+    fn estimate_stills(&self, stills: &mut [Still], builder: &mut Builder<'_>) {
+        for still in stills {
+            let graph = builder.build(still.block);
+            let order = 0..graph.len() as u32;
+            still.estimate = Some(estimate(&graph, order, self.sharing));
+        }
+    }
+
+    /// Writes down what blocks need that keep their order.
+    fn leave(&self, stills: &mut [Still], builder: &mut Builder<'_>, plan: &mut Plan) {
+        if self.explains {
+            self.estimate_stills(stills, builder);
+        }
+        for still in stills {
+            plan.needed = plan.needed.max(still.registers.max(0) as u32);
+            if let Some(Estimate { cycles, .. }) = still.estimate
+                && self.explains
+            {
+                plan.blocks.push(Decision {
+                    block: still.block,
+                    frequency: still.frequency,
+                    by: AS_IT_WAS,
+                    cycles: (cycles, cycles),
+                    registers: (still.registers, still.registers),
+                    tried: vec![(AS_IT_WAS, cycles, still.registers)],
+                });
+            }
+        }
+    }
+
     fn decide(&self, room: &Room, budget: i32, plan: &mut Plan) {
         let func = self.func;
         let had = &room.choices[0];
@@ -487,18 +596,20 @@ impl Scheduler<'_> {
             chosen = had;
         }
         plan.needed = plan.needed.max(chosen.registers().max(0) as u32);
-        plan.blocks.push(Decision {
-            block: room.graph.block,
-            frequency: room.frequency,
-            by: chosen.by,
-            cycles: (had.estimate.cycles, chosen.estimate.cycles),
-            registers: (had.registers(), chosen.registers()),
-            tried: room
-                .choices
-                .iter()
-                .map(|choice| (choice.by, choice.estimate.cycles, choice.registers()))
-                .collect(),
-        });
+        if self.explains {
+            plan.blocks.push(Decision {
+                block: room.graph.block,
+                frequency: room.frequency,
+                by: chosen.by,
+                cycles: (had.estimate.cycles, chosen.estimate.cycles),
+                registers: (had.registers(), chosen.registers()),
+                tried: room
+                    .choices
+                    .iter()
+                    .map(|choice| (choice.by, choice.estimate.cycles, choice.registers()))
+                    .collect(),
+            });
+        }
         if !std::ptr::eq(had, chosen) {
             let insts = undefs_late(func, &room.graph, &chosen.order);
             plan.orders.push((room.graph.block, insts));

@@ -11,7 +11,7 @@
 use super::graph::Graph;
 use cranelift_entity::EntityRef as _;
 use orias_ori::analysis::Liveness;
-use orias_ori::{AbstractOp, Class, Function, Value};
+use orias_ori::{AbstractOp, Block, Class, Function, Value};
 
 /// A number for each register class, in the order of [`Class::ALL`].
 pub type Counts = [i32; 5];
@@ -41,6 +41,141 @@ pub struct BlockValues {
     dead: Vec<Counts>,
 }
 
+/// Whether a value may be anything.
+fn is_undef(func: &Function, value: Value) -> bool {
+    let opcode = func.defining_inst(value).map(|inst| func.opcode(inst));
+    opcode.is_some_and(|opcode| opcode.as_abstract() == Some(AbstractOp::Undef))
+}
+
+/// What is live in the order that blocks have.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// By block: what [`BlockValues::peak`] says of its order.
+    peaks: Vec<Counts>,
+    /// The most general registers live at a time in the function, values that may be anything included.
+    pub(super) needed: u32,
+}
+
+impl Standing {
+    /// Reads each block backwards once.
+    pub(super) fn new(func: &Function, live: &Liveness) -> Standing {
+        let mut standing = Standing {
+            peaks: vec![[0; 5]; func.block_count()],
+            needed: 0,
+        };
+        let mut values = LiveValues {
+            func,
+            is_live: vec![false; func.value_count()],
+            live: [0; 5],
+            undef: [0; 5],
+        };
+        let general = Class::R as usize;
+        for block in func.blocks() {
+            for &value in live.live_out(block) {
+                values.begin(value);
+            }
+            let mut peak = values.live;
+            let mut needed = values.live[general] + values.undef[general];
+            let mut next = func.layout.last_inst(block);
+            while let Some(inst) = next {
+                let mut after = values.live;
+                let mut all = values.live[general] + values.undef[general];
+                func.for_each_def(inst, |reg| {
+                    if let Some(value) = reg.value()
+                        && !values.end(value)
+                    {
+                        let (class, width, undef) = values.kind(value);
+                        if !undef {
+                            after[class] += width;
+                        }
+                        if class == general {
+                            all += width;
+                        }
+                    }
+                });
+                func.for_each_use(inst, |reg| {
+                    if let Some(value) = reg.value() {
+                        values.begin(value);
+                    }
+                });
+                for class in 0..5 {
+                    peak[class] = peak[class].max(after[class]).max(values.live[class]);
+                }
+                let before = values.live[general] + values.undef[general];
+                needed = needed.max(all).max(before);
+                next = func.layout.prev_inst(inst);
+            }
+            // What nobody in the block ends is there all the time: what may be anything, and parameters that nobody reads.
+            let mut stays = values.undef;
+            for &param in func.block_params(block) {
+                if !values.is_live[param.index()] {
+                    let (class, width, _) = values.kind(param);
+                    stays[class] += width;
+                }
+            }
+            needed = needed.max(values.live[general] + stays[general]);
+            for class in 0..5 {
+                peak[class] = peak[class].max(values.live[class]) + stays[class];
+            }
+            standing.peaks[block.index()] = peak;
+            standing.needed = standing.needed.max(needed.max(0) as u32);
+            for &value in live.live_in(block).iter().chain(func.block_params(block)) {
+                values.is_live[value.index()] = false;
+            }
+            (values.live, values.undef) = ([0; 5], [0; 5]);
+        }
+        standing
+    }
+
+    /// What a block needs in the order it has.
+    pub(super) fn peak(&self, block: Block) -> Counts {
+        self.peaks[block.index()]
+    }
+}
+
+/// The values live at one point, and what they occupy.
+struct LiveValues<'a> {
+    func: &'a Function,
+    is_live: Vec<bool>,
+    live: Counts,
+    /// What values occupy that may be anything.
+    undef: Counts,
+}
+
+impl LiveValues<'_> {
+    /// Class and registers of a value, and whether it may be anything.
+    fn kind(&self, value: Value) -> (usize, i32, bool) {
+        let ty = self.func.value_type(value);
+        let undef = is_undef(self.func, value);
+        (ty.class() as usize, i32::from(ty.len()), undef)
+    }
+
+    fn add(&mut self, value: Value, sign: i32) {
+        let (class, width, undef) = self.kind(value);
+        let counts = if undef {
+            &mut self.undef
+        } else {
+            &mut self.live
+        };
+        counts[class] += sign * width;
+    }
+
+    fn begin(&mut self, value: Value) {
+        if !std::mem::replace(&mut self.is_live[value.index()], true) {
+            self.add(value, 1);
+        }
+    }
+
+    /// Whether `value` was live.
+    fn end(&mut self, value: Value) -> bool {
+        let was_live = std::mem::replace(&mut self.is_live[value.index()], false);
+        if was_live {
+            self.add(value, -1);
+        }
+        was_live
+    }
+}
+
 /// Numbers values anew for each block without clearing anything.
 #[derive(Clone, Debug, Default)]
 pub struct Numbering {
@@ -68,10 +203,11 @@ impl BlockValues {
                 *slot = (stamp, values.len() as u32);
                 let ty = func.value_type(value);
                 // A value nobody relies on is put where it costs nothing.
-                let undef = func
-                    .defining_inst(value)
-                    .is_some_and(|inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Undef));
-                let width = if undef { 0 } else { i32::from(ty.len()) };
+                let width = if is_undef(func, value) {
+                    0
+                } else {
+                    i32::from(ty.len())
+                };
                 kinds.push((ty.class(), width));
                 values.push(value);
             }
@@ -86,8 +222,13 @@ impl BlockValues {
             let ty = func.value_type(value);
             entry[ty.class() as usize] += i32::from(ty.len());
         }
-        let (mut used_starts, mut used) = (vec![0], Vec::new());
-        let (mut defined_starts, mut defined) = (vec![0], Vec::new());
+        let count = graph.len();
+        let mut used_starts = Vec::with_capacity(count + 1);
+        let mut defined_starts = Vec::with_capacity(count + 1);
+        used_starts.push(0);
+        defined_starts.push(0);
+        let mut used = Vec::with_capacity(3 * count);
+        let mut defined = Vec::with_capacity(count);
         for node in &graph.nodes {
             let start = used.len();
             func.for_each_value_use(node.inst, |value| {
@@ -115,10 +256,20 @@ impl BlockValues {
                 next[value as usize] += 1;
             }
         }
-        let live_out = values
-            .iter()
-            .map(|&value| live.is_live_out(value, graph.block))
-            .collect();
+        let leave = live.live_out(graph.block);
+        let live_out = if leave.len() < 4 * values.len() {
+            let mut live_out = vec![false; values.len()];
+            for value in leave {
+                let (seen, number) = numbers.seen[value.index()];
+                if seen == stamp {
+                    live_out[number as usize] = true;
+                }
+            }
+            live_out
+        } else {
+            let leaves = |&value: &Value| leave.binary_search(&value).is_ok();
+            values.iter().map(leaves).collect()
+        };
         let mut block = BlockValues {
             readers: user_starts.windows(2).map(|it| it[1] - it[0]).collect(),
             delta: vec![[0; 5]; graph.len()],
@@ -199,6 +350,11 @@ impl BlockValues {
         &self.users[self.user_starts[value] as usize..self.user_starts[value + 1] as usize]
     }
 
+    /// What is live when the block begins.
+    pub(super) fn entry(&self) -> Counts {
+        self.entry
+    }
+
     /// How many values there are.
     pub(super) fn len(&self) -> usize {
         self.kinds.len()
@@ -215,9 +371,9 @@ impl BlockValues {
     }
 
     /// The highest pressure of an order, by class.
-    pub fn peak(&self, order: &[u32]) -> Counts {
+    pub fn peak(&self, order: impl IntoIterator<Item = u32>) -> Counts {
         let mut pressure = Pressure::new(self);
-        for &node in order {
+        for node in order {
             pressure.schedule(node as usize, &mut |_| {});
         }
         pressure.peak

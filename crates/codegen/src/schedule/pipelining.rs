@@ -39,7 +39,7 @@ use super::graph::{Graph, Kinds, Timeline};
 use super::live::{BlockValues, Numbering};
 use super::strategies::Carried;
 use cranelift_entity::SecondaryMap;
-use orias_ori::analysis::{DefUse, FlowGraph, Liveness};
+use orias_ori::analysis::{FlowGraph, Liveness};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Edge, Function, Guard, Inst, Operand, Reg, RegKind,
     Value,
@@ -85,8 +85,7 @@ impl Interval {
 
     /// The interval of a block with these dependences on the trip before.
     pub fn new(graph: &Graph, carried: &[Carried]) -> Interval {
-        let order: Vec<u32> = (0..graph.len() as u32).collect();
-        let alone = estimate(graph, &order, 1);
+        let alone = estimate(graph, 0..graph.len() as u32, 1);
         let circle = |carried: &Carried| {
             let path = longest_path(graph, carried.to as usize, carried.from as usize)?;
             Some(path + u32::from(carried.latency))
@@ -126,7 +125,7 @@ pub fn pipeline_loops(func: &mut Function, occupancy: Occupancy) -> usize {
 
 fn find(func: &Function, occupancy: Occupancy) -> Vec<Candidate> {
     let flow = FlowGraph::of(func);
-    let live = Liveness::new(func, &flow, &DefUse::new(func));
+    let live = Liveness::new(func, &flow);
     let mut builder = Builder::new(func, Exits::Values(&live), Fences::none());
     let mut numbers = Numbering::default();
     let mut found = Vec::new();
@@ -149,7 +148,7 @@ fn find(func: &Function, occupancy: Occupancy) -> Vec<Candidate> {
         }
         let values = BlockValues::new(func, &graph, &live, &mut numbers);
         let order: Vec<u32> = (0..graph.len() as u32).collect();
-        let registers = values.peak(&order)[Class::R as usize].max(0) as u32;
+        let registers = values.peak(order.iter().copied())[Class::R as usize].max(0) as u32;
         let results = loads.iter().flat_map(|&load| func.value_defs(load));
         let under_way: u32 = results
             .map(|value| u32::from(func.value_type(value).len()))

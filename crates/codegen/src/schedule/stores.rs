@@ -10,7 +10,7 @@ use super::build::{Builder, Exits, Fences, are_sisters};
 use super::graph::Graph;
 use super::instructions::relink;
 use super::live::{BlockValues, Numbering};
-use orias_ori::analysis::{DefUse, FlowGraph, Liveness};
+use orias_ori::analysis::{FlowGraph, Liveness};
 use orias_ori::{Block, Class, Function, Inst};
 
 /// How many nodes a store goes down at most.
@@ -34,19 +34,19 @@ fn find(func: &Function, occupancy: Occupancy) -> Vec<(Block, Vec<Inst>)> {
         return Vec::new();
     }
     let flow = FlowGraph::of(func);
-    let live = Liveness::new(func, &flow, &DefUse::new(func));
+    let live = Liveness::new(func, &flow);
     let mut builder = Builder::new(func, Exits::Values(&live), Fences::none());
     let mut numbers = Numbering::default();
     let mut found = Vec::new();
     for block in torn {
         let graph = builder.build(block);
         let order = gathered(func, &graph);
-        let as_it_is: Vec<u32> = (0..graph.len() as u32).collect();
-        if order == as_it_is || graph.illegal(&order).is_some() {
+        if order.is_sorted() || graph.illegal(&order).is_some() {
             continue;
         }
         let values = BlockValues::new(func, &graph, &live, &mut numbers);
-        let (before, after) = (values.peak(&as_it_is), values.peak(&order));
+        let as_it_is = values.peak(0..graph.len() as u32);
+        let (before, after) = (as_it_is, values.peak(order.iter().copied()));
         let class = Class::R as usize;
         let [was, is] = [before, after].map(|counts| counts[class].max(0) as u32);
         let others = (0..before.len()).all(|other| other == class || after[other] <= before[other]);

@@ -11,10 +11,10 @@
 //! be 10¹¹ bits for 100,000 blocks and a million values.
 
 use super::csr::Csr;
-use super::def_use::DefUse;
 use super::flow::FlowGraph;
 use crate::{Block, Class, Function, Value};
 use cranelift_entity::EntityRef;
+use cranelift_entity::packed_option::PackedOption;
 use std::ops::Range;
 
 /// The values live at the start and at the end of each block.
@@ -26,28 +26,21 @@ pub struct Liveness {
 
 impl Liveness {
     /// Finds the live values of `function`, which is in SSA form.
-    pub fn new(function: &Function, graph: &FlowGraph, chains: &DefUse) -> Self {
+    pub fn new(function: &Function, graph: &FlowGraph) -> Self {
+        let reads = reads_elsewhere(function);
         // Most values do not leave the block that defines them.
         let leaving: Vec<Value> = (0..function.value_count() as u32)
+            .filter(|&value| !reads.row(value).is_empty())
             .map(Value::from_u32)
-            .filter(|&value| {
-                let home = function.defining_block(value);
-                let mut uses = chains.uses(value).iter();
-                uses.any(|read| Some(read.block(function)) != home)
-            })
             .collect();
         let mut walk = Backward::new(graph);
         for (number, values) in leaving.chunks(64).enumerate() {
             for (place, &value) in values.iter().enumerate() {
-                let home = function.defining_block(value);
                 let bit = 1 << place;
-                for read in chains.uses(value) {
-                    let block = read.block(function);
-                    if Some(block) != home {
-                        walk.read(block, bit);
-                    }
+                for &block in reads.row(value.as_u32()) {
+                    walk.read(block, bit);
                 }
-                if let Some(home) = home {
+                if let Some(home) = function.defining_block(value) {
                     walk.define(home, bit);
                 }
             }
@@ -110,6 +103,28 @@ impl Liveness {
     pub fn is_live_out(&self, value: Value, block: Block) -> bool {
         self.live_out(block).binary_search(&value).is_ok()
     }
+}
+
+/// By value: the blocks that read it and do not define it, each once.
+fn reads_elsewhere(function: &Function) -> Csr<Block> {
+    // The block that read a value last.
+    let mut last: Vec<PackedOption<Block>> = vec![None.into(); function.value_count()];
+    let mut reads: Vec<(u32, Block)> = Vec::new();
+    for block in function.blocks() {
+        for inst in function.block_insts(block) {
+            function.for_each_use(inst, |reg| {
+                let Some(value) = reg.value() else { return };
+                let last = &mut last[value.index()];
+                if last.expand() != Some(block) {
+                    *last = block.into();
+                    if function.defining_block(value) != Some(block) {
+                        reads.push((value.as_u32(), block));
+                    }
+                }
+            });
+        }
+    }
+    Csr::from_pairs(function.value_count(), reads.iter().copied())
 }
 
 /// Some of 64 values that leave their blocks, in one block.

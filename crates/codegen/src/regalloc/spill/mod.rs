@@ -83,7 +83,7 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
         let chains = OnceCell::new();
         let (graph, mut live) = shape.take().unwrap_or_else(|| {
             let graph = FlowGraph::of(func);
-            let live = Liveness::new(func, &graph, chains.get_or_init(|| DefUse::new(func)));
+            let live = Liveness::new(func, &graph);
             (graph, live)
         });
         let deaths = Deaths::new(func, &live, goals);
@@ -163,7 +163,7 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
             continue;
         }
         live.replace(|value| lives[value.index()]);
-        debug_assert_eq!(live, Liveness::new(func, &graph, &DefUse::new(func)));
+        debug_assert_eq!(live, Liveness::new(func, &graph));
         shape = Some((graph, live));
     }
     Err(Stop::Full(Class::R))

@@ -65,6 +65,21 @@ impl Fences<'_> {
     }
 }
 
+/// How many instructions at the end of `block` stay there.
+pub(super) fn tail_length(func: &Function, block: Block) -> usize {
+    let mut length = 0;
+    let mut last = func.layout.last_inst(block);
+    while let Some(inst) = last {
+        let opcode = func.opcode(inst);
+        if !opcode.is_terminator() && opcode.as_machine() != Some(Op::BSYNC) {
+            break;
+        }
+        length += 1;
+        last = func.layout.prev_inst(inst);
+    }
+    length
+}
+
 const NOBODY: u32 = u32::MAX;
 
 /// How a node reads a register: what latencies are asked with.
@@ -147,7 +162,7 @@ impl<'a> Builder<'a> {
     pub fn build(&mut self, block: Block) -> Graph {
         self.reset();
         let insts: Vec<Inst> = self.func.block_insts(block).collect();
-        let tail = insts.len() - self.tail_length(&insts);
+        let tail = insts.len() - tail_length(self.func, block);
         self.edge_from.resize(insts.len(), NOBODY);
         let mut preserved = NOBODY;
         for (index, &inst) in insts.iter().enumerate() {
@@ -196,15 +211,6 @@ impl<'a> Builder<'a> {
             history.fence = None;
             history.holders.clear();
         }
-    }
-
-    /// How many instructions at the end stay there.
-    fn tail_length(&self, insts: &[Inst]) -> usize {
-        let stays = |inst: &&Inst| {
-            let opcode = self.func.opcode(**inst);
-            opcode.is_terminator() || opcode.as_machine() == Some(Op::BSYNC)
-        };
-        insts.iter().rev().take_while(stays).count()
     }
 
     fn holds(&self, list: &WhenList, block: Block, inst: Inst) -> bool {

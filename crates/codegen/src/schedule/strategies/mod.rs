@@ -53,6 +53,8 @@ pub struct Task<'a> {
     pub values: &'a BlockValues,
     /// An order that keeps the limits.
     pub reference: &'a [u32],
+    /// The quickest order found so far, where the strategy competes with it: only a quicker one is of use.
+    pub known: Option<&'a [u32]>,
     /// Limits and what the knobs say.
     pub settings: Settings,
     /// Dependences on the trip before, if the block is a loop by itself.
@@ -83,7 +85,7 @@ pub struct Found {
 
 impl Found {
     fn new(task: &Task<'_>, order: Vec<u32>) -> Found {
-        let peak = task.values.peak(&order);
+        let peak = task.values.peak(order.iter().copied());
         Found { order, peak }
     }
 }

@@ -5,22 +5,33 @@
 //! with an order that no other can beat, since it takes no longer than the critical path or the issue slots alone. At most [`STEPS`]
 //! instructions are placed; what was found until then counts.
 //!
+//! Where an order is known, the search starts from it and looks for a quicker one, with [`STEPS_BEYOND`] instructions placed at most: the list
+//! scheduler finds the quickest order of nearly all small blocks (in the torch.compile corpus of 666 of 669), and nothing but the
+//! search would tell that there is none.
+//!
 //! There is one state, in which an instruction is placed and taken back. Sets of nodes are bits of a word: the block is small.
 
 use super::{PERMUTED, Task, issued};
-use crate::schedule::live::{Counts, Pressure};
+use crate::schedule::graph::Node;
+use crate::schedule::live::Counts;
 use orias_machine::issue::Unit;
 use orias_ori::Class;
 
 /// How many placements are tried.
 const STEPS: u32 = 1_500;
 
+/// How many are tried to find something quicker than an order that is known.
+const STEPS_BEYOND: u32 = 150;
+
 /// Nodes, pseudo-operations included, a block may have: the depth of the search, and the bits of a set.
 const NODES: usize = 40;
 
 struct Search<'a> {
     task: &'a Task<'a>,
-    best: Option<(u32, Vec<u32>)>,
+    /// What the best order costs that was found, or is known.
+    least: u32,
+    best: Option<Vec<u32>>,
+    /// How many more placements are tried.
     steps: u32,
     /// Cycles that no order can go below.
     floor: u32,
@@ -38,6 +49,8 @@ struct Search<'a> {
     ready_at: [u32; NODES],
     free: [u32; Unit::COUNT],
     now: u32,
+    /// Slots that those take that are not placed and may move.
+    slots: u32,
     /// By value: readers that are still to come.
     remaining: Vec<u32>,
     live: Counts,
@@ -74,8 +87,9 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
     let values = task.values;
     let mut search = Search {
         task,
+        least: u32::MAX,
         best: None,
-        steps: 0,
+        steps: STEPS,
         floor: 0,
         by_urgency,
         pseudo: nodes(&|node| graph.nodes[node].is_pseudo()),
@@ -89,23 +103,45 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
         remaining: (0..values.len() as u32)
             .map(|value| values.users(value).len() as u32)
             .collect(),
-        live: Pressure::new(values).live,
+        live: values.entry(),
         log: Vec::new(),
+        slots: graph.body().map(|node| slots(&graph.nodes[node])).sum(),
     };
-    let slots: u32 = graph
-        .body()
-        .map(|node| &graph.nodes[node])
-        .filter(|node| !node.is_pseudo())
-        .map(|node| u32::from(node.least_stall.max(1)))
-        .sum();
-    search.floor = search.bound().max(slots);
+    search.floor = search.bound();
+    if let Some(known) = task.known {
+        search.steps = STEPS_BEYOND;
+        search.least = search.cost(known);
+    }
     search.descend();
-    let (_, mut order) = search.best?;
+    let mut order = search.best?;
     order.extend(graph.tail().map(|node| node as u32));
     Some(order)
 }
 
+/// Cycles from the issue of an instruction to that of the next, at least.
+fn slots(node: &Node) -> u32 {
+    match node.is_pseudo() {
+        true => 0,
+        false => u32::from(node.least_stall.max(1)),
+    }
+}
+
 impl Search<'_> {
+    /// What an order costs. Leaves the state as it was.
+    fn cost(&mut self, order: &[u32]) -> u32 {
+        let body = &order[..self.task.graph.body().end];
+        let mut placed: Vec<Placed> = Vec::with_capacity(body.len());
+        for &node in body {
+            let (_, live) = self.needs(node);
+            placed.push(self.place(node, live));
+        }
+        let cost = self.bound();
+        while let Some(last) = placed.pop() {
+            self.take_back(last);
+        }
+        cost
+    }
+
     /// As deep as the block has nodes, at most [`NODES`]. Leaves the state as it was.
     fn descend(&mut self) {
         // Pseudo-operations change nothing: they go when they can.
@@ -120,8 +156,9 @@ impl Search<'_> {
         let ready = self.ready;
         if ready == 0 {
             let cost = self.bound();
-            if self.best.as_ref().is_none_or(|(known, _)| cost < *known) {
-                self.best = Some((cost, self.order.clone()));
+            if cost < self.least {
+                self.least = cost;
+                self.best = Some(self.order.clone());
             }
             return;
         }
@@ -130,11 +167,10 @@ impl Search<'_> {
             if ready >> node & 1 == 0 {
                 continue;
             }
-            let done = (self.best.as_ref()).is_some_and(|(known, _)| *known <= self.floor);
-            if done || self.steps >= STEPS {
+            if self.least <= self.floor || self.steps == 0 {
                 return;
             }
-            self.steps += 1;
+            self.steps -= 1;
             let (most, live) = self.needs(node);
             let limits = &self.task.settings.limits;
             if most.iter().zip(limits).any(|(most, limit)| most > limit) {
@@ -142,7 +178,7 @@ impl Search<'_> {
             }
             let placed = self.place(node, live);
             let bound = self.bound();
-            if self.best.as_ref().is_none_or(|(known, _)| bound < *known) {
+            if bound < self.least {
                 self.descend();
             }
             self.take_back(placed);
@@ -195,9 +231,10 @@ impl Search<'_> {
             for &(unit, cycles) in own.keeps {
                 self.free[unit as usize] = start + u32::from(cycles);
             }
-            self.now = start + u32::from(own.least_stall.max(1));
+            self.now = start + slots(own);
             start
         };
+        self.slots -= slots(own);
         self.order.push(node);
         self.unplaced &= !(1 << node);
         self.ready &= !(1 << node);
@@ -234,6 +271,7 @@ impl Search<'_> {
         for &value in self.task.values.uses(placed.node as usize) {
             self.remaining[value as usize] += 1;
         }
+        self.slots += slots(&graph.nodes[placed.node as usize]);
         self.order.pop();
         self.unplaced |= 1 << placed.node;
         self.ready |= 1 << placed.node;
@@ -245,7 +283,7 @@ impl Search<'_> {
     /// Cycles that no completion of the order can go below.
     fn bound(&self) -> u32 {
         let heights = &self.task.timeline.height;
-        let mut bound = self.now;
+        let mut bound = self.now + self.slots;
         let mut left = self.unplaced;
         while left != 0 {
             let node = left.trailing_zeros() as usize;

@@ -83,7 +83,7 @@ fn values_are_live_where_a_path_leads_to_a_use() {
     for seed in 0..FUNCTIONS {
         let function = any_function(seed);
         let graph = FlowGraph::of(&function);
-        let live = Liveness::new(&function, &graph, &DefUse::new(&function));
+        let live = Liveness::new(&function, &graph);
         let facts = value_facts(&function);
         for block in graph.blocks() {
             let params = function.block_params(block);
@@ -134,7 +134,7 @@ fn pressure_counts_what_is_live_or_written_at_each_point() {
     for seed in 0..FUNCTIONS {
         let function = any_function(seed);
         let graph = FlowGraph::of(&function);
-        let live = Liveness::new(&function, &graph, &DefUse::new(&function));
+        let live = Liveness::new(&function, &graph);
         let facts = value_facts(&function);
         let pressure = Pressure::new(&function, &live);
         let mut overall = [0; 5];
