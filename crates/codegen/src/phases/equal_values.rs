@@ -119,8 +119,9 @@ pub fn share_equal_values(func: &mut Function, context: &Context<'_>) -> Result<
     let mut folded = false;
     for block in tree.preorder() {
         let mut changes = 0;
-        let insts: Vec<Inst> = func.block_insts(block).collect();
-        for inst in insts {
+        let mut next = func.layout.first_inst(block);
+        while let Some(inst) = next {
+            next = func.layout.next_inst(inst);
             match values.known_guard(func, inst) {
                 Some(true) => {
                     func.set_guard(inst, Guard::ALWAYS);

@@ -33,21 +33,30 @@ struct Choice {
 /// Runs the phase.
 pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
     let blocks: Vec<Block> = func.blocks().collect();
-    let mut readings = Counts::new();
+    let any = |&block: &Block| {
+        let mut insts = func.block_insts(block);
+        insts.any(|inst| is_choice(func, inst) || combination(func, inst).is_some())
+    };
+    let chosen: Vec<Block> = blocks.iter().copied().filter(any).collect();
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    let counts = || {
+        let mut counts = Counts::new();
+        counts.resize(func.value_count());
+        counts
+    };
+    let mut readings = counts();
     for &block in &blocks {
         for inst in func.block_insts(block) {
             count(func, inst, &mut readings);
         }
     }
-    let mut here = Counts::new();
-    let mut later = Counts::new();
+    let mut here = counts();
+    let mut later = counts();
     let mut moved: EntitySet<Inst> = EntitySet::new();
-    for block in blocks {
+    for block in chosen {
         let insts: Vec<Inst> = func.block_insts(block).collect();
-        let any = |&inst: &Inst| is_choice(func, inst) || combination(func, inst).is_some();
-        if !insts.iter().any(any) {
-            continue;
-        }
         for &inst in &insts {
             count(func, inst, &mut here);
         }

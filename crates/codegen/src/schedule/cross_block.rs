@@ -20,21 +20,27 @@ use super::build::{Builder, Exits};
 use super::graph::{Graph, Timeline};
 use super::live::{BlockValues, Numbering};
 use super::order;
+use super::shape::Shape;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
-use orias_ori::{Block, Class, Function, Inst, Operand, ValueDef};
+use orias_ori::{Block, Class, Function, Inst, Operand, Operation, ValueDef};
 use orias_sass::{MemoryEffect, Space as MemorySpace};
 
 /// Moves what pays, and says how much that was. What has passed one block may pass another in the next step.
-pub fn hoist(func: &mut Function, limits: Limits, occupancy: Occupancy) -> usize {
+pub fn hoist(
+    func: &mut Function,
+    limits: Limits,
+    occupancy: Occupancy,
+    shape: &mut Shape,
+) -> usize {
     let mut passed: SecondaryMap<Inst, u8> = SecondaryMap::new();
     let mut total = 0;
     for step in 0..limits.blocks {
-        let moves = find(func, &limits, occupancy, (&passed, step));
+        let moves = find(func, &limits, occupancy, shape, (&passed, step));
         if moves.is_empty() {
             break;
         }
         total += moves.len();
+        shape.moved();
         for (inst, to) in moves {
             passed[inst] += 1;
             func.layout.remove_inst(inst);
@@ -74,11 +80,12 @@ fn find(
     func: &Function,
     limits: &Limits,
     occupancy: Occupancy,
+    shape: &Shape,
     passed: (&SecondaryMap<Inst, u8>, u8),
 ) -> Vec<(Inst, Block)> {
-    let flow = FlowGraph::of(func);
-    let walk = DepthFirst::new(&flow);
-    let nest = LoopNest::new(&flow, &walk);
+    let Shape {
+        flow, walk, nest, ..
+    } = shape;
     let pairs: Vec<(Block, Block)> = walk
         .postorder()
         .iter()
@@ -101,9 +108,9 @@ fn find(
     if pairs.is_empty() {
         return Vec::new();
     }
-    let live = Liveness::new(func, &flow);
+    let live = shape.live(func);
     let fences = super::build::Fences::none();
-    let mut builder = Builder::new(func, Exits::Values(&live), fences);
+    let mut builder = Builder::new(func, Exits::Values(live), fences);
     let mut numbers = Numbering::default();
     let mut spaces: SecondaryMap<Block, Option<Space>> = SecondaryMap::new();
     let mut moves = Vec::new();
@@ -114,7 +121,7 @@ fn find(
             if idle == 0 {
                 return Space::default();
             }
-            let values = BlockValues::new(func, &graph, &live, &mut numbers);
+            let values = BlockValues::new(func, &graph, live, &mut numbers);
             let registers = values.peak(0..graph.len() as u32)[Class::R as usize];
             Space {
                 cycles: idle,
@@ -157,14 +164,21 @@ fn could_go(
     let mut next = func.layout.first_inst(block);
     while let Some(inst) = next.filter(|&inst| inst != end) {
         next = func.layout.next_inst(inst);
-        let there = |value| match func.value_def(value) {
-            ValueDef::Inst(maker, _) => {
-                func.layout.inst_block(maker) != Some(block) || going.contains(maker)
-            }
-            ValueDef::Param(home, _) => home != block,
-            _ => false,
-        };
-        if passed[inst] == step && may_move(func, inst) && func.value_uses(inst).all(there) {
+        if passed[inst] != step || !is_plain(func, inst) {
+            continue;
+        }
+        let mut there = true;
+        func.for_each_use(inst, |reg| {
+            there = there
+                && match reg.value().map(|value| func.value_def(value)) {
+                    Some(ValueDef::Inst(maker, _)) => {
+                        func.layout.inst_block(maker) != Some(block) || going.contains(maker)
+                    }
+                    Some(ValueDef::Param(home, _)) => home != block,
+                    _ => false,
+                };
+        });
+        if there && may_move(func, inst) {
             going.insert(inst);
             could.push(inst);
         }
@@ -228,29 +242,37 @@ fn may_move(func: &Function, inst: Inst) -> bool {
     results && has_no_effect(func, inst)
 }
 
-/// Whether an instruction reads and writes values and constant memory at a fixed place, and does nothing else.
-pub(super) fn has_no_effect(func: &Function, inst: Inst) -> bool {
-    let Some(op) = func.opcode(inst).as_machine() else {
+/// Whether an operation does nothing but compute or read constant memory, and always.
+fn is_plain(func: &Function, inst: Inst) -> bool {
+    let data = func.inst(inst);
+    let Operation::Machine(op, _) = data.operation() else {
         return false;
     };
     let row = op.row();
     let constant = |memory: &MemoryEffect| memory.space == MemorySpace::Constant;
-    if !(row.effects - orias_sass::Effects::VOLATILE).is_empty()
-        || !row.memory.iter().all(constant)
-        || func.opcode(inst).is_terminator()
-        || !func.inst(inst).guard().is_always()
-        || !func.kept(inst).is_empty()
-    {
+    (row.effects - orias_sass::Effects::VOLATILE).is_empty()
+        && row.memory.iter().all(constant)
+        && data.guard().is_always()
+        && !func.opcode(inst).is_terminator()
+}
+
+/// Whether an instruction reads and writes values and constant memory at a fixed place, and does nothing else.
+pub(super) fn has_no_effect(func: &Function, inst: Inst) -> bool {
+    if !is_plain(func, inst) || !func.kept(inst).is_empty() {
         return false;
     }
     let order = order::of(func, inst);
+    let reads_nothing = func
+        .opcode(inst)
+        .as_machine()
+        .is_none_or(|op| op.row().memory.is_empty());
     let registers = func
         .defs(inst)
         .chain(func.uses(inst))
         .all(|reg| reg.value().is_some());
     order.takes.is_empty()
         && order.has.is_empty()
-        && (row.memory.is_empty() || at_fixed_place(func, inst))
+        && (reads_nothing || at_fixed_place(func, inst))
         && registers
         && func.value_defs(inst).next().is_some()
 }

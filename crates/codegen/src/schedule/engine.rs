@@ -9,7 +9,7 @@
 //! Of each list only the first few are looked at (knob 770 says how many). A list is a sorted row of integers (`Sorted`), of which
 //! the end is looked at: what changes is near it, as a rule.
 //! Candidates come from the available ones; one that would break the register budget, now or later, is passed over
-//! ([`super::forecast`]). If all would, those that wait or free registers are asked, and if none can go, the next one of the
+//! ([`super::forecast`]), which is asked of the best first. If all would, those that wait or free registers are asked, and if none can go, the next one of the
 //! reference order does. In ReduceReg mode there is no budget, and the relief list is the only one.
 //!
 //! Pseudo-operations take no slot and go as soon as they can, if that costs no registers. Members of a run follow its first at once. The tail comes last.
@@ -17,7 +17,7 @@
 //! Each call starts from nothing but the graph: no state is left from one mode or block to the next.
 
 use super::batch::{self, Batch, Slot};
-use super::forecast::{CLASSES, Forecast};
+use super::forecast::Forecast;
 use super::graph::{Graph, Heat, Timeline};
 use super::live::{BlockValues, Counts, Pressure};
 use super::priority::{Candidate, Factors, Mode};
@@ -159,8 +159,10 @@ struct Engine<'a> {
     order: Vec<u32>,
     /// What the instructions just placed made ready.
     freed: Vec<usize>,
-    /// Candidates of the present step.
-    candidates: Vec<u32>,
+    /// Nodes that are looked at in the present step.
+    nodes: Vec<u32>,
+    /// Candidates among them.
+    candidates: Vec<Candidate>,
     /// Nodes whose effect on live registers changed in the present step.
     changed: Vec<usize>,
     cold_budget: u32,
@@ -172,8 +174,6 @@ struct Engine<'a> {
     countdown: u32,
     /// Batchable operations still to come.
     batchable: u32,
-    /// By node: the latency that starts with it, of the longest, in 255 parts.
-    started: Vec<u8>,
 }
 
 impl<'a> Engine<'a> {
@@ -186,6 +186,10 @@ impl<'a> Engine<'a> {
     ) -> Self {
         let count = graph.len();
         let long = graph.nodes.iter().filter(|node| node.is_long()).count() as u32;
+        let batched = match settings.mode {
+            Mode::DynBatch => count,
+            _ => 0,
+        };
         Engine {
             graph,
             timeline,
@@ -209,20 +213,18 @@ impl<'a> Engine<'a> {
             now: 0,
             order: Vec::with_capacity(count),
             freed: Vec::new(),
+            nodes: Vec::new(),
             candidates: Vec::new(),
             changed: Vec::new(),
             cold_budget: settings.cold_budget,
             spill_mode: settings.spill_mode,
             critical: long >= settings.depth_threshold,
             batch: Batch::default(),
-            in_batch: vec![false; count],
+            in_batch: vec![false; batched],
             countdown: 0,
-            batchable: (0..count).filter(|&node| is_batchable(graph, node)).count() as u32,
-            started: {
-                let length = u64::from(timeline.length.max(1));
-                let part = |&height: &u32| (u64::from(height) * 255 / length).min(255) as u8;
-                timeline.height.iter().map(part).collect()
-            },
+            batchable: (0..batched)
+                .filter(|&node| is_batchable(graph, node))
+                .count() as u32,
         }
     }
 
@@ -306,11 +308,13 @@ impl<'a> Engine<'a> {
             if own.heat == Heat::Cold {
                 self.cold_budget = self.cold_budget.saturating_sub(1);
             }
-            if is_batchable(graph, node) {
-                self.batchable = self.batchable.saturating_sub(1);
-            }
-            if std::mem::take(&mut self.in_batch[node]) {
-                self.countdown -= 1;
+            if self.settings.mode == Mode::DynBatch {
+                if is_batchable(graph, node) {
+                    self.batchable = self.batchable.saturating_sub(1);
+                }
+                if std::mem::take(&mut self.in_batch[node]) {
+                    self.countdown -= 1;
+                }
             }
             self.settle(node, issue, &mut ready);
         }
@@ -371,53 +375,66 @@ impl<'a> Engine<'a> {
     }
 
     fn pick(&mut self) -> Option<usize> {
-        let mut nodes = std::mem::take(&mut self.candidates);
+        let mut nodes = std::mem::take(&mut self.nodes);
         nodes.clear();
         let few = self.settings.look_ahead.max(1);
-        if self.settings.mode == Mode::ReduceReg {
+        let best = if self.settings.mode == Mode::ReduceReg {
             nodes.extend(self.relief.nodes(few));
+            self.best(&nodes)
         } else {
             if self.settings.mode == Mode::DynBatch && self.countdown == 0 {
                 self.gather();
             }
             let few = few * 2;
             nodes.extend(self.available.nodes(few));
-            self.leave_those_that_fit(&mut nodes);
-            if nodes.is_empty() {
-                // Nothing can issue now, or nothing that has room: whoever comes first, or makes room.
-                nodes.extend(self.waiting.nodes(few));
-                nodes.extend(self.relief.nodes(few));
-                nodes.sort_unstable();
-                nodes.dedup();
-                self.leave_those_that_fit(&mut nodes);
+            self.best(&nodes)
+                .or_else(|| {
+                    // Nothing can issue now, or nothing that has room: whoever comes first, or makes room.
+                    nodes.clear();
+                    nodes.extend(self.waiting.nodes(few));
+                    nodes.extend(self.relief.nodes(few));
+                    nodes.sort_unstable();
+                    nodes.dedup();
+                    self.best(&nodes)
+                })
+                .or_else(|| self.next_of_reference())
+        };
+        self.nodes = nodes;
+        best
+    }
+
+    /// The best of `nodes` that fits.
+    fn best(&mut self, nodes: &[u32]) -> Option<usize> {
+        if let [] | [_] = nodes {
+            let only = *nodes.first()? as usize;
+            return self.fits(only).then_some(only);
+        }
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.clear();
+        let busiest = self.usage.most().max(1);
+        let mut best = 0;
+        for (index, &node) in nodes.iter().enumerate() {
+            candidates.push(self.candidate(node as usize, busiest));
+            if candidates[index].compare(&candidates[best]).is_gt() {
+                best = index;
             }
         }
-        let best = self.best(&nodes);
-        self.candidates = nodes;
-        match best {
-            None if self.settings.mode != Mode::ReduceReg => self.next_of_reference(),
-            best => best,
+        let mut found = None;
+        while !candidates.is_empty() {
+            let node = candidates.swap_remove(best).node as usize;
+            if self.fits(node) {
+                found = Some(node);
+                break;
+            }
+            best = (1..candidates.len()).fold(0, |best, index| {
+                match candidates[index].compare(&candidates[best]).is_gt() {
+                    true => index,
+                    false => best,
+                }
+            });
         }
-    }
-
-    fn leave_those_that_fit(&self, nodes: &mut Vec<u32>) {
-        let Some(forecast) = &self.forecast else {
-            return;
-        };
-        let most = forecast.most();
-        nodes.retain(|&node| self.fits(forecast, most, node as usize));
-    }
-
-    fn best(&self, nodes: &[u32]) -> Option<usize> {
-        if let [only] = nodes {
-            return Some(*only as usize);
-        }
-        let busiest = self.usage.most().max(1);
-        nodes
-            .iter()
-            .map(|&node| self.candidate(node as usize, busiest))
-            .max_by(Candidate::compare)
-            .map(|candidate| candidate.node as usize)
+        self.candidates = candidates;
+        found
     }
 
     /// The first of the reference that is ready: all before it have gone, so it is the first, or of a run that has begun.
@@ -434,27 +451,41 @@ impl<'a> Engine<'a> {
         first.map(|&node| node as usize)
     }
 
-    /// Whether every limit is kept if it goes now, now and later, where at most `most` registers are to be live.
-    fn fits(&self, forecast: &Forecast<'_>, most: [i32; 4], node: usize) -> bool {
-        let limit = |lane: usize| self.settings.limits[CLASSES[lane] as usize];
-        let grows = |lane: usize| self.pressure.grows(node, CLASSES[lane]);
-        let has_room = |lane: usize| self.pressure.at(node, CLASSES[lane]) <= limit(lane);
+    /// Whether every limit is kept if it goes now, now and later.
+    fn fits(&self, node: usize) -> bool {
+        let Some(forecast) = &self.forecast else {
+            return true;
+        };
+        let limits = &self.settings.limits;
+        let during = self.pressure.during(node);
+        let grows = self.pressure.growth(node);
         // As a rule there is room everywhere.
-        if (0..4).all(|lane| has_room(lane) && most[lane] + grows(lane) <= limit(lane)) {
+        let most = forecast.most();
+        if (0..4).all(|lane| during[lane].max(most[lane] + grows[lane]) <= limits[lane]) {
             return true;
         }
         let before = forecast.before(node);
         (0..4).all(|lane| {
-            has_room(lane) && before[lane] + grows(lane) <= limit(lane) || grows(lane) < 0
+            during[lane].max(before[lane] + grows[lane]) <= limits[lane] || grows[lane] < 0
         })
     }
 
     fn candidate(&self, node: usize, busiest: u32) -> Candidate {
         let stall = self.issue_at(node) - self.now;
-        let factors = self.factors(node, stall, busiest);
+        let mode = self.settings.mode;
+        // Each mode for itself, so that what it does not look at is not computed.
+        let priority = match mode {
+            Mode::ReduceReg => self
+                .factors(mode, node, stall, busiest)
+                .pack(Mode::ReduceReg),
+            Mode::Ilp => self.factors(mode, node, stall, busiest).pack(Mode::Ilp),
+            Mode::DynBatch => self
+                .factors(mode, node, stall, busiest)
+                .pack(Mode::DynBatch),
+        };
         Candidate {
             node: node as u32,
-            priority: factors.pack(self.settings.mode),
+            priority,
             stall_free: stall == 0,
             deadline: if self.settings.furthest {
                 u32::MAX - self.timeline.height[node]
@@ -464,7 +495,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn factors(&self, node: usize, stall: u32, busiest: u32) -> Factors {
+    #[inline(always)]
+    fn factors(&self, mode: Mode, node: usize, stall: u32, busiest: u32) -> Factors {
         let own = &self.graph.nodes[node];
         let byte = |value: u32| value.min(255) as u8;
         let grows = self.pressure.grows(node, Class::R);
@@ -482,8 +514,7 @@ impl<'a> Engine<'a> {
             0 => 1,
             _ => own.heat as u8,
         };
-        // Nobody else looks at it.
-        let recent = match self.settings.mode {
+        let recent = match mode {
             Mode::ReduceReg => self.recency[node] * 255 / (self.order.len() as u32).max(1),
             _ => 0,
         };
@@ -492,19 +523,19 @@ impl<'a> Engine<'a> {
             pressure,
             critical: if critical { 255 } else { 0 },
             stall: 255 - byte(stall),
-            latency: self.started[node],
+            latency: self.timeline.share[node],
             contention: 255 - byte(self.usage.of(own.pipe) * 255 / busiest),
             heat,
             barrier: if own.is_fence() { 0 } else { 255 },
             recency: byte(recent),
-            batch: self.batch_byte(node, pressure == 255),
+            batch: match mode {
+                Mode::DynBatch => self.batch_byte(node, pressure == 255),
+                _ => 0,
+            },
         }
     }
 
     fn batch_byte(&self, node: usize, pressure_ok: bool) -> u8 {
-        if self.settings.mode != Mode::DynBatch {
-            return 0;
-        }
         let own = &self.graph.nodes[node];
         let tensor = own.pipe == Pipe::Tensor;
         let free = tensor && self.free[own.unit as usize] <= self.now;

@@ -13,16 +13,14 @@
 use super::live::{BlockValues, Pressure};
 use orias_ori::Class;
 
-/// Classes that have a limit.
-pub const CLASSES: [Class; 4] = [Class::R, Class::P, Class::UR, Class::UP];
-
+/// A number for each class that has a limit: R, P, UR and UP.
 type Four = [i32; 4];
 
 /// What a place holds whose instruction has gone.
 const GONE: i32 = i32::MIN / 4;
 
 /// A node of the tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sums {
     /// All its differences.
     sum: Four,
@@ -86,7 +84,7 @@ impl<'a> Forecast<'a> {
         let mut before = [0; 4];
         for (place, &node) in reference.iter().enumerate() {
             rank[node as usize] = place as u32;
-            let live = CLASSES.map(|class| pressure.at(node as usize, class));
+            let live = pressure.during(node as usize);
             let step = std::array::from_fn(|lane| live[lane] - before[lane]);
             tree[leaves + place] = Sums {
                 sum: step,
@@ -164,7 +162,12 @@ impl<'a> Forecast<'a> {
     fn mend(&mut self, place: usize) {
         let mut node = (self.leaves + place) / 2;
         while node > 0 {
-            self.tree[node] = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
+            let sums = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
+            if sums == self.tree[node] {
+                // Nothing above depends on what changed below.
+                break;
+            }
+            self.tree[node] = sums;
             node /= 2;
         }
     }

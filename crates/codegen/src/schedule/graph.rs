@@ -339,6 +339,8 @@ pub struct Timeline {
     pub height: Vec<u32>,
     /// By node: the last cycle in which it can issue without making the block longer.
     pub latest: Vec<u32>,
+    /// By node: its height, in 255 parts of the longest chain.
+    pub share: Vec<u8>,
     /// The length of the longest chain.
     pub length: u32,
 }
@@ -376,10 +378,13 @@ impl Timeline {
             .max()
             .unwrap_or(0);
         let latest = height.iter().map(|height| length - height).collect();
+        let whole = u64::from(length.max(1));
+        let part = |&height: &u32| (u64::from(height) * 255 / whole).min(255) as u8;
         Timeline {
             earliest,
-            height,
             latest,
+            share: height.iter().map(part).collect(),
+            height,
             length,
         }
     }

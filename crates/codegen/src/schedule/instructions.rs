@@ -26,6 +26,7 @@ use super::live::{BlockValues, Counts, Numbering, Standing};
 use super::options::Options;
 use super::pipelining;
 use super::priority::Mode;
+use super::shape::Shape;
 use super::stores;
 use super::strategies::{self, Carried, Found, STRATEGIES, Strategy, Task};
 use super::trial;
@@ -33,7 +34,7 @@ use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use orias_machine::registers::{self, RegisterFiles};
-use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::LoopNest;
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Value};
 use orias_sass::Target;
 use rustc_hash::FxHashMap;
@@ -52,6 +53,7 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
     // With few registers whatever moves may make a spill, between blocks, too.
     let given = trial::has_few(func).then(|| func.clone());
     join_blocks(func);
+    let mut known = None;
     if let Some(target) = Target::from_name(&func.target) {
         let options = Options::new(func, context)?;
         let (limits, pipelines) = (options.cross_block(), options.pipelines());
@@ -60,12 +62,15 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
         if pipelines {
             pipelining::pipeline_loops(func, occupancy);
         }
-        cross_block::hoist(func, limits, occupancy);
+        let mut shape = Shape::new(func);
+        cross_block::hoist(func, limits, occupancy, &mut shape);
         if gathers {
-            stores::gather_stores(func, occupancy);
+            stores::gather_stores(func, occupancy, &shape);
         }
+        known = Some(shape);
     }
-    let planned = find_orders(func, context, false)?;
+    let shape = known.unwrap_or_else(|| Shape::new(func));
+    let planned = find_orders(func, context, &shape, false)?;
     let moved = given.is_some() || !planned.orders.is_empty();
     let close = moved && trial::is_close(func, planned.needed);
     let before = close.then(|| given.unwrap_or_else(|| func.clone()));
@@ -169,10 +174,15 @@ struct Scheduler<'a> {
 
 /// Finds an order for every block of `func`, which stays as it is, and gives reasons.
 pub fn plan(func: &Function, context: &Context<'_>) -> Result<Plan, PhaseError> {
-    find_orders(func, context, true)
+    find_orders(func, context, &Shape::new(func), true)
 }
 
-fn find_orders(func: &Function, context: &Context<'_>, explains: bool) -> Result<Plan, PhaseError> {
+fn find_orders(
+    func: &Function,
+    context: &Context<'_>,
+    shape: &Shape,
+    explains: bool,
+) -> Result<Plan, PhaseError> {
     let Some(target) = Target::from_name(&func.target) else {
         return Err(PhaseError::Unsupported(format!("target {}", func.target)));
     };
@@ -188,17 +198,15 @@ fn find_orders(func: &Function, context: &Context<'_>, explains: bool) -> Result
         sharing: 1,
         explains,
     };
-    Ok(scheduler.run())
+    Ok(scheduler.run(shape))
 }
 
 impl Scheduler<'_> {
-    fn run(&mut self) -> Plan {
+    fn run(&mut self, shape: &Shape) -> Plan {
         let func = self.func;
-        let flow = FlowGraph::of(func);
-        let walk = DepthFirst::new(&flow);
-        let nest = LoopNest::new(&flow, &walk);
-        let live = Liveness::new(func, &flow);
-        let standing = Standing::new(func, &live);
+        let (walk, nest) = (&shape.walk, &shape.nest);
+        let live = shape.live(func);
+        let standing = Standing::new(func, live);
         let needed = standing.needed;
         if needed > u32::from(regalloc::limit(func, self.files, Class::R)) {
             // Something is spilled whatever the order, and the allocator knows what in the order it is. Another order, even of
@@ -210,7 +218,7 @@ impl Scheduler<'_> {
         }
         // Launches fill the machine half, as a guess.
         self.sharing = self.occupancy.warps(needed).div_ceil(2);
-        let mut builder = Builder::new(func, Exits::Values(&live), self.options.fences());
+        let mut builder = Builder::new(func, Exits::Values(live), self.options.fences());
         let mut numbers = Numbering::default();
         let mut total = 0;
         let (mut moving, mut stills) = (Vec::new(), Vec::new());
@@ -223,7 +231,7 @@ impl Scheduler<'_> {
             } else {
                 stills.push(Still {
                     block,
-                    frequency: self.frequency(block, &nest),
+                    frequency: self.frequency(block, nest),
                     registers: peak[Class::R as usize],
                     estimate: None,
                 });
@@ -234,8 +242,8 @@ impl Scheduler<'_> {
         let mut rooms = Vec::new();
         for block in moving {
             let graph = builder.build(block);
-            let values = BlockValues::new(func, &graph, &live, &mut numbers);
-            let mut room = self.room(graph, values, standing.peak(block), &nest);
+            let values = BlockValues::new(func, &graph, live, &mut numbers);
+            let mut room = self.room(graph, values, standing.peak(block), nest);
             if whole {
                 rooms.push(room);
             } else {

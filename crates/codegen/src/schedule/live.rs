@@ -9,7 +9,7 @@
 //! Counters: R, P, UR, UP and B as the machine has them; the page's other five belong to no class of this machine.
 
 use super::graph::Graph;
-use cranelift_entity::EntityRef as _;
+use cranelift_entity::{EntityRef as _, EntitySet};
 use orias_ori::analysis::Liveness;
 use orias_ori::{AbstractOp, Block, Class, Function, Value};
 
@@ -65,12 +65,15 @@ impl Standing {
         };
         let mut values = LiveValues {
             func,
-            is_live: vec![false; func.value_count()],
+            is_live: vec![0; func.value_count()],
+            stamp: 0,
             live: [0; 5],
             undef: [0; 5],
+            undefs: all_undefs(func),
         };
         let general = Class::R as usize;
         for block in func.blocks() {
+            values.start();
             for &value in live.live_out(block) {
                 values.begin(value);
             }
@@ -108,7 +111,7 @@ impl Standing {
             // What nobody in the block ends is there all the time: what may be anything, and parameters that nobody reads.
             let mut stays = values.undef;
             for &param in func.block_params(block) {
-                if !values.is_live[param.index()] {
+                if !values.is_live(param) {
                     let (class, width, _) = values.kind(param);
                     stays[class] += width;
                 }
@@ -119,10 +122,6 @@ impl Standing {
             }
             standing.peaks[block.index()] = peak;
             standing.needed = standing.needed.max(needed.max(0) as u32);
-            for &value in live.live_in(block).iter().chain(func.block_params(block)) {
-                values.is_live[value.index()] = false;
-            }
-            (values.live, values.undef) = ([0; 5], [0; 5]);
         }
         standing
     }
@@ -136,17 +135,46 @@ impl Standing {
 /// The values live at one point, and what they occupy.
 struct LiveValues<'a> {
     func: &'a Function,
-    is_live: Vec<bool>,
+    /// By value: the stamp of the block it is live in.
+    is_live: Vec<u32>,
+    stamp: u32,
     live: Counts,
     /// What values occupy that may be anything.
     undef: Counts,
+    /// Those values.
+    undefs: Option<EntitySet<Value>>,
+}
+
+/// The values that may be anything, if there are any.
+fn all_undefs(func: &Function) -> Option<EntitySet<Value>> {
+    let mut undefs = None;
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        if func.opcode(inst).as_abstract() == Some(AbstractOp::Undef) {
+            let undefs = undefs.get_or_insert_with(EntitySet::new);
+            for value in func.value_defs(inst) {
+                undefs.insert(value);
+            }
+        }
+    }
+    undefs
 }
 
 impl LiveValues<'_> {
+    /// Starts the next block, with nothing live.
+    fn start(&mut self) {
+        self.stamp += 1;
+        (self.live, self.undef) = ([0; 5], [0; 5]);
+    }
+
+    fn is_live(&self, value: Value) -> bool {
+        self.is_live[value.index()] == self.stamp
+    }
+
     /// Class and registers of a value, and whether it may be anything.
     fn kind(&self, value: Value) -> (usize, i32, bool) {
         let ty = self.func.value_type(value);
-        let undef = is_undef(self.func, value);
+        let undefs = self.undefs.as_ref();
+        let undef = undefs.is_some_and(|undefs| undefs.contains(value));
         (ty.class() as usize, i32::from(ty.len()), undef)
     }
 
@@ -161,14 +189,14 @@ impl LiveValues<'_> {
     }
 
     fn begin(&mut self, value: Value) {
-        if !std::mem::replace(&mut self.is_live[value.index()], true) {
+        if std::mem::replace(&mut self.is_live[value.index()], self.stamp) != self.stamp {
             self.add(value, 1);
         }
     }
 
     /// Whether `value` was live.
     fn end(&mut self, value: Value) -> bool {
-        let was_live = std::mem::replace(&mut self.is_live[value.index()], false);
+        let was_live = std::mem::replace(&mut self.is_live[value.index()], 0) == self.stamp;
         if was_live {
             self.add(value, -1);
         }
@@ -432,7 +460,7 @@ impl<'a> Pressure<'a> {
     }
 
     /// Credits the last reader of `value` with its death, and reports that reader.
-    fn credit(&mut self, value: u32, changed: &mut dyn FnMut(usize)) {
+    fn credit(&mut self, value: u32, changed: &mut impl FnMut(usize)) {
         if self.values.live_out[value as usize] {
             return;
         }
@@ -460,8 +488,26 @@ impl<'a> Pressure<'a> {
         live.max(live + self.delta[node][class] + self.values.dead[node][class])
     }
 
+    /// By how much live registers of R, P, UR and UP change if `node` is next.
+    #[inline]
+    pub(super) fn growth(&self, node: usize) -> [i32; 4] {
+        let delta = &self.delta[node];
+        std::array::from_fn(|class| delta[class])
+    }
+
+    /// The most registers of R, P, UR and UP that are live while `node` runs, if it is next.
+    #[inline]
+    pub(super) fn during(&self, node: usize) -> [i32; 4] {
+        let (delta, dead) = (&self.delta[node], &self.values.dead[node]);
+        std::array::from_fn(|class| {
+            let live = self.live[class];
+            live.max(live + delta[class] + dead[class])
+        })
+    }
+
     /// `node` is next. Reports nodes whose delta changed.
-    pub fn schedule(&mut self, node: usize, changed: &mut dyn FnMut(usize)) {
+    #[inline]
+    pub fn schedule(&mut self, node: usize, changed: &mut impl FnMut(usize)) {
         let (delta, dead) = (&self.delta[node], &self.values.dead[node]);
         for class in 0..5 {
             let after = self.live[class] + delta[class];

@@ -4,7 +4,7 @@
 //! about memory and fences. [`engine`] puts a block into an order, with [`priority`] saying who goes first, [`live`] how many registers are
 //! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`estimate`] says how long an order
 //! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for. [`cross_block`] moves instructions into the block before,
-//! [`pipelining`] loads into the trip before, [`stores`] stores to where others of their kind are.
+//! [`pipelining`] loads into the trip before, [`stores`] stores to where others of their kind are; [`shape`] is what they ask of the function.
 //! [`strategies`] lists the ways to find an order and says which block gets which. [`instructions`] is the phase before allocation. [`post`]
 //! orders instructions on physical registers, and [`report`] shows what it saw.
 
@@ -27,6 +27,7 @@ pub mod pipelining;
 pub mod post;
 pub mod priority;
 pub mod report;
+pub mod shape;
 pub mod stores;
 pub mod strategies;
 mod trial;

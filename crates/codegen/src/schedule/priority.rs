@@ -70,6 +70,7 @@ pub struct Factors {
 
 impl Factors {
     /// The packed priority.
+    #[inline(always)]
     pub fn pack(&self, mode: Mode) -> u64 {
         let fields = match mode {
             Mode::ReduceReg => [

@@ -10,22 +10,22 @@ use super::build::{Builder, Exits, Fences, are_sisters};
 use super::graph::Graph;
 use super::instructions::relink;
 use super::live::{BlockValues, Numbering};
-use orias_ori::analysis::{FlowGraph, Liveness};
+use super::shape::Shape;
 use orias_ori::{Block, Class, Function, Inst};
 
 /// How many nodes a store goes down at most.
 const REACH: usize = 64;
 
 /// Brings stores together, and says in how many blocks.
-pub fn gather_stores(func: &mut Function, occupancy: Occupancy) -> usize {
-    let orders = find(func, occupancy);
+pub fn gather_stores(func: &mut Function, occupancy: Occupancy, shape: &Shape) -> usize {
+    let orders = find(func, occupancy, shape);
     for (block, order) in &orders {
         relink(func, *block, order);
     }
     orders.len()
 }
 
-fn find(func: &Function, occupancy: Occupancy) -> Vec<(Block, Vec<Inst>)> {
+fn find(func: &Function, occupancy: Occupancy, shape: &Shape) -> Vec<(Block, Vec<Inst>)> {
     let torn: Vec<Block> = func
         .blocks()
         .filter(|&block| has_torn(func, block))
@@ -33,9 +33,8 @@ fn find(func: &Function, occupancy: Occupancy) -> Vec<(Block, Vec<Inst>)> {
     if torn.is_empty() {
         return Vec::new();
     }
-    let flow = FlowGraph::of(func);
-    let live = Liveness::new(func, &flow);
-    let mut builder = Builder::new(func, Exits::Values(&live), Fences::none());
+    let live = shape.live(func);
+    let mut builder = Builder::new(func, Exits::Values(live), Fences::none());
     let mut numbers = Numbering::default();
     let mut found = Vec::new();
     for block in torn {
@@ -44,7 +43,7 @@ fn find(func: &Function, occupancy: Occupancy) -> Vec<(Block, Vec<Inst>)> {
         if order.is_sorted() || graph.illegal(&order).is_some() {
             continue;
         }
-        let values = BlockValues::new(func, &graph, &live, &mut numbers);
+        let values = BlockValues::new(func, &graph, live, &mut numbers);
         let as_it_is = values.peak(0..graph.len() as u32);
         let (before, after) = (as_it_is, values.peak(order.iter().copied()));
         let class = Class::R as usize;

@@ -220,10 +220,17 @@ pub fn reads_late(op: Op, place: Place, class: RegisterClass) -> bool {
 
 /// Whether `pattern` (a name, or a beginning followed by `*`) names the operation.
 pub(crate) fn names(pattern: &str, op: Op) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => op.name().starts_with(start),
-        None => op.name() == pattern,
-    }
+    let name = op.name().as_bytes();
+    let (start, all) = match pattern.as_bytes() {
+        [start @ .., b'*'] => (start, false),
+        whole => (whole, true),
+    };
+    // Most differ in the first letter, which tells without comparing the rest.
+    start
+        .first()
+        .is_none_or(|first| name.first() == Some(first))
+        && name.starts_with(start)
+        && (!all || name.len() == start.len())
 }
 
 #[cfg(test)]

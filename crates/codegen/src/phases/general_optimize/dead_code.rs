@@ -5,14 +5,6 @@ use super::edges::Incoming;
 use orias_ori::operation::Order;
 use orias_ori::{Block, Effects, Function, Inst, Value, ValueDef};
 
-/// Effects that make an instruction stay whether its results are used or not.
-const STAYS: Effects = Effects::WRITES
-    .with(Effects::SIDE)
-    .with(Effects::CONVERGENT)
-    .with(Effects::BARRIER)
-    .with(Effects::TERMINATOR)
-    .with(Effects::CALL);
-
 /// What was found not to be needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Removed {
@@ -33,12 +25,12 @@ pub(super) fn remove(function: &mut Function, keep: &Keep<'_>) -> Removed {
     let entry = function.entry();
     let mut removed = Removed::Instructions;
     for block in blocks {
-        let dead: Vec<Inst> = function
-            .block_insts(block)
-            .filter(|inst| !needed.insts[inst.as_u32() as usize])
-            .collect();
-        for inst in dead {
-            function.remove_inst(inst);
+        let mut next = function.layout.first_inst(block);
+        while let Some(inst) = next {
+            next = function.layout.next_inst(inst);
+            if !needed.insts[inst.as_u32() as usize] {
+                function.remove_inst(inst);
+            }
         }
         if Some(block) == entry || keep.block(function, block) {
             continue;
@@ -105,6 +97,7 @@ impl Needed {
         if std::mem::replace(&mut self.insts[inst.as_u32() as usize], true) {
             return;
         }
+        // Not what its edges pass on.
         function.for_each_own_use(inst, |reg| {
             if let Some(value) = reg.value() {
                 self.add_value(value, pending);
@@ -116,7 +109,7 @@ impl Needed {
 /// Whether `inst` does something besides computing its results. A read that others can observe the order of does.
 fn stays(function: &Function, inst: Inst) -> bool {
     let effects = function.opcode(inst).effects();
-    effects.intersects(STAYS)
+    effects.intersects(Effects::BEYOND_RESULTS)
         || effects.contains(Effects::READS)
             && !matches!(function.modifier::<Order>(inst), None | Some(Order::Weak))
 }

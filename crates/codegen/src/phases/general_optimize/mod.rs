@@ -59,6 +59,7 @@ pub fn optimize_general(function: &mut Function, context: &Context<'_>) -> Resul
 struct Keep<'a>(&'a WhenList);
 
 impl Keep<'_> {
+    #[inline]
     fn inst(&self, function: &Function, inst: Inst) -> bool {
         !self.0.is_never()
             && function.layout.inst_block(inst).is_some_and(|block| {
@@ -71,6 +72,7 @@ impl Keep<'_> {
             })
     }
 
+    #[inline]
     fn block(&self, function: &Function, block: Block) -> bool {
         !self.0.is_never()
             && self.0.holds(Point {

@@ -29,7 +29,10 @@ pub(super) fn unify(function: &mut Function, keep: &Keep<'_>) -> bool {
             }
         }
         for inst in function.block_insts(block) {
-            if !function.inst(inst).guard().is_always() || keep.inst(function, inst) {
+            if !is_choice_or_copy(function, inst)
+                || !function.inst(inst).guard().is_always()
+                || keep.inst(function, inst)
+            {
                 continue;
             }
             for (result, same) in equal_values(function, inst, &mut names) {
@@ -101,6 +104,13 @@ fn only_argument(
         }
     }
     only
+}
+
+/// Whether `inst` is one of those that [`equal_values`] knows.
+fn is_choice_or_copy(function: &Function, inst: Inst) -> bool {
+    use AbstractOp::{Collect, Mov, Selp, Split};
+    let op = function.opcode(inst).as_abstract();
+    op.is_some_and(|op| matches!(op, Mov | Selp | Collect | Split))
 }
 
 /// The results of `inst` that equal other values.

@@ -27,7 +27,7 @@ use orias_machine::timing::{Arrival, Place};
 use orias_ori::analysis::{Liveness, RegisterLiveness};
 use orias_ori::{Block, Function, Inst, Operation, Reg, RegKind};
 use orias_sass::{Mods, Op};
-use registers::{History, Operands, PLACES, is_constant};
+use registers::{History, Operands, is_constant};
 pub use runs::are_sisters;
 
 /// What is live behind a block.
@@ -104,11 +104,13 @@ pub struct Builder<'a> {
     func: &'a Function,
     exits: Exits<'a>,
     fences: Fences<'a>,
-    /// By value: the block number it was last seen in, plus one, and its definition there.
-    defined: Vec<(u32, Writer)>,
+    /// By value: the block number it was last seen in, plus one, and its definition there in `writers`.
+    defined: Vec<(u32, u32)>,
+    writers: Vec<Writer>,
     /// By value: the same, and its first reader in `links`.
     readers: Vec<(u32, u32)>,
     links: Vec<(u32, u32)>,
+    /// By physical register; empty until one is met.
     registers: Vec<History>,
     tokens: [TokenHistory; Token::COUNT],
     stamp: u32,
@@ -126,11 +128,6 @@ pub struct Builder<'a> {
     local: Option<u16>,
 }
 
-const NO_WRITER: Writer = Writer {
-    node: NOBODY,
-    arrival: None,
-};
-
 impl<'a> Builder<'a> {
     /// A builder for `func`.
     pub fn new(func: &'a Function, exits: Exits<'a>, fences: Fences<'a>) -> Self {
@@ -142,10 +139,11 @@ impl<'a> Builder<'a> {
                 Exits::Values(_) => None,
                 Exits::Registers(_) => local::latency(func),
             },
-            defined: vec![(0, NO_WRITER); func.value_count()],
-            readers: vec![(0, NOBODY); func.value_count()],
+            defined: vec![(0, 0); func.value_count()],
+            writers: Vec::new(),
+            readers: vec![(0, 0); func.value_count()],
             links: Vec::new(),
-            registers: (0..PLACES).map(|_| History::default()).collect(),
+            registers: Vec::new(),
             tokens: Default::default(),
             stamp: 0,
             edges: Vec::new(),
@@ -198,6 +196,7 @@ impl<'a> Builder<'a> {
 
     fn reset(&mut self) {
         self.stamp += 1;
+        self.writers.clear();
         self.links.clear();
         self.edges.clear();
         self.nodes.clear();

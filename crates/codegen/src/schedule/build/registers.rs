@@ -11,7 +11,7 @@ use orias_sass::{Access, Op};
 use smallvec::SmallVec;
 
 /// Physical registers of all files in a row, then tokens.
-pub(super) const PLACES: usize = 256 + 8 + 64 + 8 + 16;
+const PLACES: usize = 256 + 8 + 64 + 8 + 16;
 
 /// A guarded definition leaves earlier ones readable; of so many the graph knows the latency.
 const WRITERS: usize = 8;
@@ -164,8 +164,12 @@ impl Builder<'_> {
     fn read(&mut self, node: u32, reg: Reg, slot: Place, reasons: Reasons) {
         match reg.kind() {
             RegKind::Value(value) => {
-                let (stamp, writer) = self.defined[value.index()];
-                if stamp == self.stamp && writer.node != node {
+                let (stamp, index) = self.defined[value.index()];
+                let writer = match stamp == self.stamp {
+                    true => Some(self.writers[index as usize]),
+                    false => None,
+                };
+                if let Some(writer) = writer.filter(|writer| writer.node != node) {
                     let class = self.func.value_type(value).class();
                     let reader = Reader {
                         node,
@@ -223,7 +227,8 @@ impl Builder<'_> {
                     node,
                     arrival: self.arrival(node, slot, class, 0),
                 };
-                self.defined[value.index()] = (self.stamp, writer);
+                self.defined[value.index()] = (self.stamp, self.writers.len() as u32);
+                self.writers.push(writer);
             }
             RegKind::Phys(reg) => {
                 for (offset, unit) in reg.units().enumerate() {
@@ -261,6 +266,9 @@ impl Builder<'_> {
 
     /// What happened to a place in this block.
     fn history(&mut self, place: usize) -> &mut History {
+        if self.registers.is_empty() {
+            self.registers.resize_with(PLACES, History::default);
+        }
         let history = &mut self.registers[place];
         if history.stamp != self.stamp {
             history.stamp = self.stamp;
@@ -273,12 +281,9 @@ impl Builder<'_> {
 
     /// How often a register has been written in this block.
     pub(super) fn version(&self, reg: PhysReg) -> u32 {
-        let history = &self.registers[place_of(reg)];
-        if history.stamp == self.stamp {
-            history.version
-        } else {
-            0
-        }
+        let history = self.registers.get(place_of(reg));
+        let history = history.filter(|history| history.stamp == self.stamp);
+        history.map_or(0, |history| history.version)
     }
 
     /// `node` overwrites `reg`, a value it keeps: whoever reads that value before `node` stays before it.
@@ -290,9 +295,10 @@ impl Builder<'_> {
 
     /// The result of `argument`'s definition replaces `param`, which this block may read.
     fn replace_param(&mut self, argument: Value, param: Value) {
-        let (stamp, writer) = self.defined[argument.index()];
+        let (stamp, index) = self.defined[argument.index()];
         if stamp == self.stamp && argument != param {
-            self.behind_readers(writer.node, param, Reasons::ARGUMENT);
+            let writer = self.writers[index as usize].node;
+            self.behind_readers(writer, param, Reasons::ARGUMENT);
         }
     }
 
