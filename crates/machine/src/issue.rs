@@ -12,9 +12,9 @@
 //!   load must be there before the cache is invalidated. ptxas says so with barriers; a [`Token`] is the register that would
 //!   express it.
 
+use crate::met::Met;
 use crate::timing::{self, names};
 use orias_sass::{Effects, Instruction, Op};
-use std::sync::OnceLock;
 
 /// Something an instruction occupies when it issues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -242,8 +242,8 @@ fn work_out(op: Op) -> Issue {
 /// What issue asks for an operation, whatever its operands: all that can be known before there are registers.
 #[must_use]
 pub fn of_operation(op: Op) -> Issue {
-    static ISSUES: [OnceLock<Issue>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    *ISSUES[op.index()].get_or_init(|| work_out(op))
+    static ISSUES: Met<Issue> = Met::new();
+    *ISSUES.get_or_init(op, || work_out(op))
 }
 
 /// What issue asks for an instruction.
@@ -319,8 +319,8 @@ const NO_TOKENS: &[&str] = &["ATOMS*"];
 type TokenUse = (Token, Role, &'static [&'static str]);
 
 fn token_uses(op: Op) -> &'static [TokenUse] {
-    static USES: [OnceLock<Vec<TokenUse>>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    USES[op.index()].get_or_init(|| {
+    static USES: Met<Vec<TokenUse>> = Met::new();
+    USES.get_or_init(op, || {
         let class = timing::of(op).map(|timing| timing.class.name());
         let none = NO_TOKENS.iter().any(|pattern| names(pattern, op));
         let fits = |pattern: &&str| match pattern.strip_prefix('=') {

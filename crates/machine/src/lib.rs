@@ -10,5 +10,6 @@
 pub mod abi;
 pub mod constants;
 pub mod issue;
+pub mod met;
 pub mod registers;
 pub mod timing;

@@ -9,6 +9,7 @@
 //! A base is known by the value in it: in SSA form the value itself, on physical registers the register and how often it has been
 //! written in the block. A 32-bit base that is another one plus a constant is replaced by that one.
 
+use super::build::operations;
 use super::order;
 use orias_ori::{Function, Inst, Operand, Operation, OptReg, Reg, RegKind, SourceMods};
 use orias_sass::{Op, Space};
@@ -104,10 +105,11 @@ pub fn accesses(
     let Operation::Machine(op, mods) = func.inst(inst).operation() else {
         return SmallVec::new();
     };
-    let row = op.row();
-    if row.memory.is_empty() || order::is_read_only(op, mods) {
+    let facts = operations::of(op);
+    if !facts.touches_memory || order::is_read_only(facts, mods) {
         return SmallVec::new();
     }
+    let row = op.row();
     let mut addresses = func
         .operands(inst)
         .iter()
@@ -127,7 +129,7 @@ pub fn accesses(
             let mut offset = 0;
             let base = address.map(|address| {
                 offset = i64::from(address.offset);
-                let scale = row.modifier("xs").map_or(0, |scale| mods.get(scale));
+                let scale = facts.scale_modifier.map_or(0, |scale| mods.get(scale));
                 let mut key = |reg: OptReg| {
                     reg.get()
                         .filter(|reg| !is_zero(*reg))
@@ -166,7 +168,7 @@ fn is_zero(reg: Reg) -> bool {
 
 /// Bytes a lane touches; none where lanes bring addresses for each other, or the row does not say.
 pub(super) fn access_size(op: Op, mods: orias_sass::Mods) -> Option<u8> {
-    let modifier = op.row().modifier("size")?;
+    let modifier = operations::of(op).size_modifier?;
     let name = modifier.value(mods.get(modifier))?.name;
     match name {
         "U8" | "S8" => Some(1),

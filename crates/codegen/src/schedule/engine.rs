@@ -132,6 +132,19 @@ fn relief_key(grows: i32, recency: u32, node: usize) -> u64 {
     grows << (2 * NODE_BITS) | u64::from(LATEST - recency) << NODE_BITS | node as u64
 }
 
+/// What of a candidate does not change while an order grows.
+#[derive(Clone, Copy, Debug)]
+struct Fixed {
+    /// Its priority, without the factors that change.
+    priority: u64,
+    latest: u32,
+    unit: Unit,
+    pipe: Pipe,
+    is_pseudo: bool,
+    /// Whether it gets the critical-path bit once it is late.
+    may_be_critical: bool,
+}
+
 struct Engine<'a> {
     graph: &'a Graph,
     timeline: &'a Timeline,
@@ -155,6 +168,12 @@ struct Engine<'a> {
     relief: Sorted,
     free: [u32; Unit::COUNT],
     usage: Usage,
+    /// The use of the busiest pipe.
+    busiest: u32,
+    /// By pipe: how idle it is.
+    idle: [u8; Pipe::COUNT],
+    /// By node: what does not change.
+    fixed: Vec<Fixed>,
     now: u32,
     order: Vec<u32>,
     /// What the instructions just placed made ready.
@@ -167,8 +186,6 @@ struct Engine<'a> {
     changed: Vec<usize>,
     cold_budget: u32,
     spill_mode: u32,
-    /// Whether the block has enough long operations for the critical-path bit.
-    critical: bool,
     batch: Batch,
     in_batch: Vec<bool>,
     countdown: u32,
@@ -186,11 +203,20 @@ impl<'a> Engine<'a> {
     ) -> Self {
         let count = graph.len();
         let long = graph.nodes.iter().filter(|node| node.is_long()).count() as u32;
+        let critical = long >= settings.depth_threshold;
+        let fixed = graph.nodes.iter().enumerate().map(|(node, own)| Fixed {
+            priority: 0,
+            latest: timeline.latest[node],
+            unit: own.unit,
+            pipe: own.pipe,
+            is_pseudo: own.is_pseudo(),
+            may_be_critical: critical && own.latency >= settings.latency_cutoff,
+        });
         let batched = match settings.mode {
             Mode::DynBatch => count,
             _ => 0,
         };
-        Engine {
+        let mut engine = Engine {
             graph,
             timeline,
             settings,
@@ -210,6 +236,9 @@ impl<'a> Engine<'a> {
             relief: Sorted::default(),
             free: [0; Unit::COUNT],
             usage: Usage::default(),
+            busiest: 1,
+            idle: [255; Pipe::COUNT],
+            fixed: fixed.collect(),
             now: 0,
             order: Vec::with_capacity(count),
             freed: Vec::new(),
@@ -218,13 +247,31 @@ impl<'a> Engine<'a> {
             changed: Vec::new(),
             cold_budget: settings.cold_budget,
             spill_mode: settings.spill_mode,
-            critical: long >= settings.depth_threshold,
             batch: Batch::default(),
             in_batch: vec![false; batched],
             countdown: 0,
             batchable: (0..batched)
                 .filter(|&node| is_batchable(graph, node))
                 .count() as u32,
+        };
+        engine.fix_priorities();
+        engine
+    }
+
+    /// Works out what does not change about priorities, until the budget of cold instructions is used up.
+    fn fix_priorities(&mut self) {
+        for (node, fixed) in self.fixed.iter_mut().enumerate() {
+            let own = &self.graph.nodes[node];
+            let factors = Factors {
+                latency: self.timeline.share[node],
+                heat: match self.cold_budget {
+                    0 => 1,
+                    _ => own.heat as u8,
+                },
+                barrier: if own.is_fence() { 0 } else { 255 },
+                ..Factors::default()
+            };
+            fixed.priority = factors.pack(self.settings.mode);
         }
     }
 
@@ -290,9 +337,12 @@ impl<'a> Engine<'a> {
         let own = &graph.nodes[node];
         if let Some(key) = self.key[node].take() {
             self.relief.remove(key);
-            self.available
-                .remove(key_by(self.timeline.latest[node], node));
-            self.waiting.remove(key_by(self.ready_at[node], node));
+            if self.ready_at[node] <= self.now {
+                self.available
+                    .remove(key_by(self.timeline.latest[node], node));
+            } else {
+                self.waiting.remove(key_by(self.ready_at[node], node));
+            }
         }
         let mut ready = std::mem::take(&mut self.freed);
         if own.is_pseudo() {
@@ -302,11 +352,14 @@ impl<'a> Engine<'a> {
             for &(unit, cycles) in own.keeps {
                 self.free[unit as usize] = issue + u32::from(cycles) * self.settings.warps;
             }
-            self.usage.add(own.pipe, 1);
+            self.use_pipe(own.pipe);
             self.now = issue + u32::from(own.least_stall).max(self.settings.warps);
             self.spill_mode = self.spill_mode.saturating_sub(1);
-            if own.heat == Heat::Cold {
-                self.cold_budget = self.cold_budget.saturating_sub(1);
+            if own.heat == Heat::Cold && self.cold_budget > 0 {
+                self.cold_budget -= 1;
+                if self.cold_budget == 0 {
+                    self.fix_priorities();
+                }
             }
             if self.settings.mode == Mode::DynBatch {
                 if is_batchable(graph, node) {
@@ -329,13 +382,28 @@ impl<'a> Engine<'a> {
         }
     }
 
+    #[inline]
     fn issue_at(&self, node: usize) -> u32 {
-        if self.graph.nodes[node].is_pseudo() {
+        let fixed = &self.fixed[node];
+        if fixed.is_pseudo {
             return self.now;
         }
         self.now
             .max(self.ready_at[node])
-            .max(self.free[self.graph.nodes[node].unit as usize])
+            .max(self.free[fixed.unit as usize])
+    }
+
+    /// Counts an instruction of `pipe`.
+    fn use_pipe(&mut self, pipe: Pipe) {
+        self.usage.add(pipe, 1);
+        let used = self.usage.of(pipe);
+        let idle = |used: u32, busiest: u32| 255 - (used * 255 / busiest).min(255) as u8;
+        if used > self.busiest {
+            self.busiest = used;
+            self.idle = Pipe::ALL.map(|pipe| idle(self.usage.of(pipe), used));
+        } else {
+            self.idle[pipe as usize] = idle(used, self.busiest);
+        }
     }
 
     /// `node` is next in the order and starts at `start`; whoever gets ready by that goes to `ready`.
@@ -411,13 +479,13 @@ impl<'a> Engine<'a> {
         }
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.clear();
-        let busiest = self.usage.most().max(1);
         let mut best = 0;
         for (index, &node) in nodes.iter().enumerate() {
-            candidates.push(self.candidate(node as usize, busiest));
-            if candidates[index].compare(&candidates[best]).is_gt() {
+            let candidate = self.candidate(node as usize);
+            if index > 0 && candidate.is_before(&candidates[best]) {
                 best = index;
             }
+            candidates.push(candidate);
         }
         let mut found = None;
         while !candidates.is_empty() {
@@ -427,7 +495,7 @@ impl<'a> Engine<'a> {
                 break;
             }
             best = (1..candidates.len()).fold(0, |best, index| {
-                match candidates[index].compare(&candidates[best]).is_gt() {
+                match candidates[index].is_before(&candidates[best]) {
                     true => index,
                     false => best,
                 }
@@ -470,34 +538,32 @@ impl<'a> Engine<'a> {
         })
     }
 
-    fn candidate(&self, node: usize, busiest: u32) -> Candidate {
+    #[inline]
+    fn candidate(&self, node: usize) -> Candidate {
         let stall = self.issue_at(node) - self.now;
-        let mode = self.settings.mode;
         // Each mode for itself, so that what it does not look at is not computed.
-        let priority = match mode {
-            Mode::ReduceReg => self
-                .factors(mode, node, stall, busiest)
-                .pack(Mode::ReduceReg),
-            Mode::Ilp => self.factors(mode, node, stall, busiest).pack(Mode::Ilp),
-            Mode::DynBatch => self
-                .factors(mode, node, stall, busiest)
-                .pack(Mode::DynBatch),
+        let changing = match self.settings.mode {
+            Mode::ReduceReg => self.priority(Mode::ReduceReg, node, stall),
+            Mode::Ilp => self.priority(Mode::Ilp, node, stall),
+            Mode::DynBatch => self.priority(Mode::DynBatch, node, stall),
         };
+        let fixed = &self.fixed[node];
         Candidate {
             node: node as u32,
-            priority,
+            priority: fixed.priority | changing,
             stall_free: stall == 0,
             deadline: if self.settings.furthest {
                 u32::MAX - self.timeline.height[node]
             } else {
-                self.timeline.latest[node]
+                fixed.latest
             },
         }
     }
 
+    /// The factors of a priority that change.
     #[inline(always)]
-    fn factors(&self, mode: Mode, node: usize, stall: u32, busiest: u32) -> Factors {
-        let own = &self.graph.nodes[node];
+    fn priority(&self, mode: Mode, node: usize, stall: u32) -> u64 {
+        let fixed = &self.fixed[node];
         let byte = |value: u32| value.min(255) as u8;
         let grows = self.pressure.grows(node, Class::R);
         let limit = self.settings.limits[Class::R as usize];
@@ -507,32 +573,27 @@ impl<'a> Engine<'a> {
         } else {
             255 - byte(1 + over as u32 * 4)
         };
-        let late = self.timeline.latest[node] <= self.now;
-        let critical = self.spill_mode > 0
-            || self.critical && late && own.latency >= self.settings.latency_cutoff;
-        let heat = match self.cold_budget {
-            0 => 1,
-            _ => own.heat as u8,
-        };
-        let recent = match mode {
-            Mode::ReduceReg => self.recency[node] * 255 / (self.order.len() as u32).max(1),
-            _ => 0,
-        };
-        Factors {
+        let late = fixed.latest <= self.now;
+        let critical = self.spill_mode > 0 || fixed.may_be_critical && late;
+        let factors = Factors {
             frees: (128 - grows).clamp(0, 255) as u8,
             pressure,
             critical: if critical { 255 } else { 0 },
             stall: 255 - byte(stall),
-            latency: self.timeline.share[node],
-            contention: 255 - byte(self.usage.of(own.pipe) * 255 / busiest),
-            heat,
-            barrier: if own.is_fence() { 0 } else { 255 },
-            recency: byte(recent),
+            contention: self.idle[fixed.pipe as usize],
+            recency: match mode {
+                Mode::ReduceReg => {
+                    byte(self.recency[node] * 255 / (self.order.len() as u32).max(1))
+                }
+                _ => 0,
+            },
             batch: match mode {
                 Mode::DynBatch => self.batch_byte(node, pressure == 255),
                 _ => 0,
             },
-        }
+            ..Factors::default()
+        };
+        factors.pack(mode)
     }
 
     fn batch_byte(&self, node: usize, pressure_ok: bool) -> u8 {

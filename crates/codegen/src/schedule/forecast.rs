@@ -12,6 +12,7 @@
 
 use super::live::{BlockValues, Pressure};
 use orias_ori::Class;
+use smallvec::SmallVec;
 
 /// A number for each class that has a limit: R, P, UR and UP.
 type Four = [i32; 4];
@@ -20,7 +21,7 @@ type Four = [i32; 4];
 const GONE: i32 = i32::MIN / 4;
 
 /// A node of the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Sums {
     /// All its differences.
     sum: Four,
@@ -150,25 +151,27 @@ impl<'a> Forecast<'a> {
         result
     }
 
-    /// Adds to the difference of a place.
-    fn add(&mut self, place: usize, amount: Four) {
+    /// Adds to the difference of a place; what stands above it is not true any more.
+    fn add(&mut self, place: usize, lane: usize, amount: i32) {
         let leaf = &mut self.tree[self.leaves + place];
-        leaf.sum = sum(leaf.sum, amount);
-        leaf.most = sum(leaf.most, amount);
-        self.mend(place);
+        leaf.sum[lane] += amount;
+        leaf.most[lane] += amount;
     }
 
-    /// Computes anew what stands above a leaf.
-    fn mend(&mut self, place: usize) {
-        let mut node = (self.leaves + place) / 2;
-        while node > 0 {
-            let sums = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
-            if sums == self.tree[node] {
-                // Nothing above depends on what changed below.
-                break;
+    /// Computes anew what stands above some leaves, level by level: further up they have it in common.
+    fn mend(&mut self, nodes: &mut SmallVec<[usize; 4]>) {
+        while nodes[0] > 1 {
+            let mut above = 0;
+            for index in 0..nodes.len() {
+                let node = nodes[index] / 2;
+                if above > 0 && nodes[above - 1] == node {
+                    continue;
+                }
+                self.tree[node] = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
+                nodes[above] = node;
+                above += 1;
             }
-            self.tree[node] = sums;
-            node /= 2;
+            nodes.truncate(above);
         }
     }
 
@@ -179,6 +182,7 @@ impl<'a> Forecast<'a> {
         self.gone[node] = true;
         // What is added to the places before `rank`.
         let mut added = values.made(node);
+        let mut changed: SmallVec<[usize; 4]> = SmallVec::new();
         for &value in values.uses(node) {
             let first = values.user_starts()[value as usize] as usize;
             let mut end = self.reader_ends[value as usize] as usize;
@@ -200,9 +204,8 @@ impl<'a> Forecast<'a> {
             }
             let from = self.rank[self.readers[end - 1] as usize] as usize + 1;
             if from < rank {
-                let mut freed = [0; 4];
-                freed[lane] = -width;
-                self.add(from, freed);
+                self.add(from, lane, -width);
+                changed.push(self.leaves + from);
                 self.tree[self.leaves + rank].sum[lane] += width;
             }
         }
@@ -210,7 +213,8 @@ impl<'a> Forecast<'a> {
         let leaf = &mut self.tree[self.leaves + rank];
         leaf.sum = std::array::from_fn(|lane| leaf.sum[lane] - added[lane]);
         leaf.most = [GONE; 4];
-        self.mend(rank);
+        changed.push(self.leaves + rank);
+        self.mend(&mut changed);
     }
 }
 

@@ -5,9 +5,9 @@
 //! graph makes edges of that as it does of registers. What each operation takes and has follows from the effects in its row and
 //! from a few patterns that rows do not express.
 
+use super::build::operations::{self, OperationFacts};
 use orias_ori::{Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{Effects as RowEffects, Mods, Op, Space};
-use std::sync::OnceLock;
 
 /// A kind of thing that a fence holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,21 +143,19 @@ const REGIONS: &[&str] = &["BSSY", "BREAK", "BMOV*"];
 const CHANGING: &[(u8, u8)] = &[(1, 1), (15, 15), (19, 19), (64, 66), (80, 83), (100, 131)];
 
 fn named(patterns: &[&str], op: Op) -> bool {
-    patterns
-        .iter()
-        .any(|pattern| match pattern.strip_suffix('*') {
-            Some(start) => op.name().starts_with(start),
-            None => op.name() == *pattern,
-        })
+    let name = op.name();
+    patterns.iter().any(|pattern| {
+        // Most differ in the first letter, which tells without comparing the rest.
+        pattern.as_bytes().first() == name.as_bytes().first()
+            && match pattern.strip_suffix('*') {
+                Some(start) => name.starts_with(start),
+                None => name == *pattern,
+            }
+    })
 }
 
 /// What the row of an operation says of the tokens.
 pub(super) fn of_operation(op: Op) -> Order {
-    static ORDERS: [OnceLock<Order>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    *ORDERS[op.index()].get_or_init(|| of_row(op))
-}
-
-fn of_row(op: Op) -> Order {
     let row = op.row();
     let effects = row.effects;
     let mut order = Order::default();
@@ -214,12 +212,12 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
         Operation::Machine(op, mods) => (op, mods),
         Operation::Abstract(op, _) => return of_abstract(op.row().effects),
     };
-    let mut order = of_operation(op);
-    let row = op.row();
-    if row.effects.contains(RowEffects::VOLATILE) && reads_changing(func, inst) {
+    let facts = operations::of(op);
+    let mut order = facts.order;
+    if facts.is_volatile && reads_changing(func, inst) {
         order.takes = EVERYTHING;
     }
-    if !row.memory.is_empty() && is_ordered(func, inst, op, mods) {
+    if facts.touches_memory && is_ordered(func, inst, facts, mods) {
         order.takes = order.takes.with(MEMORY);
     }
     if uniform {
@@ -273,21 +271,22 @@ fn reads_changing(func: &Function, inst: Inst) -> bool {
 }
 
 /// The order modifier of a memory operation, where it has one that says more than "weak" or "read-only".
-fn order_name(op: Op, mods: Mods) -> Option<&'static str> {
-    let modifier = op.row().modifier("order")?;
+fn order_name(facts: &OperationFacts, mods: Mods) -> Option<&'static str> {
+    let modifier = facts.order_modifier?;
     modifier.value(mods.get(modifier)).map(|value| value.name)
 }
 
 /// Whether an access is to memory that nobody writes while the kernel runs.
-pub(super) fn is_read_only(op: Op, mods: Mods) -> bool {
-    order_name(op, mods).is_some_and(|name| name.starts_with("CONSTANT"))
+pub(super) fn is_read_only(facts: &OperationFacts, mods: Mods) -> bool {
+    order_name(facts, mods).is_some_and(|name| name.starts_with("CONSTANT"))
 }
 
 /// Whether other accesses must not pass this one: it is strong (volatile, relaxed with a scope, acquire or release, which are
 /// encoded alike), or an atomic whose result somebody may look at before going on.
-fn is_ordered(func: &Function, inst: Inst, op: Op, mods: Mods) -> bool {
-    if op.row().memory.iter().any(|memory| memory.atomic) {
+fn is_ordered(func: &Function, inst: Inst, facts: &OperationFacts, mods: Mods) -> bool {
+    if facts.is_atomic {
         return func.defs(inst).next().is_some();
     }
-    order_name(op, mods).is_some_and(|name| name.starts_with("STRONG") || name.starts_with("MMIO"))
+    order_name(facts, mods)
+        .is_some_and(|name| name.starts_with("STRONG") || name.starts_with("MMIO"))
 }

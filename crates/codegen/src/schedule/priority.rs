@@ -122,6 +122,15 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Whether it goes before the other one.
+    #[inline]
+    pub fn is_before(&self, other: &Candidate) -> bool {
+        match self.priority == other.priority {
+            true => self.compare(other).is_gt(),
+            false => self.priority > other.priority,
+        }
+    }
+
     /// Greater is better; no two nodes are equal.
     pub fn compare(&self, other: &Candidate) -> Ordering {
         self.priority

@@ -1,8 +1,8 @@
 //! What operations write and read, as groups with one timing.
 
 use super::{Class, Completion, TABLES, names};
+use crate::met::Met;
 use orias_sass::{Instruction, Mods, Op, RegisterAccess, RegisterClass};
-use std::sync::OnceLock;
 
 /// Which operand a register belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -215,8 +215,8 @@ struct Rules {
 }
 
 fn rules(op: Op) -> &'static Rules {
-    static RULES: [OnceLock<Rules>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    RULES[op.index()].get_or_init(|| {
+    static RULES: Met<Rules> = Met::new();
+    RULES.get_or_init(op, || {
         let of = |lines: &[Line]| match super::of(op) {
             Some(timing) => lines
                 .iter()

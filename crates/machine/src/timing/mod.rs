@@ -33,8 +33,8 @@ pub use latencies::{
     smaller_than_mined,
 };
 
+use crate::met::Met;
 use orias_sass::{Op, RegisterClass};
-use std::sync::OnceLock;
 
 /// Barriers of a warp.
 pub const BARRIERS: u8 = 6;
@@ -190,8 +190,8 @@ include!(concat!(env!("OUT_DIR"), "/timing.rs"));
 /// The timing of an operation; none when no row names it.
 #[must_use]
 pub fn of(op: Op) -> Option<Timing> {
-    static TIMINGS: [OnceLock<Option<Timing>>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    *TIMINGS[op.index()].get_or_init(|| {
+    static TIMINGS: Met<Option<Timing>> = Met::new();
+    *TIMINGS.get_or_init(op, || {
         let classes = TABLES.classes;
         let index = classes
             .iter()

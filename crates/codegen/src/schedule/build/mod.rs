@@ -12,7 +12,7 @@
 
 mod latency;
 mod memory;
-mod operations;
+pub(super) mod operations;
 mod registers;
 mod runs;
 

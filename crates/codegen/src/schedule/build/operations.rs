@@ -6,13 +6,28 @@ use crate::schedule::local;
 use crate::schedule::order::{self, Order};
 use crate::schedule::units::Pipe;
 use orias_machine::issue::{self, Unit};
+use orias_machine::met::Met;
 use orias_machine::timing::{self, Completion};
-use orias_sass::{MemoryEffect, Op, Space};
-use std::sync::OnceLock;
+use orias_sass::{Effects, MemoryEffect, Modifier, Op, Space};
+
+/// What an operation has to do with runs ([`super::runs`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::schedule) enum RunRole {
+    /// Nothing.
+    None,
+    /// Hands registers over to matrix operations of the warpgroup.
+    Arrives,
+    /// Is one of them.
+    Matrix,
+    /// Makes the address to which a call returns.
+    Address,
+    /// Calls.
+    Calls,
+}
 
 /// What is known of an operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationFacts {
+pub(in crate::schedule) struct OperationFacts {
     pub(super) class: Option<timing::Class>,
     pub(super) unit: Unit,
     pub(super) keeps: &'static [(Unit, u8)],
@@ -26,16 +41,26 @@ pub(super) struct OperationFacts {
     pub(super) reads_in_order: bool,
     /// Cycles that must pass behind it where it is a fence.
     pub(super) after_fence: u16,
-    pub(super) touches_memory: bool,
+    pub(in crate::schedule) touches_memory: bool,
     pub(super) loads: bool,
     pub(super) stores: bool,
     pub(super) heat: Heat,
     /// Whether it loads from local memory.
     pub(super) loads_local: bool,
     /// What order its row asks for.
-    pub(super) order: Order,
+    pub(in crate::schedule) order: Order,
     /// Whether it touches registers without naming them.
     pub(super) implicit: bool,
+    /// Whether what it reads may change by itself.
+    pub(in crate::schedule) is_volatile: bool,
+    pub(in crate::schedule) is_atomic: bool,
+    /// Whether it is a plain store to global memory and nothing else, whatever its order.
+    pub(super) stores_global: bool,
+    /// The modifiers of an access: its order, its size, the scale of its base.
+    pub(in crate::schedule) order_modifier: Option<&'static Modifier>,
+    pub(in crate::schedule) size_modifier: Option<&'static Modifier>,
+    pub(in crate::schedule) scale_modifier: Option<&'static Modifier>,
+    pub(super) run: RunRole,
 }
 
 /// For what is no machine operation.
@@ -56,12 +81,20 @@ pub(super) const PSEUDO: OperationFacts = OperationFacts {
     loads_local: false,
     order: Order::NONE,
     implicit: false,
+    is_volatile: false,
+    is_atomic: false,
+    stores_global: false,
+    order_modifier: None,
+    size_modifier: None,
+    scale_modifier: None,
+    run: RunRole::None,
 };
 
 /// What is known of `op`.
-pub(super) fn of(op: Op) -> &'static OperationFacts {
-    static FACTS: [OnceLock<OperationFacts>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
-    FACTS[op.index()].get_or_init(|| work_out(op))
+#[inline]
+pub(in crate::schedule) fn of(op: Op) -> &'static OperationFacts {
+    static FACTS: Met<OperationFacts> = Met::new();
+    FACTS.get_or_init(op, || work_out(op))
 }
 
 fn work_out(op: Op) -> OperationFacts {
@@ -91,7 +124,33 @@ fn work_out(op: Op) -> OperationFacts {
         loads_local: local::is_load(op),
         order: order::of_operation(op),
         implicit: !row.implicit.is_empty(),
+        is_volatile: row.effects.contains(Effects::VOLATILE),
+        is_atomic: row.memory.iter().any(|memory| memory.atomic),
+        stores_global: match row.memory {
+            [only] => only.space == Space::Global && only.writes && !only.reads && !only.atomic,
+            _ => false,
+        },
+        order_modifier: accessed(op, "order"),
+        size_modifier: accessed(op, "size"),
+        scale_modifier: accessed(op, "xs"),
+        run: if op == Op::WARPGROUP_ARRIVE {
+            RunRole::Arrives
+        } else if issue::is_warpgroup_matrix(op) {
+            RunRole::Matrix
+        } else if op.name().starts_with("LEPC") {
+            RunRole::Address
+        } else if row.effects.contains(Effects::CALL) {
+            RunRole::Calls
+        } else {
+            RunRole::None
+        },
     }
+}
+
+/// A modifier of an operation that touches memory.
+fn accessed(op: Op, name: &str) -> Option<&'static Modifier> {
+    let row = op.row();
+    (!row.memory.is_empty()).then(|| row.modifier(name))?
 }
 
 /// Constant memory is cold, global memory is hot.

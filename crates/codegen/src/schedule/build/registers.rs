@@ -46,35 +46,35 @@ impl Builder<'_> {
         let mut written: SmallVec<[Written; 4]> = SmallVec::new();
         let guard = data.guard();
         if let Some(reg) = guard.reg() {
-            found.uniform |= self.is_uniform(reg);
-            self.read(node, reg, Place::Guard, Reasons::GUARD);
+            found.uniform |= self.read(node, reg, Place::Guard, Reasons::GUARD);
         }
         let guarded = !guard.is_always();
-        let (slots, results) = match data.operation() {
-            Operation::Machine(op, _) => (op.row().slots, 0),
-            Operation::Abstract(..) => {
-                let count = func.operands(inst).len();
-                (
-                    &[][..],
-                    (0..count).filter(|slot| func.is_def(inst, *slot)).count(),
-                )
-            }
+        let operands = func.operands(inst);
+        let row = match data.operation() {
+            Operation::Machine(op, _) => Some(op.row()),
+            Operation::Abstract(..) => None,
+        };
+        let results = match row {
+            Some(_) => 0,
+            None => func.result_count(inst),
         };
         let mut kept = func.kept(inst).iter();
-        for (slot, &operand) in func.operands(inst).iter().enumerate() {
-            let (read, write) = match slots.get(slot) {
-                Some(slot) => (slot.access.reads(), slot.access.writes()),
-                None => (slot >= results, slot < results),
+        for (slot, &operand) in operands.iter().enumerate() {
+            let (read, write) = match row {
+                Some(row) if slot < row.slots.len() => {
+                    (row.read >> slot & 1 == 1, row.written >> slot & 1 == 1)
+                }
+                _ => (slot >= results, slot < results),
             };
             let place = Place::Slot(slot.min(255) as u8);
             let reasons = Reasons::slot(slot);
             match operand {
                 Operand::Reg { reg, .. } => {
                     let is_value = reg.value().is_some();
-                    found.uniform |= self.is_uniform(reg);
-                    if read && !(write && is_value) {
-                        self.read(node, reg, place, reasons);
-                    }
+                    found.uniform |= match read && !(write && is_value) {
+                        true => self.read(node, reg, place, reasons),
+                        false => self.is_uniform(reg),
+                    };
                     if write {
                         written.push((reg, place, reasons));
                         if is_value
@@ -89,10 +89,10 @@ impl Builder<'_> {
                 Operand::Imm(_) | Operand::None | Operand::Special(_) | Operand::Edge(_) => {}
                 _ => {
                     for reg in func.operand_regs(operand) {
-                        found.uniform |= self.is_uniform(reg);
-                        if read {
-                            self.read(node, reg, place, reasons);
-                        }
+                        found.uniform |= match read {
+                            true => self.read(node, reg, place, reasons),
+                            false => self.is_uniform(reg),
+                        };
                     }
                 }
             }
@@ -161,16 +161,17 @@ impl Builder<'_> {
         matches!(class, Class::UR | Class::UP)
     }
 
-    fn read(&mut self, node: u32, reg: Reg, slot: Place, reasons: Reasons) {
+    /// `node` reads `reg`; whether that is a uniform register or predicate.
+    fn read(&mut self, node: u32, reg: Reg, slot: Place, reasons: Reasons) -> bool {
         match reg.kind() {
             RegKind::Value(value) => {
+                let class = self.func.value_type(value).class();
                 let (stamp, index) = self.defined[value.index()];
                 let writer = match stamp == self.stamp {
                     true => Some(self.writers[index as usize]),
                     false => None,
                 };
                 if let Some(writer) = writer.filter(|writer| writer.node != node) {
-                    let class = self.func.value_type(value).class();
                     let reader = Reader {
                         node,
                         slot,
@@ -196,6 +197,7 @@ impl Builder<'_> {
                 *stamp = self.stamp;
                 *head = self.links.len() as u32;
                 self.links.push((node, next));
+                matches!(class, Class::UR | Class::UP)
             }
             RegKind::Phys(reg) => {
                 for (offset, unit) in reg.units().enumerate() {
@@ -215,6 +217,7 @@ impl Builder<'_> {
                         self.edge(writer.node, node, Kinds::RAW, class, reasons, latency);
                     }
                 }
+                !reg.is_constant() && matches!(reg.class(), Class::UR | Class::UP)
             }
         }
     }

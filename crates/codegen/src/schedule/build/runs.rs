@@ -1,11 +1,10 @@
 //! Runs: instructions that are issued without anything in between, because they must be or because that is faster (sister stores).
 
+use super::operations::{self, RunRole};
 use super::{Builder, Exits, is_constant};
 use crate::schedule::graph::{Edge, EdgeClass, Kinds, Reasons};
 use crate::schedule::order;
-use orias_machine::issue;
 use orias_ori::{Address, Function, Inst, Operand};
-use orias_sass::{Op, Space};
 use std::ops::Range;
 
 impl Builder<'_> {
@@ -15,25 +14,26 @@ impl Builder<'_> {
         let mut last_matrix = None;
         let mut address = None;
         let mut runs: Vec<Range<usize>> = Vec::new();
+        let on_values = matches!(self.exits, Exits::Values(_));
         for (index, node) in self.nodes.iter().enumerate().take(tail) {
             let Some(op) = node.op else { continue };
             if self.never_runs(node.inst) && index + 1 < tail {
                 runs.push(index..index + 2);
             }
-            if op == Op::WARPGROUP_ARRIVE {
-                runs.extend(arrive.zip(last_matrix).map(|(from, to)| from..to + 1));
-                (arrive, last_matrix) = (Some(index), None);
-            } else if issue::is_warpgroup_matrix(op) {
-                last_matrix = Some(index);
-            }
-            if op.name().starts_with("LEPC") {
-                address = Some(index);
-            } else if op.row().effects.contains(orias_sass::Effects::CALL) {
-                runs.extend(address.take().map(|from| from..index + 1));
+            let facts = operations::of(op);
+            match facts.run {
+                RunRole::None => {}
+                RunRole::Arrives => {
+                    runs.extend(arrive.zip(last_matrix).map(|(from, to)| from..to + 1));
+                    (arrive, last_matrix) = (Some(index), None);
+                }
+                RunRole::Matrix => last_matrix = Some(index),
+                RunRole::Address => address = Some(index),
+                RunRole::Calls => runs.extend(address.take().map(|from| from..index + 1)),
             }
             // On physical registers PostSchedule brings them together.
-            let on_values = matches!(self.exits, Exits::Values(_));
             if on_values
+                && facts.stores_global
                 && index > 0
                 && are_sisters(self.func, self.nodes[index - 1].inst, node.inst)
             {
@@ -117,11 +117,7 @@ pub fn are_sisters(func: &Function, first: Inst, second: Inst) -> bool {
 /// Where a plain store to global memory goes.
 fn store(func: &Function, inst: Inst) -> Option<Address> {
     let op = func.opcode(inst).as_machine()?;
-    let [memory] = op.row().memory else {
-        return None;
-    };
-    let plain = memory.space == Space::Global && memory.writes && !memory.reads && !memory.atomic;
-    if !plain || !order::of(func, inst).takes.is_empty() {
+    if !operations::of(op).stores_global || !order::of(func, inst).takes.is_empty() {
         return None;
     }
     func.operands(inst)
