@@ -12,7 +12,6 @@
 
 use super::live::{BlockValues, Pressure};
 use orias_ori::Class;
-use smallvec::SmallVec;
 
 /// A number for each class that has a limit: R, P, UR and UP.
 type Four = [i32; 4];
@@ -151,27 +150,20 @@ impl<'a> Forecast<'a> {
         result
     }
 
-    /// Adds to the difference of a place; what stands above it is not true any more.
+    /// Adds to the difference of a place.
     fn add(&mut self, place: usize, lane: usize, amount: i32) {
         let leaf = &mut self.tree[self.leaves + place];
         leaf.sum[lane] += amount;
         leaf.most[lane] += amount;
+        self.mend(place);
     }
 
-    /// Computes anew what stands above some leaves, level by level: further up they have it in common.
-    fn mend(&mut self, nodes: &mut SmallVec<[usize; 4]>) {
-        while nodes[0] > 1 {
-            let mut above = 0;
-            for index in 0..nodes.len() {
-                let node = nodes[index] / 2;
-                if above > 0 && nodes[above - 1] == node {
-                    continue;
-                }
-                self.tree[node] = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
-                nodes[above] = node;
-                above += 1;
-            }
-            nodes.truncate(above);
+    /// Computes anew what stands above a leaf.
+    fn mend(&mut self, place: usize) {
+        let mut node = (self.leaves + place) / 2;
+        while node > 0 {
+            self.tree[node] = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
+            node /= 2;
         }
     }
 
@@ -182,7 +174,6 @@ impl<'a> Forecast<'a> {
         self.gone[node] = true;
         // What is added to the places before `rank`.
         let mut added = values.made(node);
-        let mut changed: SmallVec<[usize; 4]> = SmallVec::new();
         for &value in values.uses(node) {
             let first = values.user_starts()[value as usize] as usize;
             let mut end = self.reader_ends[value as usize] as usize;
@@ -205,7 +196,6 @@ impl<'a> Forecast<'a> {
             let from = self.rank[self.readers[end - 1] as usize] as usize + 1;
             if from < rank {
                 self.add(from, lane, -width);
-                changed.push(self.leaves + from);
                 self.tree[self.leaves + rank].sum[lane] += width;
             }
         }
@@ -213,8 +203,7 @@ impl<'a> Forecast<'a> {
         let leaf = &mut self.tree[self.leaves + rank];
         leaf.sum = std::array::from_fn(|lane| leaf.sum[lane] - added[lane]);
         leaf.most = [GONE; 4];
-        changed.push(self.leaves + rank);
-        self.mend(&mut changed);
+        self.mend(rank);
     }
 }
 

@@ -4,8 +4,8 @@
 //!    computed before a branch goes there ([`super::cross_block`]).
 //! 2. Each block whose order may change gets its graph, its timeline and the books of its values; what the order it has costs and
 //!    needs is written down. Of the others it is known what they need, and what they cost if anybody asks.
-//! 3. ReduceReg finds an order with few live registers. The largest number that is needed at least, over all blocks, is where
-//!    budgets start.
+//! 3. ReduceReg finds an order with few live registers for blocks that need more than those whose order stays. The largest number that
+//!    is needed at least, over all blocks, is where budgets start.
 //! 4. ILP, last block first, finds an order within each candidate budget; DynBatch another one where there is something to batch.
 //! 5. The budget whose orders are cheapest wins ([`super::budget`]). Under it each block gets the cheapest order that fits, be it the
 //!    one it had.
@@ -484,9 +484,9 @@ impl Scheduler<'_> {
         let (reduce, only_reduce) = self.options.reduce_limits();
         for room in rooms.iter_mut() {
             let now = room.choices[0].registers();
-            // Below what costs nothing there is nothing to reduce.
-            let crowded =
-                now > self.occupancy.free().min(reduce) && self.options.strategy().is_none();
+            // Below what costs nothing, and below what blocks need that keep their order, there is nothing to reduce.
+            let crowded = now > self.occupancy.free().min(reduce).max(still)
+                && self.options.strategy().is_none();
             if crowded && self.options.runs(Mode::ReduceReg, room.graph.block) {
                 self.try_mode(room, Mode::ReduceReg, budget::tightened(now));
             }

@@ -131,6 +131,7 @@ pub struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// A builder for `func`.
     pub fn new(func: &'a Function, exits: Exits<'a>, fences: Fences<'a>) -> Self {
+        let values = func.value_count();
         Builder {
             func,
             exits,
@@ -139,9 +140,9 @@ impl<'a> Builder<'a> {
                 Exits::Values(_) => None,
                 Exits::Registers(_) => local::latency(func),
             },
-            defined: vec![(0, 0); func.value_count()],
+            defined: vec![(0, 0); values],
             writers: Vec::new(),
-            readers: vec![(0, 0); func.value_count()],
+            readers: vec![(0, 0); values],
             links: Vec::new(),
             registers: Vec::new(),
             tokens: Default::default(),
