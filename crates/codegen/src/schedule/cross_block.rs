@@ -22,7 +22,7 @@ use super::live::{BlockValues, Numbering};
 use super::order;
 use super::shape::Shape;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::{Block, Class, Function, Inst, Operand, Operation, ValueDef};
+use orias_ori::{Block, Class, Function, Inst, Operand, Operation, Reg, Value, ValueDef};
 use orias_sass::{MemoryEffect, Space as MemorySpace};
 
 /// Moves what pays, and says how much that was. What has passed one block may pass another in the next step.
@@ -234,12 +234,9 @@ fn choose(
     insts.into_iter()
 }
 
-/// Whether nothing but its result tells that an instruction ran.
+/// Whether nothing but its result tells that an instruction ran, and all of that is in general registers.
 fn may_move(func: &Function, inst: Inst) -> bool {
-    let results = func
-        .value_defs(inst)
-        .all(|value| func.value_type(value).class() == Class::R);
-    results && has_no_effect(func, inst)
+    has_only_results(func, inst, |class| class == Class::R)
 }
 
 /// Whether an operation does nothing but compute or read constant memory, and always.
@@ -258,23 +255,36 @@ fn is_plain(func: &Function, inst: Inst) -> bool {
 
 /// Whether an instruction reads and writes values and constant memory at a fixed place, and does nothing else.
 pub(super) fn has_no_effect(func: &Function, inst: Inst) -> bool {
+    has_only_results(func, inst, |_| true)
+}
+
+/// The same, with all results in registers of a wanted class.
+fn has_only_results(func: &Function, inst: Inst, wanted: impl Fn(Class) -> bool) -> bool {
+    let Some(op) = func.opcode(inst).as_machine() else {
+        return false;
+    };
     if !is_plain(func, inst) || !func.kept(inst).is_empty() {
         return false;
     }
-    let order = order::of(func, inst);
-    let reads_nothing = func
-        .opcode(inst)
-        .as_machine()
-        .is_none_or(|op| op.row().memory.is_empty());
-    let registers = func
-        .defs(inst)
-        .chain(func.uses(inst))
-        .all(|reg| reg.value().is_some());
+    // Where uniform registers are, order has to be kept.
+    let class = |value: Value| func.value_type(value).class();
+    let is_free = |reg: Reg| {
+        reg.value()
+            .is_some_and(|value| !matches!(class(value), Class::UR | Class::UP))
+    };
+    let (mut results, mut fits) = (0, true);
+    func.for_each_def(inst, |reg| {
+        results += 1;
+        fits = fits && is_free(reg) && reg.value().is_some_and(|value| wanted(class(value)));
+    });
+    func.for_each_use(inst, |reg| fits = fits && is_free(reg));
+    if !fits || results == 0 {
+        return false;
+    }
+    let order = order::with_operands(func, inst, false);
     order.takes.is_empty()
         && order.has.is_empty()
-        && (reads_nothing || at_fixed_place(func, inst))
-        && registers
-        && func.value_defs(inst).next().is_some()
+        && (op.row().memory.is_empty() || at_fixed_place(func, inst))
 }
 
 /// Whether a constant load reads at a place that no register says.

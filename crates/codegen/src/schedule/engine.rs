@@ -150,6 +150,7 @@ struct Engine<'a> {
     timeline: &'a Timeline,
     settings: &'a Settings,
     pressure: Pressure<'a>,
+    /// None where nothing can break the budget, and where there is none.
     forecast: Option<Forecast<'a>>,
     reference: &'a [u32],
     /// The first of the reference that has not gone.
@@ -221,7 +222,8 @@ impl<'a> Engine<'a> {
             timeline,
             settings,
             pressure: Pressure::new(values),
-            forecast: (settings.mode != Mode::ReduceReg).then(|| Forecast::new(values, reference)),
+            forecast: (settings.mode != Mode::ReduceReg && !values.always_fit(&settings.limits))
+                .then(|| Forecast::new(values, reference)),
             reference,
             front: 0,
             gone: vec![false; count],

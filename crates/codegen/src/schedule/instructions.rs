@@ -485,7 +485,7 @@ impl Scheduler<'_> {
         for room in rooms.iter_mut() {
             let now = room.choices[0].registers();
             // Below what costs nothing, and below what blocks need that keep their order, there is nothing to reduce.
-            let crowded = now > self.occupancy.free().min(reduce).max(still)
+            let crowded = (now > reduce || now > self.occupancy.free().max(still))
                 && self.options.strategy().is_none();
             if crowded && self.options.runs(Mode::ReduceReg, room.graph.block) {
                 self.try_mode(room, Mode::ReduceReg, budget::tightened(now));

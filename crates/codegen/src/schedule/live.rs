@@ -39,6 +39,8 @@ pub struct BlockValues {
     delta: Vec<Counts>,
     /// By node: registers of its results that nobody reads.
     dead: Vec<Counts>,
+    /// What is live at most, whatever the order.
+    bound: Counts,
 }
 
 /// Whether a value may be anything.
@@ -311,6 +313,7 @@ impl BlockValues {
             user_starts,
             users,
             entry,
+            bound: entry,
         };
         block.start_books();
         block
@@ -327,6 +330,7 @@ impl BlockValues {
                     false => &mut self.dead,
                 };
                 books[node][class as usize] += width;
+                self.bound[class as usize] += width;
             }
         }
         for value in 0..self.kinds.len() {
@@ -381,6 +385,14 @@ impl BlockValues {
     /// What is live when the block begins.
     pub(super) fn entry(&self) -> Counts {
         self.entry
+    }
+
+    /// Whether every order keeps these limits.
+    pub(super) fn always_fit(&self, limits: &Counts) -> bool {
+        self.bound
+            .iter()
+            .zip(limits)
+            .all(|(most, limit)| most <= limit)
     }
 
     /// How many values there are.
