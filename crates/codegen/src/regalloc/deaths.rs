@@ -220,7 +220,7 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orias_ori::analysis::{DefUse, FlowGraph};
+    use orias_ori::analysis::FlowGraph;
     use orias_ori::parse_function;
 
     const TEXT: &str = "func f abstract sm_90a -> r {
@@ -238,7 +238,7 @@ block2:
 
     fn deaths(general: u8) -> (Deaths, [Block; 3]) {
         let func = parse_function(TEXT).unwrap();
-        let live = Liveness::new(&func, &FlowGraph::of(&func), &DefUse::new(&func));
+        let live = Liveness::new(&func, &FlowGraph::of(&func));
         let blocks: Vec<Block> = func.blocks().collect();
         (
             Deaths::new(&func, &live, [general, 7, 63, 7, 16]),
