@@ -10,7 +10,7 @@
 //! 3. One scan over the blocks gives registers ([`assign`], by the wishes of [`affinity`]).
 //! 4. Edges get the moves that remain ([`edges`]), and parallel copies become moves ([`moves`]).
 //!
-//! If alignment leaves no room although the registers would be enough, more is spilled for a smaller budget and the scan is started again.
+//! If alignment leaves no room although the registers would be enough, everything is started again with a smaller budget for step 2.
 //! [`check`] proves an allocation against the code before it; it shares nothing with the steps above, and runs
 //! when the knob `VerifyRegisterAllocation` is set and in tests.
 //!
@@ -40,7 +40,7 @@ use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
 use orias_sass::Target;
-use spill::{Fitting, Spilling};
+use spill::Fitting;
 
 /// How often the budget is lowered before the phase gives up.
 const ATTEMPTS: u8 = 12;
@@ -69,10 +69,10 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
     let before = check.then(|| func.clone());
     keep_stack_pointer(func);
-    let mut spilling = Spilling::new(func);
+    let mut unspilled: Option<Function> = None;
     let mut margin = [0; 5];
     for _ in 0..ATTEMPTS {
-        match allocate(func, files, margin, &mut spilling) {
+        match allocate(func, files, margin, &mut unspilled) {
             Ok(()) => {
                 if let Some(before) = before {
                     check_allocation(&before, func)?;
@@ -80,7 +80,13 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
                 moves::expand(func)?;
                 return calls::expand(func);
             }
-            Err(Stop::Full(class)) => margin[class as usize] += 2 + margin[class as usize] / 2,
+            Err(Stop::Full(class)) => {
+                margin[class as usize] += 2 + margin[class as usize] / 2;
+                // What is spilled for the smaller budget may be something else.
+                if let Some(unspilled) = unspilled.take() {
+                    *func = unspilled;
+                }
+            }
             Err(Stop::Error(error)) => return Err(error),
         }
     }
@@ -118,13 +124,13 @@ fn named_register(func: &Function) -> Option<Inst> {
     })
 }
 
-/// One attempt, with `margin` registers of each class left unused by what is not spilled. Parallel copies are left. What was spilled stays
-/// so when there is no room; nothing else has changed then.
+/// One attempt, with `margin` registers of each class left unused by what is not spilled. Parallel copies are left. When there is no room,
+/// nothing has changed but what was spilled; if anything was, the function before that is in `unspilled`.
 fn allocate(
     func: &mut Function,
     files: &RegisterFiles,
     margin: [u8; 5],
-    spilling: &mut Spilling,
+    unspilled: &mut Option<Function>,
 ) -> Result<(), Stop> {
     let limits = Class::ALL.map(|class| limit(func, files, class));
     let goals: [u8; 5] = std::array::from_fn(|class| limits[class].saturating_sub(margin[class]));
@@ -132,7 +138,7 @@ fn allocate(
         graph,
         live,
         deaths,
-    } = spilling.fit(func, goals)?;
+    } = spill::fit(func, goals, unspilled)?;
     let walk = DepthFirst::new(&graph);
     let loops = LoopNest::new(&graph, &walk);
     let tokens = tokens::assign(

@@ -57,27 +57,13 @@ pub(super) struct Fitting {
     pub(super) deaths: Deaths,
 }
 
-/// What was spilled so far.
-pub(super) struct Spilling {
-    /// By value: whether it must not be spilled, as it was loaded or goes to be stored.
-    short: Vec<bool>,
-}
-
-impl Spilling {
-    /// Nothing was spilled yet.
-    pub(super) fn new(func: &Function) -> Spilling {
-        Spilling {
-            short: vec![false; func.value_count()],
-        }
-    }
-
-    /// Spills until every class fits into its goal.
-    pub(super) fn fit(&mut self, func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
-        fit(func, &mut self.short, goals)
-    }
-}
-
-fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fitting, Stop> {
+/// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
+pub(super) fn fit(
+    func: &mut Function,
+    goals: [u8; 5],
+    before: &mut Option<Function>,
+) -> Result<Fitting, Stop> {
+    let mut short = vec![false; func.value_count()];
     let mut shape: Option<(FlowGraph, Liveness)> = None;
     for _ in 0..ROUNDS {
         let chains = OnceCell::new();
@@ -94,7 +80,7 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
                 deaths,
             });
         }
-        let mut look = Look::new(func, &graph, &chains, short, goals);
+        let mut look = Look::new(func, &graph, &chains, &short, goals);
         for &block in &deaths.full {
             look.entry(block, live.live_in(block));
         }
@@ -116,38 +102,26 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
                 deaths,
             });
         }
+        before.get_or_insert_with(|| func.clone());
         let chains = chains.into_inner().unwrap_or_else(|| DefUse::new(func));
         let passed: Vec<Value> = chosen
             .iter()
             .map(|choice| choice.value)
             .filter(|&value| is_memory_parameter(func, value))
             .collect();
-        let mut made = Copies::default();
         if !passed.is_empty() {
-            let first = func.inst_count();
+            // The chains are no longer true afterwards: what else is too much shows in the next round.
             params::spill(func, &graph, &chains, &passed)?;
             short.resize(func.value_count(), true);
-            // What reads values now that the chains do not know of.
-            for inst in (first..func.inst_count()).map(Inst::new) {
-                func.for_each_use(inst, |reg| {
-                    if let Some(value) = reg.value() {
-                        made.entry(value).or_default().push(inst);
-                    }
-                });
-            }
+            continue;
         }
         // What a spilled value leaves behind, and what is loaded, lives within one block.
         let mut lives: Vec<Option<Value>> = (0..func.value_count())
             .map(|number| Some(Value::new(number)))
             .collect();
-        let mut made_again = false;
+        let mut made_again = Copies::default();
         for Choice { value, source } in chosen {
-            if passed.contains(&value) {
-                continue;
-            }
-            let source = source.filter(|source| !passed.contains(source));
-            made_again |= source.is_some();
-            let refuge = spill(func, &chains, value, source, &mut made)?;
+            let refuge = spill(func, &chains, value, source, &mut made_again)?;
             // Whatever is new was loaded or goes to be stored; only the refuge may live long.
             short.resize(func.value_count(), true);
             lives[value.index()] = match refuge {
@@ -158,8 +132,8 @@ fn fit(func: &mut Function, short: &mut Vec<bool>, goals: [u8; 5]) -> Result<Fit
                 Refuge::Again(_) | Refuge::Frame(_) => None,
             };
         }
-        if made_again || !passed.is_empty() {
-            // Sources live longer now, and edges have other blocks on them.
+        if !made_again.is_empty() {
+            // Sources live longer now.
             continue;
         }
         live.replace(|value| lives[value.index()]);
@@ -209,7 +183,7 @@ enum Refuge {
     General(Value),
 }
 
-/// By value: the instructions that read it and that chains found before do not know of.
+/// By value: the instructions that make others of it again, which chains found before do not know of.
 type Copies = FxHashMap<Value, Vec<Inst>>;
 
 /// Stores `value` where it is defined and loads it before every use; or makes it again there, of `source` if that is given.
@@ -250,9 +224,8 @@ fn spill(
     places.dedup();
     places.extend(copies.remove(&value).unwrap_or_default());
     for inst in places {
-        // A use may have gone with an instruction that was run again elsewhere, or with an argument that is stored on its way.
-        let placed = func.layout.inst_block(inst).is_some();
-        if !placed || !func.value_uses(inst).any(|used| used == value) {
+        // A use may have gone with an instruction that was run again elsewhere.
+        if func.layout.inst_block(inst).is_none() {
             continue;
         }
         let fresh = load(func, inst, refuge, ty)?;
