@@ -4,7 +4,7 @@
 //! nothing refers to any more (`.symtab_shndx`, a `.rel.…` for each `.rela.…`, zeroes where a name was erased), so the bytes of a
 //! table are part of the model and new names are added at the end.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -71,12 +71,12 @@ impl StringTable {
 /// that is not the place the original file meant.
 pub(crate) struct Interner {
     bytes: Vec<u8>,
-    places: BTreeMap<Vec<u8>, u32>,
+    places: FxHashMap<Vec<u8>, u32>,
 }
 
 impl Interner {
     pub(crate) fn new(table: &StringTable) -> Self {
-        let mut places = BTreeMap::new();
+        let mut places = FxHashMap::default();
         for (offset, name) in table.names() {
             places.entry(name.to_vec()).or_insert(offset);
         }

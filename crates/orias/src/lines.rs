@@ -91,15 +91,19 @@ fn append_bare_lines(source: &[u8], out: &mut Vec<u8>) -> u32 {
     let mut start = 0;
     let mut last_is_empty = false;
     while start <= source.len() {
-        // One look at each byte: most lines have no comment and are copied.
-        let mut end = line_end_or_slash(source, start);
-        let slash = source.get(end) == Some(&b'/');
+        // One look at each byte: most lines have no comment, or one that ends with the line.
+        let first = line_end_or_slash(source, start);
+        let slash = source.get(first) == Some(&b'/');
+        let mut end = first;
         while source.get(end).is_some_and(|&byte| byte != b'\n') {
             end = line_end_or_slash(source, end + 1);
         }
         let line = &source[start..end];
+        let line_start = start;
         start = end + 1;
-        let kept = if in_comment || slash {
+        let kept = if slash && !in_comment && source.get(first + 1) == Some(&b'/') {
+            &source[line_start..first]
+        } else if in_comment || slash {
             in_comment = strip_comments(line, in_comment, &mut scratch);
             &scratch[..]
         } else {

@@ -61,6 +61,12 @@ impl Users {
     };
 }
 
+/// What variables have that are not in the table.
+const NO_ROW: u32 = u32::MAX;
+
+/// The table is made if it has at most so many places.
+const MOST_SLOTS: usize = 1 << 20;
+
 /// The end of a list of users.
 const END: u32 = u32::MAX;
 
@@ -77,6 +83,11 @@ pub(super) struct Ssa {
     args: Vec<Value>,
     /// Members of lists of users: a placeholder, and the next member.
     users: Vec<(u32, u32)>,
+    /// The same for variables that several blocks write, once all is written: a row for each, with a place for each block.
+    table: Vec<PackedOption<Value>>,
+    /// The row of each variable, or [`NO_ROW`].
+    rows: Vec<u32>,
+    row_length: usize,
     /// The number of the placeholder that a value is plus one, zero if it is none; values behind the last are none.
     of_value: Vec<u32>,
 }
@@ -167,21 +178,21 @@ impl Ssa {
 
     /// What `variable` has at the end of `block` as it is now.
     pub fn read(&mut self, func: &mut Function, block: Block, variable: Variable) -> Value {
-        if let Some(&value) = self.ends.get(&place(block, variable)) {
+        if let Some(slot) = self.slot(block, variable) {
+            if let Some(value) = self.table[slot].expand() {
+                return value;
+            }
+            let value = self.placeholder(func, block, variable);
+            self.table[slot] = value.into();
             return value;
         }
-        self.placeholder(func, block, variable)
-    }
-
-    /// `variable` has `value` from here on.
-    pub fn write(&mut self, block: Block, variable: Variable, value: Value) {
-        self.ends.insert(place(block, variable), value);
-        let writers = &mut self.writers[variable.0 as usize];
-        *writers = match *writers {
-            Writers::None => Writers::One(block),
-            Writers::One(other) if other == block => Writers::One(block),
-            _ => Writers::Several,
-        };
+        let place = place(block, variable);
+        if let Some(&value) = self.ends.get(&place) {
+            return value;
+        }
+        let value = self.placeholder(func, block, variable);
+        self.ends.insert(place, value);
+        value
     }
 
     fn placeholder(&mut self, func: &mut Function, block: Block, variable: Variable) -> Value {
@@ -194,13 +205,58 @@ impl Ssa {
             arg_count: 0,
             users: Users::NONE,
         });
-        let number = self.placeholders.len() as u32;
         if value.index() >= self.of_value.len() {
             self.of_value.resize(2 * value.index() + 64, 0);
         }
-        self.of_value[value.index()] = number;
-        self.ends.insert(place(block, variable), value);
+        self.of_value[value.index()] = self.placeholders.len() as u32;
         value
+    }
+
+    /// Where the table has what `variable` has at the end of `block`, if it has such a place.
+    #[inline]
+    fn slot(&self, block: Block, variable: Variable) -> Option<usize> {
+        let &row = self.rows.get(variable.0 as usize)?;
+        (row != NO_ROW).then(|| row as usize * self.row_length + block.index())
+    }
+
+    /// Gives variables that several blocks write a row of the table each, as they live through many blocks. From here on nothing is
+    /// written any more.
+    fn make_table(&mut self, func: &Function) {
+        let length = func.block_count();
+        let several = |writers: &&Writers| **writers == Writers::Several;
+        let count = self.writers.iter().filter(several).count();
+        if count * length > MOST_SLOTS {
+            return;
+        }
+        let mut next = 0;
+        let rows = self.writers.iter().map(|writers| match writers {
+            Writers::Several => {
+                next += 1;
+                next - 1
+            }
+            _ => NO_ROW,
+        });
+        self.rows = rows.collect();
+        self.row_length = length;
+        self.table = vec![PackedOption::default(); count * length];
+        // Each has a place of its own, whatever their order.
+        for (&place, &value) in &self.ends {
+            let (block, variable) = ((place >> 32) as u32, Variable(place as u32));
+            if let Some(slot) = self.slot(Block::from_u32(block), variable) {
+                self.table[slot] = value.into();
+            }
+        }
+    }
+
+    /// `variable` has `value` from here on.
+    pub fn write(&mut self, block: Block, variable: Variable, value: Value) {
+        self.ends.insert(place(block, variable), value);
+        let writers = &mut self.writers[variable.0 as usize];
+        *writers = match *writers {
+            Writers::None => Writers::One(block),
+            Writers::One(other) if other == block => Writers::One(block),
+            _ => Writers::Several,
+        };
     }
 
     fn number(&self, value: Value) -> Option<usize> {
@@ -216,6 +272,7 @@ impl Ssa {
             return Ok(());
         };
         let predecessors = Predecessors::of(func);
+        self.make_table(func);
         let mut is = Replacements::default();
         self.fill(func, entry, &predecessors, &mut is)?;
         self.simplify(&mut is);

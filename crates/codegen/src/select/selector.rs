@@ -111,12 +111,27 @@ pub(super) struct Selector<'f> {
     forms: FxHashMap<Shape, Variant>,
 }
 
-/// Operands of a machine instruction, and the form that takes them.
+/// The form of a machine instruction.
+#[derive(Clone, Copy)]
 struct Fitted {
     variant: Variant,
-    operands: SmallVec<[Operand; 8]>,
     /// Whether an instruction of the same shape was made before.
     right: bool,
+}
+
+/// The operands of one instruction.
+type Operands = SmallVec<[Operand; 8]>;
+
+/// What sources read, if they are as good as they seem.
+fn operands_of(sources: &[Source]) -> Operands {
+    let mut few = [Operand::None; 8];
+    if sources.len() > few.len() {
+        return sources.iter().map(|source| source.operand).collect();
+    }
+    for (place, source) in few.iter_mut().zip(sources) {
+        *place = source.operand;
+    }
+    SmallVec::from_buf_and_len(few, sources.len())
 }
 
 impl<'f> Selector<'f> {
@@ -543,11 +558,12 @@ impl<'f> Selector<'f> {
         guard: Guard,
     ) -> Result<Inst, PhaseError> {
         let mods = self.mods(op, mods)?;
-        let Fitted {
-            variant,
-            operands,
-            right,
-        } = self.fit(op, mods, operands)?;
+        let sources = operands;
+        let mut operands = operands_of(sources);
+        let Fitted { variant, right } = match self.form(op, mods, &operands) {
+            Ok(fitted) => fitted,
+            Err(error) => self.make_fit(op, mods, sources, &mut operands, error)?,
+        };
         let mut kept: SmallVec<[Value; 2]> = SmallVec::new();
         let row = op.row();
         let mut places = if guard.is_always() {
@@ -681,25 +697,10 @@ impl<'f> Selector<'f> {
         Ok(mods)
     }
 
-    /// Operands of `op` that have an encoding, and which: those that stand in the way are put into registers, one at a time.
-    fn fit(&mut self, op: Op, mods: Mods, sources: &[Source]) -> Result<Fitted, PhaseError> {
-        let operands = sources.iter().map(|source| source.operand).collect();
-        let error = match self.form(op, mods, operands) {
-            Ok(fitted) => return Ok(fitted),
-            Err(error) => error,
-        };
-        self.make_fit(op, mods, SmallVec::from_slice(sources), error)
-    }
-
     /// The form of `op` that takes these operands. It is looked for once for each shape, unless the row has several that differ in which
     /// numbers they take.
-    fn form(
-        &mut self,
-        op: Op,
-        mods: Mods,
-        operands: SmallVec<[Operand; 8]>,
-    ) -> Result<Fitted, EncodeError> {
-        let shape = Shape::of(self.func, Operation::Machine(op, mods), 0, &operands);
+    fn form(&mut self, op: Op, mods: Mods, operands: &[Operand]) -> Result<Fitted, EncodeError> {
+        let shape = Shape::of(self.func, Operation::Machine(op, mods), 0, operands);
         let known = shape.and_then(|shape| self.forms.get(&shape).copied());
         let takes = |variant: &Variant| {
             operands.iter().enumerate().all(|(slot, operand)| {
@@ -710,7 +711,7 @@ impl<'f> Selector<'f> {
         let variant = match known {
             Some(variant) => variant,
             None => {
-                let variant = check_operands(self.func, op, mods, &operands, self.target)?;
+                let variant = check_operands(self.func, op, mods, operands, self.target)?;
                 let numbered = |operand: &Operand| matches!(operand, Operand::Const { .. });
                 if let Some(shape) = shape
                     && variant.is_only_one(self.target)
@@ -723,18 +724,20 @@ impl<'f> Selector<'f> {
         };
         Ok(Fitted {
             variant,
-            operands,
             right: known.is_some(),
         })
     }
 
+    /// Gives `op` operands that have an encoding: those that stand in the way are put into registers, one at a time.
     fn make_fit(
         &mut self,
         op: Op,
         mods: Mods,
-        mut sources: SmallVec<[Source; 8]>,
+        sources: &[Source],
+        operands: &mut Operands,
         mut error: EncodeError,
     ) -> Result<Fitted, PhaseError> {
+        let mut sources: SmallVec<[Source; 8]> = SmallVec::from_slice(sources);
         loop {
             let slots = op.row().slots;
             let can_move =
@@ -753,7 +756,7 @@ impl<'f> Selector<'f> {
             };
             let width = slot_width(op, mods, place);
             sources[place] = self.through_register(sources[place], width)?;
-            let operands = sources.iter().map(|source| source.operand).collect();
+            operands[place] = sources[place].operand;
             error = match self.form(op, mods, operands) {
                 Ok(fitted) => return Ok(fitted),
                 Err(error) => error,

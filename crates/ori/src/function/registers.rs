@@ -74,6 +74,9 @@ impl Iterator for Places {
     }
 }
 
+/// What stands in places that no register was written to yet.
+const NO_REGISTER: Reg = Reg::from_bits(0);
+
 /// The set of the slots below `count`.
 #[inline]
 fn below(count: u16) -> u16 {
@@ -165,9 +168,26 @@ impl Function {
     ///
     /// A guarded instruction may write nothing: a physical register it names then keeps its contents.
     pub fn defs(&self, inst: Inst) -> impl Iterator<Item = Reg> + use<> {
-        let mut regs: SmallVec<[Reg; 6]> = SmallVec::new();
+        let mut few = [NO_REGISTER; 6];
+        let mut count = 0;
+        self.for_each_def(inst, |reg| {
+            if let Some(place) = few.get_mut(count) {
+                *place = reg;
+            }
+            count += 1;
+        });
+        match count <= few.len() {
+            true => SmallVec::from_buf_and_len(few, count),
+            false => self.many_defs(inst, count),
+        }
+        .into_iter()
+    }
+
+    #[cold]
+    fn many_defs(&self, inst: Inst, count: usize) -> SmallVec<[Reg; 6]> {
+        let mut regs = SmallVec::with_capacity(count);
         self.for_each_def(inst, |reg| regs.push(reg));
-        regs.into_iter()
+        regs
     }
 
     /// Calls `found` with every register the instruction reads, in the order of [`Function::uses`].
@@ -224,9 +244,26 @@ impl Function {
     /// Every register the instruction reads, constant registers left out: the guard, sources, parts of addresses, kept
     /// values, implicit uses, and the arguments of edges.
     pub fn uses(&self, inst: Inst) -> impl Iterator<Item = Reg> + use<> {
-        let mut regs: SmallVec<[Reg; 12]> = SmallVec::new();
+        let mut few = [NO_REGISTER; 12];
+        let mut count = 0;
+        self.for_each_use(inst, |reg| {
+            if let Some(place) = few.get_mut(count) {
+                *place = reg;
+            }
+            count += 1;
+        });
+        match count <= few.len() {
+            true => SmallVec::from_buf_and_len(few, count),
+            false => self.many_uses(inst, count),
+        }
+        .into_iter()
+    }
+
+    #[cold]
+    fn many_uses(&self, inst: Inst, count: usize) -> SmallVec<[Reg; 12]> {
+        let mut regs = SmallVec::with_capacity(count);
         self.for_each_use(inst, |reg| regs.push(reg));
-        regs.into_iter()
+        regs
     }
 
     /// The values the instruction defines.
