@@ -15,12 +15,13 @@ use std::cell::Cell;
 use std::ptr;
 
 /// How much is mapped at once: addresses only, as long as they are not used. Room for the largest class and what is before a huge page.
-const CHUNK: usize = if cfg!(miri) { 32 << 20 } else { 256 << 20 };
+const CHUNK: usize = if cfg!(miri) { 8 << 20 } else { 256 << 20 };
 
 /// The first class that blocks of other classes may be cut from.
 const FIRST_LARGE: usize = class_of(FINE) + 1;
 
-/// Small blocks are cut from freed blocks of at most this class, so that they do not use up the largest.
+/// Small blocks are cut from freed blocks of at most this class, so that they do not use up the largest; before a new page is used, from
+/// a piece of that size of a larger one.
 const LAST_SHARED: usize = class_of(64 << 10);
 
 /// Freed blocks of this class and above can be joined: they are few.
@@ -191,7 +192,10 @@ impl Arena {
             return self.take_top(size);
         }
         if self.shared_end.get().addr() - self.shared.get().addr() < size {
-            let Some((block, its_class)) = self.take_large(FIRST_LARGE, LAST_SHARED) else {
+            let freed = self.take_large(FIRST_LARGE, LAST_SHARED);
+            let piece = || self.cut(LAST_SHARED).map(|block| (block, LAST_SHARED));
+            let freed = freed.or_else(|| if self.is_present(size) { None } else { piece() });
+            let Some((block, its_class)) = freed else {
                 return self.take_top(size);
             };
             let (rest, end) = (self.shared.get(), self.shared_end.get());
@@ -284,6 +288,13 @@ impl Arena {
             start = start.wrapping_add(block_size(class));
             size -= block_size(class);
         }
+    }
+
+    /// Whether `size` bytes behind what is in use lie in a page that is in use already, or was.
+    fn is_present(&self, size: usize) -> bool {
+        let top = self.top.get().addr();
+        let known = self.furthest.get().addr().max(top).next_multiple_of(HUGE);
+        top + size <= known
     }
 
     fn move_top_back(&self, to: *mut u8) {
