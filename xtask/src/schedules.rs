@@ -17,12 +17,13 @@
 //! **Which launches.** Of each kernel the longest; of those, the ones whose orders differ most by the model, in cycles: where all
 //! orders take the same time there is nothing to rank.
 
-use crate::gpu::job::{Argument, Job};
+use crate::conformance::sim::emulate;
+use crate::gpu::job::Job;
 use crate::gpu::{cubin_of, tests};
 use crate::parallel;
 use orias::reschedule::{Alternative, FunctionCycles, Knobs, Request, cycles, reschedule};
 use orias_cubin::Cubin;
-use orias_sim::{Device, Launch, Options, Profile};
+use orias_sim::{Options, Profile};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -169,32 +170,13 @@ fn orders(file: &str) -> Result<Orders, String> {
 fn profile(job: &Job, steps: u64) -> Result<Profile, String> {
     let named = |what: String| format!("{}: {what}", job.name);
     let image = std::fs::read(&job.cubin).map_err(trouble(Path::new(&job.cubin)))?;
-    let mut device = Device::new();
-    let module = device
-        .load(&image)
-        .map_err(|error| named(error.to_string()))?;
-    let mut arguments = Vec::new();
-    for argument in job.arguments()? {
-        arguments.push(match argument {
-            Argument::Scalar(bytes) => bytes,
-            Argument::Buffer(bytes) => device.allocate(&bytes).to_le_bytes().to_vec(),
-        });
-    }
-    let launch = Launch {
-        kernel: job.kernel.clone(),
-        grid: job.grid,
-        block: job.block,
-        dynamic_shared: job.smem,
-        arguments,
-    };
     let options = Options {
         max_steps: Some(steps),
         profile: true,
         ..Options::default()
     };
-    let outcome = device
-        .launch(&module, &launch, &options)
-        .map_err(|error| named(error.to_string()))?;
+    let (outcome, _) = emulate(job, &image, &options)?;
+    let outcome = outcome.map_err(|error| named(error.to_string()))?;
     match (outcome.fault, outcome.profile) {
         (None, Some(profile)) => Ok(profile),
         (Some(fault), _) => Err(named(fault.to_string())),

@@ -273,3 +273,65 @@ fn long_blocks_are_scheduled_in_linear_time() {
         "{small} s, then {large} s"
     );
 }
+
+/// The operations of a block in order, by name.
+fn operations(func: &Function, number: usize) -> Vec<&'static str> {
+    let block = func.blocks().nth(number).expect("a block");
+    let ops = func.block_insts(block).map(|inst| func.opcode(inst));
+    ops.filter_map(|op| op.as_machine()).map(Op::name).collect()
+}
+
+#[test]
+fn a_store_goes_before_what_waits_until_the_stores_of_the_block_before_have_read_their_sources() {
+    let text = "entry k physical sm_90a {
+  fixed R1
+block0:
+    STG.E [R2..R3], R4
+    STG.E [R6..R7], R5
+    BRA PT, block1
+block1:
+    FADD R7, R10, R10
+    FMUL R7, R7, R10
+    STG.E [R12..R13], R11
+    STG.E [R14..R15], R7
+    EXIT PT
+}
+";
+    let mut func = parse_function(text).unwrap_or_else(|error| panic!("{error}"));
+    let knobs = Knobs::default();
+    post::reorder(&mut func, &Options::of(&knobs)).expect("an order");
+    let ops = operations(&func, 1);
+    assert!(ops[0].starts_with("STG"), "{}", print_function(&func));
+}
+
+#[test]
+fn what_does_not_lead_to_the_first_loads_goes_behind_them_where_nobody_chose_an_order() {
+    let func = parsed(&[
+        "S2R R0, SR_TID.X",
+        "MOV R20, 1, 0xf",
+        "MOV R21, 2, 0xf",
+        "MOV R22, 3, 0xf",
+        "MOV R23, 4, 0xf",
+        "IMAD.WIDE.U32 R4..R5, PT, R0, R6, R2..R3",
+        "LDG.E PT, R8, [R4..R5], PT",
+        "FADD R8, R8, R20",
+        "FADD R8, R8, R21",
+        "FADD R8, R8, R22",
+        "FADD R8, R8, R23",
+        "STG.E [R4..R5], R8",
+    ]);
+    let knobs = Knobs::default();
+    let options = Options {
+        fresh: true,
+        ..Options::of(&knobs)
+    };
+    for seed in 0..4 {
+        let mut func = func.clone();
+        post::shuffle(&mut func, seed).expect("an order");
+        post::canonical(&mut func, &options).expect("an order");
+        post::reorder(&mut func, &options).expect("an order");
+        let ops = operations(&func, 0);
+        let place = |start: &str| ops.iter().position(|op| op.starts_with(start));
+        assert_eq!(place("LDG"), Some(2), "{}", print_function(&func));
+    }
+}

@@ -8,7 +8,7 @@
 use super::corpus;
 use crate::gpu::job::{Argument, Job, hash};
 use crate::{oracle, parallel};
-use orias_sim::{Checks, Device, Launch, Module, Options, Timing};
+use orias_sim::{Checks, Device, Launch, LaunchError, Options, Outcome, Timing};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -189,8 +189,50 @@ pub(super) fn launch_with(
     expected: &[u64],
     options: &Options,
 ) -> Result<Ran, String> {
+    let start = Instant::now();
+    let (outcome, found) = emulate(job, image, options)?;
+    let time = start.elapsed();
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            return Ok(Ran {
+                verdict: Verdict::Stopped(error.to_string()),
+                steps: 0,
+                time,
+                findings: Vec::new(),
+            });
+        }
+    };
+    let verdict = match outcome.fault {
+        Some(fault) => Verdict::Stopped(fault.to_string()),
+        None if found == expected => Verdict::Equal,
+        None => {
+            let wrong: Vec<String> = found
+                .iter()
+                .zip(expected)
+                .enumerate()
+                .filter(|(_, (found, expected))| found != expected)
+                .map(|(index, _)| index.to_string())
+                .collect();
+            Verdict::Different(format!("buffers {}", wrong.join(", ")))
+        }
+    };
+    Ok(Ran {
+        verdict,
+        steps: outcome.thread_instructions,
+        time,
+        findings: outcome.findings.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// Runs one launch with the code of `image`: what came of it, and the hashes of its buffers.
+pub(crate) fn emulate(
+    job: &Job,
+    image: &[u8],
+    options: &Options,
+) -> Result<(Result<Outcome, LaunchError>, Vec<u64>), String> {
     let mut device = Device::new();
-    let module: Module = device
+    let module = device
         .load(image)
         .map_err(|error| format!("{}: {error}", job.cubin))?;
     let mut buffers = Vec::new();
@@ -212,43 +254,10 @@ pub(super) fn launch_with(
         dynamic_shared: job.smem,
         arguments,
     };
-    let start = Instant::now();
-    let outcome = match device.launch(&module, &launch, options) {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            return Ok(Ran {
-                verdict: Verdict::Stopped(error.to_string()),
-                steps: 0,
-                time: start.elapsed(),
-                findings: Vec::new(),
-            });
-        }
-    };
-    let time = start.elapsed();
-    let found: Vec<u64> = buffers
-        .iter()
-        .map(|(address, length)| hash(&device.read(*address, *length).unwrap_or_default()))
-        .collect();
-    let verdict = match outcome.fault {
-        Some(fault) => Verdict::Stopped(fault.to_string()),
-        None if found == expected => Verdict::Equal,
-        None => {
-            let wrong: Vec<String> = found
-                .iter()
-                .zip(expected)
-                .enumerate()
-                .filter(|(_, (found, expected))| found != expected)
-                .map(|(index, _)| index.to_string())
-                .collect();
-            Verdict::Different(format!("buffers {}", wrong.join(", ")))
-        }
-    };
-    Ok(Ran {
-        verdict,
-        steps: outcome.thread_instructions,
-        time,
-        findings: outcome.findings.iter().map(ToString::to_string).collect(),
-    })
+    let outcome = device.launch(&module, &launch, options);
+    let left = buffers.iter();
+    let left = left.map(|(address, length)| device.read(*address, *length).unwrap_or_default());
+    Ok((outcome, left.map(|bytes| hash(&bytes)).collect()))
 }
 
 /// A launch that is to be compared.

@@ -1,6 +1,7 @@
 //! A block on its way through the rounds.
 
 use super::clock::{Model, Simulation, Slots};
+use super::early::Early;
 use super::flight::{Ends, Flight};
 use super::list::{Chains, Present};
 use super::ports::Sources;
@@ -36,6 +37,7 @@ impl Parts {
         graph: Graph,
         target: Target,
         gathers: bool,
+        releases: bool,
     ) -> Result<Parts, PostScheduleError> {
         let sources = graph.nodes.iter().map(|node| {
             Sources::of(func, node, target).map_err(|error| PostScheduleError::Instruction {
@@ -46,7 +48,7 @@ impl Parts {
         let sources = sources.collect::<Result<Vec<Sources>, _>>()?;
         let mut parts = Parts {
             slots: Slots::new(&graph, &sources),
-            ends: Ends::new(&graph),
+            ends: Ends::new(&graph, releases),
             has_one_order: has_one_order(&graph),
             chains: Chains::default(),
             heights: Vec::new(),
@@ -124,6 +126,10 @@ pub(super) struct State {
     pub(super) moved: bool,
     pub(super) cold: bool,
     pub(super) keep: bool,
+    /// What leads to its first loads, if they may go before all else.
+    pub(super) early: Early,
+    /// Whether they do.
+    pub(super) starts_early: bool,
     /// Whether its order is one nobody has chosen.
     pub(super) fresh: bool,
     /// Length, conflicts and hits of the order it had first.
@@ -152,6 +158,8 @@ impl State {
             moved: false,
             cold: false,
             keep: false,
+            early: Early::default(),
+            starts_early: false,
             fresh: false,
             first: None,
         }
@@ -172,6 +180,7 @@ impl State {
             ranks: &self.ranks,
             heights: &self.parts.heights,
             holds: &self.parts.holds,
+            early: &self.early,
             chains: &self.parts.chains,
         }
     }
@@ -237,6 +246,9 @@ impl State {
         self.found_by = None;
         self.settled = false;
         self.moved = false;
+        if self.early.count > 0 {
+            self.early = Early::new(&self.parts.graph);
+        }
         self.parts.ends.floors(&self.entry, &mut self.floors);
     }
 

@@ -85,7 +85,7 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, Pos
     let mut states = Vec::new();
     let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
     for block in func.blocks() {
-        let parts = Parts::new(func, builder.build(block), target, false)?;
+        let parts = Parts::new(func, builder.build(block), target, false, options.thorough)?;
         states.push(State {
             cold: cold.contains(block),
             ..State::new(block, parts)

@@ -19,6 +19,7 @@
 //! ([`super::stores`]).
 
 use super::clock::{Clock, Model, Slot, Slots, Step, Wait};
+use super::early::Early;
 use super::ports::Row;
 use super::stores::Holds;
 use crate::schedule::graph::Graph;
@@ -81,6 +82,8 @@ pub(super) struct Present<'a> {
     pub(super) holds: &'a Holds,
     /// Who comes behind whom.
     pub(super) chains: &'a Chains,
+    /// What leads to its first loads.
+    pub(super) early: &'a Early,
 }
 
 /// The edges of a graph as the scheduler follows them: those between nodes that may move.
@@ -169,6 +172,8 @@ pub(super) struct Scheduler {
     held: Vec<(u32, u32)>,
     /// Stores that nothing but the others of their line holds back.
     parked: Vec<u32>,
+    /// What waits for the first loads.
+    aside: Vec<u32>,
     /// The order found.
     pub(super) order: Vec<u32>,
 }
@@ -181,6 +186,7 @@ impl Scheduler {
         present: Present<'_>,
         weights: &Weights,
         warps: u32,
+        early: bool,
     ) -> Option<Found> {
         let graph = model.graph;
         self.pending.clear();
@@ -202,6 +208,7 @@ impl Scheduler {
         let lines = present.holds.missing.iter();
         self.held.extend(lines.map(|&missing| (missing, 0)));
         self.parked.clear();
+        self.aside.clear();
         self.order.clear();
         let mut list = List {
             slots: model.slots,
@@ -212,7 +219,8 @@ impl Scheduler {
             most_is_chain: weights.bank >= 0.0 && weights.rewrite >= 0.0 && weights.stall >= 0.0,
             clock: Clock::new(model.slots, warps),
             state: self,
-            stable: true,
+            stable: !early,
+            loads: if early { present.early.count } else { 0 },
         };
         let body = graph.body().len();
         for node in 0..body {
@@ -250,11 +258,17 @@ struct List<'a> {
     clock: Clock<'a>,
     state: &'a mut Scheduler,
     stable: bool,
+    /// How many of the first loads have not issued, if others wait for that.
+    loads: u32,
 }
 
 impl List<'_> {
     /// Makes a node a candidate that no edge holds back.
     fn offer(&mut self, node: u32) {
+        if self.loads > 0 && self.present.early.waits(node) {
+            self.state.aside.push(node);
+            return;
+        }
         let mut ready = self.state.pending[node as usize].ready;
         if let Some(line) = self.present.holds.line(node) {
             let (missing, all) = self.state.held[line];
@@ -294,6 +308,12 @@ impl List<'_> {
 
     fn offer_parked(&mut self) {
         for node in std::mem::take(&mut self.state.parked) {
+            self.offer(node);
+        }
+    }
+
+    fn offer_aside(&mut self) {
+        for node in std::mem::take(&mut self.state.aside) {
             self.offer(node);
         }
     }
@@ -339,6 +359,10 @@ impl List<'_> {
                 // Nothing can issue: time passes.
                 match soonest {
                     Some(soonest) => self.clock.next = soonest,
+                    None if !self.state.aside.is_empty() => {
+                        self.loads = 0;
+                        self.offer_aside();
+                    }
                     None if self.state.parked.is_empty() => return None,
                     None => {
                         // Lines that wait for each other.
@@ -420,6 +444,12 @@ impl List<'_> {
         let conflicts = self.clock.step(slot, at).conflicts;
         self.clock.issue(node, slot, at, conflicts);
         self.state.order.push(node);
+        if self.loads > 0 && self.present.early.is_load(node) {
+            self.loads -= 1;
+            if self.loads == 0 {
+                self.offer_aside();
+            }
+        }
         let lines = !self.state.held.is_empty();
         for wait in self.present.chains.behind(node) {
             let there = at + wait.cycles;

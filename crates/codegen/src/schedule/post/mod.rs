@@ -9,6 +9,7 @@
 //! | `ports` | banks and the operand cache |
 //! | `clock` | the cycle model: when each instruction issues in an order, and why not earlier |
 //! | `list` | the list scheduler with its ordered tree and weighted score |
+//! | `early` | what leads to the first loads of a block, which may go before all else |
 //! | `stores` | stores to one line of memory, which go together |
 //! | `flight` | what is on its way from one block to the next |
 //! | `block` | a block on its way through the rounds: what is the same in every order, and the order it has |
@@ -43,6 +44,7 @@ mod alternative;
 mod block;
 mod canonical;
 mod clock;
+mod early;
 mod explain;
 mod flight;
 mod list;
@@ -62,6 +64,7 @@ use crate::phases::ColdBlocks;
 use crate::pipeline::{Context, PhaseError};
 use block::{Parts, State};
 use cranelift_entity::SecondaryMap;
+use early::Early;
 use orias_machine::registers;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
 use orias_ori::{Block, Class, Function, Inst};
@@ -251,10 +254,14 @@ fn order_blocks(
         let graph = builder.build(block);
         // Where there is one order, lines are of interest for what is told about it alone.
         let gathers = gathers && (options.thorough || !block::has_one_order(&graph));
-        let parts = Parts::new(func, graph, target, gathers)?;
+        let parts = Parts::new(func, graph, target, gathers, options.thorough)?;
         states.push(State {
             cold: cold.contains(block),
             keep,
+            early: match options.fresh && !keep {
+                true => Early::new(&parts.graph),
+                false => Early::default(),
+            },
             fresh: options.fresh && !keep,
             ..State::new(block, parts)
         });
@@ -285,7 +292,7 @@ fn order_blocks(
             for number in anew {
                 let state = &mut states[number];
                 let graph = builder.build(state.block);
-                state.replace(Parts::new(func, graph, target, gathers)?);
+                state.replace(Parts::new(func, graph, target, gathers, options.thorough)?);
             }
         }
     }

@@ -53,13 +53,14 @@ impl Search {
             None => judge.present(&mut self.together),
         };
         let mut best: Option<(Rank, Option<usize>)> = None;
-        for (way, (weights, warps)) in ways(state, options).into_iter().enumerate() {
+        let mut best_is_early = state.starts_early;
+        for (way, (weights, warps, early)) in ways(state, options).into_iter().enumerate() {
             if state.found_by == Some(way) {
                 continue;
             }
-            let found = self
-                .scheduler
-                .schedule(state.model(), state.present(), &weights, warps);
+            let found =
+                self.scheduler
+                    .schedule(state.model(), state.present(), &weights, warps, early);
             let Some(found) = found else { continue };
             let order = &mut self.scheduler.order;
             let parts = &state.parts;
@@ -69,25 +70,38 @@ impl Search {
             if !fresh && *order == state.order || best.is_some() && *order == self.best {
                 continue;
             }
-            let known = best.map_or(present, |(known, _)| known);
+            let known = match best {
+                // The cycles of a warp alone are squared here.
+                Some((known, _)) if best_is_early && !early => {
+                    (known.0, known.1 - known.1 / (100 / (2 * WORTH)), 0, 0)
+                }
+                Some((known, _)) => known,
+                None => present,
+            };
             let torn = state.torn(order, &mut self.look);
             let cost = judge.cheaper(order, torn, known, &mut self.alone, &mut self.together);
             if let Some(cost) = cost {
                 best = Some((cost, (found.stable && !sank).then_some(way)));
+                best_is_early = early;
                 std::mem::swap(&mut self.best, order);
                 std::mem::swap(&mut self.best_alone, &mut self.alone);
             }
         }
         if let Some((cost, found_by)) = best {
             state.take(&self.best, &mut self.best_alone, cost, found_by);
+            state.starts_early = best_is_early;
         }
         state.settled = best.is_none() || !again;
         best.is_some()
     }
 }
 
-/// The ways of scheduling a block: weights, and warps that take turns.
-fn ways(state: &State, options: &Options<'_>) -> SmallVec<[(Weights, u32); 3]> {
+/// So many of a hundred cycles of a warp alone it may cost that loads go first.
+const WORTH: u128 = 1;
+
+/// The ways of scheduling a block: weights, warps that take turns, and whether loads go first, which comes first because the others
+/// have to be better by more than a little. A block that was given such an order keeps to that.
+fn ways(state: &State, options: &Options<'_>) -> SmallVec<[(Weights, u32, bool); 4]> {
     let weights = if state.cold {
         options.cold
     } else {
@@ -100,12 +114,18 @@ fn ways(state: &State, options: &Options<'_>) -> SmallVec<[(Weights, u32); 3]> {
         weights
     };
     let mut ways = SmallVec::new();
-    ways.push((weights, 1));
+    if state.early.count > 0 {
+        ways.push((weights, 1, true));
+        if state.starts_early {
+            return ways;
+        }
+    }
+    ways.push((weights, 1, false));
     if options.thorough && weights != plain {
-        ways.push((plain, 1));
+        ways.push((plain, 1, false));
     }
     if options.warps > 1 {
-        ways.push((weights, options.warps));
+        ways.push((weights, options.warps, false));
     }
     ways
 }
