@@ -20,7 +20,11 @@ pub(super) fn rule(asked: Asked) -> Option<Expansion> {
         A::Mul24 | A::Mad24 => Some(product_24),
         A::Mul if half == Some(Half::Hi) && scalar.bits() == 64 => Some(product_high_64),
         A::Mad if half == Some(Half::Hi) && scalar.bits() == 64 => Some(product_high_64),
-        A::Mad if saturates => Some(product_sum_saturated),
+        // Of other saturated sums of products there is no PTX: they are left for selection to refuse.
+        A::Mad if saturates => {
+            let exists = scalar == Scalar::S32 && half == Some(Half::Hi);
+            exists.then_some(product_sum_saturated as Expansion)
+        }
         // A whole product plus carry has no PTX: it is left for selection to refuse.
         A::MadC if half == Some(Half::Wide) => None,
         A::MadC if scalar.bits() == 64 || half == Some(Half::Hi) => Some(product_with_carry),
