@@ -44,7 +44,10 @@ pub(crate) fn of(
         sources
     };
     let told = match known(op) {
-        Known::Registers(known) => known.of(operands),
+        Known::Registers(known) => match known.of(operands) {
+            Some(sources) => return Ok(sources),
+            None => None,
+        },
         Known::Shapes(known) => shapes(op, operands)
             .and_then(|shapes| known.iter().find(|(known, _)| *known == shapes))
             .map(|(_, positioned)| positioned),
@@ -91,7 +94,7 @@ struct ByRegisters {
     slots: SmallVec<[u8; POSITIONS]>,
     /// Those of them that stand for a general register when they are left out, as bits.
     left_out: u8,
-    /// Slots with general registers, as bits, and the positions they have.
+    /// Slots with general registers, as bits, and the positions those have, by place among `slots`.
     known: SmallVec<[(u8, Positioned); 4]>,
 }
 
@@ -124,8 +127,12 @@ impl ByRegisters {
             let slots = by.slots.iter().enumerate();
             let general = slots.filter(|(_, slot)| is_general(**slot));
             let bits = general.fold(0, |bits, (bit, _)| bits | 1 << bit);
-            let mut positioned = positioned(form);
-            positioned.retain(|(slot, _)| is_general(*slot));
+            let positioned = positioned(form).into_iter().filter_map(|(slot, position)| {
+                let place = by.slots.iter().position(|known| *known == slot)?;
+                let counts = is_general(slot) && usize::from(position) < POSITIONS;
+                counts.then_some((place as u8, position))
+            });
+            let positioned: Positioned = positioned.collect();
             match by.known.iter().find(|(known, _)| *known == bits) {
                 Some((_, same)) if *same != positioned => return None,
                 Some(_) => {}
@@ -135,21 +142,29 @@ impl ByRegisters {
         Some(by)
     }
 
-    /// The positions with these operands; none where no form has registers like that.
-    fn of(&self, operands: &[Operand]) -> Option<&Positioned> {
+    /// The sources among these operands; none where no form has registers like that.
+    fn of(&self, operands: &[Operand]) -> Option<Sources> {
+        let mut regs: [Option<PhysReg>; 8] = [None; 8];
         let mut bits = 0;
-        for (bit, slot) in self.slots.iter().enumerate() {
+        for (place, slot) in self.slots.iter().enumerate() {
             let general = match operands.get(usize::from(*slot)) {
                 Some(Operand::Reg { reg, .. }) => {
-                    reg.phys().is_some_and(|reg| reg.class() == Class::R)
+                    regs[place & 7] = reg.phys().filter(|reg| reg.class() == Class::R);
+                    regs[place & 7].is_some()
                 }
-                Some(Operand::None) | None => self.left_out >> bit & 1 == 1,
+                Some(Operand::None) | None => self.left_out >> place & 1 == 1,
                 _ => false,
             };
-            bits |= u8::from(general) << bit;
+            bits |= u8::from(general) << place;
         }
-        let known = self.known.iter().find(|(known, _)| *known == bits);
-        known.map(|(_, positioned)| positioned)
+        let (_, positioned) = self.known.iter().find(|(known, _)| *known == bits)?;
+        let mut sources: Sources = [None; POSITIONS];
+        for &(place, position) in positioned {
+            let reg = regs[usize::from(place & 7)].filter(|reg| !reg.is_constant());
+            let slot = self.slots[usize::from(place)];
+            sources[usize::from(position)] = reg.map(|reg| (slot, reg));
+        }
+        Some(sources)
     }
 }
 

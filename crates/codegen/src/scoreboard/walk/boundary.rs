@@ -18,6 +18,9 @@ impl Walk<'_> {
         for number in std::mem::take(&mut self.touched).iter() {
             self.forget_place(number);
         }
+        for number in std::mem::take(&mut self.slowly_read).iter() {
+            self.readers[number] = (LONG_AGO, Unit::Control);
+        }
         for record in &before.results {
             self.touch(record.place);
             let place = &mut self.places[usize::from(record.place)];
@@ -110,12 +113,17 @@ impl Walk<'_> {
         }
         boundary.flights.dedup();
         self.needed.clear();
-        let events = boundary.flights.iter().map(|flight| flight.event);
-        self.needed.extend(events);
+        self.marked.clear();
+        self.marked.resize(self.events.len(), false);
+        for flight in &boundary.flights {
+            let slot = self.event_slots[flight.event as usize] as usize - 1;
+            if !std::mem::replace(&mut self.marked[slot], true) {
+                self.needed.push(flight.event);
+            }
+        }
         if !self.needed.is_sorted() {
             self.needed.sort_unstable();
         }
-        self.needed.dedup();
         for &event in &self.needed {
             let live = &self.events[self.event_slots[event as usize] as usize - 1];
             boundary.events.push(EventRecord {
@@ -133,7 +141,6 @@ impl Walk<'_> {
 
     /// Nothing is in flight for a place any more.
     fn forget_place(&mut self, number: usize) {
-        self.readers[number] = (LONG_AGO, Unit::Control);
         let place = &mut self.places[number];
         place.until = LONG_AGO;
         place.results.clear();

@@ -109,7 +109,7 @@ impl Walk<'_> {
     fn put_slow_reads(&mut self, index: usize, time: i32) {
         let code = self.code;
         for read in code.reads(index) {
-            self.touch(read.place);
+            self.slowly_read.insert(read.place);
             let reader = &mut self.readers[usize::from(read.place)];
             // A reader that takes longer stays.
             let until = |&(at, unit): &(i32, Unit)| at + i32::from(read_to_write(unit));

@@ -126,11 +126,15 @@ pub(super) struct Walk<'a> {
     unit_free: [i32; Unit::COUNT],
     /// The last fixed-latency reader of each place, of a unit that takes its time to read: when it issued, and its unit.
     readers: Vec<(i32, Unit)>,
+    /// Places that have one.
+    slowly_read: PlaceSet,
     issued: Vec<i32>,
     block: usize,
     start: usize,
     end: usize,
     needed: Vec<EventId>,
+    /// By event in flight: whether it is needed already.
+    marked: Vec<bool>,
     /// Whether fillers can be put where stalls are not long enough.
     may_fill: bool,
     /// An instruction that must drain, as the last attempt found.
@@ -162,11 +166,13 @@ impl<'a> Walk<'a> {
             barriers: Barriers::default(),
             unit_free: [0; Unit::COUNT],
             readers: vec![(LONG_AGO, Unit::Control); PLACES],
+            slowly_read: PlaceSet::default(),
             issued: Vec::new(),
             block: 0,
             start: 0,
             end: 0,
             needed: Vec::new(),
+            marked: Vec::new(),
             may_fill: insertions == Insertions::Allowed,
             drain: None,
             settled: 0,
@@ -234,8 +240,7 @@ impl<'a> Walk<'a> {
         let visible = self.barriers.set_at.iter().max();
         let visible = visible.map_or(0, |at| at + i32::from(BARRIER_SET_TO_WAIT));
         // What follows may overwrite what is about to be read.
-        let reads = self.touched.iter().map(|place| self.readers[place]);
-        let reads = reads.filter(|(_, unit)| read_to_write(*unit) > 1);
+        let reads = self.slowly_read.iter().map(|place| self.readers[place]);
         let read = reads.map(|(at, unit)| at + i32::from(read_to_write(unit)));
         let time = visible.max(read.max().unwrap_or(0)).max(self.settled);
         if time > end {
