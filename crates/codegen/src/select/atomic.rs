@@ -100,6 +100,10 @@ fn order_name(s: &Selector<'_>) -> &'static str {
 pub(super) fn atom(s: &mut Selector<'_>) -> Done {
     let space: Space = s.modifier()?;
     let reduce: Reduce = s.modifier()?;
+    if reduce == Reduce::Cas && s.operand(2) == Operand::None {
+        // Nothing would be stored where the comparison holds.
+        return Err(s.unsupported());
+    }
     s.fence_before()?;
     match space {
         Space::Shared => shared(s, reduce, false)?,
@@ -162,9 +166,12 @@ fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
     Ok(())
 }
 
-/// In shared memory: words, exchanges of 64 bits, and comparisons.
+/// In shared memory: words, exchanges of 64 bits, and comparisons; no vectors.
 fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
     let scalar: Scalar = s.modifier()?;
+    if s.modifier::<Vector>()? != Vector::V1 {
+        return Err(s.unsupported());
+    }
     let place = s.place(0)?;
     let result = match reduction {
         true => rz(),

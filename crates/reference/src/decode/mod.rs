@@ -7,6 +7,7 @@ mod control;
 mod memory;
 mod movement;
 mod operands;
+mod policy;
 mod warp;
 
 use crate::compute;

@@ -27,12 +27,7 @@ impl<'m> Decoder<'m, '_> {
                 Ok(Some(Action::RestoreStack { source }))
             }
             Op::CreatepolicyCvt | Op::CreatepolicyFractional | Op::CreatepolicyRange => {
-                // A policy is a hint; nothing can be seen of it.
-                let destination = self.result(it, "policy")?;
-                let moves = destination.map(|to| (Source::Constant(0), to));
-                Ok(Some(Action::Move {
-                    moves: moves.into_iter().collect(),
-                }))
+                self.policy(it).map(Some)
             }
             _ => Ok(None),
         }
