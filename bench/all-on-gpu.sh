@@ -7,6 +7,7 @@
 #
 #   kernels     kernels/*.sass by `orias asm` against ptxas's code of the same kernels
 #   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
+#   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
 #   corpus      the launches of the CUDA corpus at -O0 and -O3, and ptxas's code with new control words and in new orders, against ptxas
 #   recorded    the launches of all Triton programs with small inputs, likewise
 #   forms       every PTX form at -O0 and -O3 against its definition
@@ -93,6 +94,12 @@ step_kernels() {
 step_math() {
     [ -f "$(math_folder)/manifest.json" ] || "$python" "$bench/cuda_math.py" make "$(math_folder)"
     launches math "$(math_folder)" 3 orias orias-O0
+}
+
+step_rare() {
+    mkdir -p "$scratch/rare"
+    cp "$bench"/rare/* "$scratch/rare/"
+    launches rare "$scratch/rare" 3 orias orias-O0
 }
 
 step_corpus() {
@@ -208,7 +215,7 @@ step_debugger() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -217,7 +224,7 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math corpus &
+chosen kernels math rare corpus &
 chosen in-place &
 chosen record &
 wait

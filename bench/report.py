@@ -21,6 +21,7 @@ COUNTED = [
         "recorded launches of Triton kernels: ours at -O3 and -O0, control words, new order, from a random order",
         ["recorded-orias", "recorded-orias-O0", "recorded-control", "recorded-schedule", "recorded-shuffle"],
     ),
+    ("rare forms of instructions at -O3 and -O0 against ptxas", ["rare-orias", "rare-orias-O0"]),
     ("CUDA math functions and CUB primitives at -O3 and -O0 against ptxas", ["math-orias", "math-orias-O0"]),
 ]
 
