@@ -26,6 +26,7 @@ use std::process::ExitCode;
 static MEMORY: memory::Memory = memory::Memory;
 
 fn main() -> ExitCode {
+    exit_when_panicking();
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let report = match read_arguments(arguments) {
@@ -41,6 +42,18 @@ fn main() -> ExitCode {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(255),
         _ => ExitCode::from(report.code),
     }
+}
+
+/// What the command ends with when something happens that must not, as any Rust program.
+const PANICKED: i32 = 101;
+
+/// Ends the command after the message of a panic. Nothing is unwound, so the command that is handed out is built without the code for it.
+fn exit_when_panicking() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::exit(PANICKED);
+    }));
 }
 
 /// The arguments as text, or the first one that is not.

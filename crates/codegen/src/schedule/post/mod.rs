@@ -38,7 +38,7 @@
 //! asked once; a round only changes the order. (Not so where the graph was made smaller on the way: more accesses to memory than are
 //! compared, blocks that are cut, runs. Such a graph is built anew from the order that was found.) An order is run through the model
 //! when it, or what is in flight before it, is new, and only for as long as it can still be the cheapest. Whoever compiles does not look at a block
-//! again that starts with the same in flight, nor builds graphs anew ([`search`]).
+//! again that starts with the same in flight, nor builds graphs anew (`search`).
 
 mod alternative;
 mod block;
