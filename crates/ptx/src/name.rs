@@ -15,7 +15,7 @@ impl Name {
 
 /// The spellings of a module.
 ///
-/// Most names are registers', used over and over, and short. A name of up to [`SHORT`] bytes is a number by itself, so that it is found
+/// Most names are registers', used over and over, and short. A name of up to `SHORT` bytes is a number by itself, so that it is found
 /// in a table of numbers without looking at its text again; longer ones are in a table of texts.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
