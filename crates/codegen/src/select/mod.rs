@@ -34,6 +34,7 @@ mod compare;
 mod control;
 mod convert;
 mod copy;
+mod emission;
 mod fields;
 mod float;
 mod half;
