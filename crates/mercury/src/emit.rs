@@ -8,11 +8,11 @@
 //! [`crate::ALIGNMENT`]. The self-branch that stands behind the last exit, so that the instruction fetch never runs into nothing,
 //! is an ordinary block of the function.
 
-use crate::cache::{encode_and_decode, word};
 use crate::convert::convert;
 use crate::error::EmitError;
 use crate::expand::expand;
 use crate::stream::{Body, Fixup, Node, NodeData, Reference, Stream};
+use crate::words::{encode_and_decode, word};
 use crate::{ALIGNMENT, WORD};
 use orias_ori::{Function, Inst, Span, SymbolPart};
 use orias_sass::{self as sass, EncodeError, Instruction, Op, Operand, PlaceKind, Target};

@@ -21,7 +21,6 @@
 //! MercGenerateOpex (120) is `codegen`'s: it is the control-word pass again. [`emit()`] and [`lift()`] are each other's inverse:
 //! code that was lifted and not changed comes back byte for byte.
 
-mod cache;
 mod convert;
 mod emit;
 mod error;
@@ -30,8 +29,8 @@ mod lift;
 pub mod stream;
 mod text;
 pub mod wars;
+mod words;
 
-pub use cache::encode_and_decode;
 pub use convert::{convert, reorganize};
 pub use emit::{Code, IndirectTargets, Patch, Placed, Relocation, emit, generate};
 pub use error::EmitError;
@@ -39,6 +38,7 @@ pub use expand::{ExpansionClass, Step, class_of, expand, sequence};
 pub use lift::{LiftError, LiftErrorKind, Source, lift};
 pub use stream::Stream;
 pub use text::StreamError;
+pub use words::encode_and_decode;
 
 /// Bytes of an instruction.
 pub const WORD: usize = 16;
