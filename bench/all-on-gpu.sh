@@ -8,6 +8,7 @@
 #   kernels     kernels/*.sass by `orias asm` against ptxas's code of the same kernels
 #   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
 #   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
+#   lanes       kernels of lanes that part, wait and meet, 1,000 times each at -O0, -O1 and -O3, against ptxas
 #   corpus      the launches of the CUDA corpus at -O0 and -O3, and ptxas's code with new control words and in new orders, against ptxas
 #   recorded    the launches of all Triton programs with small inputs, likewise
 #   forms       every PTX form at -O0 and -O3 against its definition
@@ -71,7 +72,7 @@ launches() {
     shift 3
     "$python" "$bench/assemblers.py" "$folder" "ptxas,$(IFS=,; echo "$*")" --fmad=false >"$results/$name-assembled.txt"
     for mode in "$@"; do
-        case $mode in orias*) runs=3 ;; *) runs=$often ;; esac
+        case $name-$mode in lanes-*) runs=$often ;; *-orias*) runs=3 ;; *) runs=$often ;; esac
         step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 20 --runs "$(quick 1 "$runs")"
     done
 }
@@ -109,6 +110,12 @@ corpora() {
     for folder in ${CORPUS//:/ }; do
         basename "$folder"
     done
+}
+
+step_lanes() {
+    mkdir -p "$scratch/lanes"
+    cp "$bench"/lanes/* "$scratch/lanes/"
+    launches lanes "$scratch/lanes" 1000 ptxas-O0 orias orias-O1 orias-O0
 }
 
 step_corpus() {
@@ -232,7 +239,7 @@ step_debugger() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -241,7 +248,7 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math rare corpus &
+chosen kernels math rare lanes corpus &
 chosen in-place &
 chosen record &
 wait
