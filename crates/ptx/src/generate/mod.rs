@@ -19,6 +19,7 @@
 //! The same seed gives the same program on every machine.
 
 mod control;
+pub mod declarations;
 mod memory;
 mod rng;
 mod scalar;
