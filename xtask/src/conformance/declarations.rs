@@ -51,14 +51,14 @@ fn subject(program: &Program) -> Subject<'_> {
     }
 }
 
-/// What ptxas -O0's code sees in the emulator; none where ptxas refuses the module.
-fn emulated_witness(subject: Subject<'_>) -> Result<Option<Vec<u8>>, String> {
+/// What ptxas -O0's code sees in the emulator, or why ptxas refuses the module.
+fn emulated_witness(subject: Subject<'_>) -> Result<Result<Vec<u8>, String>, String> {
     match subject.assembled() {
         Ok(cubin) => subject
             .emulated(&cubin)
-            .map(Some)
+            .map(Ok)
             .map_err(|failure| format!("ptxas-O0 {failure}")),
-        Err(Failure::Refused(_)) => Ok(None),
+        Err(Failure::Refused(why)) => Ok(Err(why)),
         Err(failure) => Err(format!("ptxas-O0 {failure}")),
     }
 }
@@ -101,8 +101,8 @@ fn compare(seeds: &[u64]) -> Result<(), String> {
             }
             witness.clone_from(&there.seen);
         }
-        findings.extend(subject.findings(witness.as_deref()));
-        (findings, witness.is_some())
+        findings.extend(subject.findings(witness.as_deref().map_err(String::as_str)));
+        (findings, witness.is_ok())
     });
     let (mut accepted, mut wrong) = (0, 0);
     for (seed, (findings, taken)) in seeds.iter().zip(results) {
@@ -162,7 +162,7 @@ fn write(seeds: &[u64], path: &str) -> Result<(), String> {
 /// The kinds of findings of a program: everything up to the details.
 fn kinds(subject: Subject<'_>) -> Vec<String> {
     let findings = match emulated_witness(subject) {
-        Ok(witness) => subject.findings(witness.as_deref()),
+        Ok(witness) => subject.findings(witness.as_deref().map_err(String::as_str)),
         Err(why) => vec![why],
     };
     let kind = |finding: &String| {

@@ -132,23 +132,28 @@ impl Subject<'_> {
             let first = first
                 .or_else(|| why.lines().next())
                 .unwrap_or("no reason given");
-            Failure::Refused(first.to_owned())
+            // Without the path of the file.
+            let (_, what) = first.split_once("; ").unwrap_or(("", first));
+            Failure::Refused(what.trim_start_matches("ptxas ").to_owned())
         })
     }
 
-    /// What disagrees with the witness's verdict: what it saw, or none where it refused. The first words tell kinds of findings
-    /// apart.
-    pub fn findings(self, witness: Option<&[u8]>) -> Vec<String> {
+    /// What disagrees with the witness: what it saw, or why ptxas refused. The first words tell kinds of findings apart.
+    pub fn findings(self, witness: Result<&[u8], &str>) -> Vec<String> {
         let mut findings = Vec::new();
-        let Some(expected) = witness else {
-            for level in LEVELS {
-                match self.compiled(level) {
-                    Err(Failure::Refused(_)) => {}
-                    Err(other) => findings.push(format!("orias-O{level} should refuse: {other}")),
-                    Ok(_) => findings.push(format!("orias-O{level} should refuse: accepted")),
+        let expected = match witness {
+            Ok(seen) => seen,
+            Err(why) => {
+                for level in LEVELS {
+                    let accepted = match self.compiled(level) {
+                        Err(Failure::Refused(_)) => continue,
+                        Err(other) => other.to_string(),
+                        Ok(_) => "accepted".to_owned(),
+                    };
+                    findings.push(format!("orias-O{level} should refuse ({why}): {accepted}"));
                 }
+                return findings;
             }
-            return findings;
         };
         let mut compare = |who: String, seen: Result<Vec<u8>, Failure>| match seen {
             Ok(seen) => {
@@ -193,7 +198,7 @@ mod tests {
                 text: &program.text,
                 arguments: &program.arguments,
             };
-            let findings = subject.findings(program.seen.as_deref());
+            let findings = subject.findings(program.seen.as_deref().map_err(String::as_str));
             (!findings.is_empty())
                 .then(|| format!("program {}: {}", program.seed, findings.join("; ")))
         });

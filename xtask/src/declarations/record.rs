@@ -1,7 +1,7 @@
 //! What the witness saw, as a file.
 //!
 //! The first line names the witness. Each program is a line `program SEED`, a line `arguments` with the bytes of each argument, a line
-//! `refused` or `saw` with the output's bytes (zeros at its end left out), a line `text` with a count, and that many lines of PTX. All of it
+//! `refused` with ptxas's reason or `saw` with the output's bytes (zeros at its end left out), a line `text` with a count, and that many lines of PTX. All of it
 //! is compressed.
 
 use super::hex;
@@ -18,8 +18,8 @@ pub struct Recorded {
     pub seed: u64,
     pub text: String,
     pub arguments: Vec<Vec<u8>>,
-    /// The output; none where the module was refused.
-    pub seen: Option<Vec<u8>>,
+    /// The output, or why the module was refused.
+    pub seen: Result<Vec<u8>, String>,
 }
 
 /// All of them.
@@ -39,8 +39,11 @@ impl Recorded {
             text += &hex(argument);
         }
         match &self.seen {
-            None => text += "\nrefused",
-            Some(seen) => {
+            Err(why) => {
+                text += "\nrefused ";
+                text += why;
+            }
+            Ok(seen) => {
                 let end = seen
                     .iter()
                     .rposition(|byte| *byte != 0)
@@ -83,7 +86,7 @@ pub fn parse_programs(text: &str) -> Result<Vec<Recorded>, String> {
         match (what, word) {
             ("", _) => Ok(Some(line.to_owned())),
             (what, word) if what == word => Ok(Some(rest.to_owned())),
-            ("saw", "refused") => Ok(Some("refused".to_owned())),
+            ("saw", "refused") => Ok(Some(line.to_owned())),
             _ => Err(format!("a line with '{what}' was expected, not '{line}'")),
         }
     };
@@ -96,12 +99,12 @@ pub fn parse_programs(text: &str) -> Result<Vec<Recorded>, String> {
             .map(bytes)
             .collect::<Result<_, _>>()?;
         let seen = next("saw")?.ok_or_else(short)?;
-        let seen = match seen.as_str() {
-            "refused" => None,
-            digits => {
-                let mut seen = bytes(digits)?;
+        let seen = match seen.strip_prefix("refused ") {
+            Some(why) => Err(why.to_owned()),
+            None => {
+                let mut seen = bytes(&seen)?;
                 seen.resize(OUTPUT_BYTES.max(seen.len()), 0);
-                Some(seen)
+                Ok(seen)
             }
         };
         let count = next("text")?.ok_or_else(short)?;
@@ -170,13 +173,13 @@ mod tests {
                 seed: 3,
                 text: ".version 8.3\n\n.target sm_90a\n".to_owned(),
                 arguments: vec![vec![1, 2], vec![255]],
-                seen: Some([vec![0, 7], vec![0; OUTPUT_BYTES - 2]].concat()),
+                seen: Ok([vec![0, 7], vec![0; OUTPUT_BYTES - 2]].concat()),
             },
             Recorded {
                 seed: 4,
                 text: "program 9\n".to_owned(),
                 arguments: Vec::new(),
-                seen: None,
+                seen: Err("error : no".to_owned()),
             },
         ];
         let text: String = programs.iter().map(Recorded::to_text).collect();

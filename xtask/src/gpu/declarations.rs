@@ -78,14 +78,14 @@ pub fn shard(range: Range<usize>, file: &str) -> Result<(), String> {
             Ok(cubin) => {
                 // After a fault the context is lost: the parent starts another process.
                 let seen = on_the_chip(&gpu, &cubin, &arguments);
-                Some(seen.map_err(|error| format!("program {seed}: {error}"))?)
+                Ok(seen.map_err(|error| format!("program {seed}: {error}"))?)
             }
-            Err(Failure::Refused(_)) => None,
+            Err(Failure::Refused(why)) => Err(why),
             Err(failure) => return Err(format!("program {seed}: {failure}")),
         };
         println!(
             "+{}",
-            if seen.is_some() {
+            if seen.is_ok() {
                 "seen"
             } else {
                 "refused by ptxas"

@@ -162,6 +162,10 @@ impl Writer {
             _ if self.rng.one_in(3) => format!(".{part}"),
             _ => format!("{whole}e{}", self.rng.below(9)),
         };
+        // Exact bits of a single have no sign before them.
+        if text[1..].starts_with(['f', 'F']) && !self.wild() {
+            return text;
+        }
         format!("{sign}{text}")
     }
 

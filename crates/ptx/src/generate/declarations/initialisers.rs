@@ -16,9 +16,14 @@ impl Writer {
                 _ => format!(" = {value}"),
             };
         }
-        let nested = dimensions.len() > 1 && !self.rng.one_in(5);
+        // A vector has all its elements, in braces of its own.
+        let vectors = shape.vector > 1 && !self.wild();
+        if vectors && dimensions.len() == 1 {
+            return self.full_initialiser(shape);
+        }
+        let nested = dimensions.len() > 1 && (vectors || !self.rng.one_in(5));
         let body = if nested {
-            self.nested(shape.ty, &dimensions)
+            self.nested(shape.ty, &dimensions, vectors)
         } else {
             let most: usize = dimensions.iter().product();
             let mut count = 1 + self.rng.below(most);
@@ -49,11 +54,12 @@ impl Writer {
     }
 
     /// Braces in braces. Only the last of several may be incomplete: ptxas goes on filling where an incomplete one ended.
-    fn nested(&mut self, ty: Type, dimensions: &[usize]) -> String {
+    fn nested(&mut self, ty: Type, dimensions: &[usize], vectors: bool) -> String {
         let Some((&first, rest)) = dimensions.split_first() else {
             return self.value(ty);
         };
-        let count = if self.rng.one_in(3) {
+        let whole = vectors && rest.is_empty();
+        let count = if !whole && self.rng.one_in(3) {
             1 + self.rng.below(first)
         } else {
             first
@@ -61,7 +67,7 @@ impl Writer {
         let parts: Vec<String> = (0..count)
             .map(|at| {
                 if at + 1 == count {
-                    self.nested(ty, rest)
+                    self.nested(ty, rest, vectors)
                 } else {
                     self.braces(ty, rest)
                 }
@@ -142,15 +148,15 @@ impl Writer {
     /// An array of addresses, each compared with the address itself, and what lies there.
     pub(super) fn table_of_addresses(&mut self) {
         let space = *self.rng.pick(&[".global", ".const"]);
-        let (ty, bytes) = *self
-            .rng
-            .pick(&[("u64", 8), ("b64", 8), ("s64", 8), ("u32", 4)]);
-        let ty = if bytes == 4 && !self.rng.one_in(4) {
-            "u64"
+        // Addresses go into unsigned words only.
+        let ty = if self.wild() {
+            *self.rng.pick(&["b64", "s64", "b32", "u16", "f64"])
+        } else if self.rng.one_in(6) {
+            "u32"
         } else {
-            ty
+            "u64"
         };
-        let bytes = if ty == "u32" { 4 } else { 8 };
+        let bytes = if ty.ends_with("32") { 4 } else { 8 };
         let count = 1 + self.rng.below(4);
         let mut values = Vec::new();
         let mut compared = Vec::new();
@@ -242,8 +248,11 @@ impl Writer {
                 }
             })
             .collect();
-        let ty = *self.rng.pick(&["u8", "b8", "u8", "s8"]);
-        let ty = if self.wild() { "u16" } else { ty };
+        let ty = if self.wild() {
+            *self.rng.pick(&["u16", "b8", "s8", "u64"])
+        } else {
+            "u8"
+        };
         self.declare(format!(
             "{space} .{ty} {name}[{count}] = {{{}}};",
             masks.join(", ")
