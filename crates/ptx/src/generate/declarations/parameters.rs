@@ -1,6 +1,9 @@
 //! Parameters of the kernel: every type, array, alignment and order.
 
-use super::Writer;
+use super::{Type, Writer};
+
+/// The type of a parameter that is said to be an address.
+const POINTER: Type = super::ty("u64", 8, false);
 
 impl Writer {
     /// A parameter of the kernel with random bytes, seen by loads of its bytes and by a load of its type.
@@ -17,15 +20,16 @@ impl Writer {
         }
         let name = self.name("arg");
         let mut declared = format!(".param {}", shape.declare(&name));
-        let bytes = shape.bytes();
-        if bytes == 8 && shape.dimensions.is_empty() && shape.ty.name == "u64" && self.rng.one_in(2)
-        {
+        if self.rng.one_in(6) {
             let space = *self
                 .rng
                 .pick(&["", ".global ", ".const ", ".shared ", ".local "]);
             let align = *self.rng.pick(&["", ".align 4 ", ".align 16 "]);
             declared = format!(".param .u64 .ptr {space}{align}{name}");
+            (shape.ty, shape.vector, shape.align) = (POINTER, 1, None);
+            shape.dimensions.clear();
         }
+        let bytes = shape.bytes();
         self.parameters.push(declared);
         let argument: Vec<u8> = (0..bytes).map(|_| self.rng.next_u64() as u8).collect();
         self.arguments.push(argument);
