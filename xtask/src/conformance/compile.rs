@@ -242,12 +242,70 @@ impl Tally {
     }
 }
 
+/// The modules of a folder as they are compiled at one level, without contraction: the chip's digests are of such code. Where a
+/// kernel of a module is not compiled yet, the others are, one by one.
+pub(super) struct Images {
+    folder: PathBuf,
+    level: u8,
+    /// By file for whole modules, by file and kernel for parts; why there is none in its place.
+    known: BTreeMap<(String, Option<String>), Result<Vec<u8>, String>>,
+}
+
+impl Images {
+    pub(super) fn new(folder: &Path, level: u8) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            level,
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// A cubin that has `kernel` of the module in `file`, or why it is not compiled.
+    pub(super) fn of(&mut self, file: &str, kernel: &str) -> Result<Result<&[u8], String>, String> {
+        let mut key = (file.to_owned(), None);
+        self.compile(&key)?;
+        if self.known.get(&key).is_none_or(Result::is_err) {
+            key.1 = Some(kernel.to_owned());
+            self.compile(&key)?;
+        }
+        Ok(match self.known.get(&key) {
+            Some(Ok(image)) => Ok(image),
+            Some(Err(why)) => Err(why.clone()),
+            None => Err("not compiled".to_owned()),
+        })
+    }
+
+    fn compile(&mut self, key: &(String, Option<String>)) -> Result<(), String> {
+        if self.known.contains_key(key) {
+            return Ok(());
+        }
+        let (file, entry) = key;
+        let text = read(&self.folder.join(file))?;
+        let source = Source {
+            name: file,
+            text: &text,
+        };
+        let options = Options {
+            entries: entry.iter().cloned().collect(),
+            ..options(self.level, Some(false))?
+        };
+        let image = match compile(&source, &options) {
+            Ok(compiled) => compiled.cubin.ok_or_else(|| "no cubin".to_owned()),
+            Err(diagnostics) => {
+                Err(missing_feature(&diagnostics).unwrap_or_else(|| first(&diagnostics)))
+            }
+        };
+        self.known.insert(key.clone(), image);
+        Ok(())
+    }
+}
+
 /// Runs what the manifest says of the CUDA programs that compile, in the emulator.
 fn run_launches(level: u8, request: &Request, tally: &mut Tally) -> Result<(), String> {
     let recorded = sim::recorded()?;
     let folder = corpus::packed().join("cuda-sm90a");
     let tests = crate::gpu::tests(&folder.join("manifest.json").to_string_lossy())?;
-    let mut images: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
+    let mut images = Images::new(&folder, level);
     for (number, test) in tests.iter().enumerate() {
         let job = Job::from_test(test, String::new())?;
         let file = test["ptx"].as_str().ok_or("a test without ptx")?;
@@ -255,27 +313,7 @@ fn run_launches(level: u8, request: &Request, tally: &mut Tally) -> Result<(), S
         if skipped || !(job.name.contains(&request.filter) || file.contains(&request.filter)) {
             continue;
         }
-        // The digests are of code without contraction. Where a kernel of the module is not compiled yet, the others are, one by one.
-        for (key, entries) in [(file, None), (job.kernel.as_str(), Some(&job.kernel))] {
-            let known = images.get(file).is_some_and(Option::is_some);
-            if !known && !images.contains_key(key) {
-                let text = read(&folder.join(file))?;
-                let source = Source {
-                    name: file,
-                    text: &text,
-                };
-                let options = Options {
-                    entries: entries.into_iter().cloned().collect(),
-                    ..options(level, Some(false))?
-                };
-                let image = compile(&source, &options).ok().and_then(|it| it.cubin);
-                images.insert(key.to_owned(), image);
-            }
-        }
-        let found = [file, job.kernel.as_str()]
-            .into_iter()
-            .find_map(|key| images.get(key)?.as_ref());
-        let Some(image) = found else {
+        let Ok(image) = images.of(file, &job.kernel)? else {
             tally.launches_missing += 1;
             continue;
         };

@@ -12,6 +12,7 @@ mod cubin;
 mod finished;
 mod forms;
 mod generated;
+mod lanes;
 mod lift;
 mod lines;
 mod mutants;
@@ -66,6 +67,12 @@ const SUITES: &[Suite] = &[
         about: "generated programs leave in the emulator, as we compile them, what they leave in the interpreter",
         run: generated::run,
         sample: &["20"],
+    },
+    Suite {
+        name: "lanes",
+        about: "launches of the CUDA corpora have as many lanes per issue in the emulator as ptxas's code has",
+        run: lanes::run,
+        sample: &["reduce"],
     },
     Suite {
         name: "lift",
