@@ -7,6 +7,7 @@ use orias_ptx::generate::{
     self, BLOCK, GRID, KERNEL, OUTPUT_BYTES, Options, SCRATCH_BYTES, input, program,
 };
 use orias_reference::{Launch, Program};
+use orias_sim::Schedule;
 use std::process::Command;
 
 /// The optimisation levels of ptxas that are compared.
@@ -33,9 +34,19 @@ pub const SHAPE: ([u32; 3], [u32; 3]) = ([GRID, 1, 1], [BLOCK, 1, 1]);
 
 /// What the interpreter leaves in the output of a program.
 pub fn interpreted(text: &str, seed: u64) -> Result<Vec<u8>, String> {
+    interpreted_by(text, seed, Schedule::InOrder)
+}
+
+/// The same when threads go on in another order.
+pub fn interpreted_by(text: &str, seed: u64, schedule: Schedule) -> Result<Vec<u8>, String> {
     let arguments: Vec<Argument> = buffers(seed).map(Argument::Buffer).into();
     let launch = Launch {
         check_uninitialised: true,
+        schedule: match schedule {
+            Schedule::InOrder => orias_reference::Schedule::InOrder,
+            Schedule::Random(seed) => orias_reference::Schedule::Random(seed),
+            Schedule::Adversarial => orias_reference::Schedule::Adversarial,
+        },
         step_limit: Some(PROGRAM_STEPS),
         ..Launch::new(KERNEL, SHAPE.0, SHAPE.1)
     };
@@ -78,14 +89,15 @@ pub fn interpret(
 
 /// What the emulator leaves in the output of an assembled program, or why it stopped.
 pub fn emulated(cubin: &[u8], seed: u64) -> Result<Vec<u8>, String> {
-    emulated_with(cubin, seed, orias_sim::Timing::Strict)
+    emulated_with(cubin, seed, orias_sim::Timing::Strict, Schedule::InOrder)
 }
 
-/// The same with timing of the caller's choice.
+/// The same with timing and schedule of the caller's choice. A barrier that counts a warp of which only a part has come is wrong.
 pub fn emulated_with(
     cubin: &[u8],
     seed: u64,
     timing: orias_sim::Timing,
+    schedule: Schedule,
 ) -> Result<Vec<u8>, String> {
     let mut device = orias_sim::Device::new();
     let module = device.load(cubin).map_err(|error| error.to_string())?;
@@ -101,6 +113,7 @@ pub fn emulated_with(
     };
     let options = orias_sim::Options {
         timing,
+        schedule,
         max_steps: Some(PROGRAM_STEPS),
         ..orias_sim::Options::default()
     };
@@ -108,6 +121,9 @@ pub fn emulated_with(
     let outcome = outcome.map_err(|error| error.to_string())?;
     if let Some(fault) = outcome.fault {
         return Err(fault.to_string());
+    }
+    if let Some(finding) = outcome.findings.first() {
+        return Err(finding.to_string());
     }
     let output = device.read(addresses[1], OUTPUT_BYTES);
     output.ok_or_else(|| "the output is gone".to_owned())

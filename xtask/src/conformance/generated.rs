@@ -1,6 +1,7 @@
-//! `conformance generated [COUNT] [--seed=K] [--level=N]... [--timings=T] [--write=FOLDER]`: generated programs in the interpreter
-//! and, compiled by Orias at -O0, -O1 and -O3 (or the levels given), in the emulator: once with strict timing and T times with
-//! random ones. The judge looks at every cubin.
+//! `conformance generated [COUNT] [--seed=K] [--level=N]... [--timings=T] [--schedule=S]... [--write=FOLDER]`: generated programs in
+//! the interpreter and, compiled by Orias at -O0, -O1 and -O3 (or the levels given), in the emulator: once with strict timing and T
+//! times with random ones, lanes and warps in order or by each of the schedules given. `--schedule=random` is another one for
+//! every program. The interpreter must leave the same by each of them, too. The judge looks at every cubin.
 //!
 //! `[QUESTIONS] --reduce=SEED|FILE [--level=N]` prints a smaller program that still fails in the same way. With `--from=FOLDER`
 //! the programs are the files of a folder, which begin with the seed of their input. `--write` leaves the cubins and what the
@@ -8,10 +9,10 @@
 
 use super::programs::{Named, files};
 use crate::gpu::job::hash;
-use crate::programs::{emulated_with, interpreted, seed_of, text};
+use crate::programs::{emulated_with, interpreted, interpreted_by, seed_of, text};
 use orias::{Options, Source, Target, compile};
 use orias_cubin::Cubin;
-use orias_sim::Timing;
+use orias_sim::{Schedule, Timing};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -23,6 +24,7 @@ struct Request {
     first: u64,
     levels: Vec<u8>,
     timings: u64,
+    schedules: Vec<String>,
     from: Option<String>,
     write: Option<String>,
     reduce: Option<String>,
@@ -35,6 +37,7 @@ impl Request {
             first: 0,
             levels: Vec::new(),
             timings: 1,
+            schedules: Vec::new(),
             from: None,
             write: None,
             reduce: None,
@@ -47,6 +50,10 @@ impl Request {
                 Some(("--seed", seed)) => request.first = number(seed)?,
                 Some(("--level", level)) => request.levels.push(number(level)? as u8),
                 Some(("--timings", timings)) => request.timings = number(timings)?,
+                Some(("--schedule", schedule)) => {
+                    schedule_of(schedule, 0)?;
+                    request.schedules.push(schedule.to_owned());
+                }
                 Some(("--from", path)) => request.from = Some(path.to_owned()),
                 Some(("--write", path)) => request.write = Some(path.to_owned()),
                 Some(("--reduce", path)) => request.reduce = Some(path.to_owned()),
@@ -57,8 +64,38 @@ impl Request {
         if request.levels.is_empty() {
             request.levels = vec![0, 1, 3];
         }
+        if request.schedules.is_empty() {
+            request.schedules.push("in-order".to_owned());
+        }
         Ok(request)
     }
+
+    /// What a program runs with.
+    fn schedules(&self, seed: u64) -> Result<Vec<Schedule>, String> {
+        let schedules = self.schedules.iter();
+        schedules.map(|text| schedule_of(text, seed)).collect()
+    }
+}
+
+/// A schedule by its name; `random` takes the seed of the program.
+fn schedule_of(text: &str, seed: u64) -> Result<Schedule, String> {
+    match text {
+        "random" => Ok(Schedule::Random(seed)),
+        _ => text.parse(),
+    }
+}
+
+/// What the interpreter leaves, whatever the order of threads.
+fn expected(text: &str, seed: u64, schedules: &[Schedule]) -> Result<Vec<u8>, String> {
+    let expected = interpreted(text, seed)?;
+    for schedule in schedules {
+        if *schedule != Schedule::InOrder && interpreted_by(text, seed, *schedule)? != expected {
+            return Err(format!(
+                "the interpreter leaves something else by {schedule:?}"
+            ));
+        }
+    }
+    Ok(expected)
 }
 
 pub fn run(args: &[String]) -> Result<(), String> {
@@ -83,9 +120,11 @@ pub fn run(args: &[String]) -> Result<(), String> {
         name, seed, text, ..
     } in programs
     {
-        let expected = interpreted(&text, seed).map_err(|why| format!("program {name}: {why}"))?;
+        let schedules = request.schedules(seed)?;
+        let expected =
+            expected(&text, seed, &schedules).map_err(|why| format!("program {name}: {why}"))?;
         for &level in &request.levels {
-            match check(&text, seed, level, &expected, request.timings) {
+            match check(&text, seed, level, &expected, request.timings, &schedules) {
                 Ok(cubin) => {
                     equal += 1;
                     if let Some(folder) = &request.write {
@@ -122,6 +161,7 @@ fn check(
     level: u8,
     expected: &[u8],
     timings: u64,
+    schedules: &[Schedule],
 ) -> Result<Vec<u8>, String> {
     let options = Options {
         target: Target::parse("sm_90a").ok_or("sm_90a is no target")?,
@@ -147,14 +187,19 @@ fn check(
         return Err(format!("judged: {finding}"));
     }
     let random = (0..timings).map(|number| Timing::Random(seed ^ number << 32));
-    for timing in std::iter::once(Timing::Strict).chain(random) {
-        match emulated_with(&cubin, seed, timing) {
-            Ok(output) if output == expected => {}
-            Ok(output) => {
-                let at = output.iter().zip(expected).position(|(a, b)| a != b);
-                return Err(format!("different: {timing:?}, from byte {at:?}"));
+    let timings: Vec<Timing> = std::iter::once(Timing::Strict).chain(random).collect();
+    for schedule in schedules {
+        for timing in &timings {
+            match emulated_with(&cubin, seed, *timing, *schedule) {
+                Ok(output) if output == expected => {}
+                Ok(output) => {
+                    let at = output.iter().zip(expected).position(|(a, b)| a != b);
+                    return Err(format!(
+                        "different: {timing:?}, {schedule:?}, from byte {at:?}"
+                    ));
+                }
+                Err(why) => return Err(format!("stopped: {timing:?}, {schedule:?}: {why}")),
             }
-            Err(why) => return Err(format!("stopped: {timing:?}: {why}")),
         }
     }
     Ok(cubin)
@@ -174,7 +219,8 @@ fn reduce(what: &str, request: &Request) -> Result<(), String> {
     };
     let failure = |text: &str, level: u8| -> Option<String> {
         let expected = interpreted(text, seed).ok()?;
-        let failure = check(text, seed, level, &expected, request.timings).err()?;
+        let schedules = request.schedules(seed).ok()?;
+        let failure = check(text, seed, level, &expected, request.timings, &schedules).err()?;
         Some(failure.split(':').next().unwrap_or_default().to_owned())
     };
     let first = request

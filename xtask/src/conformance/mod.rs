@@ -13,6 +13,7 @@ mod declarations;
 mod finished;
 mod forms;
 mod generated;
+mod lanes;
 mod lift;
 mod lines;
 mod mutants;
@@ -73,6 +74,12 @@ const SUITES: &[Suite] = &[
         about: "generated programs leave in the emulator, as we compile them, what they leave in the interpreter",
         run: generated::run,
         sample: &["20"],
+    },
+    Suite {
+        name: "lanes",
+        about: "launches of the CUDA corpora have as many lanes per issue in the emulator as ptxas's code has",
+        run: lanes::run,
+        sample: &["reduce"],
     },
     Suite {
         name: "lift",
