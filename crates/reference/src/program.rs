@@ -99,6 +99,8 @@ pub struct Program {
     pub(crate) memory: Memory,
     pub(crate) shared_bytes: u64,
     pub(crate) source: Vec<u8>,
+    /// Address and size of what global and constant memory hold, by name.
+    variables: BTreeMap<String, (u64, u64)>,
 }
 
 impl Program {
@@ -117,7 +119,13 @@ impl Program {
             memory,
             shared_bytes: layout.shared_bytes,
             source: module.source.to_vec(),
+            variables: variables(module, &layout)?,
         })
+    }
+
+    /// Address and size of a variable of global or constant memory.
+    pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
+        self.variables.get(name).copied()
     }
 
     /// Global memory.
@@ -144,6 +152,23 @@ impl Program {
             .find(|code| code.entry && code.name == kernel)?;
         Some(&code.kernel_parameters)
     }
+}
+
+/// The variables of a module that have an address in global or constant memory.
+fn variables(
+    module: &Module<'_>,
+    layout: &Layout,
+) -> Result<BTreeMap<String, (u64, u64)>, LoadError> {
+    let mut variables = BTreeMap::new();
+    for (number, variable) in module.variables.iter().enumerate() {
+        if let (Space::Global | Space::Const, Place::Absolute(address)) =
+            (variable.space, layout.places[number])
+        {
+            let bytes = size(module, variable)? as u64;
+            variables.insert(module.name(variable.name).to_owned(), (address, bytes));
+        }
+    }
+    Ok(variables)
 }
 
 /// The functions that have a body.

@@ -6,6 +6,7 @@ use crate::fault::Cause;
 use crate::flight::{Due, LateStore};
 use crate::launch::{Context, FindingKind};
 use crate::operand::Lanes;
+use crate::order::LaneOrder;
 use crate::program::{Action, Run, Step};
 use crate::reuse::Reused;
 use crate::schedule::Schedule;
@@ -287,6 +288,12 @@ impl<'a> Core<'a> {
     /// The lanes that run, lowest first.
     pub fn lanes(&self) -> LaneIterator {
         LaneIterator(self.active)
+    }
+
+    /// The lanes that run, in the order in which they come to memory that each of them changes.
+    #[inline]
+    pub fn lanes_in_turn(&mut self) -> LaneOrder {
+        self.warp.chooser.lanes(self.active)
     }
 
     /// Notes something that is suspicious but not impossible.

@@ -6,6 +6,7 @@ use crate::heap::Heap;
 use crate::launch::{Context, Launch, Options, Outcome};
 use crate::memory::Memory;
 use crate::module::{DRIVER_BANK, Kernel, LOCAL, LoadError, Module};
+use crate::order::Chooser;
 use crate::profile::Profile;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -315,6 +316,7 @@ fn worker(
         tally.profile = Some(Profile::new(context.kernel.program.steps.len()));
     }
     let mut blocks: Vec<Block> = Vec::new();
+    let mut chooser = Chooser::new(context.options.schedule, [u32::MAX; 3], 0);
     loop {
         while blocks.len() < resident {
             let number = next.fetch_add(1, Relaxed);
@@ -328,6 +330,7 @@ fn worker(
         if blocks.is_empty() || stop.load(Relaxed) {
             return (None, tally);
         }
+        chooser.arrange(&mut blocks);
         let mut index = 0;
         while index < blocks.len() {
             match blocks[index].turn(context, &mut tally) {
@@ -340,6 +343,7 @@ fn worker(
                 }
                 Err(fault) => {
                     stop.store(true, Relaxed);
+                    blocks.iter().for_each(|block| block.finish(&mut tally));
                     return (Some(*fault), tally);
                 }
             }

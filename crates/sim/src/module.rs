@@ -121,11 +121,25 @@ impl Module {
         self.variables.get(name).copied()
     }
 
+    /// An instruction of a kernel as text.
+    #[must_use]
+    pub fn instruction(&self, kernel: &str, index: u32) -> Option<String> {
+        let step = self
+            .kernels
+            .get(kernel)?
+            .program
+            .steps
+            .get(index as usize)?;
+        let instruction = step.instruction.as_ref()?;
+        Some(text_of(instruction, u64::from(index) * 16))
+    }
+
     /// A kernel's code beside the counts of a launch, a line for each instruction that was issued.
     #[must_use]
     pub fn annotate(&self, kernel: &str, profile: &Profile) -> Option<String> {
         let steps = &self.kernels.get(kernel)?.program.steps;
-        let mut out = format!(
+        let mut out = profile.summary();
+        out += &format!(
             "{} cycles in the longest warp, {} in all\n{:>10} {:>12} {:>10} {:>10}  instruction\n",
             profile.longest_warp, profile.warp_cycles, "issued", "threads", "stalled", "waited"
         );

@@ -1,6 +1,6 @@
 //! The compiler: the corpus's PTX becomes cubins that the judge finds nothing in and that compute what the H200 did.
 //!
-//! `conformance compile [--sample] [--level N]... [--verbose] [FILTER]`. Every module of the corpus is compiled at -O0 and -O3 (or
+//! `conformance compile [--sample] [--level N]... [--schedule S]... [--verbose] [FILTER]`. Every module of the corpus is compiled at -O0 and -O3 (or
 //! the levels given). A module that uses what is not compiled yet is counted by the first feature that was missing; an internal
 //! error, a finding of the judge, an instruction that nvdisasm calls illegal and a wrong result fail the suite. Of the CUDA programs every launch of the manifest runs in
 //! the emulator, with strict timing, and is compared with the chip's digests. Registers are compared with ptxas -O3's.
@@ -11,7 +11,7 @@ use crate::gpu::job::Job;
 use crate::oracle;
 use orias::{Diagnostics, Kind, Options, Source, Target, compile};
 use orias_cubin::Cubin;
-use orias_sim::{Checks, Timing};
+use orias_sim::{Schedule, Timing};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 struct Request {
     sample: bool,
     levels: Vec<u8>,
+    schedules: Vec<Schedule>,
     verbose: bool,
     filter: String,
 }
@@ -34,6 +35,10 @@ impl Request {
             match word {
                 "--sample" => request.sample = true,
                 "--verbose" => request.verbose = true,
+                "--schedule" => {
+                    let schedule = words.next().unwrap_or_default();
+                    request.schedules.push(schedule.parse()?);
+                }
                 "--level" => {
                     let level = words.next().unwrap_or_default();
                     let level = level
@@ -47,6 +52,9 @@ impl Request {
         }
         if request.levels.is_empty() {
             request.levels = vec![0, 3];
+        }
+        if request.schedules.is_empty() {
+            request.schedules.push(Schedule::InOrder);
         }
         Ok(request)
     }
@@ -320,15 +328,30 @@ fn run_launches(level: u8, request: &Request, tally: &mut Tally) -> Result<(), S
         let expected = recorded
             .get(&job.name)
             .ok_or_else(|| format!("{}: the chip's digests are not recorded", job.name))?;
-        let ran = sim::launch(&job, image, expected, Timing::Strict, Checks::NONE)?;
         let approximate = test["tags"]
             .as_array()
             .is_some_and(|tags| tags.iter().any(|tag| tag == "approx"));
-        match ran.verdict {
-            Verdict::Equal => tally.equal += 1,
-            Verdict::Different(_) if approximate => tally.approximate += 1,
-            Verdict::Different(what) => tally.wrong.push(format!("{}: {what}", job.name)),
-            Verdict::Stopped(why) => tally.wrong.push(format!("{}: {why}", job.name)),
+        for &schedule in &request.schedules {
+            let options = orias_sim::Options {
+                timing: Timing::Strict,
+                schedule,
+                ..sim::bounded()
+            };
+            let ran = sim::launch_with(&job, image, expected, &options)?;
+            let wrong = match (ran.verdict, ran.findings.into_iter().next()) {
+                (Verdict::Equal, None) => {
+                    tally.equal += 1;
+                    continue;
+                }
+                (Verdict::Different(_), None) if approximate => {
+                    tally.approximate += 1;
+                    continue;
+                }
+                (_, Some(finding)) => finding,
+                (Verdict::Different(what) | Verdict::Stopped(what), None) => what,
+            };
+            let name = &job.name;
+            tally.wrong.push(format!("{name}, {schedule:?}: {wrong}"));
         }
     }
     Ok(())

@@ -15,12 +15,8 @@ use super::compile::Images;
 use super::{corpus, sim};
 use crate::gpu::job::Job;
 use crate::{oracle, parallel};
-use orias_sim::Options;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Thread-instructions after which a launch counts as endless.
-const MOST_STEPS: u64 = 4_000_000_000;
 
 /// The share of ptxas's lanes per issue that a launch should have.
 const LEAST: f64 = 0.95;
@@ -171,11 +167,7 @@ fn read_cases(manifest: &Path, request: &Request) -> Result<Vec<Case>, String> {
 
 /// Runs a launch in the emulator, or says why it does not come to its end.
 fn count(job: &Job, image: &[u8]) -> Result<Counted, String> {
-    let options = Options {
-        max_steps: Some(MOST_STEPS),
-        ..Options::default()
-    };
-    let (outcome, buffers) = sim::emulate(job, image, &options)?;
+    let (outcome, buffers) = sim::emulate(job, image, &sim::bounded())?;
     let outcome = outcome.map_err(|error| error.to_string())?;
     if let Some(fault) = outcome.fault {
         return Err(fault.kind.to_string());

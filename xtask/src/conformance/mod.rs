@@ -9,6 +9,7 @@ mod compile;
 mod control;
 pub(crate) mod corpus;
 mod cubin;
+mod declarations;
 mod finished;
 mod forms;
 mod generated;
@@ -55,6 +56,12 @@ const SUITES: &[Suite] = &[
         about: "cubins of ptxas read and written back are the same bytes; NVIDIA's tools accept cubins of ours",
         run: cubin::run,
         sample: &["reduce", "1"],
+    },
+    Suite {
+        name: "declarations",
+        about: "variables, initialisers, addresses, constants, vectors, parameters and results are what they are for ptxas -O0",
+        run: declarations::run,
+        sample: &["60"],
     },
     Suite {
         name: "forms",

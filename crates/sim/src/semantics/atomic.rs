@@ -1,4 +1,4 @@
-//! Atomic operations and reductions. Lanes of a warp go one after the other, the lowest first.
+//! Atomic operations and reductions. Lanes of a warp go one after the other, in the order that the schedule gives them.
 
 use super::Table;
 use super::memory::space_of;
@@ -139,7 +139,7 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
         let high = if size == 8 { core.word(&b, 1) } else { [0; 32] };
         let (mut first, mut second) = ([0; 32], [0; 32]);
         let mut done = 0u32;
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane] & mask_of(space);
             // Shared memory has no wide operations but the exchange: nothing is done there, and the predicate says so.
             let lacks = size == 8 && !matches!(function, Function::Exchange);
@@ -225,7 +225,7 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
         }
         let mut out = [[0u32; 32]; 4];
         let mut done = 0u32;
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane];
             if space == Space::Generic && resolve(address).0 == Space::Shared {
                 continue;
@@ -290,7 +290,7 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
         let (expected, new) = (read(core, &b), read(core, &c));
         let mut out = [0u64; 32];
         let mut done = 0u32;
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane] & mask_of(space);
             done |= 1 << lane;
             out[lane] = core.update(space, lane, address, size, |old| {
@@ -330,7 +330,7 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
         };
         let (expected, new) = (read(core, &b), read(core, &c));
         let mut out = [0u64; 32];
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane] & 0xffff_ffff;
             let old = core.update(Space::Shared, lane, address, size, |old| {
                 if old == expected[lane] {
