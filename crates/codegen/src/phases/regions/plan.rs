@@ -13,7 +13,7 @@
 //! **Who leaves.** Edges that lead out of what lies between, and not to the meeting, take lanes out of the region for good: those
 //! that leave the loop, and side exits of a region that opened further up.
 //!
-//! **Which are left out.** A branch inside a region that meets at the same place needs no region of its own. Regions deeper than
+//! **Which are left out.** A branch inside a region that meets at the same place, or where nothing but jumps leads there, needs no region of its own. Regions deeper than
 //! the machine's registers allow are left out; the lanes meet where the one around does. A lane that has left a region may open
 //! others while the region's own lanes still need its register, so a region also counts in the blocks behind its leaving edges, up
 //! to where the lanes of a region around it meet. A region that lanes leave lies in a loop that they leave at different times,
@@ -131,6 +131,9 @@ impl Marks {
     }
 }
 
+/// How many blocks that only jump are followed to see that lanes meet at the same place.
+const FORWARDING_BLOCKS: usize = 4;
+
 struct Planner<'a> {
     func: &'a Function,
     shape: &'a Shape<'a>,
@@ -152,9 +155,11 @@ impl Planner<'_> {
             return;
         }
         let first = first(opening);
+        let onward = self.onward(meeting);
         let met = self.around[first.index()]
             .iter()
-            .any(|&region| self.regions[region].meeting == meeting);
+            .map(|&region| self.regions[region].meeting)
+            .any(|outer| outer == meeting || outer == onward);
         if met || self.depth[first.index()] >= self.most {
             return;
         }
@@ -171,6 +176,29 @@ impl Planner<'_> {
             }
             opening = higher;
         }
+    }
+
+    /// Where lanes that meet at `block` go without doing anything, in the same trip.
+    fn onward(&self, mut block: Block) -> Block {
+        let nest = self.shape.nest;
+        for _ in 0..FORWARDING_BLOCKS {
+            let only = self.func.layout.first_inst(block);
+            let jumps = only.is_some_and(|inst| {
+                self.func.opcode(inst) == Opcode::Abstract(AbstractOp::Br)
+                    && self.func.inst(inst).guard().is_always()
+            });
+            let [next] = *self.shape.graph.succs(block) else {
+                break;
+            };
+            if !jumps || nest.innermost(next) != nest.innermost(block) {
+                break;
+            }
+            block = next;
+            if nest.headed_by(block).is_some() {
+                break;
+            }
+        }
+        block
     }
 
     /// Where a region around what `block` does opens: there, or before the outermost loop around it that is left before the lanes
