@@ -17,6 +17,10 @@ const MOST_THREADS: u64 = 1024;
 const MOST_SHARED: usize = 228 << 10;
 /// Most registers of a thread, what the hardware keeps included.
 const MOST_REGISTERS: usize = 256;
+/// Multiprocessors of an H200.
+pub(crate) const MULTIPROCESSORS: u32 = 132;
+/// Bytes of shared memory that the system keeps for itself.
+const RESERVED_SHARED: u32 = 1 << 10;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
 const HEAP: usize = 8 << 20;
 /// Most local memory of a thread.
@@ -245,7 +249,19 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     }
     put(0x20, &LOCAL.to_le_bytes());
     put(0x28, &local.to_le_bytes());
+    put(0x68, &RESERVED_SHARED.to_le_bytes());
+    put(0x6c, &RESERVED_SHARED.to_le_bytes());
+    put(0x2c, &launch.dynamic_shared.to_le_bytes());
     put(0xd0, &kernel.constants.to_le_bytes());
+    put(0x10c, &MULTIPROCESSORS.to_le_bytes());
+    put(0x13c, &(MOST_SHARED as u32).to_le_bytes());
+    // Without clusters each block counts as one.
+    for (dimension, blocks) in launch.grid.iter().enumerate() {
+        put(0x144 + 4 * dimension, &1_u32.to_le_bytes());
+        put(0x150 + 4 * dimension, &1.0_f32.to_le_bytes());
+        put(0x15c + 4 * dimension, &blocks.to_le_bytes());
+    }
+    put(0x188, &1_u32.to_le_bytes());
     for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);
         let expected = usize::from(parameter.size);

@@ -207,7 +207,7 @@ impl Parser<'_> {
     fn declarator(&mut self, head: &Head, linkage: Linkage) -> Parsed<VariableId> {
         let token = self.name("a name")?;
         let name = self.intern(token);
-        let dimensions = self.dimensions()?;
+        let dimensions = self.dimensions(usize::MAX)?;
         let variable = Variable {
             name,
             span: token.span(),
@@ -231,9 +231,9 @@ impl Parser<'_> {
         Ok(id)
     }
 
-    fn dimensions(&mut self) -> Parsed<Vec<u64>> {
+    fn dimensions(&mut self, most: usize) -> Parsed<Vec<u64>> {
         let mut dimensions = Vec::new();
-        while self.token.is(b'[') {
+        while dimensions.len() < most && self.token.is(b'[') {
             self.advance();
             if self.eat(b']') {
                 if !dimensions.is_empty() {
@@ -302,7 +302,7 @@ impl Parser<'_> {
         self.type_words(&mut head)?;
         let token = self.name("a name")?;
         let name = self.intern(token);
-        let dimensions = self.dimensions()?;
+        let dimensions = self.dimensions(1)?;
         let mut variable = Variable {
             name,
             span: token.span(),
