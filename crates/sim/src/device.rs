@@ -18,6 +18,8 @@ const MOST_THREADS: u64 = 1024;
 const MOST_SHARED: usize = 228 << 10;
 /// Most registers of a thread, what the hardware keeps included.
 const MOST_REGISTERS: usize = 256;
+/// Multiprocessors of an H200.
+pub(crate) const MULTIPROCESSORS: u32 = 132;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
 const HEAP: usize = 8 << 20;
 /// Most local memory of a thread.
@@ -256,6 +258,10 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
             &1u32.to_le_bytes(),
         );
         put(
+            words.cluster_scales[dimension] as usize,
+            &1f32.to_le_bytes(),
+        );
+        put(
             words.grid_clusters[dimension] as usize,
             &blocks.to_le_bytes(),
         );
@@ -270,6 +276,17 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     put(
         words.constant_window as usize,
         &kernel.constants.to_le_bytes(),
+    );
+    for at in [words.reserved_shared_end, words.reserved_shared_second] {
+        put(at as usize, &words.reserved_shared.to_le_bytes());
+    }
+    put(
+        words.multiprocessors as usize,
+        &MULTIPROCESSORS.to_le_bytes(),
+    );
+    put(
+        words.shared_limit as usize,
+        &(MOST_SHARED as u32).to_le_bytes(),
     );
     for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);

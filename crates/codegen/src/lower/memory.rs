@@ -132,6 +132,11 @@ fn words_at(
             });
             match inside {
                 Some(offset) => Ok(Some((first, offset))),
+                // Of an array of open length there are only the bytes that were passed.
+                None if body.module.variable(id).dimensions.first() == Some(&0) => {
+                    let undefined = body.undefined_words(bytes.div_ceil(4))?;
+                    Ok(Some((undefined, 0)))
+                }
                 None => unsupported("an access outside a parameter"),
             }
         }
@@ -164,6 +169,13 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         _ => modifiers::space(statement.form),
     };
     let (address, space) = body.address(statement, 1, space)?;
+    let words = (destinations.len() as u32 * width).div_ceil(32);
+    if words == 4 && body.guard.is_some() && matches!(space, Space::Const | Space::Param) {
+        let mods = access_mods(body, statement, op, space, Scalar::B64)?;
+        let mods = set(op, mods, Vector::V1);
+        let value = guarded_halves(body, op, mods, address)?;
+        return take_apart(body, value, &destinations, ty);
+    }
     let policy = policy(body, statement)?;
     let address = body.func.create_address(address);
     let mut operands = vec![address];
@@ -192,7 +204,6 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         return body.write_extended(variable, register, value.into(), ty);
     }
     let mods = access_mods(body, statement, op, space, stored(width))?;
-    let words = (destinations.len() as u32 * width).div_ceil(32);
     let Some(tuple) = u8::try_from(words)
         .ok()
         .and_then(|words| Type::tuple(Class::R, words))
@@ -236,10 +247,6 @@ fn load_vector(
     let whole = destinations.iter().all(|&(destination, register)| {
         matches!(destination, Destination::Variable(_)) && register == width
     }) && width >= 32;
-    let wanted: Vec<bool> = destinations
-        .iter()
-        .map(|(destination, _)| matches!(destination, Destination::Variable(_)))
-        .collect();
     if whole && body.guard.is_some() {
         let mut old = Vec::with_capacity(destinations.len());
         for &(destination, _) in destinations {
@@ -252,7 +259,7 @@ fn load_vector(
         let elements = body.with(|emit| {
             let kept = emit.collect(&old);
             emit.put(op, mods, &[value.into()], operands, guard, &[kept]);
-            unpack_elements(emit, value, width, &wanted)
+            unpack_elements(emit, value, width, &vec![true; destinations.len()])
         })?;
         for (&(destination, _), element) in destinations.iter().zip(elements) {
             if let (Destination::Variable(variable), Some(value)) =
@@ -264,8 +271,44 @@ fn load_vector(
         return Ok(());
     }
     let value = guarded_load(body, op, mods, tuple, operands)?;
-    let elements = body.with(|emit| unpack_elements(emit, value, width, &wanted))?;
+    take_apart(body, value, destinations, ty)
+}
+
+/// Writes the elements of a tuple to their registers.
+fn take_apart(
+    body: &mut Body<'_, '_>,
+    tuple: Value,
+    destinations: &[(Destination, u32)],
+    ty: PtxType,
+) -> Lowered {
+    let wanted: Vec<bool> = destinations
+        .iter()
+        .map(|(destination, _)| matches!(destination, Destination::Variable(_)))
+        .collect();
+    let elements = body.with(|emit| unpack_elements(emit, tuple, ty.bits(), &wanted))?;
     write_elements(body, destinations, &elements, ty)
+}
+
+/// 128 bits of a constant bank, which is read 64 at a time: under a guard both halves keep anything.
+fn guarded_halves(
+    body: &mut Body<'_, '_>,
+    op: AbstractOp,
+    mods: AbstractMods,
+    address: Address,
+) -> Lowered<Value> {
+    let mut halves = Vec::with_capacity(2);
+    for more in [0, 8] {
+        let offset = address.offset.wrapping_add(more);
+        let half = body.func.create_address(Address { offset, ..address });
+        halves.push(guarded_load(
+            body,
+            op,
+            mods,
+            Type::R2,
+            &[half, Operand::None],
+        )?);
+    }
+    body.with(|emit| emit.collect(&halves))
 }
 
 /// `st`
