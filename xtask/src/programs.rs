@@ -254,3 +254,46 @@ pub fn seed_of(name: &str) -> Option<u64> {
     let digits = name.find(|c: char| !c.is_ascii_digit());
     name[..digits.unwrap_or(name.len())].parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::assembler::Assembler;
+
+    #[test]
+    fn rich_programs_leave_the_same_whatever_the_order_of_threads() {
+        for seed in 0..40 {
+            let text = Flavour::Rich.text(seed);
+            let expected = interpreted(&text, seed);
+            assert!(expected.is_ok(), "seed {seed}: {expected:?}");
+            for schedule in [Schedule::Random(seed), Schedule::Adversarial] {
+                let seen = interpreted_by(&text, seed, schedule);
+                assert!(seen == expected, "seed {seed}, {schedule:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rich_programs_do_what_they_mean() {
+        let mut kernels = 0;
+        for seed in 0..40 {
+            let text = Flavour::Rich.text(seed);
+            let plan = Plan::of(&text).unwrap();
+            kernels += plan.kernels.len();
+            let expected = interpreted(&text, seed).unwrap();
+            for level in ["orias-O0", "orias-O3"] {
+                let cubin = Assembler::parse(level).unwrap().assemble(&text);
+                let cubin = cubin.unwrap_or_else(|why| panic!("seed {seed}, {level}: {why}"));
+                for schedule in [Schedule::InOrder, Schedule::Random(seed)] {
+                    let seen = emulated_with(&cubin, &plan, seed, Timing::Strict, schedule);
+                    assert!(
+                        seen.as_ref() == Ok(&expected),
+                        "seed {seed}, {level}, {schedule:?}: {:?}",
+                        seen.err()
+                    );
+                }
+            }
+        }
+        assert!(kernels > 40, "{kernels} kernels");
+    }
+}

@@ -25,7 +25,7 @@
 //!
 //! An ASSEMBLER is `orias-O0` to `orias-O3` or `ptxas-O0` to `ptxas-O3`; ASSEMBLERS is a list of them with commas.
 
-mod assembler;
+pub(crate) mod assembler;
 mod bare;
 mod clock;
 mod compare_forms;
