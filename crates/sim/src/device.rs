@@ -254,6 +254,7 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     put(0x2c, &launch.dynamic_shared.to_le_bytes());
     put(0xd0, &kernel.constants.to_le_bytes());
     put(0x10c, &MULTIPROCESSORS.to_le_bytes());
+    put(0x114, &RESERVED_SHARED.to_le_bytes());
     put(0x13c, &(MOST_SHARED as u32).to_le_bytes());
     // Without clusters each block counts as one.
     for (dimension, blocks) in launch.grid.iter().enumerate() {
