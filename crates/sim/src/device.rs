@@ -277,7 +277,11 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
         words.constant_window as usize,
         &kernel.constants.to_le_bytes(),
     );
-    for at in [words.reserved_shared_end, words.reserved_shared_second] {
+    for at in [
+        words.reserved_shared_end,
+        words.reserved_shared_second,
+        words.shared_overhead,
+    ] {
         put(at as usize, &words.reserved_shared.to_le_bytes());
     }
     put(
