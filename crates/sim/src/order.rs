@@ -35,10 +35,10 @@ impl std::str::FromStr for Schedule {
     }
 }
 
-/// Instructions a group runs at least before another group of its warp has its turn, unless it waits or yields.
-pub(crate) const SHORTEST_TURN: u32 = 128;
-/// The most of them that a random schedule lets it run.
-const LONGEST_TURN: u32 = 1024;
+/// Instructions a group runs before another group of its warp has its turn, unless it waits or yields.
+const GROUP_TURN: u32 = 128;
+/// The logarithm of the most of them in a random schedule.
+const LONGEST_GROUP_TURN: u64 = 10;
 /// The same in an adversarial schedule.
 const ADVERSARIAL_TURN: u32 = 2048;
 /// Instructions a warp runs before the next one has its turn.
@@ -116,10 +116,10 @@ impl Chooser {
     #[inline]
     pub fn group_turn(&mut self) -> u32 {
         match self.schedule {
-            Schedule::InOrder => SHORTEST_TURN,
+            Schedule::InOrder => GROUP_TURN,
             Schedule::Random(_) => {
-                let more = self.draw(u64::from(LONGEST_TURN - SHORTEST_TURN) + 1);
-                SHORTEST_TURN + more as u32
+                let magnitude = self.draw(LONGEST_GROUP_TURN + 1);
+                1 + self.draw(1 << magnitude) as u32
             }
             Schedule::Adversarial => ADVERSARIAL_TURN,
         }
