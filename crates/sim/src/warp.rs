@@ -234,9 +234,12 @@ impl Warp {
 
     /// Gives the turn to one of some groups, as the schedule says.
     fn choose(&mut self, among: &[usize]) {
-        let lanes: Vec<u32> = among.iter().map(|&at| self.groups[at].lanes).collect();
-        if !lanes.is_empty() {
-            let chosen = self.chooser.group(&lanes);
+        let groups = among.iter().map(|&at| &self.groups[at]);
+        let groups: Vec<(u32, u64)> = groups
+            .map(|group| (group.lanes, self.turns - group.turn))
+            .collect();
+        if !groups.is_empty() {
+            let chosen = self.chooser.group(&groups);
             self.begin(among[chosen]);
         }
     }
@@ -556,8 +559,14 @@ impl Warp {
                 .iter_mut()
                 .find(|other| together || other.pc == group.pc)
             {
-                Some(other) => other.lanes |= group.lanes,
-                None => joined.push(Group::new(group.lanes, group.pc, Wait::None)),
+                Some(other) => {
+                    other.lanes |= group.lanes;
+                    other.turn = other.turn.max(group.turn);
+                }
+                None => joined.push(Group {
+                    turn: group.turn,
+                    ..Group::new(group.lanes, group.pc, Wait::None)
+                }),
             }
         }
         if let Some(uniforms) = &mut self.uniforms {
@@ -605,14 +614,20 @@ impl Warp {
             {
                 partings.part(current.pc, current.lanes);
             }
-            self.groups[self.current] = Group::new(lanes, target, Wait::None);
+            self.groups[self.current] = Group {
+                turn: current.turn,
+                ..Group::new(lanes, target, Wait::None)
+            };
         }
         for (lanes, pc) in parts {
             if let Some(uniforms) = &mut self.uniforms {
                 self.flight.land_uniforms(&mut self.registers);
                 uniforms.part(lanes, &self.registers);
             }
-            self.groups.push(Group::new(lanes, pc, Wait::None));
+            self.groups.push(Group {
+                turn: current.turn,
+                ..Group::new(lanes, pc, Wait::None)
+            });
         }
     }
 }
