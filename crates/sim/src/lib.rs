@@ -51,6 +51,7 @@ mod schedule;
 mod semantics;
 mod shared;
 mod system;
+mod uniforms;
 mod warp;
 
 pub use device::{Device, LaunchError};

@@ -10,13 +10,14 @@
 
 use crate::flight::Flight;
 use crate::operand::Lanes;
-use crate::order::{Chooser, SHORTEST_TURN};
+use crate::order::Chooser;
 use crate::partings::Partings;
+use crate::uniforms::Uniforms;
 
-/// How much more a request to give way counts than a short turn that has passed.
-const YIELD_WEIGHT: u32 = 1 << 10;
-/// Short turns after which groups that wait at a convergence barrier go on without the rest.
-const PATIENCE: u32 = 1 << 15;
+/// How many instructions a request to give way counts for.
+const YIELD_WEIGHT: u32 = 1 << 17;
+/// Instructions of groups that go on after which those that wait for them at a convergence barrier go on without them.
+const PATIENCE: u32 = 1 << 22;
 
 /// The register files of a warp.
 #[derive(Clone, Debug)]
@@ -115,7 +116,9 @@ pub(crate) struct Warp {
     pub chooser: Chooser,
     /// Which branches parted the lanes, where somebody asks.
     pub partings: Option<Box<Partings>>,
-    /// Times a group gave way while others waited for it to converge.
+    /// The uniform registers of groups that do not run, where these go on in any order.
+    pub uniforms: Option<Box<Uniforms>>,
+    /// Instructions since groups last came together, counted in whole turns.
     patience: u32,
     /// Thread indices of the lanes in the block.
     pub tid: [Lanes; 3],
@@ -167,7 +170,8 @@ impl Warp {
             since_switch: 0,
             turn: chooser.group_turn(),
             turns: 0,
-            partings: (!chooser.is_in_order()).then(Box::default),
+            partings: None,
+            uniforms: (!chooser.is_in_order()).then(|| Box::new(Uniforms::new(lanes))),
             chooser,
             patience: 0,
             tid,
@@ -195,8 +199,8 @@ impl Warp {
     /// which code that keeps uniform registers across inner branches relies on.
     pub fn rotate(&mut self) {
         if !self.chooser.is_in_order() {
-            let lanes = self.groups.get(self.current).map_or(0, |it| it.lanes);
-            return self.choose_within(lanes);
+            let all = self.ready(|_, _| true);
+            return self.choose(&all);
         }
         self.since_switch = 0;
         let count = self.groups.len();
@@ -230,9 +234,12 @@ impl Warp {
 
     /// Gives the turn to one of some groups, as the schedule says.
     fn choose(&mut self, among: &[usize]) {
-        let lanes: Vec<u32> = among.iter().map(|&at| self.groups[at].lanes).collect();
-        if !lanes.is_empty() {
-            let chosen = self.chooser.group(&lanes);
+        let groups = among.iter().map(|&at| &self.groups[at]);
+        let groups: Vec<(u32, u64)> = groups
+            .map(|group| (group.lanes, self.turns - group.turn))
+            .collect();
+        if !groups.is_empty() {
+            let chosen = self.chooser.group(&groups);
             self.begin(among[chosen]);
         }
     }
@@ -246,6 +253,10 @@ impl Warp {
         let group = &mut self.groups[index];
         group.yielded = false;
         group.turn = self.turns;
+        if let Some(uniforms) = &mut self.uniforms {
+            self.flight.land_uniforms(&mut self.registers);
+            uniforms.switch(group.lanes, &mut self.registers);
+        }
     }
 
     /// Gives the turn to one of the sides that `lanes` have just parted into.
@@ -253,24 +264,6 @@ impl Warp {
         if !self.chooser.is_in_order() {
             let sides = self.ready(|_, group| group.lanes & lanes != 0);
             self.choose(&sides);
-        }
-    }
-
-    /// Gives the turn to another group after `lanes` stopped: to one that comes from the same branch as they do, if one can run,
-    /// otherwise from the branch before, and so on. So the sides of an inner branch come to its end first, as in [`Warp::rotate`].
-    fn choose_within(&mut self, lanes: u32) {
-        let around: Vec<u32> = match &self.partings {
-            Some(partings) if lanes != 0 => partings
-                .around(lanes.trailing_zeros() as usize)
-                .chain([u32::MAX])
-                .collect(),
-            _ => vec![u32::MAX],
-        };
-        for around in around {
-            let ready = self.ready(|_, group| group.lanes & around != 0);
-            if !ready.is_empty() {
-                return self.choose(&ready);
-            }
         }
     }
 
@@ -323,9 +316,9 @@ impl Warp {
     /// divergent code writes never lives across one, so groups cannot disturb each other there.
     pub fn take_turns(&mut self) {
         if self.groups.len() > 1 && self.since_switch >= self.turn {
-            let weight = self.turn / SHORTEST_TURN;
+            let passed = self.since_switch;
             self.choose_fairly();
-            self.wear(weight);
+            self.wear(passed);
         }
     }
 
@@ -399,7 +392,7 @@ impl Warp {
     }
 
     fn wear(&mut self, weight: u32) {
-        self.patience += weight;
+        self.patience = self.patience.saturating_add(weight);
         if self.patience < PATIENCE {
             return;
         }
@@ -443,6 +436,10 @@ impl Warp {
         if let Some(partings) = &mut self.partings {
             partings.part(group.pc, group.lanes);
         }
+        if let Some(uniforms) = &mut self.uniforms {
+            self.flight.land_uniforms(&mut self.registers);
+            uniforms.part(lanes, &self.registers);
+        }
         group.lanes &= !lanes;
         let turn = group.turn;
         self.groups.push(Group {
@@ -485,11 +482,6 @@ impl Warp {
             if self.current >= self.groups.len() {
                 self.current = 0;
             }
-            self.settle();
-            if !self.chooser.is_in_order() {
-                self.choose_within(lanes);
-            }
-            return;
         }
         self.settle();
     }
@@ -567,8 +559,19 @@ impl Warp {
                 .iter_mut()
                 .find(|other| together || other.pc == group.pc)
             {
-                Some(other) => other.lanes |= group.lanes,
-                None => joined.push(Group::new(group.lanes, group.pc, Wait::None)),
+                Some(other) => {
+                    other.lanes |= group.lanes;
+                    other.turn = other.turn.max(group.turn);
+                }
+                None => joined.push(Group {
+                    turn: group.turn,
+                    ..Group::new(group.lanes, group.pc, Wait::None)
+                }),
+            }
+        }
+        if let Some(uniforms) = &mut self.uniforms {
+            for group in &joined {
+                uniforms.join(group.lanes);
             }
         }
         if let Some(partings) = &mut self.partings {
@@ -611,10 +614,21 @@ impl Warp {
             {
                 partings.part(current.pc, current.lanes);
             }
-            self.groups[self.current] = Group::new(lanes, target, Wait::None);
+            self.groups[self.current] = Group {
+                turn: current.turn,
+                ..Group::new(lanes, target, Wait::None)
+            };
         }
-        self.groups
-            .extend(parts.map(|(lanes, pc)| Group::new(lanes, pc, Wait::None)));
+        for (lanes, pc) in parts {
+            if let Some(uniforms) = &mut self.uniforms {
+                self.flight.land_uniforms(&mut self.registers);
+                uniforms.part(lanes, &self.registers);
+            }
+            self.groups.push(Group {
+                turn: current.turn,
+                ..Group::new(lanes, pc, Wait::None)
+            });
+        }
     }
 }
 
