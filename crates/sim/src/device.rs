@@ -150,7 +150,14 @@ impl Device {
             .max(kernel.stack)
             .next_multiple_of(16)
             .min(MOST_LOCAL);
-        let bank = first_bank(kernel, launch, local)?;
+        let mut bank = first_bank(kernel, launch, local)?;
+        // The parameters have generic addresses, too.
+        let window = self
+            .memory
+            .allocate_constant(&bank[usize::from(kernel.parameter_bank.0)..]);
+        bank[PARAMETER_WINDOW..PARAMETER_WINDOW + 8].copy_from_slice(&window.to_le_bytes());
+        let last = window + u64::from(kernel.parameter_bank.1).max(1) - 1;
+        bank[PARAMETER_WINDOW + 8..PARAMETER_WINDOW + 16].copy_from_slice(&last.to_le_bytes());
         let mut banks: [&[u8]; 32] = [&[]; 32];
         for (number, bytes) in &kernel.banks {
             if let Some(slot) = banks.get_mut(*number as usize) {
@@ -227,6 +234,9 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
     }
     Ok(())
 }
+
+/// Where bank 0 holds the first and the last generic address of the parameters.
+const PARAMETER_WINDOW: usize = 0x198;
 
 /// Bank 0: what the driver writes, then the parameters.
 fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, LaunchError> {
