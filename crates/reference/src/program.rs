@@ -329,6 +329,7 @@ fn elements(
                 mask = Some(*bits);
                 continue;
             }
+            InitialiserPart::Constant(value) if mask.is_some() => constant(*value, Type::B64),
             InitialiserPart::Constant(value) => constant(*value, variable.ty),
             name => address(name)?,
         };
@@ -341,18 +342,14 @@ fn elements(
     Some(values)
 }
 
+/// The bits of a constant, of which an element of type `ty` keeps the lowest. `0f…` is 32 bits, not a number to be widened.
 fn constant(value: Constant, ty: Type) -> u64 {
-    match (value, ty) {
-        (Constant::Signed(value), Type::F32) => (value as f32).to_bits().into(),
-        (Constant::Signed(value), Type::F64) => (value as f64).to_bits(),
-        (Constant::Unsigned(value), Type::F32) => (value as f32).to_bits().into(),
-        (Constant::Unsigned(value), Type::F64) => (value as f64).to_bits(),
-        (Constant::Signed(value), _) => value.cast_unsigned(),
-        (Constant::Unsigned(value), _) => value,
-        (Constant::Single(bits), Type::F64) => f64::from(f32::from_bits(bits)).to_bits(),
-        (Constant::Single(bits), _) => bits.into(),
-        (Constant::Double(bits), Type::F32) => (f64::from_bits(bits) as f32).to_bits().into(),
-        (Constant::Double(bits), _) => bits,
+    match value {
+        Constant::Signed(value) => value.cast_unsigned(),
+        Constant::Unsigned(value) => value,
+        Constant::Single(bits) => bits.into(),
+        Constant::Double(bits) if ty.bits() == 32 => (f64::from_bits(bits) as f32).to_bits().into(),
+        Constant::Double(bits) => bits,
     }
 }
 
