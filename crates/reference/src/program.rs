@@ -13,7 +13,7 @@ use orias_ptx::ast::{
 };
 use orias_ptx::name::Name;
 use orias_ptx::types::Type;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a variable lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +198,12 @@ fn lay_out(
     let mut dynamic_alignment = 1;
     // What has a name outside functions, by name: a declaration is where the definition is.
     let mut defined: BTreeMap<Name, Place> = BTreeMap::new();
+    let definitions_of: BTreeSet<Name> = module
+        .variables
+        .iter()
+        .filter(|variable| variable.linkage != Linkage::Extern)
+        .map(|variable| variable.name)
+        .collect();
     for (number, variable) in module.variables.iter().enumerate() {
         let declared = variable.linkage == Linkage::Extern;
         let place = match variable.space {
@@ -206,7 +212,15 @@ fn lay_out(
                 dynamic_alignment = dynamic_alignment.max(alignment(variable));
                 continue;
             }
-            Space::Global | Space::Const | Space::Shared if declared => continue,
+            Space::Shared if declared => continue,
+            // What no module defines is a variable of this one, which is the whole program.
+            Space::Global | Space::Const
+                if declared
+                    && (definitions_of.contains(&variable.name)
+                        || defined.contains_key(&variable.name)) =>
+            {
+                continue;
+            }
             Space::Global => {
                 let bytes = vec![0; size(module, variable)?];
                 Place::Absolute(memory.allocate_aligned(bytes, alignment(variable)))
