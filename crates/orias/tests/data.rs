@@ -33,19 +33,18 @@ fn output(code: &[u8], words: &[&str]) -> String {
 
 /// Runs each line `// run:` of a test of the interpreter on code of ours, too.
 fn emulator_agrees(text: &str) {
-    let runs = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("// run: "));
-    let runs: Vec<Vec<&str>> = runs.map(|run| run.split_whitespace().collect()).collect();
+    // Below the PTX the lines stand again, among what is expected.
+    let above = text.lines().take_while(|line| line.starts_with("//"));
+    let runs = above.filter_map(|line| line.strip_prefix("// run: "));
     let mut seen = 0;
-    // The lines stand above the PTX, and again among what is expected.
-    for words in &runs[..runs.len() / 2] {
+    for run in runs {
+        let words: Vec<&str> = run.split_whitespace().collect();
         let mut interpreted = words.clone();
         interpreted.push("--interpret");
         let meant = output(text.as_bytes(), &interpreted);
         for level in [0, 3] {
             assert_eq!(
-                output(&compiled(text, level), words),
+                output(&compiled(text, level), &words),
                 meant,
                 "{words:?} -O{level}"
             );
