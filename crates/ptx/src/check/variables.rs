@@ -199,6 +199,7 @@ impl Checker<'_, '_> {
         // How many elements each open brace has seen.
         let mut counts: Vec<u64> = Vec::new();
         let mut masked = false;
+        let mut found = Ok(());
         for part in &initialiser.parts {
             match part {
                 InitialiserPart::Mask(_) => masked = true,
@@ -234,14 +235,18 @@ impl Checker<'_, '_> {
                         counts.push(0);
                         continue;
                     }
-                    if depth != shape.len() {
-                        return Err(MISMATCH);
-                    }
-                    self.value_fits(variable.ty, part, std::mem::take(&mut masked))?;
+                    let masked = std::mem::take(&mut masked);
+                    let fits = if depth == shape.len() {
+                        self.value_fits(variable.ty, part, masked)
+                    } else {
+                        Err(MISMATCH)
+                    };
+                    // Too many values are worse than one that does not fit.
+                    found = found.and(fits);
                 }
             }
         }
-        Ok(())
+        found
     }
 
     /// Whether a variable of type `ty` can start with a value, or with a byte of it.
