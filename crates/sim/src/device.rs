@@ -238,6 +238,9 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
 /// Where bank 0 holds the first and the last generic address of the parameters.
 const PARAMETER_WINDOW: usize = 0x198;
 
+/// Where bank 0 holds the first stack pointer of a thread.
+const STACK_POINTER: usize = 0x28;
+
 /// Bank 0: what the driver writes, then the parameters.
 fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, LaunchError> {
     if launch.arguments.len() != kernel.parameters.len() {
@@ -250,13 +253,34 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     let (start, size) = kernel.parameter_bank;
     let mut bank = vec![0; (usize::from(start) + usize::from(size)).max(DRIVER_BANK)];
     let mut put = |at: usize, bytes: &[u8]| bank[at..at + bytes.len()].copy_from_slice(bytes);
+    let words = kernel.launch_constants;
     for (dimension, (threads, blocks)) in launch.block.iter().zip(launch.grid).enumerate() {
-        put(4 * dimension, &threads.to_le_bytes());
-        put(0xc + 4 * dimension, &blocks.to_le_bytes());
+        put(
+            words.block_threads[dimension] as usize,
+            &threads.to_le_bytes(),
+        );
+        put(words.grid_blocks[dimension] as usize, &blocks.to_le_bytes());
+        // In a grid without clusters every block is a cluster of one.
+        put(
+            words.cluster_blocks[dimension] as usize,
+            &1u32.to_le_bytes(),
+        );
+        put(
+            words.grid_clusters[dimension] as usize,
+            &blocks.to_le_bytes(),
+        );
     }
-    put(0x20, &LOCAL.to_le_bytes());
-    put(0x28, &local.to_le_bytes());
-    put(0xd0, &kernel.constants.to_le_bytes());
+    put(words.cluster_size as usize, &1u32.to_le_bytes());
+    put(words.local_window as usize, &LOCAL.to_le_bytes());
+    put(STACK_POINTER, &local.to_le_bytes());
+    put(
+        words.dynamic_shared as usize,
+        &launch.dynamic_shared.to_le_bytes(),
+    );
+    put(
+        words.constant_window as usize,
+        &kernel.constants.to_le_bytes(),
+    );
     for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);
         let expected = usize::from(parameter.size);

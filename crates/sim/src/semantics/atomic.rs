@@ -1,5 +1,7 @@
 //! Atomic operations and reductions. Lanes of a warp go one after the other, in the order that the schedule gives them.
 
+mod wide;
+
 use super::Table;
 use super::memory::space_of;
 use crate::access::{Space, resolve};
@@ -119,6 +121,9 @@ fn mask_of(space: Space) -> u64 {
 }
 
 fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
+    if wide::is_wide(reader) {
+        return wide::exchange(reader);
+    }
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
     let row = reader.instruction.op().row();
     let d = if row.slot_index("d").is_some() {
@@ -267,6 +272,9 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
+    if wide::is_wide(reader) {
+        return wide::compare_and_swap(reader);
+    }
     let (address, d) = (reader.address("addr")?, reader.target("d")?);
     let (b, c) = (reader.source("b")?, reader.source("c")?);
     let row = reader.instruction.op().row();
