@@ -26,6 +26,8 @@ pub struct KernelConstants {
     pub environment: i32,
     /// Where the reserved part of shared memory ends.
     pub reserved_shared_end: i32,
+    /// Where the second part of the reserved shared memory starts.
+    pub reserved_shared_second: i32,
     /// The generic address of the constant window, 64 bits.
     pub constant_window: i32,
     /// How many multiprocessors there are.
@@ -38,6 +40,8 @@ pub struct KernelConstants {
     pub explicit_cluster: i32,
     /// Blocks of a cluster along x, y and z.
     pub cluster_blocks: [i32; 3],
+    /// One divided by the blocks of a cluster along x, y and z, as singles.
+    pub cluster_scales: [i32; 3],
     /// Clusters of the grid along x, y and z.
     pub grid_clusters: [i32; 3],
     /// Blocks of a cluster.
@@ -69,12 +73,14 @@ const SM_90: KernelConstants = KernelConstants {
     grid_number: 0x30,
     environment: 0x40,
     reserved_shared_end: 0x68,
+    reserved_shared_second: 0x6c,
     constant_window: 0xd0,
     multiprocessors: 0x10c,
     shared_overhead: 0x114,
     shared_limit: 0x13c,
     explicit_cluster: 0x140,
     cluster_blocks: [0x144, 0x148, 0x14c],
+    cluster_scales: [0x150, 0x154, 0x158],
     grid_clusters: [0x15c, 0x160, 0x164],
     cluster_size: 0x188,
     graph: 0x190,

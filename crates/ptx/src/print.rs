@@ -410,6 +410,10 @@ impl Printer<'_, '_> {
             }
             OperandKind::Not(id) => self.write(format_args!("!{}", register(id))),
             OperandKind::Negated(id) => self.write(format_args!("-{}", register(id))),
+            OperandKind::Sum(inner, constant) => {
+                self.operand(body, &body.operands[inner as usize]);
+                self.write(format_args!("+{constant}"));
+            }
             OperandKind::Special(special, component) => {
                 self.write(format_args!("{special}"));
                 if component != u8::MAX {

@@ -5,7 +5,7 @@ use crate::error::{LoadError, line_of};
 use crate::memory::{
     CONSTANT_BASE, FUNCTION_BASE, LOCAL_WINDOW, Memory, PARAMETER_BASE, SHARED_WINDOW,
 };
-use crate::step::Step;
+use crate::step::{Piece, Step};
 use orias_ptx::Module;
 use orias_ptx::ast::{
     Body, Constant, Function, FunctionDirectiveKind, FunctionId, InitialiserPart, Linkage,
@@ -65,10 +65,17 @@ pub struct Parameter {
 }
 
 /// Where a function finds an argument or leaves a result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Formal {
-    Register { slot: u32, bytes: u32 },
-    Frame { offset: u64, bytes: u32 },
+    Registers(Vec<Piece>),
+    Frame {
+        offset: u64,
+        bytes: u32,
+    },
+    /// An array as long as what is passed for it, behind the rest of the frame.
+    Open {
+        offset: u64,
+    },
 }
 
 /// A function's code.
@@ -316,9 +323,15 @@ fn lay_out_frame(module: &Module<'_>, function: &Function, layout: &mut Layout) 
         _ => None,
     });
     let formal_count = function.returns.len() + function.parameters.len();
+    let is_open = |id: VariableId| module.variable(id).dimensions.first() == Some(&0);
+    let mut open = None;
     for (at, &id) in formals.chain(locals).enumerate() {
         let variable = module.variable(id);
         let formal = at < formal_count;
+        if formal && is_open(id) {
+            open = Some(id);
+            continue;
+        }
         layout.places[id.index()] = match (variable.space, variable.register) {
             (_, Some(register)) => Place::Register(register),
             (Space::Param, None) if formal && function.entry => {
@@ -333,6 +346,10 @@ fn lay_out_frame(module: &Module<'_>, function: &Function, layout: &mut Layout) 
             }
             _ => continue,
         };
+    }
+    if let Some(id) = open {
+        let base = u64::next_multiple_of(frame, alignment(module.variable(id)));
+        layout.places[id.index()] = Place::Frame(base);
     }
 }
 
@@ -465,10 +482,8 @@ fn load_function(
         let formals = ids.iter().filter_map(|&id| {
             let bytes = module.variable(id).bytes() as u32;
             Some(match layout.place(id) {
-                Place::Register(register) => Formal::Register {
-                    slot: registers.slot(register),
-                    bytes,
-                },
+                Place::Register(register) => Formal::Registers(registers.pieces(register)),
+                Place::Frame(offset) if bytes == 0 => Formal::Open { offset },
                 Place::Frame(offset) => Formal::Frame { offset, bytes },
                 _ => return None,
             })
@@ -485,9 +500,11 @@ fn load_function(
     }
     let (parameters, returns) = (formals(&function.parameters), formals(&function.returns));
     for formal in parameters.iter().chain(&returns) {
-        if let Formal::Frame { offset, bytes } = *formal {
-            frame_bytes = frame_bytes.max(offset + u64::from(bytes));
-        }
+        frame_bytes = match *formal {
+            Formal::Frame { offset, bytes } => frame_bytes.max(offset + u64::from(bytes)),
+            Formal::Open { offset } => frame_bytes.max(offset),
+            Formal::Registers(_) => frame_bytes,
+        };
     }
     let kernel_parameters = function.parameters.iter().filter_map(|&id| {
         let variable = module.variable(id);

@@ -18,6 +18,14 @@ pub(crate) enum Source {
     Not { slot: u32 },
     /// The negative of a register.
     Negated { slot: u32, mask: u64 },
+    /// The low bits of a register plus a constant.
+    Sum { slot: u32, mask: u64, constant: u64 },
+    /// The low bits of a special register plus a constant.
+    SpecialSum {
+        special: Special,
+        mask: u64,
+        constant: u64,
+    },
     /// A constant.
     Constant(u64),
     /// A special register.
@@ -92,11 +100,19 @@ pub(crate) enum BarrierAction {
     Or,
 }
 
-/// A call's argument or result.
+/// A slot that holds bytes of an argument or a result: a register, a component of one, or half of one of 128 bits.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub slot: u32,
+    pub mask: u64,
+    pub bytes: u32,
+}
+
+/// A call's argument.
+#[derive(Clone, Debug)]
 pub(crate) enum Passed {
-    /// A value of so many bytes.
-    Value { source: Source, bytes: u32 },
+    /// Values of so many bytes each, one behind the other.
+    Values(Vec<(Source, u32)>),
     /// Bytes of the frame.
     Frame { offset: u64, bytes: u32 },
     /// Nothing: `_`.
@@ -104,9 +120,9 @@ pub(crate) enum Passed {
 }
 
 /// Where a call's result goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Returned {
-    Register { slot: u32, mask: u64 },
+    Registers(Vec<Piece>),
     Frame { offset: u64, bytes: u32 },
     Nothing,
 }

@@ -18,6 +18,10 @@ const MOST_THREADS: u64 = 1024;
 const MOST_SHARED: usize = 228 << 10;
 /// Most registers of a thread, what the hardware keeps included.
 const MOST_REGISTERS: usize = 256;
+/// Multiprocessors of an H200.
+pub(crate) const MULTIPROCESSORS: u32 = 132;
+/// Bytes of shared memory that the system keeps for itself.
+const RESERVED_SHARED: u32 = 1 << 10;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
 const HEAP: usize = 8 << 20;
 /// Most local memory of a thread.
@@ -238,6 +242,9 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
 /// Where bank 0 holds the first and the last generic address of the parameters.
 const PARAMETER_WINDOW: usize = 0x198;
 
+/// Where bank 0 holds one divided by the blocks of a cluster in each dimension.
+const CLUSTER_RECIPROCALS: usize = 0x150;
+
 /// Where bank 0 holds the first stack pointer of a thread.
 const STACK_POINTER: usize = 0x28;
 
@@ -281,6 +288,29 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
         words.constant_window as usize,
         &kernel.constants.to_le_bytes(),
     );
+    put(
+        words.reserved_shared_end as usize,
+        &RESERVED_SHARED.to_le_bytes(),
+    );
+    put(
+        words.reserved_shared_end as usize + 4,
+        &RESERVED_SHARED.to_le_bytes(),
+    );
+    put(
+        words.multiprocessors as usize,
+        &MULTIPROCESSORS.to_le_bytes(),
+    );
+    put(
+        words.shared_overhead as usize,
+        &RESERVED_SHARED.to_le_bytes(),
+    );
+    put(
+        words.shared_limit as usize,
+        &(MOST_SHARED as u32).to_le_bytes(),
+    );
+    for dimension in 0..3 {
+        put(CLUSTER_RECIPROCALS + 4 * dimension, &1.0_f32.to_le_bytes());
+    }
     for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);
         let expected = usize::from(parameter.size);

@@ -119,10 +119,13 @@ pub(super) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
         return body.assign(op, mods, &destinations, &operands);
     }
     let scalar = result_scalar(statement)?;
-    if scalar.bits() == 16 || statement.form.has(Modifier::Sat) {
-        return unsupported("");
-    }
     let (destinations, mut operands) = places(body, statement)?;
+    if statement.form.has(Modifier::Sat) {
+        return saturated_with_carry(body, destinations[0], &operands);
+    }
+    if scalar.bits() == 16 {
+        return halves_with_carry(body, destinations[0], &operands, (half, scalar));
+    }
     operands.push(if carry_in {
         body.read(body.carry).into()
     } else {
@@ -139,6 +142,59 @@ pub(super) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
         &[destinations[0], out],
         &operands,
     )
+}
+
+/// `madc.hi.sat.s32`: the high word of the product, the addend and the carry, as near to their sum as 32 bits can be.
+fn saturated_with_carry(
+    body: &mut Body<'_, '_>,
+    destination: Destination,
+    operands: &[Operand],
+) -> Lowered {
+    let carry = body.read(body.carry);
+    let sum = body.with(|emit| {
+        let high = emit.mul_hi(Scalar::S32, operands[0], operands[1]);
+        let high = emit.cvt(Scalar::S64, Scalar::S32, high);
+        let addend = emit.as_value(Scalar::B32, operands[2]);
+        let addend = emit.cvt(Scalar::S64, Scalar::S32, addend.into());
+        let one = emit.selp(Scalar::B32, imm(1), imm(0), carry.into());
+        let one = emit.cvt(Scalar::U64, Scalar::U32, one);
+        let sum = emit.binary(AbstractOp::Add, Scalar::S64, high, addend);
+        emit.binary(AbstractOp::Add, Scalar::S64, sum, one)
+    })?;
+    let mods = (Sat::Sat, Scalar::S32, Source::S64);
+    body.assign(AbstractOp::Cvt, mods, &[destination], &[sum])
+}
+
+/// `madc` of 16 bits, in 32: the high half of a product of halves is a shift away.
+fn halves_with_carry(
+    body: &mut Body<'_, '_>,
+    destination: Destination,
+    operands: &[Operand],
+    (half, scalar): (Half, Scalar),
+) -> Lowered {
+    let carry = body.read(body.carry);
+    let (a, b) = match half {
+        Half::Hi => {
+            let wide = match scalar {
+                Scalar::S16 => Scalar::S32,
+                _ => Scalar::U32,
+            };
+            let high = body.with(|emit| {
+                let [a, b] = [0, 1].map(|index| {
+                    let operand = emit.as_value(Scalar::B32, operands[index]);
+                    emit.cvt(wide, scalar, operand.into())
+                });
+                let product = emit.mul(a, b);
+                emit.shr(wide, product, imm(16))
+            })?;
+            (high, imm(1))
+        }
+        _ => (operands[0], operands[1]),
+    };
+    let mods = (Half::Lo, Scalar::U32);
+    let results = [destination, Destination::None];
+    let operands = [a, b, operands[2], carry.into()];
+    body.assign(AbstractOp::MadC, mods, &results, &operands)
 }
 
 /// `fma`, and `mad` of floats, which is the same.

@@ -1,15 +1,19 @@
 //! Calls: of functions that the module defines by lowering them in place, of others by the abstract `call`.
 //!
 //! Arguments and results are bytes in parameter space. A parameter in variables is copied word by word, which makes no
-//! code; one in the frame is copied through registers.
+//! code; one in the frame is copied through registers. A register has the bytes that a store of all its components would
+//! write: one word for each 32 bits, components of 8 and 16 bits packed. Predicates travel as they are.
 
 use super::body::{Body, Destination, Frame, Lowered, Statement, Storage, unsupported};
+use super::movement::pack_word;
 use super::ssa::Variable;
 use crate::emit::imm;
 use crate::module::Extern;
 use orias_ori::operation::{AbstractOp, Scalar, Space, Vector};
 use orias_ori::{Address, Class, Operand, SymbolPart, Type, Value};
-use orias_ptx::ast::{self, FunctionDirectiveKind, FunctionId, OperandKind, VariableId};
+use orias_ptx::ast::{
+    self, FunctionDirectiveKind, FunctionId, OperandKind, RegisterId, VariableId,
+};
 use orias_ptx::opcode::PatternKind;
 use orias_ptx::types::Type as PtxType;
 
@@ -63,8 +67,8 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
 pub(super) enum Argument {
     /// The words of a parameter, or of a register, as many bytes.
     Words(Vec<Value>),
-    /// Bytes in the frame from there on.
-    Frame(u32),
+    /// So many bytes in the frame, from there on.
+    Frame(u32, u64),
 }
 
 impl<'m> Body<'m, '_> {
@@ -110,7 +114,7 @@ impl<'m> Body<'m, '_> {
             .iter()
             .zip(arguments)
             .map(|(&formal, argument)| {
-                let ty = self.module.variable(formal).ty;
+                let ty = constant_type(self.module.variable(formal), argument.kind);
                 self.argument(statement, argument, ty)
             })
             .collect()
@@ -131,9 +135,16 @@ impl<'m> Body<'m, '_> {
                         .map(|word| self.read(Variable(first.0 + word)))
                         .collect(),
                 )),
-                Storage::Frame(start) => Ok(Argument::Frame(start)),
+                Storage::Frame(start) => {
+                    Ok(Argument::Frame(start, self.module.variable(id).bytes()))
+                }
                 Storage::Kernel(_) => unsupported("a kernel parameter as argument"),
             };
+        }
+        if let OperandKind::Register(register) = argument.kind {
+            let shape = &statement.body.registers[register.index()];
+            let words = self.register_words(self.variable(register, 0), shape)?;
+            return Ok(Argument::Words(words));
         }
         let value = self.value_of(statement, argument.kind, ty)?;
         let value = self.in_registers(value, ty.bits())?;
@@ -143,15 +154,80 @@ impl<'m> Body<'m, '_> {
         Ok(Argument::Words(self.with(|emit| emit.words(value))?))
     }
 
+    /// The words of a register whose components are the variables from `first` on.
+    fn register_words(&mut self, first: Variable, register: &ast::Register) -> Lowered<Vec<Value>> {
+        let components: Vec<Value> = (0..u32::from(register.vector.max(1)))
+            .map(|component| self.read(Variable(first.0 + component)))
+            .collect();
+        if let ([one], PtxType::Pred) = (&components[..], register.ty) {
+            return Ok(vec![*one]);
+        }
+        let width = register.ty.bits();
+        self.with(|emit| {
+            if width >= 32 {
+                let words = components.into_iter().map(|value| emit.words(value));
+                return words.flatten().collect();
+            }
+            let elements: Vec<Operand> = components.into_iter().map(Operand::from).collect();
+            elements
+                .chunks((32 / width.max(8)) as usize)
+                .map(|chunk| {
+                    let word = pack_word(emit, chunk, width);
+                    emit.as_value(Scalar::B32, word)
+                })
+                .collect()
+        })
+    }
+
+    /// Gives a register whose components are the variables from `first` on its words.
+    fn set_register(
+        &mut self,
+        first: Variable,
+        register: &ast::Register,
+        words: &[Value],
+    ) -> Lowered {
+        let width = register.ty.bits();
+        let count = u32::from(register.vector.max(1));
+        let per_component = width.div_ceil(32) as usize;
+        for component in 0..count {
+            let variable = Variable(first.0 + component);
+            let value = match width * component {
+                _ if count == 1 || width >= 32 => {
+                    let start = component as usize * per_component;
+                    match words.get(start..start + per_component) {
+                        Some(own) => self.gather(own, self.ssa.ty(variable))?,
+                        None => return unsupported("an argument shorter than its parameter"),
+                    }
+                }
+                bit => {
+                    let Some(&word) = words.get(bit as usize / 32) else {
+                        return unsupported("an argument shorter than its parameter");
+                    };
+                    let shift = imm(u64::from(bit % 32));
+                    let part = self.with(|emit| emit.shr(Scalar::U32, word.into(), shift))?;
+                    part.as_value().unwrap_or(word)
+                }
+            };
+            self.set(variable, value);
+        }
+        Ok(())
+    }
+
     /// Gives the parameters of the function just entered their values.
     fn pass(&mut self, callee: FunctionId, arguments: Vec<Argument>) -> Lowered {
         let function = self.module.function(callee);
         for &id in &function.returns {
             if self.module.variable(id).space == ast::Space::Param {
-                self.place_parameter(id)?;
+                self.place_parameter(id, self.module.variable(id).bytes())?;
             }
         }
-        for (&id, argument) in function.parameters.iter().zip(arguments) {
+        // An array of open length that is left out has no bytes.
+        let rest = std::iter::repeat_with(|| Argument::Words(Vec::new()));
+        for (&id, argument) in function
+            .parameters
+            .iter()
+            .zip(arguments.into_iter().chain(rest))
+        {
             self.give(id, argument)?;
         }
         Ok(())
@@ -161,16 +237,33 @@ impl<'m> Body<'m, '_> {
     fn give(&mut self, id: VariableId, argument: Argument) -> Lowered {
         let variable = self.module.variable(id);
         if let Some(register) = variable.register {
-            let Argument::Words(words) = argument else {
-                return unsupported("a parameter in memory for one in a register");
-            };
-            let variable = self.variable(register, 0);
-            let value = self.gather(&words, self.ssa.ty(variable))?;
-            self.set(variable, value);
-            return Ok(());
+            return self.to_register(register, argument);
         }
-        let storage = self.place_parameter(id)?;
-        let bytes = variable.bytes();
+        // An array of open length is as long as what is passed for it.
+        let bytes = match (&argument, variable.dimensions.first()) {
+            (Argument::Words(words), Some(0)) => 4 * words.len() as u64,
+            (&Argument::Frame(_, bytes), Some(0)) => bytes,
+            _ => variable.bytes(),
+        };
+        let storage = self.place_parameter(id, bytes)?;
+        self.to_storage(storage, bytes, argument)
+    }
+
+    /// Puts an argument or a result in a register of the function being lowered.
+    fn to_register(&mut self, register: RegisterId, argument: Argument) -> Lowered {
+        let Some(body) = self.frames.last().map(|frame| frame.body) else {
+            return unsupported("");
+        };
+        let shape = &body.registers[register.index()];
+        let words = match argument {
+            Argument::Words(words) => words,
+            Argument::Frame(start, _) => self.load_all(start, bytes_of(shape))?,
+        };
+        self.set_register(self.variable(register, 0), shape, &words)
+    }
+
+    /// Puts an argument or a result of so many bytes where a parameter is kept.
+    fn to_storage(&mut self, storage: Storage, bytes: u64, argument: Argument) -> Lowered {
         match (argument, storage) {
             (Argument::Words(words), Storage::Words(first, count)) => {
                 for (word, value) in (0..count).zip(words) {
@@ -185,15 +278,14 @@ impl<'m> Body<'m, '_> {
                 }
                 Ok(())
             }
-            (Argument::Frame(from), Storage::Words(first, count)) => {
-                for word in 0..count {
-                    let left = bytes.saturating_sub(4 * u64::from(word));
-                    let value = self.load_word(from + 4 * word, left)?;
+            (Argument::Frame(from, _), Storage::Words(first, _)) => {
+                let words = self.load_all(from, bytes)?;
+                for (word, value) in (0..).zip(words) {
                     self.set(Variable(first.0 + word), value);
                 }
                 Ok(())
             }
-            (Argument::Frame(from), Storage::Frame(to)) => {
+            (Argument::Frame(from, _), Storage::Frame(to)) => {
                 for word in 0..bytes.div_ceil(4) {
                     let left = bytes.saturating_sub(4 * word);
                     let value = self.load_word(from + 4 * word as u32, left)?;
@@ -201,8 +293,15 @@ impl<'m> Body<'m, '_> {
                 }
                 Ok(())
             }
-            (_, Storage::Kernel(_)) => unsupported("a call of a kernel"),
+            (_, Storage::Kernel(_)) => unsupported("a kernel parameter in a call"),
         }
+    }
+
+    /// The words of so many bytes in the frame.
+    fn load_all(&mut self, start: u32, bytes: u64) -> Lowered<Vec<Value>> {
+        (0..bytes.div_ceil(4))
+            .map(|word| self.load_word(start + 4 * word as u32, bytes - 4 * word))
+            .collect()
     }
 
     /// A value of type `ty` of words.
@@ -263,12 +362,8 @@ impl<'m> Body<'m, '_> {
             let argument = match variable.register {
                 Some(register) => {
                     // The callee's frame is gone; its variables are not.
-                    let value = self.read(frame.variable(register));
-                    if self.func.value_type(value) == Type::P {
-                        Argument::Words(vec![value])
-                    } else {
-                        Argument::Words(self.with(|emit| emit.words(value))?)
-                    }
+                    let shape = &frame.body.registers[register.index()];
+                    Argument::Words(self.register_words(frame.variable(register), shape)?)
                 }
                 None => match self.place(formal)? {
                     Storage::Words(first, count) => Argument::Words(
@@ -276,7 +371,7 @@ impl<'m> Body<'m, '_> {
                             .map(|word| self.read(Variable(first.0 + word)))
                             .collect(),
                     ),
-                    Storage::Frame(start) => Argument::Frame(start),
+                    Storage::Frame(start) => Argument::Frame(start, variable.bytes()),
                     Storage::Kernel(_) => return unsupported("a call of a kernel"),
                 },
             };
@@ -288,49 +383,10 @@ impl<'m> Body<'m, '_> {
     /// Puts a result where the caller wants it.
     fn receive(&mut self, actual: &ast::Operand, argument: Argument) -> Lowered {
         match actual.kind {
-            OperandKind::Register(register) => {
-                let Argument::Words(words) = argument else {
-                    return unsupported("a result in memory for one in a register");
-                };
-                let variable = self.variable(register, 0);
-                let value = self.gather(&words, self.ssa.ty(variable))?;
-                self.set(variable, value);
-                Ok(())
-            }
+            OperandKind::Register(register) => self.to_register(register, argument),
             OperandKind::Variable(id, 0) => {
-                let bytes = self.module.variable(id).bytes();
-                match (argument, self.place(id)?) {
-                    (Argument::Words(words), Storage::Words(first, count)) => {
-                        for (word, value) in (0..count).zip(words) {
-                            self.set(Variable(first.0 + word), value);
-                        }
-                        Ok(())
-                    }
-                    (Argument::Words(words), Storage::Frame(start)) => {
-                        for (index, value) in words.into_iter().enumerate() {
-                            let left = bytes.saturating_sub(4 * index as u64);
-                            self.store_word(start + 4 * index as u32, value, left)?;
-                        }
-                        Ok(())
-                    }
-                    (Argument::Frame(from), Storage::Words(first, count)) => {
-                        for word in 0..count {
-                            let left = bytes.saturating_sub(4 * u64::from(word));
-                            let value = self.load_word(from + 4 * word, left)?;
-                            self.set(Variable(first.0 + word), value);
-                        }
-                        Ok(())
-                    }
-                    (Argument::Frame(from), Storage::Frame(to)) => {
-                        for word in 0..bytes.div_ceil(4) {
-                            let left = bytes.saturating_sub(4 * word);
-                            let value = self.load_word(from + 4 * word as u32, left)?;
-                            self.store_word(to + 4 * word as u32, value, left)?;
-                        }
-                        Ok(())
-                    }
-                    (_, Storage::Kernel(_)) => unsupported("a result in a kernel parameter"),
-                }
+                let storage = self.place(id)?;
+                self.to_storage(storage, self.module.variable(id).bytes(), argument)
             }
             OperandKind::Sink => Ok(()),
             _ => unsupported("such a result of a call"),
@@ -417,6 +473,24 @@ impl<'m> Body<'m, '_> {
         }
         Ok(())
     }
+}
+
+/// The type of a constant that is passed for a parameter. For a vector it is as long as the constant: integers and doubles
+/// have 64 bits.
+fn constant_type(formal: &ast::Variable, kind: OperandKind) -> PtxType {
+    let whole = formal.vector > 1 || formal.ty == PtxType::F16x2;
+    match kind {
+        OperandKind::Single(_) if whole => PtxType::B32,
+        OperandKind::Signed(_) | OperandKind::Unsigned(_) | OperandKind::Double(_) if whole => {
+            PtxType::B64
+        }
+        _ => formal.ty,
+    }
+}
+
+/// The bytes a register has as an argument.
+fn bytes_of(register: &ast::Register) -> u64 {
+    u64::from(register.ty.bits().div_ceil(8)) * u64::from(register.vector.max(1))
 }
 
 fn frame_address(offset: u32) -> Address {

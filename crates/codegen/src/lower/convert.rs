@@ -5,11 +5,12 @@
 //! result is extended to its register in the same way.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
+use super::calls::unused;
 use super::modifiers::{modifier, set};
 use super::operands::{integer, scalar};
 use crate::emit::imm;
-use orias_ori::Operand;
-use orias_ori::operation::{AbstractOp, Ftz, Round, Sat, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Ftz, MinMax, Round, Sat, Scalar, Source};
+use orias_ori::{Operand, Type};
 use orias_ptx::grammar::Modifier;
 use orias_ptx::types::Type as PtxType;
 
@@ -53,6 +54,9 @@ pub(super) fn convert(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
             (_, PtxType::F16x2, PtxType::E4m3x2 | PtxType::E5m2x2) => AbstractOp::CvtUnpack,
             _ => AbstractOp::Cvt,
         };
+        // No instruction limits doubles to what lies between 0 and 1.
+        let limited = to == PtxType::F64 && sat == Sat::Sat;
+        let sat = if limited { Sat::Wrap } else { sat };
         let mods = set(op, body.carried(statement, op)?, sat);
         let mods = set(op, mods, scalar(to)?);
         let mods = set(op, mods, Source::from(scalar(from)?));
@@ -64,6 +68,14 @@ pub(super) fn convert(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
             let product = (Round::Rn, Ftz::Ftz, Scalar::F32);
             operands[0] = body.compute(AbstractOp::Fmul, product, &[operands[0], one])?;
             mods = set(op, mods, Ftz::Keep);
+        }
+        if limited {
+            let value = match (from, round) {
+                (PtxType::F64, Round::Default) => operands[0],
+                _ => body.compute(op, mods, &operands)?,
+            };
+            let destination = unused(body.destination(statement, 0)?, Type::R2);
+            return limit(body, destination, value);
         }
         let direct = statement.operands.first().is_some_and(|operand| {
             let width = register_width(statement, operand.kind);
@@ -81,6 +93,14 @@ pub(super) fn convert(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
         }
         _ => Ok(()),
     }
+}
+
+/// A double limited to what lies between 0 and 1; a NaN becomes 0.
+fn limit(body: &mut Body<'_, '_>, destination: Destination, value: Operand) -> Lowered {
+    let mods = (MinMax::Number, Scalar::F64);
+    let above = body.compute(AbstractOp::Fmax, mods, &[value, imm(0)])?;
+    let one = imm(1.0_f64.to_bits());
+    body.assign(AbstractOp::Fmin, mods, &[destination], &[above, one])
 }
 
 fn register_width(statement: &Statement<'_>, kind: orias_ptx::ast::OperandKind) -> u32 {

@@ -132,6 +132,11 @@ fn words_at(
             });
             match inside {
                 Some(offset) => Ok(Some((first, offset))),
+                // Of an array of open length there are only the bytes that were passed.
+                None if body.module.variable(id).dimensions.first() == Some(&0) => {
+                    let undefined = body.undefined_words(bytes.div_ceil(4))?;
+                    Ok(Some((undefined, 0)))
+                }
                 None => unsupported("an access outside a parameter"),
             }
         }
@@ -164,6 +169,12 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         _ => modifiers::space(statement.form),
     };
     let (address, space) = body.address(statement, 1, space)?;
+    let words = (destinations.len() as u32 * width).div_ceil(32);
+    if words == 4 && body.guard.is_some() && matches!(space, Space::Const | Space::Param) {
+        let mods = access_mods(body, statement, op, space, Scalar::B64)?;
+        let mods = set(op, mods, Vector::V1);
+        return load_halves(body, op, mods, address, &destinations, ty);
+    }
     let policy = policy(body, statement)?;
     let address = body.func.create_address(address);
     let mut operands = vec![address];
@@ -192,7 +203,6 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         return body.write_extended(variable, register, value.into(), ty);
     }
     let mods = access_mods(body, statement, op, space, stored(width))?;
-    let words = (destinations.len() as u32 * width).div_ceil(32);
     let Some(tuple) = u8::try_from(words)
         .ok()
         .and_then(|words| Type::tuple(Class::R, words))
@@ -232,40 +242,106 @@ fn load_vector(
     destinations: &[(Destination, u32)],
     ty: PtxType,
 ) -> Lowered {
-    let width = ty.bits();
-    let whole = destinations.iter().all(|&(destination, register)| {
-        matches!(destination, Destination::Variable(_)) && register == width
-    }) && width >= 32;
+    if body.guard.is_some()
+        && let Some(old) = whole_registers(body, destinations, ty.bits())
+    {
+        let guard = body.ori_guard();
+        let value = body.func.create_value(tuple);
+        body.with(|emit| {
+            let kept = emit.collect(&old);
+            emit.put(op, mods, &[value.into()], operands, guard, &[kept]);
+        })?;
+        return set_whole(body, value, destinations, ty.bits());
+    }
+    let value = guarded_load(body, op, mods, tuple, operands)?;
+    take_apart(body, value, destinations, ty)
+}
+
+/// Writes the elements of a tuple to their registers.
+fn take_apart(
+    body: &mut Body<'_, '_>,
+    tuple: Value,
+    destinations: &[(Destination, u32)],
+    ty: PtxType,
+) -> Lowered {
     let wanted: Vec<bool> = destinations
         .iter()
         .map(|(destination, _)| matches!(destination, Destination::Variable(_)))
         .collect();
-    if whole && body.guard.is_some() {
-        let mut old = Vec::with_capacity(destinations.len());
-        for &(destination, _) in destinations {
-            if let Destination::Variable(variable) = destination {
-                old.push(body.read(variable));
-            }
-        }
-        let guard = body.ori_guard();
-        let value = body.func.create_value(tuple);
-        let elements = body.with(|emit| {
-            let kept = emit.collect(&old);
-            emit.put(op, mods, &[value.into()], operands, guard, &[kept]);
-            unpack_elements(emit, value, width, &wanted)
-        })?;
-        for (&(destination, _), element) in destinations.iter().zip(elements) {
-            if let (Destination::Variable(variable), Some(value)) =
-                (destination, element.as_value())
-            {
-                body.set(variable, value);
-            }
-        }
-        return Ok(());
-    }
-    let value = guarded_load(body, op, mods, tuple, operands)?;
-    let elements = body.with(|emit| unpack_elements(emit, value, width, &wanted))?;
+    let elements = body.with(|emit| unpack_elements(emit, tuple, ty.bits(), &wanted))?;
     write_elements(body, destinations, &elements, ty)
+}
+
+/// 128 bits of a constant bank, which is read 64 at a time, under a guard. Where the registers are as wide as the elements both
+/// halves keep what was there; else they keep anything, and the registers are written under the guard.
+fn load_halves(
+    body: &mut Body<'_, '_>,
+    op: AbstractOp,
+    mods: AbstractMods,
+    address: Address,
+    destinations: &[(Destination, u32)],
+    ty: PtxType,
+) -> Lowered {
+    let old = whole_registers(body, destinations, ty.bits());
+    let kept = match &old {
+        Some(old) => body.with(|emit| {
+            let words: Vec<Value> = old.iter().flat_map(|&part| emit.words(part)).collect();
+            [emit.collect(&words[..2]), emit.collect(&words[2..])]
+        })?,
+        None => [body.undefined(Type::R2)?, body.undefined(Type::R2)?],
+    };
+    let guard = body.ori_guard();
+    let halves = [0, 8].map(|more| Address {
+        offset: address.offset.wrapping_add(more),
+        ..address
+    });
+    let tuple = body.with(|emit| {
+        let mut read = Vec::with_capacity(2);
+        for (half, kept) in halves.into_iter().zip(kept) {
+            let value = emit.func().create_value(Type::R2);
+            let operands = [emit.func().create_address(half), Operand::None];
+            let operands = &operands[..if op == AbstractOp::Ld { 2 } else { 1 }];
+            emit.put(op, mods, &[value.into()], operands, guard, &[kept]);
+            read.push(value);
+        }
+        emit.collect(&read)
+    })?;
+    if old.is_none() {
+        return take_apart(body, tuple, destinations, ty);
+    }
+    set_whole(body, tuple, destinations, ty.bits())
+}
+
+/// What the registers of a vector hold, if all elements are wanted and each fills its register.
+fn whole_registers(
+    body: &mut Body<'_, '_>,
+    destinations: &[(Destination, u32)],
+    width: u32,
+) -> Option<Vec<Value>> {
+    let whole = |&(destination, register): &(Destination, u32)| match destination {
+        Destination::Variable(variable) if register == width && width >= 32 => Some(variable),
+        _ => None,
+    };
+    let variables: Option<Vec<_>> = destinations.iter().map(whole).collect();
+    let variables = variables?;
+    Some(variables.into_iter().map(|it| body.read(it)).collect())
+}
+
+/// Gives registers that elements fill their values, whatever the guard: the tuple has kept what was there.
+fn set_whole(
+    body: &mut Body<'_, '_>,
+    tuple: Value,
+    destinations: &[(Destination, u32)],
+    width: u32,
+) -> Lowered {
+    let wanted = vec![true; destinations.len()];
+    let elements = body.with(|emit| unpack_elements(emit, tuple, width, &wanted))?;
+    for (&(destination, _), element) in destinations.iter().zip(elements) {
+        if let (Destination::Variable(variable), Some(value)) = (destination, element.as_value()) {
+            body.set(variable, value);
+        }
+    }
+    Ok(())
 }
 
 /// `st`

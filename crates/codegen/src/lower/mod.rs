@@ -28,6 +28,7 @@ mod modifiers;
 mod movement;
 mod operands;
 mod rules;
+mod special;
 mod ssa;
 mod sync;
 mod video;

@@ -5,7 +5,7 @@ use super::ssa::Variable;
 use crate::emit::imm;
 use crate::module::SymbolSpace;
 use cranelift_entity::packed_option::PackedOption;
-use orias_ori::operation::{AbstractOp, Compare, Modifier, Scalar, Source, Space, Special};
+use orias_ori::operation::{AbstractOp, Modifier, Scalar, Source, Space};
 use orias_ori::{Address, Operand, OptReg, SourceMods, SymbolPart, Type, Value};
 use orias_ptx::ast::{self, OperandKind, RegisterId, VariableId};
 use orias_ptx::opcode::PatternKind;
@@ -135,6 +135,24 @@ impl Body<'_, '_> {
                 let value = self.register(register, 0, ty)?;
                 self.compute(AbstractOp::Neg, (integer(ty.bits(), true),), &[value])
             }
+            OperandKind::Sum(inner, constant) => {
+                let inner = statement.body.operands[inner as usize].kind;
+                let own = match inner {
+                    OperandKind::Register(register) => {
+                        statement.body.registers[register.index()].ty
+                    }
+                    OperandKind::Special(special, _) => special.register().ty,
+                    _ => return unsupported(""),
+                };
+                let value = self.value_of(statement, inner, own)?;
+                let (scalar, mask) = match own.bits() {
+                    64 => (Scalar::U64, u64::MAX),
+                    _ => (Scalar::U32, 0xffff_ffff),
+                };
+                let constant = imm(constant as u64 & mask);
+                let sum = self.compute(AbstractOp::Add, (scalar,), &[value, constant])?;
+                self.fit(sum, ty)
+            }
             OperandKind::Special(special, component) => {
                 let value = self.special(special, component)?;
                 self.fit(value.into(), ty)
@@ -217,45 +235,6 @@ impl Body<'_, '_> {
         }
     }
 
-    /// The value of a special register, 32 or 64 bits or a predicate.
-    fn special(&mut self, special: orias_ptx::special::Special, component: u8) -> Lowered<Value> {
-        let row = special.register();
-        let name = match (row.name, component) {
-            ("%envreg", _) => {
-                let number = imm(u64::from(special.number()));
-                return self.with(|emit| emit.value(AbstractOp::EnvReg, (), &[number]));
-            }
-            // The fourth component of a vector is zero.
-            (_, 3) => return self.with(|emit| emit.as_value(Scalar::B32, imm(0))),
-            (name, 0..=2) => format!("{}_{}", &name[1..], ["x", "y", "z"][component as usize]),
-            ("%pm", _) if row.ty.bits() == 32 => format!("pm{}", special.number()),
-            (name, _) => match name {
-                "%reserved_smem_offset_begin" => "reserved_smem_begin".to_owned(),
-                "%reserved_smem_offset_end" => "reserved_smem_end".to_owned(),
-                "%reserved_smem_offset_cap" => "reserved_smem_cap".to_owned(),
-                other => other[1..].to_owned(),
-            },
-        };
-        let Some(&register) = Special::ALL.iter().find(|it| it.to_string() == name) else {
-            return unsupported(format!("special register {special}"));
-        };
-        let op = if row.ty.bits() == 64 {
-            AbstractOp::Sreg64
-        } else {
-            AbstractOp::Sreg
-        };
-        self.with(|emit| {
-            let value = emit.value(op, (register,), &[]);
-            match row.ty {
-                PtxType::Pred => {
-                    let set = emit.setp(Compare::Ne, Scalar::B32, value.into(), imm(0));
-                    set.as_value().unwrap_or(value)
-                }
-                _ => value,
-            }
-        })
-    }
-
     // Addresses.
 
     /// The address of a variable in its own space, as a number of type `ty`.
@@ -319,10 +298,13 @@ impl Body<'_, '_> {
     pub fn place(&mut self, id: VariableId) -> Lowered<Storage> {
         match self.storage.get(&id) {
             Some(&storage) => Ok(storage),
-            None => match self.module.variable(id).space {
-                ast::Space::Param => self.place_parameter(id),
-                _ => Ok(Storage::Frame(self.place_in_frame(id)?)),
-            },
+            None => {
+                let variable = self.module.variable(id);
+                match variable.space {
+                    ast::Space::Param => self.place_parameter(id, variable.bytes()),
+                    _ => Ok(Storage::Frame(self.place_in_frame(id, variable.bytes())?)),
+                }
+            }
         }
     }
 

@@ -195,6 +195,10 @@ impl Selector<'_> {
             Special::IsExplicitCluster => constants.explicit_cluster,
             Special::DynamicSmemSize => constants.dynamic_shared,
             Special::ReservedSmemEnd => constants.reserved_shared_end,
+            Special::ReservedSmemOffset1 => constants.reserved_shared_second,
+            Special::ClusterScaleX => constants.cluster_scales[0],
+            Special::ClusterScaleY => constants.cluster_scales[1],
+            Special::ClusterScaleZ => constants.cluster_scales[2],
             _ => return None,
         })
     }

@@ -224,14 +224,13 @@ mod values {
             GridId "gridid", LanemaskEq "lanemask_eq", LanemaskLe "lanemask_le", LanemaskLt "lanemask_lt",
             LanemaskGe "lanemask_ge", LanemaskGt "lanemask_gt", Clock "clock", ClockHi "clock_hi", Clock64 "clock64",
             GlobalTimer "globaltimer", GlobalTimerLo "globaltimer_lo", GlobalTimerHi "globaltimer_hi",
-            ClusterIdX "clusterid_x", ClusterIdY "clusterid_y", ClusterIdZ "clusterid_z",
+            ClusterScaleX "cluster_scale_x", ClusterScaleY "cluster_scale_y", ClusterScaleZ "cluster_scale_z",
             NclusterIdX "nclusterid_x", NclusterIdY "nclusterid_y", NclusterIdZ "nclusterid_z",
-            ClusterCtaidX "cluster_ctaid_x", ClusterCtaidY "cluster_ctaid_y", ClusterCtaidZ "cluster_ctaid_z",
             ClusterNctaidX "cluster_nctaid_x", ClusterNctaidY "cluster_nctaid_y", ClusterNctaidZ "cluster_nctaid_z",
             ClusterCtarank "cluster_ctarank", ClusterNctarank "cluster_nctarank", IsExplicitCluster "is_explicit_cluster",
             DynamicSmemSize "dynamic_smem_size", TotalSmemSize "total_smem_size", AggrSmemSize "aggr_smem_size",
             ReservedSmemBegin "reserved_smem_begin", ReservedSmemEnd "reserved_smem_end",
-            ReservedSmemCap "reserved_smem_cap", CurrentGraphExec "current_graph_exec",
+            ReservedSmemCap "reserved_smem_cap", ReservedSmemOffset1 "reserved_smem_offset_1", CurrentGraphExec "current_graph_exec",
             Pm0 "pm0", Pm1 "pm1", Pm2 "pm2", Pm3 "pm3", Pm4 "pm4", Pm5 "pm5", Pm6 "pm6", Pm7 "pm7",
         }
         /// A step of a barrier in shared memory.

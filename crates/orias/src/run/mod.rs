@@ -64,6 +64,8 @@ pub struct Launch {
     pub step_limit: Option<u64>,
     /// Whether reading what was never written is an error, where the engine can tell.
     pub check_uninitialised: bool,
+    /// At which level PTX is compiled for the emulator; as high as possible if nothing is said.
+    pub opt_level: Option<u8>,
     /// How the emulator runs finished code.
     pub emulation: Emulation,
 }
@@ -116,21 +118,24 @@ pub fn run(
         (Code::Cubin(_), Engine::Interpreter) => {
             Err("a cubin runs in the emulator; the interpreter takes PTX".into())
         }
-        (Code::Ptx(source), Engine::Emulator) => emulate(&compiled(source)?, launch, progress),
+        (Code::Ptx(source), Engine::Emulator) => {
+            emulate(&compiled(source, launch)?, launch, progress)
+        }
         (Code::Cubin(image), Engine::Emulator) => emulate(image, launch, progress),
     }
 }
 
 /// The cubin of a PTX module, compiled for the target it names or, if that is an older one, for one the emulator knows.
-fn compiled(source: &[u8]) -> Result<Vec<u8>, String> {
+fn compiled(source: &[u8], launch: &Launch) -> Result<Vec<u8>, String> {
     let (module, _) = orias_ptx::parse(source);
     let named = module.target.map(|target| target.to_string());
     let known = named.filter(|name| orias_sass::Target::from_name(name).is_some());
     let name = known.as_deref().unwrap_or(orias_sass::Target::Sm90a.name());
-    let options = Options {
+    let mut options = Options {
         target: Target::parse(name).ok_or_else(|| format!("{name} is no target"))?,
         ..Options::default()
     };
+    options.opt_level = launch.opt_level.unwrap_or(options.opt_level);
     let source = Source {
         name: "input",
         text: source,

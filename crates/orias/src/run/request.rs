@@ -28,6 +28,9 @@ pub struct Request {
     /// Execute PTX directly instead of compiling it
     #[arg(long)]
     pub interpret: bool,
+    /// Compile at this level, 0 to 3
+    #[arg(short = 'O', long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub opt_level: Option<u8>,
     /// Stop after so many instructions of all threads together
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
@@ -161,6 +164,7 @@ impl Request {
             arguments,
             step_limit: self.max_steps,
             check_uninitialised: self.check_uninitialised,
+            opt_level: self.opt_level,
             emulation: super::Emulation {
                 timing: self.timing,
                 check: self.check,

@@ -234,6 +234,8 @@ pub enum OperandKind {
     Not(RegisterId),
     /// `-%r`
     Negated(RegisterId),
+    /// `%r+4` as a value: a register or a special register, there in the pool, plus a constant.
+    Sum(u32, i64),
     /// A special register; the component is 0 to 3, or 255 where none is written.
     Special(Special, u8),
     /// A signed integer.

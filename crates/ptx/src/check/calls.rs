@@ -1,10 +1,10 @@
 //! Calls: the callee exists and the arguments are what it declares.
 
 use super::Checker;
-use super::functions::passes_for;
 use super::variables::alignment;
 use crate::ast::{
-    Body, Function, Instruction, Operand, OperandKind, Space, TargetListKind, VariableId,
+    Body, Function, Instruction, Operand, OperandKind, Register, Space, TargetListKind, Variable,
+    VariableId,
 };
 use crate::diagnostic::Span;
 use crate::grammar::Op;
@@ -122,19 +122,19 @@ impl Checker<'_, '_> {
                     );
                     return;
                 }
-                self.arguments(body, span, results, &target.returns);
-                self.arguments(body, span, arguments, &target.parameters);
+                self.arguments(body, span, results, &target.returns, Way::Result);
+                self.arguments(body, span, arguments, &target.parameters, Way::Argument);
             }
             OperandKind::Register(_) => match prototype {
                 Some(TargetListKind::Prototype(prototype)) => {
-                    self.arguments(body, span, results, &prototype.returns);
-                    self.arguments(body, span, arguments, &prototype.parameters);
+                    self.arguments(body, span, results, &prototype.returns, Way::Result);
+                    self.arguments(body, span, arguments, &prototype.parameters, Way::Argument);
                 }
                 Some(TargetListKind::Call(functions)) => {
                     if let Some(first) = functions.first() {
                         let target = module.function(*first);
-                        self.arguments(body, span, results, &target.returns);
-                        self.arguments(body, span, arguments, &target.parameters);
+                        self.arguments(body, span, results, &target.returns, Way::Result);
+                        self.arguments(body, span, arguments, &target.parameters, Way::Argument);
                     }
                 }
                 _ => self.error(operands[callee].span, "Call target not recognized"),
@@ -143,46 +143,77 @@ impl Checker<'_, '_> {
         }
     }
 
-    fn arguments(&mut self, body: &Body, span: Span, given: &[Operand], formal: &[VariableId]) {
+    fn arguments(
+        &mut self,
+        body: &Body,
+        span: Span,
+        given: &[Operand],
+        formal: &[VariableId],
+        way: Way,
+    ) {
         let module = self.module;
-        if given.len() != formal.len() {
+        // An array of open length may be left out.
+        let open = |id: &VariableId| module.variable(*id).dimensions.first() == Some(&0);
+        let least = match formal.last() {
+            Some(last) if way == Way::Argument && open(last) => formal.len() - 1,
+            _ => formal.len(),
+        };
+        if !(least..=formal.len()).contains(&given.len()) {
             self.error(span, "Call has wrong number of parameters");
             return;
         }
         for (operand, id) in given.iter().zip(formal) {
             let formal = module.variable(*id);
             let name = module.name(formal.name);
+            let wanted = Shape::of_variable(formal);
             let fits = match operand.kind {
-                OperandKind::Sink | OperandKind::Error => true,
+                OperandKind::Error => true,
+                OperandKind::Sink if way == Way::Result => true,
+                OperandKind::Sink => {
+                    self.error(
+                        operand.span,
+                        format!("Illegal argument for formal parameter '{name}'"),
+                    );
+                    true
+                }
                 OperandKind::Variable(id, _) => {
                     let actual = module.variable(id);
-                    if actual.space == Space::Param && alignment(actual) != alignment(formal) {
+                    if !matches!(actual.space, Space::Param | Space::Reg) {
+                        let text = module.name(actual.name);
                         self.error(
                             operand.span,
-                            format!(
-                                "Alignment of argument does not match formal parameter '{name}'"
-                            ),
+                            format!("Call argument '{text}' has illegal state space"),
                         );
+                        continue;
                     }
-                    actual.space == Space::Param
-                        && actual.bytes() == formal.bytes()
-                        && actual.dimensions.is_empty() == formal.dimensions.is_empty()
+                    let given = Shape::of_variable(actual);
+                    self.same_alignment(operand.span, given, wanted, name);
+                    given.passes_for(wanted)
                 }
                 OperandKind::Register(register) => {
-                    let register = &body.registers[register.index()];
-                    formal.dimensions.is_empty() && passes_for(register.ty, formal.ty)
+                    let given = Shape::of_register(&body.registers[register.index()]);
+                    let fits = given.passes_for(wanted);
+                    if fits {
+                        self.same_alignment(operand.span, given, wanted, name);
+                    }
+                    fits
                 }
-                OperandKind::Signed(_) | OperandKind::Unsigned(_) => matches!(
-                    formal.ty.class(),
-                    TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
-                ),
-                OperandKind::Single(_) => {
-                    matches!(formal.ty, Type::F32 | Type::F64 | Type::B32)
+                OperandKind::Special(special, _) => {
+                    self.error(
+                        operand.span,
+                        format!("Call argument '{special}' has illegal state space"),
+                    );
+                    continue;
                 }
-                OperandKind::Double(_) => {
-                    matches!(formal.ty, Type::F32 | Type::F64 | Type::B64)
+                OperandKind::Function(id) => {
+                    let text = module.name(module.function(id).name);
+                    self.error(
+                        operand.span,
+                        format!("Call argument '{text}' has illegal state space"),
+                    );
+                    continue;
                 }
-                _ => false,
+                kind => way == Way::Argument && wanted.takes_constant(kind),
             };
             if !fits {
                 self.error(
@@ -190,6 +221,112 @@ impl Checker<'_, '_> {
                     format!("Type of argument does not match formal parameter '{name}'"),
                 );
             }
+        }
+    }
+
+    fn same_alignment(&mut self, span: Span, given: Shape, wanted: Shape, name: &str) {
+        if given.alignment != wanted.alignment {
+            self.error(
+                span,
+                format!("Alignment of argument does not match formal parameter '{name}'"),
+            );
+        }
+    }
+}
+
+/// Which way a value goes in a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Argument,
+    Result,
+}
+
+/// What decides whether one variable or register may be passed for another.
+#[derive(Clone, Copy)]
+struct Shape {
+    ty: Type,
+    vector: u8,
+    /// How many dimensions it has as an array.
+    dimensions: usize,
+    /// All bytes; none for an array of open length.
+    bytes: Option<u64>,
+    alignment: u32,
+}
+
+impl Shape {
+    fn of_variable(variable: &Variable) -> Self {
+        let natural = variable.element_bytes().clamp(1, 128) as u32;
+        Self {
+            ty: variable.ty,
+            vector: variable.vector.max(1),
+            dimensions: variable.dimensions.len(),
+            bytes: (variable.dimensions.first() != Some(&0)).then(|| variable.bytes()),
+            alignment: alignment(variable).max(natural),
+        }
+    }
+
+    fn of_register(register: &Register) -> Self {
+        let vector = register.vector.max(1);
+        let bytes = u64::from(register.ty.bits().div_ceil(8)) * u64::from(vector);
+        Self {
+            ty: register.ty,
+            vector,
+            dimensions: 0,
+            bytes: Some(bytes),
+            alignment: bytes as u32,
+        }
+    }
+
+    /// Whether it counts as so many bits without type: vectors do, and pairs of halves.
+    fn is_untyped(self) -> bool {
+        self.vector > 1 || self.ty == Type::F16x2 || self.ty.class() == TypeClass::Bits
+    }
+
+    /// Whether this may be passed where `formal` is declared. Single values need the same size, and the same kind of
+    /// number unless one of them has no type. Arrays need the same size unless the formal's length is open, and the same
+    /// type of elements unless one of them is of untyped bits; arrays of vectors are never passed.
+    fn passes_for(self, formal: Self) -> bool {
+        if self.dimensions != formal.dimensions || self.dimensions > 1 {
+            return false;
+        }
+        if formal.bytes.is_some() && self.bytes != formal.bytes {
+            return false;
+        }
+        if self.dimensions == 1 {
+            let whole = |it: Self| it.vector == 1 && it.ty != Type::F16x2;
+            let untyped = |it: Self| it.ty.class() == TypeClass::Bits;
+            return whole(self)
+                && whole(formal)
+                && (self.ty == formal.ty || untyped(self) || untyped(formal));
+        }
+        let is_predicate = |it: Self| it.ty == Type::Pred;
+        if is_predicate(self) || is_predicate(formal) {
+            return is_predicate(self) && is_predicate(formal);
+        }
+        let is_integer =
+            |it: Self| matches!(it.ty.class(), TypeClass::Unsigned | TypeClass::Signed);
+        self.is_untyped() || formal.is_untyped() || is_integer(self) == is_integer(formal)
+    }
+
+    /// Whether a constant may be passed. For a vector it must have as many bits: integers and doubles have 64.
+    fn takes_constant(self, kind: OperandKind) -> bool {
+        let integer = matches!(kind, OperandKind::Signed(_) | OperandKind::Unsigned(_));
+        let bytes = match kind {
+            OperandKind::Single(_) => 4,
+            OperandKind::Signed(_) | OperandKind::Unsigned(_) | OperandKind::Double(_) => 8,
+            _ => return false,
+        };
+        if self.dimensions > 0 {
+            return false;
+        }
+        if self.vector > 1 || self.ty == Type::F16x2 {
+            return self.bytes == Some(bytes);
+        }
+        match self.ty.class() {
+            TypeClass::Bits => true,
+            TypeClass::Unsigned | TypeClass::Signed => integer,
+            TypeClass::Float => !integer,
+            _ => false,
         }
     }
 }

@@ -4,7 +4,6 @@ use super::gates::Verdicts;
 use super::variables::{alignment, size};
 use super::{Checker, Mode};
 use crate::ast::{Function, FunctionDirectiveKind, Item, Linkage, Space, Statement, VariableId};
-use crate::types::{Type, TypeClass};
 
 /// The parameter bytes of an entry, and from PTX 8.1 on sm_70 and later.
 const PARAMETER_BYTES: u64 = 4352;
@@ -51,37 +50,8 @@ impl Checker<'_, '_> {
     fn signature(&mut self, function: &Function) {
         let module = self.module;
         let name = module.name(function.name);
-        let mut total = 0_u64;
-        for &id in function.returns.iter().chain(&function.parameters) {
-            let parameter = module.variable(id);
-            let text = module.name(parameter.name);
-            if function.entry && parameter.space == Space::Reg {
-                self.error(
-                    parameter.span,
-                    format!("Entry parameter '{text}' must have .param state space"),
-                );
-            }
-            if parameter.ty == Type::Pred && parameter.space != Space::Reg {
-                self.error(
-                    parameter.span,
-                    format!("Predicate variable '{text}' must be in register state space"),
-                );
-            }
-            if !function.entry {
-                self.parameter_alignment(parameter);
-            }
-            if function.entry && parameter.dimensions.contains(&0) {
-                self.error(
-                    parameter.span,
-                    "Parameter to entry function cannot be an incomplete array.",
-                );
-            }
-            let align = u64::from(alignment(parameter));
-            total = total
-                .div_ceil(align)
-                .saturating_mul(align)
-                .saturating_add(size(parameter));
-        }
+        self.parameters(function);
+        let total = self.parameter_bytes(&function.parameters);
         if function.entry {
             let large = module.version >= 81 && module.target.is_none_or(|it| it.sm >= 70);
             let limit = if large {
@@ -242,9 +212,4 @@ impl Checker<'_, '_> {
             );
         }
     }
-}
-
-/// Whether a constant or register of the type may be passed where `formal` is declared.
-pub(super) fn passes_for(actual: Type, formal: Type) -> bool {
-    actual.bits() == formal.bits() && actual.class() != TypeClass::Pred
 }

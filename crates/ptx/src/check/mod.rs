@@ -9,6 +9,7 @@ mod calls;
 mod functions;
 mod gates;
 mod named;
+mod parameters;
 mod variables;
 
 use crate::ast::{Module, TargetOption};

@@ -11,7 +11,7 @@ pub use agree::{addresses, in_space, register_agrees};
 
 use crate::ast::{Body, Operand, OperandKind, Space, Variable, VariableId};
 use crate::diagnostic::Span;
-use crate::grammar::Modifier;
+use crate::grammar::{Access, Modifier};
 use crate::opcode::{AddressRule, Elements, Pattern, PatternKind, Shape, ValuePattern};
 use crate::types::{Type, TypeClass};
 use agree::{constant_agrees, special_agrees};
@@ -64,6 +64,8 @@ pub enum Reason {
     FunctionValue,
     /// A special register that would be written.
     SpecialResult,
+    /// A constant added to something else than an integer of at most 64 bits. ptxas crashes or takes words that nothing set.
+    Sum(Type),
     /// A modifier behind the operand that may not stand there.
     Suffix(Modifier),
     /// A modifier behind the operand is missing.
@@ -135,6 +137,9 @@ impl Context<'_> {
         }
         if operand.kind == OperandKind::Error {
             return Ok(());
+        }
+        if matches!(operand.kind, OperandKind::Sum(..)) && pattern.access != Access::Read {
+            return fail(Reason::Kind("a register".to_owned()));
         }
         match &pattern.kind {
             PatternKind::Value(value) => self.value(operand, value),
@@ -223,6 +228,22 @@ impl Context<'_> {
             OperandKind::Not(_) => fail(Reason::Type(Type::Pred, wanted.ty)),
             OperandKind::Negated(register) if form.negate => {
                 register_type(self.body.registers[register.index()].ty)
+            }
+            OperandKind::Sum(inner, _) => {
+                let inner = &self.body.operands[inner as usize];
+                let ty = match inner.kind {
+                    OperandKind::Register(register) => self.body.registers[register.index()].ty,
+                    OperandKind::Special(special, _) => special.register().ty,
+                    _ => return fail(kind()),
+                };
+                let integer = matches!(
+                    ty.class(),
+                    TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+                );
+                if !integer || ty.bits() > 64 || ty == Type::F16x2 {
+                    return fail(Reason::Sum(ty));
+                }
+                self.value(inner, wanted)
             }
             OperandKind::Sink if form.sink => Ok(()),
             OperandKind::Sink => fail(Reason::Sink),

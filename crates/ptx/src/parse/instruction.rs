@@ -234,6 +234,9 @@ pub(crate) fn explain(op: &str, misfit: &Misfit) -> Diagnostic {
         ))
         .expected("a single value"),
         Reason::PredicateElement => error("A predicate is not an element of a vector".to_owned()),
+        Reason::Sum(ty) => error(format!(
+            "Arguments mismatch for instruction '{op}': a constant is added to integers of at most 64 bits only, not to a {ty}"
+        )),
         Reason::FunctionValue => error(format!(
             "The name of a function is not a value for instruction '{op}'"
         )),

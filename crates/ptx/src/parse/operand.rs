@@ -228,17 +228,11 @@ impl Parser<'_> {
                 if vector > 1 && self.token.kind == TokenKind::Dotted {
                     return self.component(register, vector);
                 }
-                if self.token.is(b'+') {
-                    let span = Span::new(token.start, self.token.end);
-                    return Err(self.fail(
-                        Diagnostic::error(
-                            span,
-                            "A register with an offset is an address and belongs in brackets",
-                        )
-                        .expected("a register"),
-                    ));
+                let kind = OperandKind::Register(register);
+                if vector <= 1 && self.token.is(b'+') {
+                    return self.sum(kind, token.span());
                 }
-                Ok(OperandKind::Register(register))
+                Ok(kind)
             }
             Binding::Variable(variable) => {
                 self.advance();
@@ -254,6 +248,18 @@ impl Parser<'_> {
             }
             Binding::Unbound => self.free_name(token, name),
         }
+    }
+
+    /// `%r+4`: what stands before the sign, and a constant.
+    fn sum(&mut self, first: OperandKind, span: Span) -> Parsed<OperandKind> {
+        self.advance();
+        let constant = self.integer_constant("a constant")?;
+        let inner = self.function.body.operands.len() as u32;
+        self.function
+            .body
+            .operands
+            .push(Operand { kind: first, span });
+        Ok(OperandKind::Sum(inner, constant))
     }
 
     fn component(&mut self, register: RegisterId, vector: u8) -> Parsed<OperandKind> {
@@ -305,7 +311,11 @@ impl Parser<'_> {
                     }
                 }
             }
-            return Ok(OperandKind::Special(special, component));
+            let kind = OperandKind::Special(special, component);
+            if !special.register().vector && self.token.is(b'+') {
+                return self.sum(kind, token.span());
+            }
+            return Ok(kind);
         }
         self.advance();
         Ok(OperandKind::Label(PENDING))
@@ -361,6 +371,15 @@ impl Parser<'_> {
                 return Err(self.unexpected("an element of a vector"));
             }
             let element = self.simple_operand()?;
+            if let OperandKind::Sum(..) = element.kind {
+                self.report(
+                    Diagnostic::error(
+                        element.span,
+                        "Parsing error near '+': syntax error; nothing is added to an element of a vector",
+                    )
+                    .expected("',' or '}'"),
+                );
+            }
             self.push_operand(element)?;
             if !self.eat(b',') {
                 break;

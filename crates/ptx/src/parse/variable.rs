@@ -210,7 +210,7 @@ impl Parser<'_> {
     fn declarator(&mut self, head: &Head, linkage: Linkage) -> Parsed<VariableId> {
         let token = self.name("a name")?;
         let name = self.intern(token);
-        let dimensions = self.dimensions()?;
+        let dimensions = self.dimensions(usize::MAX)?;
         // The name is bound behind the initialiser: a variable cannot start with its own address.
         let initialiser = if self.eat(b'=') {
             Some(self.initialiser()?)
@@ -235,9 +235,9 @@ impl Parser<'_> {
         Ok(self.declare_variable(name, variable))
     }
 
-    fn dimensions(&mut self) -> Parsed<Vec<u64>> {
+    fn dimensions(&mut self, most: usize) -> Parsed<Vec<u64>> {
         let mut dimensions = Vec::new();
-        while self.token.is(b'[') {
+        while dimensions.len() < most && self.token.is(b'[') {
             self.advance();
             if self.eat(b']') {
                 if !dimensions.is_empty() {
@@ -311,7 +311,7 @@ impl Parser<'_> {
         self.type_words(&mut head)?;
         let token = self.name("a name")?;
         let name = self.intern(token);
-        let dimensions = self.dimensions()?;
+        let dimensions = self.dimensions(1)?;
         let mut variable = Variable {
             name,
             span: token.span(),

@@ -1,12 +1,11 @@
 //! Branches, calls and the end.
 
-use super::operands::mask;
 use super::{Decoder, Statics};
 use crate::error::LoadError;
 use crate::library::Routine;
 use crate::program::Place;
-use crate::step::{Action, Call, Callee, Passed, Returned};
-use orias_ptx::ast::{FunctionId, Operand, OperandKind, TargetListKind, VariableId};
+use crate::step::{Action, Call, Callee, Passed, Piece, Returned, Source};
+use orias_ptx::ast::{FunctionId, Operand, OperandKind, RegisterId, TargetListKind, VariableId};
 use orias_ptx::grammar::Op;
 use orias_ptx::types::Type;
 
@@ -75,12 +74,12 @@ impl<'m> Decoder<'m, '_> {
             OperandKind::Function(id) => self.callee(it, id)?,
             _ => Callee::Indirect(self.source(it, &it.operands[at], Type::U64)?),
         };
-        // What a value in a register or a constant is as an argument, the parameter's type says.
-        let types = self.parameter_types(it, at);
+        // What a constant is as an argument, the parameter says.
+        let formals = self.formals(it, at);
         let arguments: Result<Vec<Passed>, LoadError> = arguments
             .iter()
             .enumerate()
-            .map(|(place, operand)| self.passed(it, operand, types.get(place).copied()))
+            .map(|(place, operand)| self.passed(it, operand, formals.get(place).copied()))
             .collect();
         let results: Result<Vec<Returned>, LoadError> = results
             .iter()
@@ -108,13 +107,9 @@ impl<'m> Decoder<'m, '_> {
     }
 
     /// The parameters of what a call reaches, or of the prototype it names.
-    fn parameter_types(&self, it: &Statics<'m>, callee: usize) -> Vec<Type> {
-        let of = |variables: &[VariableId]| -> Vec<Type> {
-            let variables = variables.iter();
-            variables.map(|&id| self.module.variable(id).ty).collect()
-        };
+    fn formals(&self, it: &Statics<'m>, callee: usize) -> &'m [VariableId] {
         if let OperandKind::Function(id) = it.operands[callee].kind {
-            return of(&self.module.function(id).parameters);
+            return &self.module.function(id).parameters;
         }
         let lists = it.operands[callee + 1..].iter();
         let lists = lists.filter_map(|operand| match operand.kind {
@@ -123,10 +118,10 @@ impl<'m> Decoder<'m, '_> {
         });
         lists
             .filter_map(|list| match list {
-                TargetListKind::Prototype(prototype) => Some(of(&prototype.parameters)),
+                TargetListKind::Prototype(prototype) => Some(&prototype.parameters[..]),
                 TargetListKind::Call(functions) => {
                     let first = functions.first()?;
-                    Some(of(&self.module.function(*first).parameters))
+                    Some(&self.module.function(*first).parameters[..])
                 }
                 TargetListKind::Branch(_) => None,
             })
@@ -138,7 +133,7 @@ impl<'m> Decoder<'m, '_> {
         &self,
         it: &Statics<'m>,
         operand: &'m Operand,
-        ty: Option<Type>,
+        formal: Option<VariableId>,
     ) -> Result<Passed, LoadError> {
         Ok(match operand.kind {
             OperandKind::Sink => Passed::Nothing,
@@ -147,44 +142,45 @@ impl<'m> Decoder<'m, '_> {
                     offset,
                     bytes: self.module.variable(id).bytes() as u32,
                 },
-                _ => Passed::Value {
-                    source: self.source(it, operand, Type::U64)?,
-                    bytes: 8,
-                },
+                Place::Register(id) => Passed::Values(self.held(id)),
+                _ => Passed::Values(vec![(self.source(it, operand, Type::U64)?, 8)]),
             },
-            OperandKind::Register(id) => {
-                let register = self.registers.ty(id);
-                Passed::Value {
-                    source: self.source(it, operand, register)?,
-                    bytes: register.bits().div_ceil(8),
-                }
-            }
+            OperandKind::Register(id) => Passed::Values(self.held(id)),
             _ => {
-                let ty = ty.ok_or_else(|| self.unsupported(it.instruction))?;
-                Passed::Value {
-                    source: self.source(it, operand, ty)?,
-                    bytes: ty.bits().div_ceil(8),
-                }
+                let formal = formal.ok_or_else(|| self.unsupported(it.instruction))?;
+                let formal = self.module.variable(formal);
+                // For a vector a constant counts as long as it is: integers and doubles have 64 bits.
+                let whole = formal.vector > 1 || formal.ty == Type::F16x2;
+                let ty = match operand.kind {
+                    _ if !whole => formal.ty,
+                    OperandKind::Single(_) => Type::B32,
+                    _ => Type::B64,
+                };
+                let sources = self.sources(it, operand, ty)?;
+                let bytes = ty.bits().min(64).div_ceil(8);
+                Passed::Values(sources.into_iter().map(|source| (source, bytes)).collect())
             }
         })
+    }
+
+    /// What a register holds, all its elements.
+    fn held(&self, id: RegisterId) -> Vec<(Source, u32)> {
+        let pieces = self.registers.pieces(id).into_iter();
+        pieces
+            .map(|Piece { slot, mask, bytes }| (Source::Register { slot, mask }, bytes))
+            .collect()
     }
 
     fn returned(&self, it: &Statics<'m>, operand: &'m Operand) -> Result<Returned, LoadError> {
         Ok(match operand.kind {
             OperandKind::Sink => Returned::Nothing,
-            OperandKind::Register(id) => Returned::Register {
-                slot: self.registers.slot(id),
-                mask: mask(self.registers.ty(id)),
-            },
+            OperandKind::Register(id) => Returned::Registers(self.registers.pieces(id)),
             OperandKind::Variable(id, 0) => match self.place(id) {
                 Place::Frame(offset) => Returned::Frame {
                     offset,
                     bytes: self.module.variable(id).bytes() as u32,
                 },
-                Place::Register(id) => Returned::Register {
-                    slot: self.registers.slot(id),
-                    mask: mask(self.registers.ty(id)),
-                },
+                Place::Register(id) => Returned::Registers(self.registers.pieces(id)),
                 _ => return Err(self.unsupported(it.instruction)),
             },
             _ => return Err(self.unsupported(it.instruction)),

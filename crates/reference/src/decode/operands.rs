@@ -4,7 +4,7 @@ use super::{Decoder, Statics};
 use crate::error::LoadError;
 use crate::memory::{FUNCTION_BASE, LOCAL_WINDOW, SHARED_WINDOW};
 use crate::program::Place;
-use crate::step::{Address, Destination, Source, Space};
+use crate::step::{Address, Destination, Piece, Source, Space};
 use crate::thread::Special;
 use orias_ptx::ast::{Body, Operand, OperandKind, RegisterId, VariableId};
 use orias_ptx::grammar::Modifier;
@@ -49,6 +49,18 @@ impl Registers {
     /// Elements of a vector register.
     pub fn elements(&self, id: RegisterId) -> u32 {
         self.types[id.index()].1.max(1).into()
+    }
+
+    /// The slots of a register, all its elements, the lowest bytes first.
+    pub fn pieces(&self, id: RegisterId) -> Vec<Piece> {
+        let (ty, first) = (self.ty(id), self.slot(id));
+        (first..first + words(ty) * self.elements(id))
+            .map(|slot| Piece {
+                slot,
+                mask: mask(ty),
+                bytes: ty.bits().min(64).div_ceil(8),
+            })
+            .collect()
     }
 
     /// For each slot, the register it belongs to.
@@ -141,11 +153,24 @@ impl<'m> Decoder<'m, '_> {
                 slot: self.registers.slot(id),
                 mask: mask(ty),
             },
+            OperandKind::Sum(inner, constant) => {
+                let constant = constant.cast_unsigned();
+                match self.body.operands[inner as usize].kind {
+                    OperandKind::Register(id) => Source::Sum {
+                        slot: self.registers.slot(id),
+                        mask: mask(self.registers.ty(id)) & mask(ty),
+                        constant,
+                    },
+                    OperandKind::Special(special, component) => Source::SpecialSum {
+                        special: self.special(it, special, component)?,
+                        mask: mask(special.register().ty) & mask(ty),
+                        constant,
+                    },
+                    _ => return Err(self.unsupported(it.instruction)),
+                }
+            }
             OperandKind::Special(special, component) => {
-                let special = Special::of(special, component).ok_or_else(|| {
-                    self.unsupported_because(it.instruction, &format!("of {special}"))
-                })?;
-                Source::Special(special)
+                Source::Special(self.special(it, special, component)?)
             }
             OperandKind::Variable(id, offset) | OperandKind::Element(id, offset) => {
                 self.variable_address(it, id, offset)?
@@ -164,6 +189,16 @@ impl<'m> Decoder<'m, '_> {
                 Source::Constant(bits.ok_or_else(|| self.unsupported(it.instruction))?)
             }
         })
+    }
+
+    fn special(
+        &self,
+        it: &Statics<'_>,
+        special: orias_ptx::special::Special,
+        component: u8,
+    ) -> Result<Special, LoadError> {
+        Special::of(special, component)
+            .ok_or_else(|| self.unsupported_because(it.instruction, &format!("of {special}")))
     }
 
     /// The address of a variable in its own space.

@@ -8,7 +8,7 @@ use crate::error::FaultKind;
 use crate::library::little_endian;
 use crate::memory::{FUNCTION_BASE, LOCAL_WINDOW, Memory, SHARED_WINDOW, WINDOW_BYTES};
 use crate::program::Formal;
-use crate::step::{Action, Call, Callee, Destination, Passed, Returned, Space};
+use crate::step::{Action, Call, Callee, Destination, Passed, Piece, Returned, Space};
 
 /// Bytes of local memory a thread has at most, as on the device.
 const STACK_LIMIT: u64 = 512 << 10;
@@ -38,8 +38,12 @@ impl Thread {
         let mut arguments = Vec::with_capacity(call.arguments.len());
         for argument in &call.arguments {
             arguments.push(match *argument {
-                Passed::Value { source, bytes } => {
-                    written(self.read(source, world)?, bytes as usize)
+                Passed::Values(ref values) => {
+                    let mut passed = Vec::new();
+                    for &(source, bytes) in values {
+                        passed.extend(written(self.read(source, world)?, bytes as usize));
+                    }
+                    passed
                 }
                 Passed::Frame { offset, bytes } => {
                     self.local.take(self.frame + offset, bytes as usize)
@@ -87,6 +91,10 @@ impl Thread {
             }
         };
         let code = &world.code[callee];
+        // An array of open length may be left out.
+        if let Some(Formal::Open { .. }) = code.parameters.get(arguments.len()) {
+            arguments.push(Vec::new());
+        }
         if arguments.len() != code.parameters.len() || call.results.len() != code.returns.len() {
             return Err(FaultKind::Undefined(format!(
                 "a call of '{}' with {} arguments and {} results instead of {} and {}",
@@ -105,7 +113,11 @@ impl Thread {
             stack: self.stack,
         });
         let frame = self.stack.next_multiple_of(16);
-        self.reserve(frame + code.frame_bytes)?;
+        let open = match (code.parameters.last(), arguments.last()) {
+            (Some(Formal::Open { .. }), Some(bytes)) => bytes.len() as u64,
+            _ => 0,
+        };
+        self.reserve(frame + code.frame_bytes + open)?;
         // A function without frame can still call itself for ever.
         if self.frames.len() as u64 > STACK_LIMIT / 16 {
             return Err(FaultKind::StackOverflow(STACK_LIMIT));
@@ -120,10 +132,8 @@ impl Thread {
         self.pc = 0;
         for (formal, bytes) in code.parameters.iter().zip(&arguments) {
             match *formal {
-                Formal::Register { slot, bytes: size } => {
-                    let size = (size as usize).min(bytes.len());
-                    self.receive(slot, u64::MAX, &bytes[..size]);
-                }
+                Formal::Registers(ref pieces) => self.receive(pieces, bytes),
+                Formal::Open { offset } => self.lay(self.frame + offset, bytes)?,
                 Formal::Frame {
                     offset,
                     bytes: size,
@@ -147,16 +157,13 @@ impl Thread {
             .returns
             .iter()
             .map(|formal| match *formal {
-                Formal::Register { slot, bytes } => {
-                    let at = self.base + slot as usize;
-                    match &self.written {
-                        Some(written) if !written[at] => vec![None; (bytes as usize).min(8)],
-                        _ => written(self.registers[at], bytes as usize),
-                    }
+                Formal::Registers(ref pieces) => {
+                    pieces.iter().flat_map(|piece| self.held(piece)).collect()
                 }
                 Formal::Frame { offset, bytes } => {
                     self.local.take(self.frame + offset, bytes as usize)
                 }
+                Formal::Open { .. } => Vec::new(),
             })
             .collect();
         self.registers.truncate(self.base);
@@ -182,7 +189,7 @@ impl Thread {
     ) -> Result<(), FaultKind> {
         for (result, bytes) in results.iter().zip(values) {
             match *result {
-                Returned::Register { slot, mask } => self.receive(slot, mask, bytes),
+                Returned::Registers(ref pieces) => self.receive(pieces, bytes),
                 Returned::Frame {
                     offset,
                     bytes: size,
@@ -196,20 +203,34 @@ impl Thread {
         Ok(())
     }
 
-    /// A register gets a value that was passed.
-    fn receive(&mut self, slot: u32, mask: u64, bytes: &[Option<u8>]) {
-        let known: Option<Vec<u8>> = bytes.iter().copied().collect();
-        match (known, &mut self.written) {
-            (Some(bytes), _) => self.write(
-                Destination {
-                    slot,
-                    mask,
-                    signed_bits: None,
-                },
-                little_endian(&bytes),
-            ),
-            (None, Some(written)) => written[self.base + slot as usize] = false,
-            (None, None) => {}
+    /// The bytes of a slot.
+    fn held(&self, piece: &Piece) -> Vec<Option<u8>> {
+        let at = self.base + piece.slot as usize;
+        match &self.written {
+            Some(written) if !written[at] => vec![None; piece.bytes as usize],
+            _ => written(self.registers[at], piece.bytes as usize),
+        }
+    }
+
+    /// Slots get a value that was passed, in order. What it has no bytes for counts as never written.
+    fn receive(&mut self, pieces: &[Piece], mut bytes: &[Option<u8>]) {
+        for piece in pieces {
+            let own;
+            (own, bytes) = bytes.split_at(bytes.len().min(piece.bytes as usize));
+            let known: Option<Vec<u8>> = own.iter().copied().collect();
+            let known = known.filter(|known| !known.is_empty());
+            match (known, &mut self.written) {
+                (Some(known), _) => self.write(
+                    Destination {
+                        slot: piece.slot,
+                        mask: piece.mask,
+                        signed_bits: None,
+                    },
+                    little_endian(&known),
+                ),
+                (None, Some(written)) => written[self.base + piece.slot as usize] = false,
+                (None, None) => {}
+            }
         }
     }
 

@@ -397,6 +397,16 @@ impl Thread {
             Source::Register { slot, mask } => self.register(slot, world)? & mask,
             Source::Not { slot } => self.register(slot, world)? ^ 1,
             Source::Negated { slot, mask } => self.register(slot, world)?.wrapping_neg() & mask,
+            Source::Sum {
+                slot,
+                mask,
+                constant,
+            } => self.register(slot, world)?.wrapping_add(constant) & mask,
+            Source::SpecialSum {
+                special,
+                mask,
+                constant,
+            } => self.special(special, world).wrapping_add(constant) & mask,
             Source::Constant(value) => value,
             Source::Special(special) => self.special(special, world),
             Source::Frame(offset) => self.frame + offset,

@@ -2,6 +2,12 @@
 
 use super::{Thread, World};
 
+/// Multiprocessors of an H200.
+const MULTIPROCESSORS: u64 = 132;
+
+/// Bytes of shared memory that the system keeps for itself.
+const RESERVED_SHARED: u64 = 1 << 10;
+
 /// A special register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Special {
@@ -54,11 +60,22 @@ impl Special {
             | "%is_explicit_cluster"
             | "%cluster_ctarank"
             | "%envreg"
-            | "%current_graph_exec" => Self::Fixed(0),
-            "%nsmid" | "%cluster_nctarank" => Self::Fixed(1),
+            | "%current_graph_exec"
+            | "%pm"
+            | "%reserved_smem_offset_begin" => Self::Fixed(0),
+            "%nsmid" => Self::Fixed(MULTIPROCESSORS),
+            "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => {
+                Self::Fixed(RESERVED_SHARED)
+            }
+            "%reserved_smem_offset_" => Self::Fixed(match special.number() {
+                0 => 0,
+                _ => RESERVED_SHARED,
+            }),
+            "%cluster_nctarank" => Self::Fixed(1),
             // A cluster is one CTA.
             "%cluster_ctaid" => Self::Fixed(0),
-            "%cluster_nctaid" => Self::Fixed(1),
+            "%cluster_nctaid" if component < 3 => Self::Fixed(1),
+            "%cluster_nctaid" => Self::Fixed(0),
             _ => return None,
         })
     }

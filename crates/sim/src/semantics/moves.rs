@@ -2,6 +2,7 @@
 
 use super::{Table, bits};
 use crate::core::Core;
+use crate::device::MULTIPROCESSORS;
 use crate::fault::{Cause, FaultKind};
 use crate::module::SHARED_HIGH;
 use crate::operand::{Lack, Lanes, Reader};
@@ -54,11 +55,15 @@ fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
         1 | 80 | 82 => [core.clock() as u32; 32],
         // SR_CLOCKHI, SR_GLOBALTIMERHI
         81 | 83 => [(core.clock() >> 32) as u32; 32],
-        // SR_VIRTID, SR_VIRTUALSMID: blocks are dealt out in turn.
-        3 | 67 => {
+        // SR_VIRTCFG: the warps that a multiprocessor has room for.
+        2 => [64 << 8; 32],
+        // SR_VIRTID: the warp's place. Each block is alone.
+        3 => [(core.warp.number as u32) << 8; 32],
+        // SR_VIRTUALSMID: blocks are dealt out in turn.
+        67 => {
             let [x, y, _] = core.context.grid;
             let [i, j, k] = core.block.index;
-            [(i + x * (j + y * k)) % 132; 32]
+            [(i + x * (j + y * k)) % MULTIPROCESSORS; 32]
         }
         // SR_TID
         32 => std::array::from_fn(|l| {
@@ -79,6 +84,8 @@ fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
         58 => lane.map(|l| (2u64 << l).wrapping_sub(1) as u32),
         59 => lane.map(|l| !((2u64 << l).wrapping_sub(1) as u32)),
         60 => lane.map(|l| !((1 << l) - 1)),
+        // SR_PM0 and its like: nothing is counted.
+        100..=115 => [0; 32],
         // SR_CgaCtaId
         136 => [0; 32],
         // SRZ

@@ -114,7 +114,9 @@ impl Needs {
                 self.operand(body, &body.operands[first]);
                 self.operand(body, &body.operands[first + 1]);
             }
-            OperandKind::Suffixed(inner, _) => self.operand(body, &body.operands[inner as usize]),
+            OperandKind::Suffixed(inner, _) | OperandKind::Sum(inner, _) => {
+                self.operand(body, &body.operands[inner as usize])
+            }
             OperandKind::Function(_) | OperandKind::List(_) | OperandKind::Arguments(_) => {
                 self.foreign = true;
             }

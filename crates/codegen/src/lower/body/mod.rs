@@ -382,12 +382,12 @@ impl<'m> Body<'m, '_> {
         let variable = self.module.variable(id);
         match variable.space {
             ast::Space::Local => {
-                if let Err(refusal) = self.place_in_frame(id) {
+                if let Err(refusal) = self.place_in_frame(id, variable.bytes()) {
                     self.report(variable.span, refusal);
                 }
             }
             ast::Space::Param => {
-                if let Err(refusal) = self.place_parameter(id) {
+                if let Err(refusal) = self.place_parameter(id, variable.bytes()) {
                     self.report(variable.span, refusal);
                 }
             }
@@ -397,12 +397,12 @@ impl<'m> Body<'m, '_> {
     }
 
     /// Gives a variable a place in the frame, from now until the function being lowered ends.
-    pub fn place_in_frame(&mut self, id: VariableId) -> Lowered<u32> {
+    pub fn place_in_frame(&mut self, id: VariableId, bytes: u64) -> Lowered<u32> {
         let variable = self.module.variable(id);
         let align = alignment(variable);
         let (top, highest, most) = self.memory;
         let offset = u64::from(top).next_multiple_of(u64::from(align));
-        let end = offset.saturating_add(variable.bytes());
+        let end = offset.saturating_add(bytes);
         // Local memory has 512 KB a thread at most.
         if end > 512 * 1024 {
             return unsupported("more than 512 KB of local memory");
@@ -412,16 +412,15 @@ impl<'m> Body<'m, '_> {
         Ok(offset as u32)
     }
 
-    /// Gives a parameter of a call or of a function that is inlined a place.
-    pub fn place_parameter(&mut self, id: VariableId) -> Lowered<Storage> {
-        let variable = self.module.variable(id);
-        let words = variable.bytes().div_ceil(4);
+    /// Gives a parameter of a call or of a function that is inlined a place of so many bytes.
+    pub fn place_parameter(&mut self, id: VariableId, bytes: u64) -> Lowered<Storage> {
+        let words = bytes.div_ceil(4);
         let taken = self
             .frames
             .iter()
             .any(|frame| frame.scan.taken.contains(&id));
         let storage = if taken || words > MAX_PARAMETER_WORDS {
-            Storage::Frame(self.place_in_frame(id)?)
+            Storage::Frame(self.place_in_frame(id, bytes)?)
         } else {
             let first = Variable(self.ssa.declared());
             for _ in 0..words {

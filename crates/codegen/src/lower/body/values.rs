@@ -137,6 +137,9 @@ impl Body<'_, '_> {
             return Ok(());
         }
         let ty = self.ssa.ty(variable);
+        if let (Some(guard), Some(value), 4) = (self.guard, plain, ty.len()) {
+            return self.choose_words(variable, value, guard);
+        }
         let scalar = match (ty, ty.len()) {
             (Type::P, _) => Scalar::Pred,
             (_, 1) => Scalar::B32,
@@ -149,5 +152,35 @@ impl Body<'_, '_> {
             &[Destination::Variable(variable)],
             &[operand],
         )
+    }
+
+    /// Gives a variable of four words a value where the guard holds: no machine instruction moves that many.
+    fn choose_words(&mut self, variable: Variable, value: Value, guard: Operand) -> Lowered {
+        let old = self.read(variable);
+        let chosen = self.with(|emit| {
+            let (new, old) = (emit.words(value), emit.words(old));
+            let words: Vec<Value> = new
+                .into_iter()
+                .zip(old)
+                .map(|(new, old)| {
+                    let word = emit.selp(Scalar::B32, new.into(), old.into(), guard);
+                    emit.as_value(Scalar::B32, word)
+                })
+                .collect();
+            emit.collect(&words)
+        })?;
+        self.set(variable, chosen);
+        Ok(())
+    }
+
+    /// Variables of so many words that nobody relies on, from that one on.
+    pub fn undefined_words(&mut self, count: u32) -> Lowered<Variable> {
+        let first = Variable(self.ssa.declared());
+        for _ in 0..count {
+            let variable = self.ssa.declare(Type::R);
+            let value = self.undefined(Type::R)?;
+            self.set(variable, value);
+        }
+        Ok(first)
     }
 }
