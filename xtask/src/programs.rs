@@ -47,7 +47,7 @@ impl Flavour {
 }
 
 /// What is launched of a program and what of it is looked at: the kernels, one after the other, each with buffers of its own, and the
-/// visible variables.
+/// visible variables of global memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub kernels: Vec<String>,
@@ -66,8 +66,7 @@ impl Plan {
         let entries = entries.filter(|function| function.entry && function.body.is_some());
         let kernels = entries.map(|function| module.name(function.name).to_owned());
         let variables = module.variables.iter().filter(|variable| {
-            variable.linkage == Linkage::Visible
-                && matches!(variable.space, Space::Global | Space::Const)
+            variable.linkage == Linkage::Visible && variable.space == Space::Global
         });
         Ok(Self {
             kernels: kernels.collect(),

@@ -152,7 +152,19 @@ impl Device {
             .max(kernel.stack)
             .next_multiple_of(16)
             .min(MOST_LOCAL);
-        let bank = first_bank(kernel, launch, local)?;
+        let mut bank = first_bank(kernel, launch, local)?;
+        // The parameters have generic addresses, too.
+        let window = self
+            .memory
+            .allocate_constant(&bank[usize::from(kernel.parameter_bank.0)..]);
+        let last = window + u64::from(kernel.parameter_bank.1).max(1) - 1;
+        let words = kernel.launch_constants;
+        for (at, address) in [
+            (words.param_window as usize, window),
+            (words.param_window_last as usize, last),
+        ] {
+            bank[at..at + 8].copy_from_slice(&address.to_le_bytes());
+        }
         let mut banks: [&[u8]; 32] = [&[]; 32];
         for (number, bytes) in &kernel.banks {
             if let Some(slot) = banks.get_mut(*number as usize) {

@@ -198,12 +198,33 @@ pub(super) fn is_in_space(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
         )?,
         _ => operands[0],
     };
+    // The window is as large as the constants of the module.
+    let (_, constants) = constant_places(&body.symbols.list);
+    let offset = |body: &mut Body<'_, '_>| {
+        body.compute(AbstractOp::CvtaTo, (Space::Const, Scalar::U64), &[address])
+    };
     if space == Space::Const {
-        // The window is as large as the constants of the module.
-        let (_, size) = constant_places(&body.symbols.list);
-        let offset = body.compute(AbstractOp::CvtaTo, (space, Scalar::U64), &[address])?;
+        let offset = offset(body)?;
         let mods = (Compare::Lt, Scalar::U64);
-        return body.assign(AbstractOp::Setp, mods, &destinations, &[offset, imm(size)]);
+        return body.assign(
+            AbstractOp::Setp,
+            mods,
+            &destinations,
+            &[offset, imm(constants)],
+        );
+    }
+    if space == Space::Global && constants > 0 {
+        // Constants lie in global memory, and the chip counts them as global.
+        let global = body.compute(AbstractOp::Isspacep, (space,), &[address])?;
+        let offset = offset(body)?;
+        let mods = (Compare::Ge, Scalar::U64);
+        let outside = body.compute(AbstractOp::Setp, mods, &[offset, imm(constants)])?;
+        return body.assign(
+            AbstractOp::And,
+            (Scalar::Pred,),
+            &destinations,
+            &[global, outside],
+        );
     }
     body.assign(AbstractOp::Isspacep, (space,), &destinations, &[address])
 }
