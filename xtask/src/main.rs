@@ -5,6 +5,7 @@
 mod ablate;
 mod bench;
 mod conformance;
+mod declarations;
 mod dist;
 mod emulate;
 mod exercise;

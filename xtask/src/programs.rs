@@ -3,10 +3,10 @@
 
 use crate::gpu::job::{Argument, Job, hash};
 use crate::oracle;
-use orias_ptx::generate::{
-    self, BLOCK, GRID, KERNEL, OUTPUT_BYTES, Options, SCRATCH_BYTES, input, program,
-};
+use orias_ptx::ast::{Linkage, Space};
+use orias_ptx::generate::{BLOCK, GRID, OUTPUT_BYTES, Options, SCRATCH_BYTES, input, program};
 use orias_reference::{Launch, Program};
+use orias_sim::{Schedule, Timing};
 use std::process::Command;
 
 /// The optimisation levels of ptxas that are compared.
@@ -18,9 +18,64 @@ const PROGRAM_STEPS: u64 = 10_000_000;
 /// The same for a launch of the corpus.
 const LAUNCH_STEPS: u64 = 200_000_000;
 
-/// A generated program.
-pub fn text(seed: u64) -> String {
-    program(seed, &Options::default())
+/// Which programs are generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// One kernel, structured for the most part.
+    Plain,
+    /// Any number of kernels, with control flow, calls and sharing of every kind.
+    Rich,
+}
+
+impl Flavour {
+    /// Reads `plain` or `rich`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            "rich" => Ok(Self::Rich),
+            _ => Err(format!("'{text}' is neither plain nor rich")),
+        }
+    }
+
+    /// The program of a seed.
+    pub fn text(self, seed: u64) -> String {
+        match self {
+            Self::Plain => program(seed, &Options::default()),
+            Self::Rich => program(seed, &Options::rich()),
+        }
+    }
+}
+
+/// What is launched of a program and what of it is looked at: the kernels, one after the other, each with buffers of its own, and the
+/// visible variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub kernels: Vec<String>,
+    /// Names and sizes.
+    pub variables: Vec<(String, usize)>,
+}
+
+impl Plan {
+    /// The plan of a module.
+    pub fn of(text: &str) -> Result<Self, String> {
+        let (module, found) = orias_ptx::parse(text.as_bytes());
+        if found.has_errors() {
+            return Err(found.to_lines("program", text.as_bytes()));
+        }
+        let entries = module.functions.iter();
+        let entries = entries.filter(|function| function.entry && function.body.is_some());
+        let kernels = entries.map(|function| module.name(function.name).to_owned());
+        let variables = module.variables.iter().filter(|variable| {
+            variable.linkage == Linkage::Visible
+                && matches!(variable.space, Space::Global | Space::Const)
+        });
+        Ok(Self {
+            kernels: kernels.collect(),
+            variables: variables
+                .map(|it| (module.name(it.name).to_owned(), it.bytes() as usize))
+                .collect(),
+        })
+    }
 }
 
 /// The first contents of its three buffers: input, output and scratch memory.
@@ -31,16 +86,45 @@ pub fn buffers(seed: u64) -> [Vec<u8>; 3] {
 /// The shape of its launch.
 pub const SHAPE: ([u32; 3], [u32; 3]) = ([GRID, 1, 1], [BLOCK, 1, 1]);
 
-/// What the interpreter leaves in the output of a program.
+/// What the interpreter leaves of a program: the outputs of all kernels, then the variables.
 pub fn interpreted(text: &str, seed: u64) -> Result<Vec<u8>, String> {
-    let arguments: Vec<Argument> = buffers(seed).map(Argument::Buffer).into();
-    let launch = Launch {
-        check_uninitialised: true,
-        step_limit: Some(PROGRAM_STEPS),
-        ..Launch::new(KERNEL, SHAPE.0, SHAPE.1)
-    };
-    let mut buffers = interpret(text.as_bytes(), launch, &arguments)?;
-    Ok(buffers.swap_remove(1))
+    interpreted_by(text, seed, Schedule::InOrder)
+}
+
+/// The same when threads go on in another order.
+pub fn interpreted_by(text: &str, seed: u64, schedule: Schedule) -> Result<Vec<u8>, String> {
+    let plan = Plan::of(text)?;
+    let (module, _) = orias_ptx::parse(text.as_bytes());
+    let mut program = Program::load(&module).map_err(|error| error.to_string())?;
+    let mut seen = Vec::new();
+    for kernel in &plan.kernels {
+        let memory = program.memory_mut();
+        let addresses = buffers(seed).map(|bytes| memory.allocate(bytes));
+        let mut launch = Launch {
+            check_uninitialised: true,
+            schedule: match schedule {
+                Schedule::InOrder => orias_reference::Schedule::InOrder,
+                Schedule::Random(seed) => orias_reference::Schedule::Random(seed),
+                Schedule::Adversarial => orias_reference::Schedule::Adversarial,
+            },
+            step_limit: Some(PROGRAM_STEPS),
+            ..Launch::new(kernel, SHAPE.0, SHAPE.1)
+        };
+        for address in addresses {
+            launch = launch.argument(address.to_le_bytes());
+        }
+        program.launch(&launch).map_err(|fault| fault.to_string())?;
+        let output = program.memory().read(addresses[1], OUTPUT_BYTES);
+        seen.extend_from_slice(output.map_err(|error| error.to_string())?);
+    }
+    for (name, bytes) in &plan.variables {
+        let (address, _) = program
+            .variable(name)
+            .ok_or_else(|| format!("'{name}' is nowhere"))?;
+        let contents = program.memory().read(address, *bytes);
+        seen.extend_from_slice(contents.map_err(|error| error.to_string())?);
+    }
+    Ok(seen)
 }
 
 /// What the interpreter leaves in each buffer of a launch.
@@ -76,41 +160,57 @@ pub fn interpret(
         .collect()
 }
 
-/// What the emulator leaves in the output of an assembled program, or why it stopped.
-pub fn emulated(cubin: &[u8], seed: u64) -> Result<Vec<u8>, String> {
-    emulated_with(cubin, seed, orias_sim::Timing::Strict)
+/// What the emulator leaves of an assembled program, or why it stopped.
+pub fn emulated(cubin: &[u8], plan: &Plan, seed: u64) -> Result<Vec<u8>, String> {
+    emulated_with(cubin, plan, seed, Timing::Strict, Schedule::InOrder)
 }
 
-/// The same with timing of the caller's choice.
+/// The same with timing and schedule of the caller's choice. A barrier that counts a warp of which only a part has come is wrong.
 pub fn emulated_with(
     cubin: &[u8],
+    plan: &Plan,
     seed: u64,
-    timing: orias_sim::Timing,
+    timing: Timing,
+    schedule: Schedule,
 ) -> Result<Vec<u8>, String> {
-    let mut device = orias_sim::Device::new();
-    let module = device.load(cubin).map_err(|error| error.to_string())?;
-    let addresses = buffers(seed).map(|bytes| device.allocate(&bytes));
-    let launch = orias_sim::Launch {
-        kernel: KERNEL.to_owned(),
-        grid: SHAPE.0,
-        block: SHAPE.1,
-        dynamic_shared: 0,
-        arguments: addresses
-            .map(|address| address.to_le_bytes().to_vec())
-            .into(),
-    };
     let options = orias_sim::Options {
         timing,
+        schedule,
         max_steps: Some(PROGRAM_STEPS),
         ..orias_sim::Options::default()
     };
-    let outcome = device.launch(&module, &launch, &options);
-    let outcome = outcome.map_err(|error| error.to_string())?;
-    if let Some(fault) = outcome.fault {
-        return Err(fault.to_string());
+    let mut device = orias_sim::Device::new();
+    let module = device.load(cubin).map_err(|error| error.to_string())?;
+    let mut seen = Vec::new();
+    for kernel in &plan.kernels {
+        let addresses = buffers(seed).map(|bytes| device.allocate(&bytes));
+        let launch = orias_sim::Launch {
+            kernel: kernel.clone(),
+            grid: SHAPE.0,
+            block: SHAPE.1,
+            dynamic_shared: 0,
+            arguments: addresses
+                .map(|address| address.to_le_bytes().to_vec())
+                .into(),
+        };
+        let outcome = device.launch(&module, &launch, &options);
+        let outcome = outcome.map_err(|error| error.to_string())?;
+        if let Some(fault) = outcome.fault {
+            return Err(fault.to_string());
+        }
+        if let Some(finding) = outcome.findings.first() {
+            return Err(finding.to_string());
+        }
+        let output = device.read(addresses[1], OUTPUT_BYTES);
+        seen.extend(output.ok_or("the output is gone")?);
     }
-    let output = device.read(addresses[1], OUTPUT_BYTES);
-    output.ok_or_else(|| "the output is gone".to_owned())
+    for (name, bytes) in &plan.variables {
+        let place = module.variable(name);
+        let (address, _) = place.ok_or_else(|| format!("no symbol '{name}'"))?;
+        let contents = device.read(address, *bytes);
+        seen.extend(contents.ok_or_else(|| format!("'{name}' is not as long as that"))?);
+    }
+    Ok(seen)
 }
 
 /// The hashes of all buffers after a launch of the corpus in the interpreter, as a GPU's worker reports them.
@@ -155,7 +255,45 @@ pub fn seed_of(name: &str) -> Option<u64> {
     name[..digits.unwrap_or(name.len())].parse().ok()
 }
 
-/// The name of the kernel of generated programs.
-pub const fn kernel() -> &'static str {
-    generate::KERNEL
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::assembler::Assembler;
+
+    #[test]
+    fn rich_programs_leave_the_same_whatever_the_order_of_threads() {
+        for seed in 0..40 {
+            let text = Flavour::Rich.text(seed);
+            let expected = interpreted(&text, seed);
+            assert!(expected.is_ok(), "seed {seed}: {expected:?}");
+            for schedule in [Schedule::Random(seed), Schedule::Adversarial] {
+                let seen = interpreted_by(&text, seed, schedule);
+                assert!(seen == expected, "seed {seed}, {schedule:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rich_programs_do_what_they_mean() {
+        let mut kernels = 0;
+        for seed in 0..40 {
+            let text = Flavour::Rich.text(seed);
+            let plan = Plan::of(&text).unwrap();
+            kernels += plan.kernels.len();
+            let expected = interpreted(&text, seed).unwrap();
+            for level in ["orias-O0", "orias-O3"] {
+                let cubin = Assembler::parse(level).unwrap().assemble(&text);
+                let cubin = cubin.unwrap_or_else(|why| panic!("seed {seed}, {level}: {why}"));
+                for schedule in [Schedule::InOrder, Schedule::Random(seed)] {
+                    let seen = emulated_with(&cubin, &plan, seed, Timing::Strict, schedule);
+                    assert!(
+                        seen.as_ref() == Ok(&expected),
+                        "seed {seed}, {level}, {schedule:?}: {:?}",
+                        seen.err()
+                    );
+                }
+            }
+        }
+        assert!(kernels > 40, "{kernels} kernels");
+    }
 }

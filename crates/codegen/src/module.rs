@@ -172,8 +172,19 @@ pub struct Relocation {
     pub symbol: String,
     /// Added to it.
     pub addend: i64,
-    /// Whether the generic address is meant rather than the one in the symbol's space.
-    pub generic: bool,
+    /// Which of its addresses.
+    pub kind: AddressKind,
+}
+
+/// Which address of a name is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    /// The address of a variable in its space.
+    Space,
+    /// The generic address of a variable.
+    Generic,
+    /// The address of a kernel.
+    Kernel,
 }
 
 /// A function that is called and defined elsewhere.

@@ -326,6 +326,31 @@ pub const RELOCATION_TYPES: &[(u32, &str)] = &[
     (0x73, "R_CUDA_CONST_FIELD22_37"),
 ];
 
+/// Types of relocations in data.
+pub mod r_cuda {
+    /// The 64-bit address of a symbol in its memory.
+    pub const ADDRESS_64: u32 = 0x02;
+    /// The 64-bit generic address of a variable.
+    pub const GENERIC_64: u32 = 0x04;
+    /// The 64-bit address of a function's descriptor.
+    pub const FUNCTION_64: u32 = 0x23;
+    /// The lowest byte of an address; those above follow.
+    pub const ADDRESS_8: u32 = 0x4c;
+    /// The lowest byte of a generic address; those above follow.
+    pub const GENERIC_8: u32 = 0x54;
+    /// The lowest byte of the address of a function's descriptor; those above follow.
+    pub const FUNCTION_8: u32 = 0x5c;
+
+    /// How many bytes a relocation of data fills in; `None` for types that occur in code only.
+    pub const fn data_bytes(kind: u32) -> Option<u64> {
+        match kind {
+            ADDRESS_64 | GENERIC_64 | FUNCTION_64 => Some(8),
+            ADDRESS_8..0x64 => Some(1),
+            _ => None,
+        }
+    }
+}
+
 fn name_in(table: &[(u32, &'static str)], number: u32) -> Option<&'static str> {
     let index = table.binary_search_by_key(&number, |row| row.0).ok()?;
     Some(table[index].1)

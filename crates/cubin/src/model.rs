@@ -327,6 +327,19 @@ pub enum SymbolSpace {
 }
 
 impl Symbol {
+    /// The first symbol of every table, which means none.
+    pub fn null() -> Self {
+        Self {
+            name: "".into(),
+            kind: stt::NOTYPE,
+            binding: stb::LOCAL,
+            other: 0,
+            place: SymbolPlace::Undefined,
+            value: 0,
+            size: 0,
+        }
+    }
+
     /// The symbol of a section, as every cubin has for most of its sections.
     pub fn for_section(name: impl Into<Name>, section: u16) -> Self {
         Self {

@@ -586,7 +586,8 @@ fn agree(name: &str, rest: &str) {
                 memory.store(space, place(&symbol.name) + offset as u64, byte.into(), 1);
             }
             for relocation in &symbol.relocations {
-                let address = place(&relocation.symbol).wrapping_add_signed(relocation.addend);
+                let address = place(&relocation.symbol).wrapping_add_signed(relocation.addend)
+                    >> relocation.shift;
                 let at = place(&symbol.name) + relocation.offset;
                 memory.store(space, at, address.into(), relocation.bytes.into());
             }

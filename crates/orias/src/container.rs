@@ -3,9 +3,12 @@
 //! Addresses in shared and constant memory are known now and are written into the code; addresses in global memory are
 //! known to the driver only, and become relocations.
 
+mod data;
+
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
-use orias_codegen::{Kernel, Linkage, Module, Symbol, SymbolSpace, constant_places};
+use data::KnownNames;
+use orias_codegen::{Kernel, Module, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{
     self, Address, BuildTarget, CodeRelocation, Entry, Param, Shared, Variable,
@@ -48,20 +51,27 @@ pub(crate) fn build(
         Target::Sm90a => BuildTarget::SM_90A,
     };
     let mut cubin = build::Module::new(chip);
+    let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
+    let known = KnownNames {
+        module,
+        constants: &constants,
+        kernels: kernels
+            .iter()
+            .map(|it| it.kernel.code.name.as_str())
+            .collect(),
+    };
     for symbol in &module.symbols {
         let variables = match symbol.space {
             SymbolSpace::Global => &mut cubin.globals,
             SymbolSpace::Const => &mut cubin.constants,
             SymbolSpace::Shared | SymbolSpace::Local => continue,
         };
-        variables.push(variable(module, symbol)?);
+        variables.push(known.variable(symbol)?);
     }
     Variable::place_in_order(&mut cubin.globals);
-    let (places, _) = constant_places(&module.symbols);
-    for (variable, &(_, offset)) in cubin.constants.iter_mut().zip(&places) {
-        variable.offset = offset;
+    for variable in &mut cubin.constants {
+        variable.offset = constants.get(variable.name.as_str()).copied().unwrap_or(0);
     }
-    let constants: FxHashMap<&str, u64> = places.into_iter().collect();
     cubin.externs = module.externs.iter().map(|it| it.name.clone()).collect();
     // Code reads the addresses of functions from a bank, one after another.
     cubin.addresses = cubin
@@ -91,56 +101,6 @@ pub(crate) fn build(
 
 fn internal(error: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::internal("the container", None, error)
-}
-
-fn variable(module: &Module, symbol: &Symbol) -> Result<Variable, Diagnostic> {
-    if matches!(symbol.linkage, Linkage::Extern) {
-        let feature = format!(
-            "the variable '{}', which another module defines",
-            symbol.name
-        );
-        return Err(Diagnostic::unsupported(feature));
-    }
-    if symbol.managed {
-        let feature = format!("the managed variable '{}'", symbol.name);
-        return Err(Diagnostic::unsupported(feature));
-    }
-    let mut addresses = Vec::new();
-    for relocation in &symbol.relocations {
-        if relocation.bytes != 8 || relocation.shift != 0 {
-            let feature = format!(
-                "part of an address in the initial value of '{}'",
-                symbol.name
-            );
-            return Err(Diagnostic::unsupported(feature));
-        }
-        // Only global memory has the same addresses by itself and among all spaces.
-        let named = module.symbol(&relocation.symbol);
-        let moved = named.is_some_and(|named| named.space != SymbolSpace::Global);
-        if relocation.generic && moved {
-            let feature = format!(
-                "the generic address of '{}' in the initial value of '{}'",
-                relocation.symbol, symbol.name
-            );
-            return Err(Diagnostic::unsupported(feature));
-        }
-        addresses.push((
-            relocation.offset,
-            Address {
-                symbol: relocation.symbol.clone(),
-                addend: relocation.addend,
-            },
-        ));
-    }
-    Ok(Variable {
-        name: symbol.name.clone(),
-        offset: 0,
-        size: symbol.size,
-        align: u64::from(symbol.align.max(1)),
-        initial: symbol.initial.clone(),
-        addresses,
-        visible: !matches!(symbol.linkage, Linkage::Internal),
-    })
 }
 
 fn function(

@@ -100,6 +100,21 @@ fn value(body: &str, timing: Timing) -> (u32, Vec<String>) {
 }
 
 #[test]
+fn a_turned_operand_has_its_low_half_above_its_high_half_negated() {
+    // Two and one times (one half, three) turned, plus one and two: 2·-3+1 and 1·0.5+2.
+    let body = |operand: &str| {
+        format!(
+            "[B------:R-:W-:-:S15] MOV R6, 0x3c004000 ;
+             [B------:R-:W-:-:S15] MOV R7, 0x42003800 ;
+             [B------:R-:W-:-:S15] MOV R8, 0x40003c00 ;
+             [B------:R-:W-:-:S15] HFMA2 R9, R6, {operand}, R8 ;"
+        )
+    };
+    assert_eq!(value(&body("R7.H0_NH1"), Timing::Off).0, 0x4100_c500);
+    assert_eq!(value(&body("-R7.H0_NH1"), Timing::Off).0, 0x3e00_4700);
+}
+
+#[test]
 fn a_fixed_result_read_too_early_is_the_old_value() {
     let body = |stall: u32| {
         format!(

@@ -101,6 +101,11 @@ impl<'a> Lexer<'a> {
         self.source.get(self.at).copied().unwrap_or(0)
     }
 
+    /// Whether the next token is this sign.
+    pub fn peek_is(&self, sign: u8) -> bool {
+        self.clone().next_token().is(sign)
+    }
+
     fn byte(&self, ahead: usize) -> u8 {
         self.source.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -225,33 +230,47 @@ impl<'a> Lexer<'a> {
                 _ => {}
             }
         }
-        while self.byte(0).is_ascii_digit() {
-            self.at += 1;
-        }
+        self.digits();
         let mut kind = TokenKind::Integer;
         let after_dot = CLASS[self.byte(1) as usize];
         if self.byte(0) == b'.' && (after_dot & START == 0 || matches!(self.byte(1), b'e' | b'E')) {
             kind = TokenKind::Float;
             self.at += 1;
-            while self.byte(0).is_ascii_digit() {
-                self.at += 1;
-            }
+            self.digits();
         }
-        if matches!(self.byte(0), b'e' | b'E') {
-            let sign = usize::from(matches!(self.byte(1), b'+' | b'-'));
-            if self.byte(1 + sign).is_ascii_digit() {
-                kind = TokenKind::Float;
-                self.at += 1 + sign;
-                while self.byte(0).is_ascii_digit() {
-                    self.at += 1;
-                }
-            }
+        if self.exponent() {
+            kind = TokenKind::Float;
         }
         if kind == TokenKind::Integer {
             // What follows the digits directly belongs to the number, right or wrong: `10U`, `0b11`, `12ab`.
             self.word_tail();
         }
         kind
+    }
+
+    /// Reads the token at `start`, a point and a digit, as a number: `.5`, `.5e-3`.
+    pub fn fraction(&mut self, start: u32) -> Token {
+        self.at = start as usize + 1;
+        self.digits();
+        self.exponent();
+        self.token(TokenKind::Float, start as usize)
+    }
+
+    fn digits(&mut self) {
+        while self.byte(0).is_ascii_digit() {
+            self.at += 1;
+        }
+    }
+
+    /// Reads an exponent, if one stands here.
+    fn exponent(&mut self) -> bool {
+        let sign = usize::from(matches!(self.byte(1), b'+' | b'-'));
+        let there = matches!(self.byte(0), b'e' | b'E') && self.byte(1 + sign).is_ascii_digit();
+        if there {
+            self.at += 1 + sign;
+            self.digits();
+        }
+        there
     }
 
     fn hex_digits(&self, ahead: usize) -> usize {
@@ -359,4 +378,13 @@ pub fn float(text: &[u8]) -> Option<Float> {
             .ok()
             .map(|value| Float::Double(value.to_bits())),
     }
+}
+
+/// Whether a number that is written in decimal is too large or too small for a normal double.
+pub fn is_out_of_range(text: &[u8], value: f64) -> bool {
+    if matches!(text, [b'0', b'f' | b'F' | b'd' | b'D', ..]) {
+        return false;
+    }
+    let mut digits = text.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    value.is_infinite() || !value.is_normal() && digits.any(|byte| (b'1'..=b'9').contains(byte))
 }

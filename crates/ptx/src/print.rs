@@ -190,7 +190,8 @@ impl Printer<'_, '_> {
                         self.push(name);
                     }
                     if offset != 0 {
-                        self.write(format_args!("{offset:+}"));
+                        self.push("+");
+                        self.constant(Constant::Signed(offset));
                     }
                 }
                 InitialiserPart::Function(function) => {

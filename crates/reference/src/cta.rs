@@ -7,9 +7,6 @@ use crate::program::Code;
 use crate::step::{Action, BarrierAction, CollectiveStep};
 use crate::thread::{BarrierArrival, State, Thread, World};
 
-/// Steps a thread makes before the next has its turn.
-const TURN: u64 = 4096;
-
 /// A CTA that runs.
 pub(crate) struct Cta {
     pub index: [u32; 3],
@@ -58,15 +55,19 @@ impl Cta {
     /// `world` makes the surroundings of a thread, given the shared memory.
     pub fn run(&mut self, world: &mut Surroundings<'_>, budget: u64) -> Result<Progress, Fault> {
         let stop_at = world.steps.saturating_add(budget);
+        let mut order: Vec<usize> = (0..self.threads.len()).collect();
         loop {
             let mut moved = false;
-            for at in 0..self.threads.len() {
+            order.sort_unstable();
+            world.chooser.arrange(&mut order);
+            for &at in &order {
                 if self.threads[at].state != State::Ready {
                     continue;
                 }
                 moved = true;
+                let turn = world.chooser.turn();
                 let mut around = world.of(self.index, &mut self.shared);
-                let ran = self.threads[at].run(&mut around, TURN);
+                let ran = self.threads[at].run(&mut around, turn);
                 ran.map_err(|kind| self.fault(world, at, kind))?;
                 if let Some(arrival) = self.threads[at].arrived.take() {
                     self.barriers[arrival.number as usize].push((at, arrival));
@@ -82,7 +83,8 @@ impl Cta {
             if self.threads.iter().all(|it| it.state == State::Ended) {
                 return Ok(Progress::Ended);
             }
-            if !moved && !self.release_active_masks(world)? {
+            let early = moved && world.chooser.answers_early();
+            if (early || !moved) && !self.release_active_masks(world)? && !moved {
                 return Err(self.deadlock(world));
             }
             if *world.steps >= stop_at {
@@ -311,6 +313,7 @@ pub(crate) struct Surroundings<'w> {
     pub launch: &'w crate::launch::Launch,
     pub shared_bytes: u64,
     pub source: &'w [u8],
+    pub chooser: crate::schedule::Chooser,
 }
 
 impl Surroundings<'_> {

@@ -4,6 +4,7 @@ use crate::cta::{Cta, Progress, Surroundings};
 use crate::error::{Fault, FaultKind};
 use crate::memory::PARAMETER_BASE;
 use crate::program::{Code, Program};
+use crate::schedule::{Chooser, Schedule};
 
 /// Steps a CTA makes before the next has its turn. Few: others may spin until this one has done something.
 const CTA_TURN: u64 = 1 << 14;
@@ -34,6 +35,8 @@ pub struct Launch {
     pub step_limit: Option<u64>,
     /// Whether reading registers, shared and local memory before they are written is an error.
     pub check_uninitialised: bool,
+    /// In what order threads go on.
+    pub schedule: Schedule,
 }
 
 /// What a launch that came to its end left, beside memory.
@@ -103,6 +106,7 @@ impl Program {
             launch,
             shared_bytes,
             source: &self.source,
+            chooser: Chooser::new(launch.schedule),
         };
         let threads: u32 = launch.block.iter().product();
         let threads = threads as usize;
@@ -127,6 +131,7 @@ impl Program {
                 started += 1;
                 running.len() - 1
             } else {
+                surroundings.chooser.arrange(&mut running);
                 0
             };
             while at < running.len() {

@@ -56,6 +56,7 @@ mod launch;
 mod library;
 mod memory;
 mod program;
+mod schedule;
 mod step;
 mod thread;
 
@@ -63,3 +64,4 @@ pub use error::{Fault, FaultKind, LoadError, Location};
 pub use launch::{Launch, Outcome};
 pub use memory::{Memory, MemoryError};
 pub use program::{Parameter, Program};
+pub use schedule::Schedule;

@@ -13,7 +13,7 @@ use orias_ptx::ast::{
 };
 use orias_ptx::name::Name;
 use orias_ptx::types::Type;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a variable lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub struct Program {
     pub(crate) memory: Memory,
     pub(crate) shared_bytes: u64,
     pub(crate) source: Vec<u8>,
+    /// Address and size of what global and constant memory hold, by name.
+    variables: BTreeMap<String, (u64, u64)>,
 }
 
 impl Program {
@@ -124,7 +126,13 @@ impl Program {
             memory,
             shared_bytes: layout.shared_bytes,
             source: module.source.to_vec(),
+            variables: variables(module, &layout)?,
         })
+    }
+
+    /// Address and size of a variable of global or constant memory.
+    pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
+        self.variables.get(name).copied()
     }
 
     /// Global memory.
@@ -151,6 +159,23 @@ impl Program {
             .find(|code| code.entry && code.name == kernel)?;
         Some(&code.kernel_parameters)
     }
+}
+
+/// The variables of a module that have an address in global or constant memory.
+fn variables(
+    module: &Module<'_>,
+    layout: &Layout,
+) -> Result<BTreeMap<String, (u64, u64)>, LoadError> {
+    let mut variables = BTreeMap::new();
+    for (number, variable) in module.variables.iter().enumerate() {
+        if let (Space::Global | Space::Const, Place::Absolute(address)) =
+            (variable.space, layout.places[number])
+        {
+            let bytes = size(module, variable)? as u64;
+            variables.insert(module.name(variable.name).to_owned(), (address, bytes));
+        }
+    }
+    Ok(variables)
 }
 
 /// The functions that have a body.
@@ -205,6 +230,12 @@ fn lay_out(
     let mut dynamic_alignment = 1;
     // What has a name outside functions, by name: a declaration is where the definition is.
     let mut defined: BTreeMap<Name, Place> = BTreeMap::new();
+    let definitions_of: BTreeSet<Name> = module
+        .variables
+        .iter()
+        .filter(|variable| variable.linkage != Linkage::Extern)
+        .map(|variable| variable.name)
+        .collect();
     for (number, variable) in module.variables.iter().enumerate() {
         let declared = variable.linkage == Linkage::Extern;
         let place = match variable.space {
@@ -213,7 +244,15 @@ fn lay_out(
                 dynamic_alignment = dynamic_alignment.max(alignment(variable));
                 continue;
             }
-            Space::Global | Space::Const | Space::Shared if declared => continue,
+            Space::Shared if declared => continue,
+            // What no module defines is a variable of this one, which is the whole program.
+            Space::Global | Space::Const
+                if declared
+                    && (definitions_of.contains(&variable.name)
+                        || defined.contains_key(&variable.name)) =>
+            {
+                continue;
+            }
             Space::Global => {
                 let bytes = vec![0; size(module, variable)?];
                 Place::Absolute(memory.allocate_aligned(bytes, alignment(variable)))
@@ -346,6 +385,7 @@ fn elements(
                 mask = Some(*bits);
                 continue;
             }
+            InitialiserPart::Constant(value) if mask.is_some() => constant(*value, Type::B64),
             InitialiserPart::Constant(value) => constant(*value, variable.ty),
             name => address(name)?,
         };
@@ -358,18 +398,14 @@ fn elements(
     Some(values)
 }
 
+/// The bits of a constant, of which an element of type `ty` keeps the lowest. `0f…` is 32 bits, not a number to be widened.
 fn constant(value: Constant, ty: Type) -> u64 {
-    match (value, ty) {
-        (Constant::Signed(value), Type::F32) => (value as f32).to_bits().into(),
-        (Constant::Signed(value), Type::F64) => (value as f64).to_bits(),
-        (Constant::Unsigned(value), Type::F32) => (value as f32).to_bits().into(),
-        (Constant::Unsigned(value), Type::F64) => (value as f64).to_bits(),
-        (Constant::Signed(value), _) => value.cast_unsigned(),
-        (Constant::Unsigned(value), _) => value,
-        (Constant::Single(bits), Type::F64) => f64::from(f32::from_bits(bits)).to_bits(),
-        (Constant::Single(bits), _) => bits.into(),
-        (Constant::Double(bits), Type::F32) => (f64::from_bits(bits) as f32).to_bits().into(),
-        (Constant::Double(bits), _) => bits,
+    match value {
+        Constant::Signed(value) => value.cast_unsigned(),
+        Constant::Unsigned(value) => value,
+        Constant::Single(bits) => bits.into(),
+        Constant::Double(bits) if ty.bits() == 32 => (f64::from_bits(bits) as f32).to_bits().into(),
+        Constant::Double(bits) => bits,
     }
 }
 

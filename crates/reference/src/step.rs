@@ -61,8 +61,10 @@ impl Destination {
 /// The space an address is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
-    /// Any; global memory, constants and parameters have generic addresses only.
+    /// Any; global memory and parameters have generic addresses only.
     Generic,
+    /// Constants: the low half of their generic addresses counts.
+    Const,
     /// Offsets in the CTA's shared memory.
     Shared,
     /// Offsets in the thread's local memory.

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::fault::{Cause, FaultKind};
 use crate::launch::FindingKind;
+use crate::memory::{Allocation, Refusal};
 use crate::module::{LOCAL, SHARED_HIGH};
 
 /// A memory space of an instruction.
@@ -56,7 +57,13 @@ fn refuse(
     )
 }
 
-impl Core<'_> {
+/// Where an atomic operation takes place.
+enum AtomicPlace<'a> {
+    Global(&'a Allocation, u64),
+    Shared(usize),
+}
+
+impl<'a> Core<'a> {
     /// The place of an access in shared memory.
     fn shared_offset(
         &self,
@@ -222,7 +229,7 @@ impl Core<'_> {
                     .find(address, size, &mut self.warp.hint)
                     .map_err(|refusal| refused(refusal.to_string()))?;
                 if !allocation.is_writable() {
-                    return Err(refused(crate::memory::Refusal::ReadOnly.to_string()));
+                    return Err(refused(Refusal::ReadOnly.to_string()));
                 }
                 let shared = memory.is_shared();
                 if size == 16 {
@@ -291,43 +298,77 @@ impl Core<'_> {
         size: u32,
         mut change: impl FnMut(u64) -> u64,
     ) -> Result<u64, Cause> {
-        Self::check_alignment("atomic operation", space, lane, address, size)?;
-        match space {
-            Space::Global => {
-                let refused =
-                    |reason: String| refuse("atomic operation", space, lane, address, size, reason);
-                let (allocation, offset) = self
-                    .context
-                    .memory
-                    .find(address, size, &mut self.warp.hint)
-                    .map_err(|refusal| refused(refusal.to_string()))?;
-                if !allocation.is_writable() {
-                    return Err(refused(crate::memory::Refusal::ReadOnly.to_string()));
-                }
-                Ok(allocation.update(offset, size, change))
-            }
-            Space::Shared => {
-                let offset = self.shared_offset("atomic operation", lane, address, size)?;
-                let old = self.block.shared.load(offset, size as usize);
-                let new = change(old);
-                self.block.shared.store(offset, size as usize, new);
-                self.block.shared.synchronize();
+        match self.atomic_place(space, lane, address, size)? {
+            AtomicPlace::Global(allocation, offset) => Ok(allocation.update(offset, size, change)),
+            AtomicPlace::Shared(offset) => {
+                let shared = &mut self.block.shared;
+                let old = shared.load(offset, size as usize);
+                shared.store(offset, size as usize, change(old));
+                shared.synchronize();
                 Ok(old)
             }
-            Space::Local | Space::Generic => {
-                let (resolved, inner) = resolve(address);
-                if resolved == Space::Local || space == Space::Local {
-                    let reason = "local memory has no atomic operations".to_owned();
-                    return Err(refuse(
-                        "atomic operation",
-                        space,
-                        lane,
-                        address,
-                        size,
-                        reason,
-                    ));
+        }
+    }
+
+    /// Replaces sixteen bytes by a function of them, in one step; what was there before.
+    pub fn update_wide(
+        &mut self,
+        space: Space,
+        lane: usize,
+        address: u64,
+        change: impl FnOnce(u128) -> u128,
+    ) -> Result<u128, Cause> {
+        match self.atomic_place(space, lane, address, 16)? {
+            AtomicPlace::Global(allocation, offset) => {
+                let memory = self.context.memory;
+                Ok(memory.update_wide(allocation, offset, change))
+            }
+            AtomicPlace::Shared(offset) => {
+                let shared = &mut self.block.shared;
+                let (low, high) = (shared.load(offset, 8), shared.load(offset + 8, 8));
+                let old = u128::from(high) << 64 | u128::from(low);
+                let new = change(old);
+                shared.store(offset, 8, new as u64);
+                shared.store(offset + 8, 8, (new >> 64) as u64);
+                shared.synchronize();
+                Ok(old)
+            }
+        }
+    }
+
+    /// Where an atomic operation on `size` bytes takes place.
+    fn atomic_place(
+        &mut self,
+        space: Space,
+        lane: usize,
+        address: u64,
+        size: u32,
+    ) -> Result<AtomicPlace<'a>, Cause> {
+        const WHAT: &str = "atomic operation";
+        Self::check_alignment(WHAT, space, lane, address, size)?;
+        let (resolved, inner) = match space {
+            Space::Generic => resolve(address),
+            _ => (space, address),
+        };
+        match resolved {
+            Space::Global => {
+                let refused = |reason: String| refuse(WHAT, resolved, lane, inner, size, reason);
+                let memory = self.context.memory;
+                let (allocation, offset) = memory
+                    .find(inner, size, &mut self.warp.hint)
+                    .map_err(|refusal| refused(refusal.to_string()))?;
+                if !allocation.is_writable() {
+                    return Err(refused(Refusal::ReadOnly.to_string()));
                 }
-                self.update(resolved, lane, inner, size, change)
+                Ok(AtomicPlace::Global(allocation, offset))
+            }
+            Space::Shared => {
+                let offset = self.shared_offset(WHAT, lane, inner, size)?;
+                Ok(AtomicPlace::Shared(offset))
+            }
+            Space::Local | Space::Generic => {
+                let reason = "local memory has no atomic operations".to_owned();
+                Err(refuse(WHAT, space, lane, address, size, reason))
             }
         }
     }

@@ -5,19 +5,20 @@ use crate::fault::{Cause, Fault, FaultKind, text_of};
 use crate::flight::Flight;
 use crate::flow::Next;
 use crate::launch::Context;
+use crate::order::Chooser;
 use crate::profile::Profile;
 use crate::program::{GuardKind, Run};
 use crate::shared::SharedMemory;
 use crate::warp::{Wait, Warp};
 use orias_machine::timing::BARRIER_SETTLES;
 
-/// Instructions a warp runs before the next one has its turn.
-const TURN: u32 = 4096;
+/// Threads that a warp counts for at a barrier, however many it has.
+const WARP: u32 = 32;
 
 /// A named barrier of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Barrier {
-    /// Threads that have come in this phase.
+    /// Threads that have come in this phase, those of whole warps.
     pub arrived: u32,
     /// How many must come, if the instructions say so; otherwise all threads of the block.
     pub expected: Option<u32>,
@@ -39,7 +40,7 @@ pub(crate) struct BlockState {
     pub index: [u32; 3],
     pub shared: SharedMemory,
     pub barriers: [Barrier; 16],
-    /// Threads that have not ended.
+    /// Warps that have not ended.
     pub live: u32,
 }
 
@@ -48,6 +49,8 @@ pub(crate) struct BlockState {
 pub(crate) struct Block {
     pub warps: Vec<Warp>,
     pub state: BlockState,
+    /// What decides which warp goes next.
+    chooser: Chooser,
 }
 
 /// Where a block stands after its turn.
@@ -68,16 +71,15 @@ pub(crate) struct Tally {
 }
 
 impl BlockState {
-    /// `threads` come to a barrier.
+    /// A warp comes to a barrier, or part of one: the barrier counts a whole warp each time.
     pub fn arrive(
         &mut self,
         id: u8,
-        threads: u32,
         voters: u32,
         expected: Option<u32>,
         votes: Option<(u32, bool)>,
     ) -> Result<(), Cause> {
-        let live = self.live;
+        let all = self.live * WARP;
         let barrier = &mut self.barriers[usize::from(id)];
         let misuse = |reason: String| {
             Err(FaultKind::Barrier {
@@ -102,7 +104,7 @@ impl BlockState {
             return misuse(format!("{expected} threads are not whole warps"));
         }
         barrier.expected = expected;
-        barrier.arrived += threads;
+        barrier.arrived += WARP;
         if let Some((votes, any)) = votes {
             barrier.votes += votes;
             barrier.voters += voters;
@@ -114,7 +116,7 @@ impl BlockState {
             let reason = format!("{} threads came, {expected} were expected", barrier.arrived);
             return misuse(reason);
         }
-        if barrier.arrived >= expected.unwrap_or(live) {
+        if barrier.arrived >= expected.unwrap_or(all) {
             self.complete(id);
         }
         Ok(())
@@ -137,12 +139,13 @@ impl BlockState {
         self.shared.synchronize();
     }
 
-    /// Threads have ended: barriers that waited for all may be complete now.
-    pub fn threads_ended(&mut self, count: u32) {
-        self.live -= count;
+    /// A warp has ended: barriers that waited for all may be complete now.
+    pub fn warp_ended(&mut self) {
+        self.live -= 1;
+        let all = self.live * WARP;
         for id in 0..16 {
             let barrier = &self.barriers[usize::from(id)];
-            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= self.live {
+            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= all {
                 self.complete(id);
             }
         }
@@ -167,8 +170,15 @@ impl Block {
         let threads = context.block.iter().product::<u32>();
         let warps = (0..threads.div_ceil(32))
             .map(|number| {
-                let flight = Flight::new(context.options.timing, index, number);
-                Warp::new(number, context.block, context.kernel.registers, flight)
+                let options = context.options;
+                let flight = Flight::new(options.timing, index, number);
+                let chooser = Chooser::new(options.schedule, index, number + 1);
+                let registers = context.kernel.registers;
+                let mut warp = Warp::new(number, context.block, registers, flight, chooser);
+                if options.profile {
+                    warp.partings.get_or_insert_default();
+                }
+                warp
             })
             .collect();
         Self {
@@ -177,18 +187,23 @@ impl Block {
                 index,
                 shared: SharedMemory::new(context.shared, context.options.checks),
                 barriers: [Barrier::default(); 16],
-                live: threads,
+                live: threads.div_ceil(WARP),
             },
+            chooser: Chooser::new(context.options.schedule, index, 0),
         }
     }
 
-    /// Adds what the warps counted to a tally, when all have ended.
+    /// Adds what the warps counted to a tally, when they run no more.
     pub fn finish(&self, tally: &mut Tally) {
         if let Some(profile) = &mut tally.profile {
             for warp in &self.warps {
                 let cycles = warp.flight.cycle();
                 profile.warp_cycles += cycles;
                 profile.longest_warp = profile.longest_warp.max(cycles);
+                profile.warps += 1;
+                if let Some(partings) = &warp.partings {
+                    profile.add_partings(&partings.counts);
+                }
             }
         }
     }
@@ -196,7 +211,9 @@ impl Block {
     /// Gives every warp a turn. A block whose warps all wait for something that cannot come is a deadlock.
     pub fn turn(&mut self, context: &Context<'_>, tally: &mut Tally) -> Result<Status, Box<Fault>> {
         let mut progress = false;
-        for number in 0..self.warps.len() {
+        let mut order: Vec<usize> = (0..self.warps.len()).collect();
+        self.chooser.arrange(&mut order);
+        for number in order {
             let before = tally.threads;
             let ran = self.run_warp(number, context, tally)?;
             progress |= ran;
@@ -232,7 +249,7 @@ impl Block {
                     }
                     Wait::Barrier { id, .. } => {
                         let barrier = &self.state.barriers[usize::from(id)];
-                        let expected = barrier.expected.unwrap_or(self.state.live);
+                        let expected = barrier.expected.unwrap_or(self.state.live * WARP);
                         format!(
                             "waits at barrier {id}, where {} of {expected} threads are",
                             barrier.arrived
@@ -284,6 +301,14 @@ impl Block {
         }
     }
 
+    /// Whether a warp whose current group has just stopped lets others go first.
+    fn rests(&mut self, number: usize) -> bool {
+        let warp = &self.warps[number];
+        let group = warp.groups.get(warp.current);
+        group.is_some_and(|group| matches!(group.wait, Wait::Barrier { .. }))
+            && self.chooser.rests_at_barrier()
+    }
+
     /// Runs a warp until its turn is over or it must wait; whether it ran at all.
     fn run_warp(
         &mut self,
@@ -294,13 +319,13 @@ impl Block {
         if !self.wake(number) {
             return Ok(false);
         }
-        let mut left = TURN;
+        let mut left = self.chooser.warp_turn();
         while left > 0 {
             left -= 1;
             match self.step(number, context, tally) {
                 Ok(Next::Continue) => {}
                 Ok(Next::Blocked) => {
-                    if !self.wake(number) {
+                    if self.rests(number) || !self.wake(number) {
                         break;
                     }
                 }
@@ -357,6 +382,12 @@ impl Block {
             counts.threads += u64::from(core.active.count_ones());
             counts.stalled += waited.stalled;
             counts.waited += waited.waited;
+            profile.issues += 1;
+            profile.lanes += u64::from(group.lanes.count_ones());
+            let live = core.warp.live;
+            if let Some(partings) = &mut core.warp.partings {
+                partings.charge(group.lanes, live);
+            }
         }
         let next = match &step.run {
             Run::Action(action) => {

@@ -6,6 +6,7 @@ use crate::heap::Heap;
 use crate::launch::{Context, Launch, Options, Outcome};
 use crate::memory::Memory;
 use crate::module::{DRIVER_BANK, Kernel, LOCAL, LoadError, Module};
+use crate::order::Chooser;
 use crate::profile::Profile;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -19,8 +20,6 @@ const MOST_SHARED: usize = 228 << 10;
 const MOST_REGISTERS: usize = 256;
 /// Multiprocessors of an H200.
 pub(crate) const MULTIPROCESSORS: u32 = 132;
-/// Bytes of shared memory that the system keeps for itself.
-const RESERVED_SHARED: u32 = 1 << 10;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
 const HEAP: usize = 8 << 20;
 /// Most local memory of a thread.
@@ -231,6 +230,9 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
     Ok(())
 }
 
+/// Where bank 0 holds the first stack pointer of a thread.
+const STACK_POINTER: usize = 0x28;
+
 /// Bank 0: what the driver writes, then the parameters.
 fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, LaunchError> {
     if launch.arguments.len() != kernel.parameters.len() {
@@ -243,26 +245,53 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     let (start, size) = kernel.parameter_bank;
     let mut bank = vec![0; (usize::from(start) + usize::from(size)).max(DRIVER_BANK)];
     let mut put = |at: usize, bytes: &[u8]| bank[at..at + bytes.len()].copy_from_slice(bytes);
+    let words = kernel.launch_constants;
     for (dimension, (threads, blocks)) in launch.block.iter().zip(launch.grid).enumerate() {
-        put(4 * dimension, &threads.to_le_bytes());
-        put(0xc + 4 * dimension, &blocks.to_le_bytes());
+        put(
+            words.block_threads[dimension] as usize,
+            &threads.to_le_bytes(),
+        );
+        put(words.grid_blocks[dimension] as usize, &blocks.to_le_bytes());
+        // In a grid without clusters every block is a cluster of one.
+        put(
+            words.cluster_blocks[dimension] as usize,
+            &1u32.to_le_bytes(),
+        );
+        put(
+            words.cluster_scales[dimension] as usize,
+            &1f32.to_le_bytes(),
+        );
+        put(
+            words.grid_clusters[dimension] as usize,
+            &blocks.to_le_bytes(),
+        );
     }
-    put(0x20, &LOCAL.to_le_bytes());
-    put(0x28, &local.to_le_bytes());
-    put(0x68, &RESERVED_SHARED.to_le_bytes());
-    put(0x6c, &RESERVED_SHARED.to_le_bytes());
-    put(0x2c, &launch.dynamic_shared.to_le_bytes());
-    put(0xd0, &kernel.constants.to_le_bytes());
-    put(0x10c, &MULTIPROCESSORS.to_le_bytes());
-    put(0x114, &RESERVED_SHARED.to_le_bytes());
-    put(0x13c, &(MOST_SHARED as u32).to_le_bytes());
-    // Without clusters each block counts as one.
-    for (dimension, blocks) in launch.grid.iter().enumerate() {
-        put(0x144 + 4 * dimension, &1_u32.to_le_bytes());
-        put(0x150 + 4 * dimension, &1.0_f32.to_le_bytes());
-        put(0x15c + 4 * dimension, &blocks.to_le_bytes());
+    put(words.cluster_size as usize, &1u32.to_le_bytes());
+    put(words.local_window as usize, &LOCAL.to_le_bytes());
+    put(STACK_POINTER, &local.to_le_bytes());
+    put(
+        words.dynamic_shared as usize,
+        &launch.dynamic_shared.to_le_bytes(),
+    );
+    put(
+        words.constant_window as usize,
+        &kernel.constants.to_le_bytes(),
+    );
+    for at in [
+        words.reserved_shared_end,
+        words.reserved_shared_second,
+        words.shared_overhead,
+    ] {
+        put(at as usize, &words.reserved_shared.to_le_bytes());
     }
-    put(0x188, &1_u32.to_le_bytes());
+    put(
+        words.multiprocessors as usize,
+        &MULTIPROCESSORS.to_le_bytes(),
+    );
+    put(
+        words.shared_limit as usize,
+        &(MOST_SHARED as u32).to_le_bytes(),
+    );
     for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);
         let expected = usize::from(parameter.size);
@@ -332,6 +361,7 @@ fn worker(
         tally.profile = Some(Profile::new(context.kernel.program.steps.len()));
     }
     let mut blocks: Vec<Block> = Vec::new();
+    let mut chooser = Chooser::new(context.options.schedule, [u32::MAX; 3], 0);
     loop {
         while blocks.len() < resident {
             let number = next.fetch_add(1, Relaxed);
@@ -345,6 +375,7 @@ fn worker(
         if blocks.is_empty() || stop.load(Relaxed) {
             return (None, tally);
         }
+        chooser.arrange(&mut blocks);
         let mut index = 0;
         while index < blocks.len() {
             match blocks[index].turn(context, &mut tally) {
@@ -357,6 +388,7 @@ fn worker(
                 }
                 Err(fault) => {
                     stop.store(true, Relaxed);
+                    blocks.iter().for_each(|block| block.finish(&mut tally));
                     return (Some(*fault), tally);
                 }
             }

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, LaneIterator};
 use crate::fault::{Cause, FaultKind};
+use crate::launch::FindingKind;
 use crate::module::{SYSTEM, SYSTEM_CALLS};
 use crate::operand::{Condition, Lack, Reader, Source};
 use crate::system;
@@ -163,7 +164,9 @@ impl Flow {
             Kind::Exit => {
                 core.drain()?;
                 core.warp.exit(lanes, next);
-                core.block.threads_ended(lanes.count_ones());
+                if core.warp.is_done() {
+                    core.block.warp_ended();
+                }
                 Ok(Next::Blocked)
             }
             Kind::Sync { barrier } => {
@@ -191,6 +194,9 @@ impl Flow {
                     group.pc = next;
                 }
                 core.warp.settle();
+                if !core.warp.chooser.is_in_order() {
+                    core.warp.pass_yielded();
+                }
                 Ok(after_wait(core))
             }
             Kind::Break { barrier } => {
@@ -283,6 +289,7 @@ impl Flow {
         absolute: bool,
     ) -> Result<Next, Cause> {
         let addresses = core.pair(address);
+        let before = core.group;
         let mut left = lanes;
         let mut targets: Vec<(u32, u64)> = Vec::new();
         while left != 0 {
@@ -315,15 +322,19 @@ impl Flow {
                 .ok()
                 .filter(|_| offset % 16 == 0)
                 .ok_or(FaultKind::Jump(address))?;
-            if core.warp.groups[core.warp.current].lanes == part {
-                core.warp.branch(part, target, next);
+            let whole = core.warp.groups[core.warp.current].lanes == part;
+            core.warp.part(part, target, Wait::None);
+            if whole {
+                if part != before {
+                    core.warp.choose_side(before);
+                }
                 return Ok(Next::Continue);
             }
-            core.warp.branch(part, target, core.index as u32);
         }
         // What is left of the group did not jump.
         let current = core.warp.current;
         core.warp.groups[current].pc = next;
+        core.warp.choose_side(before);
         Ok(Next::Continue)
     }
 
@@ -361,13 +372,16 @@ impl Flow {
             }
             .into());
         };
-        // A warp whose lanes all come counts as a whole one, even if some of its lanes do not exist.
-        let whole = lanes == core.warp.live;
-        let threads = if expected != 0 && whole {
-            32
-        } else {
-            lanes.count_ones()
-        };
+        let live = core.warp.live;
+        if lanes != live {
+            let barrier = id;
+            let parted = FindingKind::PartedBarrier {
+                barrier,
+                lanes,
+                live,
+            };
+            core.find(first, parted);
+        }
         let votes = match vote {
             Some(vote) => {
                 let count = (core.condition(&vote.condition) & lanes).count_ones();
@@ -378,7 +392,6 @@ impl Flow {
         let generation = core.block.barriers[usize::from(id)].generation;
         core.block.arrive(
             id,
-            threads,
             lanes.count_ones(),
             (expected != 0).then_some(expected),
             votes,

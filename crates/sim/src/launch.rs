@@ -5,6 +5,7 @@ use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::memory::Memory;
 use crate::module::Kernel;
+use crate::order::Schedule;
 use orias_sass::Register;
 use std::fmt;
 use std::sync::Mutex;
@@ -72,6 +73,8 @@ impl Checks {
 pub struct Options {
     /// When results become visible.
     pub timing: Timing,
+    /// In what order lanes, warps and blocks go on, where the chip leaves it open.
+    pub schedule: Schedule,
     /// What is looked for.
     pub checks: Checks,
     /// Stop after so many thread-instructions.
@@ -88,6 +91,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             timing: Timing::Off,
+            schedule: Schedule::InOrder,
             checks: Checks::NONE,
             max_steps: None,
             stack: 16 << 10,
@@ -136,6 +140,15 @@ pub enum FindingKind {
         /// Offset of the instruction that had not read it.
         reader: u64,
     },
+    /// Some lanes of a warp came to a barrier of the block while others of them were elsewhere: it counts the whole warp.
+    PartedBarrier {
+        /// The barrier.
+        barrier: u8,
+        /// The lanes that came.
+        lanes: u32,
+        /// The lanes of the warp that have not ended.
+        live: u32,
+    },
     /// Two warps accessed the same shared memory without a barrier between them, one of them writing.
     Race {
         /// The address.
@@ -161,6 +174,14 @@ impl fmt::Display for Finding {
             FindingKind::EarlyWrite { register, reader } => write!(
                 f,
                 "{register} is overwritten before the instruction at {reader:#x} has read it"
+            )?,
+            FindingKind::PartedBarrier {
+                barrier,
+                lanes,
+                live,
+            } => write!(
+                f,
+                "barrier {barrier} counts the whole warp, of which only lanes {lanes:#010x} of {live:#010x} came"
             )?,
             FindingKind::Race { address, other } => write!(
                 f,

@@ -1,8 +1,9 @@
 //! Device memory: allocations with gaps between them, so that an access beyond one is noticed.
 //!
 //! Words are atomic, so that several host threads can run blocks of one grid on the same memory. An access within eight
-//! bytes is one step, as on the chip; a wider one is several.
+//! bytes is one step, as on the chip; a wider one is several. Atomic operations on sixteen bytes exclude each other by a lock.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Where allocations start: above 32 bits, so that a truncated address hits nothing.
@@ -19,6 +20,8 @@ pub struct Memory {
     next: u64,
     /// Whether several host threads use it: narrow stores must then be read-modify-write steps.
     shared: AtomicBool,
+    /// Held during an atomic operation on sixteen bytes.
+    wide: Mutex<()>,
 }
 
 /// Contiguous bytes.
@@ -64,6 +67,7 @@ impl Memory {
             allocations: Vec::new(),
             next: FIRST,
             shared: AtomicBool::new(false),
+            wide: Mutex::new(()),
         }
     }
 
@@ -146,6 +150,25 @@ impl Memory {
 
     pub(crate) fn is_shared(&self) -> bool {
         self.shared.load(Relaxed)
+    }
+
+    /// Replaces sixteen bytes of an allocation by a function of them; what was there before. No other such operation comes between.
+    pub(crate) fn update_wide(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        change: impl FnOnce(u128) -> u128,
+    ) -> u128 {
+        let _guard = self
+            .wide
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (low, high) = (allocation.load(offset, 8), allocation.load(offset + 8, 8));
+        let old = u128::from(high) << 64 | u128::from(low);
+        let new = change(old);
+        allocation.store(offset, 8, new as u64, true);
+        allocation.store(offset + 8, 8, (new >> 64) as u64, true);
+        old
     }
 
     fn at(&self, address: u64) -> Option<&Allocation> {

@@ -6,6 +6,7 @@ use crate::profile::Profile;
 use crate::program::Program;
 use orias_cubin::attribute::{ParamInfo, Value, id};
 use orias_cubin::{Body, Cubin, FunctionView, SymbolPlace};
+use orias_machine::constants::KernelConstants;
 use orias_sass::Target;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -22,6 +23,9 @@ pub(crate) const LOCAL: u64 = 0x7f3d_0000_0000;
 pub(crate) const DRIVER_BANK: usize = 0x210;
 /// Shared memory that the system keeps for itself in every block.
 const RESERVED_SHARED: usize = 0x400;
+
+/// The bank of the module's constants.
+const USER_BANK: u32 = 3;
 
 /// Most bytes of global variables.
 const MOST_GLOBAL: usize = 4 << 30;
@@ -77,6 +81,8 @@ pub(crate) struct Kernel {
     pub banks: BTreeMap<u32, Vec<u8>>,
     /// Generic address of the constants in bank 3.
     pub constants: u64,
+    /// Where the driver puts what the kernel is launched with.
+    pub launch_constants: &'static KernelConstants,
     /// Address of the first instruction.
     pub code: u64,
 }
@@ -121,11 +127,25 @@ impl Module {
         self.variables.get(name).copied()
     }
 
+    /// An instruction of a kernel as text.
+    #[must_use]
+    pub fn instruction(&self, kernel: &str, index: u32) -> Option<String> {
+        let step = self
+            .kernels
+            .get(kernel)?
+            .program
+            .steps
+            .get(index as usize)?;
+        let instruction = step.instruction.as_ref()?;
+        Some(text_of(instruction, u64::from(index) * 16))
+    }
+
     /// A kernel's code beside the counts of a launch, a line for each instruction that was issued.
     #[must_use]
     pub fn annotate(&self, kernel: &str, profile: &Profile) -> Option<String> {
         let steps = &self.kernels.get(kernel)?.program.steps;
-        let mut out = format!(
+        let mut out = profile.summary();
+        out += &format!(
             "{} cycles in the longest warp, {} in all\n{:>10} {:>12} {:>10} {:>10}  instruction\n",
             profile.longest_warp, profile.warp_cycles, "issued", "threads", "stalled", "waited"
         );
@@ -154,6 +174,7 @@ impl Module {
             "sm_90a" => Target::Sm90a,
             _ => return Err(LoadError::Target(name)),
         };
+        let launch_constants = KernelConstants::of(target).ok_or(LoadError::Target(name))?;
         let mut places = Places::new(&cubin, memory)?;
         let data = places.relocate(&cubin)?;
         for (section, bytes) in &data {
@@ -173,14 +194,22 @@ impl Module {
                 (!own).then(|| (bank, bytes.clone()))
             })
             .collect();
-        let constants = match shared_banks.get(&3) {
-            Some(bytes) => memory.allocate_constant(bytes),
-            None => 0,
-        };
+        let constants = places.constants;
+        if let Some(bytes) = shared_banks.get(&USER_BANK) {
+            // The bank was allocated with this length.
+            let _ = memory.write(constants, bytes);
+        }
         let mut kernels = BTreeMap::new();
         for view in cubin.functions() {
             if view.is_entry {
-                let kernel = kernel(&cubin, &view, target, &shared_banks, &data, constants);
+                let kernel = kernel(
+                    &cubin,
+                    &view,
+                    (target, launch_constants),
+                    &shared_banks,
+                    &data,
+                    constants,
+                );
                 kernels.insert(view.name.to_owned(), kernel);
             }
         }
@@ -211,7 +240,7 @@ impl Module {
 fn kernel(
     cubin: &Cubin,
     view: &FunctionView<'_>,
-    target: Target,
+    (target, launch_constants): (Target, &'static KernelConstants),
     shared_banks: &BTreeMap<u32, Vec<u8>>,
     data: &BTreeMap<usize, Vec<u8>>,
     constants: u64,
@@ -257,7 +286,53 @@ fn kernel(
         cluster: triple(id::CTA_PER_CLUSTER),
         banks,
         constants,
+        launch_constants,
         code: CODE + ((view.section as u64) << 24),
+    }
+}
+
+/// What a relocation puts where.
+struct Field {
+    /// Bytes between the relocation's offset and the field.
+    skip: usize,
+    /// Bytes of the field.
+    bytes: usize,
+    /// How far the address is shifted down first.
+    shift: u32,
+    /// Whether it is the generic address.
+    generic: bool,
+}
+
+impl Field {
+    /// The field of a type of relocation, by the type's name.
+    fn of(kind: &str) -> Option<Self> {
+        let field = |skip, bytes, shift| Self {
+            skip,
+            bytes,
+            shift,
+            generic: false,
+        };
+        let kind = kind.strip_prefix("R_CUDA_")?;
+        let generic = kind.starts_with('G');
+        // One byte of an address: `8_16` is its third.
+        let kind = kind.strip_prefix("FUNC_DESC_").unwrap_or(kind);
+        let kind = kind.strip_prefix('G').unwrap_or(kind);
+        if let Some(shift) = kind.strip_prefix("8_") {
+            let shift = shift.parse().ok()?;
+            return Some(Self {
+                generic,
+                ..field(0, 1, shift)
+            });
+        }
+        let field = match kind {
+            "64" => field(0, 8, 0),
+            "32" | "32_LO" => field(0, 4, 0),
+            "32_HI" => field(0, 4, 32),
+            "ABS32_LO_32" | "ABS32_32" => field(4, 4, 0),
+            "ABS32_HI_32" => field(4, 4, 32),
+            _ => return None,
+        };
+        Some(Self { generic, ..field })
     }
 }
 
@@ -265,14 +340,23 @@ fn kernel(
 struct Places {
     /// Addresses of the sections in device memory.
     sections: BTreeMap<usize, u64>,
+    /// The generic address of the bank with the module's constants; 0 without one.
+    constants: u64,
 }
 
 impl Places {
     fn new(cubin: &Cubin, memory: &mut Memory) -> Result<Self, LoadError> {
         let mut sections = BTreeMap::new();
+        let mut constants = 0;
         let mut total = 0usize;
         for (index, section) in cubin.sections.iter().enumerate() {
             let global = section.name.text.starts_with(".nv.global");
+            if section.constant_bank() == Some(USER_BANK)
+                && section.function_name().is_none()
+                && let Some(bytes) = section.bytes()
+            {
+                constants = memory.allocate_constant(&vec![0; bytes.len()]);
+            }
             let length = match &section.body {
                 Body::Bytes(bytes) if global => bytes.len(),
                 Body::Memory(size) if global => *size as usize,
@@ -284,7 +368,10 @@ impl Places {
             }
             sections.insert(index, memory.allocate(&vec![0; length]));
         }
-        Ok(Self { sections })
+        Ok(Self {
+            sections,
+            constants,
+        })
     }
 
     /// The contents of all sections in memory, relocations applied.
@@ -313,35 +400,26 @@ impl Places {
                     kind: kind.to_owned(),
                     symbol: symbol.to_owned(),
                 };
-                let value = self
-                    .address(cubin, relocation.symbol)?
-                    .wrapping_add(relocation.addend.cast_unsigned());
-                let at = relocation.offset as usize;
-                let mut put = |at: usize, value: &[u8]| {
-                    bytes
-                        .get_mut(at..at + value.len())
-                        .map(|place| place.copy_from_slice(value))
-                        .ok_or_else(refuse)
+                let Some(field) = Field::of(kind) else {
+                    return Err(refuse());
                 };
-                match kind {
-                    "R_CUDA_64" | "R_CUDA_FUNC_DESC_64" | "R_CUDA_G64" => {
-                        put(at, &value.to_le_bytes())?;
-                    }
-                    "R_CUDA_32" => put(at, &(value as u32).to_le_bytes())?,
-                    "R_CUDA_32_LO" => put(at, &(value as u32).to_le_bytes())?,
-                    "R_CUDA_32_HI" => put(at, &((value >> 32) as u32).to_le_bytes())?,
-                    "R_CUDA_ABS32_LO_32" | "R_CUDA_ABS32_32" => {
-                        put(at + 4, &(value as u32).to_le_bytes())?;
-                    }
-                    "R_CUDA_ABS32_HI_32" => put(at + 4, &((value >> 32) as u32).to_le_bytes())?,
-                    _ => return Err(refuse()),
-                }
+                let value = self
+                    .address(cubin, relocation.symbol, field.generic)?
+                    .wrapping_add(relocation.addend.cast_unsigned())
+                    >> field.shift;
+                let at = usize::try_from(relocation.offset).map_err(|_| refuse())?;
+                let place = at
+                    .checked_add(field.skip)
+                    .and_then(|at| bytes.get_mut(at..)?.get_mut(..field.bytes))
+                    .ok_or_else(refuse)?;
+                place.copy_from_slice(&value.to_le_bytes()[..field.bytes]);
             }
         }
         Ok(data)
     }
 
-    fn address(&self, cubin: &Cubin, index: u32) -> Result<u64, LoadError> {
+    /// The address of a symbol: the generic one, or the one in its memory.
+    fn address(&self, cubin: &Cubin, index: u32, generic: bool) -> Result<u64, LoadError> {
         let Some(symbol) = cubin.symbols().get(index as usize) else {
             return Err(LoadError::Undefined(format!("symbol {index}")));
         };
@@ -353,6 +431,14 @@ impl Places {
                     Some(base) => *base,
                     None if cubin.sections.get(section).is_some_and(|s| s.is_text()) => {
                         CODE + ((section as u64) << 24)
+                    }
+                    None if generic
+                        && cubin
+                            .sections
+                            .get(section)
+                            .is_some_and(|it| it.constant_bank() == Some(USER_BANK)) =>
+                    {
+                        self.constants
                     }
                     // Shared memory and constant banks are addressed from their start.
                     None => 0,

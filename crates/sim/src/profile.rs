@@ -1,5 +1,8 @@
 //! Counts by instruction: how often it was issued, how long the warp stood before it, and why.
 
+use crate::partings::PartingCounts;
+use std::collections::BTreeMap;
+
 /// Counts of one instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -22,6 +25,14 @@ pub struct Profile {
     pub warp_cycles: u64,
     /// The longest of them.
     pub longest_warp: u64,
+    /// Warps.
+    pub warps: u64,
+    /// Instructions issued.
+    pub issues: u64,
+    /// Lanes they were issued for, whatever their guards.
+    pub lanes: u64,
+    /// What branches cost that parted lanes, by the index of the instruction.
+    pub partings: BTreeMap<u32, PartingCounts>,
 }
 
 impl Profile {
@@ -41,5 +52,31 @@ impl Profile {
         }
         self.warp_cycles += other.warp_cycles;
         self.longest_warp = self.longest_warp.max(other.longest_warp);
+        self.warps += other.warps;
+        self.issues += other.issues;
+        self.lanes += other.lanes;
+        self.add_partings(&other.partings);
+    }
+    pub(crate) fn add_partings(&mut self, other: &BTreeMap<u32, PartingCounts>) {
+        for (branch, counts) in other {
+            self.partings.entry(*branch).or_default().add(counts);
+        }
+    }
+
+    /// Issues and lanes in one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!(
+            "{} instructions issued, {:.1} a warp, for {:.2} lanes each\n",
+            self.issues,
+            self.issues as f64 / self.warps.max(1) as f64,
+            self.lanes_per_issue()
+        )
+    }
+
+    /// Lanes per issued instruction.
+    #[must_use]
+    pub fn lanes_per_issue(&self) -> f64 {
+        self.lanes as f64 / self.issues.max(1) as f64
     }
 }

@@ -3,20 +3,21 @@
 //! Lanes that run together are a *group* with one program counter. A branch that not all lanes take splits a group; groups
 //! join where the program says so: at `BSYNC`, when all lanes that the convergence barrier names have come or left, and at
 //! `WARPSYNC`, for the lanes of its mask. Groups take turns, so that a lane that waits in a loop for another lane of its
-//! own warp does not wait for ever.
+//! own warp does not wait for ever. Where the chip leaves open which group goes next, a schedule decides ([`Chooser`]).
 //!
 //! A convergence barrier is kept for each lane, as the mask of lanes it set out with: two sides of a branch may use the
 //! same barrier for different regions without disturbing each other.
 
 use crate::flight::Flight;
 use crate::operand::Lanes;
+use crate::order::Chooser;
+use crate::partings::Partings;
+use crate::uniforms::Uniforms;
 
-/// Instructions a group runs before another group of its warp has its turn.
-const GROUP_TURN: u32 = 128;
-/// How much more a request to give way counts than a turn that has passed.
-const YIELD_WEIGHT: u32 = 1 << 10;
-/// Turns after which groups that wait at a convergence barrier go on without the rest.
-const PATIENCE: u32 = 1 << 15;
+/// How many instructions a request to give way counts for.
+const YIELD_WEIGHT: u32 = 1 << 17;
+/// Instructions of groups that go on after which those that wait for them at a convergence barrier go on without them.
+const PATIENCE: u32 = 1 << 22;
 
 /// The register files of a warp.
 #[derive(Clone, Debug)]
@@ -73,6 +74,22 @@ pub(crate) struct Group {
     /// Index of the next instruction.
     pub pc: u32,
     pub wait: Wait,
+    /// It executed `YIELD` and has not had a turn since.
+    yielded: bool,
+    /// The number of its last turn.
+    turn: u64,
+}
+
+impl Group {
+    fn new(lanes: u32, pc: u32, wait: Wait) -> Self {
+        Self {
+            lanes,
+            pc,
+            wait,
+            yielded: false,
+            turn: 0,
+        }
+    }
 }
 
 /// A warp.
@@ -91,7 +108,17 @@ pub(crate) struct Warp {
     pub collective: Vec<(u32, u32)>,
     /// Instructions since the last change of group.
     pub since_switch: u32,
-    /// Times a group gave way while others waited for it to converge.
+    /// How many of them the group may run before others have their turn.
+    turn: u32,
+    /// Turns of groups so far.
+    turns: u64,
+    /// What decides who goes next.
+    pub chooser: Chooser,
+    /// Which branches parted the lanes, where somebody asks.
+    pub partings: Option<Box<Partings>>,
+    /// The uniform registers of groups that do not run, where these go on in any order.
+    pub uniforms: Option<Box<Uniforms>>,
+    /// Instructions since groups last came together, counted in whole turns.
     patience: u32,
     /// Thread indices of the lanes in the block.
     pub tid: [Lanes; 3],
@@ -110,7 +137,13 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
-    pub fn new(number: u32, block: [u32; 3], registers: usize, flight: Flight) -> Self {
+    pub fn new(
+        number: u32,
+        block: [u32; 3],
+        registers: usize,
+        flight: Flight,
+        mut chooser: Chooser,
+    ) -> Self {
         let threads = block[0] * block[1] * block[2];
         let first = number * 32;
         let count = (threads - first).min(32);
@@ -130,15 +163,16 @@ impl Warp {
             number,
             registers: Registers::new(registers),
             flight,
-            groups: vec![Group {
-                lanes,
-                pc: 0,
-                wait: Wait::None,
-            }],
+            groups: vec![Group::new(lanes, 0, Wait::None)],
             current: 0,
             live: lanes,
             collective: Vec::new(),
             since_switch: 0,
+            turn: chooser.group_turn(),
+            turns: 0,
+            partings: None,
+            uniforms: (!chooser.is_in_order()).then(|| Box::new(Uniforms::new(lanes))),
+            chooser,
             patience: 0,
             tid,
             local: Vec::new(),
@@ -164,6 +198,10 @@ impl Warp {
     /// some of them, otherwise to the next. So the sides of an inner branch come to its end before those of an outer one go on,
     /// which code that keeps uniform registers across inner branches relies on.
     pub fn rotate(&mut self) {
+        if !self.chooser.is_in_order() {
+            let all = self.ready(|_, _| true);
+            return self.choose(&all);
+        }
         self.since_switch = 0;
         let count = self.groups.len();
         let needed = self.groups.get(self.current).and_then(|it| self.needs(it));
@@ -182,6 +220,78 @@ impl Warp {
                 self.current = index;
                 return;
             }
+        }
+    }
+
+    /// The groups that can run and fit.
+    fn ready(&self, fits: impl Fn(usize, &Group) -> bool) -> Vec<usize> {
+        let groups = self.groups.iter().enumerate();
+        groups
+            .filter(|(at, group)| group.wait == Wait::None && fits(*at, group))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// Gives the turn to one of some groups, as the schedule says.
+    fn choose(&mut self, among: &[usize]) {
+        let groups = among.iter().map(|&at| &self.groups[at]);
+        let groups: Vec<(u32, u64)> = groups
+            .map(|group| (group.lanes, self.turns - group.turn))
+            .collect();
+        if !groups.is_empty() {
+            let chosen = self.chooser.group(&groups);
+            self.begin(among[chosen]);
+        }
+    }
+
+    /// Begins the turn of a group.
+    fn begin(&mut self, index: usize) {
+        self.current = index;
+        self.turns += 1;
+        self.since_switch = 0;
+        self.turn = self.chooser.group_turn();
+        let group = &mut self.groups[index];
+        group.yielded = false;
+        group.turn = self.turns;
+        if let Some(uniforms) = &mut self.uniforms {
+            self.flight.land_uniforms(&mut self.registers);
+            uniforms.switch(group.lanes, &mut self.registers);
+        }
+    }
+
+    /// Gives the turn to one of the sides that `lanes` have just parted into.
+    pub fn choose_side(&mut self, lanes: u32) {
+        if !self.chooser.is_in_order() {
+            let sides = self.ready(|_, group| group.lanes & lanes != 0);
+            self.choose(&sides);
+        }
+    }
+
+    /// Gives the turn to a group that has not yielded, whichever it is, if there is one.
+    fn choose_awake(&mut self) {
+        if self.chooser.is_in_order() {
+            return self.rotate();
+        }
+        let awake = self.ready(|_, group| !group.yielded);
+        if awake.is_empty() {
+            let all = self.ready(|_, _| true);
+            self.choose(&all);
+        } else {
+            self.choose(&awake);
+        }
+    }
+
+    /// The turn of the current group is over: gives it to another so that each has one in the end.
+    fn choose_fairly(&mut self) {
+        if self.chooser.is_in_order() {
+            return self.rotate();
+        }
+        let current = self.current;
+        let others = self.ready(|at, _| at != current);
+        let turns: Vec<u64> = others.iter().map(|&at| self.groups[at].turn).collect();
+        if !turns.is_empty() {
+            let chosen = self.chooser.fairly(&turns);
+            self.begin(others[chosen]);
         }
     }
 
@@ -205,9 +315,10 @@ impl Warp {
     /// Lets another group run, if the current one has had its share. Only branches call this: a uniform register that
     /// divergent code writes never lives across one, so groups cannot disturb each other there.
     pub fn take_turns(&mut self) {
-        if self.groups.len() > 1 && self.since_switch >= GROUP_TURN {
-            self.rotate();
-            self.wear(1);
+        if self.groups.len() > 1 && self.since_switch >= self.turn {
+            let passed = self.since_switch;
+            self.choose_fairly();
+            self.wear(passed);
         }
     }
 
@@ -215,7 +326,7 @@ impl Warp {
     /// keeps on waiting, they go on without it: it may be them that it waits for.
     pub fn give_way(&mut self) {
         if self.groups.len() > 1 {
-            self.rotate();
+            self.choose_fairly();
             self.wear(YIELD_WEIGHT);
         }
     }
@@ -227,15 +338,36 @@ impl Warp {
             return;
         }
         let yielding = self.groups[self.current].lanes;
+        if self.chooser.let_go() {
+            self.go_on_without(yielding);
+        }
+        if let Some(index) = self.groups.iter().position(|it| it.lanes == yielding) {
+            self.current = index;
+            self.groups[index].yielded = true;
+        }
+        self.choose_awake();
+    }
+
+    /// Lanes that come to a convergence barrier go on at once where all that are missing have yielded and not had a turn since.
+    pub fn pass_yielded(&mut self) {
+        let yielded = (self.groups.iter())
+            .filter(|group| group.yielded)
+            .fold(0, |lanes, group| lanes | group.lanes);
+        if yielded != 0 && self.chooser.let_go() {
+            self.go_on_without(yielded);
+        }
+    }
+
+    /// Lanes that wait at a convergence barrier for none but `dispensable` ones go on, for good.
+    fn go_on_without(&mut self, dispensable: u32) {
         let waiting: Vec<(Wait, u32)> = (self.groups.iter())
             .filter(|group| matches!(group.wait, Wait::Sync(_)))
             .filter_map(|group| Some((group.wait, self.needs(group)?)))
             .collect();
         for (wait, needed) in waiting {
-            self.part_from_absent(wait, needed, yielding);
+            self.part_from_absent(wait, needed, dispensable);
         }
         self.settle();
-        self.rotate();
     }
 
     /// Parts the lanes that wait at a convergence barrier from those it names that are not there, if all of these are among
@@ -260,7 +392,7 @@ impl Warp {
     }
 
     fn wear(&mut self, weight: u32) {
-        self.patience += weight;
+        self.patience = self.patience.saturating_add(weight);
         if self.patience < PATIENCE {
             return;
         }
@@ -291,28 +423,41 @@ impl Warp {
         } else if lanes == 0 {
             group.pc = otherwise;
         } else {
-            let rest = group.lanes & !lanes;
-            group.lanes = rest;
-            group.pc = otherwise;
-            self.groups.push(Group {
-                lanes,
-                pc: target,
-                wait: Wait::None,
-            });
+            let before = group.lanes;
+            self.split(lanes, target, Wait::None);
+            self.groups[self.current].pc = otherwise;
+            self.choose_side(before);
         }
+    }
+
+    /// Takes `lanes`, which are not all, out of the current group.
+    fn split(&mut self, lanes: u32, pc: u32, wait: Wait) {
+        let group = &mut self.groups[self.current];
+        if let Some(partings) = &mut self.partings {
+            partings.part(group.pc, group.lanes);
+        }
+        if let Some(uniforms) = &mut self.uniforms {
+            self.flight.land_uniforms(&mut self.registers);
+            uniforms.part(lanes, &self.registers);
+        }
+        group.lanes &= !lanes;
+        let turn = group.turn;
+        self.groups.push(Group {
+            turn,
+            ..Group::new(lanes, pc, wait)
+        });
     }
 
     /// Takes `lanes` out of the current group and lets them wait, with `pc` as their next instruction. The rest goes on
     /// at `pc` as well.
     pub fn wait(&mut self, lanes: u32, pc: u32, wait: Wait) {
         let group = &mut self.groups[self.current];
-        group.pc = pc;
         if lanes == group.lanes {
             group.wait = wait;
         } else if lanes != 0 {
-            group.lanes &= !lanes;
-            self.groups.push(Group { lanes, pc, wait });
+            self.split(lanes, pc, wait);
         }
+        self.groups[self.current].pc = pc;
     }
 
     /// Like [`Warp::wait`], for one of several parts of the current group, whose rest is dealt with later.
@@ -322,8 +467,7 @@ impl Warp {
             group.pc = pc;
             group.wait = wait;
         } else {
-            group.lanes &= !lanes;
-            self.groups.push(Group { lanes, pc, wait });
+            self.split(lanes, pc, wait);
         }
     }
 
@@ -415,11 +559,25 @@ impl Warp {
                 .iter_mut()
                 .find(|other| together || other.pc == group.pc)
             {
-                Some(other) => other.lanes |= group.lanes,
+                Some(other) => {
+                    other.lanes |= group.lanes;
+                    other.turn = other.turn.max(group.turn);
+                }
                 None => joined.push(Group {
-                    wait: Wait::None,
-                    ..*group
+                    turn: group.turn,
+                    ..Group::new(group.lanes, group.pc, Wait::None)
                 }),
+            }
+        }
+        if let Some(uniforms) = &mut self.uniforms {
+            for group in &joined {
+                uniforms.join(group.lanes);
+            }
+        }
+        if let Some(partings) = &mut self.partings {
+            for group in &joined {
+                // They wait with the instruction behind the meeting as their next.
+                partings.meet(group.pc.saturating_sub(1), group.lanes, self.live);
             }
         }
         rest.extend(joined);
@@ -451,17 +609,26 @@ impl Warp {
         }
         let mut parts = parts.into_iter().filter(|(lanes, _)| *lanes != 0);
         if let Some((lanes, target)) = parts.next() {
+            if let Some(partings) = &mut self.partings
+                && lanes != current.lanes
+            {
+                partings.part(current.pc, current.lanes);
+            }
             self.groups[self.current] = Group {
-                lanes,
-                pc: target,
-                wait: Wait::None,
+                turn: current.turn,
+                ..Group::new(lanes, target, Wait::None)
             };
         }
-        self.groups.extend(parts.map(|(lanes, pc)| Group {
-            lanes,
-            pc,
-            wait: Wait::None,
-        }));
+        for (lanes, pc) in parts {
+            if let Some(uniforms) = &mut self.uniforms {
+                self.flight.land_uniforms(&mut self.registers);
+                uniforms.part(lanes, &self.registers);
+            }
+            self.groups.push(Group {
+                turn: current.turn,
+                ..Group::new(lanes, pc, Wait::None)
+            });
+        }
     }
 }
 
@@ -479,7 +646,7 @@ mod tests {
     use super::*;
 
     fn warp() -> Warp {
-        Warp::new(0, [32, 1, 1], 8, Flight::default())
+        Warp::new(0, [32, 1, 1], 8, Flight::default(), Chooser::default())
     }
 
     #[test]

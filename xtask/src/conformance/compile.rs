@@ -1,6 +1,6 @@
 //! The compiler: the corpus's PTX becomes cubins that the judge finds nothing in and that compute what the H200 did.
 //!
-//! `conformance compile [--sample] [--level N]... [--verbose] [FILTER]`. Every module of the corpus is compiled at -O0 and -O3 (or
+//! `conformance compile [--sample] [--level N]... [--schedule S]... [--verbose] [FILTER]`. Every module of the corpus is compiled at -O0 and -O3 (or
 //! the levels given). A module that uses what is not compiled yet is counted by the first feature that was missing; an internal
 //! error, a finding of the judge, an instruction that nvdisasm calls illegal and a wrong result fail the suite. Of the CUDA programs every launch of the manifest runs in
 //! the emulator, with strict timing, and is compared with the chip's digests. Registers are compared with ptxas -O3's.
@@ -11,7 +11,7 @@ use crate::gpu::job::Job;
 use crate::oracle;
 use orias::{Diagnostics, Kind, Options, Source, Target, compile};
 use orias_cubin::Cubin;
-use orias_sim::{Checks, Timing};
+use orias_sim::{Schedule, Timing};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 struct Request {
     sample: bool,
     levels: Vec<u8>,
+    schedules: Vec<Schedule>,
     verbose: bool,
     filter: String,
 }
@@ -34,6 +35,10 @@ impl Request {
             match word {
                 "--sample" => request.sample = true,
                 "--verbose" => request.verbose = true,
+                "--schedule" => {
+                    let schedule = words.next().unwrap_or_default();
+                    request.schedules.push(schedule.parse()?);
+                }
                 "--level" => {
                     let level = words.next().unwrap_or_default();
                     let level = level
@@ -47,6 +52,9 @@ impl Request {
         }
         if request.levels.is_empty() {
             request.levels = vec![0, 3];
+        }
+        if request.schedules.is_empty() {
+            request.schedules.push(Schedule::InOrder);
         }
         Ok(request)
     }
@@ -242,12 +250,70 @@ impl Tally {
     }
 }
 
+/// The modules of a folder as they are compiled at one level, without contraction: the chip's digests are of such code. Where a
+/// kernel of a module is not compiled yet, the others are, one by one.
+pub(super) struct Images {
+    folder: PathBuf,
+    level: u8,
+    /// By file for whole modules, by file and kernel for parts; why there is none in its place.
+    known: BTreeMap<(String, Option<String>), Result<Vec<u8>, String>>,
+}
+
+impl Images {
+    pub(super) fn new(folder: &Path, level: u8) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            level,
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// A cubin that has `kernel` of the module in `file`, or why it is not compiled.
+    pub(super) fn of(&mut self, file: &str, kernel: &str) -> Result<Result<&[u8], String>, String> {
+        let mut key = (file.to_owned(), None);
+        self.compile(&key)?;
+        if self.known.get(&key).is_none_or(Result::is_err) {
+            key.1 = Some(kernel.to_owned());
+            self.compile(&key)?;
+        }
+        Ok(match self.known.get(&key) {
+            Some(Ok(image)) => Ok(image),
+            Some(Err(why)) => Err(why.clone()),
+            None => Err("not compiled".to_owned()),
+        })
+    }
+
+    fn compile(&mut self, key: &(String, Option<String>)) -> Result<(), String> {
+        if self.known.contains_key(key) {
+            return Ok(());
+        }
+        let (file, entry) = key;
+        let text = read(&self.folder.join(file))?;
+        let source = Source {
+            name: file,
+            text: &text,
+        };
+        let options = Options {
+            entries: entry.iter().cloned().collect(),
+            ..options(self.level, Some(false))?
+        };
+        let image = match compile(&source, &options) {
+            Ok(compiled) => compiled.cubin.ok_or_else(|| "no cubin".to_owned()),
+            Err(diagnostics) => {
+                Err(missing_feature(&diagnostics).unwrap_or_else(|| first(&diagnostics)))
+            }
+        };
+        self.known.insert(key.clone(), image);
+        Ok(())
+    }
+}
+
 /// Runs what the manifest says of the CUDA programs that compile, in the emulator.
 fn run_launches(level: u8, request: &Request, tally: &mut Tally) -> Result<(), String> {
     let recorded = sim::recorded()?;
     let folder = corpus::packed().join("cuda-sm90a");
     let tests = crate::gpu::tests(&folder.join("manifest.json").to_string_lossy())?;
-    let mut images: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
+    let mut images = Images::new(&folder, level);
     for (number, test) in tests.iter().enumerate() {
         let job = Job::from_test(test, String::new())?;
         let file = test["ptx"].as_str().ok_or("a test without ptx")?;
@@ -255,42 +321,37 @@ fn run_launches(level: u8, request: &Request, tally: &mut Tally) -> Result<(), S
         if skipped || !(job.name.contains(&request.filter) || file.contains(&request.filter)) {
             continue;
         }
-        // The digests are of code without contraction. Where a kernel of the module is not compiled yet, the others are, one by one.
-        for (key, entries) in [(file, None), (job.kernel.as_str(), Some(&job.kernel))] {
-            let known = images.get(file).is_some_and(Option::is_some);
-            if !known && !images.contains_key(key) {
-                let text = read(&folder.join(file))?;
-                let source = Source {
-                    name: file,
-                    text: &text,
-                };
-                let options = Options {
-                    entries: entries.into_iter().cloned().collect(),
-                    ..options(level, Some(false))?
-                };
-                let image = compile(&source, &options).ok().and_then(|it| it.cubin);
-                images.insert(key.to_owned(), image);
-            }
-        }
-        let found = [file, job.kernel.as_str()]
-            .into_iter()
-            .find_map(|key| images.get(key)?.as_ref());
-        let Some(image) = found else {
+        let Ok(image) = images.of(file, &job.kernel)? else {
             tally.launches_missing += 1;
             continue;
         };
         let expected = recorded
             .get(&job.name)
             .ok_or_else(|| format!("{}: the chip's digests are not recorded", job.name))?;
-        let ran = sim::launch(&job, image, expected, Timing::Strict, Checks::NONE)?;
         let approximate = test["tags"]
             .as_array()
             .is_some_and(|tags| tags.iter().any(|tag| tag == "approx"));
-        match ran.verdict {
-            Verdict::Equal => tally.equal += 1,
-            Verdict::Different(_) if approximate => tally.approximate += 1,
-            Verdict::Different(what) => tally.wrong.push(format!("{}: {what}", job.name)),
-            Verdict::Stopped(why) => tally.wrong.push(format!("{}: {why}", job.name)),
+        for &schedule in &request.schedules {
+            let options = orias_sim::Options {
+                timing: Timing::Strict,
+                schedule,
+                ..sim::bounded()
+            };
+            let ran = sim::launch_with(&job, image, expected, &options)?;
+            let wrong = match (ran.verdict, ran.findings.into_iter().next()) {
+                (Verdict::Equal, None) => {
+                    tally.equal += 1;
+                    continue;
+                }
+                (Verdict::Different(_), None) if approximate => {
+                    tally.approximate += 1;
+                    continue;
+                }
+                (_, Some(finding)) => finding,
+                (Verdict::Different(what) | Verdict::Stopped(what), None) => what,
+            };
+            let name = &job.name;
+            tally.wrong.push(format!("{name}, {schedule:?}: {wrong}"));
         }
     }
     Ok(())

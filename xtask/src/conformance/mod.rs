@@ -9,9 +9,11 @@ mod compile;
 mod control;
 pub(crate) mod corpus;
 mod cubin;
+mod declarations;
 mod finished;
 mod forms;
 mod generated;
+mod lanes;
 mod lift;
 mod lines;
 mod mutants;
@@ -56,6 +58,12 @@ const SUITES: &[Suite] = &[
         sample: &["reduce", "1"],
     },
     Suite {
+        name: "declarations",
+        about: "variables, initialisers, addresses, constants, vectors, parameters and results are what they are for ptxas -O0",
+        run: declarations::run,
+        sample: &["60"],
+    },
+    Suite {
         name: "forms",
         about: "single operations, as we compile them, give in the emulator what they are defined as",
         run: forms::run,
@@ -66,6 +74,12 @@ const SUITES: &[Suite] = &[
         about: "generated programs leave in the emulator, as we compile them, what they leave in the interpreter",
         run: generated::run,
         sample: &["20"],
+    },
+    Suite {
+        name: "lanes",
+        about: "launches of the CUDA corpora have as many lanes per issue in the emulator as ptxas's code has",
+        run: lanes::run,
+        sample: &["reduce"],
     },
     Suite {
         name: "lift",

@@ -1,5 +1,5 @@
-//! `conformance programs [COUNT] [--seed=K] [--write=FOLDER]`: generated programs in the interpreter and, assembled by ptxas
-//! at -O0 and -O3, in the emulator.
+//! `conformance programs [COUNT] [--seed=K] [--flavour=plain|rich] [--schedule=S] [--write=FOLDER]`: generated programs in the interpreter
+//! and, assembled by ptxas at -O0 and -O3, in the emulator, with lanes and warps in order or by a schedule.
 //!
 //! With `--write` the cubins and what the interpreter says go to a folder, for `cargo xtask gpu programs FOLDER`. With
 //! `--from=FOLDER` the programs are the files of a folder, which begin with the seed of their input, with their cubins if they are
@@ -9,8 +9,11 @@
 //! questions.
 
 use crate::gpu::job::hash;
-use crate::programs::{LEVELS, assemble, emulated, interpreted, seed_of, text};
+use crate::programs::{
+    Flavour, LEVELS, Plan, assemble, emulated, emulated_with, interpreted, seed_of,
+};
 use crate::{oracle, parallel};
+use orias_sim::{Schedule, Timing};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,10 +23,13 @@ const COUNT: u64 = 200;
 
 pub fn run(args: &[String]) -> Result<(), String> {
     let (mut count, mut first, mut folder, mut from, mut smaller) = (COUNT, 0, None, None, None);
+    let (mut schedule, mut flavour) = (Schedule::InOrder, Flavour::Plain);
     for argument in args {
         let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is no number"));
         match argument.split_once('=') {
             Some(("--seed", seed)) => first = number(seed)?,
+            Some(("--schedule", text)) => schedule = text.parse()?,
+            Some(("--flavour", name)) => flavour = Flavour::parse(name)?,
             Some(("--write", path)) => folder = Some(path.to_owned()),
             Some(("--from", path)) => from = Some(path.to_owned()),
             Some(("--reduce", path)) => smaller = Some(path.to_owned()),
@@ -40,14 +46,14 @@ pub fn run(args: &[String]) -> Result<(), String> {
             .map(|seed| Named {
                 name: seed.to_string(),
                 seed,
-                text: text(seed),
+                text: flavour.text(seed),
                 folder: None,
             })
             .collect(),
     };
     match folder {
         Some(folder) => write(Path::new(&folder), &programs),
-        None => compare(&programs),
+        None => compare(&programs, schedule, flavour),
     }
 }
 
@@ -133,28 +139,34 @@ fn known() -> Result<BTreeSet<u64>, String> {
 }
 
 /// A program at each level against the interpreter.
-fn compare_one(program: &Named) -> Result<[Run; LEVELS.len()], String> {
+fn compare_one(program: &Named, schedule: Schedule) -> Result<[Run; LEVELS.len()], String> {
     let Named {
         name, seed, text, ..
     } = program;
     let wrong = |error: String| format!("program {name}: {error}");
     let expected = interpreted(text, *seed).map_err(wrong)?;
+    let plan = Plan::of(text).map_err(wrong)?;
     let mut runs = [const { Run::Equal }; LEVELS.len()];
     for (level, run) in LEVELS.into_iter().zip(&mut runs) {
         let cubin = program.cubin(level).map_err(wrong)?;
         let chip = program.folder.as_ref();
         let chip =
             chip.and_then(|folder| std::fs::read(folder.join(format!("{name}.{level}.out"))).ok());
-        *run = Run::of(emulated(&cubin, *seed), &expected, chip.as_deref());
+        let output = emulated_with(&cubin, &plan, *seed, Timing::Strict, schedule);
+        *run = Run::of(output, &expected, chip.as_deref());
     }
     Ok(runs)
 }
 
 /// Every program in the interpreter and, as ptxas made it at each level, in the emulator.
-fn compare(programs: &[Named]) -> Result<(), String> {
-    let known = known()?;
+fn compare(programs: &[Named], schedule: Schedule, flavour: Flavour) -> Result<(), String> {
+    // What is known is known of plain programs.
+    let known = match flavour {
+        Flavour::Plain => known()?,
+        Flavour::Rich => BTreeSet::new(),
+    };
     let (mut equal, mut kept, mut failures) = ([0; LEVELS.len()], [0; LEVELS.len()], 0);
-    let results = parallel::map(programs, compare_one);
+    let results = parallel::map(programs, |program| compare_one(program, schedule));
     for (Named { name, seed, .. }, runs) in programs.iter().zip(results) {
         for (at, (level, run)) in LEVELS.into_iter().zip(runs?).enumerate() {
             let expected = level == "O3" && known.contains(seed);
@@ -199,9 +211,10 @@ fn reduce(path: &Path, questions: usize) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let optimised = |text: &str| -> Option<Run> {
         let expected = interpreted(text, seed).ok()?;
+        let plan = Plan::of(text).ok()?;
         let mut runs = LEVELS.map(|level| {
             let cubin = assemble(text.as_bytes(), level).ok()?;
-            Some(Run::of(emulated(&cubin, seed), &expected, None))
+            Some(Run::of(emulated(&cubin, &plan, seed), &expected, None))
         });
         let [plain, optimised] = runs.each_mut().map(Option::take);
         (plain? == Run::Equal).then_some(optimised?)

@@ -1,6 +1,6 @@
 //! The emulator: every launch of the CUDA corpus, assembled by ptxas -O3 and -O0, leaves in `sim` the buffers it left on an H200.
 //!
-//! `conformance sim [--sample] [--timing off|strict|random:SEED|random:FIRST..END,…] [--level O3|O0] [--check] [--verbose]
+//! `conformance sim [--sample] [--timing off|strict|random:SEED|random:FIRST..END,…] [--schedule S] [--level O3|O0] [--check] [--verbose]
 //! [--manifest FILE --digests FILE] [--cubins FOLDER] [--mutants FILE] [FILTER]`. The digests of the buffers after each launch were
 //! written down once by `cargo xtask gpu digests` (`xtask/data/launches-sm90.txt.gz`). Launches of another manifest need their own
 //! digests. With `--cubins` there need be no ptxas: the folder has subfolders `O3` and `O0`. With `--mutants` see [`super::mutants`].
@@ -8,7 +8,7 @@
 use super::corpus;
 use crate::gpu::job::{Argument, Job, hash};
 use crate::{oracle, parallel};
-use orias_sim::{Checks, Device, Launch, LaunchError, Options, Outcome, Timing};
+use orias_sim::{Checks, Device, Launch, LaunchError, Options, Outcome, Schedule, Timing};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ const LATER: &[&str] = &["cluster", "GMMA", "WARPGROUP", "UBLK", "UTMA", "TMASK"
 struct Request {
     sample: bool,
     timings: Vec<Timing>,
+    schedule: Schedule,
     levels: Vec<&'static str>,
     checks: Checks,
     verbose: bool,
@@ -39,6 +40,7 @@ impl Request {
         let mut request = Self {
             sample: false,
             timings: vec![Timing::Off],
+            schedule: Schedule::InOrder,
             levels: vec!["O3", "O0"],
             checks: Checks::NONE,
             verbose: false,
@@ -69,6 +71,7 @@ impl Request {
                         return Err(format!("no level is called '{level}'; there are O3 and O0"));
                     }
                 }
+                "--schedule" => request.schedule = words.next().unwrap_or_default().parse()?,
                 "--timing" => {
                     let text = words.next().unwrap_or_default();
                     request.timings.clear();
@@ -162,7 +165,7 @@ pub(crate) struct Ran {
     pub(crate) verdict: Verdict,
     steps: u64,
     time: Duration,
-    findings: Vec<String>,
+    pub(crate) findings: Vec<String>,
 }
 
 /// Runs one launch and compares the buffers it leaves with `expected`.
@@ -176,10 +179,17 @@ pub(crate) fn launch(
     let options = Options {
         timing,
         checks,
-        max_steps: Some(MOST_STEPS),
-        ..Options::default()
+        ..bounded()
     };
     launch_with(job, image, expected, &options)
+}
+
+/// Options that let no launch run for ever.
+pub(super) fn bounded() -> Options {
+    Options {
+        max_steps: Some(MOST_STEPS),
+        ..Options::default()
+    }
 }
 
 /// The same with all options.
@@ -339,8 +349,13 @@ fn compare(
 ) -> Result<usize, String> {
     let mut totals = Totals::default();
     let results = parallel::map(cases, |case| {
-        let checks = request.checks;
-        launch(&case.job, &case.image, &case.expected, timing, checks)
+        let options = Options {
+            timing,
+            schedule: request.schedule,
+            checks: request.checks,
+            ..bounded()
+        };
+        launch_with(&case.job, &case.image, &case.expected, &options)
     });
     for (case, ran) in cases.iter().zip(results) {
         let (ran, name) = (ran?, &case.job.name);
@@ -371,8 +386,8 @@ fn compare(
         }
     }
     println!(
-        "{level}, timing {timing:?}: {} equal, {} need what is not emulated yet, {} wrong; {} thread-instructions in {:.1?}",
-        totals.equal, totals.later, totals.wrong, totals.steps, totals.time
+        "{level}, timing {timing:?}, schedule {:?}: {} equal, {} need what is not emulated yet, {} wrong; {} thread-instructions in {:.1?}",
+        request.schedule, totals.equal, totals.later, totals.wrong, totals.steps, totals.time
     );
     if totals.equal == 0 {
         return Err("nothing was compared".to_owned());

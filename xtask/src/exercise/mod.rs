@@ -135,7 +135,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 /// Assembles a generated program at every level.
 fn program(ptxas: &Path, out: &Path, target: &str, seed: u64) -> Result<(), String> {
     let path = out.join(format!("program-{seed}.ptx"));
-    let text = crate::programs::text(seed);
+    let text = crate::programs::Flavour::Plain.text(seed);
     let text = text.replacen(".target sm_90\n", &format!(".target {target}\n"), 1);
     std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     for level in LEVELS {

@@ -158,6 +158,32 @@ impl Module {
     }
 }
 
+impl Module {
+    /// The first `len` bytes of a variable of the module.
+    pub fn variable(&self, name: &str, len: usize) -> Result<Vec<u8>, DriverError> {
+        let wrong = |name: String| DriverError {
+            call: "cuModuleGetGlobal",
+            name,
+        };
+        let c_name =
+            CString::new(name).map_err(|_| wrong("the name holds a NUL byte".to_owned()))?;
+        // SAFETY: the module is loaded; the host slice is no longer than the variable.
+        unsafe {
+            let found = result::module::get_global(self.raw, c_name);
+            let (address, size) = checked("cuModuleGetGlobal", found)?;
+            if size < len {
+                return Err(wrong(format!("'{name}' has {size} bytes, not {len}")));
+            }
+            let mut bytes = vec![0; len];
+            checked(
+                "cuMemcpyDtoH",
+                result::memcpy_dtoh_sync(&mut bytes, address),
+            )?;
+            Ok(bytes)
+        }
+    }
+}
+
 impl Drop for Module {
     fn drop(&mut self) {
         // SAFETY: nothing borrows the module any more. After a device fault the driver refuses; there is nothing to do then.
@@ -180,8 +206,18 @@ impl Kernel<'_> {
         block: [u32; 3],
         arguments: &[Vec<u8>],
     ) -> Result<(), DriverError> {
-        self.enqueue(grid, block, arguments, result::stream::null())?;
+        self.start(grid, block, arguments)?;
         checked("cuCtxSynchronize", result::ctx::synchronize())
+    }
+
+    /// Launches the kernel behind everything launched before, without waiting.
+    pub fn start(
+        &self,
+        grid: [u32; 3],
+        block: [u32; 3],
+        arguments: &[Vec<u8>],
+    ) -> Result<(), DriverError> {
+        self.enqueue(grid, block, arguments, result::stream::null())
     }
 
     fn enqueue(

@@ -13,7 +13,8 @@
 //! | `gpu record-matrices FILE` | writes the tensor cores' results down, for the replay without a GPU |
 //! | `gpu mufu [PART]` | approximate functions of all 2^32 operands, or of every PART-th block of them, against `eval` |
 //! | `gpu programs FOLDER` | runs generated programs, as ptxas made them, and compares them with the interpreter |
-//! | `gpu generated COUNT ASSEMBLERS` | generates programs, runs them as each assembler makes them, and compares them with the interpreter |
+//! | `gpu declarations FILE [COUNT]` | records what programs about declarations see as ptxas -O0 made them, for the replay without a GPU |
+//! | `gpu generated COUNT ASSEMBLERS [--seed=K] [--flavour=plain\|rich] [--seconds=N]` | generates programs, runs them as each assembler makes them, and compares them with the interpreter |
 //! | `gpu sweeps ASSEMBLERS [--full]` | single-precision functions of all 2^32 operands, and 10^8 hard operands of the others, against ptxas |
 //! | `gpu clock` | measures small kernels by the chip's clock and compares the static estimates of their cycles |
 //! | `gpu release` | measures how soon after each reader of fixed latency its sources may be overwritten |
@@ -24,10 +25,11 @@
 //!
 //! An ASSEMBLER is `orias-O0` to `orias-O3` or `ptxas-O0` to `ptxas-O3`; ASSEMBLERS is a list of them with commas.
 
-mod assembler;
+pub(crate) mod assembler;
 mod bare;
 mod clock;
 mod compare_forms;
+mod declarations;
 mod driver;
 pub(crate) mod forms;
 mod generated;
@@ -73,10 +75,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["ablation", folder, manifest] => ablation(folder, manifest),
         ["forms", lanes] => compare_forms::compare(count(lanes)?, "ptxas-O1"),
         ["forms", lanes, assembler] => compare_forms::compare(count(lanes)?, assembler),
-        ["generated", n, assemblers] => generated::run(count(n)?, assemblers, LIMIT),
+        ["declarations", file] => declarations::run(file, declarations::COUNT, LIMIT),
+        ["declarations", file, n] => declarations::run(file, count(n)?, LIMIT),
+        ["shard", first, end, "declarations", file] => declarations::shard(count(first)?..count(end)?, file),
+        ["generated", n, assemblers, rest @ ..] => generated::run(&generated::Request::parse(count(n)?, assemblers, rest)?, LIMIT),
         ["sweeps", assemblers] => sweeps::run(assemblers, false),
         ["sweeps", assemblers, "--full"] => sweeps::run(assemblers, true),
-        ["shard", first, end, "generated", assemblers] => generated::shard(count(first)?..count(end)?, assemblers),
+        ["shard", first, end, "generated", rest @ ..] => generated::shard(count(first)?..count(end)?, rest),
         ["shard", first, end, "programs", folder] => programs::shard(count(first)?..count(end)?, folder),
         ["shard", first, end, "forms", lanes, assembler] => compare_forms::shard(count(first)?..count(end)?, count(lanes)?, assembler),
         ["shard", first, end, "sweeps", assembler, tier] => sweeps::shard(count(first)?..count(end)?, assembler, tier),
@@ -108,7 +113,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         _ => Err("usage: gpu name | gpu launches MANIFEST CUBINS AGAINST [--runs N] [--filter TEXT] [--patience SECONDS] \
                   | gpu times MANIFEST CUBINS FOLDER,FOLDER [--rounds N] [--filter TEXT] [--once] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
-                  | gpu generated COUNT ASSEMBLERS | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
+                  | gpu declarations FILE [COUNT] | gpu generated COUNT ASSEMBLERS [--seed=K] [--flavour=plain|rich] [--seconds=N] | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
                   | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu release | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
                   | gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N]"
             .to_owned()),

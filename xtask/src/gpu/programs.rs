@@ -7,7 +7,7 @@
 use super::driver::{Buffer, DriverError, Gpu};
 use super::job::hash;
 use super::shards;
-use crate::programs::{LEVELS, SHAPE, buffers, kernel, seed_of};
+use crate::programs::{LEVELS, Plan, SHAPE, buffers, seed_of};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -58,11 +58,13 @@ pub fn shard(range: Range<usize>, folder: &str) -> Result<(), String> {
             break;
         };
         let seed = seed_of(name).ok_or_else(|| format!("{name}: no seed in the name"))?;
+        let source = std::fs::read_to_string(folder.join(format!("{name}.ptx")));
+        let plan = Plan::of(&source.map_err(failed)?)?;
         for level in LEVELS {
             println!("@{number} {name} {level}");
             let image = std::fs::read(folder.join(format!("{name}.{level}.cubin")));
             // After a fault the context is lost: the parent starts another process.
-            let output = on_the_chip(&gpu, &image.map_err(failed)?, seed)
+            let output = on_the_chip(&gpu, &image.map_err(failed)?, &plan, seed)
                 .map_err(|error| format!("program {name} {level}: {error}"))?;
             if hash(&output) == *expected {
                 println!("+{level} equal");
@@ -77,18 +79,25 @@ pub fn shard(range: Range<usize>, folder: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What one program leaves in its output.
-pub fn on_the_chip(gpu: &Gpu, image: &[u8], seed: u64) -> Result<Vec<u8>, DriverError> {
+/// What one program leaves: the outputs of all kernels, then the variables.
+fn on_the_chip(gpu: &Gpu, image: &[u8], plan: &Plan, seed: u64) -> Result<Vec<u8>, DriverError> {
     let module = gpu.load(image)?;
-    let kernel = module.kernel(kernel(), 0)?;
-    let mut held: Vec<Buffer> = Vec::new();
-    for bytes in buffers(seed) {
-        held.push(gpu.buffer(&bytes)?);
+    let mut seen = Vec::new();
+    for name in &plan.kernels {
+        let kernel = module.kernel(name, 0)?;
+        let mut held: Vec<Buffer> = Vec::new();
+        for bytes in buffers(seed) {
+            held.push(gpu.buffer(&bytes)?);
+        }
+        let arguments: Vec<Vec<u8>> = held
+            .iter()
+            .map(|buffer| buffer.address().to_le_bytes().to_vec())
+            .collect();
+        kernel.launch(SHAPE.0, SHAPE.1, &arguments)?;
+        seen.extend(held[1].read()?);
     }
-    let arguments: Vec<Vec<u8>> = held
-        .iter()
-        .map(|buffer| buffer.address().to_le_bytes().to_vec())
-        .collect();
-    kernel.launch(SHAPE.0, SHAPE.1, &arguments)?;
-    held[1].read()
+    for (name, bytes) in &plan.variables {
+        seen.extend(module.variable(name, *bytes)?);
+    }
+    Ok(seen)
 }

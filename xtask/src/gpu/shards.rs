@@ -3,7 +3,10 @@
 //! A kernel that never ends and a fault on the device take their process with them. So a child runs a range of items and prints
 //! `@N WORDS` before each thing it tries with item N; when it dies, or says nothing for too long, the thing it was trying is
 //! reported and another child goes on after that item. Other lines of a child are findings and are handed on, except those that
-//! begin with `+`: they are counted by what follows, for the totals.
+//! begin with `+`: they are counted by what follows, for the totals; a line `#N WHAT` counts N times.
+//!
+//! Starting a kernel at a time is slow. A child may do many items together, and says so by words that begin with [`TOGETHER`] behind the
+//! number of the first. When it is lost then, another child does the same items one by one: it gets the word [`ALONE`].
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -14,6 +17,11 @@ use std::time::{Duration, Instant};
 
 /// After so many lost children the rest is given up: the device, or everything, is broken.
 const LOSSES: usize = 60;
+
+/// How the words of a child begin that does several items at a time.
+pub const TOGETHER: &str = "together";
+/// The last word of a child that is to do its first items one by one.
+pub const ALONE: &str = "alone";
 
 /// What all children said.
 #[derive(Debug, Default)]
@@ -34,13 +42,14 @@ struct Shard {
 }
 
 impl Shard {
-    fn start(words: &[String], range: Range<usize>) -> Result<Self, String> {
+    fn start(words: &[String], alone: bool, range: Range<usize>) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(program)
             .args(["gpu", "shard"])
             .arg(range.start.to_string())
             .arg(range.end.to_string())
             .args(words)
+            .args(alone.then_some(ALONE))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -83,12 +92,13 @@ pub fn run(
 ) -> Result<Summary, String> {
     let jobs = jobs.clamp(1, count.max(1));
     let started = Instant::now();
+    let mut may_batch = false;
     let mut summary = Summary::default();
     let mut losses = 0;
     let mut shards: Vec<Option<Shard>> = Vec::new();
     for job in 0..jobs {
         let range = count * job / jobs..count * (job + 1) / jobs;
-        shards.push(Some(Shard::start(words, range)?));
+        shards.push(Some(Shard::start(words, false, range)?));
     }
     while shards.iter().any(Option::is_some) {
         std::thread::sleep(Duration::from_millis(5));
@@ -112,19 +122,25 @@ pub fn run(
             };
             let Some(how) = lost else { continue };
             let (at, end) = (shard.at, shard.end);
+            let together = shard.doing.starts_with(TOGETHER);
+            may_batch |= together;
             if let Some(how) = how {
-                println!("item {at} {}: {how}", shard.doing);
-                summary.findings += 1;
                 losses += 1;
+                if !together {
+                    println!("item {at} {}: {how}", shard.doing);
+                    summary.findings += 1;
+                }
             }
             *slot = None;
-            if how.is_some() && at + 1 < end {
+            let next = if together { at } else { at + 1 };
+            if how.is_some() && next < end {
                 if losses > LOSSES || started.elapsed() > limit {
-                    println!("items {} to {end} are not tried", at + 1);
+                    println!("items {next} to {end} are not tried");
+                    summary.findings += 1;
                     *summary.counts.entry("not tried".to_owned()).or_default() +=
-                        (end - at - 1) as u64;
+                        (end - next) as u64;
                 } else {
-                    *slot = Some(Shard::start(words, at + 1..end)?);
+                    *slot = Some(Shard::start(words, may_batch, next..end)?);
                 }
             }
         }
@@ -137,6 +153,8 @@ fn take(line: &str, shard: &mut Shard, summary: &mut Summary) {
         let (number, doing) = rest.split_once(' ').unwrap_or((rest, ""));
         shard.at = number.parse().unwrap_or(shard.at);
         shard.doing = doing.to_owned();
+    } else if let Some((count, what)) = line.strip_prefix('#').and_then(|it| it.split_once(' ')) {
+        *summary.counts.entry(what.to_owned()).or_default() += count.parse::<u64>().unwrap_or(0);
     } else if let Some(what) = line.strip_prefix('+') {
         *summary.counts.entry(what.to_owned()).or_default() += 1;
     } else {

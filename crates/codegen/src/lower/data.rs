@@ -1,6 +1,6 @@
 //! Variables of the module: symbols, their places, and the bytes they start with.
 
-use crate::module::{Linkage, Relocation, Symbol, SymbolSpace};
+use crate::module::{AddressKind, Linkage, Relocation, Symbol, SymbolSpace};
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{
     self, Attribute, Constant, InitialiserPart, Item, Statement, Variable, VariableId,
@@ -96,6 +96,12 @@ impl Symbols {
                 problems.push(problem);
             }
         }
+        // A whole program has no other module that could define a variable. Shared memory of open size is the launch's.
+        for symbol in &mut symbols.list {
+            if symbol.linkage == Linkage::Extern && symbol.space != SymbolSpace::Shared {
+                symbol.linkage = Linkage::Visible;
+            }
+        }
         symbols
     }
 
@@ -148,45 +154,33 @@ impl Symbols {
                         at = start.saturating_add(size);
                     }
                 }
-                InitialiserPart::Constant(constant) => {
+                InitialiserPart::Mask(bits) => mask = Some(bits),
+                value => {
                     if at.saturating_add(width) > MAX_INITIALISED {
                         return Err(unsupported(variable, "an initialised variable this large"));
                     }
-                    put(&mut bytes, at, &constant_bytes(constant, variable.ty));
+                    // A masked byte of an address or number is moved down to the lowest.
+                    let shift = mask.map_or(0, u64::trailing_zeros);
+                    if let InitialiserPart::Constant(constant) = value {
+                        let bits = match mask {
+                            Some(mask) => (constant_bits(constant, Type::U64) & mask) >> shift,
+                            None => constant_bits(constant, variable.ty),
+                        };
+                        put(&mut bytes, at, bits, width);
+                    } else {
+                        let (symbol, addend, kind) = self.address(module, variable, value)?;
+                        put(&mut bytes, at, 0, width);
+                        relocations.push(Relocation {
+                            offset: at,
+                            bytes: if mask.is_some() { 1 } else { width as u8 },
+                            shift: shift as u8,
+                            symbol,
+                            addend,
+                            kind,
+                        });
+                    }
+                    mask = None;
                     at += width;
-                }
-                InitialiserPart::Mask(bits) => mask = Some(bits),
-                InitialiserPart::Variable {
-                    variable: target,
-                    offset,
-                    generic,
-                } => {
-                    let Some(target) = self.index(target) else {
-                        return Err(unsupported(
-                            variable,
-                            "the address of a variable without a symbol as initial value",
-                        ));
-                    };
-                    let (shift, stored) = match mask.take() {
-                        None => (0, width),
-                        Some(mask) => (mask.trailing_zeros() as u8, width),
-                    };
-                    put(&mut bytes, at, &vec![0; width as usize]);
-                    relocations.push(Relocation {
-                        offset: at,
-                        bytes: stored as u8,
-                        shift,
-                        symbol: self.list[target].name.clone(),
-                        addend: offset,
-                        generic,
-                    });
-                    at += width;
-                }
-                InitialiserPart::Function(_) => {
-                    return Err(unsupported(
-                        variable,
-                        "the address of a function as initial value",
-                    ));
                 }
             }
         }
@@ -197,6 +191,45 @@ impl Symbols {
         symbol.initial = Some(bytes);
         symbol.relocations = relocations;
         Ok(())
+    }
+}
+
+impl Symbols {
+    /// Whose address a part of the initial value of `variable` is, what is added, and which address it is.
+    fn address(
+        &self,
+        module: &orias_ptx::Module<'_>,
+        variable: &Variable,
+        part: InitialiserPart,
+    ) -> Result<(String, i64, AddressKind), Diagnostic> {
+        match part {
+            InitialiserPart::Variable {
+                variable: target,
+                offset,
+                generic,
+            } => {
+                let Some(target) = self.index(target) else {
+                    let what = "the address of a variable without a symbol as initial value";
+                    return Err(unsupported(variable, what));
+                };
+                let kind = if generic {
+                    AddressKind::Generic
+                } else {
+                    AddressKind::Space
+                };
+                Ok((self.list[target].name.clone(), offset, kind))
+            }
+            InitialiserPart::Function(id) if module.function(id).entry => {
+                let name = module.name(module.function(id).name);
+                Ok((name.to_owned(), 0, AddressKind::Kernel))
+            }
+            InitialiserPart::Function(id) => {
+                let name = module.name(module.function(id).name);
+                let what = format!("the address of the function '{name}' as initial value");
+                Err(unsupported(variable, &what))
+            }
+            _ => Err(unsupported(variable, "this initial value")),
+        }
     }
 }
 
@@ -229,36 +262,26 @@ pub(super) fn linkage(linkage: ast::Linkage) -> Linkage {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, at: u64, what: &[u8]) {
-    let at = at as usize;
-    if bytes.len() < at + what.len() {
-        bytes.resize(at + what.len(), 0);
+/// Writes the lowest `width` bytes of a number; those above its 64 bits are zero.
+fn put(bytes: &mut Vec<u8>, at: u64, bits: u64, width: u64) {
+    let (at, width) = (at as usize, width as usize);
+    if bytes.len() < at + width {
+        bytes.resize(at + width, 0);
     }
-    bytes[at..at + what.len()].copy_from_slice(what);
+    let written = width.min(8);
+    bytes[at..at + written].copy_from_slice(&bits.to_le_bytes()[..written]);
 }
 
-/// A constant in the bytes of a type.
-fn constant_bytes(constant: Constant, ty: Type) -> Vec<u8> {
-    let width = ty.bits().div_ceil(8) as usize;
-    let bits = match (constant, ty) {
-        (Constant::Signed(value), Type::F64) => (value as f64).to_bits(),
-        (Constant::Unsigned(value), Type::F64) => (value as f64).to_bits(),
-        (Constant::Signed(value), Type::F32) => u64::from((value as f32).to_bits()),
-        (Constant::Unsigned(value), Type::F32) => u64::from((value as f32).to_bits()),
-        (Constant::Signed(value), _) => value as u64,
+/// The bits of a constant in a variable of a type, of which its lowest bytes are stored. Numbers are rounded to single precision
+/// for 32 bits; exact singles keep their 32 bits whatever the type is.
+fn constant_bits(constant: Constant, ty: Type) -> u64 {
+    match (constant, ty) {
+        (Constant::Signed(value), _) => value.cast_unsigned(),
         (Constant::Unsigned(value), _) => value,
-        (Constant::Single(bits), Type::F64) => f64::from(f32::from_bits(bits)).to_bits(),
-        (Constant::Single(bits), _) => u64::from(bits),
-        (Constant::Double(bits), Type::F32) => u64::from((f64::from_bits(bits) as f32).to_bits()),
+        (Constant::Single(bits), _) => bits.into(),
+        (Constant::Double(bits), Type::F32 | Type::B32) => {
+            (f64::from_bits(bits) as f32).to_bits().into()
+        }
         (Constant::Double(bits), _) => bits,
-    };
-    let mut bytes = bits.to_le_bytes().to_vec();
-    // 128-bit values: negative numbers carry their sign on.
-    let fill = match constant {
-        Constant::Signed(value) if value < 0 => 0xff,
-        _ => 0,
-    };
-    bytes.resize(width.max(8), fill);
-    bytes.truncate(width);
-    bytes
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{BuildError, Chip, Function, Module, Param, Variable};
+use crate::elf;
 
 /// The most registers a thread can have.
 const MAX_REGISTERS: u64 = 255;
@@ -109,8 +110,14 @@ fn check_overlap(variables: &[&Variable]) -> Result<(), BuildError> {
                 align: variable.align.next_power_of_two(),
             });
         }
-        for (offset, _) in &variable.addresses {
-            let end = offset.saturating_add(8);
+        for relocation in &variable.addresses {
+            let Some(bytes) = elf::r_cuda::data_bytes(relocation.kind) else {
+                return Err(BuildError::RelocationType {
+                    variable: variable.name.clone(),
+                    kind: relocation.kind,
+                });
+            };
+            let end = relocation.offset.saturating_add(bytes);
             limit(&variable.name, "the end of an address", end, variable.size)?;
         }
     }

@@ -7,8 +7,8 @@
 use thiserror::Error;
 
 use super::{
-    Address, BuildTarget, CodeRelocation, Entry, Function, Module, Param, Shared, Subroutine,
-    Variable,
+    Address, BuildTarget, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
+    Subroutine, Variable,
 };
 use crate::attribute::{Attribute, Value, id};
 use crate::elf::{self, sht, stb, stt};
@@ -297,13 +297,11 @@ fn variables(cubin: &Cubin, name: &str) -> Result<Vec<Variable>> {
         let mut addresses = Vec::new();
         for relocation in &relocations {
             if (symbol.value..end).contains(&relocation.offset) {
-                if relocation.kind != 2 {
-                    return unsupported(format!("{name} has a relocation of another type"));
-                }
-                addresses.push((
-                    relocation.offset - symbol.value,
-                    address(cubin, relocation.symbol, relocation.addend)?,
-                ));
+                addresses.push(DataRelocation {
+                    offset: relocation.offset - symbol.value,
+                    kind: relocation.kind,
+                    address: address(cubin, relocation.symbol, relocation.addend)?,
+                });
             }
         }
         // A variable's alignment is not in the file: the largest its place allows, up to the section's, keeps it in place.

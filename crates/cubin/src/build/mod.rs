@@ -240,7 +240,7 @@ pub struct Variable {
     /// Its initial bytes; `None` for zeroes. Missing bytes at the end are zero.
     pub initial: Option<Vec<u8>>,
     /// Addresses of other symbols in it.
-    pub addresses: Vec<(u64, Address)>,
+    pub addresses: Vec<DataRelocation>,
     /// Whether the host can find it by name.
     pub visible: bool,
 }
@@ -252,6 +252,17 @@ pub struct Address {
     pub symbol: String,
     /// What is added.
     pub addend: i64,
+}
+
+/// An address, or a byte of one, in the initial value of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataRelocation {
+    /// Offset in the variable.
+    pub offset: u64,
+    /// See [`elf::RELOCATION_TYPES`] and [`elf::r_cuda`].
+    pub kind: u32,
+    /// The name of the symbol, and what is added.
+    pub address: Address,
 }
 
 /// A relocation of code.
@@ -296,6 +307,14 @@ pub enum BuildError {
         value: u64,
         /// The largest value.
         limit: u64,
+    },
+    /// A relocation of a type that data does not have.
+    #[error("{variable}: relocations of type {kind:#x} do not occur in data")]
+    RelocationType {
+        /// The variable.
+        variable: String,
+        /// The type.
+        kind: u32,
     },
     /// An offset or size is no multiple of what it must be one of.
     #[error("{function}: {what} {value:#x} is not a multiple of {align}")]

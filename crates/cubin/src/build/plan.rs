@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Address, BuildError, CUDA_VERSION, Chip, Entry, Function, Module, Shared, Variable};
-use crate::elf::{shf, sht, size, stb, sto, stt};
+use crate::elf::{r_cuda, shf, sht, size, stb, sto, stt};
 use crate::frame::{self, Covered};
 use crate::line::{self, LineRow, Sequence, SourceFile};
 use crate::model::{Body, Relocation, Section, Symbol, SymbolPlace};
@@ -12,8 +12,6 @@ use crate::strings::StringTable;
 
 /// Text sections start at multiples of this.
 const TEXT_ALIGN: u64 = 128;
-/// `R_CUDA_64`: the 64-bit address of a symbol.
-const R_CUDA_64: u32 = 2;
 
 /// A section of the file. Functions are given by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +33,7 @@ pub(super) enum Key {
     CallGraph,
     TextRelocations(usize),
     AddressRelocations,
+    ConstantRelocations,
     GlobalInitRelocations,
     DebugLineRelocations,
     DebugLineSassRelocations,
@@ -142,7 +141,7 @@ impl<'a> Plan<'a> {
             .chain(&module.constants)
             .flat_map(|variable| {
                 let addresses = variable.addresses.iter();
-                addresses.map(|(_, address)| (variable.name.as_str(), address))
+                addresses.map(|one| (variable.name.as_str(), &one.address))
             });
         let from_code = module.functions.iter().flat_map(|function| {
             let relocations = function.relocations.iter();
@@ -200,19 +199,39 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Symbols of the module: of the reserved shared memory, and of variables. They stand behind those of the first function.
+    fn add_module_symbols(&mut self) {
+        let module = self.module;
+        let reserved = Symbol {
+            name: RESERVED_OFFSET.into(),
+            kind: stt::OBJECT,
+            binding: stb::WEAK,
+            size: 4,
+            ..Symbol::null()
+        };
+        self.add_symbol(SymbolKey::ReservedOffset, reserved);
+        let alias = Symbol {
+            name: RESERVED_ALIAS.into(),
+            binding: stb::WEAK,
+            other: 0xa0,
+            place: SymbolPlace::Section(self.index(Key::SharedReserved)),
+            ..Symbol::null()
+        };
+        self.add_symbol(SymbolKey::ReservedAlias, alias);
+        self.add_variables(Key::Bank3, module.constants.iter());
+        let (with, without): (Vec<_>, Vec<_>) = module
+            .globals
+            .iter()
+            .partition(|variable| variable.is_initialised());
+        self.add_variables(Key::Global, without.into_iter());
+        self.add_variables(Key::GlobalInit, with.into_iter());
+        self.add_section_symbol(Key::Bank4);
+    }
+
     /// All symbols: those of sections and variables first, then the functions, then the parameter banks.
     fn add_symbols(&mut self) {
         let module = self.module;
-        let null = Symbol {
-            name: "".into(),
-            kind: stt::NOTYPE,
-            binding: stb::LOCAL,
-            other: 0,
-            place: SymbolPlace::Undefined,
-            value: 0,
-            size: 0,
-        };
-        self.add_symbol(SymbolKey::Null, null.clone());
+        self.add_symbol(SymbolKey::Null, Symbol::null());
         self.add_section_symbol(Key::ToolNote);
         self.add_section_symbol(Key::CudaNote);
         for (number, function) in module.functions.iter().enumerate() {
@@ -231,33 +250,12 @@ impl<'a> Plan<'a> {
             }
             self.add_section_symbol(Key::Shared(number));
             self.add_section_symbol(Key::Bank2(number));
-            if number > 0 {
-                continue;
+            if number == 0 {
+                self.add_module_symbols();
             }
-            let reserved = Symbol {
-                name: RESERVED_OFFSET.into(),
-                kind: stt::OBJECT,
-                binding: stb::WEAK,
-                size: 4,
-                ..null.clone()
-            };
-            self.add_symbol(SymbolKey::ReservedOffset, reserved);
-            let alias = Symbol {
-                name: RESERVED_ALIAS.into(),
-                binding: stb::WEAK,
-                other: 0xa0,
-                place: SymbolPlace::Section(self.index(Key::SharedReserved)),
-                ..null.clone()
-            };
-            self.add_symbol(SymbolKey::ReservedAlias, alias);
-            self.add_variables(Key::Bank3, module.constants.iter());
-            let (with, without): (Vec<_>, Vec<_>) = module
-                .globals
-                .iter()
-                .partition(|variable| variable.is_initialised());
-            self.add_variables(Key::Global, without.into_iter());
-            self.add_variables(Key::GlobalInit, with.into_iter());
-            self.add_section_symbol(Key::Bank4);
+        }
+        if module.functions.is_empty() {
+            self.add_module_symbols();
         }
         for key in DEBUG_SECTIONS {
             self.add_section_symbol(key);
@@ -281,7 +279,7 @@ impl<'a> Plan<'a> {
                 name: name.as_str().into(),
                 kind: stt::FUNC,
                 binding: stb::GLOBAL,
-                ..null.clone()
+                ..Symbol::null()
             };
             self.add_symbol(SymbolKey::Named(name.clone()), symbol);
         }
@@ -313,6 +311,7 @@ impl<'a> Plan<'a> {
             Key::CallGraph => ".nv.callgraph".to_owned(),
             Key::TextRelocations(number) => function(".rela.text.", number),
             Key::AddressRelocations => ".rela.nv.constant4".to_owned(),
+            Key::ConstantRelocations => ".rela.nv.constant3".to_owned(),
             Key::GlobalInitRelocations => ".rela.nv.global.init".to_owned(),
             Key::DebugLineRelocations => ".rela.debug_line".to_owned(),
             Key::DebugLineSassRelocations => ".rela.nv_debug_line_sass".to_owned(),
@@ -431,14 +430,11 @@ impl<'a> Plan<'a> {
                 let list = list.map(|(slot, address)| self.address(slot as u64 * 8, address));
                 relocations(Key::Bank4, list.collect())
             }
+            Key::ConstantRelocations => {
+                relocations(Key::Bank3, self.data_relocations(&module.constants))
+            }
             Key::GlobalInitRelocations => {
-                let list =
-                    module.globals.iter().rev().flat_map(|variable| {
-                        variable.addresses.iter().rev().map(|(offset, address)| {
-                            self.address(variable.offset + *offset, address)
-                        })
-                    });
-                relocations(Key::GlobalInit, list.collect())
+                relocations(Key::GlobalInit, self.data_relocations(&module.globals))
             }
             Key::DebugLineRelocations => relocations(Key::DebugLine, self.lines.1.clone()),
             Key::DebugLineSassRelocations => {
@@ -524,11 +520,26 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The addresses in variables of one section, the highest offset first.
+    fn data_relocations(&self, variables: &[Variable]) -> Vec<Relocation> {
+        let mut list: Vec<Relocation> = variables
+            .iter()
+            .flat_map(|variable| {
+                variable.addresses.iter().map(|one| Relocation {
+                    kind: one.kind,
+                    ..self.address(variable.offset + one.offset, &one.address)
+                })
+            })
+            .collect();
+        list.sort_by_key(|relocation| std::cmp::Reverse(relocation.offset));
+        list
+    }
+
     fn address(&self, offset: u64, address: &Address) -> Relocation {
         Relocation {
             offset,
             symbol: self.named(&address.symbol),
-            kind: R_CUDA_64,
+            kind: r_cuda::ADDRESS_64,
             addend: address.addend,
         }
     }
@@ -557,7 +568,7 @@ impl<'a> Plan<'a> {
         let relocations = relocations.map(|(&offset, function)| Relocation {
             offset,
             symbol: self.named(&function.name),
-            kind: R_CUDA_64,
+            kind: r_cuda::ADDRESS_64,
             addend: 0,
         });
         (bytes, relocations.collect())
@@ -587,7 +598,7 @@ impl<'a> Plan<'a> {
         let relocations = relocations.map(|(offset, function)| Relocation {
             offset: *offset,
             symbol: function.symbol,
-            kind: R_CUDA_64,
+            kind: r_cuda::ADDRESS_64,
             addend: function.offset as i64,
         });
         (bytes, relocations.collect())
@@ -645,7 +656,10 @@ fn section_keys(module: &Module) -> Vec<Key> {
     };
     let optional = |there: bool, key: Key| there.then_some(key);
     let has_initialised = module.globals.iter().any(Variable::is_initialised);
-    let has_addresses = module.globals.iter().any(|one| !one.addresses.is_empty());
+    let has_addresses = |variables: &[Variable]| {
+        let mut addresses = variables.iter().map(|one| &one.addresses);
+        addresses.any(|addresses| !addresses.is_empty())
+    };
     let has_uninitialised = module.globals.iter().any(|one| !one.is_initialised());
     let framed = module.frame_info && !module.functions.is_empty();
     let lined = module.lines.as_ref();
@@ -670,7 +684,14 @@ fn section_keys(module: &Module) -> Vec<Key> {
         !module.addresses.is_empty(),
         Key::AddressRelocations,
     ));
-    keys.extend(optional(has_addresses, Key::GlobalInitRelocations));
+    keys.extend(optional(
+        has_addresses(&module.constants),
+        Key::ConstantRelocations,
+    ));
+    keys.extend(optional(
+        has_addresses(&module.globals),
+        Key::GlobalInitRelocations,
+    ));
     keys.extend(optional(
         has_rows(&|function| !function.lines.is_empty()),
         Key::DebugLineRelocations,

@@ -2,8 +2,8 @@
 
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
 use orias_cubin::build::{
-    Address, BuildTarget, CodeRelocation, Entry, Function, Module, Param, Shared, Subroutine,
-    Variable,
+    Address, BuildTarget, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
+    Subroutine, Variable,
 };
 
 /// Bytes that stand for `count` instructions.
@@ -112,13 +112,14 @@ pub fn module() -> Module {
     module.constants = vec![variable("weights", 8, Some(&[1, 2, 3, 4, 5, 6, 7, 8]))];
     let mut pointer = variable("pointer", 8, None);
     pointer.align = 8;
-    pointer.addresses = vec![(
-        0,
-        Address {
+    pointer.addresses = vec![DataRelocation {
+        offset: 0,
+        kind: orias_cubin::elf::r_cuda::GENERIC_64,
+        address: Address {
             symbol: "counter".to_owned(),
             addend: 0,
         },
-    )];
+    }];
     let mut counter = variable("counter", 4, None);
     counter.visible = true;
     module.globals = vec![pointer, variable("table", 8, Some(&[9, 9])), counter];

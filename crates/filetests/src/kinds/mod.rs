@@ -69,8 +69,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "run",
-        extensions: &["ptx"],
-        about: "WORDS OF `orias run`: what the kernel prints and leaves in its buffers, or why it stopped; lines '// run: WORDS' \
+        extensions: &["ptx", "sass"],
+        about: "WORDS OF `orias run`: what the kernel (of PTX, or of a listing as `orias asm` takes it) prints and leaves in its buffers, or why it stopped; lines '// run: WORDS' \
                 below run it once each, with more words",
         run: run::run,
     },

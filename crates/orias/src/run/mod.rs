@@ -5,6 +5,7 @@
 
 mod argument;
 mod element;
+mod explain;
 mod request;
 
 pub use argument::Argument;
@@ -76,8 +77,12 @@ pub struct Emulation {
     pub timing: sim::Timing,
     /// Whether to look for races, hazards and reads of what was never written; they are reported, and do not stop the run.
     pub check: bool,
+    /// In what order lanes and warps go on.
+    pub schedule: sim::Schedule,
     /// Whether to count issues and cycles.
     pub cycles: bool,
+    /// Whether to say which branches parted lanes.
+    pub explain: bool,
 }
 
 /// What a run left.
@@ -93,7 +98,7 @@ pub struct Finished {
     pub fault: Option<String>,
     /// What the emulator found suspicious, a line each.
     pub findings: Vec<String>,
-    /// The counts of the emulator, as a table.
+    /// The counts of the emulator, as tables.
     pub cycles: Option<String>,
 }
 
@@ -189,6 +194,11 @@ fn interpret(
         arguments,
         step_limit: launch.step_limit,
         check_uninitialised: launch.check_uninitialised,
+        schedule: match launch.emulation.schedule {
+            sim::Schedule::InOrder => reference::Schedule::InOrder,
+            sim::Schedule::Random(seed) => reference::Schedule::Random(seed),
+            sim::Schedule::Adversarial => reference::Schedule::Adversarial,
+        },
     };
     let mut outcome = reference::Outcome::default();
     let fault = program.launch_with(&request, &mut outcome, progress).err();
@@ -238,11 +248,14 @@ fn emulate(
     let Emulation {
         timing,
         check,
+        schedule,
         cycles,
+        explain,
     } = launch.emulation;
     let unwritten = launch.check_uninitialised;
     let options = sim::Options {
         timing,
+        schedule,
         checks: sim::Checks {
             registers: check || unwritten,
             memory: check || unwritten,
@@ -250,7 +263,7 @@ fn emulate(
             hazards: check,
         },
         max_steps: launch.step_limit,
-        profile: cycles,
+        profile: cycles || explain,
         ..sim::Options::default()
     };
     let outcome = device
@@ -274,8 +287,13 @@ fn emulate(
             .map(|fault| fault.to_string())
             .or_else(|| unwritten.map(ToString::to_string)),
         findings: outcome.findings.iter().map(ToString::to_string).collect(),
-        cycles: outcome
-            .profile
-            .and_then(|profile| module.annotate(&request.kernel, &profile)),
+        cycles: outcome.profile.map(|profile| {
+            let table = cycles.then(|| module.annotate(&request.kernel, &profile));
+            let mut text = table.flatten().unwrap_or_else(|| profile.summary());
+            if explain {
+                text += &explain::partings(&module, &request.kernel, &profile);
+            }
+            text
+        }),
     })
 }

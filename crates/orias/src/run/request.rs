@@ -43,9 +43,15 @@ pub struct Request {
     /// Report races, hazards, and reads of what was never written
     #[arg(long)]
     pub check: bool,
-    /// Print how often each instruction issued, and what it waited for
+    /// In what order lanes and warps go on: in-order, random:SEED, or adversarial
+    #[arg(long, value_name = "ORDER", default_value = "in-order")]
+    pub schedule: orias_sim::Schedule,
+    /// Print how often each instruction issued, for how many lanes, and what it waited for
     #[arg(long)]
     pub cycles: bool,
+    /// Print which branches parted lanes, what that cost, and where they met again
+    #[arg(long)]
+    pub explain: bool,
     /// A file with arguments, one a line, before those on the command line; '#' begins a comment
     #[arg(long, value_name = "FILE")]
     pub args: Option<String>,
@@ -162,7 +168,9 @@ impl Request {
             emulation: super::Emulation {
                 timing: self.timing,
                 check: self.check,
+                schedule: self.schedule,
                 cycles: self.cycles,
+                explain: self.explain,
             },
         })
     }

@@ -9,6 +9,10 @@ use crate::types::{Type, TypeClass};
 /// The constant memory of a module.
 const CONSTANT_BYTES: u64 = 65536;
 
+const MISMATCH: &str = "Initial value type mismatch";
+const ARRAY_COUNT: &str = "Greater number of elements in array initializer";
+const VECTOR_COUNT: &str = "Incorrect number of elements in vector initializer";
+
 impl Checker<'_, '_> {
     pub(super) fn variables(&mut self) {
         let module = self.module;
@@ -32,10 +36,15 @@ impl Checker<'_, '_> {
                     && !self.defined_elsewhere(variable)
                 {
                     let name = module.name(variable.name);
-                    self.error(
-                        variable.span,
-                        format!("Unresolved extern variable '{name}'"),
-                    );
+                    if variable.dimensions.contains(&0) {
+                        let message = format!("Unresolved extern variable '{name}'");
+                        self.error(variable.span, message);
+                    } else {
+                        let message = format!(
+                            "Unresolved extern variable '{name}' in whole program compilation, ignoring extern qualifier"
+                        );
+                        self.warning(variable.span, message);
+                    }
                 }
             }
         }
@@ -129,6 +138,9 @@ impl Checker<'_, '_> {
         }
         let open = variable.dimensions.first() == Some(&0);
         match &variable.initialiser {
+            Some(_) if variable.ty == Type::F16 => {
+                self.error(span, "No initial value is allowed for .f16 type");
+            }
             Some(_) if variable.linkage == Linkage::Extern => self.error(
                 span,
                 format!("No initial value is allowed for external symbol '{name}'"),
@@ -148,11 +160,8 @@ impl Checker<'_, '_> {
             }
             None => {}
         }
-        if variable.vector > 1 && variable.element_bytes() > 16 && variable.vector != 8 {
-            self.error(
-                span,
-                format!("Vector type of variable '{name}' is too wide"),
-            );
+        if variable.vector > 1 && variable.element_bytes() > 16 {
+            self.error(span, "Vector type too large, exceeds 128 bit limit");
         }
     }
 
@@ -169,83 +178,109 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Walks the values with the shape of the variable: each brace is one dimension, the innermost one a vector.
+    /// Walks the values with the shape of the variable: each brace is one dimension, the innermost one a vector. Says the first thing
+    /// that is wrong.
     fn initialiser(&mut self, variable: &Variable, initialiser: &Initialiser) {
+        if let Err(message) = self.initial_values(variable, initialiser) {
+            self.error(initialiser.span, message);
+        }
+    }
+
+    fn initial_values(
+        &self,
+        variable: &Variable,
+        initialiser: &Initialiser,
+    ) -> Result<(), &'static str> {
         let mut shape: Vec<u64> = variable.dimensions.clone();
-        if variable.vector > 1 {
+        let is_vector = variable.vector > 1;
+        if is_vector {
             shape.push(u64::from(variable.vector));
         }
         // How many elements each open brace has seen.
         let mut counts: Vec<u64> = Vec::new();
-        let mut mask = false;
+        let mut masked = false;
+        let mut found = Ok(());
         for part in &initialiser.parts {
             match part {
-                InitialiserPart::Open
-                | InitialiserPart::Constant(_)
-                | InitialiserPart::Variable { .. }
-                | InitialiserPart::Function(_) => {
-                    if mask {
-                        mask = false;
-                        continue;
+                InitialiserPart::Mask(_) => masked = true,
+                InitialiserPart::Close => {
+                    let in_vector = is_vector && counts.len() == shape.len();
+                    let count = counts.pop().unwrap_or(0);
+                    if in_vector && count != u64::from(variable.vector) {
+                        return Err(VECTOR_COUNT);
                     }
+                    // An array of open size has as many elements as are written, at least one.
+                    if counts.is_empty() && count == 0 && shape.first() == Some(&0) {
+                        return Err(MISMATCH);
+                    }
+                }
+                _ => {
+                    let depth = counts.len();
                     if let Some(count) = counts.last_mut() {
                         *count += 1;
-                        let limit = shape.get(counts.len() - 1).copied().unwrap_or(0);
-                        let open = counts.len() == 1 && limit == 0;
-                        if *counts.last().unwrap_or(&0) > limit && !open {
-                            self.error(
-                                initialiser.span,
-                                "Greater number of elements in array initializer",
-                            );
-                            return;
+                        let limit = shape.get(depth - 1).copied().unwrap_or(0);
+                        let open = depth == 1 && limit == 0;
+                        if *count > limit && !open {
+                            return Err(if is_vector && depth == shape.len() {
+                                VECTOR_COUNT
+                            } else {
+                                ARRAY_COUNT
+                            });
                         }
                     }
                     if *part == InitialiserPart::Open {
-                        if counts.len() >= shape.len() {
-                            self.error(initialiser.span, "Initial value type mismatch");
-                            return;
+                        if depth >= shape.len() {
+                            return Err(MISMATCH);
                         }
                         counts.push(0);
                         continue;
                     }
-                    if counts.len() != shape.len() || !self.value_fits(variable, part) {
-                        let deeper = counts.len() < shape.len() && !counts.is_empty();
-                        let message = if deeper {
-                            "Greater number of elements in array initializer"
-                        } else {
-                            "Initial value type mismatch"
-                        };
-                        self.error(initialiser.span, message);
-                        return;
-                    }
+                    let masked = std::mem::take(&mut masked);
+                    let fits = if depth == shape.len() {
+                        self.value_fits(variable.ty, part, masked)
+                    } else {
+                        Err(MISMATCH)
+                    };
+                    // Too many values are worse than one that does not fit.
+                    found = found.and(fits);
                 }
-                InitialiserPart::Close => {
-                    counts.pop();
-                }
-                InitialiserPart::Mask(_) => mask = true,
             }
         }
+        found
     }
 
-    fn value_fits(&self, variable: &Variable, part: &InitialiserPart) -> bool {
-        let class = variable.ty.class();
-        let integer = matches!(
-            class,
-            TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
-        );
-        match part {
-            InitialiserPart::Constant(Constant::Signed(_) | Constant::Unsigned(_)) => integer,
-            InitialiserPart::Constant(Constant::Single(_)) => {
-                matches!(variable.ty, Type::F32 | Type::F64 | Type::B32 | Type::F16)
+    /// Whether a variable of type `ty` can start with a value, or with a byte of it.
+    fn value_fits(
+        &self,
+        ty: Type,
+        part: &InitialiserPart,
+        masked: bool,
+    ) -> Result<(), &'static str> {
+        let untyped = ty.class() == TypeClass::Bits;
+        let integer = matches!(ty.class(), TypeClass::Unsigned | TypeClass::Signed);
+        let holds_address = matches!(ty, Type::U32 | Type::U64) || masked && ty == Type::U8;
+        let fits = match part {
+            InitialiserPart::Constant(Constant::Signed(_) | Constant::Unsigned(_)) => {
+                integer || untyped
             }
-            InitialiserPart::Constant(Constant::Double(_)) => {
-                matches!(variable.ty, Type::F32 | Type::F64 | Type::B64 | Type::F16)
+            InitialiserPart::Constant(Constant::Single(_) | Constant::Double(_)) => {
+                untyped || matches!(ty, Type::F32 | Type::F64)
             }
-            InitialiserPart::Variable { .. } | InitialiserPart::Function(_) => {
-                integer && variable.ty.bits() >= 32
+            InitialiserPart::Variable {
+                variable: target, ..
+            } => {
+                let space = self.module.variable(*target).space;
+                if !matches!(space, Space::Global | Space::Const) {
+                    return Err(
+                        "Variable used as initial value not in .global or .const state space",
+                    );
+                }
+                holds_address
             }
-            _ => true,
-        }
+            InitialiserPart::Function(_) => holds_address,
+            InitialiserPart::Open | InitialiserPart::Close | InitialiserPart::Mask(_) => true,
+        };
+        if fits { Ok(()) } else { Err(MISMATCH) }
     }
 }
 

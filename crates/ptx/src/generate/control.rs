@@ -6,6 +6,9 @@ use super::vocabulary::Class;
 impl Writer {
     /// A branch or loop with about so many statements inside.
     pub(super) fn structure(&mut self, statements: usize, depth: usize) {
+        if self.options.rich && self.rich_structure(statements, depth) {
+            return;
+        }
         match self.rng.below(8) {
             0..=2 => self.branch(statements, depth),
             3 => self.counted_loop(statements, depth),
@@ -44,7 +47,7 @@ impl Writer {
     }
 
     /// The members for whom a predicate is true, and those for whom it is false, in new registers.
-    fn split_members(&mut self, predicate: &str) -> Option<[String; 2]> {
+    pub(super) fn split_members(&mut self, predicate: &str) -> Option<[String; 2]> {
         let members = self.members.clone()?;
         let (yes, no) = (self.temporary(Class::B32), self.temporary(Class::B32));
         self.line(format!(
@@ -57,13 +60,14 @@ impl Writer {
     }
 
     /// Writes `body` where only `members` are, and comes back to those who were here before.
-    fn among(&mut self, members: Option<String>, body: impl FnOnce(&mut Self)) {
-        let before = (std::mem::replace(&mut self.members, members), self.uniform);
-        self.uniform = false;
+    pub(super) fn among(&mut self, members: Option<String>, body: impl FnOnce(&mut Self)) {
+        let members = std::mem::replace(&mut self.members, members);
+        let before = (members, self.uniform, self.together);
+        (self.uniform, self.together) = (false, false);
         self.indent += 1;
         body(self);
         self.indent -= 1;
-        (self.members, self.uniform) = before;
+        (self.members, self.uniform, self.together) = before;
     }
 
     fn branch(&mut self, statements: usize, depth: usize) {

@@ -5,6 +5,9 @@
 //! functions. Each thread reads its own [`INPUT_WORDS`] words, computes, and writes a checksum of everything it has
 //! computed.
 //!
+//! Rich programs ([`Options::rich`]) have any number of kernels, none included, with the same parameters; they are launched one after
+//! the other. What they leave in the module's visible variables of global memory counts as well.
+//!
 //! # What makes a program definite
 //! - Every register is written before anything reads it; loops have a bound.
 //! - Divisors are not zero; a sum and a product are never left to be contracted (every rounding is written); functions with
@@ -13,13 +16,17 @@
 //!   its NaNs were replaced.
 //! - Each thread has its own slots in memory. Threads exchange values through shared memory only between barriers that all
 //!   of them reach, and through reductions whose order does not matter.
+//! - Threads also meet in retry loops and under locks, where only what does not depend on the order is kept, and wait for their
+//!   turns, where the order is given. Nobody who holds a lock or has a turn waits for anybody else.
 //! - A warp operation names as members exactly the threads that reach it. The generator keeps the mask in a register
 //!   while it enters branches and loops, and lets it go where control flow has no structure.
 //!
 //! The same seed gives the same program on every machine.
 
 mod control;
+pub mod declarations;
 mod memory;
+mod rich;
 mod rng;
 mod scalar;
 mod vocabulary;
@@ -62,6 +69,20 @@ pub struct Options {
     pub warp: bool,
     /// Whether there are device functions.
     pub functions: bool,
+    /// Whether control flow, calls, constant data and sharing of every kind occur, and modules of several kernels or of none.
+    pub rich: bool,
+}
+
+impl Options {
+    /// Programs of the richest kind.
+    #[must_use]
+    pub fn rich() -> Self {
+        Self {
+            statements: 36,
+            rich: true,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for Options {
@@ -71,12 +92,16 @@ impl Default for Options {
             depth: 3,
             warp: true,
             functions: true,
+            rich: false,
         }
     }
 }
 
 /// The program of a seed.
 pub fn program(seed: u64, options: &Options) -> String {
+    if options.rich {
+        return rich::module(seed, options);
+    }
     let mut rng = Rng::new(seed);
     // Small programs are as interesting as large ones, and easier to look at.
     let statements = options.statements / 4 + rng.below(options.statements);
@@ -139,6 +164,10 @@ struct Writer {
     members: Option<String>,
     /// Whether all threads of the CTA are here.
     uniform: bool,
+    /// Whether all threads of the CTA that have not ended are here.
+    together: bool,
+    /// What only rich programs have.
+    rich: rich::State,
     indent: usize,
 }
 
@@ -156,6 +185,8 @@ impl Writer {
             tables: 0,
             members: Some("0xffffffff".to_owned()),
             uniform: true,
+            together: true,
+            rich: rich::State::default(),
             indent: 1,
         }
     }
@@ -236,6 +267,9 @@ impl Writer {
 
     /// One statement that does not change where control goes.
     fn simple(&mut self) {
+        if self.options.rich && self.rich_statement() {
+            return;
+        }
         match self.rng.below(20) {
             0..=1 => self.memory_statement(),
             2..=3 if self.options.warp && self.members.is_some() => self.warp_statement(),

@@ -1,8 +1,10 @@
-//! Constant expressions, by PTX's rules: 64-bit integers that are signed unless marked, computed where they stand.
+//! Reads constant expressions and computes them where they stand; [`super::evaluate`] says what operators give.
 //!
 //! The reader keeps one stack of values and one of pending operators, so that parentheses may nest as deep as the input
 //! likes. `?:` is two operators: `?` waits for its `:`, which then waits for the third value.
 
+use super::evaluate::{self, Binary, Refusal, Unary};
+use super::variable::WARP_SIZE;
 use super::{GivenUp, Parsed, Parser};
 use crate::ast::Constant;
 use crate::diagnostic::{Diagnostic, Span};
@@ -11,34 +13,25 @@ use crate::lex::{self, TokenKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pending {
     Open,
-    Unary(u8),
+    Unary(Unary),
     /// `(.s64)` or `(.u64)`.
-    Cast(bool),
+    Cast {
+        signed: bool,
+    },
     Binary(Binary),
     Question,
     Colon,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Binary {
-    Mul,
-    Div,
-    Rem,
-    Add,
-    Sub,
-    Shl,
-    Shr,
-    Lt,
-    Gt,
-    Le,
-    Ge,
-    Eq,
-    Ne,
-    And,
-    Xor,
-    Or,
-    AndAnd,
-    OrOr,
+impl Unary {
+    const fn of(sign: u8) -> Unary {
+        match sign {
+            b'-' => Unary::Minus,
+            b'!' => Unary::Not,
+            b'~' => Unary::Complement,
+            _ => Unary::Plus,
+        }
+    }
 }
 
 impl Binary {
@@ -88,7 +81,7 @@ impl Pending {
         match self {
             Pending::Open | Pending::Question => 0,
             Pending::Colon => 0,
-            Pending::Unary(_) | Pending::Cast(_) => 11,
+            Pending::Unary(_) | Pending::Cast { .. } => 11,
             Pending::Binary(binary) => binary.precedence(),
         }
     }
@@ -101,21 +94,31 @@ impl Parser<'_> {
             TokenKind::Integer | TokenKind::Float => true,
             TokenKind::Punctuation(b'+' | b'-' | b'!' | b'~' | b'(') => true,
             TokenKind::Word => self.current() == b"WARP_SZ",
+            TokenKind::Dotted => self.at_fraction(),
             _ => false,
         }
     }
 
+    /// Whether a number without digits before its point stands here: `.5`.
+    fn at_fraction(&self) -> bool {
+        self.token.kind == TokenKind::Dotted && self.current()[1].is_ascii_digit()
+    }
+
     /// A constant expression.
     pub(super) fn constant(&mut self) -> Parsed<Constant> {
+        let start = self.token.start;
         // Nearly all constants are one number.
         if matches!(self.token.kind, TokenKind::Integer | TokenKind::Float) {
             let value = self.number()?;
-            if Binary::of(self.token.kind).is_none() && !self.token.is(b'?') {
+            if !self.at_operator() {
                 return Ok(value);
             }
-            return self.expression(Some(value));
+            if matches!(value, Constant::Single(_)) {
+                return Err(self.unexpected("the end of the constant"));
+            }
+            return self.expression(start, Some(value));
         }
-        self.expression(None)
+        self.expression(start, None)
     }
 
     /// A constant expression that must be an integer.
@@ -127,13 +130,21 @@ impl Parser<'_> {
             Constant::Single(_) | Constant::Double(_) => {
                 let span = Span::new(start, self.last_end);
                 Err(self.fail(
-                    Diagnostic::error(span, "Integer constant expected").expected(what.to_owned()),
+                    Diagnostic::error(span, Refusal::NotInteger.message())
+                        .expected(what.to_owned()),
                 ))
             }
         }
     }
 
-    fn number(&mut self) -> Parsed<Constant> {
+    fn at_operator(&self) -> bool {
+        Binary::of(self.token.kind).is_some() || self.token.is(b'?')
+    }
+
+    pub(super) fn number(&mut self) -> Parsed<Constant> {
+        if self.token.kind == TokenKind::Dotted {
+            self.token = self.lexer.fraction(self.token.start);
+        }
         let token = self.token;
         let text = self.current();
         let value = if token.kind == TokenKind::Float {
@@ -161,12 +172,16 @@ impl Parser<'_> {
             };
             return Err(self.fail(Diagnostic::error(token.span(), message)));
         };
+        if let Constant::Double(bits) = value
+            && lex::is_out_of_range(text, f64::from_bits(bits))
+        {
+            return Err(self.fail(Diagnostic::error(token.span(), "Constant overflow")));
+        }
         self.advance();
         Ok(value)
     }
 
-    fn expression(&mut self, first: Option<Constant>) -> Parsed<Constant> {
-        let start = self.token.start;
+    fn expression(&mut self, start: u32, first: Option<Constant>) -> Parsed<Constant> {
         let mut values: Vec<Constant> = Vec::new();
         let mut pending: Vec<Pending> = Vec::new();
         let mut operand_next = first.is_none();
@@ -175,31 +190,35 @@ impl Parser<'_> {
         loop {
             if operand_next {
                 match self.token.kind {
-                    TokenKind::Integer | TokenKind::Float => {
-                        let value = self.number()?;
+                    TokenKind::Integer | TokenKind::Float | TokenKind::Dotted
+                        if self.at_constant() =>
+                    {
+                        let (token, value) = (self.token, self.number()?);
+                        if matches!(value, Constant::Single(_)) {
+                            // An exact single is a constant by itself, at most in parentheses.
+                            if pending.iter().any(|it| *it != Pending::Open) {
+                                return Err(self.unexpected_at(token, "a constant"));
+                            }
+                            if self.at_operator() {
+                                return Err(self.unexpected("')'"));
+                            }
+                        }
                         values.push(value);
                         operand_next = false;
                     }
                     TokenKind::Word if self.current() == b"WARP_SZ" => {
                         self.advance();
-                        values.push(Constant::Signed(32));
+                        values.push(Constant::Signed(WARP_SIZE.cast_signed()));
                         operand_next = false;
                     }
                     TokenKind::Punctuation(sign @ (b'+' | b'-' | b'!' | b'~')) => {
                         self.advance();
-                        pending.push(Pending::Unary(sign));
+                        pending.push(Pending::Unary(Unary::of(sign)));
                     }
                     TokenKind::Punctuation(b'(') => {
                         self.advance();
-                        let cast = match self.current() {
-                            b".s64" => Some(true),
-                            b".u64" => Some(false),
-                            _ => None,
-                        };
-                        if let Some(signed) = cast {
-                            self.advance();
-                            self.expect(b')')?;
-                            pending.push(Pending::Cast(signed));
+                        if self.token.kind == TokenKind::Dotted && !self.at_fraction() {
+                            pending.push(self.cast()?);
                         } else {
                             pending.push(Pending::Open);
                             open += 1;
@@ -221,7 +240,7 @@ impl Parser<'_> {
                 operand_next = true;
             } else if self.token.is(b':') && pending.contains(&Pending::Question) {
                 self.reduce(&mut values, &mut pending, 1, start)?;
-                self.close_conditionals(&mut values, &mut pending);
+                self.close_conditionals(&mut values, &mut pending, start)?;
                 match pending.last_mut() {
                     Some(last @ Pending::Question) => *last = Pending::Colon,
                     _ => return Err(self.unexpected("')'")),
@@ -230,7 +249,7 @@ impl Parser<'_> {
                 operand_next = true;
             } else if self.token.is(b')') && open > 0 {
                 self.reduce(&mut values, &mut pending, 1, start)?;
-                self.close_conditionals(&mut values, &mut pending);
+                self.close_conditionals(&mut values, &mut pending, start)?;
                 if pending.pop() != Some(Pending::Open) {
                     return Err(self.unexpected("':'"));
                 }
@@ -241,7 +260,7 @@ impl Parser<'_> {
             }
         }
         self.reduce(&mut values, &mut pending, 1, start)?;
-        self.close_conditionals(&mut values, &mut pending);
+        self.close_conditionals(&mut values, &mut pending, start)?;
         match pending.last() {
             None => {}
             Some(Pending::Open) => return Err(self.unexpected("')'")),
@@ -250,16 +269,41 @@ impl Parser<'_> {
         values.pop().ok_or(GivenUp)
     }
 
+    /// The type of a cast, from behind its parenthesis on.
+    fn cast(&mut self) -> Parsed<Pending> {
+        let token = self.token;
+        let signed = match self.current() {
+            b".s64" => true,
+            b".u64" => false,
+            text if super::variable::type_of(text).is_some() => {
+                let message = "Unsupported cast operation";
+                return Err(self
+                    .fail(Diagnostic::error(token.span(), message).expected("(.s64) or (.u64)")));
+            }
+            _ => return Err(self.unexpected("a constant")),
+        };
+        self.advance();
+        self.expect(b')')?;
+        Ok(Pending::Cast { signed })
+    }
+
     /// Computes finished `a ? b : c` on top of the stacks.
-    fn close_conditionals(&mut self, values: &mut Vec<Constant>, pending: &mut Vec<Pending>) {
+    fn close_conditionals(
+        &mut self,
+        values: &mut Vec<Constant>,
+        pending: &mut Vec<Pending>,
+        start: u32,
+    ) -> Parsed<()> {
         while pending.last() == Some(&Pending::Colon) {
             pending.pop();
             let (Some(no), Some(yes), Some(condition)) = (values.pop(), values.pop(), values.pop())
             else {
-                return;
+                return Err(GivenUp);
             };
-            values.push(if bits(condition) != 0 { yes } else { no });
+            let chosen = evaluate::conditional(condition, yes, no);
+            values.push(self.computed(chosen, start)?);
         }
+        Ok(())
     }
 
     /// Computes what binds at least as tightly as `precedence`.
@@ -275,120 +319,25 @@ impl Parser<'_> {
                 return Ok(());
             }
             pending.pop();
+            let value = values.pop().ok_or(GivenUp)?;
             let computed = match top {
-                Pending::Unary(sign) => values.pop().and_then(|value| unary(sign, value)),
-                Pending::Cast(signed) => values.pop().map(|value| {
-                    if signed {
-                        Constant::Signed(bits(value) as i64)
-                    } else {
-                        Constant::Unsigned(bits(value))
-                    }
-                }),
-                Pending::Binary(operator) => match (values.pop(), values.pop()) {
-                    (Some(right), Some(left)) => binary(operator, left, right),
-                    _ => None,
-                },
-                Pending::Open | Pending::Question | Pending::Colon => None,
+                Pending::Unary(operator) => evaluate::unary(operator, value),
+                Pending::Cast { signed } => evaluate::cast(signed, value),
+                Pending::Binary(operator) => {
+                    evaluate::binary(operator, values.pop().ok_or(GivenUp)?, value)
+                }
+                Pending::Open | Pending::Question | Pending::Colon => return Err(GivenUp),
             };
-            let Some(computed) = computed else {
-                let span = Span::new(start.min(self.last_end), self.last_end);
-                return Err(self.fail(Diagnostic::error(
-                    span,
-                    "Constant expression cannot be computed: it divides by zero or uses floating point operands",
-                )));
-            };
-            values.push(computed);
+            values.push(self.computed(computed, start)?);
         }
         Ok(())
     }
-}
 
-fn bits(value: Constant) -> u64 {
-    match value {
-        Constant::Signed(value) => value as u64,
-        Constant::Unsigned(value) => value,
-        Constant::Single(bits) => u64::from(bits),
-        Constant::Double(bits) => bits,
-    }
-}
-
-fn unary(sign: u8, value: Constant) -> Option<Constant> {
-    Some(match (sign, value) {
-        (b'+', value) => value,
-        (b'-', Constant::Signed(value)) => Constant::Signed(value.wrapping_neg()),
-        (b'-', Constant::Unsigned(value)) => Constant::Unsigned(value.wrapping_neg()),
-        (b'-', Constant::Single(bits)) => Constant::Single(bits ^ 0x8000_0000),
-        (b'-', Constant::Double(bits)) => Constant::Double(bits ^ 0x8000_0000_0000_0000),
-        (b'!', Constant::Signed(value)) => Constant::Signed(i64::from(value == 0)),
-        (b'!', Constant::Unsigned(value)) => Constant::Signed(i64::from(value == 0)),
-        (b'~', Constant::Signed(value)) => Constant::Signed(!value),
-        (b'~', Constant::Unsigned(value)) => Constant::Unsigned(!value),
-        _ => return None,
-    })
-}
-
-fn binary(operator: Binary, left: Constant, right: Constant) -> Option<Constant> {
-    let float = |value: Constant| matches!(value, Constant::Single(_) | Constant::Double(_));
-    if float(left) || float(right) {
-        return None;
-    }
-    let unsigned = matches!(left, Constant::Unsigned(_)) || matches!(right, Constant::Unsigned(_));
-    let (a, b) = (bits(left), bits(right));
-    let (x, y) = (a as i64, b as i64);
-    let truth = |value: bool| Some(Constant::Signed(i64::from(value)));
-    let number = |value: u64| {
-        Some(if unsigned {
-            Constant::Unsigned(value)
-        } else {
-            Constant::Signed(value as i64)
+    /// The value, or a message about the expression from `start` to here.
+    fn computed(&mut self, value: Result<Constant, Refusal>, start: u32) -> Parsed<Constant> {
+        value.map_err(|refusal| {
+            let span = Span::new(start.min(self.last_end), self.last_end);
+            self.fail(Diagnostic::error(span, refusal.message()))
         })
-    };
-    let compare = |ordering: std::cmp::Ordering, wanted: &[std::cmp::Ordering]| {
-        truth(wanted.contains(&ordering))
-    };
-    let ordering = if unsigned { a.cmp(&b) } else { x.cmp(&y) };
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    match operator {
-        Binary::Mul => number(a.wrapping_mul(b)),
-        Binary::Div if b == 0 => None,
-        Binary::Div => number(if unsigned {
-            a / b
-        } else {
-            x.wrapping_div(y) as u64
-        }),
-        Binary::Rem if b == 0 => None,
-        Binary::Rem => number(if unsigned {
-            a % b
-        } else {
-            x.wrapping_rem(y) as u64
-        }),
-        Binary::Add => number(a.wrapping_add(b)),
-        Binary::Sub => number(a.wrapping_sub(b)),
-        // A shift keeps the type of what is shifted.
-        Binary::Shl | Binary::Shr => {
-            let amount = b.min(64) as u32;
-            let signed = matches!(left, Constant::Signed(_));
-            let value = match (operator, signed) {
-                (Binary::Shl, _) => a.checked_shl(amount).unwrap_or(0),
-                (_, true) => (x >> amount.min(63)) as u64,
-                (_, false) => a.checked_shr(amount).unwrap_or(0),
-            };
-            Some(if signed {
-                Constant::Signed(value as i64)
-            } else {
-                Constant::Unsigned(value)
-            })
-        }
-        Binary::Lt => compare(ordering, &[Less]),
-        Binary::Gt => compare(ordering, &[Greater]),
-        Binary::Le => compare(ordering, &[Less, Equal]),
-        Binary::Ge => compare(ordering, &[Greater, Equal]),
-        Binary::Eq => compare(ordering, &[Equal]),
-        Binary::Ne => compare(ordering, &[Less, Greater]),
-        Binary::And => number(a & b),
-        Binary::Xor => number(a ^ b),
-        Binary::Or => number(a | b),
-        Binary::AndAnd => truth(a != 0 && b != 0),
-        Binary::OrOr => truth(a != 0 || b != 0),
     }
 }

@@ -6,6 +6,7 @@
 //! list of things to undo, initialisers are a flat list, and constant expressions use explicit stacks.
 
 mod constant;
+mod evaluate;
 mod function;
 mod instruction;
 mod operand;
@@ -157,7 +158,10 @@ impl<'a> Parser<'a> {
 
     /// Reports that the current token should be something else.
     fn unexpected(&mut self, expected: impl Into<String>) -> GivenUp {
-        let token = self.token;
+        self.unexpected_at(self.token, expected)
+    }
+
+    fn unexpected_at(&mut self, token: Token, expected: impl Into<String>) -> GivenUp {
         let diagnostic = match token.kind {
             TokenKind::End => Diagnostic::error(
                 Span::new(token.start.saturating_sub(1), token.end),

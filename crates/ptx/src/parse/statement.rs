@@ -370,18 +370,20 @@ impl Parser<'_> {
 
     fn branch_targets(&mut self) -> Parsed<TargetListKind> {
         self.advance();
-        let list = self.function.body.lists.len() as u32;
         let mut labels = Vec::new();
         loop {
-            let token = self.name("a label")?;
-            self.use_label(token, LabelUse::List(list, labels.len() as u32));
-            labels.push(LabelId(0));
+            labels.push(self.name("a label")?);
             if !self.eat(b',') {
                 break;
             }
         }
         self.expect(b';')?;
-        Ok(TargetListKind::Branch(labels))
+        // Uses point into the list, which is there only if the statement is whole.
+        let list = self.function.body.lists.len() as u32;
+        for (entry, token) in labels.iter().enumerate() {
+            self.use_label(*token, LabelUse::List(list, entry as u32));
+        }
+        Ok(TargetListKind::Branch(vec![LabelId(0); labels.len()]))
     }
 
     fn call_targets(&mut self) -> Parsed<TargetListKind> {

@@ -22,6 +22,9 @@ pub(super) struct Head {
     pointer: Option<Pointer>,
 }
 
+/// What `WARP_SZ` stands for.
+pub(super) const WARP_SIZE: u64 = 32;
+
 /// The space that a directive names.
 pub(super) fn space_of(text: &[u8]) -> Option<Space> {
     Some(match text {
@@ -135,7 +138,7 @@ impl Parser<'_> {
                         head.align = legal;
                     }
                 }
-                b".v2" | b".v4" | b".v8" => {
+                b".v2" | b".v4" => {
                     head.vector = text[2] - b'0';
                     self.advance();
                 }
@@ -208,6 +211,12 @@ impl Parser<'_> {
         let token = self.name("a name")?;
         let name = self.intern(token);
         let dimensions = self.dimensions(usize::MAX)?;
+        // The name is bound behind the initialiser: a variable cannot start with its own address.
+        let initialiser = if self.eat(b'=') {
+            Some(self.initialiser()?)
+        } else {
+            None
+        };
         let variable = Variable {
             name,
             span: token.span(),
@@ -218,17 +227,12 @@ impl Parser<'_> {
             vector: head.vector,
             align: head.align,
             dimensions,
-            initialiser: None,
+            initialiser,
             attributes: head.attributes.clone(),
             pointer: head.pointer,
             register: None,
         };
-        let id = self.declare_variable(name, variable);
-        if self.eat(b'=') {
-            let initialiser = self.initialiser()?;
-            self.module.variables[id.index()].initialiser = Some(initialiser);
-        }
-        Ok(id)
+        Ok(self.declare_variable(name, variable))
     }
 
     fn dimensions(&mut self, most: usize) -> Parsed<Vec<u64>> {
@@ -246,7 +250,12 @@ impl Parser<'_> {
                 dimensions.push(0);
                 continue;
             }
-            let size = self.integer_token("the size of an array")?;
+            let size = if self.token.kind == TokenKind::Word && self.current() == b"WARP_SZ" {
+                self.advance();
+                WARP_SIZE
+            } else {
+                self.integer_token("the size of an array")?
+            };
             self.expect(b']')?;
             dimensions.push(size);
         }
@@ -363,68 +372,91 @@ impl Parser<'_> {
         })
     }
 
+    /// A constant, an address, or a byte of one of them.
     fn initial_value(&mut self, parts: &mut Vec<InitialiserPart>) -> Parsed<()> {
-        if self.token.kind == TokenKind::Word && self.current() != b"WARP_SZ" {
-            if self.current() == b"generic" {
-                self.advance();
-                self.expect(b'(')?;
-                self.initial_address(parts, true)?;
-                self.expect(b')')?;
-                if self.eat(b'+') {
-                    let more = self.integer_constant("an offset")?;
-                    if let Some(InitialiserPart::Variable { offset, .. }) = parts.last_mut() {
-                        *offset = offset.wrapping_add(more);
-                    }
-                }
-                return Ok(());
-            }
-            return self.initial_address(parts, false);
+        if self.at_address() {
+            return self.initial_address(parts);
         }
+        let single = self.token.kind == TokenKind::Integer && self.lexer.peek_is(b'(');
+        let start = self.token.start;
         let value = self.constant()?;
-        if let (Constant::Signed(_) | Constant::Unsigned(_), true) = (value, self.token.is(b'(')) {
-            let mask = match value {
-                Constant::Signed(value) => value as u64,
-                Constant::Unsigned(value) => value,
-                Constant::Single(_) | Constant::Double(_) => 0,
-            };
-            self.advance();
-            parts.push(InitialiserPart::Mask(mask));
-            if self.token.kind == TokenKind::Word && self.current() == b"generic" {
-                self.advance();
-                self.expect(b'(')?;
-                self.initial_address(parts, true)?;
-                self.expect(b')')?;
-            } else {
-                self.initial_address(parts, false)?;
-            }
-            return self.expect(b')');
+        let mask = match value {
+            Constant::Signed(value) => value.cast_unsigned(),
+            Constant::Unsigned(value) => value,
+            Constant::Single(_) | Constant::Double(_) => 0,
+        };
+        if !single {
+            parts.push(InitialiserPart::Constant(value));
+            return Ok(());
         }
-        parts.push(InitialiserPart::Constant(value));
-        Ok(())
+        if !(0..8).any(|byte| mask == 0xff << (8 * byte)) {
+            let span = Span::new(start, self.last_end);
+            self.report(
+                Diagnostic::error(
+                    span,
+                    format!("Invalid mask value '{mask:#x}' used in initializer"),
+                )
+                .expected("a mask of one byte, 0xff to 0xff00000000000000"),
+            );
+        }
+        self.expect(b'(')?;
+        parts.push(InitialiserPart::Mask(mask));
+        if self.at_address() {
+            self.initial_address(parts)?;
+        } else {
+            let value = self.integer_constant("a constant or the name of a variable")?;
+            parts.push(InitialiserPart::Constant(Constant::Signed(value)));
+        }
+        self.expect(b')')
     }
 
-    fn initial_address(&mut self, parts: &mut Vec<InitialiserPart>, generic: bool) -> Parsed<()> {
+    fn at_address(&self) -> bool {
+        self.token.kind == TokenKind::Word && self.current() != b"WARP_SZ"
+    }
+
+    /// `name`, `name+4`, `generic(name)`, `generic(name)+4`
+    fn initial_address(&mut self, parts: &mut Vec<InitialiserPart>) -> Parsed<()> {
+        // `generic` is a name where no parenthesis follows.
+        let generic = self.current() == b"generic" && self.lexer.peek_is(b'(');
+        if generic {
+            self.advance();
+            self.expect(b'(')?;
+        }
         let token = self.name("a constant or the name of a variable")?;
         let name = self.intern(token);
-        match self.scopes.get(name) {
-            Binding::Variable(variable) => {
-                let mut offset = 0;
-                if self.token.is(b'+') || self.token.is(b'-') {
-                    offset = self.integer_constant("an offset")?;
-                }
-                parts.push(InitialiserPart::Variable {
-                    variable,
-                    offset,
-                    generic,
-                });
+        let binding = self.scopes.get(name);
+        if generic {
+            self.expect(b')')?;
+        }
+        let mut offset = None;
+        if self.eat(b'+') {
+            offset = Some(self.integer_constant("an offset")?);
+        }
+        match binding {
+            Binding::Variable(variable) => parts.push(InitialiserPart::Variable {
+                variable,
+                offset: offset.unwrap_or(0),
+                generic,
+            }),
+            Binding::Function(function) if !generic && offset.is_none() => {
+                parts.push(InitialiserPart::Function(function));
             }
-            Binding::Function(function) => parts.push(InitialiserPart::Function(function)),
+            Binding::Function(_) => {
+                let span = Span::new(token.start, self.last_end);
+                return Err(self.fail(
+                    Diagnostic::error(span, "Invalid initial value expression")
+                        .expected("the name of a function alone"),
+                ));
+            }
             _ => {
                 let text = self.shown(token);
-                return Err(self.fail(Diagnostic::error(
-                    token.span(),
-                    format!("Unknown symbol '{text}'"),
-                )));
+                return Err(self.fail(
+                    Diagnostic::error(
+                        token.span(),
+                        format!("Invalid initial value symbol '{text}'"),
+                    )
+                    .expected("a variable or function that is declared before"),
+                ));
             }
         }
         Ok(())

@@ -365,7 +365,8 @@ impl<'m> Decoder<'m, '_> {
     ) -> Result<Address, LoadError> {
         let (operand, _) = self.unsuffixed(operand);
         let space = match space {
-            None | Some("global" | "const") => Space::Generic,
+            None | Some("global") => Space::Generic,
+            Some("const") => Space::Const,
             Some("shared" | "shared::cta" | "shared::cluster") => Space::Shared,
             Some("local") => Space::Local,
             // The parameters of a kernel have addresses of their own, those of functions lie in frames.

@@ -37,6 +37,7 @@ impl Thread {
                 _ => (Space::Generic, value),
             },
             // Addresses of these have 32 bits that count.
+            Space::Const => (Space::Generic, CONSTANT_BASE | value & 0xffff_ffff),
             space => (space, value & 0xffff_ffff),
         })
     }
@@ -50,7 +51,7 @@ impl Thread {
     ) -> Result<&'w [u8], FaultKind> {
         let failed = |problem| access("read", space, address, length, problem);
         Ok(match space {
-            Space::Generic => world.memory.read(address, length)?,
+            Space::Generic | Space::Const => world.memory.read(address, length)?,
             Space::Shared => world.shared.read(address, length).map_err(failed)?,
             Space::Local => self.local.read(address, length).map_err(failed)?,
         })
@@ -65,7 +66,7 @@ impl Thread {
     ) -> Result<(), FaultKind> {
         let failed = |problem| access("write", space, address, bytes.len(), problem);
         match space {
-            Space::Generic => world.memory.write(address, bytes)?,
+            Space::Generic | Space::Const => world.memory.write(address, bytes)?,
             Space::Shared => world.shared.write(address, bytes).map_err(failed)?,
             Space::Local => self.local.write(address, bytes).map_err(failed)?,
         }
@@ -150,6 +151,7 @@ pub(super) fn access(
         bytes,
         space: match space {
             Space::Generic => "global",
+            Space::Const => "constant",
             Space::Shared => "shared",
             Space::Local => "local",
         },

@@ -1,4 +1,6 @@
-//! Atomic operations and reductions. Lanes of a warp go one after the other, the lowest first.
+//! Atomic operations and reductions. Lanes of a warp go one after the other, in the order that the schedule gives them.
+
+mod wide;
 
 use super::Table;
 use super::memory::space_of;
@@ -119,6 +121,9 @@ fn mask_of(space: Space) -> u64 {
 }
 
 fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
+    if wide::is_wide(reader) {
+        return wide::exchange(reader);
+    }
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
     let row = reader.instruction.op().row();
     let d = if row.slot_index("d").is_some() {
@@ -139,7 +144,7 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
         let high = if size == 8 { core.word(&b, 1) } else { [0; 32] };
         let (mut first, mut second) = ([0; 32], [0; 32]);
         let mut done = 0u32;
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane] & mask_of(space);
             // Shared memory has no wide operations but the exchange: nothing is done there, and the predicate says so.
             let lacks = size == 8 && !matches!(function, Function::Exchange);
@@ -225,7 +230,7 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
         }
         let mut out = [[0u32; 32]; 4];
         let mut done = 0u32;
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane];
             if space == Space::Generic && resolve(address).0 == Space::Shared {
                 continue;
@@ -267,6 +272,9 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
+    if wide::is_wide(reader) {
+        return wide::compare_and_swap(reader);
+    }
     let (address, d) = (reader.address("addr")?, reader.target("d")?);
     let (b, c) = (reader.source("b")?, reader.source("c")?);
     let row = reader.instruction.op().row();
@@ -290,7 +298,7 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
         let (expected, new) = (read(core, &b), read(core, &c));
         let mut out = [0u64; 32];
         let mut done = 0u32;
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane] & mask_of(space);
             done |= 1 << lane;
             out[lane] = core.update(space, lane, address, size, |old| {
@@ -330,7 +338,7 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
         };
         let (expected, new) = (read(core, &b), read(core, &c));
         let mut out = [0u64; 32];
-        for lane in core.lanes() {
+        for lane in core.lanes_in_turn() {
             let address = addresses[lane] & 0xffff_ffff;
             let old = core.update(Space::Shared, lane, address, size, |old| {
                 if old == expected[lane] {

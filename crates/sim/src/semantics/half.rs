@@ -66,11 +66,11 @@ fn both(core: &mut Core<'_>, source: &Source) -> Lanes {
     let word = core.word(source, 0);
     word.map(|x| {
         let (low, high) = (x & 0xffff, x >> 16);
-        // 0: as they are; 2: the low one twice; 3: the high one twice; 4: the high one negated.
+        // 0: as they are; 2: the low one twice; 3: the high one twice; 4 (H0_NH1): the low one above, the high one negated below.
         let mut x = match source.select {
             2 => low << 16 | low,
             3 => high << 16 | high,
-            4 => (high ^ 0x8000) << 16 | low,
+            4 => low << 16 | (high ^ 0x8000),
             _ => x,
         };
         if source.absolute {
@@ -84,10 +84,11 @@ fn both(core: &mut Core<'_>, source: &Source) -> Lanes {
 }
 
 fn check_select(source: &Source) -> Result<(), Lack> {
-    if source.select == 1 {
-        return Err("a single-precision operand of a half-precision operation".to_owned());
+    match source.select {
+        1 => Err("a single-precision operand of a half-precision operation".to_owned()),
+        4 if source.absolute => Err("the absolute value of a turned operand".to_owned()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn how(reader: &Reader<'_>) -> Result<Arithmetic, Lack> {

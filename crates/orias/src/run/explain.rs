@@ -1,0 +1,64 @@
+//! Why a launch issued instructions for few lanes: the branches that parted them, the costliest first.
+
+use orias_sim::{Module, PartingCounts, Profile};
+use std::fmt::Write as _;
+
+/// Branches that are shown.
+const SHOWN: usize = 20;
+
+/// A line for each branch that parted lanes: what it cost, and where its lanes met.
+pub(super) fn partings(module: &Module, kernel: &str, profile: &Profile) -> String {
+    let mut partings: Vec<(u32, &PartingCounts)> = (profile.partings.iter())
+        .map(|(branch, counts)| (*branch, counts))
+        .filter(|(_, counts)| counts.lost > 0)
+        .collect();
+    partings.sort_by_key(|(branch, counts)| (std::cmp::Reverse(counts.lost), *branch));
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    if partings.is_empty() {
+        let _ = writeln!(out, "no branch parted lanes");
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "{:>12} {:>10} {:>10}  lanes parted at, and met at",
+        "lanes lost", "issues", "parted"
+    );
+    for (branch, counts) in partings.iter().take(SHOWN) {
+        let _ = writeln!(
+            out,
+            "{:>12} {:>10} {:>10}  {}",
+            counts.lost,
+            counts.issues,
+            counts.parted,
+            place(module, kernel, *branch)
+        );
+        let mut met: Vec<(u32, u64)> = counts.met.iter().map(|(at, n)| (*at, *n)).collect();
+        met.sort_by_key(|(at, times)| (std::cmp::Reverse(*times), *at));
+        for (at, times) in met {
+            let _ = writeln!(
+                out,
+                "{:>34}    met {times} times at {}",
+                "",
+                place(module, kernel, at)
+            );
+        }
+        let never = counts.parted.saturating_sub(counts.met.values().sum());
+        if never > 0 {
+            let _ = writeln!(
+                out,
+                "{:>34}    {never} times not before they ended or parted anew",
+                ""
+            );
+        }
+    }
+    if let Some(more) = partings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = writeln!(out, "and {more} more branches");
+    }
+    out
+}
+
+fn place(module: &Module, kernel: &str, index: u32) -> String {
+    let text = module.instruction(kernel, index).unwrap_or_default();
+    format!("/*{:04x}*/ {text}", index * 16)
+}

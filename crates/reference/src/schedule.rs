@@ -1,0 +1,80 @@
+//! In what order threads have their turns, where the manual leaves it open: everywhere.
+
+/// In what order threads go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// By their numbers, each until it waits, or for thousands of steps.
+    #[default]
+    InOrder,
+    /// By random numbers of this seed: in any order, each for 1 to 64 steps.
+    Random(u64),
+    /// The last first, one step each: between a read and the write that follows it all others have read.
+    Adversarial,
+}
+
+/// Steps a thread makes before the next has its turn.
+const TURN: u64 = 4096;
+/// The logarithm of the most of them in a random schedule.
+const LONGEST_TURN: u64 = 6;
+
+/// Makes the choices of a schedule, for the whole launch.
+#[derive(Clone, Debug)]
+pub(crate) struct Chooser {
+    schedule: Schedule,
+    /// The state of the random numbers.
+    state: u64,
+}
+
+impl Chooser {
+    pub fn new(schedule: Schedule) -> Self {
+        let state = match schedule {
+            Schedule::Random(seed) => seed.wrapping_mul(0xd134_2543_de82_ef95),
+            Schedule::InOrder | Schedule::Adversarial => 0,
+        };
+        Self { schedule, state }
+    }
+
+    /// A random number below `limit`: SplitMix64.
+    fn draw(&mut self, limit: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit.max(1)
+    }
+
+    /// Steps that a thread may make now.
+    pub fn turn(&mut self) -> u64 {
+        match self.schedule {
+            Schedule::InOrder => TURN,
+            Schedule::Random(_) => {
+                let magnitude = self.draw(LONGEST_TURN + 1);
+                1 + self.draw(1 << magnitude)
+            }
+            Schedule::Adversarial => 1,
+        }
+    }
+
+    /// Puts members into the order of their turns.
+    pub fn arrange<T>(&mut self, members: &mut [T]) {
+        match self.schedule {
+            Schedule::InOrder => {}
+            Schedule::Random(_) => {
+                for at in (1..members.len()).rev() {
+                    let other = self.draw(at as u64 + 1) as usize;
+                    members.swap(at, other);
+                }
+            }
+            Schedule::Adversarial => members.reverse(),
+        }
+    }
+
+    /// Whether threads that ask who is active get their answer though others could still come.
+    pub fn answers_early(&mut self) -> bool {
+        match self.schedule {
+            Schedule::InOrder => false,
+            Schedule::Random(_) => self.draw(4) == 0,
+            Schedule::Adversarial => true,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Lanes per issue: how many lanes an issued instruction serves in our code, and in ptxas's, launch by launch.
+//!
+//! `conformance lanes [--level N] [--least X] [--manifest FILE]... [FILTER]`. Every launch of the CUDA corpora (or of the manifests given)
+//! runs in the emulator as we compile it (at -O3 unless told otherwise) and as ptxas -O3 makes it, both without contraction so that the
+//! buffers they leave can be compared. A line for each launch, the worst first:
+//!
+//! ```text
+//! ratio  lanes  ptxas  issues  ptxas  buffers  launch
+//! ```
+//!
+//! Lanes per issue count the lanes of the group that issues, whatever their guards. Launches that one side cannot do are listed by
+//! reason. The suite fails if a launch leaves something else than ptxas's code does, or has less than `--least` of its lanes per issue.
+
+use super::compile::Images;
+use super::{corpus, sim};
+use crate::gpu::job::Job;
+use crate::{oracle, parallel};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The share of ptxas's lanes per issue that a launch should have.
+const LEAST: f64 = 0.95;
+
+struct Request {
+    level: u8,
+    least: f64,
+    manifests: Vec<PathBuf>,
+    filter: String,
+}
+
+impl Request {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let mut request = Self {
+            level: 3,
+            least: LEAST,
+            manifests: Vec::new(),
+            filter: String::new(),
+        };
+        let mut words = args.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+            match word {
+                "--level" => {
+                    let level = value()?.trim_start_matches('O');
+                    request.level = level
+                        .parse()
+                        .map_err(|_| format!("'{level}' is no level"))?;
+                }
+                "--least" => {
+                    let least = value()?;
+                    request.least = least
+                        .parse()
+                        .map_err(|_| format!("'{least}' is no number"))?;
+                }
+                "--manifest" => request.manifests.push(PathBuf::from(value()?)),
+                flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
+                filter => request.filter = filter.to_owned(),
+            }
+        }
+        if request.manifests.is_empty() {
+            request.manifests = ["cuda-sm90a", "cuda-second-sm90a"]
+                .map(|folder| corpus::packed().join(folder).join("manifest.json"))
+                .into();
+        }
+        Ok(request)
+    }
+}
+
+/// A launch with both codes, or why there is none of ours.
+struct Case {
+    job: Job,
+    ours: Result<Vec<u8>, String>,
+    theirs: Vec<u8>,
+}
+
+/// What one code of a launch did.
+struct Counted {
+    issues: u64,
+    lanes: f64,
+    buffers: Vec<u64>,
+}
+
+/// A launch that both codes did.
+struct Row {
+    name: String,
+    ours: Counted,
+    theirs: Counted,
+}
+
+impl Row {
+    fn ratio(&self) -> f64 {
+        self.ours.lanes / self.theirs.lanes
+    }
+
+    fn is_equal(&self) -> bool {
+        self.ours.buffers == self.theirs.buffers
+    }
+}
+
+pub fn run(args: &[String]) -> Result<(), String> {
+    let request = Request::parse(args)?;
+    let mut cases = Vec::new();
+    for manifest in &request.manifests {
+        cases.extend(read_cases(manifest, &request)?);
+    }
+    let results = parallel::map(&cases, |case| {
+        let ours = match &case.ours {
+            Ok(image) => count(&case.job, image).map_err(|why| format!("ours: {why}")),
+            Err(refusal) => Err(format!("refused: {refusal}")),
+        }?;
+        let theirs = count(&case.job, &case.theirs).map_err(|why| format!("ptxas's: {why}"))?;
+        Ok(Row {
+            name: case.job.name.clone(),
+            ours,
+            theirs,
+        })
+    });
+    let mut rows = Vec::new();
+    let mut left_out: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (case, result) in cases.iter().zip(results) {
+        match result {
+            Ok(row) => rows.push(row),
+            Err(reason) => left_out.entry(reason).or_default().push(&case.job.name),
+        }
+    }
+    rows.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+    print(&rows, &left_out);
+    let few = (rows.iter())
+        .filter(|row| row.ratio() < request.least)
+        .count();
+    let different = rows.iter().filter(|row| !row.is_equal()).count();
+    println!(
+        "{} launches: {few} below {} of ptxas's lanes per issue, {different} different; {} not compared",
+        rows.len(),
+        request.least,
+        cases.len() - rows.len()
+    );
+    match (rows.len(), few + different) {
+        (0, _) => Err("nothing was compared".to_owned()),
+        (_, 0) => Ok(()),
+        _ => Err(format!(
+            "{few} launches have too few lanes per issue, {different} are different"
+        )),
+    }
+}
+
+/// The launches of a manifest that the filter fits, compiled by both.
+fn read_cases(manifest: &Path, request: &Request) -> Result<Vec<Case>, String> {
+    let folder = manifest.parent().unwrap_or(Path::new("."));
+    let mut images = Images::new(folder, request.level);
+    let cubins = oracle::repository().join("target/sim");
+    let mut cases = Vec::new();
+    for test in crate::gpu::tests(&manifest.to_string_lossy())? {
+        let job = Job::from_test(&test, String::new())?;
+        let file = test["ptx"].as_str().ok_or("a test without ptx")?;
+        if !(job.name.contains(&request.filter) || file.contains(&request.filter)) {
+            continue;
+        }
+        let theirs = sim::assemble(&folder.join(file), &cubins, "O3")?;
+        let theirs =
+            std::fs::read(&theirs).map_err(|error| format!("{}: {error}", theirs.display()))?;
+        let ours = images.of(file, &job.kernel)?.map(<[u8]>::to_vec);
+        cases.push(Case { job, ours, theirs });
+    }
+    Ok(cases)
+}
+
+/// Runs a launch in the emulator, or says why it does not come to its end.
+fn count(job: &Job, image: &[u8]) -> Result<Counted, String> {
+    let (outcome, buffers) = sim::emulate(job, image, &sim::bounded())?;
+    let outcome = outcome.map_err(|error| error.to_string())?;
+    if let Some(fault) = outcome.fault {
+        return Err(fault.kind.to_string());
+    }
+    Ok(Counted {
+        issues: outcome.warp_instructions,
+        lanes: outcome.thread_instructions as f64 / (outcome.warp_instructions.max(1)) as f64,
+        buffers,
+    })
+}
+
+fn print(rows: &[Row], left_out: &BTreeMap<String, Vec<&str>>) {
+    println!(
+        "{:>6} {:>6} {:>6} {:>11} {:>11} {:9} launch",
+        "ratio", "lanes", "ptxas", "issues", "ptxas", "buffers"
+    );
+    for row in rows {
+        println!(
+            "{:6.3} {:6.2} {:6.2} {:11} {:11} {:9} {}",
+            row.ratio(),
+            row.ours.lanes,
+            row.theirs.lanes,
+            row.ours.issues,
+            row.theirs.issues,
+            if row.is_equal() { "equal" } else { "different" },
+            row.name
+        );
+    }
+    for (reason, names) in left_out {
+        println!(
+            "{} not compared, {reason}: {}",
+            names.len(),
+            names.join(" ")
+        );
+    }
+}
