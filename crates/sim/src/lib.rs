@@ -51,6 +51,7 @@ mod schedule;
 mod semantics;
 mod shared;
 mod system;
+mod turns;
 mod uniforms;
 mod warp;
 
