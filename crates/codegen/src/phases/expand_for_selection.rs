@@ -5,9 +5,11 @@
 //!   ways, and needs one more load.)
 //! - Atomic updates that memory cannot do by itself become loops around a comparing exchange: floats and most 64-bit numbers in
 //!   shared memory, single halves everywhere. Floats at generic addresses are told apart by where the address points.
+//! - A branch to the block where a kernel ends gets an exit of its own: lanes that go there are nobody's to wait for (`convergence`).
 //!
 //! Runs before convergence regions are placed, which see the branches made here. Linear in what it makes.
 
+use crate::convergence::separate_exits;
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::operation::{
@@ -33,7 +35,7 @@ pub fn expand_for_selection(func: &mut Function, _: &Context<'_>) -> Result<(), 
             }
         }
     }
-    Ok(())
+    separate_exits(func).map_err(refused)
 }
 
 fn refused(error: BuildError) -> PhaseError {

@@ -1,7 +1,7 @@
 //! Branches, and the regions in which lanes may part.
 //!
 //! A branch becomes BRA under a guard, with the block that follows as its other way. A way into a block that does nothing but
-//! exit becomes EXIT. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
+//! exit becomes EXIT under a guard, unless the exit follows and the other way is a jump. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
 //! the block behind.
 
 use super::barrier::TRAP;
@@ -95,14 +95,17 @@ pub(super) fn branch(s: &mut Selector<'_>) -> Done {
         true => Guard::unless(reg),
         false => Guard::when(reg),
     };
-    if s.only_exits(taken.0) {
+    let next = s.func.layout.next_block(s.block);
+    // An exit that follows is fallen into if the other way is a jump in any case.
+    let behind = next.and_then(|next| s.func.layout.next_block(next));
+    let falls = |exit: Block, other: Block| next == Some(exit) && behind != Some(other);
+    if s.only_exits(taken.0) && !falls(taken.0, other.0) {
         return s.end(Op::EXIT, when(negated), None, Some(other));
     }
-    if s.only_exits(other.0) {
+    if s.only_exits(other.0) && !falls(other.0, taken.0) {
         return s.end(Op::EXIT, when(!negated), None, Some(taken));
     }
     // The way that comes next in the layout is fallen into.
-    let next = s.func.layout.next_block(s.block);
     if next == Some(taken.0) && next != Some(other.0) {
         return s.end(Op::BRA, when(!negated), Some(other), Some(taken));
     }
