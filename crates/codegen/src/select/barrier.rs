@@ -4,7 +4,7 @@ use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Aligned, Combine, Order, Proxy, Scope};
+use orias_ori::operation::{Combine, Order, Proxy, Scope};
 use orias_ori::{AbstractOp, Operand};
 use orias_sass::Op;
 
@@ -78,23 +78,15 @@ fn register_or_number(s: &mut Selector<'_>, source: Source) -> Result<Source, Ph
 impl Selector<'_> {
     /// Brings the lanes of the warp together where they may have parted.
     pub(super) fn gather_lanes(&mut self) -> Done {
-        if self.apart[self.block] {
+        if !self.together.contains(self.at) {
             self.emit_guarded(Op::WARPSYNC_ALL, &[], sources![pt()])?;
         }
         Ok(())
     }
 }
 
-/// A barrier that counts whole warps needs them together.
-fn gather(s: &mut Selector<'_>) -> Done {
-    match s.modifier::<Aligned>()? {
-        Aligned::Aligned => s.gather_lanes(),
-        Aligned::Any => Ok(()),
-    }
-}
-
 pub(super) fn sync(s: &mut Selector<'_>) -> Done {
-    gather(s)?;
+    s.gather_lanes()?;
     match named(s)? {
         Named::Apart(number, count) => {
             s.emit_guarded(Op::BAR_SYNC, &[DEFER], sources![number, count])?
@@ -105,7 +97,7 @@ pub(super) fn sync(s: &mut Selector<'_>) -> Done {
 }
 
 pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
-    gather(s)?;
+    s.gather_lanes()?;
     match named(s)? {
         Named::Apart(number, count) => s.emit_guarded(Op::BAR_ARV, &[], sources![number, count])?,
         Named::Packed(both) => s.emit_guarded(Op::BAR_ARV_PACKED, &[], sources![both])?,
@@ -115,7 +107,7 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
 
 /// Combines a predicate over the threads of a barrier; the answer is fetched afterwards.
 pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
-    gather(s)?;
+    s.gather_lanes()?;
     let counts = s.op() == Some(AbstractOp::BarRedPopc);
     let function = match counts {
         true => "POPC",

@@ -148,9 +148,10 @@ pub(super) fn leave(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
-/// Lets other lanes run: those in this block may be waiting for them.
+/// Lets other lanes run: those in this block, once they have met there, may be waiting for them.
 pub(super) fn yield_to_others(s: &mut Selector<'_>, block: Block) -> Done {
-    let Some(first) = s.func.layout.first_inst(block) else {
+    let mut insts = s.func.block_insts(block);
+    let Some(first) = insts.find(|&inst| machine_op(s.func, inst) != Some(Op::BSYNC)) else {
         return Ok(());
     };
     s.go_to(block, first);
