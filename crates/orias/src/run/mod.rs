@@ -116,19 +116,23 @@ pub fn run(
         (Code::Cubin(_), Engine::Interpreter) => {
             Err("a cubin runs in the emulator; the interpreter takes PTX".into())
         }
-        (Code::Ptx(source), Engine::Emulator) => emulate(&compiled(source)?, launch, progress),
+        (Code::Ptx(source), Engine::Emulator) => {
+            let image = compiled(source, launch.emulation.explain)?;
+            emulate(&image, launch, progress)
+        }
         (Code::Cubin(image), Engine::Emulator) => emulate(image, launch, progress),
     }
 }
 
 /// The cubin of a PTX module, compiled for the target it names or, if that is an older one, for one the emulator knows.
-fn compiled(source: &[u8]) -> Result<Vec<u8>, String> {
+fn compiled(source: &[u8], line_info: bool) -> Result<Vec<u8>, String> {
     let (module, _) = orias_ptx::parse(source);
     let named = module.target.map(|target| target.to_string());
     let known = named.filter(|name| orias_sass::Target::from_name(name).is_some());
     let name = known.as_deref().unwrap_or(orias_sass::Target::Sm90a.name());
     let options = Options {
         target: Target::parse(name).ok_or_else(|| format!("{name} is no target"))?,
+        line_info,
         ..Options::default()
     };
     let source = Source {
@@ -286,7 +290,7 @@ fn emulate(
             let table = cycles.then(|| module.annotate(&request.kernel, &profile));
             let mut text = table.flatten().unwrap_or_else(|| profile.summary());
             if explain {
-                text += &explain::partings(&module, &request.kernel, &profile);
+                text += &explain::partings(image, &module, &request.kernel, &profile);
             }
             text
         }),
