@@ -66,11 +66,12 @@ fn both(core: &mut Core<'_>, source: &Source) -> Lanes {
     let word = core.word(source, 0);
     word.map(|x| {
         let (low, high) = (x & 0xffff, x >> 16);
-        // 0: as they are; 2: the low one twice; 3: the high one twice; 4: the high one negated.
+        // 0: as they are; 2: the low one twice; 3: the high one twice; 4 (H0_NH1): the low one above the negated high one, which
+        // makes a product with the other number's imaginary part of a complex one.
         let mut x = match source.select {
             2 => low << 16 | low,
             3 => high << 16 | high,
-            4 => (high ^ 0x8000) << 16 | low,
+            4 => low << 16 | (high ^ 0x8000),
             _ => x,
         };
         if source.absolute {
