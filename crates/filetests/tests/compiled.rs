@@ -105,7 +105,7 @@ fn kernels_of_the_run_tests_do_what_the_interpreter_says() {
     // Those of `schedules` say themselves who runs them, and how.
     let files = find_files(&folder).expect("the tests are there");
     for path in (files.iter()).filter(|path| !path.starts_with(folder.join("schedules"))) {
-        let text = std::fs::read_to_string(&path).expect("a readable test");
+        let text = std::fs::read_to_string(path).expect("a readable test");
         let case = parse_case(path, &text).expect("a sound test");
         let Some(image) = cubin(case.input.as_bytes(), 3) else {
             continue;
