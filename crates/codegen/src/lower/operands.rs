@@ -57,9 +57,7 @@ fn constant(kind: OperandKind, ty: PtxType) -> Option<u64> {
         OperandKind::Unsigned(value) if ty == PtxType::Pred => u64::from(value != 0),
         OperandKind::Signed(value) => value as u64 & mask,
         OperandKind::Unsigned(value) => value & mask,
-        OperandKind::Single(pattern) if ty.bits() == 64 => {
-            f64::from(f32::from_bits(pattern)).to_bits()
-        }
+        // Where a double is wanted, too.
         OperandKind::Single(pattern) => u64::from(pattern),
         OperandKind::Double(pattern) if ty.bits() <= 32 => {
             u64::from((f64::from_bits(pattern) as f32).to_bits())

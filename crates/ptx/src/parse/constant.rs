@@ -195,8 +195,8 @@ impl Parser<'_> {
                     {
                         let (token, value) = (self.token, self.number()?);
                         if matches!(value, Constant::Single(_)) {
-                            // An exact single is a constant by itself, at most in parentheses.
-                            if pending.iter().any(|it| *it != Pending::Open) {
+                            // An exact single is an operand only in parentheses of its own.
+                            if pending.last().is_some_and(|it| *it != Pending::Open) {
                                 return Err(self.unexpected_at(token, "a constant"));
                             }
                             if self.at_operator() {

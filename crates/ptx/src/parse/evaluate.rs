@@ -70,6 +70,15 @@ fn integer(value: Constant) -> Result<(u64, bool), Refusal> {
     }
 }
 
+/// A floating-point operand. The bits of a single are those of a very small double: so ptxas takes them.
+fn float(value: Constant) -> Option<f64> {
+    match value {
+        Constant::Single(bits) => Some(f64::from_bits(bits.into())),
+        Constant::Double(bits) => Some(f64::from_bits(bits)),
+        Constant::Signed(_) | Constant::Unsigned(_) => None,
+    }
+}
+
 fn of_type(value: u64, unsigned: bool) -> Constant {
     if unsigned {
         Constant::Unsigned(value)
@@ -88,8 +97,7 @@ pub(super) fn cast(signed: bool, value: Constant) -> Result<Constant, Refusal> {
 }
 
 pub(super) fn unary(operator: Unary, value: Constant) -> Result<Constant, Refusal> {
-    if let (Constant::Double(bits), Unary::Plus | Unary::Minus) = (value, operator) {
-        let number = f64::from_bits(bits);
+    if let (Some(number), Unary::Plus | Unary::Minus) = (float(value), operator) {
         let number = if operator == Unary::Minus {
             -number
         } else {
@@ -123,11 +131,7 @@ pub(super) fn binary(
     left: Constant,
     right: Constant,
 ) -> Result<Constant, Refusal> {
-    let of_floats = |value: Constant| match value {
-        Constant::Double(bits) => Some(f64::from_bits(bits)),
-        _ => None,
-    };
-    match (of_floats(left), of_floats(right)) {
+    match (float(left), float(right)) {
         (Some(x), Some(y)) => floats(operator, x, y),
         (None, None) => integers(operator, integer(left)?, integer(right)?),
         _ => Err(Refusal::Mixed),

@@ -100,7 +100,6 @@ fn constant(kind: OperandKind, ty: Type) -> Option<u64> {
         (OperandKind::Unsigned(value), Type::F64) => (value as f64).to_bits(),
         (OperandKind::Signed(value), _) => value.cast_unsigned(),
         (OperandKind::Unsigned(value), _) => value,
-        (OperandKind::Single(bits), Type::F64) => f64::from(f32::from_bits(bits)).to_bits(),
         (OperandKind::Single(bits), _) => bits.into(),
         (OperandKind::Double(bits), Type::F32) => (f64::from_bits(bits) as f32).to_bits().into(),
         (OperandKind::Double(bits), _) => bits,
