@@ -237,7 +237,12 @@ impl Reached<'_> {
         mark(blocks, home.index());
         while let Some((block, after)) = pending.pop() {
             let readers = &self.readers[block.index()];
-            let behind = || readers.iter().rev().take_while(|&&(place, _)| place > after);
+            let behind = || {
+                readers
+                    .iter()
+                    .rev()
+                    .take_while(|&&(place, _)| place > after)
+            };
             let mut reads = |inst: Inst, token: u32| {
                 func.value_uses(inst)
                     .any(|value| is_token(func, value) && webs.find(value.as_u32()) == token)

@@ -49,6 +49,7 @@ mod waits;
 mod warp;
 mod wide;
 
+use self::barrier::ScatteredBarriers;
 use crate::convergence::blocks_apart;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -171,6 +172,8 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     for &block in &order {
         selector.apart[block] = apart[block.index()] || waits.parted[block];
     }
+    let parted = &selector.apart;
+    selector.scattered = ScatteredBarriers::of(selector.func, |block| parted[block]);
     for block in order {
         select_block(&mut selector, block)?;
         if waits.yielding[block] {

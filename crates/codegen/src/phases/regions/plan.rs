@@ -22,10 +22,10 @@
 //! Cost: O(blocks · depth of regions), the depth being bounded by the number of registers.
 
 use crate::convergence::{ending_blocks, without_ends};
+use cranelift_entity::EntityRef;
 use orias_ori::analysis::{
     DepthFirst, Divergence, DominatorTree, FlowGraph, Loop, LoopNest, Split,
 };
-use cranelift_entity::EntityRef;
 use orias_ori::{AbstractOp, Block, Edge, Function, Opcode};
 
 /// What is known about the control flow of a function.
