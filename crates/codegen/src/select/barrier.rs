@@ -128,20 +128,23 @@ impl ScatteredBarriers {
 
 /// Brings the warp together in front of a barrier, which counts warps. Where the lanes of a warp may come to barriers of one kind in
 /// several places they cannot meet in front of each: they execute one of them as a collective operation. Its instructions run with the
-/// registers of all lanes, so it takes numbers only; what is in registers is read by lanes that come to the same place.
+/// registers of all lanes, so it takes numbers only.
 fn gather(s: &mut Selector<'_>, kind: Kind, numbers: bool) -> Result<Coming, PhaseError> {
     let several = s.scattered.0[kind as usize] > 1;
-    let collective = s.modifier::<Aligned>()? == Aligned::Any
-        && s.apart[s.block]
-        && several
-        && numbers
-        && s.guard == Guard::ALWAYS
-        && !matches!(kind, Kind::Reduce);
-    if collective {
-        return Ok(Coming::Collectively);
+    let scattered = s.modifier::<Aligned>()? == Aligned::Any && s.apart[s.block] && several;
+    if !scattered {
+        s.gather_lanes()?;
+        return Ok(Coming::Together);
     }
-    s.gather_lanes()?;
-    Ok(Coming::Together)
+    let what = match kind {
+        Kind::Reduce => "barrier.red",
+        _ if !numbers => "a barrier whose number or count is in a register",
+        _ if s.guard != Guard::ALWAYS => "a barrier under a guard",
+        _ => return Ok(Coming::Collectively),
+    };
+    Err(PhaseError::Unsupported(format!(
+        "{what}, without .aligned, in several places of divergent code"
+    )))
 }
 
 /// Whether barrier and count are numbers.
