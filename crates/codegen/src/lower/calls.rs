@@ -44,7 +44,7 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
     }
     if body.module.function(id).body.is_none() {
         return body
-            .end_call_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
+            .branch_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
     }
     // Where the guard does not hold, control goes on behind the call, past where its results are taken.
     let after = body.func.create_block();
@@ -391,20 +391,6 @@ impl<'m> Body<'m, '_> {
             OperandKind::Sink => Ok(()),
             _ => unsupported("such a result of a call"),
         }
-    }
-
-    /// A call out of the module, with a branch around it where it is guarded.
-    fn end_call_if_guarded(&mut self, call: impl FnOnce(&mut Self) -> Lowered) -> Lowered {
-        let Some(guard) = self.guard.take() else {
-            return call(self);
-        };
-        let taken = self.func.create_block();
-        let on = self.func.create_block();
-        self.end(AbstractOp::CondBr, &[guard], &[taken, on]);
-        self.open(taken);
-        call(self)?;
-        self.open(on);
-        Ok(())
     }
 
     /// Calls a function that is defined elsewhere: scalar arguments and results are values, longer ones tuples.

@@ -8,6 +8,7 @@ use super::barrier::TRAP;
 use super::selector::{Selector, pt, refused};
 use super::sources;
 use crate::pipeline::PhaseError;
+use crate::tail::{collective_start, goes_on_elsewhere};
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Function, Guard, Inst, Opcode, Operand, SourceMods,
@@ -159,7 +160,8 @@ pub(super) fn yield_to_others(s: &mut Selector<'_>, block: Block) -> Done {
     Ok(())
 }
 
-/// Cuts blocks behind each BSYNC, points BSSY there, and makes falling through explicit.
+/// Cuts blocks behind each BSYNC and each collective operation, points BSSY and the operation there, and makes falling through
+/// explicit.
 pub(super) fn finish(func: &mut Function) -> Done {
     cut_behind_meetings(func)?;
     fall_through(func)
@@ -175,7 +177,7 @@ fn cut_behind_meetings(func: &mut Function) -> Done {
     for block in blocks {
         let meetings: Vec<Inst> = func
             .block_insts(block)
-            .filter(|&inst| machine_op(func, inst) == Some(Op::BSYNC))
+            .filter(|&inst| goes_on_elsewhere(func, inst))
             .collect();
         let mut start = block;
         for meeting in meetings {
@@ -184,7 +186,11 @@ fn cut_behind_meetings(func: &mut Function) -> Done {
             };
             let tail = func.split_block(rest);
             place_fall(func, start, tail, &[]);
-            behind.push((block, meeting, tail));
+            if machine_op(func, meeting) == Some(Op::BSYNC) {
+                behind.push((block, meeting, tail));
+            } else if let Some(opening) = collective_start(func, meeting) {
+                func.set_operand(opening, 1, Operand::Block(tail));
+            }
             start = tail;
         }
     }

@@ -27,7 +27,8 @@ enum Needs {
     SomeLanes {
         parts: bool,
     },
-    /// All of them that come together: a barrier that counts threads may be waited at in several places.
+    /// Those that come to it, together: a barrier of the thread block that lanes of one warp may wait at in several places. The chip counts
+    /// a warp as soon as part of it comes.
     Threads,
 }
 
@@ -99,7 +100,7 @@ fn walk(
                 true
             }
             Needs::Threads => {
-                each(inst, apart || !parted);
+                each(inst, !apart && !parted);
                 !apart
             }
         };

@@ -51,6 +51,7 @@ mod waits;
 mod warp;
 mod wide;
 
+use self::barrier::ScatteredBarriers;
 use crate::convergence::blocks_apart;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -172,6 +173,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
         selector.uses[value] = chains.uses(value).len() as u32;
     }
     selector.whole_entry = (!divergence.is_partial(entry)).then_some(entry);
+    selector.scattered = ScatteredBarriers::of(selector.func, &together);
     selector.together = together;
     for block in order {
         select_block(&mut selector, block)?;

@@ -1,5 +1,6 @@
 //! What all families share: the state of a selection, what it knows of values, and uniform values made once.
 
+use super::barrier::ScatteredBarriers;
 use super::source::Source;
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;
@@ -81,6 +82,8 @@ pub(super) struct Selector<'f> {
     pub(super) whole_entry: Option<Block>,
     /// The operations that find the lanes they need together.
     pub(super) together: EntitySet<Inst>,
+    /// Barriers that lanes may come to from several places.
+    pub(super) scattered: ScatteredBarriers,
     /// The forms of shapes that have one only.
     pub(super) forms: FxHashMap<Shape, Variant>,
 }
@@ -112,6 +115,7 @@ impl<'f> Selector<'f> {
             shared: Vec::new(),
             whole_entry: None,
             together: EntitySet::new(),
+            scattered: ScatteredBarriers::default(),
             forms: FxHashMap::default(),
         }
     }
