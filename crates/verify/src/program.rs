@@ -23,6 +23,8 @@ pub struct Program {
     pub instructions: Vec<Instruction>,
     /// Its basic blocks, in order of address.
     pub blocks: Vec<Block>,
+    /// The blocks that end with a call of a function in this section, each with the block that function starts at.
+    pub calls: Vec<(usize, usize)>,
     /// Instructions whose control field the machine does not have; they were decoded as if it were the slowest there is.
     pub malformed: Vec<(usize, DecodeError)>,
 }
@@ -165,9 +167,11 @@ impl Program {
         for (index, instruction) in instructions.iter().enumerate() {
             targets[index] = branch_targets(name, &instructions, index, instruction, &indirect)?;
         }
+        let (blocks, calls) = blocks(&instructions, &targets, entries);
         Ok(Self {
             name: name.to_owned(),
-            blocks: blocks(&instructions, &targets, entries),
+            blocks,
+            calls,
             instructions,
             malformed,
         })
@@ -250,9 +254,13 @@ fn slowest(word: u128) -> u128 {
 }
 
 /// Cuts instructions into blocks at targets and behind branches, and joins calls with the returns of what they call.
-fn blocks(instructions: &[Instruction], targets: &[Vec<usize>], entries: &[usize]) -> Vec<Block> {
+fn blocks(
+    instructions: &[Instruction],
+    targets: &[Vec<usize>],
+    entries: &[usize],
+) -> (Vec<Block>, Vec<(usize, usize)>) {
     if instructions.is_empty() {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     let entries: BTreeSet<usize> = (entries.iter().map(|offset| offset / WORD))
         .filter(|index| *index < instructions.len())
@@ -315,12 +323,13 @@ fn blocks(instructions: &[Instruction], targets: &[Vec<usize>], entries: &[usize
         })
         .collect();
     join_calls(&mut blocks, &calls, instructions);
-    blocks
+    let calls = calls.iter().map(|call| (call.block, call.callee));
+    (blocks, calls.collect())
 }
 
 /// Whether a branch, call, return or exit has its effect in every lane: no guard, no second predicate that may be false, and
 /// no mask of lanes that decides.
-fn is_unconditional(instruction: &Instruction) -> bool {
+pub(crate) fn is_unconditional(instruction: &Instruction) -> bool {
     let row = instruction.op().row();
     let predicates = instruction.operands().iter().all(|operand| match operand {
         Operand::Register(operand) => {

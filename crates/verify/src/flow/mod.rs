@@ -102,12 +102,21 @@ static MINED: LazyLock<Distances> = LazyLock::new(Distances::mined);
 /// Runs the flow over a program to its fixed point, then hands every dependence to `observe`.
 pub fn observe(
     program: &Program,
-    mut observe: impl FnMut(Dependence),
+    observe: impl FnMut(Dependence),
 ) -> Result<(), UnknownTiming> {
-    let facts = Facts::new(program)?;
+    observe_facts(program, &Facts::new(program)?, observe);
+    Ok(())
+}
+
+/// [`observe`], where what is known of each instruction is at hand.
+pub(crate) fn observe_facts(
+    program: &Program,
+    facts: &Facts,
+    mut observe: impl FnMut(Dependence),
+) {
     let walk = Walk {
         program,
-        facts: &facts,
+        facts,
         distances: &MINED,
     };
     let mut entries: Vec<Option<Vec<Record>>> = vec![None; program.blocks.len()];
@@ -170,5 +179,4 @@ pub fn observe(
             walk.block(block, &mut state, &mut observe);
         }
     }
-    Ok(())
 }

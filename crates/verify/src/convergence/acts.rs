@@ -1,0 +1,174 @@
+//! The instructions that matter to where lanes are, found once.
+
+use super::state::Literal;
+use crate::facts::number;
+use crate::program::Program;
+use orias_sass::{Effects, Instruction, Op, Operand, Register, RegisterClass};
+
+/// What an instruction does to where lanes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Act {
+    /// BSSY, by its number among them.
+    Open { barrier: u8, site: u32 },
+    /// BSYNC.
+    Meet { barrier: u8 },
+    /// BREAK.
+    Leave { barrier: u8, when: When },
+    /// A barrier is copied to a general register.
+    Save { barrier: u8, to: u16, clears: bool },
+    /// A barrier comes from a general register, or from somewhere else.
+    Restore { barrier: u8, from: Option<u16> },
+    /// WARPSYNC: the lanes of the warp wait for each other.
+    Gather,
+    /// WARPSYNC.COLLECTIVE: lanes gather for what comes next, up to ENDCOLLECTIVE.
+    Collect,
+    /// Lanes let others go on that wait for them.
+    Yield,
+    /// It has a meaning only for whole warps, or for the lanes of a mask that the program has promised to bring.
+    Collective,
+}
+
+/// When an instruction that may be guarded has its effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum When {
+    Always,
+    If(Literal),
+    Sometimes,
+}
+
+/// The acts of a program.
+pub(super) struct Acts {
+    acts: Vec<(u32, Act)>,
+    /// By block, where its acts start.
+    starts: Vec<u32>,
+    /// The instruction of each BSSY.
+    pub sites: Vec<u32>,
+}
+
+impl Acts {
+    pub(super) fn new(program: &Program) -> Self {
+        let mut all = Self {
+            acts: Vec::new(),
+            starts: Vec::with_capacity(program.blocks.len() + 1),
+            sites: Vec::new(),
+        };
+        for block in &program.blocks {
+            all.starts.push(all.acts.len() as u32);
+            for index in block.start..block.end {
+                if let Some(act) = all.act(&program.instructions[index], index) {
+                    all.acts.push((index as u32, act));
+                }
+            }
+        }
+        all.starts.push(all.acts.len() as u32);
+        all
+    }
+
+    /// Those of a block, with the index of the instruction.
+    pub(super) fn of(&self, block: usize) -> &[(u32, Act)] {
+        &self.acts[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Act> + '_ {
+        self.acts.iter().map(|(_, act)| *act)
+    }
+
+    fn act(&mut self, instruction: &Instruction, index: usize) -> Option<Act> {
+        let op = instruction.op();
+        let effects = op.row().effects;
+        if !effects.intersects(Effects::CONVERGENT | Effects::OTHER) {
+            return None;
+        }
+        let register = |name: &str| instruction.operand(name).and_then(Operand::as_register);
+        let barrier = register("b").filter(|b| b.class == RegisterClass::B);
+        let barrier = barrier.map_or(0, |b| b.index);
+        Some(match op {
+            Op::BSSY => {
+                let site = self.sites.len() as u32;
+                self.sites.push(index as u32);
+                Act::Open { barrier, site }
+            }
+            Op::BSYNC => Act::Meet { barrier },
+            Op::BREAK => Act::Leave {
+                barrier,
+                when: when(instruction),
+            },
+            Op::BMOV_R => Act::Save {
+                barrier,
+                to: number(register("d")?),
+                clears: instruction.modifier("clear") == Some("CLEAR"),
+            },
+            Op::BMOV_B => Act::Restore {
+                barrier,
+                from: (register("a"))
+                    .filter(|from| from.class == RegisterClass::R)
+                    .map(number),
+            },
+            Op::WARPSYNC | Op::WARPSYNC_ALL if when(instruction) == When::Always => Act::Gather,
+            Op::WARPSYNC_COLLECTIVE | Op::WARPSYNC_COLLECTIVE_ALL => Act::Collect,
+            Op::YIELD | Op::NANOSLEEP => Act::Yield,
+            _ if is_collective(instruction) => Act::Collective,
+            _ => return None,
+        })
+    }
+}
+
+/// When a branch, a BREAK or their like has its effect.
+pub(super) fn when(instruction: &Instruction) -> When {
+    let guard = instruction.guard();
+    let mut literals = Vec::new();
+    if !guard.is_always() {
+        literals.push((guard.predicate, guard.negated));
+    }
+    for operand in instruction.operands() {
+        if let Operand::Register(operand) = operand {
+            let predicate = matches!(
+                operand.register.class,
+                RegisterClass::P | RegisterClass::UP
+            );
+            let always = operand.register.is_constant() && !operand.modifiers.invert;
+            if predicate && !always {
+                literals.push((operand.register, operand.modifiers.invert));
+            }
+        }
+    }
+    match literals[..] {
+        [] => When::Always,
+        [(predicate, negated)] if !predicate.is_constant() => When::If(Literal {
+            predicate: number(predicate),
+            negated,
+        }),
+        _ => When::Sometimes,
+    }
+}
+
+/// The predicates, of lanes, that decide a branch.
+pub(super) fn conditions(instruction: &Instruction) -> impl Iterator<Item = Register> + '_ {
+    let of_lanes = |register: &Register| {
+        register.class == RegisterClass::P && !register.is_constant()
+    };
+    let operands = (instruction.operands().iter()).filter_map(Operand::as_register);
+    operands
+        .chain([instruction.guard().predicate])
+        .filter(of_lanes)
+}
+
+/// Whether an operation needs the whole warp, or the lanes of a mask that the program has promised to bring: a barrier of the
+/// thread block, an exchange or a vote between lanes, a matrix operation.
+fn is_collective(instruction: &Instruction) -> bool {
+    let op = instruction.op();
+    if !op.row().effects.contains(Effects::CONVERGENT) {
+        return false;
+    }
+    let name = op.name();
+    match name.split('.').next().unwrap_or(name) {
+        "BAR" | "SHFL" | "MATCH" | "REDUX" | "LDSM" | "STSM" | "MOVM" | "WARPGROUP"
+        | "UCGABAR_ARV" | "UCGABAR_WAIT" => true,
+        // A vote on a constant asks which lanes are running.
+        "VOTE" | "VOTEU" => {
+            let asked = instruction.operand("q").and_then(Operand::as_register);
+            asked.is_some_and(|predicate| !predicate.is_constant())
+        }
+        mnemonic => mnemonic.ends_with("MMA"),
+    }
+}

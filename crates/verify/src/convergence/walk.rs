@@ -1,0 +1,437 @@
+//! The transfer functions: what an instruction, and an edge, does to what is known.
+
+use super::acts::{Act, Acts, When, conditions, when};
+use super::procedures::{Procedures, is_call};
+use super::registers::RegisterSet;
+use super::state::{Arm, Literal, NONE, Region, State};
+use super::uniform::{self, Sameness};
+use crate::facts::{Facts, number};
+use crate::program::Program;
+use orias_sass::{Effects, Instruction, Op, Operand, RegisterClass};
+use smallvec::SmallVec;
+
+/// What is known where a BSSY stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Site {
+    /// Branches at which lanes have parted before, with the arms taken.
+    pub partings: Vec<(u32, Arm)>,
+    /// Barriers that are open around it, and who opened them.
+    pub around: SmallVec<[(u8, SmallVec<[u32; 2]>); 2]>,
+    /// Blocks that wait for its lanes.
+    pub meets: Vec<u32>,
+}
+
+/// Something that is wrong, as the walk comes upon it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// A barrier is opened that is open.
+    OpenedTwice { region: Region },
+    /// A barrier is opened that lanes elsewhere, which were not waited for, may still be in.
+    OpenedBehind { barrier: u8, yielded: u32 },
+    /// BSYNC of a barrier that is closed on some path.
+    NotOpen { barrier: u8, region: Option<Region> },
+    /// BSYNC, or a return, while a barrier opened since is still open.
+    StillOpen { inner: Region },
+    /// A BSSY names another place than the one behind a BSYNC of its barrier.
+    Elsewhere { barrier: u8 },
+    /// A collective operation where lanes may be apart.
+    Apart { branch: u32, yielded: u32 },
+}
+
+/// Takes states through the blocks of one program.
+pub(super) struct Walk<'a> {
+    pub program: &'a Program,
+    pub facts: &'a Facts,
+    pub acts: &'a Acts,
+    pub procedures: &'a Procedures,
+    pub sameness: &'a [Sameness],
+    /// By block: whether it, or one behind it, asks whether lanes are apart.
+    pub matters: &'a [bool],
+}
+
+impl Walk<'_> {
+    /// Takes a state through one block; the sites of its BSSYs are brought up to date, and blocks that depend on one that changed
+    /// are handed to `again`.
+    pub(super) fn block(
+        &self,
+        block: usize,
+        state: &mut State,
+        sites: &mut [Site],
+        mut again: impl FnMut(usize),
+        mut observe: impl FnMut(usize, Fault),
+    ) {
+        let bounds = &self.program.blocks[block];
+        let mut at = bounds.start;
+        let mut written = RegisterSet::default();
+        for &(index, act) in self.acts.of(block) {
+            let index = index as usize;
+            self.registers(at, index, state, &mut written);
+            at = index;
+            match act {
+                Act::Open { barrier, site } => {
+                    self.open(index, barrier, site, state, sites, &mut again, &mut observe);
+                }
+                Act::Meet { barrier } => {
+                    self.meet(block, index, barrier, state, sites, &mut observe);
+                }
+                Act::Leave { barrier, when } => leave(barrier, when, state),
+                Act::Save {
+                    barrier,
+                    to,
+                    clears,
+                } => {
+                    let region = state.region(barrier).cloned();
+                    if clears {
+                        state.close(barrier);
+                    }
+                    // The copy itself overwrites the register.
+                    self.registers(at, index + 1, state, &mut written);
+                    at = index + 1;
+                    state.saved.retain(|(register, _)| *register != to);
+                    if let Some(region) = region {
+                        let place = state.saved.partition_point(|(register, _)| *register < to);
+                        state.saved.insert(place, (to, region));
+                    }
+                }
+                Act::Restore { barrier, from } => {
+                    let saved = (state.saved.iter())
+                        .find(|(register, _)| Some(*register) == from)
+                        .map(|(_, region)| Region {
+                            barrier,
+                            ..region.clone()
+                        });
+                    state.set_region(saved.unwrap_or_else(|| Region::unknown(barrier)));
+                }
+                Act::Gather => state.together(),
+                Act::Collect => {}
+                Act::Yield => {
+                    for parting in &mut state.partings {
+                        parting.yielded = parting.yielded.min(index as u32);
+                    }
+                }
+                Act::Collective => {
+                    if let Some(parting) = state.apart() {
+                        let (branch, yielded) = (parting.branch, parting.yielded);
+                        observe(index, Fault::Apart { branch, yielded });
+                    }
+                }
+            }
+        }
+        self.registers(at, bounds.end, state, &mut written);
+        if is_call(self.program, block) {
+            self.call(block, state, &mut written, &mut observe);
+        }
+        let last = bounds.end - 1;
+        if (self.program.instructions[last].op().row().effects).contains(Effects::RETURN) {
+            for region in &state.regions {
+                if !region.unknown && !region.sites.is_empty() {
+                    let inner = region.clone();
+                    observe(last, Fault::StillOpen { inner });
+                }
+            }
+        }
+        for parting in &mut state.partings {
+            parting.written.extend(&written);
+        }
+    }
+
+    /// Which registers become the same or different in all lanes from one instruction up to another.
+    fn registers(&self, from: usize, to: usize, state: &mut State, written: &mut RegisterSet) {
+        for index in from..to {
+            let fact = &self.facts.facts[index];
+            let writes = self.facts.writes(fact);
+            if writes.is_empty() {
+                continue;
+            }
+            let differ = || {
+                let mut reads = self.facts.reads(fact).iter();
+                reads.any(|read| state.divergent.contains(read.register))
+            };
+            let guard = self.program.instructions[index].guard();
+            let guarded = !guard.is_always();
+            let differs = match self.sameness[index] {
+                Sameness::Sources => differ(),
+                Sameness::Never => true,
+                Sameness::Always | Sameness::Special => {
+                    guarded && state.divergent.contains(number(guard.predicate))
+                }
+            };
+            for write in writes {
+                if !RegisterSet::is_of_lanes(write.register) {
+                    continue;
+                }
+                written.insert(write.register);
+                if differs {
+                    state.divergent.insert(write.register);
+                } else if !guarded {
+                    state.divergent.remove(write.register);
+                }
+            }
+            if !state.saved.is_empty() {
+                let overwritten = |register: u16| writes.iter().any(|w| w.register == register);
+                state.saved.retain(|(register, _)| !overwritten(*register));
+            }
+            if fact.predicates != 0 {
+                for write in writes {
+                    state.forget_predicate(write.register);
+                }
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what one block's walk has at hand")]
+    fn open(
+        &self,
+        index: usize,
+        barrier: u8,
+        site: u32,
+        state: &mut State,
+        sites: &mut [Site],
+        again: &mut impl FnMut(usize),
+        observe: &mut impl FnMut(usize, Fault),
+    ) {
+        if let Some(region) = state.region(barrier)
+            && !region.unknown
+        {
+            let region = region.clone();
+            observe(index, Fault::OpenedTwice { region });
+        }
+        if state.deserted >> barrier & 1 == 1 {
+            let yielded = state.partings.iter().map(|p| p.yielded).min();
+            let yielded = yielded.unwrap_or(NONE);
+            observe(index, Fault::OpenedBehind { barrier, yielded });
+        }
+        if !self.names_meeting(index, barrier) {
+            observe(index, Fault::Elsewhere { barrier });
+        }
+        let around = (state.regions.iter())
+            .filter(|region| region.barrier != barrier)
+            .map(|region| (region.barrier, region.sites.clone()));
+        let known = &mut sites[site as usize];
+        let partings: Vec<(u32, Arm)> = (state.partings.iter())
+            .map(|parting| (parting.branch, parting.arm))
+            .collect();
+        let around = around.collect();
+        if known.partings != partings || known.around != around {
+            known.partings = partings;
+            known.around = around;
+            known.meets.iter().for_each(|block| again(*block as usize));
+        }
+        state.set_region(Region::opened(barrier, site));
+    }
+
+    /// Whether a BSSY names the place behind a BSYNC of its barrier.
+    fn names_meeting(&self, index: usize, barrier: u8) -> bool {
+        let Some(distance) = self.program.instructions[index].target() else {
+            return false;
+        };
+        let words = distance / crate::program::WORD as i64;
+        let meeting = usize::try_from(index as i64 + words).ok();
+        let meeting = meeting.and_then(|meeting| self.program.instructions.get(meeting));
+        meeting.is_some_and(|meeting| {
+            let named = meeting.operand("b").and_then(Operand::as_register);
+            meeting.op() == Op::BSYNC && named.is_some_and(|named| named.index == barrier)
+        })
+    }
+
+    fn meet(
+        &self,
+        block: usize,
+        index: usize,
+        barrier: u8,
+        state: &mut State,
+        sites: &mut [Site],
+        observe: &mut impl FnMut(usize, Fault),
+    ) {
+        let Some(region) = state.close(barrier) else {
+            let region = None;
+            observe(index, Fault::NotOpen { barrier, region });
+            return;
+        };
+        if region.unknown {
+            state.partings.retain(|parting| parting.arm != Arm::SEVERAL);
+            return;
+        }
+        if region.closed {
+            let region = Some(region.clone());
+            observe(index, Fault::NotOpen { barrier, region });
+        }
+        for site in &region.sites {
+            let meets = &mut sites[*site as usize].meets;
+            if !meets.contains(&(block as u32)) {
+                meets.push(block as u32);
+            }
+        }
+        let within = |inner: &Region| {
+            let around = inner.sites.iter().flat_map(|site| &sites[*site as usize].around);
+            let mut around = around.filter(|(outer, _)| *outer == barrier);
+            around.any(|(_, opened)| opened.iter().any(|site| region.sites.contains(site)))
+        };
+        for inner in &state.regions {
+            if !inner.unknown && within(inner) {
+                let inner = inner.clone();
+                observe(index, Fault::StillOpen { inner });
+            }
+        }
+        state.regions.retain(|inner| !within(inner));
+        let before = |branch: u32| {
+            let known = region.sites.iter().flat_map(|site| &sites[*site as usize].partings);
+            (known.filter(|(known, _)| *known == branch))
+                .map(|(_, arm)| *arm)
+                .reduce(Arm::join)
+        };
+        let mut deserted = false;
+        state.partings.retain(|parting| {
+            if let Some(arm) = before(parting.branch) {
+                parting.arm = arm;
+                return true;
+            }
+            // Lanes that took different arms have met, unless some went on because others let them. Those that took an arm
+            // that does not lead here are still elsewhere.
+            let met = parting.arm == Arm::SEVERAL && parting.yielded == NONE;
+            deserted |= parting.arm == Arm::SEVERAL && !met;
+            !met
+        });
+        if deserted {
+            state.deserted |= 1 << barrier;
+        }
+    }
+
+    fn call(
+        &self,
+        block: usize,
+        state: &mut State,
+        written: &mut RegisterSet,
+        observe: &mut impl FnMut(usize, Fault),
+    ) {
+        let summary = self.procedures.summary(block);
+        for region in &state.regions {
+            if summary.opens >> region.barrier & 1 == 1 && !region.unknown {
+                let region = region.clone();
+                observe(
+                    self.program.blocks[block].end - 1,
+                    Fault::OpenedTwice { region },
+                );
+            }
+        }
+        if summary.diverges || summary.reads.intersects(&state.divergent) {
+            state.divergent.extend(&summary.writes);
+        }
+        written.extend(&summary.writes);
+        if let Some(index) = summary.yields {
+            for parting in &mut state.partings {
+                parting.yielded = parting.yielded.min(index);
+            }
+        }
+    }
+
+    /// The states of lanes that go on at each of a block's successors.
+    pub(super) fn edges(
+        &self,
+        block: usize,
+        successors: &[usize],
+        state: State,
+        mut go: impl FnMut(usize, State),
+    ) {
+        let last = self.program.blocks[block].end - 1;
+        let instruction = &self.program.instructions[last];
+        let fallthrough = block + 1;
+        match instruction.op() {
+            // Which way lanes go tells whether they are apart.
+            Op::BRA_DIV | Op::JMP_DIV => {
+                let parted = instruction.modifier("mode") == Some("DIV");
+                for &next in successors {
+                    let mut state = state.clone();
+                    if (next == fallthrough) == parted {
+                        state.together();
+                    }
+                    go(next, state);
+                }
+                return;
+            }
+            Op::WARPSYNC_COLLECTIVE | Op::WARPSYNC_COLLECTIVE_ALL => {
+                for &next in successors {
+                    let mut state = state.clone();
+                    if next == fallthrough {
+                        state.together();
+                    } else {
+                        self.collected(last + 1, &mut state);
+                    }
+                    go(next, state);
+                }
+                return;
+            }
+            // Lanes go on where their WARPSYNC.COLLECTIVE said.
+            Op::ENDCOLLECTIVE => return,
+            _ => {}
+        }
+        let parts = successors.len() > 1
+            && self.is_divergent(instruction, &state)
+            && successors.iter().filter(|next| self.matters[**next]).count() > 1;
+        let literal = match when(instruction) {
+            When::If(literal) if successors.len() == 2 => Some(literal),
+            _ => None,
+        };
+        for (arm, &next) in successors.iter().enumerate() {
+            let mut state = state.clone();
+            if let Some(Literal { predicate, negated }) = literal {
+                let negated = negated != (next == fallthrough);
+                state.decide(Literal { predicate, negated });
+            }
+            if parts {
+                state.part(block as u32, Arm::new(arm));
+            }
+            go(next, state);
+        }
+    }
+
+    /// What lanes do together up to ENDCOLLECTIVE is different in each.
+    fn collected(&self, from: usize, state: &mut State) {
+        for index in from..self.program.instructions.len() {
+            let op = self.program.instructions[index].op();
+            if op == Op::ENDCOLLECTIVE || op.row().effects.contains(Effects::TERMINATOR) {
+                return;
+            }
+            for write in self.facts.writes(&self.facts.facts[index]) {
+                if RegisterSet::is_of_lanes(write.register) {
+                    state.divergent.insert(write.register);
+                }
+            }
+        }
+    }
+
+    /// Whether lanes may disagree on where to go.
+    fn is_divergent(&self, instruction: &Instruction, state: &State) -> bool {
+        let differ = |register| state.divergent.contains(number(register));
+        match instruction.op() {
+            Op::BRA | Op::JMP => {
+                let uniform = instruction.modifier("mode").is_some_and(|mode| mode.starts_with('U'));
+                !uniform && conditions(instruction).any(differ)
+            }
+            Op::BRX | Op::JMX => {
+                let target = instruction.operand("a").and_then(Operand::as_register);
+                target.is_some_and(|register| {
+                    register.class == RegisterClass::R
+                        && !register.is_constant()
+                        && (differ(register) || differ(register.after()))
+                })
+            }
+            _ => conditions(instruction).any(differ),
+        }
+    }
+}
+
+/// Lanes leave a region.
+fn leave(barrier: u8, when: When, state: &mut State) {
+    let Some(at) = (state.regions.iter()).position(|region| region.barrier == barrier) else {
+        return;
+    };
+    let region = &mut state.regions[at];
+    match when {
+        When::Always => {
+            state.regions.remove(at);
+        }
+        When::If(literal) if region.left_if.is_none() => region.left_if = Some(literal),
+        When::If(_) | When::Sometimes => region.unknown = true,
+    }
+}
