@@ -54,10 +54,20 @@ impl Acts {
         };
         for block in &program.blocks {
             all.starts.push(all.acts.len() as u32);
+            let own = all.acts.len();
+            let mut asks = false;
             for index in block.start..block.end {
-                if let Some(act) = all.act(&program.instructions[index], index) {
+                let instruction = &program.instructions[index];
+                asks |= asks_who_runs(instruction);
+                if let Some(act) = all.act(instruction, index) {
                     all.acts.push((index as u32, act));
                 }
+            }
+            if asks {
+                let exchange = |index: u32| is_exchange(program.instructions[index as usize].op());
+                let acts = all.acts.split_off(own);
+                let whole = |(index, act): &(u32, Act)| *act != Act::Collective || !exchange(*index);
+                all.acts.extend(acts.into_iter().filter(whole));
             }
         }
         all.starts.push(all.acts.len() as u32);
@@ -153,22 +163,32 @@ pub(super) fn conditions(instruction: &Instruction) -> impl Iterator<Item = Regi
         .filter(of_lanes)
 }
 
+/// Whether it is a vote on a constant: it asks which lanes are running. What lanes exchange around it is meant for those.
+fn asks_who_runs(instruction: &Instruction) -> bool {
+    let vote = matches!(instruction.op(), Op::VOTE | Op::VOTEU);
+    let asked = || instruction.operand("q").and_then(Operand::as_register);
+    vote && asked().is_some_and(|predicate| predicate.is_constant())
+}
+
+/// Whether running lanes exchange something.
+fn is_exchange(op: Op) -> bool {
+    matches!(
+        op,
+        Op::SHFL | Op::VOTE | Op::VOTEU | Op::MATCH_ALL | Op::MATCH_ANY | Op::REDUX
+    )
+}
+
 /// Whether an operation needs the whole warp, or the lanes of a mask that the program has promised to bring: a barrier of the
 /// thread block, an exchange or a vote between lanes, a matrix operation.
 fn is_collective(instruction: &Instruction) -> bool {
     let op = instruction.op();
-    if !op.row().effects.contains(Effects::CONVERGENT) {
-        return false;
+    if is_exchange(op) {
+        return !asks_who_runs(instruction);
     }
     let name = op.name();
-    match name.split('.').next().unwrap_or(name) {
-        "BAR" | "SHFL" | "MATCH" | "REDUX" | "LDSM" | "STSM" | "MOVM" | "WARPGROUP"
-        | "UCGABAR_ARV" | "UCGABAR_WAIT" => true,
-        // A vote on a constant asks which lanes are running.
-        "VOTE" | "VOTEU" => {
-            let asked = instruction.operand("q").and_then(Operand::as_register);
-            asked.is_some_and(|predicate| !predicate.is_constant())
-        }
+    let whole = match name.split('.').next().unwrap_or(name) {
+        "BAR" | "LDSM" | "STSM" | "MOVM" | "WARPGROUP" | "UCGABAR_ARV" | "UCGABAR_WAIT" => true,
         mnemonic => mnemonic.ends_with("MMA"),
-    }
+    };
+    whole && op.row().effects.contains(Effects::CONVERGENT)
 }

@@ -98,19 +98,13 @@ pub(crate) fn check(program: &Program, facts: &Facts) -> Vec<Finding> {
 
 /// By block: whether it, or one behind it, asks whether lanes are apart.
 fn matters(program: &Program, acts: &Acts, following: &[Vec<usize>]) -> Vec<bool> {
-    let yields = acts.all().any(|act| act == Act::Yield);
-    let asks = |act: Act| match act {
-        Act::Collective => true,
-        Act::Open { .. } => yields,
-        _ => false,
-    };
     let mut from: Vec<Vec<usize>> = vec![Vec::new(); program.blocks.len()];
     for (block, following) in following.iter().enumerate() {
         following.iter().for_each(|next| from[*next].push(block));
     }
     let mut matters = vec![false; program.blocks.len()];
     let mut pending: Vec<usize> = (0..program.blocks.len())
-        .filter(|block| acts.of(*block).iter().any(|(_, act)| asks(*act)))
+        .filter(|block| acts.of(*block).iter().any(|(_, act)| *act == Act::Collective))
         .collect();
     while let Some(block) = pending.pop() {
         if !std::mem::replace(&mut matters[block], true) {
@@ -189,15 +183,15 @@ fn solve(walk: &Walk<'_>, following: &[Vec<usize>]) -> Solved {
                 |block| again.push(block),
                 |_, _| {},
             );
-            again.into_iter().for_each(|block| pending.push(block));
             if let Some(callee) = walk.procedures.callee(block) {
                 let slot = solved.before[callee].get_or_insert_default();
                 if slot.divergent.extend(&state.divergent) {
                     pending.push(callee);
                 }
             }
-            walk.edges(block, &following[block], state, |next, state| {
-                let changed = match &mut solved.before[next] {
+            let before = &mut solved.before;
+            let go = |next: usize, state| {
+                let changed = match &mut before[next] {
                     Some(known) => known.join(&state),
                     slot @ None => {
                         *slot = Some(state);
@@ -207,7 +201,10 @@ fn solve(walk: &Walk<'_>, following: &[Vec<usize>]) -> Solved {
                 if changed {
                     pending.push(next);
                 }
-            });
+            };
+            let sites = &mut solved.sites;
+            walk.edges(block, &following[block], state, sites, |block| again.push(block), go);
+            again.into_iter().for_each(|block| pending.push(block));
         }
     }
     solved

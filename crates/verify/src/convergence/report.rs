@@ -1,7 +1,7 @@
 //! Faults in words.
 
 use super::Solved;
-use super::state::{NONE, Region};
+use super::state::{Cause, NONE, Region};
 use super::walk::{Fault, Walk};
 use super::returns;
 use crate::finding::{Check, Finding};
@@ -41,19 +41,6 @@ impl Reporter<'_> {
                     index,
                     "the barrier to be met or left before: lanes may wait at its BSYNC",
                     "it open".to_owned() + if region.closed { " on some path" } else { "" },
-                )
-            },
-            Fault::OpenedBehind { barrier: b, yielded } => Finding {
-                register: barrier(*b),
-                ..alone(
-                    program,
-                    Check::Reopened,
-                    index,
-                    "WARPSYNC before: lanes may still be in the region",
-                    format!(
-                        "none since {}, which lets lanes that wait at BSYNC go on without those that execute it",
-                        named(*yielded as usize)
-                    ),
                 )
             },
             Fault::NotOpen { barrier: b, region } => Finding {
@@ -97,9 +84,19 @@ impl Reporter<'_> {
                     "none".to_owned(),
                 )
             },
-            Fault::Apart { branch, yielded } => {
-                let last = program.blocks[*branch as usize].end - 1;
-                let mut found = format!("none on {}", self.ways(*branch as usize, index));
+            Fault::Apart { cause, yielded } => {
+                let (parted, ways) = match *cause {
+                    Cause::Branch(block) => {
+                        let block = block as usize;
+                        let ways = self.ways(*cause, &self.following[block], index);
+                        (program.blocks[block].end - 1, ways)
+                    }
+                    Cause::Break(site) => {
+                        let parted = self.walk.acts.sites[site as usize] as usize;
+                        (parted, "the ways by BREAK and by BSYNC".to_owned())
+                    }
+                };
+                let mut found = format!("none on {ways}");
                 if *yielded != NONE {
                     found += &format!(
                         "; BSYNC does not wait for lanes at {}",
@@ -112,7 +109,7 @@ impl Reporter<'_> {
                     "the lanes that part there to meet at a WARPSYNC"
                 };
                 Finding {
-                    earlier: place(last),
+                    earlier: place(parted),
                     ..alone(program, Check::Apart, index, needed, found)
                 }
             }
@@ -126,13 +123,13 @@ impl Reporter<'_> {
     }
 
     /// The ways from a branch's arms to an instruction on which its lanes do not meet.
-    fn ways(&self, branch: usize, index: usize) -> String {
+    fn ways(&self, cause: Cause, arms: &[usize], index: usize) -> String {
         let apart = |block: usize| {
             (self.solved.before[block].as_ref())
-                .is_some_and(|state| state.partings.iter().any(|p| p.branch as usize == branch))
+                .is_some_and(|state| state.partings.iter().any(|p| p.cause == cause))
         };
         let to = self.block_of(index);
-        let ways: Vec<String> = (self.following[branch].iter())
+        let ways: Vec<String> = (arms.iter())
             .filter_map(|&from| self.way(from, to, apart))
             .map(|way| self.named(&way))
             .collect();

@@ -10,6 +10,10 @@ pub(super) struct Arm(u16);
 impl Arm {
     /// Lanes that took different ones: where this is so they may be apart.
     pub(super) const SEVERAL: Self = Self(u16::MAX);
+    /// BREAK.
+    pub(super) const LEFT: Self = Self(0);
+    /// BSYNC, where others have left.
+    pub(super) const MET: Self = Self(1);
 
     pub(super) fn new(successor: usize) -> Self {
         Self(u16::try_from(successor).unwrap_or(u16::MAX - 1))
@@ -20,11 +24,19 @@ impl Arm {
     }
 }
 
-/// A branch at which lanes parted that have not met since.
+/// What lanes parted by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Cause {
+    /// The branch at the end of a block.
+    Branch(u32),
+    /// Some left the region that a BSSY opened, by BREAK, and others met at its BSYNC.
+    Break(u32),
+}
+
+/// Where lanes parted that have not met since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parting {
-    /// The block that ends with the branch.
-    pub branch: u32,
+    pub cause: Cause,
     /// Where the lanes went that are here now.
     pub arm: Arm,
     /// An instruction since then with which lanes let others go on that wait for them; [`NONE`] if there is none.
@@ -101,14 +113,12 @@ impl Region {
 pub(super) struct State {
     /// Registers in which lanes that run together may have different values.
     pub divergent: RegisterSet,
-    /// By branch.
+    /// By cause.
     pub partings: SmallVec<[Parting; 2]>,
     /// By barrier; one that is not here is closed on every path.
     pub regions: SmallVec<[Region; 2]>,
     /// Barriers kept in general registers, by register.
     pub saved: SmallVec<[(u16, Region); 1]>,
-    /// Barriers that lanes elsewhere may still be in, because lanes went on without them: a bit each.
-    pub deserted: u16,
 }
 
 impl State {
@@ -126,15 +136,13 @@ impl State {
                 }
             }
         }
-        changed |= other.deserted & !self.deserted != 0;
-        self.deserted |= other.deserted;
         changed
     }
 
     fn join_partings(&mut self, other: &[Parting]) -> bool {
         let mut changed = false;
         for theirs in other {
-            let found = (self.partings).binary_search_by_key(&theirs.branch, |p| p.branch);
+            let found = (self.partings).binary_search_by_key(&theirs.cause, |p| p.cause);
             let at = match found {
                 Ok(at) => {
                     let mine = &mut self.partings[at];
@@ -180,9 +188,9 @@ impl State {
         changed
     }
 
-    /// Lanes part at `branch`, and this is the state of those that take `arm`.
-    pub(super) fn part(&mut self, branch: u32, arm: Arm) {
-        match self.partings.binary_search_by_key(&branch, |p| p.branch) {
+    /// Lanes part, and this is the state of those that take `arm`.
+    pub(super) fn part(&mut self, cause: Cause, arm: Arm) {
+        match self.partings.binary_search_by_key(&cause, |p| p.cause) {
             Ok(at) => {
                 // Lanes have been here before: those that took another arm then are elsewhere.
                 let parting = &mut self.partings[at];
@@ -194,7 +202,7 @@ impl State {
             Err(at) => self.partings.insert(
                 at,
                 Parting {
-                    branch,
+                    cause,
                     arm,
                     yielded: NONE,
                     written: RegisterSet::default(),
@@ -206,7 +214,6 @@ impl State {
     /// All lanes of the warp that have not ended are here.
     pub(super) fn together(&mut self) {
         self.partings.clear();
-        self.deserted = 0;
     }
 
     /// The first parting whose lanes may be here at different times.
@@ -231,15 +238,20 @@ impl State {
         Some(self.regions.remove(at))
     }
 
-    /// What is known of those that left by `left_if` once the condition has been decided.
-    pub(super) fn decide(&mut self, literal: Literal) {
+    /// A condition has been decided: the regions that these lanes have left by it.
+    pub(super) fn decide(&mut self, literal: Literal) -> SmallVec<[Region; 1]> {
+        let mut left = SmallVec::new();
         self.regions.retain(|region| match region.left_if {
             Some(condition) if condition.predicate == literal.predicate => {
                 region.left_if = None;
+                if condition.negated == literal.negated {
+                    left.push(region.clone());
+                }
                 condition.negated != literal.negated
             }
             _ => true,
         });
+        left
     }
 
     /// A predicate has another value now.

@@ -3,8 +3,8 @@
 use super::acts::{Act, Acts, When, conditions, when};
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
-use super::state::{Arm, Literal, NONE, Region, State};
-use super::uniform::{self, Sameness};
+use super::state::{Arm, Cause, Literal, NONE, Region, State};
+use super::uniform::Sameness;
 use crate::facts::{Facts, number};
 use crate::program::Program;
 use orias_sass::{Effects, Instruction, Op, Operand, RegisterClass};
@@ -13,10 +13,12 @@ use smallvec::SmallVec;
 /// What is known where a BSSY stands.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Site {
-    /// Branches at which lanes have parted before, with the arms taken.
-    pub partings: Vec<(u32, Arm)>,
+    /// Where lanes have parted before, with the arms taken.
+    pub partings: Vec<(Cause, Arm)>,
     /// Barriers that are open around it, and who opened them.
     pub around: SmallVec<[(u8, SmallVec<[u32; 2]>); 2]>,
+    /// Whether lanes leave it by BREAK.
+    pub left: bool,
     /// Blocks that wait for its lanes.
     pub meets: Vec<u32>,
 }
@@ -26,8 +28,6 @@ pub(super) struct Site {
 pub(super) enum Fault {
     /// A barrier is opened that is open.
     OpenedTwice { region: Region },
-    /// A barrier is opened that lanes elsewhere, which were not waited for, may still be in.
-    OpenedBehind { barrier: u8, yielded: u32 },
     /// BSYNC of a barrier that is closed on some path.
     NotOpen { barrier: u8, region: Option<Region> },
     /// BSYNC, or a return, while a barrier opened since is still open.
@@ -35,7 +35,7 @@ pub(super) enum Fault {
     /// A BSSY names another place than the one behind a BSYNC of its barrier.
     Elsewhere { barrier: u8 },
     /// A collective operation where lanes may be apart.
-    Apart { branch: u32, yielded: u32 },
+    Apart { cause: Cause, yielded: u32 },
 }
 
 /// Takes states through the blocks of one program.
@@ -74,7 +74,7 @@ impl Walk<'_> {
                 Act::Meet { barrier } => {
                     self.meet(block, index, barrier, state, sites, &mut observe);
                 }
-                Act::Leave { barrier, when } => leave(barrier, when, state),
+                Act::Leave { barrier, when } => leave(barrier, when, state, sites, &mut again),
                 Act::Save {
                     barrier,
                     to,
@@ -111,8 +111,8 @@ impl Walk<'_> {
                 }
                 Act::Collective => {
                     if let Some(parting) = state.apart() {
-                        let (branch, yielded) = (parting.branch, parting.yielded);
-                        observe(index, Fault::Apart { branch, yielded });
+                        let (cause, yielded) = (parting.cause, parting.yielded);
+                        observe(index, Fault::Apart { cause, yielded });
                     }
                 }
             }
@@ -196,11 +196,6 @@ impl Walk<'_> {
             let region = region.clone();
             observe(index, Fault::OpenedTwice { region });
         }
-        if state.deserted >> barrier & 1 == 1 {
-            let yielded = state.partings.iter().map(|p| p.yielded).min();
-            let yielded = yielded.unwrap_or(NONE);
-            observe(index, Fault::OpenedBehind { barrier, yielded });
-        }
         if !self.names_meeting(index, barrier) {
             observe(index, Fault::Elsewhere { barrier });
         }
@@ -208,8 +203,8 @@ impl Walk<'_> {
             .filter(|region| region.barrier != barrier)
             .map(|region| (region.barrier, region.sites.clone()));
         let known = &mut sites[site as usize];
-        let partings: Vec<(u32, Arm)> = (state.partings.iter())
-            .map(|parting| (parting.branch, parting.arm))
+        let partings: Vec<(Cause, Arm)> = (state.partings.iter())
+            .map(|parting| (parting.cause, parting.arm))
             .collect();
         let around = around.collect();
         if known.partings != partings || known.around != around {
@@ -274,26 +269,24 @@ impl Walk<'_> {
             }
         }
         state.regions.retain(|inner| !within(inner));
-        let before = |branch: u32| {
+        let before = |cause: Cause| {
             let known = region.sites.iter().flat_map(|site| &sites[*site as usize].partings);
-            (known.filter(|(known, _)| *known == branch))
+            (known.filter(|(known, _)| *known == cause))
                 .map(|(_, arm)| *arm)
                 .reduce(Arm::join)
         };
-        let mut deserted = false;
-        state.partings.retain(|parting| {
-            if let Some(arm) = before(parting.branch) {
+        // Lanes that parted since have met, unless some went on because others let them.
+        state.partings.retain(|parting| match before(parting.cause) {
+            Some(arm) => {
                 parting.arm = arm;
-                return true;
+                true
             }
-            // Lanes that took different arms have met, unless some went on because others let them. Those that took an arm
-            // that does not lead here are still elsewhere.
-            let met = parting.arm == Arm::SEVERAL && parting.yielded == NONE;
-            deserted |= parting.arm == Arm::SEVERAL && !met;
-            !met
+            None => parting.yielded != NONE,
         });
-        if deserted {
-            state.deserted |= 1 << barrier;
+        for &site in &region.sites {
+            if sites[site as usize].left {
+                state.part(Cause::Break(site), Arm::MET);
+            }
         }
     }
 
@@ -331,6 +324,8 @@ impl Walk<'_> {
         block: usize,
         successors: &[usize],
         state: State,
+        sites: &mut [Site],
+        mut again: impl FnMut(usize),
         mut go: impl FnMut(usize, State),
     ) {
         let last = self.program.blocks[block].end - 1;
@@ -376,10 +371,12 @@ impl Walk<'_> {
             let mut state = state.clone();
             if let Some(Literal { predicate, negated }) = literal {
                 let negated = negated != (next == fallthrough);
-                state.decide(Literal { predicate, negated });
+                for region in state.decide(Literal { predicate, negated }) {
+                    gone(&region, &mut state, sites, &mut again);
+                }
             }
             if parts {
-                state.part(block as u32, Arm::new(arm));
+                state.part(Cause::Branch(block as u32), Arm::new(arm));
             }
             go(next, state);
         }
@@ -422,16 +419,35 @@ impl Walk<'_> {
 }
 
 /// Lanes leave a region.
-fn leave(barrier: u8, when: When, state: &mut State) {
-    let Some(at) = (state.regions.iter()).position(|region| region.barrier == barrier) else {
+fn leave(
+    barrier: u8,
+    when: When,
+    state: &mut State,
+    sites: &mut [Site],
+    again: &mut impl FnMut(usize),
+) {
+    let known = state.regions.iter_mut();
+    let Some(region) = known.into_iter().find(|region| region.barrier == barrier) else {
         return;
     };
-    let region = &mut state.regions[at];
     match when {
         When::Always => {
-            state.regions.remove(at);
+            if let Some(region) = state.close(barrier) {
+                gone(&region, state, sites, again);
+            }
         }
         When::If(literal) if region.left_if.is_none() => region.left_if = Some(literal),
         When::If(_) | When::Sometimes => region.unknown = true,
+    }
+}
+
+/// Lanes have left a region: from those that meet in it they are apart.
+fn gone(region: &Region, state: &mut State, sites: &mut [Site], again: &mut impl FnMut(usize)) {
+    for &site in &region.sites {
+        state.part(Cause::Break(site), Arm::LEFT);
+        let known = &mut sites[site as usize];
+        if !std::mem::replace(&mut known.left, true) {
+            known.meets.iter().for_each(|block| again(*block as usize));
+        }
     }
 }
