@@ -1,7 +1,7 @@
 //! The judge: walks finished code and reports every hazard that its control fields leave open.
 
-use crate::finding::{Check, Finding};
 use crate::facts::Facts;
+use crate::finding::{Check, Finding};
 use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{Program, ProgramError, WORD};
 use crate::{convergence, reuse, together};

@@ -25,8 +25,21 @@ pub struct Program {
     pub blocks: Vec<Block>,
     /// The blocks that end with a call of a function in this section, each with the block that function starts at.
     pub calls: Vec<(usize, usize)>,
+    /// Whether calls of functions elsewhere come back.
+    pub outside: Outside,
     /// Instructions whose control field the machine does not have; they were decoded as if it were the slowest there is.
     pub malformed: Vec<(usize, DecodeError)>,
+}
+
+/// Whether calls of functions that are not in the section come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// They do.
+    Returns,
+    /// They end the program: the only one is `__assertfail`.
+    Ends,
+    /// Some may not, and nobody says which.
+    Unknown,
 }
 
 /// Instructions that run one after the other.
@@ -112,7 +125,16 @@ impl Program {
         let entries: Vec<usize> = (function.subroutines.iter())
             .filter_map(|(_, symbol)| usize::try_from(symbol.value).ok())
             .collect();
-        Self::with_entries(function.name, function.code, target, targets, &entries)
+        let ends = |name: &&&str| **name == "__assertfail";
+        let ending = function.externs.iter().filter(ends).count();
+        let mut program =
+            Self::with_entries(function.name, function.code, target, targets, &entries)?;
+        program.outside = match ending {
+            0 if !function.externs.is_empty() => Outside::Returns,
+            ending if ending > 0 && ending == function.externs.len() => Outside::Ends,
+            _ => Outside::Unknown,
+        };
+        Ok(program)
     }
 
     /// Decodes `code`. `indirect` gives the targets of an indirect branch by its offset, if the container lists them.
@@ -172,6 +194,7 @@ impl Program {
             name: name.to_owned(),
             blocks,
             calls,
+            outside: Outside::Unknown,
             instructions,
             malformed,
         })

@@ -22,6 +22,8 @@ pub(super) enum Act {
     Gather,
     /// WARPSYNC.COLLECTIVE: lanes gather for what comes next, up to ENDCOLLECTIVE.
     Collect,
+    /// ENDCOLLECTIVE.
+    EndCollect,
     /// Lanes let others go on that wait for them.
     Yield,
     /// It has a meaning only for whole warps, or for the lanes of a mask that the program has promised to bring.
@@ -66,7 +68,8 @@ impl Acts {
             if asks {
                 let exchange = |index: u32| is_exchange(program.instructions[index as usize].op());
                 let acts = all.acts.split_off(own);
-                let whole = |(index, act): &(u32, Act)| *act != Act::Collective || !exchange(*index);
+                let whole =
+                    |(index, act): &(u32, Act)| *act != Act::Collective || !exchange(*index);
                 all.acts.extend(acts.into_iter().filter(whole));
             }
         }
@@ -116,6 +119,7 @@ impl Acts {
             },
             Op::WARPSYNC | Op::WARPSYNC_ALL if when(instruction) == When::Always => Act::Gather,
             Op::WARPSYNC_COLLECTIVE | Op::WARPSYNC_COLLECTIVE_ALL => Act::Collect,
+            Op::ENDCOLLECTIVE => Act::EndCollect,
             Op::YIELD | Op::NANOSLEEP => Act::Yield,
             _ if is_collective(instruction) => Act::Collective,
             _ => return None,
@@ -132,10 +136,7 @@ pub(super) fn when(instruction: &Instruction) -> When {
     }
     for operand in instruction.operands() {
         if let Operand::Register(operand) = operand {
-            let predicate = matches!(
-                operand.register.class,
-                RegisterClass::P | RegisterClass::UP
-            );
+            let predicate = matches!(operand.register.class, RegisterClass::P | RegisterClass::UP);
             let always = operand.register.is_constant() && !operand.modifiers.invert;
             if predicate && !always {
                 literals.push((operand.register, operand.modifiers.invert));
@@ -154,9 +155,8 @@ pub(super) fn when(instruction: &Instruction) -> When {
 
 /// The predicates, of lanes, that decide a branch.
 pub(super) fn conditions(instruction: &Instruction) -> impl Iterator<Item = Register> + '_ {
-    let of_lanes = |register: &Register| {
-        register.class == RegisterClass::P && !register.is_constant()
-    };
+    let of_lanes =
+        |register: &Register| register.class == RegisterClass::P && !register.is_constant();
     let operands = (instruction.operands().iter()).filter_map(Operand::as_register);
     operands
         .chain([instruction.guard().predicate])

@@ -49,23 +49,19 @@ use registers::RegisterSet;
 use state::State;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use uniform::Sameness;
 use walk::{Fault, Site, Walk};
 
 /// What is wrong with where lanes meet.
 pub(crate) fn check(program: &Program, facts: &Facts) -> Vec<Finding> {
     let acts = Acts::new(program);
-    let any = acts.all().any(|act| {
-        matches!(
-            act,
-            Act::Open { .. } | Act::Meet { .. } | Act::Collective
-        )
-    });
+    let any = acts
+        .all()
+        .any(|act| matches!(act, Act::Open { .. } | Act::Meet { .. } | Act::Collective));
     if !any {
         return Vec::new();
     }
     let procedures = Procedures::new(program, facts, &acts);
-    let sameness: Vec<Sameness> = (program.instructions.iter()).map(uniform::of).collect();
+    let sameness = uniform::of_program(program);
     let following: Vec<Vec<usize>> = (0..program.blocks.len())
         .map(|block| successors(program, block).collect())
         .collect();
@@ -104,7 +100,11 @@ fn matters(program: &Program, acts: &Acts, following: &[Vec<usize>]) -> Vec<bool
     }
     let mut matters = vec![false; program.blocks.len()];
     let mut pending: Vec<usize> = (0..program.blocks.len())
-        .filter(|block| acts.of(*block).iter().any(|(_, act)| *act == Act::Collective))
+        .filter(|block| {
+            acts.of(*block)
+                .iter()
+                .any(|(_, act)| *act == Act::Collective)
+        })
         .collect();
     while let Some(block) = pending.pop() {
         if !std::mem::replace(&mut matters[block], true) {
@@ -148,25 +148,20 @@ fn solve(walk: &Walk<'_>, following: &[Vec<usize>]) -> Solved {
         before: vec![None; blocks.len()],
         sites: vec![Site::default(); walk.acts.sites.len()],
     };
-    let mut reached = vec![false; blocks.len()];
-    following.iter().flatten().for_each(|next| reached[*next] = true);
     let mut pending = Worklist {
         heap: BinaryHeap::new(),
         queued: vec![false; blocks.len()],
     };
-    // A kernel starts with nothing different; functions that others call with whatever their callers have.
-    let starts = |block: usize| block == 0 || blocks[block].entry || walk.procedures.starts(block);
-    let all = 0..blocks.len();
-    let roots = (all.clone())
-        .filter(|block| starts(*block) || !reached[*block])
-        .chain(all);
-    for root in roots {
+    // A kernel starts with nothing different; functions that others call with whatever their callers have. What nothing leads
+    // to is not executed.
+    let called = |block: usize| walk.procedures.starts(block);
+    let starts = |block: &usize| *block == 0 || blocks[*block].entry || called(*block);
+    for root in (0..blocks.len()).filter(starts) {
         if solved.before[root].is_some() {
             continue;
         }
-        let called = walk.procedures.starts(root);
         let mut state = State::default();
-        if root != 0 && !called {
+        if root != 0 && !called(root) {
             state.divergent = RegisterSet::of_lanes();
         }
         solved.before[root] = Some(state);
@@ -203,7 +198,14 @@ fn solve(walk: &Walk<'_>, following: &[Vec<usize>]) -> Solved {
                 }
             };
             let sites = &mut solved.sites;
-            walk.edges(block, &following[block], state, sites, |block| again.push(block), go);
+            walk.edges(
+                block,
+                &following[block],
+                state,
+                sites,
+                |block| again.push(block),
+                go,
+            );
             again.into_iter().for_each(|block| pending.push(block));
         }
     }

@@ -4,11 +4,11 @@
 //! to registers and convergence barriers is summed up. Cost: each function is walked once for its summary, and the summaries go
 //! round as often as calls nest.
 
+use super::acts::{Act, Acts};
 use super::registers::RegisterSet;
 use super::uniform::{self, Sameness};
-use super::acts::{Act, Acts};
 use crate::facts::Facts;
-use crate::program::Program;
+use crate::program::{Outside, Program, is_unconditional};
 use orias_sass::Effects;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,9 @@ impl Procedures {
                     let fact = &facts.facts[index];
                     let reads = facts.reads(fact);
                     let writes = facts.writes(fact);
-                    reads.iter().for_each(|read| summary.reads.insert(read.register));
+                    reads
+                        .iter()
+                        .for_each(|read| summary.reads.insert(read.register));
                     for write in writes {
                         if RegisterSet::is_of_lanes(write.register) {
                             summary.writes.insert(write.register);
@@ -155,9 +157,15 @@ pub(super) fn successors(program: &Program, block: usize) -> impl Iterator<Item 
     let effects = last.op().row().effects;
     let next = (block + 1 < program.blocks.len()).then_some(block + 1);
     let (listed, next) = if effects.contains(Effects::CALL) {
-        (&[][..], next)
+        let ends = program.outside == Outside::Ends
+            && is_unconditional(last)
+            && program
+                .calls
+                .binary_search_by_key(&block, |call| call.0)
+                .is_err();
+        (&[][..], next.filter(|_| !ends))
     } else if effects.contains(Effects::RETURN) {
-        (&[][..], next.filter(|_| !crate::program::is_unconditional(last)))
+        (&[][..], next.filter(|_| !is_unconditional(last)))
     } else {
         (&bounds.successors[..], None)
     };

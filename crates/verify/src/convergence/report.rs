@@ -1,9 +1,9 @@
 //! Faults in words.
 
 use super::Solved;
+use super::returns;
 use super::state::{Cause, NONE, Region};
 use super::walk::{Fault, Walk};
-use super::returns;
 use crate::finding::{Check, Finding};
 use crate::judge::{alone, text};
 use crate::program::WORD;
@@ -80,16 +80,30 @@ impl Reporter<'_> {
                     program,
                     Check::Regions,
                     index,
-                    "a BSYNC of the barrier in front of the place it names",
-                    "none".to_owned(),
+                    "the BSYNC that lanes come to in front of the place it names",
+                    "another place".to_owned(),
                 )
             },
+            Fault::Unpaired => alone(
+                program,
+                Check::Regions,
+                index,
+                "WARPSYNC.COLLECTIVE, what lanes do together and ENDCOLLECTIVE, one after the other",
+                "one without the other".to_owned(),
+            ),
             Fault::Apart { cause, yielded } => {
                 let (parted, ways) = match *cause {
                     Cause::Branch(block) => {
                         let block = block as usize;
                         let ways = self.ways(*cause, &self.following[block], index);
                         (program.blocks[block].end - 1, ways)
+                    }
+                    Cause::Found(block) => {
+                        let parted = program.blocks[block as usize].end - 1;
+                        (
+                            parted,
+                            "the way it takes with lanes that are apart".to_owned(),
+                        )
                     }
                     Cause::Break(site) => {
                         let parted = self.walk.acts.sites[site as usize] as usize;
@@ -190,7 +204,8 @@ impl Reporter<'_> {
     }
 
     fn named(&self, way: &[usize]) -> String {
-        let start = |block: &usize| format!("{:#06x}", self.walk.program.blocks[*block].start * WORD);
+        let start =
+            |block: &usize| format!("{:#06x}", self.walk.program.blocks[*block].start * WORD);
         let mut names: Vec<String> = way.iter().map(start).collect();
         if names.len() > NAMED {
             let last = names.split_off(names.len() - 2);

@@ -31,6 +31,8 @@ pub(super) enum Cause {
     Branch(u32),
     /// Some left the region that a BSSY opened, by BREAK, and others met at its BSYNC.
     Break(u32),
+    /// The BRA.DIV at the end of a block found them apart.
+    Found(u32),
 }
 
 /// Where lanes parted that have not met since.

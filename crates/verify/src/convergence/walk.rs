@@ -4,9 +4,9 @@ use super::acts::{Act, Acts, When, conditions, when};
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
 use super::state::{Arm, Cause, Literal, NONE, Region, State};
-use super::uniform::Sameness;
+use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
-use crate::program::Program;
+use crate::program::{Outside, Program, WORD};
 use orias_sass::{Effects, Instruction, Op, Operand, RegisterClass};
 use smallvec::SmallVec;
 
@@ -32,10 +32,41 @@ pub(super) enum Fault {
     NotOpen { barrier: u8, region: Option<Region> },
     /// BSYNC, or a return, while a barrier opened since is still open.
     StillOpen { inner: Region },
-    /// A BSSY names another place than the one behind a BSYNC of its barrier.
+    /// A BSSY names another place than the one behind the BSYNC that its lanes come to.
     Elsewhere { barrier: u8 },
+    /// WARPSYNC.COLLECTIVE without ENDCOLLECTIVE in the next block, or the other way round.
+    Unpaired,
     /// A collective operation where lanes may be apart.
     Apart { cause: Cause, yielded: u32 },
+}
+
+/// How many convergence barriers there are.
+const BARRIERS: u8 = 16;
+
+/// The operations that gather lanes for what comes next.
+const COLLECTS: [Op; 2] = [Op::WARPSYNC_COLLECTIVE, Op::WARPSYNC_COLLECTIVE_ALL];
+
+/// What is gathered over a block.
+#[derive(Default)]
+struct Passed {
+    /// What was written.
+    written: RegisterSet,
+    /// Registers that are being exchanged, and whether each was different in lanes before.
+    exchanges: SmallVec<[(u16, u16, bool, bool); 1]>,
+}
+
+impl Passed {
+    /// Whether what the next step of an exchange writes is different in lanes.
+    fn exchange(&mut self, stage: u8, (x, y): (u16, u16), state: &State) -> bool {
+        let differs = |register| state.divergent.contains(register);
+        if stage == 0 {
+            self.exchanges.push((x, y, differs(x), differs(y)));
+            return differs(x) || differs(y);
+        }
+        let pair = if stage == 1 { (y, x) } else { (x, y) };
+        let known = self.exchanges.iter().rfind(|(x, y, _, _)| (*x, *y) == pair);
+        known.is_none_or(|(_, _, first, second)| if stage == 1 { *first } else { *second })
+    }
 }
 
 /// Takes states through the blocks of one program.
@@ -62,10 +93,10 @@ impl Walk<'_> {
     ) {
         let bounds = &self.program.blocks[block];
         let mut at = bounds.start;
-        let mut written = RegisterSet::default();
+        let mut passed = Passed::default();
         for &(index, act) in self.acts.of(block) {
             let index = index as usize;
-            self.registers(at, index, state, &mut written);
+            self.registers(at, index, state, &mut passed);
             at = index;
             match act {
                 Act::Open { barrier, site } => {
@@ -85,7 +116,7 @@ impl Walk<'_> {
                         state.close(barrier);
                     }
                     // The copy itself overwrites the register.
-                    self.registers(at, index + 1, state, &mut written);
+                    self.registers(at, index + 1, state, &mut passed);
                     at = index + 1;
                     state.saved.retain(|(register, _)| *register != to);
                     if let Some(region) = region {
@@ -103,7 +134,9 @@ impl Walk<'_> {
                     state.set_region(saved.unwrap_or_else(|| Region::unknown(barrier)));
                 }
                 Act::Gather => state.together(),
-                Act::Collect => {}
+                Act::Collect if self.ends_with(block + 1, &[Op::ENDCOLLECTIVE]) => {}
+                Act::EndCollect if block > 0 && self.ends_with(block - 1, &COLLECTS) => {}
+                Act::Collect | Act::EndCollect => observe(index, Fault::Unpaired),
                 Act::Yield => {
                     for parting in &mut state.partings {
                         parting.yielded = parting.yielded.min(index as u32);
@@ -117,9 +150,9 @@ impl Walk<'_> {
                 }
             }
         }
-        self.registers(at, bounds.end, state, &mut written);
+        self.registers(at, bounds.end, state, &mut passed);
         if is_call(self.program, block) {
-            self.call(block, state, &mut written, &mut observe);
+            self.call(block, state, &mut passed.written, &mut observe);
         }
         let last = bounds.end - 1;
         if (self.program.instructions[last].op().row().effects).contains(Effects::RETURN) {
@@ -131,12 +164,17 @@ impl Walk<'_> {
             }
         }
         for parting in &mut state.partings {
-            parting.written.extend(&written);
+            parting.written.extend(&passed.written);
         }
     }
 
+    fn ends_with(&self, block: usize, ops: &[Op]) -> bool {
+        let bounds = self.program.blocks.get(block);
+        bounds.is_some_and(|bounds| ops.contains(&self.program.instructions[bounds.end - 1].op()))
+    }
+
     /// Which registers become the same or different in all lanes from one instruction up to another.
-    fn registers(&self, from: usize, to: usize, state: &mut State, written: &mut RegisterSet) {
+    fn registers(&self, from: usize, to: usize, state: &mut State, passed: &mut Passed) {
         for index in from..to {
             let fact = &self.facts.facts[index];
             let writes = self.facts.writes(fact);
@@ -152,6 +190,8 @@ impl Walk<'_> {
             let differs = match self.sameness[index] {
                 Sameness::Sources => differ(),
                 Sameness::Never => true,
+                Sameness::Exchange(stage) => self_xor(&self.program.instructions[index])
+                    .is_none_or(|pair| passed.exchange(stage, pair, state)),
                 Sameness::Always | Sameness::Special => {
                     guarded && state.divergent.contains(number(guard.predicate))
                 }
@@ -160,7 +200,7 @@ impl Walk<'_> {
                 if !RegisterSet::is_of_lanes(write.register) {
                     continue;
                 }
-                written.insert(write.register);
+                passed.written.insert(write.register);
                 if differs {
                     state.divergent.insert(write.register);
                 } else if !guarded {
@@ -179,7 +219,10 @@ impl Walk<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what one block's walk has at hand")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "what one block's walk has at hand"
+    )]
     fn open(
         &self,
         index: usize,
@@ -196,7 +239,7 @@ impl Walk<'_> {
             let region = region.clone();
             observe(index, Fault::OpenedTwice { region });
         }
-        if !self.names_meeting(index, barrier) {
+        if !self.is_meeting(self.meeting(index)) {
             observe(index, Fault::Elsewhere { barrier });
         }
         let around = (state.regions.iter())
@@ -215,18 +258,16 @@ impl Walk<'_> {
         state.set_region(Region::opened(barrier, site));
     }
 
-    /// Whether a BSSY names the place behind a BSYNC of its barrier.
-    fn names_meeting(&self, index: usize, barrier: u8) -> bool {
-        let Some(distance) = self.program.instructions[index].target() else {
-            return false;
-        };
-        let words = distance / crate::program::WORD as i64;
-        let meeting = usize::try_from(index as i64 + words).ok();
-        let meeting = meeting.and_then(|meeting| self.program.instructions.get(meeting));
-        meeting.is_some_and(|meeting| {
-            let named = meeting.operand("b").and_then(Operand::as_register);
-            meeting.op() == Op::BSYNC && named.is_some_and(|named| named.index == barrier)
-        })
+    /// The instruction in front of the place that a BSSY names: where its lanes meet.
+    fn meeting(&self, index: usize) -> Option<usize> {
+        let words = self.program.instructions[index].target()? / WORD as i64;
+        usize::try_from(index as i64 + words).ok()
+    }
+
+    /// Whether it is a BSYNC.
+    fn is_meeting(&self, index: Option<usize>) -> bool {
+        let instruction = index.and_then(|index| self.program.instructions.get(index));
+        instruction.is_some_and(|instruction| instruction.op() == Op::BSYNC)
     }
 
     fn meet(
@@ -252,13 +293,21 @@ impl Walk<'_> {
             observe(index, Fault::NotOpen { barrier, region });
         }
         for site in &region.sites {
+            let opened = self.acts.sites[*site as usize] as usize;
+            let named = self.meeting(opened);
+            if named != Some(index) && self.is_meeting(named) {
+                observe(opened, Fault::Elsewhere { barrier });
+            }
             let meets = &mut sites[*site as usize].meets;
             if !meets.contains(&(block as u32)) {
                 meets.push(block as u32);
             }
         }
         let within = |inner: &Region| {
-            let around = inner.sites.iter().flat_map(|site| &sites[*site as usize].around);
+            let around = inner
+                .sites
+                .iter()
+                .flat_map(|site| &sites[*site as usize].around);
             let mut around = around.filter(|(outer, _)| *outer == barrier);
             around.any(|(_, opened)| opened.iter().any(|site| region.sites.contains(site)))
         };
@@ -270,19 +319,24 @@ impl Walk<'_> {
         }
         state.regions.retain(|inner| !within(inner));
         let before = |cause: Cause| {
-            let known = region.sites.iter().flat_map(|site| &sites[*site as usize].partings);
+            let known = region
+                .sites
+                .iter()
+                .flat_map(|site| &sites[*site as usize].partings);
             (known.filter(|(known, _)| *known == cause))
                 .map(|(_, arm)| *arm)
                 .reduce(Arm::join)
         };
         // Lanes that parted since have met, unless some went on because others let them.
-        state.partings.retain(|parting| match before(parting.cause) {
-            Some(arm) => {
-                parting.arm = arm;
-                true
-            }
-            None => parting.yielded != NONE,
-        });
+        state
+            .partings
+            .retain(|parting| match before(parting.cause) {
+                Some(arm) => {
+                    parting.arm = arm;
+                    true
+                }
+                None => parting.yielded != NONE,
+            });
         for &site in &region.sites {
             if sites[site as usize].left {
                 state.part(Cause::Break(site), Arm::MET);
@@ -298,6 +352,11 @@ impl Walk<'_> {
         observe: &mut impl FnMut(usize, Fault),
     ) {
         let summary = self.procedures.summary(block);
+        if self.procedures.callee(block).is_none() && self.program.outside == Outside::Unknown {
+            // Whether lanes come back at all, and which, is not known.
+            state.together();
+            (0..BARRIERS).for_each(|barrier| state.set_region(Region::unknown(barrier)));
+        }
         for region in &state.regions {
             if summary.opens >> region.barrier & 1 == 1 && !region.unknown {
                 let region = region.clone();
@@ -339,17 +398,21 @@ impl Walk<'_> {
                     let mut state = state.clone();
                     if (next == fallthrough) == parted {
                         state.together();
+                    } else {
+                        state.part(Cause::Found(block as u32), Arm::SEVERAL);
                     }
                     go(next, state);
                 }
                 return;
             }
-            Op::WARPSYNC_COLLECTIVE | Op::WARPSYNC_COLLECTIVE_ALL => {
+            op if COLLECTS.contains(&op) => {
                 for &next in successors {
                     let mut state = state.clone();
                     if next == fallthrough {
                         state.together();
                     } else {
+                        let found = |cause| matches!(cause, Cause::Found(_));
+                        state.partings.retain(|parting| !found(parting.cause));
                         self.collected(last + 1, &mut state);
                     }
                     go(next, state);
@@ -362,7 +425,11 @@ impl Walk<'_> {
         }
         let parts = successors.len() > 1
             && self.is_divergent(instruction, &state)
-            && successors.iter().filter(|next| self.matters[**next]).count() > 1;
+            && successors
+                .iter()
+                .filter(|next| self.matters[**next])
+                .count()
+                > 1;
         let literal = match when(instruction) {
             When::If(literal) if successors.len() == 2 => Some(literal),
             _ => None,
@@ -402,7 +469,9 @@ impl Walk<'_> {
         let differ = |register| state.divergent.contains(number(register));
         match instruction.op() {
             Op::BRA | Op::JMP => {
-                let uniform = instruction.modifier("mode").is_some_and(|mode| mode.starts_with('U'));
+                let uniform = instruction
+                    .modifier("mode")
+                    .is_some_and(|mode| mode.starts_with('U'));
                 !uniform && conditions(instruction).any(differ)
             }
             Op::BRX | Op::JMX => {

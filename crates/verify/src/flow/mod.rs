@@ -100,20 +100,13 @@ pub struct Dependence {
 static MINED: LazyLock<Distances> = LazyLock::new(Distances::mined);
 
 /// Runs the flow over a program to its fixed point, then hands every dependence to `observe`.
-pub fn observe(
-    program: &Program,
-    observe: impl FnMut(Dependence),
-) -> Result<(), UnknownTiming> {
+pub fn observe(program: &Program, observe: impl FnMut(Dependence)) -> Result<(), UnknownTiming> {
     observe_facts(program, &Facts::new(program)?, observe);
     Ok(())
 }
 
 /// [`observe`], where what is known of each instruction is at hand.
-pub(crate) fn observe_facts(
-    program: &Program,
-    facts: &Facts,
-    mut observe: impl FnMut(Dependence),
-) {
+pub(crate) fn observe_facts(program: &Program, facts: &Facts, mut observe: impl FnMut(Dependence)) {
     let walk = Walk {
         program,
         facts,
