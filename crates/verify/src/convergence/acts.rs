@@ -1,9 +1,10 @@
 //! The instructions that matter to where lanes are, found once.
 
-use super::state::Literal;
+use super::state::{Condition, Literal};
 use crate::facts::number;
 use crate::program::Program;
 use orias_sass::{Effects, Instruction, Op, Operand, Register, RegisterClass};
+use smallvec::SmallVec;
 
 /// What an instruction does to where lanes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +35,7 @@ pub(super) enum Act {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum When {
     Always,
-    If(Literal),
+    If(Condition),
     Sometimes,
 }
 
@@ -130,7 +131,7 @@ impl Acts {
 /// When a branch, a BREAK or their like has its effect.
 pub(super) fn when(instruction: &Instruction) -> When {
     let guard = instruction.guard();
-    let mut literals = Vec::new();
+    let mut literals: SmallVec<[(Register, bool); 2]> = SmallVec::new();
     if !guard.is_always() {
         literals.push((guard.predicate, guard.negated));
     }
@@ -143,11 +144,26 @@ pub(super) fn when(instruction: &Instruction) -> When {
             }
         }
     }
-    match literals[..] {
-        [] => When::Always,
-        [(predicate, negated)] if !predicate.is_constant() => When::If(Literal {
+    let never = literals
+        .iter()
+        .any(|(predicate, _)| predicate.is_constant());
+    let mut literals: SmallVec<[Literal; 2]> = (literals.into_iter())
+        .map(|(predicate, negated)| Literal {
             predicate: number(predicate),
             negated,
+        })
+        .collect();
+    literals.sort_unstable();
+    match literals[..] {
+        _ if never => When::Sometimes,
+        [] => When::Always,
+        [first] => When::If(Condition {
+            first,
+            second: None,
+        }),
+        [first, second] => When::If(Condition {
+            first,
+            second: Some(second),
         }),
         _ => When::Sometimes,
     }
@@ -171,7 +187,7 @@ fn asks_who_runs(instruction: &Instruction) -> bool {
 }
 
 /// Whether running lanes exchange something.
-fn is_exchange(op: Op) -> bool {
+pub(super) fn is_exchange(op: Op) -> bool {
     matches!(
         op,
         Op::SHFL | Op::VOTE | Op::VOTEU | Op::MATCH_ALL | Op::MATCH_ANY | Op::REDUX

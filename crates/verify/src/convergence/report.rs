@@ -84,6 +84,17 @@ impl Reporter<'_> {
                     "another place".to_owned(),
                 )
             },
+            Fault::Idle { barrier: b, site } => Finding {
+                register: barrier(*b),
+                earlier: place(self.walk.acts.sites[*site as usize] as usize),
+                ..alone(
+                    program,
+                    Check::Regions,
+                    index,
+                    "WARPSYNC in between, so that only the lanes of a mask exchange what they exchange there",
+                    "nothing that parts lanes".to_owned(),
+                )
+            },
             Fault::Unpaired => alone(
                 program,
                 Check::Regions,

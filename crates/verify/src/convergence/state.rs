@@ -51,11 +51,35 @@ pub(super) struct Parting {
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A condition on one predicate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Literal {
     /// Its number as a register.
     pub predicate: u16,
     pub negated: bool,
+}
+
+/// One literal, or two that must both hold: a guard and a second predicate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Condition {
+    pub first: Literal,
+    pub second: Option<Literal>,
+}
+
+impl Condition {
+    fn names(self, predicate: u16) -> bool {
+        let second = self
+            .second
+            .is_some_and(|second| second.predicate == predicate);
+        self.first.predicate == predicate || second
+    }
+
+    /// Whether one holds if and only if the other does not.
+    fn is_opposite(self, other: Self) -> bool {
+        self.second.is_none()
+            && other.second.is_none()
+            && self.first.predicate == other.first.predicate
+            && self.first.negated != other.first.negated
+    }
 }
 
 /// A convergence barrier that is open on some path.
@@ -69,7 +93,7 @@ pub(super) struct Region {
     /// Whether nobody knows: it came back from a register that was not followed, or lanes left under a condition that is lost.
     pub unknown: bool,
     /// Lanes for which this holds have left.
-    pub left_if: Option<Literal>,
+    pub left_if: Option<Condition>,
 }
 
 impl Region {
@@ -240,18 +264,20 @@ impl State {
         Some(self.regions.remove(at))
     }
 
-    /// A condition has been decided: the regions that these lanes have left by it.
-    pub(super) fn decide(&mut self, literal: Literal) -> SmallVec<[Region; 1]> {
+    /// A condition holds or does not: the regions that these lanes have left because of that.
+    pub(super) fn decide(&mut self, condition: Condition, holds: bool) -> SmallVec<[Region; 1]> {
         let mut left = SmallVec::new();
-        self.regions.retain(|region| match region.left_if {
-            Some(condition) if condition.predicate == literal.predicate => {
-                region.left_if = None;
-                if condition.negated == literal.negated {
-                    left.push(region.clone());
-                }
-                condition.negated != literal.negated
+        self.regions.retain(|region| {
+            let gone = match region.left_if {
+                Some(known) if known == condition => holds,
+                Some(known) if known.is_opposite(condition) => !holds,
+                _ => return true,
+            };
+            region.left_if = None;
+            if gone {
+                left.push(region.clone());
             }
-            _ => true,
+            !gone
         });
         left
     }
@@ -259,7 +285,10 @@ impl State {
     /// A predicate has another value now.
     pub(super) fn forget_predicate(&mut self, predicate: u16) {
         for region in &mut self.regions {
-            if region.left_if.is_some_and(|l| l.predicate == predicate) {
+            if region
+                .left_if
+                .is_some_and(|condition| condition.names(predicate))
+            {
                 region.left_if = None;
                 region.unknown = true;
             }

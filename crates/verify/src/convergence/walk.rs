@@ -1,9 +1,9 @@
 //! The transfer functions: what an instruction, and an edge, does to what is known.
 
-use super::acts::{Act, Acts, When, conditions, when};
+use super::acts::{Act, Acts, When, conditions, is_exchange, when};
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
-use super::state::{Arm, Cause, Literal, NONE, Region, State};
+use super::state::{Arm, Cause, NONE, Region, State};
 use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
 use crate::program::{Outside, Program, WORD};
@@ -34,6 +34,8 @@ pub(super) enum Fault {
     StillOpen { inner: Region },
     /// A BSSY names another place than the one behind the BSYNC that its lanes come to.
     Elsewhere { barrier: u8 },
+    /// A region in which lanes exchange something and nothing parts them.
+    Idle { barrier: u8, site: u32 },
     /// WARPSYNC.COLLECTIVE without ENDCOLLECTIVE in the next block, or the other way round.
     Unpaired,
     /// A collective operation where lanes may be apart.
@@ -264,6 +266,20 @@ impl Walk<'_> {
         usize::try_from(index as i64 + words).ok()
     }
 
+    /// Whether lanes exchange something in a region within one block without a WARPSYNC that would part them by their masks: then the
+    /// region has no use, and something is missing.
+    fn is_idle(&self, block: usize, opened: usize, index: usize) -> bool {
+        if opened < self.program.blocks[block].start || opened > index {
+            return false;
+        }
+        let ops = || {
+            self.program.instructions[opened..index]
+                .iter()
+                .map(|one| one.op())
+        };
+        ops().any(is_exchange) && !ops().any(|op| op == Op::WARPSYNC || op == Op::WARPSYNC_ALL)
+    }
+
     /// Whether it is a BSYNC.
     fn is_meeting(&self, index: Option<usize>) -> bool {
         let instruction = index.and_then(|index| self.program.instructions.get(index));
@@ -297,6 +313,10 @@ impl Walk<'_> {
             let named = self.meeting(opened);
             if named != Some(index) && self.is_meeting(named) {
                 observe(opened, Fault::Elsewhere { barrier });
+            }
+            if self.is_idle(block, opened, index) {
+                let site = *site;
+                observe(index, Fault::Idle { barrier, site });
             }
             let meets = &mut sites[*site as usize].meets;
             if !meets.contains(&(block as u32)) {
@@ -430,15 +450,14 @@ impl Walk<'_> {
                 .filter(|next| self.matters[**next])
                 .count()
                 > 1;
-        let literal = match when(instruction) {
-            When::If(literal) if successors.len() == 2 => Some(literal),
+        let condition = match when(instruction) {
+            When::If(condition) if successors.len() == 2 => Some(condition),
             _ => None,
         };
         for (arm, &next) in successors.iter().enumerate() {
             let mut state = state.clone();
-            if let Some(Literal { predicate, negated }) = literal {
-                let negated = negated != (next == fallthrough);
-                for region in state.decide(Literal { predicate, negated }) {
+            if let Some(condition) = condition {
+                for region in state.decide(condition, next != fallthrough) {
                     gone(&region, &mut state, sites, &mut again);
                 }
             }
@@ -505,7 +524,7 @@ fn leave(
                 gone(&region, state, sites, again);
             }
         }
-        When::If(literal) if region.left_if.is_none() => region.left_if = Some(literal),
+        When::If(condition) if region.left_if.is_none() => region.left_if = Some(condition),
         When::If(_) | When::Sometimes => region.unknown = true,
     }
 }
