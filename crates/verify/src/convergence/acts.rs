@@ -19,8 +19,8 @@ pub(super) enum Act {
     Save { barrier: u8, to: u16, clears: bool },
     /// A barrier comes from a general register, or from somewhere else.
     Restore { barrier: u8, from: Option<u16> },
-    /// WARPSYNC: the lanes of the warp wait for each other.
-    Gather,
+    /// WARPSYNC: the lanes of the warp, or of a mask, wait for each other.
+    Gather { whole: bool },
     /// WARPSYNC.COLLECTIVE: lanes gather for what comes next, up to ENDCOLLECTIVE.
     Collect,
     /// ENDCOLLECTIVE.
@@ -62,7 +62,7 @@ impl Acts {
             for index in block.start..block.end {
                 let instruction = &program.instructions[index];
                 asks |= asks_who_runs(instruction);
-                if let Some(act) = all.act(instruction, index) {
+                if let Some(act) = all.act(program, block.start, index) {
                     all.acts.push((index as u32, act));
                 }
             }
@@ -87,7 +87,8 @@ impl Acts {
         self.acts.iter().map(|(_, act)| *act)
     }
 
-    fn act(&mut self, instruction: &Instruction, index: usize) -> Option<Act> {
+    fn act(&mut self, program: &Program, start: usize, index: usize) -> Option<Act> {
+        let instruction = &program.instructions[index];
         let op = instruction.op();
         let effects = op.row().effects;
         if !effects.intersects(Effects::CONVERGENT | Effects::OTHER) {
@@ -118,7 +119,11 @@ impl Acts {
                     .filter(|from| from.class == RegisterClass::R)
                     .map(number),
             },
-            Op::WARPSYNC | Op::WARPSYNC_ALL if when(instruction) == When::Always => Act::Gather,
+            Op::WARPSYNC_ALL if when(instruction) == When::Always => Act::Gather { whole: true },
+            Op::WARPSYNC if when(instruction) == When::Always => Act::Gather {
+                whole: instruction.modifier("exclusive") != Some("EXCLUSIVE")
+                    && is_all_lanes(program, start, index, instruction.operand("a")?),
+            },
             Op::WARPSYNC_COLLECTIVE | Op::WARPSYNC_COLLECTIVE_ALL => Act::Collect,
             Op::ENDCOLLECTIVE => Act::EndCollect,
             Op::YIELD | Op::NANOSLEEP => Act::Yield,
@@ -126,6 +131,41 @@ impl Acts {
             _ => return None,
         })
     }
+}
+
+/// Whether a mask of lanes that the instruction at `index` reads is known, from the block that starts at `start`, to name all.
+pub(super) fn is_all_lanes(program: &Program, start: usize, index: usize, mask: &Operand) -> bool {
+    let Operand::Register(mask) = mask else {
+        return false;
+    };
+    if mask.register.is_constant() || mask.modifiers.invert {
+        return mask.register.is_constant() && mask.modifiers.invert;
+    }
+    let writes = |instruction: &&Instruction| {
+        let accesses = instruction.accesses();
+        let mut written = accesses.iter().filter(|access| access.writes);
+        written.any(|access| access.registers().any(|written| written == mask.register))
+    };
+    let before = program.instructions[start..index].iter().rev();
+    let writer = before.into_iter().find(writes);
+    writer.is_some_and(|writer| {
+        // `IMAD.MOV` adds it to nothing.
+        let moved = match writer.op() {
+            Op::MOV | Op::UMOV => "b",
+            Op::IMAD => "c",
+            _ => return false,
+        };
+        let ones = |operand: &Operand| {
+            matches!(operand, Operand::Immediate(value) if *value as u32 == u32::MAX)
+        };
+        let nothing = |name: &str| {
+            let factor = writer.operand(name).and_then(Operand::as_register);
+            factor.is_some_and(Register::is_constant)
+        };
+        writer.guard().is_always()
+            && writer.operand(moved).is_some_and(ones)
+            && (writer.op() != Op::IMAD || nothing("a") || nothing("b"))
+    })
 }
 
 /// When a branch, a BREAK or their like has its effect.

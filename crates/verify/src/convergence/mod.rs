@@ -18,13 +18,13 @@
 //! Everything grows when paths join. Where lanes from several arms join, the registers written since the branch become different.
 //!
 //! **Transfer** ([`walk::Walk`]): a branch on a predicate that may differ parts lanes: each successor gets its arm, and whoever comes to the
-//! branch again with another arm already has several (lanes leave a loop in different trips). BSYNC takes back every parting since its BSSY in
-//! which lanes of several arms are here and none yielded; what was apart at the BSSY still is; an arm that does not lead here remains an
-//! arm, so that lanes which left by BREAK are apart from those that met where both come together. WARPSYNC, and the way past BRA.DIV, end all partings. Between
+//! branch again with another arm already has several (lanes leave a loop in different trips). BSYNC takes back every parting since its BSSY
+//! except where somebody has yielded; what was apart at the BSSY still is. Lanes that left by BREAK, and those that met where others have left, part by that. WARPSYNC, and the way past BRA.DIV, end all partings; with a mask
+//! that is not known to name all lanes they make one arm of those that are here. Between
 //! WARPSYNC.COLLECTIVE and ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on
 //! the same predicate. Calls are stepped over ([`procedures`]).
 //!
-//! **Limits.** Masks in registers (WARPSYNC R, BRA.DIV UR) count as all lanes. Loads from one address give all lanes one value. A function is judged as if its
+//! **Limits.** Lanes of a mask are taken to be those of the program's promise. Loads from one address give all lanes one value. A function is judged as if its
 //! caller had brought the lanes together. A barrier that comes back from a register nobody followed, or that lanes left under a condition
 //! that is lost, is trusted.
 //!

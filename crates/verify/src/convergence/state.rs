@@ -10,13 +10,19 @@ pub(super) struct Arm(u16);
 impl Arm {
     /// Lanes that took different ones: where this is so they may be apart.
     pub(super) const SEVERAL: Self = Self(u16::MAX);
+    /// Lanes of a mask have gathered, whichever they took. Others may be elsewhere.
+    const GATHERED: Self = Self(u16::MAX - 1);
     /// BREAK.
     pub(super) const LEFT: Self = Self(0);
     /// BSYNC, where others have left.
     pub(super) const MET: Self = Self(1);
 
     pub(super) fn new(successor: usize) -> Self {
-        Self(u16::try_from(successor).unwrap_or(u16::MAX - 1))
+        Self(
+            u16::try_from(successor)
+                .unwrap_or(u16::MAX - 2)
+                .min(u16::MAX - 2),
+        )
     }
 
     pub(super) fn join(self, other: Self) -> Self {
@@ -220,7 +226,10 @@ impl State {
             Ok(at) => {
                 // Lanes have been here before: those that took another arm then are elsewhere.
                 let parting = &mut self.partings[at];
-                parting.arm = parting.arm.join(arm);
+                parting.arm = match parting.arm {
+                    Arm::GATHERED => arm,
+                    before => before.join(arm),
+                };
                 if parting.arm == Arm::SEVERAL {
                     self.divergent.extend(&parting.written);
                 }
@@ -240,6 +249,14 @@ impl State {
     /// All lanes of the warp that have not ended are here.
     pub(super) fn together(&mut self) {
         self.partings.clear();
+    }
+
+    /// The lanes of a mask are here.
+    pub(super) fn gather(&mut self) {
+        for parting in &mut self.partings {
+            parting.arm = Arm::GATHERED;
+            parting.yielded = NONE;
+        }
     }
 
     /// The first parting whose lanes may be here at different times.

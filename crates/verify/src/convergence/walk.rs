@@ -1,6 +1,6 @@
 //! The transfer functions: what an instruction, and an edge, does to what is known.
 
-use super::acts::{Act, Acts, When, conditions, is_exchange, when};
+use super::acts::{Act, Acts, When, conditions, is_all_lanes, is_exchange, when};
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
 use super::state::{Arm, Cause, NONE, Region, State};
@@ -135,7 +135,8 @@ impl Walk<'_> {
                         });
                     state.set_region(saved.unwrap_or_else(|| Region::unknown(barrier)));
                 }
-                Act::Gather => state.together(),
+                Act::Gather { whole: true } => state.together(),
+                Act::Gather { whole: false } => state.gather(),
                 Act::Collect if self.ends_with(block + 1, &[Op::ENDCOLLECTIVE]) => {}
                 Act::EndCollect if block > 0 && self.ends_with(block - 1, &COLLECTS) => {}
                 Act::Collect | Act::EndCollect => observe(index, Fault::Unpaired),
@@ -187,14 +188,14 @@ impl Walk<'_> {
                 let mut reads = self.facts.reads(fact).iter();
                 reads.any(|read| state.divergent.contains(read.register))
             };
-            let guard = self.program.instructions[index].guard();
-            let guarded = !guard.is_always();
+            let guarded = fact.guard.is_some();
             let differs = match self.sameness[index] {
                 Sameness::Sources => differ(),
                 Sameness::Never => true,
                 Sameness::Exchange(stage) => self_xor(&self.program.instructions[index])
                     .is_none_or(|pair| passed.exchange(stage, pair, state)),
                 Sameness::Always | Sameness::Special => {
+                    let guard = self.program.instructions[index].guard();
                     guarded && state.divergent.contains(number(guard.predicate))
                 }
             };
@@ -414,10 +415,17 @@ impl Walk<'_> {
             // Which way lanes go tells whether they are apart.
             Op::BRA_DIV | Op::JMP_DIV => {
                 let parted = instruction.modifier("mode") == Some("DIV");
+                let start = self.program.blocks[block].start;
+                let whole = (instruction.operand("m"))
+                    .is_some_and(|mask| is_all_lanes(self.program, start, last, mask));
                 for &next in successors {
                     let mut state = state.clone();
                     if (next == fallthrough) == parted {
-                        state.together();
+                        if whole {
+                            state.together();
+                        } else {
+                            state.gather();
+                        }
                     } else {
                         state.part(Cause::Found(block as u32), Arm::SEVERAL);
                     }
