@@ -87,6 +87,11 @@ impl Memory {
         self.push(bytes, false, false)
     }
 
+    /// Lets the next allocation begin at a multiple of `alignment`.
+    pub(crate) fn align(&mut self, alignment: u64) {
+        self.next = self.next.next_multiple_of(alignment.max(ALIGN));
+    }
+
     fn push(&mut self, bytes: &[u8], writable: bool, unwritten: bool) -> u64 {
         let base = self.next;
         let length = bytes.len() as u64;

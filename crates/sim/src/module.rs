@@ -366,6 +366,9 @@ impl Places {
             if total > MOST_GLOBAL {
                 return Err(LoadError::Memory(section.name.text.clone()));
             }
+            if section.align.is_power_of_two() && section.align < MOST_GLOBAL as u64 {
+                memory.align(section.align);
+            }
             sections.insert(index, memory.allocate(&vec![0; length]));
         }
         Ok(Self {
