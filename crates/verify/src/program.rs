@@ -130,8 +130,8 @@ impl Program {
         let mut program =
             Self::with_entries(function.name, function.code, target, targets, &entries)?;
         program.outside = match ending {
-            0 if !function.externs.is_empty() => Outside::Returns,
-            ending if ending > 0 && ending == function.externs.len() => Outside::Ends,
+            0 => Outside::Returns,
+            ending if ending == function.externs.len() => Outside::Ends,
             _ => Outside::Unknown,
         };
         Ok(program)

@@ -1,35 +1,39 @@
 //! Where the lanes of a warp are together, proved from finished code.
 //!
 //! Lanes part at branches and meet at BSYNC, for the lanes that BSSY counted and that have neither left (BREAK) nor ended, and
-//! at WARPSYNC. Lanes that execute YIELD or NANOSLEEP are not waited for: those at BSYNC may go on without them, for good. Three things are proved:
+//! at WARPSYNC. Lanes that execute YIELD or NANOSLEEP are not waited for: those at BSYNC may go on without them, for good.
+//! Three things are proved:
 //!
-//! - **reopened**: no convergence barrier is opened (BSSY, or a call of what opens it) while lanes may still wait at it: those of a region around
-//!   that has the same barrier, or those that were not waited for because they yield.
-//! - **apart**: whatever needs the whole warp (BAR, SHFL, VOTE, REDUX, MATCH, matrix operations) is not executed where lanes from different
-//!   arms of a branch have come together without BSYNC or WARPSYNC. Inside one arm such an operation is the program's promise that
-//!   whole warps take it.
-//! - **regions**: waits form no cycle. A BSYNC is open on every path, BSSY names the place behind it, and no lane waits at an outer
-//!   barrier, or returns, while it is counted in an inner one whose lanes would wait for it.
+//! - **reopened**: no lane opens a convergence barrier (by BSSY, or by a call of what opens it) that it has open: others may
+//!   wait at it. That lanes which were not waited for are still in a region whose barrier others open again is no fault: a
+//!   barrier belongs to the lanes that opened it, and ptxas does so behind YIELD.
+//! - **apart**: whatever needs the whole warp (BAR, SHFL, VOTE, REDUX, MATCH, matrix operations) is not executed where lanes
+//!   from different arms of a branch have come together without BSYNC or WARPSYNC. Inside one arm such an operation is the
+//!   program's promise that whole warps take it.
+//! - **regions**: waits form no cycle. A BSYNC is open on every path, BSSY names the place behind it, and no lane waits at an
+//!   outer barrier, or returns, while it is counted in an inner one whose lanes would wait for it.
 //!
-//! **Lattice.** Before each instruction ([`state::State`]):
-//! registers that may differ between lanes that run together, growing; the branches at which lanes parted and have not met since, each with the arm taken
-//! (none < one < several), whether somebody has yielded since, and the registers written since; the barriers that may be open, each with the set of BSSYs that may
-//! have opened it and whether some path comes with it closed; barriers kept in general registers by BMOV; barriers whose lanes were not all waited for.
-//! Everything grows when paths join. Where lanes from several arms join, the registers written since the branch become different.
+//! **Lattice.** Before each instruction ([`state::State`]): registers that may differ between lanes that run together; the
+//! branches at which lanes parted and have not met since, each with the arm taken (none < one < several), whether somebody has
+//! yielded since, and the registers written since; the barriers that may be open, each with the set of BSSYs that may have
+//! opened it and whether some path comes with it closed; barriers kept in general registers by BMOV. Everything grows when
+//! paths join. Where lanes from several arms join, the registers written since the branch become different.
 //!
-//! **Transfer** ([`walk::Walk`]): a branch on a predicate that may differ parts lanes: each successor gets its arm, and whoever comes to the
-//! branch again with another arm already has several (lanes leave a loop in different trips). BSYNC takes back every parting since its BSSY
-//! except where somebody has yielded; what was apart at the BSSY still is. Lanes that left by BREAK, and those that met where others have left, part by that. WARPSYNC, and the way past BRA.DIV, end all partings; with a mask
-//! that is not known to name all lanes they make one arm of those that are here. Between
-//! WARPSYNC.COLLECTIVE and ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on
-//! the same predicate. Calls are stepped over ([`procedures`]).
+//! **Transfer** ([`walk::Walk`]). A branch on a predicate that may differ parts lanes: each successor gets its arm, and whoever
+//! comes to the branch again with another arm already has several (lanes leave a loop in different trips). BSYNC takes back
+//! every parting since its BSSY except where somebody has yielded; what was apart at the BSSY still is. Lanes that left by
+//! BREAK, and those that met where others have left, part by that. WARPSYNC, and the way past BRA.DIV, end all partings; with a
+//! mask that is not known to name all lanes they make one arm of those that are here. Between WARPSYNC.COLLECTIVE and
+//! ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on the same
+//! predicates. Calls are stepped over ([`procedures`]).
 //!
-//! **Limits.** Lanes of a mask are taken to be those of the program's promise. Loads from one address give all lanes one value. A function is judged as if its
-//! caller had brought the lanes together. A barrier that comes back from a register nobody followed, or that lanes left under a condition
-//! that is lost, is trusted.
+//! **Limits.** Which lanes a mask names is not known. Loads from one address give all lanes one value. A function is judged as
+//! if its caller had brought the lanes together. A barrier that comes back from a register nobody followed, or that lanes left
+//! under a condition that is lost, is trusted. That a loop yields which waits for a lane of its own warp is not asked.
 //!
-//! **Cost.** A worklist over blocks in address order. An instruction costs a look at its registers; a block what is open and apart there, which is few: only
-//! branches of which two arms come to something that needs whole warps are followed. The lattice is as high as branches nest without meeting.
+//! **Cost.** A worklist over blocks in address order. An instruction costs a look at its registers; a block what is open and
+//! apart there, which is few: only branches of which two arms come to something that needs whole warps are followed. The
+//! lattice is as high as branches nest without meeting.
 
 mod acts;
 mod procedures;
