@@ -115,7 +115,7 @@ corpora() {
 step_lanes() {
     mkdir -p "$scratch/lanes"
     cp "$bench"/lanes/* "$scratch/lanes/"
-    launches lanes "$scratch/lanes" 1000 ptxas-O0 orias orias-O1 orias-O0
+    launches lanes "$scratch/lanes" 1000 orias orias-O1 orias-O0
 }
 
 step_corpus() {
