@@ -46,7 +46,7 @@ impl Writer {
         let types = TYPES.iter().copied();
         let fitting: Vec<Type> = types.filter(|ty| ty.bytes > 1 && !refused(ty)).collect();
         if self.wild() {
-            return *self.rng.pick(TYPES);
+            return *self.rng.pick(&TYPES[..TYPES.len() - 1]);
         }
         *self.rng.pick(&fitting)
     }

@@ -114,7 +114,7 @@ impl Writer {
                 self.initialiser(&shape)
             }
         };
-        let attribute = match self.rng.below(40) {
+        let attribute = match self.rng.below(24) {
             0 if space == ".global" => ".attribute(.managed) ",
             1 if space == ".global" => ".attribute(.unified(19,95)) ",
             _ => "",
