@@ -8,6 +8,7 @@
 #   kernels     kernels/*.sass by `orias asm` against ptxas's code of the same kernels
 #   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
 #   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
+#   lanes       kernels of lanes that part, wait and meet, 1,000 times each at -O0, -O1 and -O3, against ptxas
 #   corpus      the launches of the CUDA corpus at -O0 and -O3, and ptxas's code with new control words and in new orders, against ptxas
 #   recorded    the launches of all Triton programs with small inputs, likewise
 #   forms       every PTX form at -O0 and -O3 against its definition
@@ -27,9 +28,10 @@
 #   PTXAS, NVCC    NVIDIA's tools (default: those on the PATH)
 #   MATH           a folder made by `cuda_math.py make` (default: made here, which needs nvcc)
 #   RECORDED       a folder made by `triton_programs.py record` (default: made here)
-#   CORPUS         the folder of the CUDA corpus with its manifest.json; without it the corpus's launches are left out
+#   CORPUS         folders of CUDA corpora with their manifest.json, a colon between; without one their launches are left out
 #   CORPUS_MODULES the folder of the PTX corpus, unpacked; without it its kernels are left out
 #   RESULTS        where logs and tables go (default: target/bench/results)
+#   CORPUS_MODES   modes of the CUDA corpora besides our own code (default: control schedule shuffle)
 #   MODES          modes of the campaigns (default: ptxas,ptxas-again,orias,orias-unscheduled,control,schedule,shuffle)
 #   QUICK          if set: fewer programs, lanes, operands and runs
 #   PYTHON         a Python with PyTorch and Triton (default: python3)
@@ -70,7 +72,7 @@ launches() {
     shift 3
     "$python" "$bench/assemblers.py" "$folder" "ptxas,$(IFS=,; echo "$*")" --fmad=false >"$results/$name-assembled.txt"
     for mode in "$@"; do
-        case $mode in orias*) runs=3 ;; *) runs=$often ;; esac
+        case $name-$mode in lanes-*) runs=$often ;; *-orias*) runs=3 ;; *) runs=$often ;; esac
         step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 20 --runs "$(quick 1 "$runs")"
     done
 }
@@ -102,11 +104,28 @@ step_rare() {
     launches rare "$scratch/rare" 3 orias orias-O0
 }
 
+# corpora: the names of the CUDA corpora; each is copied to a folder of that name
+corpora() {
+    local folder
+    for folder in ${CORPUS//:/ }; do
+        basename "$folder"
+    done
+}
+
+step_lanes() {
+    mkdir -p "$scratch/lanes"
+    cp "$bench"/lanes/* "$scratch/lanes/"
+    launches lanes "$scratch/lanes" 1000 orias orias-O1 orias-O0
+}
+
 step_corpus() {
-    [ -n "$CORPUS" ] || return 0
-    mkdir -p "$scratch/corpus"
-    cp "$CORPUS"/*.ptx "$CORPUS/manifest.json" "$scratch/corpus/"
-    launches corpus "$scratch/corpus" 100 orias orias-O0 control schedule shuffle
+    local folder name
+    for folder in ${CORPUS//:/ }; do
+        name=$(basename "$folder")
+        mkdir -p "$scratch/corpus/$name"
+        cp "$folder"/*.ptx "$folder/manifest.json" "$scratch/corpus/$name/"
+        launches "$name" "$scratch/corpus/$name" 100 orias orias-O0 ${CORPUS_MODES-control schedule shuffle}
+    done
 }
 
 step_record() {
@@ -154,8 +173,8 @@ step_sanitizer() {
     export results xtask
     for tool in racecheck memcheck synccheck initcheck; do
         echo "$tool $(math_folder) cub."
-        for cubin in "$scratch"/corpus/orias/*.cubin; do
-            [ -f "$cubin" ] && echo "$tool $scratch/corpus $(basename "$cubin" cubin)"
+        for cubin in "$scratch"/corpus/*/orias/*.cubin; do
+            [ -f "$cubin" ] && echo "$tool $(dirname "$(dirname "$cubin")") $(basename "$cubin" cubin)"
         done
     done | xargs -P 8 -L 1 bash -c 'sanitize "$@"' sanitize | sort >"$results/sanitizer.txt"
     for tool in racecheck memcheck synccheck initcheck; do
@@ -183,17 +202,22 @@ step_modules() {
 }
 
 step_times() {
-    [ -n "$CORPUS" ] || return 0
-    local folder=$scratch/corpus
-    # What Orias refuses has no cubin: a list of its own, so that this costs the other modes nothing.
-    step times 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/orias"
-    step times-reschedule 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/control,$folder/schedule,$folder/shuffle"
+    local folder name
+    for name in $(corpora); do
+        folder=$scratch/corpus/$name
+        # What Orias refuses has no cubin: a list of its own, so that this costs the other modes nothing.
+        step "times-$name" 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/orias"
+        [ -d "$folder/schedule" ] || continue
+        step "times-reschedule-$name" 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/control,$folder/schedule,$folder/shuffle"
+    done
 }
 
 # Ten orders of each of many kernels, with what the model says of them: no GPU yet.
 step_orders() {
+    local folder
+    folder=$scratch/corpus/$(corpora | head -n 1)
     [ -n "$CORPUS" ] || return 0
-    step orders 200 "$xtask" schedules make "$scratch/corpus/manifest.json" "$scratch/corpus/ptxas" "$scratch/orders" --most 80
+    step orders 200 "$xtask" schedules make "$folder/manifest.json" "$folder/ptxas" "$scratch/orders" --most 80
 }
 
 step_ranks() {
@@ -215,7 +239,7 @@ step_debugger() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -224,7 +248,7 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math rare corpus &
+chosen kernels math rare lanes corpus &
 chosen in-place &
 chosen record &
 wait

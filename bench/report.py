@@ -15,8 +15,14 @@ SLOW = 1.05
 #: Steps whose last line counts results: what they compare, and the logs' names.
 COUNTED = [
     ("small kernels of `kernels/` by `orias asm` against ptxas", ["kernels"]),
-    ("the corpus's 192 CUDA launches, our code at -O0 and at -O3 against ptxas; what is out of scope is refused", ["corpus-orias-O0", "corpus-orias"]),
-    ("the same with ptxas's code: control words, new order, from a random order", ["corpus-control", "corpus-schedule", "corpus-shuffle"]),
+    (
+        "launches of the CUDA corpora, our code at -O0 and at -O3 against ptxas; what is out of scope is refused",
+        ["cuda-sm90a-orias-O0", "cuda-sm90a-orias", "cuda-second-sm90a-orias-O0", "cuda-second-sm90a-orias"],
+    ),
+    (
+        "the same with ptxas's code: control words, new order, from a random order",
+        [f"{corpus}-{mode}" for corpus in ("cuda-sm90a", "cuda-second-sm90a") for mode in ("control", "schedule", "shuffle")],
+    ),
     (
         "recorded launches of Triton kernels: ours at -O3 and -O0, control words, new order, from a random order",
         ["recorded-orias", "recorded-orias-O0", "recorded-control", "recorded-schedule", "recorded-shuffle"],
@@ -121,7 +127,7 @@ def times(folder):
             mean = statistics.geometric_mean(ratios.values())
             print(f"| {label} | {kind} | {len(good)} of {len(names)} | {len(ratios)} | {mean:.4f} | {ratios[largest]:.3f} ({largest[:60]}) | {slow} |")
     print()
-    for name in ("times", "times-reschedule"):
+    for name in sorted(path.stem for path in folder.glob("times-*.txt")):
         for line in text_of(folder, name).splitlines():
             if "launches timed" in line or "geometric mean" in line:
                 print(f"- CUDA corpus: {re.sub(r'^/.*/', '', line)}")

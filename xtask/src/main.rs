@@ -10,6 +10,7 @@ mod dist;
 mod emulate;
 mod exercise;
 mod gpu;
+mod lanes;
 mod mine;
 mod oracle;
 mod parallel;

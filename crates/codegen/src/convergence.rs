@@ -1,13 +1,53 @@
 //! Where the lanes of a warp are together, if lanes that have ended count no more.
 //!
 //! A lane that exits or traps is nobody's to wait for. So the ways that can only end are taken out of the graph before asking where lanes meet and where
-//! only some of them run.
+//! only some of them run. What is taken out are blocks: a guard (`if (…) return`) and the end of the kernel usually share the block that exits, so
+//! [`separate_exits`] gives each branch an exit of its own first.
 
 use orias_ori::analysis::{DepthFirst, Divergence, FlowGraph, LoopNest, Split};
-use orias_ori::{AbstractOp, Block, Function, FunctionKind, Opcode};
+use orias_ori::builder::{BuildError, Cursor};
+use orias_ori::{AbstractOp, Block, Edge, Function, FunctionKind, Opcode};
 
-/// By block: whether only some lanes come to it and every way from it ends without coming back, unless it is the way the
-/// function ends.
+/// Gives every way of a branch into a block that only exits such a block of its own. Selection makes EXIT under a guard of it.
+///
+/// Cost: linear.
+pub(crate) fn separate_exits(func: &mut Function) -> Result<(), BuildError> {
+    let graph = FlowGraph::of(func);
+    let mut shared: Vec<Edge> = Vec::new();
+    for block in func.blocks() {
+        let edges = func.successor_edges(block);
+        shared.extend(edges.iter().filter(|&&edge| {
+            let to = func.edge_target(edge);
+            edges.len() > 1 && graph.preds(to).len() > 1 && only_exits(func, to)
+        }));
+    }
+    for edge in shared {
+        let to = func.edge_target(edge);
+        let span = func.terminator(to).and_then(|exit| func.inst(exit).span());
+        let own = func.create_block();
+        func.layout.insert_block_after(own, to);
+        func.set_edge(edge, own, &[]);
+        let mut cursor = Cursor::at_end(func, own);
+        cursor.set_span(span);
+        cursor.build(AbstractOp::Exit).finish()?;
+    }
+    Ok(())
+}
+
+/// The first operation of `block`, if nothing guards it.
+fn first_op(func: &Function, block: Block) -> Option<AbstractOp> {
+    let first = func.layout.first_inst(block)?;
+    let op = func.opcode(first).as_abstract()?;
+    func.inst(first).guard().is_always().then_some(op)
+}
+
+/// Whether `block` does nothing but exit.
+fn only_exits(func: &Function, block: Block) -> bool {
+    first_op(func, block) == Some(AbstractOp::Exit)
+}
+
+/// By block: whether lanes that come to it are nobody's to wait for. Every way from it ends without coming back, and either only some lanes
+/// come to it and it is not the way the function ends, or it does nothing and each lane comes to it when a branch sends it there.
 pub(crate) fn ending_blocks(
     func: &Function,
     graph: &FlowGraph,
@@ -22,18 +62,34 @@ pub(crate) fn ending_blocks(
             Some(Opcode::Abstract(AbstractOp::Exit | AbstractOp::Ret))
         )
     };
+    // An exit of a branch.
+    let is_way_out = |block: Block| {
+        only_exits(func, block)
+            && graph
+                .preds(block)
+                .iter()
+                .all(|&from| graph.succs(from).len() > 1)
+    };
+    let parts_there = |block: Block| {
+        let mut from = graph.preds(block).iter();
+        from.all(|&from| divergence.is_divergent_branch(from))
+    };
     // Of the blocks that end well, the one that most of the function comes to: the last in reverse postorder.
-    let main = walk.reverse_postorder().rfind(|&block| ends_well(block));
+    let main = walk
+        .reverse_postorder()
+        .rfind(|&block| ends_well(block) && !is_way_out(block));
     // Successors first.
     for &block in walk.postorder() {
         let successors = graph.succs(block);
-        let ends = match successors.is_empty() {
-            true => Some(block) != main,
-            false => successors
-                .iter()
-                .all(|&next| ending[next.as_u32() as usize]),
+        let partial = divergence.is_partial(block);
+        ending[block.as_u32() as usize] = match successors.is_empty() {
+            true if is_way_out(block) => partial || parts_there(block),
+            true => partial && Some(block) != main,
+            false => {
+                let mut ends = successors.iter();
+                partial && ends.all(|&next| ending[next.as_u32() as usize])
+            }
         };
-        ending[block.as_u32() as usize] = ends && divergence.is_partial(block);
     }
     if let Some(entry) = func.entry() {
         ending[entry.as_u32() as usize] = false;

@@ -23,5 +23,6 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod select;
 mod sources;
+mod tail;
 
 pub use module::*;

@@ -1,4 +1,4 @@
-//! Each expansion of phase 5 computes what the operation it stands for computes.
+//! Each expansion of phase 5 computes what the operation it stands for computes, as do the loops that stand for atomic updates.
 //!
 //! The operation is run by the interpreter before and after the phase, on special operands, on operands near the places
 //! where rounding is hardest, and on random ones. The machine's approximate functions, whose last bits are not known, are off
@@ -148,10 +148,15 @@ fn one_operation(operation: &str, operands: &[&str], result: &str) -> Function {
     function
 }
 
-/// The function after the phase.
+/// The function after ConvertUnsupportedOps.
 fn expanded(function: &Function) -> Function {
+    after("ConvertUnsupportedOps", function)
+}
+
+/// The function after a phase.
+fn after(phase: &str, function: &Function) -> Function {
     let mut function = function.clone();
-    let row = find_phase(PHASES, "ConvertUnsupportedOps").unwrap();
+    let row = find_phase(PHASES, phase).unwrap();
     let pipeline = Pipeline {
         first: row,
         end: row + 1,
@@ -724,6 +729,66 @@ fn a_guarded_operation_keeps_its_value() {
                 evaluate(&plain, &case, Machine::Nearest, 1),
                 evaluate(&after, &case, Machine::Nearest, 1)
             );
+        }
+    }
+}
+
+/// An update of what an address holds, and what it holds then or what it held.
+fn update(operation: &str, ty: &str, word: &str, given: usize, asks: &str) -> Function {
+    let given: Vec<String> = (1..=given).map(|index| format!("v{index}")).collect();
+    let typed: Vec<String> = given.iter().map(|name| format!("{name}:{ty}")).collect();
+    let text = format!(
+        "func f abstract sm_90a -> {ty} {{\nblock0(v0:{ty}, {}):\n    v8:r = mov.b32 0x40\n    st.shared.{word} [v8+0x8], v0\n    \
+         v3:{ty} = {operation} [v8+0x8], {}\n    v4:{ty} = ld.shared.{word} [v8+0x8]\n    ret {asks}\n}}\n",
+        typed.join(", "),
+        given.join(", ")
+    );
+    let function = parse_function(&text).unwrap_or_else(|error| panic!("{text}{error}"));
+    assert_eq!(verify_function(&function), Ok(()), "{text}");
+    function
+}
+
+#[test]
+fn loops_of_atomic_updates() {
+    let mut random = Random(16);
+    let rows = [
+        ("add.u64", "rx2", "b64", 1),
+        ("min.u64", "rx2", "b64", 1),
+        ("max.u64", "rx2", "b64", 1),
+        ("min.s64", "rx2", "b64", 1),
+        ("max.s64", "rx2", "b64", 1),
+        ("and.b64", "rx2", "b64", 1),
+        ("or.b64", "rx2", "b64", 1),
+        ("xor.b64", "rx2", "b64", 1),
+        ("add.f32", "r", "b32", 1),
+        ("add.f64", "rx2", "b64", 1),
+        ("cas.b16", "r", "b16", 2),
+        ("add.f16", "r", "b16", 1),
+        ("add.bf16", "r", "b16", 1),
+    ];
+    for (name, ty, word, given) in rows {
+        for order in ["relaxed.cta", "acq_rel.gpu"] {
+            for asks in ["v3", "v4"] {
+                let operation = format!("atom.{order}.shared.{name}");
+                let plain = update(&operation, ty, word, given, asks);
+                let looped = after("ExpandForSelection", &plain);
+                assert_ne!(plain, looped, "{operation} is not expanded");
+                let width = word[1..].parse().unwrap();
+                let mask = u128::MAX >> (128 - width);
+                for step in 0..200 {
+                    // Equal ones, too, for what happens then.
+                    let first = integers(width, &mut random);
+                    let second = match step % 4 {
+                        0 => first,
+                        _ => integers(width, &mut random),
+                    };
+                    let case = [first, second, integers(width, &mut random)];
+                    let case = &case[..=given];
+                    let want = evaluate(&plain, case, Machine::Nearest, 1) & mask;
+                    let have = evaluate(&looped, case, Machine::Nearest, 1) & mask;
+                    assert_eq!(want, have, "{operation} {asks} {case:x?}");
+                }
+            }
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct FunctionView<'a> {
     pub banks: Vec<(u32, &'a [u8])>,
     /// Functions inside its text section.
     pub subroutines: Vec<(u32, &'a Symbol)>,
+    /// Functions elsewhere that it calls: `EXTERNS`.
+    pub externs: Vec<&'a str>,
 }
 
 /// What is said about functions all over the file, by function: one walk over it instead of one for each function.
@@ -122,6 +124,7 @@ impl Cubin {
             param_bank: None,
             banks: Vec::new(),
             subroutines: Vec::new(),
+            externs: Vec::new(),
         };
         for other in said.about.get(&index).into_iter().flatten() {
             let other = &self.sections[*other];
@@ -138,6 +141,14 @@ impl Cubin {
             }
         }
         view.take_own_info();
+        for attribute in view.attributes {
+            if let (id::EXTERNS, Value::Symbols(symbols)) = (attribute.id, &attribute.value) {
+                let named = |symbol: &u32| self.symbols().get(*symbol as usize);
+                let names = symbols.iter().filter_map(named);
+                view.externs
+                    .extend(names.map(|symbol| symbol.name.text.as_str()));
+            }
+        }
         for other in inside.iter().filter(|other| **other != number) {
             let symbol = &self.symbols()[*other as usize];
             view.subroutines.push((*other, symbol));

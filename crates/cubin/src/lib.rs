@@ -18,6 +18,7 @@ mod functions;
 mod json;
 mod layout;
 pub mod line;
+pub mod line_reader;
 mod model;
 pub mod note;
 pub mod omit;

@@ -4,7 +4,7 @@ use orias::run::{Argument, Code, Emulation, Engine, Launch, Request, run};
 use orias::{Kind, Options, Source, Target, compile};
 use orias_filetests::{find_files, parse_case};
 use orias_ptx::generate::{self, BLOCK, GRID, KERNEL, OUTPUT_BYTES, SCRATCH_BYTES};
-use orias_sim::Timing;
+use orias_sim::{Schedule, Timing};
 use std::path::Path;
 
 /// Steps of all threads after which a program counts as endless.
@@ -60,10 +60,13 @@ fn generated_programs_do_what_they_mean() {
         )
         .expect("the program is sound");
         assert_eq!(meant.fault, None, "seed {seed}");
-        for (level, timing) in [
-            (0, Timing::Strict),
-            (3, Timing::Strict),
-            (3, Timing::Random(seed)),
+        for (level, timing, schedule) in [
+            (0, Timing::Strict, Schedule::InOrder),
+            (3, Timing::Strict, Schedule::InOrder),
+            (3, Timing::Random(seed), Schedule::InOrder),
+            (0, Timing::Off, Schedule::Adversarial),
+            (3, Timing::Strict, Schedule::Adversarial),
+            (3, Timing::Strict, Schedule::Random(seed)),
         ] {
             let Some(image) = cubin(text.as_bytes(), level) else {
                 continue;
@@ -71,6 +74,7 @@ fn generated_programs_do_what_they_mean() {
             let timed = Launch {
                 emulation: Emulation {
                     timing,
+                    schedule,
                     ..Emulation::default()
                 },
                 ..launch.clone()
@@ -82,24 +86,27 @@ fn generated_programs_do_what_they_mean() {
                 &mut |_, _| (),
             )
             .expect("the emulator takes it");
-            assert_eq!(done.fault, None, "seed {seed}, -O{level}");
+            assert_eq!(done.fault, None, "seed {seed}, -O{level}, {schedule:?}");
+            assert!(done.findings.is_empty(), "{:?}", done.findings);
             assert!(
                 done.buffers[1] == meant.buffers[1],
-                "seed {seed}, -O{level}, {timing:?}: another result"
+                "seed {seed}, -O{level}, {timing:?}, {schedule:?}: another result"
             );
             compared += 1;
         }
     }
-    assert!(compared > 200, "only {compared} were compared");
+    assert!(compared > 400, "only {compared} were compared");
 }
 
 #[test]
 fn kernels_of_the_run_tests_do_what_the_interpreter_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/run");
     let mut compared = 0;
-    for path in find_files(&folder).expect("the tests are there") {
-        let text = std::fs::read_to_string(&path).expect("a readable test");
-        let case = parse_case(&path, &text).expect("a sound test");
+    // Those of `schedules` say themselves who runs them, and how.
+    let files = find_files(&folder).expect("the tests are there");
+    for path in (files.iter()).filter(|path| !path.starts_with(folder.join("schedules"))) {
+        let text = std::fs::read_to_string(path).expect("a readable test");
+        let case = parse_case(path, &text).expect("a sound test");
         let Some(image) = cubin(case.input.as_bytes(), 3) else {
             continue;
         };
@@ -117,13 +124,17 @@ fn kernels_of_the_run_tests_do_what_the_interpreter_says() {
             if meant.failure.is_some() {
                 continue;
             }
-            let emulated = ["--timing", "strict"].iter().chain(&words).copied();
-            let done = Request::parse_words(&emulated.collect::<Vec<_>>())
-                .expect("a sound request")
-                .execute(&image, &mut |_, _| ())
-                .expect("the emulator takes it");
-            assert_eq!(done.failure, None, "{}: {line}", path.display());
-            assert_eq!(done.output, meant.output, "{}: {line}", path.display());
+            for schedule in ["in-order", "adversarial", "random:1"] {
+                let emulated = ["--timing", "strict", "--schedule", schedule];
+                let emulated = emulated.iter().chain(&words).copied();
+                let done = Request::parse_words(&emulated.collect::<Vec<_>>())
+                    .expect("a sound request")
+                    .execute(&image, &mut |_, _| ())
+                    .expect("the emulator takes it");
+                let place = format!("{}: {line}, {schedule}", path.display());
+                assert_eq!(done.failure, None, "{place}");
+                assert_eq!(done.output, meant.output, "{place}");
+            }
             compared += 1;
         }
     }

@@ -83,8 +83,9 @@ impl Cta {
             if self.threads.iter().all(|it| it.state == State::Ended) {
                 return Ok(Progress::Ended);
             }
-            let early = moved && world.chooser.answers_early();
-            if (early || !moved) && !self.release_active_masks(world)? && !moved {
+            let asked = !moved || world.chooser.answers_early();
+            let answered = asked && self.release_active_masks(world)?;
+            if !moved && !answered {
                 return Err(self.deadlock(world));
             }
             if *world.steps >= stop_at {

@@ -288,7 +288,7 @@ impl Block {
                 }
             }
         }
-        match warp.groups.get(warp.current) {
+        let can_run = match warp.groups.get(warp.current) {
             None => false,
             Some(group) if group.wait == Wait::None => true,
             Some(_) => {
@@ -298,7 +298,11 @@ impl Block {
                 }
                 warp.groups[warp.current].wait == Wait::None
             }
+        };
+        if can_run {
+            warp.take_uniforms();
         }
+        can_run
     }
 
     /// Whether a warp whose current group has just stopped lets others go first.

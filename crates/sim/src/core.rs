@@ -359,12 +359,25 @@ impl Core<'_> {
             }
             waiting.pop();
             let before = self.warp.flight.pending(at);
+            let group = before.group;
             if !before.has_read {
                 self.read_sources(at)?;
             }
             if due == Due::Complete {
                 let warp = &mut *self.warp;
+                let elsewhere = (warp.uniforms.as_ref())
+                    .filter(|uniforms| !uniforms.is_running(group))
+                    .map(|_| (warp.registers.ur, warp.registers.up));
                 let done = warp.flight.complete(at, &mut warp.registers);
+                // Its results are for the lanes it was issued for, wherever these are now.
+                if let Some(own) = elsewhere {
+                    (warp.registers.ur, warp.registers.up) = own;
+                }
+                if let Some(uniforms) = &mut warp.uniforms {
+                    uniforms.for_each(group, &mut warp.registers, |registers| {
+                        done.write_uniforms(registers);
+                    });
+                }
                 for store in &done.stores {
                     self.store(
                         Space::Shared,

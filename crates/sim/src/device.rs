@@ -20,8 +20,6 @@ const MOST_SHARED: usize = 228 << 10;
 const MOST_REGISTERS: usize = 256;
 /// Multiprocessors of an H200.
 pub(crate) const MULTIPROCESSORS: u32 = 132;
-/// Bytes of shared memory that the system keeps for itself.
-const RESERVED_SHARED: u32 = 1 << 10;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
 const HEAP: usize = 8 << 20;
 /// Most local memory of a thread.
@@ -159,9 +157,14 @@ impl Device {
         let window = self
             .memory
             .allocate_constant(&bank[usize::from(kernel.parameter_bank.0)..]);
-        bank[PARAMETER_WINDOW..PARAMETER_WINDOW + 8].copy_from_slice(&window.to_le_bytes());
         let last = window + u64::from(kernel.parameter_bank.1).max(1) - 1;
-        bank[PARAMETER_WINDOW + 8..PARAMETER_WINDOW + 16].copy_from_slice(&last.to_le_bytes());
+        let words = kernel.launch_constants;
+        for (at, address) in [
+            (words.param_window as usize, window),
+            (words.param_window_last as usize, last),
+        ] {
+            bank[at..at + 8].copy_from_slice(&address.to_le_bytes());
+        }
         let mut banks: [&[u8]; 32] = [&[]; 32];
         for (number, bytes) in &kernel.banks {
             if let Some(slot) = banks.get_mut(*number as usize) {
@@ -239,12 +242,6 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
     Ok(())
 }
 
-/// Where bank 0 holds the first and the last generic address of the parameters.
-const PARAMETER_WINDOW: usize = 0x198;
-
-/// Where bank 0 holds one divided by the blocks of a cluster in each dimension.
-const CLUSTER_RECIPROCALS: usize = 0x150;
-
 /// Where bank 0 holds the first stack pointer of a thread.
 const STACK_POINTER: usize = 0x28;
 
@@ -273,6 +270,10 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
             &1u32.to_le_bytes(),
         );
         put(
+            words.cluster_scales[dimension] as usize,
+            &1f32.to_le_bytes(),
+        );
+        put(
             words.grid_clusters[dimension] as usize,
             &blocks.to_le_bytes(),
         );
@@ -288,29 +289,21 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
         words.constant_window as usize,
         &kernel.constants.to_le_bytes(),
     );
-    put(
-        words.reserved_shared_end as usize,
-        &RESERVED_SHARED.to_le_bytes(),
-    );
-    put(
-        words.reserved_shared_end as usize + 4,
-        &RESERVED_SHARED.to_le_bytes(),
-    );
+    for at in [
+        words.reserved_shared_end,
+        words.reserved_shared_second,
+        words.shared_overhead,
+    ] {
+        put(at as usize, &words.reserved_shared.to_le_bytes());
+    }
     put(
         words.multiprocessors as usize,
         &MULTIPROCESSORS.to_le_bytes(),
     );
     put(
-        words.shared_overhead as usize,
-        &RESERVED_SHARED.to_le_bytes(),
-    );
-    put(
         words.shared_limit as usize,
         &(MOST_SHARED as u32).to_le_bytes(),
     );
-    for dimension in 0..3 {
-        put(CLUSTER_RECIPROCALS + 4 * dimension, &1.0_f32.to_le_bytes());
-    }
     for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);
         let expected = usize::from(parameter.size);

@@ -51,6 +51,8 @@ mod schedule;
 mod semantics;
 mod shared;
 mod system;
+mod turns;
+mod uniforms;
 mod warp;
 
 pub use device::{Device, LaunchError};

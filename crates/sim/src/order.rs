@@ -35,12 +35,14 @@ impl std::str::FromStr for Schedule {
     }
 }
 
-/// Instructions a group runs at least before another group of its warp has its turn, unless it waits or yields.
-pub(crate) const SHORTEST_TURN: u32 = 128;
-/// The most of them that a random schedule lets it run.
-const LONGEST_TURN: u32 = 1024;
+/// Instructions a group runs before another group of its warp has its turn, unless it waits or yields.
+const GROUP_TURN: u32 = 128;
+/// The logarithm of the most of them in a random schedule.
+const LONGEST_GROUP_TURN: u64 = 10;
 /// The same in an adversarial schedule.
 const ADVERSARIAL_TURN: u32 = 2048;
+/// Turns of other groups after which an adversarial schedule lets a group go on, whatever its size.
+const MOST_WAITED: u64 = 32;
 /// Instructions a warp runs before the next one has its turn.
 const WARP_TURN: u32 = 4096;
 /// The logarithm of the most of them that a random schedule lets it run.
@@ -91,13 +93,17 @@ impl Chooser {
         !self.is_random() || self.draw(4) != 0
     }
 
-    /// One of several groups, given their lanes, the youngest last. There is at least one.
-    pub fn group(&mut self, lanes: &[u32]) -> usize {
+    /// One of several groups, given their lanes and how many turns of others each has waited. There is at least one.
+    pub fn group(&mut self, groups: &[(u32, u64)]) -> usize {
         match self.schedule {
             Schedule::InOrder => 0,
-            Schedule::Random(_) => self.draw(lanes.len() as u64) as usize,
-            Schedule::Adversarial => (0..lanes.len())
-                .max_by_key(|&at| (lanes[at].count_ones(), at))
+            Schedule::Random(_) => self.draw(groups.len() as u64) as usize,
+            Schedule::Adversarial => (0..groups.len())
+                .max_by_key(|&at| {
+                    let (lanes, waited) = groups[at];
+                    let overdue = if waited > MOST_WAITED { waited } else { 0 };
+                    (overdue, lanes.count_ones(), at)
+                })
                 .unwrap_or(0),
         }
     }
@@ -116,10 +122,10 @@ impl Chooser {
     #[inline]
     pub fn group_turn(&mut self) -> u32 {
         match self.schedule {
-            Schedule::InOrder => SHORTEST_TURN,
+            Schedule::InOrder => GROUP_TURN,
             Schedule::Random(_) => {
-                let more = self.draw(u64::from(LONGEST_TURN - SHORTEST_TURN) + 1);
-                SHORTEST_TURN + more as u32
+                let magnitude = self.draw(LONGEST_GROUP_TURN + 1);
+                1 + self.draw(1 << magnitude) as u32
             }
             Schedule::Adversarial => ADVERSARIAL_TURN,
         }

@@ -1,9 +1,8 @@
 //! Which branch parted the lanes of a warp, and where they met again.
 //!
 //! Each lane has a stack of the partings it has not come back from: the branch, and the lanes that ran together before it. Lanes
-//! that meet take those partings off whose lanes are all there again, or have ended. So the stacks tell which groups come from
-//! the same branch, which schedules need to know, and what each issue with few lanes is due to, which profiles count. Cost: a
-//! step for each lane at every parting and meeting.
+//! that meet take those partings off whose lanes are all there again, or have ended. So the stacks tell what each issue with few
+//! lanes is due to. Cost: a step for each lane at every parting and meeting.
 
 use crate::core::LaneIterator;
 use std::collections::BTreeMap;
@@ -107,14 +106,6 @@ impl Partings {
             counts.issues += 1;
             counts.lost += u64::from(lost);
         }
-    }
-
-    /// The lanes that a lane parted from and has not met since, the last parting first.
-    pub fn around(&self, lane: usize) -> impl Iterator<Item = u32> {
-        self.stacks[lane & 31]
-            .iter()
-            .rev()
-            .map(|parting| parting.before)
     }
 }
 

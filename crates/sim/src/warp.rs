@@ -10,13 +10,9 @@
 
 use crate::flight::Flight;
 use crate::operand::Lanes;
-use crate::order::{Chooser, SHORTEST_TURN};
+use crate::order::Chooser;
 use crate::partings::Partings;
-
-/// How much more a request to give way counts than a short turn that has passed.
-const YIELD_WEIGHT: u32 = 1 << 10;
-/// Short turns after which groups that wait at a convergence barrier go on without the rest.
-const PATIENCE: u32 = 1 << 15;
+use crate::uniforms::Uniforms;
 
 /// The register files of a warp.
 #[derive(Clone, Debug)]
@@ -74,9 +70,9 @@ pub(crate) struct Group {
     pub pc: u32,
     pub wait: Wait,
     /// It executed `YIELD` and has not had a turn since.
-    yielded: bool,
+    pub yielded: bool,
     /// The number of its last turn.
-    turn: u64,
+    pub turn: u64,
 }
 
 impl Group {
@@ -108,15 +104,17 @@ pub(crate) struct Warp {
     /// Instructions since the last change of group.
     pub since_switch: u32,
     /// How many of them the group may run before others have their turn.
-    turn: u32,
+    pub turn: u32,
     /// Turns of groups so far.
-    turns: u64,
+    pub turns: u64,
     /// What decides who goes next.
     pub chooser: Chooser,
     /// Which branches parted the lanes, where somebody asks.
     pub partings: Option<Box<Partings>>,
-    /// Times a group gave way while others waited for it to converge.
-    patience: u32,
+    /// The uniform registers of groups that do not run, where these go on in any order.
+    pub uniforms: Option<Box<Uniforms>>,
+    /// Instructions since groups last came together, counted in whole turns.
+    pub patience: u32,
     /// Thread indices of the lanes in the block.
     pub tid: [Lanes; 3],
     /// Local memory by words, the highest address first, as far as it was touched.
@@ -167,7 +165,8 @@ impl Warp {
             since_switch: 0,
             turn: chooser.group_turn(),
             turns: 0,
-            partings: (!chooser.is_in_order()).then(Box::default),
+            partings: None,
+            uniforms: (!chooser.is_in_order()).then(|| Box::new(Uniforms::new(lanes))),
             chooser,
             patience: 0,
             tid,
@@ -190,238 +189,6 @@ impl Warp {
         self.groups.is_empty()
     }
 
-    /// Gives the turn to another group that can run: when the current one waits for lanes of this warp, to the youngest that has
-    /// some of them, otherwise to the next. So the sides of an inner branch come to its end before those of an outer one go on,
-    /// which code that keeps uniform registers across inner branches relies on.
-    pub fn rotate(&mut self) {
-        if !self.chooser.is_in_order() {
-            let lanes = self.groups.get(self.current).map_or(0, |it| it.lanes);
-            return self.choose_within(lanes);
-        }
-        self.since_switch = 0;
-        let count = self.groups.len();
-        let needed = self.groups.get(self.current).and_then(|it| self.needs(it));
-        if let Some(needed) = needed
-            && let Some(index) = self
-                .groups
-                .iter()
-                .rposition(|group| group.wait == Wait::None && group.lanes & needed != 0)
-        {
-            self.current = index;
-            return;
-        }
-        for step in 1..=count {
-            let index = (self.current + step) % count;
-            if self.groups[index].wait == Wait::None {
-                self.current = index;
-                return;
-            }
-        }
-    }
-
-    /// The groups that can run and fit.
-    fn ready(&self, fits: impl Fn(usize, &Group) -> bool) -> Vec<usize> {
-        let groups = self.groups.iter().enumerate();
-        groups
-            .filter(|(at, group)| group.wait == Wait::None && fits(*at, group))
-            .map(|(at, _)| at)
-            .collect()
-    }
-
-    /// Gives the turn to one of some groups, as the schedule says.
-    fn choose(&mut self, among: &[usize]) {
-        let lanes: Vec<u32> = among.iter().map(|&at| self.groups[at].lanes).collect();
-        if !lanes.is_empty() {
-            let chosen = self.chooser.group(&lanes);
-            self.begin(among[chosen]);
-        }
-    }
-
-    /// Begins the turn of a group.
-    fn begin(&mut self, index: usize) {
-        self.current = index;
-        self.turns += 1;
-        self.since_switch = 0;
-        self.turn = self.chooser.group_turn();
-        let group = &mut self.groups[index];
-        group.yielded = false;
-        group.turn = self.turns;
-    }
-
-    /// Gives the turn to one of the sides that `lanes` have just parted into.
-    pub fn choose_side(&mut self, lanes: u32) {
-        if !self.chooser.is_in_order() {
-            let sides = self.ready(|_, group| group.lanes & lanes != 0);
-            self.choose(&sides);
-        }
-    }
-
-    /// Gives the turn to another group after `lanes` stopped: to one that comes from the same branch as they do, if one can run,
-    /// otherwise from the branch before, and so on. So the sides of an inner branch come to its end first, as in [`Warp::rotate`].
-    fn choose_within(&mut self, lanes: u32) {
-        let around: Vec<u32> = match &self.partings {
-            Some(partings) if lanes != 0 => partings
-                .around(lanes.trailing_zeros() as usize)
-                .chain([u32::MAX])
-                .collect(),
-            _ => vec![u32::MAX],
-        };
-        for around in around {
-            let ready = self.ready(|_, group| group.lanes & around != 0);
-            if !ready.is_empty() {
-                return self.choose(&ready);
-            }
-        }
-    }
-
-    /// Gives the turn to a group that has not yielded, whichever it is, if there is one.
-    fn choose_awake(&mut self) {
-        if self.chooser.is_in_order() {
-            return self.rotate();
-        }
-        let awake = self.ready(|_, group| !group.yielded);
-        if awake.is_empty() {
-            let all = self.ready(|_, _| true);
-            self.choose(&all);
-        } else {
-            self.choose(&awake);
-        }
-    }
-
-    /// The turn of the current group is over: gives it to another so that each has one in the end.
-    fn choose_fairly(&mut self) {
-        if self.chooser.is_in_order() {
-            return self.rotate();
-        }
-        let current = self.current;
-        let others = self.ready(|at, _| at != current);
-        let turns: Vec<u64> = others.iter().map(|&at| self.groups[at].turn).collect();
-        if !turns.is_empty() {
-            let chosen = self.chooser.fairly(&turns);
-            self.begin(others[chosen]);
-        }
-    }
-
-    /// When no group can run: lanes that wait at a convergence barrier for lanes that wait for them, at a `WARPSYNC`, go on
-    /// without those, as after a `YIELD`. Whether there are any.
-    pub fn untangle(&mut self) -> bool {
-        let asked = (self.groups.iter())
-            .filter(|group| matches!(group.wait, Wait::Lanes(_) | Wait::Collective { .. }))
-            .fold(0, |asked, group| asked | self.needs(group).unwrap_or(0));
-        let waiting: Vec<(Wait, u32)> = (self.groups.iter())
-            .filter(|group| matches!(group.wait, Wait::Sync(_)) && group.lanes & asked != 0)
-            .filter_map(|group| Some((group.wait, self.needs(group)?)))
-            .collect();
-        for (wait, needed) in &waiting {
-            self.part_from_absent(*wait, *needed, u32::MAX);
-        }
-        self.settle();
-        !waiting.is_empty()
-    }
-
-    /// Lets another group run, if the current one has had its share. Only branches call this: a uniform register that
-    /// divergent code writes never lives across one, so groups cannot disturb each other there.
-    pub fn take_turns(&mut self) {
-        if self.groups.len() > 1 && self.since_switch >= self.turn {
-            let weight = self.turn / SHORTEST_TURN;
-            self.choose_fairly();
-            self.wear(weight);
-        }
-    }
-
-    /// The current group says that it waits for something: others should run. If others wait for it to converge, and it
-    /// keeps on waiting, they go on without it: it may be them that it waits for.
-    pub fn give_way(&mut self) {
-        if self.groups.len() > 1 {
-            self.choose_fairly();
-            self.wear(YIELD_WEIGHT);
-        }
-    }
-
-    /// `YIELD`: lanes that wait at a convergence barrier for none but the current group go on without it, for good. It comes
-    /// to the barrier by itself.
-    pub fn let_pass(&mut self) {
-        if self.groups.len() <= 1 {
-            return;
-        }
-        let yielding = self.groups[self.current].lanes;
-        if self.chooser.let_go() {
-            self.go_on_without(yielding);
-        }
-        if let Some(index) = self.groups.iter().position(|it| it.lanes == yielding) {
-            self.current = index;
-            self.groups[index].yielded = true;
-        }
-        self.choose_awake();
-    }
-
-    /// Lanes that come to a convergence barrier go on at once where all that are missing have yielded and not had a turn since.
-    pub fn pass_yielded(&mut self) {
-        let yielded = (self.groups.iter())
-            .filter(|group| group.yielded)
-            .fold(0, |lanes, group| lanes | group.lanes);
-        if yielded != 0 && self.chooser.let_go() {
-            self.go_on_without(yielded);
-        }
-    }
-
-    /// Lanes that wait at a convergence barrier for none but `dispensable` ones go on, for good.
-    fn go_on_without(&mut self, dispensable: u32) {
-        let waiting: Vec<(Wait, u32)> = (self.groups.iter())
-            .filter(|group| matches!(group.wait, Wait::Sync(_)))
-            .filter_map(|group| Some((group.wait, self.needs(group)?)))
-            .collect();
-        for (wait, needed) in waiting {
-            self.part_from_absent(wait, needed, dispensable);
-        }
-        self.settle();
-    }
-
-    /// Parts the lanes that wait at a convergence barrier from those it names that are not there, if all of these are among
-    /// `dispensable`.
-    fn part_from_absent(&mut self, wait: Wait, needed: u32, dispensable: u32) {
-        let Wait::Sync(barrier) = wait else {
-            return;
-        };
-        let arrived = (self.groups.iter())
-            .filter(|group| same_wait(wait, group.wait) && self.needs(group) == Some(needed))
-            .fold(0, |lanes, group| lanes | group.lanes);
-        if arrived == 0 || needed & !arrived & !dispensable != 0 {
-            return;
-        }
-        let masks = &mut self.registers.b[usize::from(barrier)];
-        for lane in crate::core::LaneIterator(needed) {
-            masks[lane] &= match arrived >> lane & 1 {
-                1 => arrived,
-                _ => !arrived,
-            };
-        }
-    }
-
-    fn wear(&mut self, weight: u32) {
-        self.patience += weight;
-        if self.patience < PATIENCE {
-            return;
-        }
-        self.patience = 0;
-        let waiting: Vec<(u8, u32)> = self
-            .groups
-            .iter()
-            .filter_map(|group| match group.wait {
-                Wait::Sync(barrier) => Some((barrier, group.lanes)),
-                _ => None,
-            })
-            .collect();
-        for (barrier, lanes) in waiting {
-            self.leave(barrier, lanes);
-            for group in &mut self.groups {
-                if group.lanes == lanes && group.wait == Wait::Sync(barrier) {
-                    group.wait = Wait::None;
-                }
-            }
-        }
-    }
-
     /// Sends `lanes` of the current group elsewhere; the rest goes on at `otherwise`.
     pub fn branch(&mut self, lanes: u32, target: u32, otherwise: u32) {
         let group = &mut self.groups[self.current];
@@ -442,6 +209,10 @@ impl Warp {
         let group = &mut self.groups[self.current];
         if let Some(partings) = &mut self.partings {
             partings.part(group.pc, group.lanes);
+        }
+        if let Some(uniforms) = &mut self.uniforms {
+            self.flight.land_uniforms(&mut self.registers);
+            uniforms.part(lanes, &self.registers);
         }
         group.lanes &= !lanes;
         let turn = group.turn;
@@ -485,11 +256,6 @@ impl Warp {
             if self.current >= self.groups.len() {
                 self.current = 0;
             }
-            self.settle();
-            if !self.chooser.is_in_order() {
-                self.choose_within(lanes);
-            }
-            return;
         }
         self.settle();
     }
@@ -508,7 +274,7 @@ impl Warp {
     }
 
     /// The lanes that a waiting group needs, itself included; `None` for waits that other warps end.
-    fn needs(&self, group: &Group) -> Option<u32> {
+    pub fn needs(&self, group: &Group) -> Option<u32> {
         match group.wait {
             Wait::Sync(barrier) => {
                 let lane = group.lanes.trailing_zeros() as usize;
@@ -567,8 +333,19 @@ impl Warp {
                 .iter_mut()
                 .find(|other| together || other.pc == group.pc)
             {
-                Some(other) => other.lanes |= group.lanes,
-                None => joined.push(Group::new(group.lanes, group.pc, Wait::None)),
+                Some(other) => {
+                    other.lanes |= group.lanes;
+                    other.turn = other.turn.max(group.turn);
+                }
+                None => joined.push(Group {
+                    turn: group.turn,
+                    ..Group::new(group.lanes, group.pc, Wait::None)
+                }),
+            }
+        }
+        if let Some(uniforms) = &mut self.uniforms {
+            for group in &joined {
+                uniforms.join(group.lanes);
             }
         }
         if let Some(partings) = &mut self.partings {
@@ -611,14 +388,25 @@ impl Warp {
             {
                 partings.part(current.pc, current.lanes);
             }
-            self.groups[self.current] = Group::new(lanes, target, Wait::None);
+            self.groups[self.current] = Group {
+                turn: current.turn,
+                ..Group::new(lanes, target, Wait::None)
+            };
         }
-        self.groups
-            .extend(parts.map(|(lanes, pc)| Group::new(lanes, pc, Wait::None)));
+        for (lanes, pc) in parts {
+            if let Some(uniforms) = &mut self.uniforms {
+                self.flight.land_uniforms(&mut self.registers);
+                uniforms.part(lanes, &self.registers);
+            }
+            self.groups.push(Group {
+                turn: current.turn,
+                ..Group::new(lanes, pc, Wait::None)
+            });
+        }
     }
 }
 
-fn same_wait(a: Wait, b: Wait) -> bool {
+pub(crate) fn same_wait(a: Wait, b: Wait) -> bool {
     match (a, b) {
         (Wait::Sync(a), Wait::Sync(b)) => a == b,
         (Wait::Lanes(a), Wait::Lanes(b)) => a == b,

@@ -34,11 +34,17 @@ pub enum Check {
     Reuse,
     /// Instructions that belong together are neighbours.
     Together,
+    /// No convergence barrier is opened while lanes may still wait at it.
+    Reopened,
+    /// What needs whole warps is executed where lanes that parted have met.
+    Apart,
+    /// Lanes wait for one another in no circle: regions are opened before they are met, and nest.
+    Regions,
 }
 
 impl Check {
     /// All of them.
-    pub const ALL: [Check; 13] = [
+    pub const ALL: [Check; 16] = [
         Check::StallRange,
         Check::BarrierIndex,
         Check::WaitOrder,
@@ -52,6 +58,9 @@ impl Check {
         Check::Barrier,
         Check::Reuse,
         Check::Together,
+        Check::Reopened,
+        Check::Apart,
+        Check::Regions,
     ];
 
     /// What it is called.
@@ -71,6 +80,9 @@ impl Check {
             Check::Barrier => "barrier",
             Check::Reuse => "reuse",
             Check::Together => "together",
+            Check::Reopened => "reopened",
+            Check::Apart => "apart",
+            Check::Regions => "regions",
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The judge: walks finished code and reports every hazard that its control fields leave open.
 
+use crate::facts::Facts;
 use crate::finding::{Check, Finding};
 use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{Program, ProgramError, WORD};
-use crate::{reuse, together};
+use crate::{convergence, reuse, together};
 use orias_cubin::Cubin;
 use orias_machine::timing;
 use orias_sass::text::print_instruction;
@@ -53,11 +54,12 @@ pub fn judge(cubin: &Cubin) -> Result<Verdict, JudgeError> {
 pub fn judge_program(program: &Program) -> Result<Vec<Finding>, UnknownTiming> {
     let mut findings = malformed(program);
     let mut unmet: Vec<Dependence> = Vec::new();
-    flow::observe(program, |dependence| {
+    let facts = Facts::new(program)?;
+    flow::observe_facts(program, &facts, |dependence| {
         if !dependence.met {
             unmet.push(dependence);
         }
-    })?;
+    });
     // Registers of one operand fail together: the first stands for all.
     unmet.dedup_by_key(|d| (d.earlier, d.later, d.hazard, d.earlier_place, d.later_place));
     findings.extend(unmet.iter().map(|dependence| explain(program, dependence)));
@@ -66,6 +68,7 @@ pub fn judge_program(program: &Program) -> Result<Vec<Finding>, UnknownTiming> {
     findings.extend(reuse::stale(program));
     findings.extend(together::torn(program));
     findings.extend(together::kept_back(program));
+    findings.extend(convergence::check(program, &facts));
     findings.sort_by_key(|finding| (finding.offset, finding.check));
     Ok(findings)
 }

@@ -1,12 +1,13 @@
 //! Re-derives every hazard from finished bytes.
 //!
 //! **For:** proving of any cubin, whoever made it, that no instruction reads a value before it is there or overwrites one
-//! before it was read.
+//! before it was read, and that lanes which have parted meet again before something needs them together.
 //!
 //! **May know:** `sass`, `machine` (the mined latencies only) and `cubin`.
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: a judge that shares logic with the accused is no judge.
 
+mod convergence;
 mod estimate;
 mod explain;
 mod facts;

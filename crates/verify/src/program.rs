@@ -23,8 +23,23 @@ pub struct Program {
     pub instructions: Vec<Instruction>,
     /// Its basic blocks, in order of address.
     pub blocks: Vec<Block>,
+    /// The blocks that end with a call of a function in this section, each with the block that function starts at.
+    pub calls: Vec<(usize, usize)>,
+    /// Whether calls of functions elsewhere come back.
+    pub outside: Outside,
     /// Instructions whose control field the machine does not have; they were decoded as if it were the slowest there is.
     pub malformed: Vec<(usize, DecodeError)>,
+}
+
+/// Whether calls of functions that are not in the section come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// They do.
+    Returns,
+    /// They end the program: the only one is `__assertfail`.
+    Ends,
+    /// Some may not, and nobody says which.
+    Unknown,
 }
 
 /// Instructions that run one after the other.
@@ -110,7 +125,16 @@ impl Program {
         let entries: Vec<usize> = (function.subroutines.iter())
             .filter_map(|(_, symbol)| usize::try_from(symbol.value).ok())
             .collect();
-        Self::with_entries(function.name, function.code, target, targets, &entries)
+        let ends = |name: &&&str| **name == "__assertfail";
+        let ending = function.externs.iter().filter(ends).count();
+        let mut program =
+            Self::with_entries(function.name, function.code, target, targets, &entries)?;
+        program.outside = match ending {
+            0 => Outside::Returns,
+            ending if ending == function.externs.len() => Outside::Ends,
+            _ => Outside::Unknown,
+        };
+        Ok(program)
     }
 
     /// Decodes `code`. `indirect` gives the targets of an indirect branch by its offset, if the container lists them.
@@ -165,9 +189,12 @@ impl Program {
         for (index, instruction) in instructions.iter().enumerate() {
             targets[index] = branch_targets(name, &instructions, index, instruction, &indirect)?;
         }
+        let (blocks, calls) = blocks(&instructions, &targets, entries);
         Ok(Self {
             name: name.to_owned(),
-            blocks: blocks(&instructions, &targets, entries),
+            blocks,
+            calls,
+            outside: Outside::Unknown,
             instructions,
             malformed,
         })
@@ -250,9 +277,13 @@ fn slowest(word: u128) -> u128 {
 }
 
 /// Cuts instructions into blocks at targets and behind branches, and joins calls with the returns of what they call.
-fn blocks(instructions: &[Instruction], targets: &[Vec<usize>], entries: &[usize]) -> Vec<Block> {
+fn blocks(
+    instructions: &[Instruction],
+    targets: &[Vec<usize>],
+    entries: &[usize],
+) -> (Vec<Block>, Vec<(usize, usize)>) {
     if instructions.is_empty() {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     let entries: BTreeSet<usize> = (entries.iter().map(|offset| offset / WORD))
         .filter(|index| *index < instructions.len())
@@ -315,12 +346,13 @@ fn blocks(instructions: &[Instruction], targets: &[Vec<usize>], entries: &[usize
         })
         .collect();
     join_calls(&mut blocks, &calls, instructions);
-    blocks
+    let calls = calls.iter().map(|call| (call.block, call.callee));
+    (blocks, calls.collect())
 }
 
 /// Whether a branch, call, return or exit has its effect in every lane: no guard, no second predicate that may be false, and
 /// no mask of lanes that decides.
-fn is_unconditional(instruction: &Instruction) -> bool {
+pub(crate) fn is_unconditional(instruction: &Instruction) -> bool {
     let row = instruction.op().row();
     let predicates = instruction.operands().iter().all(|operand| match operand {
         Operand::Register(operand) => {

@@ -39,6 +39,9 @@ pub fn modules() -> Result<Vec<PathBuf>, String> {
     Ok(modules)
 }
 
+/// The folders of the corpus with CUDA programs, their PTX and a manifest of launches.
+pub const CUDA: [&str; 2] = ["cuda-sm90a", "cuda-second-sm90a"];
+
 /// Where the corpus is found.
 pub fn packed() -> PathBuf {
     oracle::repository().join("../shared/corpus")

@@ -7,6 +7,7 @@
 
 mod compile;
 mod control;
+mod convergence;
 pub(crate) mod corpus;
 mod cubin;
 mod declarations;
@@ -50,6 +51,12 @@ const SUITES: &[Suite] = &[
         about: "finished cubins get new control words, with no more stalls and waits than ptxas's",
         run: control::run,
         sample: &["--sample"],
+    },
+    Suite {
+        name: "convergence",
+        about: "mutants of where lanes meet that go wrong in the emulator are reported by the judge",
+        run: convergence::run,
+        sample: &["40"],
     },
     Suite {
         name: "cubin",

@@ -57,10 +57,16 @@ fn compile(ptxas: &Path, module: &Path, set: &str) -> Result<Vec<PathBuf>, Strin
 fn modules(chosen: impl Fn(usize, &str) -> bool) -> Result<Vec<Module>, String> {
     let ptxas = oracle::find("ptxas")?;
     let mut modules = Vec::new();
-    let (cuda, torch): (Vec<PathBuf>, Vec<PathBuf>) = corpus::modules()?
-        .into_iter()
-        .partition(|path| path.to_string_lossy().contains("cuda"));
-    for (set, paths) in [("cuda", cuda), ("torch", torch)] {
+    let mut sets: [(&str, Vec<PathBuf>); 3] = ["cuda", "jax", "torch"].map(|set| (set, Vec::new()));
+    for path in corpus::modules()? {
+        let folder = path.to_string_lossy();
+        // What came from elsewhere is judged with the last set.
+        let set = ["cuda-", "jax-"]
+            .iter()
+            .position(|set| folder.contains(set));
+        sets[set.unwrap_or(2)].1.push(path);
+    }
+    for (set, paths) in sets {
         for (index, path) in paths.iter().enumerate() {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             if chosen(index, &name) {

@@ -19,6 +19,7 @@
 //! | `gpu clock` | measures small kernels by the chip's clock and compares the static estimates of their cycles |
 //! | `gpu release` | measures how soon after each reader of fixed latency its sources may be overwritten |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
+//! | `gpu mutants --convergence MANIFESTS FOLDERS COUNT SECONDS [FIRST] [--write FILE]` | the same for mutants of where lanes meet, a process for each, of several manifests and folders (commas between them); writes down all of them |
 //! | `gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE]` | runs mutants of a manifest's kernels and compares what the judge says with what the chip does; writes down those that go wrong |
 //! | `gpu heal MANIFEST CUBINS AGAINST` | finds the control words that make the results of launches wrong |
 //! | `gpu worker`, `gpu shard` | parts of the others in processes of their own |
@@ -29,6 +30,7 @@ pub(crate) mod assembler;
 mod bare;
 mod clock;
 mod compare_forms;
+mod convergence;
 mod declarations;
 mod driver;
 pub(crate) mod forms;
@@ -92,7 +94,14 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["clock"] => clock::compare(),
         ["latency"] => latency::measure(),
         ["release"] => release::measure(),
-        ["mutants", manifest, cubins, count, seconds, rest @ ..] => {
+        ["mutants", rest @ ..] => {
+            let (convergence, rest) = match rest {
+                ["--convergence", rest @ ..] => (true, rest),
+                rest => (false, rest),
+            };
+            let [manifest, cubins, count, seconds, rest @ ..] = rest else {
+                return Err("mutants of which launches, how many, for how long?".to_owned());
+            };
             let number = |text: &str| text.parse::<u64>().map_err(|_| format!("'{text}' is not a number"));
             let (first, file) = match rest {
                 [] => (0, None),
@@ -101,7 +110,11 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 [first, "--write", file] => (number(first)?, Some(*file)),
                 _ => return Err(format!("not understood: {rest:?}")),
             };
-            mutants::run(manifest, cubins, first..first + number(count)?, number(seconds)?, file)
+            let (numbers, seconds) = (first..first + number(count)?, number(seconds)?);
+            match convergence {
+                true => convergence::run(manifest, cubins, numbers, seconds, file),
+                false => mutants::run(manifest, cubins, numbers, seconds, file),
+            }
         }
         ["heal", manifest, cubins, against, rest @ ..] => heal::run(manifest, cubins, against, rest),
         ["record-matrices", file] => matrices::record(file),
@@ -114,7 +127,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                   | gpu times MANIFEST CUBINS FOLDER,FOLDER [--rounds N] [--filter TEXT] [--once] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
                   | gpu declarations FILE [COUNT] | gpu generated COUNT ASSEMBLERS [--seed=K] [--flavour=plain|rich] [--seconds=N] | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
-                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu release | gpu mutants MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu release | gpu mutants [--convergence] MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
                   | gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N]"
             .to_owned()),
     }

@@ -136,6 +136,11 @@ impl Workers {
         }
     }
 
+    /// Gives up on the jobs that follow after another time.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// Runs one job to its end, or to the end of its worker.
     pub fn run(&mut self, job: &Job) -> Result<Outcome, String> {
         let mut worker = match self.current.take() {

@@ -228,7 +228,7 @@ pub(super) fn reduce(
             }
         }
         Reduce::Exch => given,
-        Reduce::Cas => {
+        Reduce::Cas | Reduce::Cast => {
             if old & mask == given & mask {
                 third
             } else {

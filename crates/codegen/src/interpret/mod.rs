@@ -16,7 +16,7 @@ mod number;
 pub use memory::Memory;
 
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{AbstractMods, AbstractOp, Scalar, Space, Special, Vector};
+use orias_ori::operation::{AbstractMods, AbstractOp, Reduce, Scalar, Space, Special, Vector};
 use orias_ori::{
     Block, Function, Imm, Inst, Opcode, Operand, Operation, SourceMods, Type, Value, print_inst,
 };
@@ -396,7 +396,7 @@ impl Thread<'_, '_> {
             AbstractOp::Atom => self.read(sources[2], Type::R4),
             _ => 0,
         };
-        let Some(reduce) = self.func.modifier(inst) else {
+        let Some(reduce) = self.func.modifier::<Reduce>(inst) else {
             return self.stuck(inst, "no reduction");
         };
         if bytes * 8 != usize::from(scalar.bits()) {
@@ -406,7 +406,11 @@ impl Thread<'_, '_> {
             return self.stuck(inst, "the interpreter does not know this reduction");
         };
         self.run.memory.store(space, address, new, bytes);
-        Ok(vec![old])
+        let mask = u128::MAX >> (128 - 8 * bytes);
+        Ok(vec![match reduce {
+            Reduce::Cast => u128::from(old & mask == given & mask),
+            _ => old,
+        }])
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
     }
     if body.module.function(id).body.is_none() {
         return body
-            .end_call_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
+            .branch_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
     }
     // Where the guard does not hold, control goes on behind the call, past where its results are taken.
     let after = body.func.create_block();
@@ -237,7 +237,7 @@ impl<'m> Body<'m, '_> {
     fn give(&mut self, id: VariableId, argument: Argument) -> Lowered {
         let variable = self.module.variable(id);
         if let Some(register) = variable.register {
-            return self.to_register(register, argument);
+            return self.put_in_register(register, argument);
         }
         // An array of open length is as long as what is passed for it.
         let bytes = match (&argument, variable.dimensions.first()) {
@@ -246,11 +246,11 @@ impl<'m> Body<'m, '_> {
             _ => variable.bytes(),
         };
         let storage = self.place_parameter(id, bytes)?;
-        self.to_storage(storage, bytes, argument)
+        self.put_in_storage(storage, bytes, argument)
     }
 
     /// Puts an argument or a result in a register of the function being lowered.
-    fn to_register(&mut self, register: RegisterId, argument: Argument) -> Lowered {
+    fn put_in_register(&mut self, register: RegisterId, argument: Argument) -> Lowered {
         let Some(body) = self.frames.last().map(|frame| frame.body) else {
             return unsupported("");
         };
@@ -263,7 +263,7 @@ impl<'m> Body<'m, '_> {
     }
 
     /// Puts an argument or a result of so many bytes where a parameter is kept.
-    fn to_storage(&mut self, storage: Storage, bytes: u64, argument: Argument) -> Lowered {
+    fn put_in_storage(&mut self, storage: Storage, bytes: u64, argument: Argument) -> Lowered {
         match (argument, storage) {
             (Argument::Words(words), Storage::Words(first, count)) => {
                 for (word, value) in (0..count).zip(words) {
@@ -383,28 +383,14 @@ impl<'m> Body<'m, '_> {
     /// Puts a result where the caller wants it.
     fn receive(&mut self, actual: &ast::Operand, argument: Argument) -> Lowered {
         match actual.kind {
-            OperandKind::Register(register) => self.to_register(register, argument),
+            OperandKind::Register(register) => self.put_in_register(register, argument),
             OperandKind::Variable(id, 0) => {
                 let storage = self.place(id)?;
-                self.to_storage(storage, self.module.variable(id).bytes(), argument)
+                self.put_in_storage(storage, self.module.variable(id).bytes(), argument)
             }
             OperandKind::Sink => Ok(()),
             _ => unsupported("such a result of a call"),
         }
-    }
-
-    /// A call out of the module, with a branch around it where it is guarded.
-    fn end_call_if_guarded(&mut self, call: impl FnOnce(&mut Self) -> Lowered) -> Lowered {
-        let Some(guard) = self.guard.take() else {
-            return call(self);
-        };
-        let taken = self.func.create_block();
-        let on = self.func.create_block();
-        self.end(AbstractOp::CondBr, &[guard], &[taken, on]);
-        self.open(taken);
-        call(self)?;
-        self.open(on);
-        Ok(())
     }
 
     /// Calls a function that is defined elsewhere: scalar arguments and results are values, longer ones tuples.

@@ -33,7 +33,7 @@ pub(super) fn branch_indexed(body: &mut Body<'_, '_>, statement: &Statement<'_>)
     let TargetListKind::Branch(labels) = &statement.body.lists[list.index()].kind else {
         return unsupported("");
     };
-    body.end_if_guarded(|body| {
+    body.branch_if_guarded(|body| {
         let targets: Vec<Block> = labels.iter().map(|&label| body.label(label)).collect();
         if targets.is_empty() {
             body.end(AbstractOp::Unreachable, &[], &[]);
@@ -46,7 +46,7 @@ pub(super) fn branch_indexed(body: &mut Body<'_, '_>, statement: &Statement<'_>)
 
 /// `ret`
 pub(super) fn ret(body: &mut Body<'_, '_>, _: &Statement<'_>) -> Lowered {
-    body.end_if_guarded(|body| {
+    body.branch_if_guarded(|body| {
         body.return_from();
         Ok(())
     })
@@ -54,7 +54,7 @@ pub(super) fn ret(body: &mut Body<'_, '_>, _: &Statement<'_>) -> Lowered {
 
 /// `exit`
 pub(super) fn exit(body: &mut Body<'_, '_>, _: &Statement<'_>) -> Lowered {
-    body.end_if_guarded(|body| {
+    body.branch_if_guarded(|body| {
         body.end(AbstractOp::Exit, &[], &[]);
         Ok(())
     })
@@ -62,7 +62,7 @@ pub(super) fn exit(body: &mut Body<'_, '_>, _: &Statement<'_>) -> Lowered {
 
 /// `trap`
 pub(super) fn trap(body: &mut Body<'_, '_>, _: &Statement<'_>) -> Lowered {
-    body.end_if_guarded(|body| {
+    body.branch_if_guarded(|body| {
         body.end(AbstractOp::Trap, &[], &[]);
         Ok(())
     })

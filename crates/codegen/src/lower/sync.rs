@@ -12,11 +12,14 @@ use orias_ptx::grammar::{Access, Modifier, Op};
 pub(super) fn barrier(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let name = statement.op.name();
     // The older names are for whole warps; the newer ones say so.
-    let aligned = if !name.starts_with("barrier") || statement.form.has(Modifier::Aligned) {
-        Aligned::Aligned
-    } else {
-        Aligned::Any
-    };
+    if !name.starts_with("barrier") || statement.form.has(Modifier::Aligned) {
+        return barrier_for(body, statement, Aligned::Aligned);
+    }
+    // Lanes of other places may execute it: it has no guard that only this place knows.
+    body.branch_if_guarded(|body| barrier_for(body, statement, Aligned::Any))
+}
+
+fn barrier_for(body: &mut Body<'_, '_>, statement: &Statement<'_>, aligned: Aligned) -> Lowered {
     let mut destinations = Vec::new();
     let mut operands = Vec::new();
     for (index, pattern) in statement.patterns.iter().enumerate() {

@@ -11,10 +11,7 @@ use super::assign::{Borders, NOWHERE, parallel_copy};
 use super::file::{Units, contains, insert};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{FlowGraph, Liveness};
-use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, PhysReg, Value,
-};
-use orias_sass::Op;
+use orias_ori::{AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, PhysReg, Value};
 use smallvec::SmallVec;
 
 type Copies = Vec<(PhysReg, PhysReg)>;
@@ -195,13 +192,9 @@ fn place_before(func: &mut Function, terminator: Inst, copies: &Copies) {
     }
 }
 
-/// Where code at the end of a block goes. Lanes that meet go on where the region was opened to, behind the instruction that
-/// waits: nothing stands between that and the terminator.
+/// Where code at the end of a block goes.
 pub(super) fn before_end(func: &Function, terminator: Inst) -> Inst {
-    match func.layout.prev_inst(terminator) {
-        Some(meet) if func.opcode(meet) == Opcode::Machine(Op::BSYNC) => meet,
-        _ => terminator,
-    }
+    crate::tail::tail_start(func, terminator)
 }
 
 fn place_first(func: &mut Function, block: Block, copies: &Copies) {

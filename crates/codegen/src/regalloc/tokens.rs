@@ -3,7 +3,9 @@
 //! A barrier register belongs to the warp, not to a lane: while some lanes are on their way to the meeting place of a
 //! region, others may be anywhere else in it, also where the token is dead because the path leaves by `EXIT`. Liveness
 //! along one path is therefore not enough. A token keeps its register in every block that can be reached from where it is
-//! made without passing the last instruction that waits on it; two tokens whose blocks meet get different registers.
+//! made without passing the last instruction that waits on it; two tokens whose blocks meet get different registers. A lane that
+//! leaves the region (`BREAK`) goes on while the others still need the register, until it waits on a token that was live when this
+//! one was made: whoever is in this region waits there, too, before anybody goes on.
 //!
 //! Tokens joined by a tied definition (`BREAK`) or a copy are one token, made in one place. A token is never passed along an
 //! edge.
@@ -78,9 +80,17 @@ pub(super) fn assign(
         token.blocks = vec![0; graph.block_count().div_ceil(64)];
     }
     for (root, index) in &by_root {
-        let Token { made, blocks, .. } = &mut tokens[*index];
-        for &made in made.iter() {
-            cover(func, live, &readers, &mut webs, *root, made, blocks);
+        let made = tokens[*index].made.clone();
+        for &made in &made {
+            let outer = live_when_made(func, live, &mut webs, &by_root, &tokens, *root, made);
+            let blocks = &mut tokens[*index].blocks;
+            let reached = Reached {
+                func,
+                live,
+                readers: &readers,
+                outer: &outer,
+            };
+            reached.cover(&mut webs, *root, made, blocks);
         }
     }
     let mut called = Token {
@@ -183,40 +193,81 @@ impl Token {
     }
 }
 
-/// Marks the blocks reached from where the token of `root` is made, before something waits on it.
-fn cover(
+/// The other tokens that are live where the token of `root` is made, and were made before it.
+fn live_when_made(
     func: &Function,
     live: &Liveness,
-    readers: &[Vec<(u32, Inst)>],
     webs: &mut Webs,
+    by_root: &FxHashMap<u32, usize>,
+    tokens: &[Token],
     root: u32,
-    (made, home): (u32, Block),
-    blocks: &mut [u64],
-) {
-    let mut pending = vec![(home, made)];
-    mark(blocks, home.index());
-    while let Some((block, after)) = pending.pop() {
-        // What reads the token and does not make it anew is where lanes meet, if it is the last that reads it.
-        let last = readers[block.index()]
-            .iter()
-            .rev()
-            .take_while(|&&(place, _)| place > after)
-            .find(|&&(_, inst)| {
-                func.value_uses(inst)
-                    .any(|value| is_token(func, value) && webs.find(value.as_u32()) == root)
-            });
-        let met = last.is_some_and(|&(_, inst)| {
-            func.value_defs(inst).next().is_none() && func.edges(inst).is_empty()
+    (place, home): (u32, Block),
+) -> Vec<u32> {
+    let mut outer = Vec::new();
+    for &value in live.live_out(home) {
+        if !is_token(func, value) {
+            continue;
+        }
+        let other = webs.find(value.as_u32());
+        let earlier = by_root.get(&other).is_some_and(|&index| {
+            let made = &tokens[index].made;
+            made.iter().all(|&(at, block)| block != home || at < place)
         });
-        let mut lives_on = || {
-            live.live_out(block)
-                .iter()
-                .any(|&value| is_token(func, value) && webs.find(value.as_u32()) == root)
-        };
-        if !met || lives_on() {
-            for next in func.successors(block) {
-                if mark(blocks, next.index()) {
-                    pending.push((next, 0));
+        if other != root && earlier {
+            outer.push(other);
+        }
+    }
+    outer
+}
+
+/// What is asked while the blocks of one token are found.
+struct Reached<'a> {
+    func: &'a Function,
+    live: &'a Liveness,
+    readers: &'a [Vec<(u32, Inst)>],
+    /// Tokens of the regions around.
+    outer: &'a [u32],
+}
+
+impl Reached<'_> {
+    /// Marks the blocks reached from where the token of `root` is made, before something waits on it or on a token around it.
+    fn cover(&self, webs: &mut Webs, root: u32, (made, home): (u32, Block), blocks: &mut [u64]) {
+        let func = self.func;
+        let mut pending = vec![(home, made)];
+        mark(blocks, home.index());
+        while let Some((block, after)) = pending.pop() {
+            let readers = &self.readers[block.index()];
+            let behind = || {
+                readers
+                    .iter()
+                    .rev()
+                    .take_while(|&&(place, _)| place > after)
+            };
+            let mut reads = |inst: Inst, token: u32| {
+                func.value_uses(inst)
+                    .any(|value| is_token(func, value) && webs.find(value.as_u32()) == token)
+            };
+            // What reads a token and does not make it anew is where lanes meet.
+            let waits =
+                |inst: Inst| func.value_defs(inst).next().is_none() && func.edges(inst).is_empty();
+            let met_around = behind()
+                .filter(|&&(_, inst)| waits(inst))
+                .any(|&(_, inst)| self.outer.iter().any(|&token| reads(inst, token)));
+            if met_around {
+                continue;
+            }
+            // Of several, the last.
+            let last = behind().find(|&&(_, inst)| reads(inst, root));
+            let met = last.is_some_and(|&(_, inst)| waits(inst));
+            let mut lives_on = || {
+                let mut live = self.live.live_out(block).iter();
+                live.any(|&value| is_token(func, value) && webs.find(value.as_u32()) == root)
+            };
+            if !met || lives_on() {
+                for next in func.successors(block) {
+                    if mark(blocks, next.index()) {
+                        pending.push((next, 0));
+                    }
                 }
             }
         }

@@ -64,16 +64,11 @@ pub struct Limits {
 
 /// The first instruction of the tail of `block`.
 fn tail_start(func: &Function, block: Block) -> Inst {
-    let mut at = func
+    let end = func
         .layout
         .last_inst(block)
         .expect("a block has a terminator");
-    while let Some(before) = func.layout.prev_inst(at)
-        && func.opcode(before).as_machine() == Some(orias_sass::Op::BSYNC)
-    {
-        at = before;
-    }
-    at
+    crate::tail::tail_start(func, end)
 }
 
 fn find(

@@ -2,11 +2,11 @@
 //!
 //! Labels of the source that nobody jumps to leave blocks that only fall into each other. The scheduler moves instructions within
 //! blocks, so every such seam costs it. A block is joined to the one before it if that one does nothing but fall into it, nobody else
-//! does, and nobody names it; a block that ends with BSYNC stays as it is, since lanes that meet there go on behind it.
+//! does, and nobody names it; a block that ends with BSYNC or a collective operation stays as it is, since lanes go on behind it.
 
+use crate::tail::goes_on_elsewhere;
 use cranelift_entity::SecondaryMap;
 use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg, Value};
-use orias_sass::Op;
 
 /// Joins blocks; linear.
 pub fn join_blocks(func: &mut Function) {
@@ -67,7 +67,7 @@ fn falls_into(func: &Function, block: Block) -> Option<(Inst, Block)> {
         return None;
     }
     let before = func.layout.prev_inst(end);
-    if before.is_some_and(|inst| func.opcode(inst).as_machine() == Some(Op::BSYNC)) {
+    if before.is_some_and(|inst| goes_on_elsewhere(func, inst)) {
         return None;
     }
     let edge = *func.edges(end).first()?;

@@ -199,7 +199,7 @@ fn shape(func: &Function, block: Block, ways: &Ways) -> Option<(Edge, Edge, Guar
         return None;
     }
     let before = func.layout.prev_inst(end);
-    if before.is_some_and(|inst| func.opcode(inst).as_machine() == Some(Op::BSYNC)) {
+    if before.is_some_and(|inst| crate::tail::goes_on_elsewhere(func, inst)) {
         return None;
     }
     let guard = func.inst(end).guard();

@@ -23,6 +23,7 @@ fn function_name(reduce: Reduce) -> &'static str {
         Reduce::Dec => "DEC",
         Reduce::Exch => "EXCH",
         Reduce::Cas => "CAS",
+        Reduce::Cast => "CAST",
     }
 }
 
@@ -100,7 +101,7 @@ fn order_name(s: &Selector<'_>) -> &'static str {
 pub(super) fn atom(s: &mut Selector<'_>) -> Done {
     let space: Space = s.modifier()?;
     let reduce: Reduce = s.modifier()?;
-    if reduce == Reduce::Cas && s.operand(2) == Operand::None {
+    if matches!(reduce, Reduce::Cas | Reduce::Cast) && s.operand(2) == Operand::None {
         // Nothing would be stored where the comparison holds.
         return Err(s.unsupported());
     }
@@ -118,6 +119,9 @@ pub(super) fn atom(s: &mut Selector<'_>) -> Done {
 
 fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
     let global = space == Space::Global;
+    if reduce == Reduce::Cast {
+        return Err(s.unsupported());
+    }
     let kind = kind(s)?;
     let order = order_name(s);
     let place = s.place(0)?;
@@ -180,11 +184,13 @@ fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
     let size = match (scalar, reduce) {
         (Scalar::S32, Reduce::Min | Reduce::Max) => "S32",
         (Scalar::U32 | Scalar::S32 | Scalar::B32, _) => "32",
-        (Scalar::U64 | Scalar::S64 | Scalar::B64, Reduce::Exch | Reduce::Cas) => "64",
+        (Scalar::U64 | Scalar::S64 | Scalar::B64, Reduce::Exch | Reduce::Cas | Reduce::Cast) => {
+            "64"
+        }
         (Scalar::B128, Reduce::Exch | Reduce::Cas) => "128",
         _ => return Err(s.unsupported()),
     };
-    if reduce == Reduce::Cas {
+    if matches!(reduce, Reduce::Cas | Reduce::Cast) {
         // The comparing form has no uniform base.
         let address = match place.symbol {
             Some(_) => {
@@ -199,12 +205,16 @@ fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
             None => s.shared_address(place)?,
         };
         let (compared, stored) = (s.combined(1), s.combined(2));
-        let mods = [("size", size)];
-        s.emit_guarded(
-            Op::ATOMS_CAS,
-            &mods,
-            sources![result, address, compared, stored],
-        )?;
+        let operands = sources![result, address, compared, stored];
+        match reduce {
+            Reduce::Cast => {
+                let mods = [("spin", "SPIN"), ("size", size)];
+                s.emit_guarded(Op::ATOMS_CAST, &mods, operands)?;
+            }
+            _ => {
+                s.emit_guarded(Op::ATOMS_CAS, &[("size", size)], operands)?;
+            }
+        }
         return Ok(());
     }
     let address = s.shared_address(place)?;

@@ -4,8 +4,9 @@ use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
+use cranelift_entity::EntitySet;
 use orias_ori::operation::{Aligned, Combine, Order, Proxy, Scope};
-use orias_ori::{AbstractOp, Operand};
+use orias_ori::{AbstractOp, Function, Guard, Inst, Operand};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -78,44 +79,117 @@ fn register_or_number(s: &mut Selector<'_>, source: Source) -> Result<Source, Ph
 impl Selector<'_> {
     /// Brings the lanes of the warp together where they may have parted.
     pub(super) fn gather_lanes(&mut self) -> Done {
-        if self.apart[self.block] {
+        if !self.together.contains(self.at) {
             self.emit_guarded(Op::WARPSYNC_ALL, &[], sources![pt()])?;
         }
         Ok(())
     }
 }
 
-/// A barrier that counts whole warps needs them together.
-fn gather(s: &mut Selector<'_>) -> Done {
-    match s.modifier::<Aligned>()? {
-        Aligned::Aligned => s.gather_lanes(),
-        Aligned::Any => Ok(()),
+/// How the lanes of a warp come to a barrier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Coming {
+    /// All at once, or brought together in front of it.
+    Together,
+    /// From several places that execute one instruction together.
+    Collectively,
+}
+
+/// The kinds of barriers that lanes of one warp may come to from several places.
+#[derive(Clone, Copy)]
+enum Kind {
+    Sync,
+    Arrive,
+    Reduce,
+}
+
+/// How many barriers of each kind do not ask for whole warps and do not find their lanes together.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ScatteredBarriers([u32; 3]);
+
+impl ScatteredBarriers {
+    /// Counts the barriers of `func` that are not among the operations that find their lanes `together`.
+    pub(super) fn of(func: &Function, together: &EntitySet<Inst>) -> Self {
+        let mut counts = Self::default();
+        for block in func.blocks() {
+            for inst in func.block_insts(block) {
+                let kind = match func.opcode(inst).as_abstract() {
+                    Some(AbstractOp::Bar) => Kind::Sync,
+                    Some(AbstractOp::BarArrive) => Kind::Arrive,
+                    Some(AbstractOp::BarRed | AbstractOp::BarRedPopc) => Kind::Reduce,
+                    _ => continue,
+                };
+                let any = func.modifier::<Aligned>(inst) == Some(Aligned::Any)
+                    && !together.contains(inst);
+                counts.0[kind as usize] += u32::from(any);
+            }
+        }
+        counts
     }
 }
 
-pub(super) fn sync(s: &mut Selector<'_>) -> Done {
-    gather(s)?;
-    match named(s)? {
-        Named::Apart(number, count) => {
-            s.emit_guarded(Op::BAR_SYNC, &[DEFER], sources![number, count])?
-        }
-        Named::Packed(both) => s.emit_guarded(Op::BAR_SYNC_PACKED, &[DEFER], sources![both])?,
+/// Brings the warp together in front of a barrier, which counts warps. Where the lanes of a warp may come to barriers of one kind in
+/// several places they cannot meet in front of each: they execute one of them as a collective operation. Its instructions run with the
+/// registers of all lanes, so it takes numbers only.
+fn gather(s: &mut Selector<'_>, kind: Kind, numbers: bool) -> Result<Coming, PhaseError> {
+    let several = s.scattered.0[kind as usize] > 1;
+    let together = s.together.contains(s.at);
+    let scattered = s.modifier::<Aligned>()? == Aligned::Any && !together && several;
+    if !scattered {
+        s.gather_lanes()?;
+        return Ok(Coming::Together);
+    }
+    let what = match kind {
+        Kind::Reduce => "barrier.red",
+        _ if !numbers => "a barrier whose number or count is in a register",
+        _ if s.guard != Guard::ALWAYS => "a barrier under a guard",
+        _ => return Ok(Coming::Collectively),
     };
+    Err(PhaseError::Unsupported(format!(
+        "{what}, without .aligned, in several places of divergent code"
+    )))
+}
+
+/// Whether barrier and count are numbers.
+fn has_numbers(s: &mut Selector<'_>) -> bool {
+    let number = s.word(0).constant().is_some();
+    let count = match s.operand(1) {
+        Operand::None => true,
+        operand => s.word_of(operand).constant().is_some(),
+    };
+    number && count
+}
+
+/// A barrier of whole warps, by itself or as a collective operation.
+fn barrier(s: &mut Selector<'_>, kind: Kind, op: Op, packed: Op, mods: &[(&str, &str)]) -> Done {
+    let numbers = has_numbers(s);
+    let coming = gather(s, kind, numbers)?;
+    if coming == Coming::Collectively {
+        // Cutting the block behind it makes that the target.
+        let here = Operand::Block(s.block);
+        s.emit(Op::WARPSYNC_COLLECTIVE_ALL, &[], sources![pt(), here])?;
+    }
+    match named(s)? {
+        Named::Apart(number, count) => s.emit_guarded(op, mods, sources![number, count])?,
+        Named::Packed(both) => s.emit_guarded(packed, mods, sources![both])?,
+    };
+    if coming == Coming::Collectively {
+        s.emit(Op::ENDCOLLECTIVE, &[], sources![pt()])?;
+    }
     Ok(())
 }
 
+pub(super) fn sync(s: &mut Selector<'_>) -> Done {
+    barrier(s, Kind::Sync, Op::BAR_SYNC, Op::BAR_SYNC_PACKED, &[DEFER])
+}
+
 pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
-    gather(s)?;
-    match named(s)? {
-        Named::Apart(number, count) => s.emit_guarded(Op::BAR_ARV, &[], sources![number, count])?,
-        Named::Packed(both) => s.emit_guarded(Op::BAR_ARV_PACKED, &[], sources![both])?,
-    };
-    Ok(())
+    barrier(s, Kind::Arrive, Op::BAR_ARV, Op::BAR_ARV_PACKED, &[])
 }
 
 /// Combines a predicate over the threads of a barrier; the answer is fetched afterwards.
 pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
-    gather(s)?;
+    gather(s, Kind::Reduce, false)?;
     let counts = s.op() == Some(AbstractOp::BarRedPopc);
     let function = match counts {
         true => "POPC",

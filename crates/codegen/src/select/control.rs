@@ -1,13 +1,14 @@
 //! Branches, and the regions in which lanes may part.
 //!
 //! A branch becomes BRA under a guard, with the block that follows as its other way. A way into a block that does nothing but
-//! exit becomes EXIT. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
+//! exit becomes EXIT under a guard, unless the exit follows and the other way is a jump. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
 //! the block behind.
 
 use super::barrier::TRAP;
 use super::selector::{Selector, pt, refused};
 use super::sources;
 use crate::pipeline::PhaseError;
+use crate::tail::{collective_start, goes_on_elsewhere};
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Function, Guard, Inst, Opcode, Operand, SourceMods,
@@ -95,14 +96,17 @@ pub(super) fn branch(s: &mut Selector<'_>) -> Done {
         true => Guard::unless(reg),
         false => Guard::when(reg),
     };
-    if s.only_exits(taken.0) {
+    let next = s.func.layout.next_block(s.block);
+    // An exit that follows is fallen into if the other way is a jump in any case.
+    let behind = next.and_then(|next| s.func.layout.next_block(next));
+    let falls = |exit: Block, other: Block| next == Some(exit) && behind != Some(other);
+    if s.only_exits(taken.0) && !falls(taken.0, other.0) {
         return s.end(Op::EXIT, when(negated), None, Some(other));
     }
-    if s.only_exits(other.0) {
+    if s.only_exits(other.0) && !falls(other.0, taken.0) {
         return s.end(Op::EXIT, when(!negated), None, Some(taken));
     }
     // The way that comes next in the layout is fallen into.
-    let next = s.func.layout.next_block(s.block);
     if next == Some(taken.0) && next != Some(other.0) {
         return s.end(Op::BRA, when(!negated), Some(other), Some(taken));
     }
@@ -145,9 +149,10 @@ pub(super) fn leave(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
-/// Lets other lanes run: those in this block may be waiting for them.
+/// Lets other lanes run: those in this block, once they have met there, may be waiting for them.
 pub(super) fn yield_to_others(s: &mut Selector<'_>, block: Block) -> Done {
-    let Some(first) = s.func.layout.first_inst(block) else {
+    let mut insts = s.func.block_insts(block);
+    let Some(first) = insts.find(|&inst| machine_op(s.func, inst) != Some(Op::BSYNC)) else {
         return Ok(());
     };
     s.go_to(block, first);
@@ -155,7 +160,8 @@ pub(super) fn yield_to_others(s: &mut Selector<'_>, block: Block) -> Done {
     Ok(())
 }
 
-/// Cuts blocks behind each BSYNC, points BSSY there, and makes falling through explicit.
+/// Cuts blocks behind each BSYNC and each collective operation, points BSSY and the operation there, and makes falling through
+/// explicit.
 pub(super) fn finish(func: &mut Function) -> Done {
     cut_behind_meetings(func)?;
     fall_through(func)
@@ -171,7 +177,7 @@ fn cut_behind_meetings(func: &mut Function) -> Done {
     for block in blocks {
         let meetings: Vec<Inst> = func
             .block_insts(block)
-            .filter(|&inst| machine_op(func, inst) == Some(Op::BSYNC))
+            .filter(|&inst| goes_on_elsewhere(func, inst))
             .collect();
         let mut start = block;
         for meeting in meetings {
@@ -180,7 +186,11 @@ fn cut_behind_meetings(func: &mut Function) -> Done {
             };
             let tail = func.split_block(rest);
             place_fall(func, start, tail, &[]);
-            behind.push((block, meeting, tail));
+            if machine_op(func, meeting) == Some(Op::BSYNC) {
+                behind.push((block, meeting, tail));
+            } else if let Some(opening) = collective_start(func, meeting) {
+                func.set_operand(opening, 1, Operand::Block(tail));
+            }
             start = tail;
         }
     }

@@ -37,10 +37,12 @@ mod copy;
 mod emission;
 mod fields;
 mod float;
+mod gathering;
 mod half;
 mod memory;
 mod narrowing;
 mod products;
+mod retries;
 mod selector;
 mod shifts;
 mod source;
@@ -49,11 +51,12 @@ mod waits;
 mod warp;
 mod wide;
 
+use self::barrier::ScatteredBarriers;
 use crate::convergence::blocks_apart;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use orias_machine::constants::KernelConstants;
-use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
+use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
 use orias_ori::operation::Order;
 use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Level, Opcode, Type, Value};
 use orias_sass::Target;
@@ -157,7 +160,9 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
     let apart = blocks_apart(func, &graph, &walk, &divergence);
-    let waits = waits::find(func, &graph, &nest, &divergence);
+    let dominators = DominatorTree::new(&graph, &walk);
+    let yielding = waits::find(func, &graph, &nest, &dominators, &divergence, &apart);
+    let together = gathering::together(func, &graph, &apart, &yielding);
     let order: Vec<Block> = walk.postorder().to_vec();
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
@@ -168,12 +173,11 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
         selector.uses[value] = chains.uses(value).len() as u32;
     }
     selector.whole_entry = (!divergence.is_partial(entry)).then_some(entry);
-    for &block in &order {
-        selector.apart[block] = apart[block.index()] || waits.parted[block];
-    }
+    selector.scattered = ScatteredBarriers::of(selector.func, &together);
+    selector.together = together;
     for block in order {
         select_block(&mut selector, block)?;
-        if waits.yielding[block] {
+        if yielding[block] {
             control::yield_to_others(&mut selector, block)?;
         }
     }

@@ -1,9 +1,10 @@
 //! What all families share: the state of a selection, what it knows of values, and uniform values made once.
 
+use super::barrier::ScatteredBarriers;
 use super::source::Source;
 use crate::pipeline::PhaseError;
-use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
 use orias_machine::constants::KernelConstants;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::Modifier;
@@ -79,8 +80,10 @@ pub(super) struct Selector<'f> {
     shared: Vec<(Shared, Block, Value)>,
     /// Where uniform values for all blocks may be made: the entry, if whole warps enter.
     pub(super) whole_entry: Option<Block>,
-    /// Blocks where part of the warp may run while another part waits or runs elsewhere.
-    pub(super) apart: SecondaryMap<Block, bool>,
+    /// The operations that find the lanes they need together.
+    pub(super) together: EntitySet<Inst>,
+    /// Barriers that lanes may come to from several places.
+    pub(super) scattered: ScatteredBarriers,
     /// The forms of shapes that have one only.
     pub(super) forms: FxHashMap<Shape, Variant>,
 }
@@ -111,7 +114,8 @@ impl<'f> Selector<'f> {
             stays: false,
             shared: Vec::new(),
             whole_entry: None,
-            apart: SecondaryMap::new(),
+            together: EntitySet::new(),
+            scattered: ScatteredBarriers::default(),
             forms: FxHashMap::default(),
         }
     }

@@ -45,7 +45,7 @@ impl Selector<'_> {
 /// where they meet, nothing passes it, and the container lists it for tools that look for races, as ptxas does.
 pub(super) fn sync(s: &mut Selector<'_>) -> Done {
     let mask = s.word(0).constant().map(|bits| bits & ALL_LANES);
-    if mask == Some(ALL_LANES) && !s.apart[s.block] {
+    if mask == Some(ALL_LANES) && s.together.contains(s.at) {
         s.emit_guarded(Op::NOP, &[], sources![])?;
         return Ok(());
     }

@@ -41,6 +41,6 @@ pub use loops::{Loop, LoopNest};
 pub use order::DepthFirst;
 pub use pressure::{Counts, Pressure};
 pub use registers::{RegisterLiveness, RegisterSet, step_back};
-pub use split::{Consequence, Split};
+pub use split::{Consequence, Split, TripMeetings};
 pub use uniform_registers::{Reason, UniformMisuse, uniform_misuses};
 pub use uniformity::{Spread, spread};

@@ -33,7 +33,7 @@
 //! [`STEPS_PER_EDGE`] steps for each node and edge all joins in partial blocks are taken as joins without looking further. That is
 //! coarser, never wrong. Everything else is near-linear: partial nodes are marked along the post-dominator tree, each once.
 
-use super::flow::FlowGraph;
+use super::flow::{FlowGraph, NONE};
 use super::loops::{Loop, LoopNest};
 use super::order::DepthFirst;
 use super::trips::{Kind, Node, Trips};
@@ -56,6 +56,30 @@ pub enum Consequence {
     DivergentLoop(Loop),
     /// The irreducible loop is given up on: everything made inside is divergent.
     Scattered(Loop),
+}
+
+/// Where lanes that part are together again within one trip of the loop around, if those that leave the loop do not count.
+///
+/// The [reconvergence point](Split::reconvergence_point) is where *all* lanes meet: once a way leaves the loop, it lies outside.
+/// Here each one-trip graph is asked for itself, without the edges into [`Kind::Out`]: what is left always has a meeting point, the next
+/// trip at the latest. Lanes that leave are the business of the graph around, where the folded loop parts them.
+#[derive(Clone, Debug)]
+pub struct TripMeetings {
+    branches: Vec<PackedOption<Block>>,
+    loops: Vec<PackedOption<Block>>,
+}
+
+impl TripMeetings {
+    /// Where lanes that part at the end of `block` meet in this trip, or the header of the loop for the next trip. None if it parts no
+    /// lanes that stay, or if they meet at the end of the function only; and inside irreducible loops, which have no trips.
+    pub fn of_branch(&self, block: Block) -> Option<Block> {
+        self.branches[block.index()].expand()
+    }
+
+    /// Where lanes that leave `each` at different times or places meet, in the trip of the loop around it.
+    pub fn of_loop(&self, each: Loop) -> Option<Block> {
+        self.loops[each.index()].expand()
+    }
 }
 
 /// The consequences of a set of divergent branches; see the module.
@@ -162,6 +186,60 @@ impl<'a> Split<'a> {
             None => self.trips.node(Kind::Block(block)),
         };
         self.points[node.index()].expand()
+    }
+
+    /// Where lanes meet loop by loop; see [`TripMeetings`]. The branches that part lanes must be known by now.
+    pub fn trip_meetings(&self) -> TripMeetings {
+        let staying = self.trips.staying_post_dominators();
+        let meets_at = |node: Node| match self.divergent[node.index()] && self.parts_staying(node) {
+            true => self.staying_meeting(node, &staying),
+            false => None.into(),
+        };
+        let blocks = self.joins.len();
+        let branches = (0..blocks).map(|number| {
+            let block = Block::from_u32(number as u32);
+            match self.trips.hiding_block(self.nest, block) {
+                Some(_) => None.into(),
+                None => meets_at(self.trips.node(Kind::Block(block))),
+            }
+        });
+        let loops = self.nest.loops().map(|each| {
+            let folded = match self.trips.hiding(each) {
+                Some(hiding) => hiding == each,
+                None => true,
+            };
+            match folded {
+                true => meets_at(self.trips.node(Kind::Folded(each))),
+                false => None.into(),
+            }
+        });
+        TripMeetings {
+            branches: branches.collect(),
+            loops: loops.collect(),
+        }
+    }
+
+    /// Whether lanes that part at `node` and stay in the loop around it may be apart.
+    fn parts_staying(&self, node: Node) -> bool {
+        self.trips.staying_ways(node) > 1
+            || matches!(self.trips.kind(node), Kind::Folded(each) if self.divergent_loops[each.index()])
+    }
+
+    fn staying_meeting(&self, mut node: Node, staying: &[u32]) -> PackedOption<Block> {
+        loop {
+            node = match staying[node.index()] {
+                NONE => return None.into(),
+                meet => Node::from_u32(meet),
+            };
+            match self.trips.kind(node) {
+                Kind::Block(block) => return Some(block).into(),
+                Kind::Next(each) => return Some(self.nest.header(each)).into(),
+                // An irreducible loop is entered at several places: lanes meet behind it.
+                Kind::Folded(each) if self.trips.hiding(each).is_some() => {}
+                Kind::Folded(each) => return Some(self.nest.header(each)).into(),
+                Kind::Out(_) | Kind::Root | Kind::End => return None.into(),
+            }
+        }
     }
 
     /// Makes [`STEPS_PER_EDGE`] steps run out early.

@@ -293,6 +293,30 @@ impl Trips {
         Node(self.ipdom[node.index()])
     }
 
+    /// By node: the closest node that every way of lanes that stay in the loop goes through, [`Kind::Next`] at the latest. A graph
+    /// without the edges that leave loops; every block of a loop has a way back to its header, so all of them stay connected.
+    pub(crate) fn staying_post_dominators(&self) -> Vec<u32> {
+        let end = self.node(Kind::End);
+        let left = |node: Node| matches!(self.kind(node), Kind::Out(_));
+        let mut reversed: Vec<(Node, Node)> = Vec::with_capacity(2 * self.graph.edge_count());
+        for number in 0..self.node_count() {
+            let node = Node::new(number);
+            if self.is_used(node) && self.graph.succs(node).is_empty() && !left(node) {
+                reversed.push((end, node));
+            }
+        }
+        let staying = self.graph.edges().filter(|&(_, to)| !left(to));
+        reversed.extend(staying.map(|(from, to)| (to, from)));
+        let reversed = FlowGraph::from_edges(self.graph.block_count(), end, &reversed);
+        immediate_dominators(&reversed, &DepthFirst::new(&reversed))
+    }
+
+    /// How many edges lead from `node` to nodes of the same loop.
+    pub(crate) fn staying_ways(&self, node: Node) -> usize {
+        let stays = |&&to: &&Node| !matches!(self.kind(to), Kind::Out(_));
+        self.graph.succs(node).iter().filter(stays).count()
+    }
+
     /// How many nodes post-dominate `node`.
     pub(crate) fn post_dominator_depth(&self, node: Node) -> u32 {
         self.post_dominators.depth(node.0)

@@ -179,9 +179,10 @@ mod values {
         Prefetch { None "", B64 "L2_64B", B128 "L2_128B", B256 "L2_256B" }
         /// How many elements an access has.
         Vector { V1 "", V2 "v2", V4 "v4", V8 "v8" }
-        /// The operation of an atomic access or of a reduction.
+        /// The operation of an atomic access or of a reduction. `cast` is `cas` in shared memory whose result is not the old contents but 1 if
+        /// it stored, else 0.
         Reduce {
-            Add "add", Min "min", Max "max", And "and", Or "or", Xor "xor", Inc "inc", Dec "dec", Exch "exch", Cas "cas",
+            Add "add", Min "min", Max "max", And "and", Or "or", Xor "xor", Inc "inc", Dec "dec", Exch "exch", Cas "cas", Cast "cast",
         }
         /// Which way lanes exchange values.
         Shuffle { Up "up", Down "down", Bfly "bfly", Idx "idx" }

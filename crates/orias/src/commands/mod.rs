@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "asm", about: "turn a SASS listing into a cubin or raw words", run: asm::run },
     Command { name: "elf", about: "print a cubin: header, sections, symbols, attributes, parameters, relocations", run: elf::run },
     Command { name: "reschedule", about: "compute the control words of a cubin anew", run: reschedule::run },
-    Command { name: "verify", about: "prove that a cubin's control fields leave no hazard, or say which", run: verify::run },
+    Command { name: "verify", about: "prove that a cubin's code leaves no hazard and that lanes meet where they must, or say what is wrong", run: verify::run },
     Command { name: "run", about: "run a kernel on the CPU: PTX in the interpreter, a cubin in the emulator", run: run::run },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];

@@ -1,5 +1,7 @@
 //! Why a launch issued instructions for few lanes: the branches that parted them, the costliest first.
 
+use orias_cubin::Cubin;
+use orias_cubin::line_reader::{SourceLine, line_at, lines_of};
 use orias_sim::{Module, PartingCounts, Profile};
 use std::fmt::Write as _;
 
@@ -7,7 +9,12 @@ use std::fmt::Write as _;
 const SHOWN: usize = 20;
 
 /// A line for each branch that parted lanes: what it cost, and where its lanes met.
-pub(super) fn partings(module: &Module, kernel: &str, profile: &Profile) -> String {
+pub(super) fn partings(image: &[u8], module: &Module, kernel: &str, profile: &Profile) -> String {
+    let places = Places {
+        module,
+        kernel,
+        lines: Cubin::read(image).map_or_else(|_| Vec::new(), |it| lines_of(&it, kernel)),
+    };
     let mut partings: Vec<(u32, &PartingCounts)> = (profile.partings.iter())
         .map(|(branch, counts)| (*branch, counts))
         .filter(|(_, counts)| counts.lost > 0)
@@ -31,7 +38,7 @@ pub(super) fn partings(module: &Module, kernel: &str, profile: &Profile) -> Stri
             counts.lost,
             counts.issues,
             counts.parted,
-            place(module, kernel, *branch)
+            places.show(*branch)
         );
         let mut met: Vec<(u32, u64)> = counts.met.iter().map(|(at, n)| (*at, *n)).collect();
         met.sort_by_key(|(at, times)| (std::cmp::Reverse(*times), *at));
@@ -40,7 +47,7 @@ pub(super) fn partings(module: &Module, kernel: &str, profile: &Profile) -> Stri
                 out,
                 "{:>34}    met {times} times at {}",
                 "",
-                place(module, kernel, at)
+                places.show(at)
             );
         }
         let never = counts.parted.saturating_sub(counts.met.values().sum());
@@ -58,7 +65,29 @@ pub(super) fn partings(module: &Module, kernel: &str, profile: &Profile) -> Stri
     out
 }
 
-fn place(module: &Module, kernel: &str, index: u32) -> String {
-    let text = module.instruction(kernel, index).unwrap_or_default();
-    format!("/*{:04x}*/ {text}", index * 16)
+/// What is known of instructions.
+struct Places<'a> {
+    module: &'a Module,
+    kernel: &'a str,
+    /// Where they come from, if the cubin says.
+    lines: Vec<SourceLine>,
+}
+
+impl Places<'_> {
+    /// An instruction with its address and, if it is known, its line.
+    fn show(&self, index: u32) -> String {
+        let text = self.module.instruction(self.kernel, index);
+        let text = text.unwrap_or_default();
+        let address = u64::from(index) * 16;
+        let line = match line_at(&self.lines, address) {
+            Some(SourceLine {
+                path: Some(path),
+                line,
+                ..
+            }) => format!(" ({path}:{line})"),
+            Some(SourceLine { line, .. }) => format!(" (PTX line {line})"),
+            None => String::new(),
+        };
+        format!("/*{address:04x}*/ {text}{line}")
+    }
 }

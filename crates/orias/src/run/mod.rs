@@ -133,6 +133,7 @@ fn compiled(source: &[u8], launch: &Launch) -> Result<Vec<u8>, String> {
     let name = known.as_deref().unwrap_or(orias_sass::Target::Sm90a.name());
     let mut options = Options {
         target: Target::parse(name).ok_or_else(|| format!("{name} is no target"))?,
+        line_info: launch.emulation.explain,
         ..Options::default()
     };
     options.opt_level = launch.opt_level.unwrap_or(options.opt_level);
@@ -291,7 +292,7 @@ fn emulate(
             let table = cycles.then(|| module.annotate(&request.kernel, &profile));
             let mut text = table.flatten().unwrap_or_else(|| profile.summary());
             if explain {
-                text += &explain::partings(&module, &request.kernel, &profile);
+                text += &explain::partings(image, &module, &request.kernel, &profile);
             }
             text
         }),

@@ -98,6 +98,7 @@ pub fn launch(grid: u32, block: u32, shared: u32, arguments: &[&str], timing: Ti
             timing,
             check: true,
             cycles: true,
+            ..Emulation::default()
         },
         ..Launch::default()
     }

@@ -136,6 +136,17 @@ impl Flight {
         });
     }
 
+    /// Writes all results of fixed latency for uniform registers: others will use these now.
+    pub fn land_uniforms(&mut self, registers: &mut Registers) {
+        self.landings.retain(|landing| {
+            let uniform = matches!(landing.write.class, RegisterClass::UR | RegisterClass::UP);
+            if uniform {
+                landing.write.apply(registers);
+            }
+            !uniform
+        });
+    }
+
     /// Puts a result of fixed latency among those under way.
     ///
     /// The list is in the order in which results end up in the registers. That is the order of issue, except where a later

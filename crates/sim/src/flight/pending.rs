@@ -3,7 +3,9 @@
 use super::Flight;
 use super::write::Write;
 use crate::operand::Lanes;
+use crate::warp::Registers;
 use orias_machine::timing::Queue;
+use orias_sass::RegisterClass;
 
 /// A wait sees a barrier that was set so many cycles before, or earlier.
 const BARRIER_DELAY: u64 = orias_machine::timing::BARRIER_SET_TO_WAIT as u64;
@@ -52,6 +54,15 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// Writes its results for uniform registers.
+    pub fn write_uniforms(&self, registers: &mut Registers) {
+        for write in &self.writes {
+            if matches!(write.class, RegisterClass::UR | RegisterClass::UP) {
+                write.apply(registers);
+            }
+        }
+    }
+
     /// What it sees in a register whose new value came too late for it.
     pub fn stale(&self, index: u8) -> Option<&Lanes> {
         self.stale

@@ -58,7 +58,7 @@ fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
         // SR_VIRTCFG: the warps that a multiprocessor has room for.
         2 => [64 << 8; 32],
         // SR_VIRTID: the warp's place. Each block is alone.
-        3 => [(core.warp.number as u32) << 8; 32],
+        3 => [core.warp.number << 8; 32],
         // SR_VIRTUALSMID: blocks are dealt out in turn.
         67 => {
             let [x, y, _] = core.context.grid;

@@ -100,14 +100,16 @@ pub struct Dependence {
 static MINED: LazyLock<Distances> = LazyLock::new(Distances::mined);
 
 /// Runs the flow over a program to its fixed point, then hands every dependence to `observe`.
-pub fn observe(
-    program: &Program,
-    mut observe: impl FnMut(Dependence),
-) -> Result<(), UnknownTiming> {
-    let facts = Facts::new(program)?;
+pub fn observe(program: &Program, observe: impl FnMut(Dependence)) -> Result<(), UnknownTiming> {
+    observe_facts(program, &Facts::new(program)?, observe);
+    Ok(())
+}
+
+/// [`observe`], where what is known of each instruction is at hand.
+pub(crate) fn observe_facts(program: &Program, facts: &Facts, mut observe: impl FnMut(Dependence)) {
     let walk = Walk {
         program,
-        facts: &facts,
+        facts,
         distances: &MINED,
     };
     let mut entries: Vec<Option<Vec<Record>>> = vec![None; program.blocks.len()];
@@ -170,5 +172,4 @@ pub fn observe(
             walk.block(block, &mut state, &mut observe);
         }
     }
-    Ok(())
 }

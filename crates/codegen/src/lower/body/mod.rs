@@ -531,8 +531,8 @@ impl<'m> Body<'m, '_> {
         }
     }
 
-    /// Ends the block with `leave`, where the guard holds; where it does not, control goes on behind.
-    pub fn end_if_guarded(&mut self, leave: impl FnOnce(&mut Self) -> Lowered) -> Lowered {
+    /// Does something where the guard holds, by a branch around it; also for what ends the block.
+    pub fn branch_if_guarded(&mut self, leave: impl FnOnce(&mut Self) -> Lowered) -> Lowered {
         let Some(guard) = self.guard.take() else {
             return leave(self);
         };

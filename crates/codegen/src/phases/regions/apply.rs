@@ -4,7 +4,7 @@
 //! by its last piece, the one that goes where it always went.
 
 use super::plan::{Opening, Region};
-use super::{meet_at_start, open_at_end, refused};
+use super::{leave_at_start, meet_at_start, open_at_end, refused};
 use crate::pipeline::PhaseError;
 use orias_ori::builder::Cursor;
 use orias_ori::{AbstractOp, Block, Edge, Function, Type, Value};
@@ -23,9 +23,12 @@ pub(super) fn apply(func: &mut Function, regions: &[Region]) -> Result<(), Phase
     }
     let tokens: Vec<Value> = regions.iter().map(|_| func.create_value(Type::B)).collect();
     // Along an edge, lanes first leave regions, then meet, then open others.
-    for (region, &token) in regions.iter().zip(&tokens) {
-        for &edge in &region.leaving {
-            leave(func, edge, token, &mut last)?;
+    for (roles, edges) in leaving_edges(func, regions) {
+        let all = incoming.entry(roles.target).or_default();
+        *all = (*all + 1).saturating_sub(edges.len());
+        let block = landing(func, roles.target, &edges, &mut last)?;
+        for &number in &roles.left {
+            leave_at_start(func, block, tokens[number])?;
         }
     }
     // Inner regions meet first.
@@ -56,6 +59,48 @@ pub(super) fn apply(func: &mut Function, regions: &[Region]) -> Result<(), Phase
         open_at_end(func, at, meeting, token)?;
     }
     Ok(())
+}
+
+/// What an edge is to the regions, by their numbers: edges with the same roles may share a block.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Roles {
+    target: Block,
+    left: Vec<usize>,
+    met: Vec<usize>,
+    opened: Vec<usize>,
+}
+
+/// The edges along which lanes leave regions, those with the same roles together.
+fn leaving_edges(func: &Function, regions: &[Region]) -> BTreeMap<Roles, Vec<Edge>> {
+    let mut by_edge: BTreeMap<Edge, Roles> = BTreeMap::new();
+    for (number, region) in regions.iter().enumerate() {
+        for &edge in &region.leaving {
+            let roles = by_edge.entry(edge).or_insert_with(|| Roles {
+                target: func.edge_target(edge),
+                left: Vec::new(),
+                met: Vec::new(),
+                opened: Vec::new(),
+            });
+            roles.left.push(number);
+        }
+    }
+    for (number, region) in regions.iter().enumerate() {
+        for edge in &region.arriving {
+            if let Some(roles) = by_edge.get_mut(edge) {
+                roles.met.push(number);
+            }
+        }
+        for edge in &region.entering {
+            if let Some(roles) = by_edge.get_mut(edge) {
+                roles.opened.push(number);
+            }
+        }
+    }
+    let mut together: BTreeMap<Roles, Vec<Edge>> = BTreeMap::new();
+    for (edge, roles) in by_edge {
+        together.entry(roles).or_default().push(edge);
+    }
+    together
 }
 
 /// The last pieces of some edges, each once.
@@ -101,32 +146,4 @@ fn landing(
         last.insert(edge, onward);
     }
     Ok(block)
-}
-
-/// Takes lanes that go along `edge` out of the region.
-fn leave(
-    func: &mut Function,
-    edge: Edge,
-    token: Value,
-    last: &mut BTreeMap<Edge, Edge>,
-) -> Result<(), PhaseError> {
-    let piece = last.get(&edge).copied().unwrap_or(edge);
-    let target = func.edge_target(piece);
-    let args = func.edge_args(piece).to_vec();
-    let block = func.create_block();
-    func.layout.insert_block_before(block, target);
-    func.set_edge(piece, block, &[]);
-    let mut cursor = Cursor::at_end(func, block);
-    cursor
-        .build(AbstractOp::RegionLeave)
-        .operand(token)
-        .finish()
-        .map_err(refused)?;
-    let jump = cursor
-        .build(AbstractOp::Br)
-        .edge(target, &args)
-        .finish()
-        .map_err(refused)?;
-    last.insert(edge, func.edges(jump)[0]);
-    Ok(())
 }

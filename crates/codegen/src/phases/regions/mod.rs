@@ -132,15 +132,25 @@ fn open_at_end(
 }
 
 fn meet_at_start(func: &mut Function, block: Block, token: Value) -> Result<(), PhaseError> {
+    put_at_start(func, block, AbstractOp::RegionMeet, token)
+}
+
+/// Takes the lanes that come to `block` out of the region.
+fn leave_at_start(func: &mut Function, block: Block, token: Value) -> Result<(), PhaseError> {
+    put_at_start(func, block, AbstractOp::RegionLeave, token)
+}
+
+fn put_at_start(
+    func: &mut Function,
+    block: Block,
+    op: AbstractOp,
+    token: Value,
+) -> Result<(), PhaseError> {
     let mut cursor = match func.layout.first_inst(block) {
         Some(first) => Cursor::before(func, first),
         None => Cursor::at_end(func, block),
     };
-    cursor
-        .build(AbstractOp::RegionMeet)
-        .operand(token)
-        .finish()
-        .map_err(refused)?;
+    cursor.build(op).operand(token).finish().map_err(refused)?;
     Ok(())
 }
 

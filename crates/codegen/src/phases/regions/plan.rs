@@ -1,20 +1,28 @@
 //! Which regions there are.
 //!
-//! **Where lanes meet.** At the reconvergence point of the branch (`ori::analysis::Split`), on a graph without the ways that can only
-//! end: a lane that exits or traps is nobody's to wait for, so a block from which every way ends soon is taken out, except that the
-//! last one of a function stays.
+//! **Where lanes meet.** Loop by loop, on graphs of one trip (`ori::analysis::TripMeetings`): lanes that part and stay in the loop meet at the
+//! post-dominator of the branch in a graph without the edges that leave the loop, at the loop's header at the latest. Lanes that leave
+//! are met by those that follow in the graph around, where the whole loop counts as a branch. So each divergent branch has a region within its
+//! trip, and each loop that lanes leave at different times one around it, level by level. Ways that can only end are taken out before: a
+//! lane that exits or traps is nobody's to wait for, so a block from which every way ends soon does not count, except that the last one of
+//! a function stays.
 //!
-//! **Where a region opens.** At the branch; if the lanes meet outside a loop the branch is in, before the outermost such loop,
-//! for lanes leave it in different trips (an irreducible loop has no trips: lanes meet behind it). What lies between must be entered through the opening only, else it moves up to
-//! the next block that dominates it all (or before the loop that block is in, again). Ways that lead out of what lies between, and not to the meeting, take lanes out of
-//! the region.
+//! **Where a region opens.** At the branch, or before the loop. What lies between must be entered through the opening only, else it moves up to
+//! the next block that dominates it all (or before the outermost loop around that block that is left before lanes meet).
 //!
-//! **Which are left out.** A branch inside a region that meets at the same place needs no region of its own. Regions
-//! deeper than the machine's registers allow are left out; the lanes meet where the one around does.
+//! **Who leaves.** Edges that lead out of what lies between, and not to the meeting, take lanes out of the region for good: those
+//! that leave the loop, and side exits of a region that opened further up.
+//!
+//! **Which are left out.** A branch inside a region that meets at the same place, or where nothing but jumps leads there, needs no region of its own. Regions deeper than
+//! the machine's registers allow are left out; the lanes meet where the one around does. A lane that has left a region may open
+//! others while the region's own lanes still need its register, so a region also counts in the blocks behind its leaving edges, up
+//! to where the lanes of a region around it meet. A region that lanes leave lies in a loop that they leave at different times,
+//! where no block counts on the whole warp, so leaving it out costs time and nothing else.
 //!
 //! Cost: O(blocks · depth of regions), the depth being bounded by the number of registers.
 
 use crate::convergence::{ending_blocks, without_ends};
+use cranelift_entity::EntityRef;
 use orias_ori::analysis::{
     DepthFirst, Divergence, DominatorTree, FlowGraph, Loop, LoopNest, Split,
 };
@@ -60,24 +68,33 @@ pub(super) fn plan(func: &Function, shape: &Shape<'_>, most: usize) -> Vec<Regio
     let graph = without_ends(shape.graph, &ending);
     let walk = DepthFirst::new(&graph);
     let nest = LoopNest::new(&graph, &walk);
-    let points = Split::new(&graph, &walk, &nest);
+    let mut split = Split::new(&graph, &walk, &nest);
+    for block in graph.blocks() {
+        let parts = walk.is_reachable(block) && shape.divergence.is_divergent_branch(block);
+        if parts && graph.succs(block).len() > 1 {
+            split.diverge(block);
+        }
+    }
+    let meetings = split.trip_meetings();
     let mut planner = Planner {
         func,
         shape,
         ending,
+        most,
         depth: vec![0; func.block_count()],
         around: vec![Vec::new(); func.block_count()],
+        marks: Marks::new(func.block_count()),
         regions: Vec::new(),
     };
+    // What dominates first, and a loop before what is in it: outer regions before inner ones.
     for block in shape.dominators.preorder() {
-        let parts = shape.divergence.is_divergent_branch(block) && walk.is_reachable(block);
-        if !parts || graph.succs(block).len() < 2 {
-            continue;
+        let headed = nest.headed_by(block);
+        if let Some(meeting) = headed.and_then(|each| meetings.of_loop(each)) {
+            planner.consider(Opening::Before(block), meeting);
         }
-        let Some(meeting) = points.reconvergence_point(block) else {
-            continue;
-        };
-        planner.consider(block, meeting, most);
+        if let Some(meeting) = meetings.of_branch(block) {
+            planner.consider(Opening::End(block), meeting);
+        }
     }
     // Outer ones first.
     let mut regions = planner.regions;
@@ -85,39 +102,72 @@ pub(super) fn plan(func: &Function, shape: &Shape<'_>, most: usize) -> Vec<Regio
     regions
 }
 
+/// Sets of blocks that are emptied without touching each block.
+struct Marks {
+    stamps: Vec<u32>,
+    current: u32,
+}
+
+impl Marks {
+    fn new(blocks: usize) -> Self {
+        Marks {
+            stamps: vec![0; blocks],
+            current: 0,
+        }
+    }
+
+    /// Starts an empty set, and returns what its members are marked with.
+    fn start(&mut self) -> u32 {
+        self.current += 1;
+        self.current
+    }
+
+    fn has(&self, set: u32, block: Block) -> bool {
+        self.stamps[block.index()] == set
+    }
+
+    fn insert(&mut self, set: u32, block: Block) {
+        self.stamps[block.index()] = set;
+    }
+}
+
+/// How many blocks that only jump are followed to see that lanes meet at the same place.
+const FORWARDING_BLOCKS: usize = 4;
+
 struct Planner<'a> {
     func: &'a Function,
     shape: &'a Shape<'a>,
     ending: Vec<bool>,
-    /// By block: how many regions it is in.
+    /// How many regions a block may be in.
+    most: usize,
+    /// By block: how many regions need their registers there.
     depth: Vec<usize>,
     /// By block: the regions it is in.
     around: Vec<Vec<usize>>,
+    marks: Marks,
     regions: Vec<Region>,
 }
 
 impl Planner<'_> {
-    fn index(block: Block) -> usize {
-        block.as_u32() as usize
-    }
-
-    fn consider(&mut self, branch: Block, meeting: Block, most: usize) {
+    fn consider(&mut self, mut opening: Opening, meeting: Block) {
         // Nothing but the end is left: nobody has to wait.
         if self.only_ends(meeting) {
             return;
         }
-        let met = self.around[Self::index(branch)]
+        let first = first(opening);
+        let onward = self.onward(meeting);
+        let met = self.around[first.index()]
             .iter()
-            .any(|&region| self.regions[region].meeting == meeting);
-        if met || self.depth[Self::index(branch)] >= most {
+            .map(|&region| self.regions[region].meeting)
+            .any(|outer| outer == meeting || outer == onward);
+        if met || self.depth[first.index()] >= self.most {
             return;
         }
-        let mut opening = self.opening(branch, meeting);
         // What lies between is entered through the opening only.
         for _ in 0..self.func.block_count() {
             let inside = self.between(opening, meeting);
             let Some(above) = self.outsider(opening, &inside) else {
-                self.add(opening, meeting, inside, most);
+                self.add(opening, meeting, inside);
                 return;
             };
             let higher = self.opening(above, meeting);
@@ -126,6 +176,29 @@ impl Planner<'_> {
             }
             opening = higher;
         }
+    }
+
+    /// Where lanes that meet at `block` go without doing anything, in the same trip.
+    fn onward(&self, mut block: Block) -> Block {
+        let nest = self.shape.nest;
+        for _ in 0..FORWARDING_BLOCKS {
+            let only = self.func.layout.first_inst(block);
+            let jumps = only.is_some_and(|inst| {
+                self.func.opcode(inst) == Opcode::Abstract(AbstractOp::Br)
+                    && self.func.inst(inst).guard().is_always()
+            });
+            let [next] = *self.shape.graph.succs(block) else {
+                break;
+            };
+            if !jumps || nest.innermost(next) != nest.innermost(block) {
+                break;
+            }
+            block = next;
+            if nest.headed_by(block).is_some() {
+                break;
+            }
+        }
+        block
     }
 
     /// Where a region around what `block` does opens: there, or before the outermost loop around it that is left before the lanes
@@ -157,14 +230,6 @@ impl Planner<'_> {
         })
     }
 
-    /// The first block inside.
-    fn first(&self, opening: Opening) -> Block {
-        match opening {
-            Opening::End(block) => block,
-            Opening::Before(header) => header,
-        }
-    }
-
     /// The innermost loop around the opening in which the meeting is, too: what happens in other trips of it is not between
     /// the two.
     fn scope(&self, opening: Opening, meeting: Block) -> Option<Loop> {
@@ -184,52 +249,45 @@ impl Planner<'_> {
 
     /// The blocks on ways from the opening to the meeting in one trip of the loop around both, the block it opens in not
     /// counted.
-    fn between(&self, opening: Opening, meeting: Block) -> Vec<Block> {
-        let graph = self.shape.graph;
+    fn between(&mut self, opening: Opening, meeting: Block) -> Vec<Block> {
+        let (graph, nest) = (self.shape.graph, self.shape.nest);
         let scope = self.scope(opening, meeting);
         let outside = |block: Block| {
-            scope.is_some_and(|scope| {
-                let nest = self.shape.nest;
-                !nest.contains(scope, block) || nest.header(scope) == block
-            })
+            scope.is_some_and(|scope| !nest.contains(scope, block) || nest.header(scope) == block)
         };
         // Forward from the opening …
-        let mut forward = vec![false; graph.block_count()];
+        let forward = self.marks.start();
         let mut pending: Vec<Block> = match opening {
             Opening::End(block) => graph.succs(block).to_vec(),
             Opening::Before(header) => vec![header],
         };
         let mut reached = Vec::new();
         while let Some(block) = pending.pop() {
-            if block == meeting
-                || self.ending[Self::index(block)]
-                || outside(block)
-                || std::mem::replace(&mut forward[Self::index(block)], true)
-            {
+            let stops = block == meeting || self.ending[block.index()] || outside(block);
+            if stops || self.marks.has(forward, block) {
                 continue;
             }
+            self.marks.insert(forward, block);
             reached.push(block);
             pending.extend_from_slice(graph.succs(block));
         }
         // … and backward from the meeting.
-        let mut backward = vec![false; graph.block_count()];
+        let backward = self.marks.start();
         let mut pending: Vec<Block> = graph.preds(meeting).to_vec();
         while let Some(block) = pending.pop() {
-            if !forward[Self::index(block)]
-                || std::mem::replace(&mut backward[Self::index(block)], true)
-            {
-                continue;
+            if self.marks.has(forward, block) {
+                self.marks.insert(backward, block);
+                pending.extend_from_slice(graph.preds(block));
             }
-            pending.extend_from_slice(graph.preds(block));
         }
-        reached.retain(|&block| backward[Self::index(block)]);
+        reached.retain(|&block| self.marks.has(backward, block));
         reached
     }
 
     /// If a block inside is not dominated by the opening: the block where the region has to open instead.
     fn outsider(&self, opening: Opening, inside: &[Block]) -> Option<Block> {
         let dominators = self.shape.dominators;
-        let first = self.first(opening);
+        let first = first(opening);
         let mut above = first;
         for &block in inside {
             while !dominators.dominates(above, block) {
@@ -239,21 +297,15 @@ impl Planner<'_> {
         (above != first).then_some(above)
     }
 
-    fn add(&mut self, opening: Opening, meeting: Block, inside: Vec<Block>, most: usize) {
-        let (func, nest) = (self.func, self.shape.nest);
-        if inside
-            .iter()
-            .any(|&block| self.depth[Self::index(block)] >= most)
-        {
-            return;
-        }
-        let mut member = vec![false; func.block_count()];
+    fn add(&mut self, opening: Opening, meeting: Block, inside: Vec<Block>) {
+        let func = self.func;
+        let members = self.marks.start();
         for &block in &inside {
-            member[Self::index(block)] = true;
+            self.marks.insert(members, block);
         }
         let mut from: Vec<Block> = inside.clone();
         if let Opening::End(block) = opening
-            && !member[Self::index(block)]
+            && !self.marks.has(members, block)
         {
             from.push(block);
         }
@@ -264,42 +316,91 @@ impl Planner<'_> {
                 let to = func.edge_target(edge);
                 if to == meeting {
                     arriving.push(edge);
-                } else if !member[Self::index(to)] && !self.ending[Self::index(to)] {
+                } else if !self.marks.has(members, to) && !self.only_ends(to) {
                     leaving.push(edge);
                 }
             }
         }
-        let entering = match opening {
-            Opening::End(_) => Vec::new(),
-            Opening::Before(header) => {
-                let inner = |block: Block| {
-                    nest.headed_by(header)
-                        .is_some_and(|each| nest.contains(each, block))
-                };
-                let preds = self.shape.graph.preds(header).iter().copied();
-                let mut outside: Vec<Block> = preds.filter(|&block| !inner(block)).collect();
-                outside.sort_unstable();
-                outside.dedup();
-                outside
-                    .into_iter()
-                    .flat_map(|block| func.successor_edges(block))
-                    .copied()
-                    .filter(|&edge| func.edge_target(edge) == header)
-                    .collect()
-            }
-        };
+        let needed = self.needed(opening, meeting, &inside, &leaving);
+        let full = |&block: &Block| self.depth[block.index()] >= self.most;
+        if needed.iter().any(full) {
+            return;
+        }
         let number = self.regions.len();
+        for &block in &needed {
+            self.depth[block.index()] += 1;
+        }
         for &block in &inside {
-            self.depth[Self::index(block)] += 1;
-            self.around[Self::index(block)].push(number);
+            self.around[block.index()].push(number);
         }
         self.regions.push(Region {
             opening,
-            entering,
+            entering: self.entering(opening),
             meeting,
             arriving,
             leaving,
             inside,
         });
+    }
+
+    /// The blocks in which lanes of a region may be, or lanes that have left it while others are in it.
+    fn needed(
+        &mut self,
+        opening: Opening,
+        meeting: Block,
+        inside: &[Block],
+        leaving: &[Edge],
+    ) -> Vec<Block> {
+        let mut needed = inside.to_vec();
+        let reached = self.marks.start();
+        for &block in inside {
+            self.marks.insert(reached, block);
+        }
+        // Lanes of a region around this one meet when none of them is in this one any more.
+        self.marks.insert(reached, meeting);
+        for &region in &self.around[first(opening).index()] {
+            let outer = &self.regions[region];
+            self.marks.insert(reached, outer.meeting);
+        }
+        let targets = leaving.iter().map(|&edge| self.func.edge_target(edge));
+        let mut pending: Vec<Block> = targets.collect();
+        while let Some(block) = pending.pop() {
+            if !self.marks.has(reached, block) {
+                self.marks.insert(reached, block);
+                needed.push(block);
+                pending.extend_from_slice(self.shape.graph.succs(block));
+            }
+        }
+        needed
+    }
+
+    /// The edges into the loop before which a region opens.
+    fn entering(&self, opening: Opening) -> Vec<Edge> {
+        let (func, nest) = (self.func, self.shape.nest);
+        let Opening::Before(header) = opening else {
+            return Vec::new();
+        };
+        let inner = |block: Block| {
+            nest.headed_by(header)
+                .is_some_and(|each| nest.contains(each, block))
+        };
+        let preds = self.shape.graph.preds(header).iter().copied();
+        let mut outside: Vec<Block> = preds.filter(|&block| !inner(block)).collect();
+        outside.sort_unstable();
+        outside.dedup();
+        outside
+            .into_iter()
+            .flat_map(|block| func.successor_edges(block))
+            .copied()
+            .filter(|&edge| func.edge_target(edge) == header)
+            .collect()
+    }
+}
+
+/// The first block inside, or the one at whose end a region opens.
+fn first(opening: Opening) -> Block {
+    match opening {
+        Opening::End(block) => block,
+        Opening::Before(header) => header,
     }
 }

@@ -67,17 +67,11 @@ impl Fences<'_> {
 
 /// How many instructions at the end of `block` stay there.
 pub(super) fn tail_length(func: &Function, block: Block) -> usize {
-    let mut length = 0;
-    let mut last = func.layout.last_inst(block);
-    while let Some(inst) = last {
-        let opcode = func.opcode(inst);
-        if !opcode.is_terminator() && opcode.as_machine() != Some(Op::BSYNC) {
-            break;
-        }
-        length += 1;
-        last = func.layout.prev_inst(inst);
-    }
-    length
+    let Some(end) = func.terminator(block) else {
+        return 0;
+    };
+    let first = crate::tail::tail_start(func, end);
+    std::iter::successors(Some(first), |&inst| func.layout.next_inst(inst)).count()
 }
 
 const NOBODY: u32 = u32::MAX;

@@ -39,8 +39,11 @@ pub struct Program {
     pub exhibits: Vec<&'static str>,
 }
 
+/// A kind of exhibit, and what writes it.
+type Exhibit = (&'static str, fn(&mut Writer));
+
 /// The kinds of exhibits, and what writes each.
-const EXHIBITS: &[(&str, fn(&mut Writer))] = &[
+const EXHIBITS: &[Exhibit] = &[
     ("global variable", Writer::global_variable),
     ("constant variable", Writer::constant_variable),
     ("shared variable", Writer::shared_variable),

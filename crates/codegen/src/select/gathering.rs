@@ -1,0 +1,152 @@
+//! Which operations find the lanes of the warp together.
+//!
+//! What works on the whole warp (barriers of the thread block, moves of matrices, shuffles, votes and their like with a mask of all lanes) needs its lanes together; where
+//! they may not be, WARPSYNC.ALL brings them together first. They may be apart
+//!
+//! - in blocks that only some of the lanes run (`convergence::blocks_apart`), until an operation in the same block has brought
+//!   them together;
+//! - behind YIELD, which lets lanes go on that wait at BSYNC for those that yield, behind a call, as the function called may
+//!   yield, and behind WARPSYNC with a mask of some lanes outside a region of its own: until an operation on the whole warp has brought them
+//!   together again, however far behind.
+//!
+//! ptxas does the same: of a loop with a lock, a barrier behind it in an outer loop, and another barrier behind that, the first barrier has a WARPSYNC.
+//!
+//! **Algorithm.** Forward data flow over one bit, its union over the edges; then one walk through each block. Cost: linear.
+
+use cranelift_entity::{EntitySet, SecondaryMap};
+use orias_ori::analysis::FlowGraph;
+use orias_ori::operation::Aligned;
+use orias_ori::{AbstractOp, Block, Function, Inst, Operand};
+
+/// What an operation needs of the lanes of its warp.
+enum Needs {
+    Nothing,
+    /// All of them together.
+    AllLanes,
+    /// Those of a mask together; if `parts`, lanes of different masks are apart then.
+    SomeLanes {
+        parts: bool,
+    },
+    /// Those that come to it, together: a barrier of the thread block that lanes of one warp may wait at in several places. The chip counts
+    /// a warp as soon as part of it comes.
+    Threads,
+}
+
+fn needs(func: &Function, inst: Inst) -> Needs {
+    use AbstractOp as A;
+    let Some(op) = func.opcode(inst).as_abstract() else {
+        return Needs::Nothing;
+    };
+    let mask = match op {
+        A::Bar | A::BarArrive | A::BarRed | A::BarRedPopc => {
+            return match func.modifier::<Aligned>(inst) {
+                Some(Aligned::Aligned) => Needs::AllLanes,
+                _ => Needs::Threads,
+            };
+        }
+        A::Ldmatrix | A::Stmatrix | A::Movmatrix => return Needs::AllLanes,
+        A::BarWarp | A::Elect => 0,
+        A::VotePred | A::Ballot | A::MatchLanes | A::Redux => 1,
+        A::Shfl => 3,
+        _ => return Needs::Nothing,
+    };
+    let sources = &func.operands(inst)[func.result_count(inst)..];
+    match sources.get(mask) {
+        Some(&mask) if names_all(func, mask) => Needs::AllLanes,
+        _ => Needs::SomeLanes {
+            parts: matches!(op, A::BarWarp | A::Shfl),
+        },
+    }
+}
+
+/// Whether a mask is known to name all lanes.
+fn names_all(func: &Function, mask: Operand) -> bool {
+    let number = |operand: Operand| match operand {
+        Operand::Imm(imm) => imm.bits() as u32 == u32::MAX,
+        _ => false,
+    };
+    let moved = mask.as_value().and_then(|value| func.defining_inst(value));
+    number(mask)
+        || moved.is_some_and(|inst| {
+            func.opcode(inst).as_abstract() == Some(AbstractOp::Mov)
+                && func.inst(inst).guard().is_always()
+                && number(func.operands(inst)[1])
+        })
+}
+
+/// Walks through `block`, which lanes come to in parts if `parted`, and tells `each` of every operation on lanes whether they are together.
+/// Returns whether they leave it in parts.
+fn walk(
+    func: &Function,
+    block: Block,
+    mut apart: bool,
+    mut parted: bool,
+    mut each: impl FnMut(Inst, bool),
+) -> bool {
+    for inst in func.block_insts(block) {
+        let gathers = match needs(func, inst) {
+            Needs::Nothing => {
+                parted |= func.opcode(inst).as_abstract() == Some(AbstractOp::Call);
+                continue;
+            }
+            Needs::SomeLanes { parts } => {
+                // The selector may yet find that the mask names all.
+                each(inst, !apart && !parted);
+                parted |= parts;
+                continue;
+            }
+            Needs::AllLanes => {
+                each(inst, !apart && !parted);
+                true
+            }
+            Needs::Threads => {
+                each(inst, !apart && !parted);
+                !apart
+            }
+        };
+        if gathers && func.inst(inst).guard().is_always() {
+            apart = false;
+            parted = false;
+        }
+    }
+    parted
+}
+
+/// The operations that find the lanes they need together.
+pub(super) fn together(
+    func: &Function,
+    graph: &FlowGraph,
+    apart: &[bool],
+    yielding: &SecondaryMap<Block, bool>,
+) -> EntitySet<Inst> {
+    let is_apart = |block: Block| apart[block.as_u32() as usize];
+    // By block: whether lanes may come to it in parts.
+    let mut parted: SecondaryMap<Block, bool> = SecondaryMap::new();
+    let leave = |block: Block, parted: bool| {
+        walk(
+            func,
+            block,
+            is_apart(block),
+            parted || yielding[block],
+            |_, _| {},
+        )
+    };
+    let mut pending: Vec<Block> = func.blocks().filter(|&block| leave(block, false)).collect();
+    while let Some(block) = pending.pop() {
+        for &next in graph.succs(block) {
+            if !std::mem::replace(&mut parted[next], true) && leave(next, true) {
+                pending.push(next);
+            }
+        }
+    }
+    let mut found = EntitySet::new();
+    for block in func.blocks() {
+        let parts = parted[block] || yielding[block];
+        walk(func, block, is_apart(block), parts, |inst, together| {
+            if together {
+                found.insert(inst);
+            }
+        });
+    }
+    found
+}

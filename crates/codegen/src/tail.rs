@@ -1,0 +1,38 @@
+//! What stays at the end of a block.
+//!
+//! Lanes that meet at BSYNC go on where the region was opened to, those that leave a collective operation where it says: at the
+//! block behind. So nothing may stand between these and the terminator, nor inside a collective operation, whose instructions
+//! lanes of other places execute, too.
+
+use orias_ori::{Function, Inst};
+use orias_sass::Op;
+
+fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
+    func.opcode(inst).as_machine()
+}
+
+/// Whether lanes go on elsewhere behind `inst`, which is no terminator.
+pub(crate) fn goes_on_elsewhere(func: &Function, inst: Inst) -> bool {
+    matches!(machine_op(func, inst), Some(Op::BSYNC | Op::ENDCOLLECTIVE))
+}
+
+/// The instruction that began the collective operation which `end` ends.
+pub(crate) fn collective_start(func: &Function, end: Inst) -> Option<Inst> {
+    let before = |&inst: &Inst| func.layout.prev_inst(inst);
+    let mut insts = std::iter::successors(before(&end), before);
+    insts.find(|&inst| machine_op(func, inst) == Some(Op::WARPSYNC_COLLECTIVE_ALL))
+}
+
+/// The first instruction of the tail that the terminator `end` is the last of.
+pub(crate) fn tail_start(func: &Function, end: Inst) -> Inst {
+    let mut at = end;
+    while let Some(before) = func.layout.prev_inst(at)
+        && goes_on_elsewhere(func, before)
+    {
+        at = match machine_op(func, before) {
+            Some(Op::ENDCOLLECTIVE) => collective_start(func, before).unwrap_or(before),
+            _ => before,
+        };
+    }
+    at
+}

@@ -1,0 +1,314 @@
+//! What is known where lanes stand: the lattice, and how paths join in it.
+
+use super::registers::RegisterSet;
+use smallvec::SmallVec;
+
+/// Which of a branch's successors lanes took: its number, or [`Arm::SEVERAL`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Arm(u16);
+
+impl Arm {
+    /// Lanes that took different ones: where this is so they may be apart.
+    pub(super) const SEVERAL: Self = Self(u16::MAX);
+    /// Lanes of a mask have gathered, whichever they took. Others may be elsewhere.
+    const GATHERED: Self = Self(u16::MAX - 1);
+    /// BREAK.
+    pub(super) const LEFT: Self = Self(0);
+    /// BSYNC, where others have left.
+    pub(super) const MET: Self = Self(1);
+
+    pub(super) fn new(successor: usize) -> Self {
+        Self(
+            u16::try_from(successor)
+                .unwrap_or(u16::MAX - 2)
+                .min(u16::MAX - 2),
+        )
+    }
+
+    pub(super) fn join(self, other: Self) -> Self {
+        if self == other { self } else { Self::SEVERAL }
+    }
+}
+
+/// What lanes parted by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Cause {
+    /// The branch at the end of a block.
+    Branch(u32),
+    /// Some left the region that a BSSY opened, by BREAK, and others met at its BSYNC.
+    Break(u32),
+    /// The BRA.DIV at the end of a block found them apart.
+    Found(u32),
+}
+
+/// Where lanes parted that have not met since.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Parting {
+    pub cause: Cause,
+    /// Where the lanes went that are here now.
+    pub arm: Arm,
+    /// An instruction since then with which lanes let others go on that wait for them; [`NONE`] if there is none.
+    pub yielded: u32,
+    /// What was written since then: different in lanes that took different arms.
+    pub written: RegisterSet,
+}
+
+/// Stands for no instruction.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A condition on one predicate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Literal {
+    /// Its number as a register.
+    pub predicate: u16,
+    pub negated: bool,
+}
+
+/// One literal, or two that must both hold: a guard and a second predicate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Condition {
+    pub first: Literal,
+    pub second: Option<Literal>,
+}
+
+impl Condition {
+    fn names(self, predicate: u16) -> bool {
+        let second = self
+            .second
+            .is_some_and(|second| second.predicate == predicate);
+        self.first.predicate == predicate || second
+    }
+
+    /// Whether one holds if and only if the other does not.
+    fn is_opposite(self, other: Self) -> bool {
+        self.second.is_none()
+            && other.second.is_none()
+            && self.first.predicate == other.first.predicate
+            && self.first.negated != other.first.negated
+    }
+}
+
+/// A convergence barrier that is open on some path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Region {
+    pub barrier: u8,
+    /// The BSSYs that may have opened it, by number.
+    pub sites: SmallVec<[u32; 2]>,
+    /// Whether it is closed on some path.
+    pub closed: bool,
+    /// Whether nobody knows: it came back from a register that was not followed, or lanes left under a condition that is lost.
+    pub unknown: bool,
+    /// Lanes for which this holds have left.
+    pub left_if: Option<Condition>,
+}
+
+impl Region {
+    pub(super) fn opened(barrier: u8, site: u32) -> Self {
+        Self {
+            barrier,
+            sites: SmallVec::from_slice(&[site]),
+            closed: false,
+            unknown: false,
+            left_if: None,
+        }
+    }
+
+    pub(super) fn unknown(barrier: u8) -> Self {
+        Self {
+            barrier,
+            sites: SmallVec::new(),
+            closed: false,
+            unknown: true,
+            left_if: None,
+        }
+    }
+
+    fn join(&mut self, other: &Self) -> bool {
+        let before = (self.sites.len(), self.closed, self.unknown, self.left_if);
+        for site in &other.sites {
+            if let Err(at) = self.sites.binary_search(site) {
+                self.sites.insert(at, *site);
+            }
+        }
+        self.closed |= other.closed;
+        self.unknown |= other.unknown;
+        if self.left_if != other.left_if {
+            self.left_if = None;
+            self.unknown = true;
+        }
+        before != (self.sites.len(), self.closed, self.unknown, self.left_if)
+    }
+}
+
+/// What is known before an instruction.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct State {
+    /// Registers in which lanes that run together may have different values.
+    pub divergent: RegisterSet,
+    /// By cause.
+    pub partings: SmallVec<[Parting; 2]>,
+    /// By barrier; one that is not here is closed on every path.
+    pub regions: SmallVec<[Region; 2]>,
+    /// Barriers kept in general registers, by register.
+    pub saved: SmallVec<[(u16, Region); 1]>,
+}
+
+impl State {
+    /// Adds what is known on another path; says whether anything changed.
+    pub(super) fn join(&mut self, other: &Self) -> bool {
+        let mut changed = self.divergent.extend(&other.divergent);
+        changed |= self.join_partings(&other.partings);
+        changed |= self.join_regions(&other.regions);
+        for (register, region) in &other.saved {
+            match self.saved.binary_search_by_key(register, |(r, _)| *r) {
+                Ok(at) => changed |= self.saved[at].1.join(region),
+                Err(at) => {
+                    self.saved.insert(at, (*register, region.clone()));
+                    changed = true;
+                }
+            }
+        }
+        changed
+    }
+
+    fn join_partings(&mut self, other: &[Parting]) -> bool {
+        let mut changed = false;
+        for theirs in other {
+            let found = (self.partings).binary_search_by_key(&theirs.cause, |p| p.cause);
+            let at = match found {
+                Ok(at) => {
+                    let mine = &mut self.partings[at];
+                    let (arm, yielded) = (mine.arm, mine.yielded);
+                    mine.arm = arm.join(theirs.arm);
+                    mine.yielded = yielded.min(theirs.yielded);
+                    changed |= mine.written.extend(&theirs.written);
+                    changed |= (arm, yielded) != (mine.arm, mine.yielded);
+                    at
+                }
+                Err(at) => {
+                    self.partings.insert(at, *theirs);
+                    changed = true;
+                    at
+                }
+            };
+            let joined = &self.partings[at];
+            if joined.arm == Arm::SEVERAL {
+                changed |= self.divergent.extend(&joined.written);
+            }
+        }
+        changed
+    }
+
+    fn join_regions(&mut self, other: &[Region]) -> bool {
+        let mut changed = false;
+        for mine in &mut self.regions {
+            if !other.iter().any(|region| region.barrier == mine.barrier) {
+                changed |= !mine.closed;
+                mine.closed = true;
+            }
+        }
+        for theirs in other {
+            match (self.regions).binary_search_by_key(&theirs.barrier, |region| region.barrier) {
+                Ok(at) => changed |= self.regions[at].join(theirs),
+                Err(at) => {
+                    self.regions.insert(at, theirs.clone());
+                    self.regions[at].closed = true;
+                    changed = true;
+                }
+            }
+        }
+        changed
+    }
+
+    /// Lanes part, and this is the state of those that take `arm`.
+    pub(super) fn part(&mut self, cause: Cause, arm: Arm) {
+        match self.partings.binary_search_by_key(&cause, |p| p.cause) {
+            Ok(at) => {
+                // Lanes have been here before: those that took another arm then are elsewhere.
+                let parting = &mut self.partings[at];
+                parting.arm = match parting.arm {
+                    Arm::GATHERED => arm,
+                    before => before.join(arm),
+                };
+                if parting.arm == Arm::SEVERAL {
+                    self.divergent.extend(&parting.written);
+                }
+            }
+            Err(at) => self.partings.insert(
+                at,
+                Parting {
+                    cause,
+                    arm,
+                    yielded: NONE,
+                    written: RegisterSet::default(),
+                },
+            ),
+        }
+    }
+
+    /// All lanes of the warp that have not ended are here.
+    pub(super) fn together(&mut self) {
+        self.partings.clear();
+    }
+
+    /// The lanes of a mask are here.
+    pub(super) fn gather(&mut self) {
+        for parting in &mut self.partings {
+            parting.arm = Arm::GATHERED;
+            parting.yielded = NONE;
+        }
+    }
+
+    /// The first parting whose lanes may be here at different times.
+    pub(super) fn apart(&self) -> Option<&Parting> {
+        self.partings.iter().find(|p| p.arm == Arm::SEVERAL)
+    }
+
+    pub(super) fn region(&self, barrier: u8) -> Option<&Region> {
+        (self.regions.iter()).find(|region| region.barrier == barrier)
+    }
+
+    /// Puts a region in the place of what was known of its barrier.
+    pub(super) fn set_region(&mut self, region: Region) {
+        match (self.regions).binary_search_by_key(&region.barrier, |known| known.barrier) {
+            Ok(at) => self.regions[at] = region,
+            Err(at) => self.regions.insert(at, region),
+        }
+    }
+
+    pub(super) fn close(&mut self, barrier: u8) -> Option<Region> {
+        let at = (self.regions.iter()).position(|region| region.barrier == barrier)?;
+        Some(self.regions.remove(at))
+    }
+
+    /// A condition holds or does not: the regions that these lanes have left because of that.
+    pub(super) fn decide(&mut self, condition: Condition, holds: bool) -> SmallVec<[Region; 1]> {
+        let mut left = SmallVec::new();
+        self.regions.retain(|region| {
+            let gone = match region.left_if {
+                Some(known) if known == condition => holds,
+                Some(known) if known.is_opposite(condition) => !holds,
+                _ => return true,
+            };
+            region.left_if = None;
+            if gone {
+                left.push(region.clone());
+            }
+            !gone
+        });
+        left
+    }
+
+    /// A predicate has another value now.
+    pub(super) fn forget_predicate(&mut self, predicate: u16) {
+        for region in &mut self.regions {
+            if region
+                .left_if
+                .is_some_and(|condition| condition.names(predicate))
+            {
+                region.left_if = None;
+                region.unknown = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Which results are the same in all lanes that run together.
+//!
+//! A result is if its sources are; so is what a load finds at one address. These are the exceptions.
+
+use crate::facts::number;
+use crate::program::Program;
+use orias_sass::{Instruction, Op, Operand, RegisterClass, special};
+use std::sync::LazyLock;
+
+/// How the lanes' results of an operation compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sameness {
+    /// As its sources do.
+    Sources,
+    /// The same, whatever the sources.
+    Always,
+    /// Different.
+    Never,
+    /// As the special register it reads.
+    Special,
+    /// The first, second or third of the exclusive ors that exchange two registers.
+    Exchange(u8),
+}
+
+/// By operation.
+static SAMENESS: LazyLock<Vec<Sameness>> = LazyLock::new(|| {
+    let mut all = vec![Sameness::Sources; Op::all().count()];
+    for op in Op::all() {
+        all[op.index()] = of_mnemonic(op.name());
+    }
+    all
+});
+
+fn of_mnemonic(name: &str) -> Sameness {
+    match name.split('.').next().unwrap_or(name) {
+        "S2R" | "CS2R" => Sameness::Special,
+        // What lanes find together.
+        "VOTE" | "B2R" => Sameness::Always,
+        // Lanes come one after the other, exchange values, hold pieces of a matrix, or have memory of their own.
+        "ATOM" | "ATOMG" | "ATOMS" | "SUATOM" | "LDL" | "SHFL" | "MATCH" | "ELECT" | "R2UR"
+        | "LDSM" | "MOVM" | "FSWZADD" => Sameness::Never,
+        mnemonic if mnemonic.ends_with("MMA") => Sameness::Never,
+        _ => Sameness::Sources,
+    }
+}
+
+/// By instruction.
+pub(super) fn of_program(program: &Program) -> Vec<Sameness> {
+    let mut all: Vec<Sameness> = program.instructions.iter().map(of).collect();
+    for block in &program.blocks {
+        for index in block.start..block.end {
+            if let Some((x, y)) = self_xor(&program.instructions[index])
+                && let Some(second) = next_xor(program, index + 1..block.end, (y, x))
+                && let Some(third) = next_xor(program, second + 1..block.end, (x, y))
+            {
+                for (stage, index) in [index, second, third].into_iter().enumerate() {
+                    all[index] = Sameness::Exchange(stage as u8);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// How far apart the steps of an exchange may be.
+const EXCHANGE: usize = 64;
+
+/// The instruction that makes `x ^= y`, if nothing before it touches one of them.
+fn next_xor(program: &Program, range: std::ops::Range<usize>, (x, y): (u16, u16)) -> Option<usize> {
+    for index in range.take(EXCHANGE) {
+        let instruction = &program.instructions[index];
+        if self_xor(instruction) == Some((x, y)) {
+            return Some(index);
+        }
+        let writes = instruction
+            .accesses()
+            .into_iter()
+            .filter(|access| access.writes);
+        let mut written = writes.flat_map(|access| access.registers().collect::<Vec<_>>());
+        if written.any(|register| [x, y].contains(&number(register))) {
+            return None;
+        }
+    }
+    None
+}
+
+/// `x` and `y` of `x ^= y`.
+pub(super) fn self_xor(instruction: &Instruction) -> Option<(u16, u16)> {
+    let register = |name: &str| {
+        let register = instruction.operand(name).and_then(Operand::as_register)?;
+        (register.class == RegisterClass::R).then_some(register)
+    };
+    if instruction.op() != Op::LOP3 || !instruction.guard().is_always() {
+        return None;
+    }
+    let xor = matches!(instruction.operand("lut"), Some(Operand::Immediate(0x3c)));
+    let (d, a, b, c) = (
+        register("d")?,
+        register("a")?,
+        register("b")?,
+        register("c")?,
+    );
+    let other = if d == a { b } else { a };
+    let itself = (d == a) != (d == b) && c.is_constant() && !other.is_constant();
+    (xor && itself && !d.is_constant()).then(|| (number(d), number(other)))
+}
+
+/// What lanes get from an instruction.
+pub(super) fn of(instruction: &Instruction) -> Sameness {
+    match SAMENESS[instruction.op().index()] {
+        Sameness::Special => match instruction.operand("s") {
+            Some(Operand::Special(number)) if is_of_lane(*number) => Sameness::Never,
+            _ => Sameness::Always,
+        },
+        known => known,
+    }
+}
+
+/// Whether each lane finds a value of its own in a special register.
+fn is_of_lane(number: u8) -> bool {
+    let names = [
+        "SR_LANEID",
+        "SR_TID",
+        "SR_EQMASK",
+        "SR_LTMASK",
+        "SR_LEMASK",
+        "SR_GTMASK",
+        "SR_GEMASK",
+    ];
+    let name = special::name(number).unwrap_or_default();
+    names.iter().any(|of_lane| name.starts_with(of_lane))
+}
