@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Programs that are recorded unless told otherwise.
-pub const COUNT: usize = 2000;
+/// Programs that are recorded unless told otherwise: less than a megabyte.
+pub const COUNT: usize = 1500;
 
 /// How long one program may take, its assembly included.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -48,6 +48,7 @@ impl Checker<'_, '_> {
     }
 
     fn signature(&mut self, function: &Function) {
+        self.unified(&function.attributes, function.span);
         let module = self.module;
         let name = module.name(function.name);
         self.parameters(function);

@@ -1,8 +1,10 @@
 //! Variables: where they may be, how large, and whether their initialisers fit.
 
 use super::{Checker, Mode};
+use crate::Span;
 use crate::ast::{
-    Constant, Initialiser, InitialiserPart, Item, Linkage, Space, Statement, TargetOption, Variable,
+    Attribute, Constant, Initialiser, InitialiserPart, Item, Linkage, Space, Statement,
+    TargetOption, Variable,
 };
 use crate::types::{Type, TypeClass};
 
@@ -76,6 +78,36 @@ impl Checker<'_, '_> {
         })
     }
 
+    /// A declaration's definition, behind it, is seen outside the module.
+    fn static_definition(&mut self, declaration: &Variable) {
+        let module = self.module;
+        let definition = module.items.iter().find_map(|item| match item {
+            Item::Variable(id) => {
+                let other = module.variable(*id);
+                let is_it = other.name == declaration.name
+                    && other.linkage == Linkage::Internal
+                    && other.span.start > declaration.span.start;
+                is_it.then_some(other)
+            }
+            _ => None,
+        });
+        if let Some(definition) = definition {
+            let name = module.name(definition.name);
+            let message = format!("'.extern' variable '{name}' cannot be resolved by a '.static'");
+            self.error(definition.span, message);
+        }
+    }
+
+    /// Unified addresses are for modules that are linked later.
+    pub(super) fn unified(&mut self, attributes: &[Attribute], span: Span) {
+        let unified = |it: &Attribute| matches!(it, Attribute::Unified(..));
+        if attributes.iter().any(unified) {
+            let message =
+                "Feature 'unified Functions' requires command line option '--compile-only'.";
+            self.error(span, message);
+        }
+    }
+
     fn variable(&mut self, variable: &Variable, at_module: bool) {
         let module = self.module;
         let name = module.name(variable.name);
@@ -95,6 +127,10 @@ impl Checker<'_, '_> {
                 self.error(span, message);
             }
         }
+        if at_module && variable.linkage == Linkage::Extern {
+            self.static_definition(variable);
+        }
+        self.unified(&variable.attributes, span);
         if variable.space == Space::Param {
             self.parameter_alignment(variable);
         }

@@ -74,7 +74,12 @@ impl Writer {
                     "/" | "%" if !self.rng.one_in(10) => (1 + self.rng.below(99)).to_string(),
                     _ => self.atom(depth - 1),
                 };
-                let space = *self.rng.pick(&["", " "]);
+                // A percent sign right before a digit begins a name.
+                let space = if operator == "%" {
+                    " "
+                } else {
+                    *self.rng.pick(&["", " "])
+                };
                 format!("{left}{space}{operator}{space}{right}")
             }
         };

@@ -237,7 +237,7 @@ impl Writer {
             })
             .collect();
         let ty = if self.wild() {
-            *self.rng.pick(&["u16", "b8", "s8", "u64"])
+            *self.rng.pick(&["u16", "b8", "s8"])
         } else {
             "u8"
         };

@@ -190,12 +190,16 @@ struct Writer {
     names: usize,
     targets: Vec<Target>,
     exhibits: Vec<&'static str>,
+    /// Whether functions may have several results. With one such function ptxas compiles the module without ABI.
+    several_results: bool,
 }
 
 impl Writer {
     fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0xdec1_a2a7_1045);
         Self {
-            rng: Rng::new(seed ^ 0xdec1_a2a7_1045),
+            several_results: rng.one_in(4),
+            rng,
             module: String::new(),
             parameters: vec![".param .u64 output".to_owned()],
             arguments: Vec::new(),

@@ -2,15 +2,24 @@
 
 use super::{RARE_TYPES, Shape, TYPES, Target, Type, Writer};
 
-/// A size of a dimension and some ways to write it.
+/// A size of a dimension and some ways to write it: ptxas takes numbers only.
 const SIZES: &[(usize, &[&str])] = &[
-    (1, &["1", "0x1", "1U", "3/2", "(2>1)", "!0", "5%2"]),
-    (
-        2,
-        &["2", "1+1", "1<<1", "WARP_SZ/16", "0b10", "4>>1", "6&3"],
-    ),
-    (3, &["3", "(1|2)", "03", "7-4", "2*2-1", "1?3:4", "1^2"]),
-    (4, &["4", "2*2", "1<<2", "WARP_SZ>>3", "04", "~~4"]),
+    (1, &["1", "0x1", "1U", "01", "0b1"]),
+    (2, &["2", "0x2", "2U", "0b10"]),
+    (3, &["3", "03", "0X3", "3U"]),
+    (4, &["4", "0x4", "04", "0b100"]),
+];
+
+/// Ways to write a size that may not be legal.
+const WILD_SIZES: &[(usize, &str)] = &[
+    (1, "3/2"),
+    (2, "1+1"),
+    (2, "WARP_SZ/16"),
+    (3, "(3)"),
+    (4, "1<<2"),
+    (1, "0"),
+    (2, "+2"),
+    (3, "-3"),
 ];
 
 /// How variables of the module may be linked.
@@ -48,8 +57,13 @@ impl Writer {
         };
         for _ in 0..count {
             let &(size, spellings) = self.rng.pick(SIZES);
+            let spelling = *self.rng.pick(spellings);
+            let (size, spelling) = if self.wild() {
+                *self.rng.pick(WILD_SIZES)
+            } else {
+                (size, spelling)
+            };
             shape.dimensions.push(size);
-            let spelling = self.rng.pick(spellings);
             shape.brackets += &format!("[{spelling}]");
         }
         if self.rng.one_in(3) {
@@ -100,7 +114,7 @@ impl Writer {
                 self.initialiser(&shape)
             }
         };
-        let attribute = match self.rng.below(40) {
+        let attribute = match self.rng.below(24) {
             0 if space == ".global" => ".attribute(.managed) ",
             1 if space == ".global" => ".attribute(.unified(19,95)) ",
             _ => "",
