@@ -21,6 +21,8 @@ pub(super) enum Act {
     Restore { barrier: u8, from: Option<u16> },
     /// WARPSYNC: the lanes of the warp, or of a mask, wait for each other.
     Gather { whole: bool },
+    /// WARPSYNC.EXCLUSIVE: the lanes of each mask go on by themselves, for one exchange.
+    Exclude,
     /// WARPSYNC.COLLECTIVE: lanes gather for what comes next, up to ENDCOLLECTIVE.
     Collect,
     /// ENDCOLLECTIVE.
@@ -120,9 +122,10 @@ impl Acts {
                     .map(number),
             },
             Op::WARPSYNC_ALL if when(instruction) == When::Always => Act::Gather { whole: true },
-            Op::WARPSYNC if when(instruction) == When::Always => Act::Gather {
-                whole: instruction.modifier("exclusive") != Some("EXCLUSIVE")
-                    && is_all_lanes(program, start, index, instruction.operand("a")?),
+            Op::WARPSYNC if when(instruction) != When::Always => return None,
+            Op::WARPSYNC if instruction.modifier("exclusive") == Some("EXCLUSIVE") => Act::Exclude,
+            Op::WARPSYNC => Act::Gather {
+                whole: is_all_lanes(program, start, index, instruction.operand("a")?),
             },
             Op::WARPSYNC_COLLECTIVE | Op::WARPSYNC_COLLECTIVE_ALL => Act::Collect,
             Op::ENDCOLLECTIVE => Act::EndCollect,

@@ -23,8 +23,8 @@
 //! comes to the branch again with another arm already has several (lanes leave a loop in different trips). BSYNC takes back
 //! every parting since its BSSY except where somebody has yielded; what was apart at the BSSY still is. Lanes that left by
 //! BREAK, and those that met where others have left, part by that. WARPSYNC, and the way past BRA.DIV, end all partings; with a
-//! mask that is not known to name all lanes they make one arm of those that are here. Between WARPSYNC.COLLECTIVE and
-//! ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on the same
+//! mask that is not known to name all lanes they make one arm of those that are here; behind WARPSYNC.EXCLUSIVE and the one
+//! exchange it is for, those of different masks are apart. Between WARPSYNC.COLLECTIVE and ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on the same
 //! predicates. Calls are stepped over ([`procedures`]).
 //!
 //! **Limits.** Which lanes a mask names is not known. Loads from one address give all lanes one value. A function is judged as

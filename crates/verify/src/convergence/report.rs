@@ -116,6 +116,7 @@ impl Reporter<'_> {
                             "the way it takes with lanes that are apart".to_owned(),
                         )
                     }
+                    Cause::Masks(index) => (index as usize, "the way there".to_owned()),
                     Cause::Break(site) => {
                         let parted = self.walk.acts.sites[site as usize] as usize;
                         (parted, "the ways by BREAK and by BSYNC".to_owned())

@@ -39,6 +39,8 @@ pub(super) enum Cause {
     Break(u32),
     /// The BRA.DIV at the end of a block found them apart.
     Found(u32),
+    /// A WARPSYNC.EXCLUSIVE let those of each mask go on by themselves.
+    Masks(u32),
 }
 
 /// Where lanes parted that have not met since.

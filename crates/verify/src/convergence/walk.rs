@@ -55,9 +55,18 @@ struct Passed {
     written: RegisterSet,
     /// Registers that are being exchanged, and whether each was different in lanes before.
     exchanges: SmallVec<[(u16, u16, bool, bool); 1]>,
+    /// The WARPSYNC.EXCLUSIVE whose exchange has not come yet.
+    excluded: Option<u32>,
 }
 
 impl Passed {
+    /// What lanes were let go on by themselves for is over: from now on those of different masks are apart.
+    fn end_exclusion(&mut self, state: &mut State) {
+        if let Some(index) = self.excluded.take() {
+            state.part(Cause::Masks(index), Arm::SEVERAL);
+        }
+    }
+
     /// Whether what the next step of an exchange writes is different in lanes.
     fn exchange(&mut self, stage: u8, (x, y): (u16, u16), state: &State) -> bool {
         let differs = |register| state.divergent.contains(register);
@@ -105,6 +114,7 @@ impl Walk<'_> {
                     self.open(index, barrier, site, state, sites, &mut again, &mut observe);
                 }
                 Act::Meet { barrier } => {
+                    passed.end_exclusion(state);
                     self.meet(block, index, barrier, state, sites, &mut observe);
                 }
                 Act::Leave { barrier, when } => leave(barrier, when, state, sites, &mut again),
@@ -135,8 +145,18 @@ impl Walk<'_> {
                         });
                     state.set_region(saved.unwrap_or_else(|| Region::unknown(barrier)));
                 }
-                Act::Gather { whole: true } => state.together(),
-                Act::Gather { whole: false } => state.gather(),
+                Act::Gather { whole } => {
+                    passed.excluded = None;
+                    if whole {
+                        state.together();
+                    } else {
+                        state.gather();
+                    }
+                }
+                Act::Exclude => {
+                    state.gather();
+                    passed.excluded = Some(index as u32);
+                }
                 Act::Collect if self.ends_with(block + 1, &[Op::ENDCOLLECTIVE]) => {}
                 Act::EndCollect if block > 0 && self.ends_with(block - 1, &COLLECTS) => {}
                 Act::Collect | Act::EndCollect => observe(index, Fault::Unpaired),
@@ -150,10 +170,12 @@ impl Walk<'_> {
                         let (cause, yielded) = (parting.cause, parting.yielded);
                         observe(index, Fault::Apart { cause, yielded });
                     }
+                    passed.end_exclusion(state);
                 }
             }
         }
         self.registers(at, bounds.end, state, &mut passed);
+        passed.end_exclusion(state);
         if is_call(self.program, block) {
             self.call(block, state, &mut passed.written, &mut observe);
         }

@@ -155,9 +155,9 @@ fn with(
     let operands: Operands = (instruction.operands().iter())
         .map(|known| {
             if known.shape() == operand.shape() {
-                operand.clone()
+                operand
             } else {
-                known.clone()
+                *known
             }
         })
         .collect();
