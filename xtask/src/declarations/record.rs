@@ -65,7 +65,7 @@ impl Recorded {
 /// The bytes that digits stand for.
 fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     let wrong = || format!("'{digits}' is not bytes");
-    if !digits.is_ascii() || digits.len() % 2 != 0 {
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
         return Err(wrong());
     }
     (0..digits.len())
