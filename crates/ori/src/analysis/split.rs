@@ -61,7 +61,7 @@ pub enum Consequence {
 /// Where lanes that part are together again within one trip of the loop around, if those that leave the loop do not count.
 ///
 /// The [reconvergence point](Split::reconvergence_point) is where *all* lanes meet: once a way leaves the loop, it lies outside.
-/// Here each one-trip graph is asked for itself, without the edges into [`Kind::Out`]: what is left always has a meeting point, the next
+/// Here each one-trip graph is asked for itself, without the edges into `Kind::Out`: what is left always has a meeting point, the next
 /// trip at the latest. Lanes that leave are the business of the graph around, where the folded loop parts them.
 #[derive(Clone, Debug)]
 pub struct TripMeetings {
