@@ -106,20 +106,65 @@ pub(crate) fn without_ends(graph: &FlowGraph, ending: &[bool]) -> FlowGraph {
     FlowGraph::from_edges(graph.block_count(), graph.entry(), &edges)
 }
 
-/// By block: whether lanes of the warp that have not ended may be elsewhere while others run it.
+/// By block: whether lanes part at its end of which some are about to end, but do something before. The others do not wait for them at
+/// a BSYNC, so the warp is in parts until an operation gathers it.
+pub(crate) fn blocks_left_by_lanes_that_end(
+    func: &Function,
+    graph: &FlowGraph,
+    divergence: &Divergence,
+    ending: &[bool],
+) -> Vec<bool> {
+    let ends_later = |&to: &Block| {
+        let at_once = matches!(
+            first_op(func, to),
+            Some(AbstractOp::Exit | AbstractOp::Trap)
+        );
+        ending[to.as_u32() as usize] && !at_once
+    };
+    let parts = |block| divergence.is_divergent_branch(block);
+    graph
+        .blocks()
+        .map(|block| parts(block) && graph.succs(block).iter().any(ends_later))
+        .collect()
+}
+
+/// The blocks of `apart` and those that come behind blocks of `left`: whether any lane of the warp that has not ended may be elsewhere.
+pub(crate) fn blocks_apart_or_behind(
+    graph: &FlowGraph,
+    apart: &[bool],
+    left: &[bool],
+) -> Vec<bool> {
+    let mut found = apart.to_vec();
+    let mut seen = left.to_vec();
+    let mut pending: Vec<Block> = graph
+        .blocks()
+        .filter(|block| left[block.as_u32() as usize])
+        .collect();
+    while let Some(block) = pending.pop() {
+        for &next in graph.succs(block) {
+            found[next.as_u32() as usize] = true;
+            if !std::mem::replace(&mut seen[next.as_u32() as usize], true) {
+                pending.push(next);
+            }
+        }
+    }
+    found
+}
+
+/// By block: whether lanes of the warp that have not ended and are not `ending` may be elsewhere while others run it.
 pub(crate) fn blocks_apart(
     func: &Function,
     graph: &FlowGraph,
     walk: &DepthFirst,
     divergence: &Divergence,
+    ending: &[bool],
 ) -> Vec<bool> {
-    let ending = ending_blocks(func, graph, walk, divergence);
     if !ending.contains(&true) {
         // Nothing is taken out: lanes part and meet as they do for divergence.
         let apart = |block| !walk.is_reachable(block) || divergence.is_partial(block);
         return graph.blocks().map(apart).collect();
     }
-    let pruned = without_ends(graph, &ending);
+    let pruned = without_ends(graph, ending);
     let pruned_walk = DepthFirst::new(&pruned);
     let nest = LoopNest::new(&pruned, &pruned_walk);
     let mut split = Split::new(&pruned, &pruned_walk, &nest);

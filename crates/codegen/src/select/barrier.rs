@@ -103,14 +103,18 @@ enum Kind {
     Reduce,
 }
 
-/// How many barriers of each kind do not ask for whole warps and do not find their lanes together.
-#[derive(Clone, Copy, Default)]
-pub(super) struct ScatteredBarriers([u32; 3]);
+/// The barriers that do not ask for whole warps and that lanes come to while others are elsewhere.
+#[derive(Default)]
+pub(super) struct ScatteredBarriers {
+    found: EntitySet<Inst>,
+    /// How many there are, by kind.
+    counts: [u32; 3],
+}
 
 impl ScatteredBarriers {
-    /// Counts the barriers of `func` that are not among the operations that find their lanes `together`.
-    pub(super) fn of(func: &Function, together: &EntitySet<Inst>) -> Self {
-        let mut counts = Self::default();
+    /// Those of `func` that are among the operations that lanes come to `apart`.
+    pub(super) fn of(func: &Function, apart: &EntitySet<Inst>) -> Self {
+        let mut scattered = Self::default();
         for block in func.blocks() {
             for inst in func.block_insts(block) {
                 let kind = match func.opcode(inst).as_abstract() {
@@ -119,23 +123,34 @@ impl ScatteredBarriers {
                     Some(AbstractOp::BarRed | AbstractOp::BarRedPopc) => Kind::Reduce,
                     _ => continue,
                 };
-                let any = func.modifier::<Aligned>(inst) == Some(Aligned::Any)
-                    && !together.contains(inst);
-                counts.0[kind as usize] += u32::from(any);
+                if func.modifier::<Aligned>(inst) == Some(Aligned::Any) && apart.contains(inst) {
+                    scattered.found.insert(inst);
+                    scattered.counts[kind as usize] += 1;
+                }
             }
         }
-        counts
+        scattered
     }
+}
+
+/// Whether one of the blocks that `are` asked about has a barrier that does not ask for whole warps.
+pub(super) fn any_for_threads(func: &Function, are: &[bool]) -> bool {
+    use AbstractOp as A;
+    let is_barrier = |inst| {
+        let op = func.opcode(inst).as_abstract();
+        matches!(op, Some(A::Bar | A::BarArrive | A::BarRed | A::BarRedPopc))
+            && func.modifier::<Aligned>(inst) == Some(Aligned::Any)
+    };
+    let mut blocks = func.blocks().filter(|block| are[block.as_u32() as usize]);
+    blocks.any(|block| func.block_insts(block).any(is_barrier))
 }
 
 /// Brings the warp together in front of a barrier, which counts warps. Where the lanes of a warp may come to barriers of one kind in
 /// several places they cannot meet in front of each: they execute one of them as a collective operation. Its instructions run with the
 /// registers of all lanes, so it takes numbers only.
 fn gather(s: &mut Selector<'_>, kind: Kind, numbers: bool) -> Result<Coming, PhaseError> {
-    let several = s.scattered.0[kind as usize] > 1;
-    let together = s.together.contains(s.at);
-    let scattered = s.modifier::<Aligned>()? == Aligned::Any && !together && several;
-    if !scattered {
+    let several = s.scattered.counts[kind as usize] > 1;
+    if !several || !s.scattered.found.contains(s.at) {
         s.gather_lanes()?;
         return Ok(Coming::Together);
     }

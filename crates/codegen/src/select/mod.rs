@@ -52,7 +52,9 @@ mod warp;
 mod wide;
 
 use self::barrier::ScatteredBarriers;
-use crate::convergence::blocks_apart;
+use crate::convergence::{
+    blocks_apart, blocks_apart_or_behind, blocks_left_by_lanes_that_end, ending_blocks,
+};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use orias_machine::constants::KernelConstants;
@@ -159,10 +161,17 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     let nest = LoopNest::new(&graph, &walk);
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
-    let apart = blocks_apart(func, &graph, &walk, &divergence);
+    let mut ending = ending_blocks(func, &graph, &walk, &divergence);
+    if barrier::any_for_threads(func, &ending) {
+        // Who waits at a barrier before it ends is not about to end.
+        ending.fill(false);
+    }
+    let apart = blocks_apart(func, &graph, &walk, &divergence, &ending);
+    let left = blocks_left_by_lanes_that_end(func, &graph, &divergence, &ending);
     let dominators = DominatorTree::new(&graph, &walk);
-    let yielding = waits::find(func, &graph, &nest, &dominators, &divergence, &apart);
-    let together = gathering::together(func, &graph, &apart, &yielding);
+    let elsewhere = blocks_apart_or_behind(&graph, &apart, &left);
+    let yielding = waits::find(func, &graph, &nest, &dominators, &divergence, &elsewhere);
+    let gathering = gathering::find(func, &graph, &apart, &left, &yielding);
     let order: Vec<Block> = walk.postorder().to_vec();
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
@@ -173,8 +182,8 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
         selector.uses[value] = chains.uses(value).len() as u32;
     }
     selector.whole_entry = (!divergence.is_partial(entry)).then_some(entry);
-    selector.scattered = ScatteredBarriers::of(selector.func, &together);
-    selector.together = together;
+    selector.scattered = ScatteredBarriers::of(selector.func, &gathering.apart);
+    selector.together = gathering.together;
     for block in order {
         select_block(&mut selector, block)?;
         if yielding[block] {
