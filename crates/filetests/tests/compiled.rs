@@ -5,7 +5,7 @@ use orias::{Kind, Options, Source, Target, compile};
 use orias_filetests::{find_files, parse_case};
 use orias_ptx::generate::{self, BLOCK, GRID, KERNEL, OUTPUT_BYTES, SCRATCH_BYTES};
 use orias_sim::{Schedule, Timing};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Steps of all threads after which a program counts as endless.
 const STEP_LIMIT: u64 = 50_000_000;
@@ -102,9 +102,15 @@ fn generated_programs_do_what_they_mean() {
 fn kernels_of_the_run_tests_do_what_the_interpreter_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/run");
     let mut compared = 0;
-    // Those of `schedules` say themselves who runs them, and how.
+    // Some say themselves who runs them, and how: those of `schedules`, and lines with such an option.
+    let chosen = ["--interpret", "-O", "--timing", "--schedule"];
+    let chooses = |word: &&str| chosen.iter().any(|option| word.starts_with(option));
     let files = find_files(&folder).expect("the tests are there");
-    for path in (files.iter()).filter(|path| !path.starts_with(folder.join("schedules"))) {
+    let is_compiled = |path: &&PathBuf| {
+        path.extension().is_some_and(|it| it == "ptx")
+            && !path.starts_with(folder.join("schedules"))
+    };
+    for path in files.iter().filter(is_compiled) {
         let text = std::fs::read_to_string(path).expect("a readable test");
         let case = parse_case(path, &text).expect("a sound test");
         let Some(image) = cubin(case.input.as_bytes(), 3) else {
@@ -116,6 +122,9 @@ fn kernels_of_the_run_tests_do_what_the_interpreter_says() {
         });
         for line in lines {
             let words: Vec<&str> = line.split_whitespace().collect();
+            if words.iter().any(chooses) {
+                continue;
+            }
             let interpreted = ["--interpret"].iter().chain(&words).copied();
             let meant = Request::parse_words(&interpreted.collect::<Vec<_>>())
                 .expect("a sound request")

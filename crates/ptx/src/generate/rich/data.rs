@@ -86,7 +86,8 @@ pub(super) fn without_kernels(rng: &mut Rng) -> String {
             ),
             4 => writeln!(
                 text,
-                "{linkage}.global {align}.f64 {name}[{count}] = {{1.5, 0d3FF8000000000001}};"
+                "{linkage}.global {align}.f64 {name}[{}] = {{1.5, 0d3FF8000000000001}};",
+                count + 1
             )
             .and_then(|()| {
                 writeln!(
