@@ -17,65 +17,8 @@
 //! **Algorithm.** Forward data flow over one bit, its union over the edges; then one walk through each block. Cost: linear.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::analysis::FlowGraph;
-use orias_ori::operation::Aligned;
-use orias_ori::{AbstractOp, Block, Function, Inst, Operand};
-
-/// What an operation needs of the lanes of its warp.
-enum Needs {
-    Nothing,
-    /// All of them together.
-    AllLanes,
-    /// Those of a mask together; if `parts`, lanes of different masks are apart then.
-    SomeLanes {
-        parts: bool,
-    },
-    /// Those that come to it, together: a barrier of the thread block that lanes of one warp may wait at in several places. The chip counts
-    /// a warp as soon as part of it comes.
-    Threads,
-}
-
-fn needs(func: &Function, inst: Inst) -> Needs {
-    use AbstractOp as A;
-    let Some(op) = func.opcode(inst).as_abstract() else {
-        return Needs::Nothing;
-    };
-    let mask = match op {
-        A::Bar | A::BarArrive | A::BarRed | A::BarRedPopc => {
-            return match func.modifier::<Aligned>(inst) {
-                Some(Aligned::Aligned) => Needs::AllLanes,
-                _ => Needs::Threads,
-            };
-        }
-        A::Ldmatrix | A::Stmatrix | A::Movmatrix => return Needs::AllLanes,
-        A::BarWarp | A::Elect => 0,
-        A::VotePred | A::Ballot | A::MatchLanes | A::Redux => 1,
-        A::Shfl => 3,
-        _ => return Needs::Nothing,
-    };
-    let sources = &func.operands(inst)[func.result_count(inst)..];
-    match sources.get(mask) {
-        Some(&mask) if names_all(func, mask) => Needs::AllLanes,
-        _ => Needs::SomeLanes {
-            parts: matches!(op, A::BarWarp | A::Shfl),
-        },
-    }
-}
-
-/// Whether a mask is known to name all lanes.
-fn names_all(func: &Function, mask: Operand) -> bool {
-    let number = |operand: Operand| match operand {
-        Operand::Imm(imm) => imm.bits() as u32 == u32::MAX,
-        _ => false,
-    };
-    let moved = mask.as_value().and_then(|value| func.defining_inst(value));
-    number(mask)
-        || moved.is_some_and(|inst| {
-            func.opcode(inst).as_abstract() == Some(AbstractOp::Mov)
-                && func.inst(inst).guard().is_always()
-                && number(func.operands(inst)[1])
-        })
-}
+use orias_ori::analysis::{FlowGraph, LaneNeeds};
+use orias_ori::{AbstractOp, Block, Function, Inst};
 
 /// How lanes come to an operation on lanes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,22 +45,22 @@ fn walk(
             (false, true) => Coming::InParts,
             (false, false) => Coming::Together,
         };
-        let gathers = match needs(func, inst) {
-            Needs::Nothing => {
+        let gathers = match LaneNeeds::of(func, inst) {
+            LaneNeeds::Nothing => {
                 parted |= func.opcode(inst).as_abstract() == Some(AbstractOp::Call);
                 continue;
             }
-            Needs::SomeLanes { parts } => {
+            LaneNeeds::SomeLanes { parts } => {
                 // The selector may yet find that the mask names all.
                 each(inst, coming);
                 parted |= parts;
                 continue;
             }
-            Needs::AllLanes => {
+            LaneNeeds::AllLanes => {
                 each(inst, coming);
                 true
             }
-            Needs::Threads => {
+            LaneNeeds::Threads => {
                 each(inst, coming);
                 !apart
             }

@@ -20,8 +20,9 @@
 
 use super::retries;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::analysis::{DepthFirst, Divergence, DominatorTree, FlowGraph, Loop, LoopNest};
-use orias_ori::operation::{AbstractOp, Order};
+use orias_ori::analysis::{
+    DepthFirst, Divergence, DominatorTree, FlowGraph, Loop, LoopNest, sees_other_threads,
+};
 use orias_ori::{Block, Function, Inst, Value, ValueDef};
 
 /// By block: whether it begins with YIELD, because lanes may wait in it. `apart` says of each block whether other lanes of the warp may be elsewhere.
@@ -40,7 +41,7 @@ pub(super) fn find(
             let insts = func.block_insts(block);
             seen.extend(
                 insts
-                    .filter(|&inst| sees_others(func, inst))
+                    .filter(|&inst| sees_other_threads(func, inst))
                     .map(|inst| (block, inst)),
             );
         }
@@ -76,14 +77,6 @@ pub(super) fn find(
         }
     }
     yielding
-}
-
-/// Whether what `inst` reads may be what another thread wrote in the meantime.
-fn sees_others(func: &Function, inst: Inst) -> bool {
-    let ordered = func
-        .modifier::<Order>(inst)
-        .is_some_and(|order| order != Order::Weak);
-    ordered || func.opcode(inst).as_abstract() == Some(AbstractOp::Atom)
 }
 
 /// Everything in a loop that decides whether it is left.

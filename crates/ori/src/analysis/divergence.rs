@@ -9,7 +9,7 @@
 //! **Where divergence comes from.** From operations whose results differ between lanes ([`super::uniformity`]); from parameters of
 //! device functions; through operands, guards, kept values and arguments; into parameters of blocks that lanes enter along different edges
 //! ([joins](Divergence::is_join)), unless all edges bring the same value; and out of loops that lanes leave in different trips: a value may be uniform in the loop and
-//! differ outside, as each lane has it from another trip. So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
+//! differ outside, as each lane has it from another trip; and from loads where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
 //! diverge only as a block parameter, through another such register, or by leaving a loop.
 //!
 //! Lanes are assumed to come together again at each branch's [reconvergence point](Divergence::reconvergence_point) and not before. Whoever places convergence
@@ -28,9 +28,10 @@ use super::csr::Csr;
 use super::def_use::{DefUse, Place, Use};
 use super::flow::{FlowGraph, NONE};
 use super::loops::{Loop, LoopNest};
+use super::meeting::Parts;
 use super::order::DepthFirst;
 use super::split::{Consequence, Split};
-use super::uniformity::{Spread, spread};
+use super::uniformity::{Spread, loads_what_may_change, spread};
 use crate::{Block, Edge, Function, FunctionKind, Inst, Level, Value, ValueDef};
 use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::PackedOption;
@@ -70,9 +71,17 @@ impl Divergence {
                 finder.mark(param);
             }
         }
+        // Machine loads are divergent anyway.
+        let parts = (function.level == Level::Abstract).then(|| Parts::new(function, graph, nest));
         for &block in walk.preorder() {
-            for inst in function.block_insts(block) {
-                finder.find_sources(inst);
+            match &parts {
+                None => {
+                    let insts = function.block_insts(block);
+                    insts.for_each(|inst| finder.find_sources(inst, false));
+                }
+                Some(parts) => parts.walk(function, nest, block, |inst, in_parts| {
+                    finder.find_sources(inst, in_parts);
+                }),
             }
         }
         finder.settle();
@@ -190,14 +199,16 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Marks the results of `inst` that differ between lanes by themselves, and what follows from physical registers it reads.
-    fn find_sources(&mut self, inst: Inst) {
+    /// Marks the results of `inst` that differ between lanes by themselves, and what follows from physical registers it reads. If lanes may
+    /// come to it `in_parts`, each part loads what memory holds when it comes.
+    fn find_sources(&mut self, inst: Inst, in_parts: bool) {
         let function = self.function;
+        let changes = in_parts && loads_what_may_change(function, inst);
         function.for_each_def(inst, |reg| {
             if let Some(value) = reg.value() {
                 let per_warp = function.value_type(value).class().is_uniform();
                 let index = || result_index(function, value);
-                if !per_warp && spread(function, inst, index()) == Spread::Lanes {
+                if !per_warp && (changes || spread(function, inst, index()) == Spread::Lanes) {
                     self.mark(value);
                 }
             }

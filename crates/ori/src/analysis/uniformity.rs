@@ -241,6 +241,14 @@ fn load(space: Option<Space>, order: Option<Order>) -> Spread {
     same_in_warp(shared && order == Some(Order::Weak))
 }
 
+/// Whether `inst` is a load, on the abstract level, that may find something else a moment later.
+pub(super) fn loads_what_may_change(function: &Function, inst: Inst) -> bool {
+    let load =
+        matches!(function.opcode(inst), Opcode::Abstract(op) if RULES[op as usize] == Rule::Load);
+    let constant = matches!(function.modifier(inst), Some(Space::Const | Space::Param));
+    load && !constant
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

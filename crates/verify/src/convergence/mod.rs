@@ -27,7 +27,7 @@
 //! exchange it is for, those of different masks are apart. Between WARPSYNC.COLLECTIVE and ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on the same
 //! predicates. Calls are stepped over ([`procedures`]).
 //!
-//! **Limits.** Which lanes a mask names is not known. Loads from one address give all lanes one value. A function is judged as
+//! **Limits.** Which lanes a mask names is not known. Loads from one address give all lanes that come together one value. A function is judged as
 //! if its caller had brought the lanes together. A barrier that comes back from a register nobody followed, or that lanes left
 //! under a condition that is lost, is trusted. That a loop yields which waits for a lane of its own warp is not asked.
 //!

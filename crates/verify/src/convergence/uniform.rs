@@ -1,6 +1,6 @@
 //! Which results are the same in all lanes that run together.
 //!
-//! A result is if its sources are; so is what a load finds at one address. These are the exceptions.
+//! A result is if its sources are; so is what a load finds at one address, if the lanes come together. These are the exceptions.
 
 use crate::facts::number;
 use crate::program::Program;
@@ -12,6 +12,8 @@ use std::sync::LazyLock;
 pub(super) enum Sameness {
     /// As its sources do.
     Sources,
+    /// As its sources do, if the lanes come together: what memory holds may change.
+    Loaded,
     /// The same, whatever the sources.
     Always,
     /// Different.
@@ -39,6 +41,7 @@ fn of_mnemonic(name: &str) -> Sameness {
         // Lanes come one after the other, exchange values, hold pieces of a matrix, or have memory of their own.
         "ATOM" | "ATOMG" | "ATOMS" | "SUATOM" | "LDL" | "SHFL" | "MATCH" | "ELECT" | "R2UR"
         | "LDSM" | "MOVM" | "FSWZADD" => Sameness::Never,
+        "LD" | "LDG" | "LDS" => Sameness::Loaded,
         mnemonic if mnemonic.ends_with("MMA") => Sameness::Never,
         _ => Sameness::Sources,
     }

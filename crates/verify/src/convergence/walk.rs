@@ -213,6 +213,7 @@ impl Walk<'_> {
             let guarded = fact.guard.is_some();
             let differs = match self.sameness[index] {
                 Sameness::Sources => differ(),
+                Sameness::Loaded => differ() || state.apart().is_some(),
                 Sameness::Never => true,
                 Sameness::Exchange(stage) => self_xor(&self.program.instructions[index])
                     .is_none_or(|pair| passed.exchange(stage, pair, state)),

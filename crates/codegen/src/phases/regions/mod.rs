@@ -17,9 +17,11 @@ mod plan;
 
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::registers;
-use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
+use orias_ori::analysis::{
+    DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest, lane_mask, names_all_lanes,
+};
 use orias_ori::builder::{BuildError, Cursor};
-use orias_ori::{AbstractOp, Block, Function, Inst, Opcode, Operand, Type, Value};
+use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Type, Value};
 use orias_sass::{RegisterClass, Target};
 
 /// Opens and closes convergence regions; see the module.
@@ -54,29 +56,13 @@ fn refused(error: BuildError) -> PhaseError {
     }
 }
 
-/// The place of the mask among the sources of an operation on the lanes that run.
-fn mask_place(op: AbstractOp) -> Option<usize> {
-    match op {
-        AbstractOp::VotePred | AbstractOp::Ballot | AbstractOp::MatchLanes | AbstractOp::Redux => {
-            Some(1)
-        }
-        AbstractOp::Elect => Some(0),
-        _ => None,
-    }
-}
-
-/// Whether a mask names all lanes.
-fn names_all(func: &Function, mask: Operand) -> bool {
-    match mask {
-        Operand::Imm(imm) => imm.bits() as u32 == u32::MAX,
-        _ => mask.as_value().is_some_and(|value| {
-            func.defining_inst(value).is_some_and(|inst| {
-                func.opcode(inst) == Opcode::Abstract(AbstractOp::Mov)
-                    && func.inst(inst).guard().is_always()
-                    && matches!(func.operands(inst)[1], Operand::Imm(imm) if imm.bits() as u32 == u32::MAX)
-            })
-        }),
-    }
+/// Whether the machine's instruction works on the lanes that run, and the lanes of a mask are to be set apart for it.
+fn works_on_those_that_run(op: AbstractOp) -> bool {
+    use AbstractOp as A;
+    matches!(
+        op,
+        A::VotePred | A::Ballot | A::MatchLanes | A::Redux | A::Elect
+    )
 }
 
 /// Gives operations on the lanes of a mask regions of their own.
@@ -86,11 +72,9 @@ fn set_apart(func: &mut Function) -> Result<(), PhaseError> {
         .flat_map(|block| func.block_insts(block))
         .collect();
     for inst in insts {
-        let Some(place) = func.opcode(inst).as_abstract().and_then(mask_place) else {
-            continue;
-        };
-        let mask = func.operands(inst)[func.result_count(inst) + place];
-        if names_all(func, mask) {
+        let op = func.opcode(inst).as_abstract();
+        let mask = (op.filter(|&op| works_on_those_that_run(op))).and(lane_mask(func, inst));
+        if mask.is_none_or(|mask| names_all_lanes(func, mask)) {
             continue;
         }
         // block: …, open; inside: the operation; behind: meet, …
