@@ -162,7 +162,8 @@ pub fn shard(range: Range<usize>, words: &[&str]) -> Result<(), String> {
         }
         let since = Instant::now();
         // After an error the context is lost: the parent starts another process.
-        compare(&gpu, &batch).map_err(|error| format!("program {next}: {error}"))?;
+        compare(&gpu, &batch)
+            .map_err(|error| format!("program {}: {error}", first + next as u64))?;
         spent.device += since.elapsed();
         println!("#{} programs", end - next);
         next = end;

@@ -42,6 +42,11 @@ fn both(one: &Units, other: &Units) -> Units {
     std::array::from_fn(|word| one[word] & other[word])
 }
 
+/// The registers of one set or the other.
+pub(super) fn either(one: &Units, other: &Units) -> Units {
+    std::array::from_fn(|word| one[word] | other[word])
+}
+
 fn is_empty(units: &Units) -> bool {
     *units == [0; 4]
 }

@@ -9,7 +9,9 @@
 //! wishes ([`super::affinity`]), else where they break up least. A result may take a register that the same instruction
 //! reads: the chip reads first. Where there is no run of free registers for a tuple, values are moved out of the way by a
 //! parallel copy before the instruction. Moves happen for general registers only: a uniform register belongs to the whole
-//! warp, and other lanes may be where the value still is in the old place.
+//! warp, and other lanes may be where the value still is in the old place. For the same reason, values of uniform classes that live across
+//! blocks share no register with those that live in one block only: lanes in one arm of a branch would write what those in the other arm
+//! have yet to read, though it is dead on their own way.
 //!
 //! Collecting, splitting and copying make no new contents, so their results lie in the same registers as their sources
 //! wherever alignment allows, while both live. Only a definition that keeps a value (a guarded instruction, or a place
@@ -28,8 +30,8 @@ use super::affinity::Affinity;
 use super::deaths::{Deaths, Ending};
 use super::file::{File, Units, insert};
 use crate::pipeline::PhaseError;
-use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntityRef, EntitySet};
 use edits::Edits;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{
@@ -174,6 +176,8 @@ pub(super) fn assign(
             args: Lists::new(graph.block_count()),
             follows: vec![PackedOption::default(); graph.block_count()],
         },
+        crossing: crossing_values(func, live),
+        given: [Given::default(); 5],
         func,
         graph,
         live,
@@ -188,6 +192,17 @@ pub(super) fn assign(
         scan.block(block)?;
     }
     Ok((scan.borders, scan.edits))
+}
+
+/// The values of uniform classes that live across blocks.
+fn crossing_values(func: &Function, live: &Liveness) -> EntitySet<Value> {
+    let mut crossing = EntitySet::new();
+    for &value in func.blocks().flat_map(|block| live.live_in(block)) {
+        if func.value_type(value).class().is_uniform() {
+            crossing.insert(value);
+        }
+    }
+    crossing
 }
 
 /// A move of a value's registers before an instruction.
@@ -230,6 +245,17 @@ struct Scan<'a> {
     clock: u32,
     visited: Vec<bool>,
     borders: Borders,
+    /// Values of uniform classes that live across blocks.
+    crossing: EntitySet<Value>,
+    /// By class: the registers that such values were given, and those that others were given.
+    given: [Given; 5],
+}
+
+/// Registers of one class that have been given to values that live across blocks, and to those that do not.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    crossing: Units,
+    local: Units,
 }
 
 impl<'a> Scan<'a> {
@@ -365,6 +391,14 @@ impl<'a> Scan<'a> {
         let ty = self.ty(value);
         self.home[value.index()] = Some(at);
         self.file(ty.class()).occupy(value, at, ty.len());
+        if ty.class().is_uniform() {
+            let given = &mut self.given[ty.class() as usize];
+            let units = match self.crossing.contains(value) {
+                true => &mut given.crossing,
+                false => &mut given.local,
+            };
+            insert(units, at, ty.len());
+        }
         let settled = self.affinity.settle(value, at);
         if settled.group.high - settled.group.low > 1 {
             if settled.first {

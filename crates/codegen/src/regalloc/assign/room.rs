@@ -5,7 +5,7 @@
 //! the instruction reads for the last time stays where it is, as the moves come before the reading.
 
 use super::super::affinity::Wish;
-use super::super::file::{Units, contains, insert};
+use super::super::file::{Units, contains, either, insert};
 use super::{Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Class, Type, Value};
@@ -29,6 +29,10 @@ impl Scan<'_> {
         turn: &mut Turn<'_>,
     ) -> Result<u8, Stop> {
         let ty = self.ty(value);
+        let avoid = &match ty.class().is_uniform() {
+            true => either(avoid, self.given_to_others(value)),
+            false => *avoid,
+        };
         let own = Some(self.affinity.wished(value));
         let wish = self.affinity.wish(value);
         let file = &self.files[ty.class() as usize];
@@ -57,6 +61,15 @@ impl Scan<'_> {
             return Ok(at);
         }
         self.make_room(ty, avoid, turn)
+    }
+
+    /// The registers that `value`, of a uniform class, must not share: those of values that live across blocks if it does not, and the other way round.
+    fn given_to_others(&self, value: Value) -> &Units {
+        let given = &self.given[self.ty(value).class() as usize];
+        match self.crossing.contains(value) {
+            true => &given.local,
+            false => &given.crossing,
+        }
     }
 
     /// Moves values away until there is room for a tuple of type `ty`.

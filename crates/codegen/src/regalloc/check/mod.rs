@@ -19,7 +19,9 @@ use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use naming::{Naming, one_input, one_input_register};
 use orias_machine::abi;
-use orias_ori::analysis::{DepthFirst, FlowGraph};
+use orias_ori::analysis::{
+    DefUse, DepthFirst, Divergence, FlowGraph, LoopNest, RegisterLiveness, RegisterSet,
+};
 use orias_ori::{
     AbstractOp, Address, Block, Class, Function, Guard, Inst, Opcode, Operand, PhysReg, Reg,
     RegKind, SourceMods, Value, print_inst,
@@ -115,6 +117,7 @@ pub(super) fn check_allocation(before: &Function, after: &Function) -> Result<()
     checker.same_code()?;
     let graph = FlowGraph::of(after);
     let walk = DepthFirst::new(&graph);
+    keeps_what_others_read(before, after, &graph, &walk)?;
     let order: Vec<Block> = walk.reverse_postorder().collect();
     let mut starts: FxHashMap<Block, State> = FxHashMap::default();
     if let Some(entry) = after.entry() {
@@ -161,6 +164,44 @@ pub(super) fn check_allocation(before: &Function, after: &Function) -> Result<()
         };
         for inst in after.block_insts(block) {
             checker.step(&mut state, inst, Some(block))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no block that may run with part of the warp writes a uniform register that carries something from block to block: lanes
+/// elsewhere may have yet to read it.
+fn keeps_what_others_read(
+    before: &Function,
+    after: &Function,
+    graph: &FlowGraph,
+    walk: &DepthFirst,
+) -> Result<(), PhaseError> {
+    let old_graph = FlowGraph::of(before);
+    let old_walk = DepthFirst::new(&old_graph);
+    let nest = LoopNest::new(&old_graph, &old_walk);
+    let chains = DefUse::new(before);
+    let divergence = Divergence::new(before, &old_graph, &old_walk, &nest, &chains);
+    let live = RegisterLiveness::new(after, graph, walk);
+    let mut carried = RegisterSet::default();
+    for block in after.blocks() {
+        carried = carried.union(*live.live_in(block));
+    }
+    for block in before.blocks().filter(|&it| divergence.is_partial(it)) {
+        for inst in after.block_insts(block) {
+            let mut lost = false;
+            after.for_each_def(inst, |reg| {
+                let of_warps =
+                    (reg.phys()).filter(|reg| reg.class().is_uniform() && reg.class() != Class::B);
+                lost |= of_warps.is_some_and(|reg| carried.intersects(reg));
+            });
+            if lost {
+                return Err(PhaseError::Broken {
+                    at: print_inst(after, inst),
+                    what: "writes, with part of the warp, a uniform register that other lanes read"
+                        .into(),
+                });
+            }
         }
     }
     Ok(())
