@@ -646,11 +646,14 @@ impl Checker<'_> {
         for (place, names) in &state.held {
             for (&param, &arg) in params.iter().zip(args) {
                 for unit in 0..self.before.value_type(param).len() {
-                    match self.names.name(arg, unit) {
-                        Some(name) if names.contains(&name) => {
-                            gained.push((*place, Name::Part(param, unit)));
-                        }
-                        _ => {}
+                    let name = self.names.name(arg, unit);
+                    if name.is_some_and(|name| names.contains(&name)) {
+                        gained.push((*place, Name::Part(param, unit)));
+                    }
+                    if let Some(Name::Part(of, part)) = name
+                        && names.contains(&Name::Kept(of, part))
+                    {
+                        gained.push((*place, Name::Kept(param, unit)));
                     }
                 }
             }

@@ -14,7 +14,8 @@
 //! | UR | R | `MOV` | `R2UR` |
 //!
 //! A block parameter of class R goes with its arguments: every edge stores its argument where the parameter is loaded from
-//! ([`params`]), so a loop may carry more values than there are registers.
+//! ([`params`]), so a loop may carry more values than there are registers. Where more predicates are passed than there are, parameters of
+//! class P become parameters of class R.
 //!
 //! Loaded values are short and are not spilled again. Rounds follow until all points fit; a point that is too full with
 //! nothing left to spill is an error. Two or three rounds are the rule: the count of a round is true but for where a value and what it
@@ -88,6 +89,13 @@ pub(super) fn fit(
             look.block(block, live.live_out(block));
         }
         if let Some(class) = look.stuck {
+            if class == Class::P {
+                before.get_or_insert_with(|| func.clone());
+                if params::widen_predicates(func, &graph, goals[class as usize])? {
+                    short.resize(func.value_count(), false);
+                    continue;
+                }
+            }
             return Err(Stop::Error(PhaseError::Unsupported(format!(
                 "an instruction that needs more {} registers than the {} there are",
                 class.name(),
@@ -297,6 +305,26 @@ fn stop(error: orias_ori::builder::BuildError) -> Stop {
     Stop::Error(refused(error))
 }
 
+/// Makes the predicate of a general register, as [`store_before`] left it there, before `inst`.
+fn load_predicate(
+    func: &mut Function,
+    inst: Inst,
+    general: Value,
+    fresh: Value,
+) -> Result<(), Stop> {
+    Cursor::before(func, inst)
+        .build(Op::ISETP)
+        .modifier("cmp", "NE")
+        .operand(fresh)
+        .operand(PhysReg::PT)
+        .operand(general)
+        .operand(PhysReg::RZ)
+        .operand(PhysReg::PT)
+        .finish()
+        .map_err(stop)?;
+    Ok(())
+}
+
 /// Loads a spilled value before `inst`.
 fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Value, Stop> {
     match refuge {
@@ -330,16 +358,11 @@ fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Val
             Ok(joined(func, inst, ty, parts))
         }
         Refuge::General(general) => match ty.class() {
-            Class::P => Cursor::before(func, inst)
-                .build(Op::ISETP)
-                .modifier("cmp", "NE")
-                .define(ty)
-                .operand(PhysReg::PT)
-                .operand(general)
-                .operand(PhysReg::RZ)
-                .operand(PhysReg::PT)
-                .value()
-                .map_err(stop),
+            Class::P => {
+                let fresh = func.create_value(ty);
+                load_predicate(func, inst, general, fresh)?;
+                Ok(fresh)
+            }
             _ => {
                 let words = parted(func, inst, general);
                 let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Block parameters that live in memory.
+//! Block parameters that live in memory, and predicates that are passed in general registers.
 //!
 //! A spilled parameter is not passed at all: each edge stores its argument into the parameter's place in the frame, and each
 //! use of the parameter loads it from there. On an edge that leaves a block with several ways out, the stores get a block of
@@ -7,14 +7,103 @@
 
 use super::super::assign::Stop;
 use super::super::edges::before_end;
-use super::{Refuge, load, slot, store_before};
+use super::{Refuge, load, load_predicate, slot, store_before};
 use crate::pipeline::PhaseError;
 use orias_ori::analysis::{DefUse, FlowGraph};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Edge, Function, Inst, Opcode, Reg, Value, ValueDef,
+    AbstractMods, AbstractOp, Block, Edge, Function, Inst, Opcode, Reg, Type, Value, ValueDef,
 };
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Passes predicates in general registers where they are too many: to blocks with more than `most` parameters of class P, and from branches
+/// that read more than `most` predicates. Whether there were any.
+pub(super) fn widen_predicates(
+    func: &mut Function,
+    graph: &FlowGraph,
+    most: u8,
+) -> Result<bool, Stop> {
+    let is_predicate = |func: &Function, value: Value| func.value_type(value) == Type::P;
+    let mut targets: BTreeSet<Block> = BTreeSet::new();
+    for block in func.blocks() {
+        let params = func.block_params(block).iter();
+        if params.filter(|&&it| is_predicate(func, it)).count() > usize::from(most) {
+            targets.insert(block);
+        }
+        let Some(terminator) = func.terminator(block) else {
+            continue;
+        };
+        let mut reads: Vec<Value> = (func.value_uses(terminator))
+            .filter(|&it| is_predicate(func, it))
+            .collect();
+        reads.sort_unstable();
+        reads.dedup();
+        if reads.len() > usize::from(most) {
+            let edges = func.successor_edges(block);
+            targets.extend(edges.iter().map(|&edge| func.edge_target(edge)));
+        }
+    }
+    let mut widened = false;
+    for block in targets {
+        let entering = entering_edges(func, graph, block);
+        let mut index = 0;
+        while let Some(&param) = func.block_params(block).get(index) {
+            if !is_predicate(func, param) {
+                index += 1;
+                continue;
+            }
+            widened = true;
+            let general = func.append_block_param(block, Type::R);
+            for &(pred, edge) in &entering {
+                let Some(terminator) = func.terminator(pred) else {
+                    return Err(unterminated(pred));
+                };
+                let arg = func.edge_args(edge)[index];
+                let passed = func.create_value(Type::R);
+                let before = before_end(func, terminator);
+                if is_undefined(func, arg) {
+                    let inst = func.create_abstract(
+                        AbstractOp::Undef,
+                        AbstractMods::NONE,
+                        1,
+                        &[passed.into()],
+                    );
+                    func.layout.insert_inst_before(inst, before);
+                } else {
+                    store_before(func, before, arg, Refuge::General(passed), Type::P)?;
+                }
+                func.push_edge_arg(edge, passed);
+            }
+            let edges: Vec<Edge> = entering.iter().map(|&(_, edge)| edge).collect();
+            func.remove_block_param(block, index, &edges);
+            let Some(first) = func.layout.first_inst(block) else {
+                return Err(unterminated(block));
+            };
+            load_predicate(func, first, general, param)?;
+        }
+    }
+    Ok(widened)
+}
+
+fn unterminated(block: Block) -> Stop {
+    Stop::Error(PhaseError::Broken {
+        at: block.to_string(),
+        what: "a block that ends without a terminator".to_owned(),
+    })
+}
+
+/// The edges that lead to `block`, and where they come from.
+fn entering_edges(func: &Function, graph: &FlowGraph, block: Block) -> Vec<(Block, Edge)> {
+    let mut preds = graph.preds(block).to_vec();
+    preds.dedup();
+    let mut edges: Vec<(Block, Edge)> = Vec::new();
+    for pred in preds {
+        let to_block = |edge: &&Edge| func.edge_target(**edge) == block;
+        let leaving = func.successor_edges(pred).iter().filter(to_block);
+        edges.extend(leaving.map(|&edge| (pred, edge)));
+    }
+    edges
+}
 
 /// Moves the parameters `chosen` into the frame.
 pub(super) fn spill(
@@ -34,16 +123,7 @@ pub(super) fn spill(
     }
     let mut made: Vec<Inst> = Vec::new();
     for (&block, indices) in &by_block {
-        let mut edges: Vec<(Block, Edge)> = Vec::new();
-        let mut preds = graph.preds(block).to_vec();
-        preds.dedup();
-        for pred in preds {
-            for &edge in func.successor_edges(pred) {
-                if func.edge_target(edge) == block {
-                    edges.push((pred, edge));
-                }
-            }
-        }
+        let edges = entering_edges(func, graph, block);
         for &(pred, edge) in &edges {
             made.extend(pass(func, &places, pred, edge, indices)?);
         }
@@ -107,10 +187,7 @@ fn pass(
         return Ok(None);
     }
     let Some(before) = room_on(func, pred, edge) else {
-        return Err(Stop::Error(PhaseError::Broken {
-            at: pred.to_string(),
-            what: "a block that ends without a terminator".to_owned(),
-        }));
+        return Err(unterminated(pred));
     };
     // Parameters of the same block first: this edge overwrites their places.
     let mut sources: Vec<Value> = pairs.iter().map(|&(_, arg)| arg).collect();
