@@ -8,70 +8,18 @@
 //! - behind a branch at which lanes part that do something before they end: nobody waits for those at a BSYNC, but they are part of the thread
 //!   block until they end;
 //! - behind YIELD, which lets lanes go on that wait at BSYNC for those that yield, behind a call, as the function called may
-//!   yield, and behind WARPSYNC with a mask of some lanes outside a region of its own.
+//!   yield, and behind WARPSYNC with a mask of some lanes outside a region of its own;
+//! - behind the end of a region that they opened in parts.
 //!
-//! In the last two cases they are, until an operation on the whole warp has brought them together again, however far behind.
+//! In the last three cases they are, until an operation on the whole warp has brought them together again, however far behind.
 //!
 //! ptxas does the same: of a loop with a lock, a barrier behind it in an outer loop, and another barrier behind that, the first barrier has a WARPSYNC.
 //!
-//! **Algorithm.** Forward data flow over one bit, its union over the edges; then one walk through each block. Cost: linear.
+//! **Algorithm.** That of [`Parts`]; then one walk through each block.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::analysis::{FlowGraph, LaneNeeds};
+use orias_ori::analysis::{FlowGraph, LaneNeeds, Parting, Parts};
 use orias_ori::{AbstractOp, Block, Function, Inst};
-
-/// How lanes come to an operation on lanes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Coming {
-    Together,
-    /// All of them, but in parts.
-    InParts,
-    /// Others may be elsewhere, at other operations of the kind too.
-    Apart,
-}
-
-/// Walks through `block`, which lanes come to in parts if `parted`, and tells `each` of every operation on lanes how they come to it.
-/// Returns whether they leave the block in parts.
-fn walk(
-    func: &Function,
-    block: Block,
-    mut apart: bool,
-    mut parted: bool,
-    mut each: impl FnMut(Inst, Coming),
-) -> bool {
-    for inst in func.block_insts(block) {
-        let coming = match (apart, parted) {
-            (true, _) => Coming::Apart,
-            (false, true) => Coming::InParts,
-            (false, false) => Coming::Together,
-        };
-        let gathers = match LaneNeeds::of(func, inst) {
-            LaneNeeds::Nothing => {
-                parted |= func.opcode(inst).as_abstract() == Some(AbstractOp::Call);
-                continue;
-            }
-            LaneNeeds::SomeLanes { parts } => {
-                // The selector may yet find that the mask names all.
-                each(inst, coming);
-                parted |= parts;
-                continue;
-            }
-            LaneNeeds::AllLanes => {
-                each(inst, coming);
-                true
-            }
-            LaneNeeds::Threads => {
-                each(inst, coming);
-                !apart
-            }
-        };
-        if gathers && func.inst(inst).guard().is_always() {
-            apart = false;
-            parted = false;
-        }
-    }
-    parted
-}
 
 /// What is known of operations on lanes.
 pub(super) struct Gathering {
@@ -89,33 +37,27 @@ pub(super) fn find(
     left: &[bool],
     yielding: &SecondaryMap<Block, bool>,
 ) -> Gathering {
-    let is_apart = |block: Block| apart[block.as_u32() as usize];
-    // By block: whether lanes may come to it in parts.
-    let mut parted: SecondaryMap<Block, bool> = SecondaryMap::new();
-    let leave = |block: Block, parted: bool| {
-        let parted = parted || yielding[block];
-        walk(func, block, is_apart(block), parted, |_, _| {}) || left[block.as_u32() as usize]
+    let parting = Parting {
+        at_start: &|block| yielding[block],
+        at_end: &|block| left[block.as_u32() as usize],
+        behind: &|inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Call),
+        apart: &|block| apart[block.as_u32() as usize],
     };
-    let mut pending: Vec<Block> = func.blocks().filter(|&block| leave(block, false)).collect();
-    while let Some(block) = pending.pop() {
-        for &next in graph.succs(block) {
-            if !std::mem::replace(&mut parted[next], true) && leave(next, true) {
-                pending.push(next);
-            }
-        }
-    }
+    let parts = Parts::new(func, graph, &parting);
     let mut found = Gathering {
         together: EntitySet::new(),
         apart: EntitySet::new(),
     };
     for block in func.blocks() {
-        let parts = parted[block] || yielding[block];
-        walk(func, block, is_apart(block), parts, |inst, coming| {
-            match coming {
-                Coming::Together => found.together.insert(inst),
-                Coming::Apart => found.apart.insert(inst),
-                Coming::InParts => false,
-            };
+        parts.walk(func, &parting, block, |inst, needs, coming| {
+            if needs == LaneNeeds::Nothing {
+                return;
+            }
+            if coming.apart {
+                found.apart.insert(inst);
+            } else if !coming.in_parts {
+                found.together.insert(inst);
+            }
         });
     }
     found

@@ -28,11 +28,11 @@ use super::csr::Csr;
 use super::def_use::{DefUse, Place, Use};
 use super::flow::{FlowGraph, NONE};
 use super::loops::{Loop, LoopNest};
-use super::meeting::Parts;
+use super::meeting::{Parting, Parts, sees_other_threads};
 use super::order::DepthFirst;
 use super::split::{Consequence, Split};
 use super::uniformity::{Spread, loads_what_may_change, spread};
-use crate::{Block, Edge, Function, FunctionKind, Inst, Level, Value, ValueDef};
+use crate::{AbstractOp, Block, Edge, Function, FunctionKind, Inst, Level, Value, ValueDef};
 use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::PackedOption;
 
@@ -71,17 +71,13 @@ impl Divergence {
                 finder.mark(param);
             }
         }
-        // Machine loads are divergent anyway.
-        let parts = (function.level == Level::Abstract).then(|| Parts::new(function, graph, nest));
-        for &block in walk.preorder() {
-            match &parts {
-                None => {
-                    let insts = function.block_insts(block);
-                    insts.for_each(|inst| finder.find_sources(inst, false));
-                }
-                Some(parts) => parts.walk(function, nest, block, |inst, in_parts| {
-                    finder.find_sources(inst, in_parts);
-                }),
+        if function.level == Level::Abstract {
+            finder.find_all_sources(walk);
+        } else {
+            // Machine loads are divergent anyway.
+            for &block in walk.preorder() {
+                let insts = function.block_insts(block);
+                insts.for_each(|inst| finder.find_sources(inst, false));
             }
         }
         finder.settle();
@@ -196,6 +192,32 @@ impl<'a> Finder<'a> {
     fn mark(&mut self, value: Value) {
         if !std::mem::replace(&mut self.divergent[value.index()], true) {
             self.pending_values.push(value);
+        }
+    }
+
+    /// Marks what differs between lanes by itself in all of an abstract function, whose loops may wait for other threads.
+    fn find_all_sources(&mut self, walk: &DepthFirst) {
+        let (function, nest) = (self.function, self.nest);
+        let waits = |inst: Inst| {
+            let in_loop = || {
+                let block = function.layout.inst_block(inst);
+                block.is_some_and(|block| nest.innermost(block).is_some())
+            };
+            let op = function.opcode(inst).as_abstract();
+            matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
+                || sees_other_threads(function, inst) && in_loop()
+        };
+        let parting = Parting {
+            at_start: &|_| false,
+            at_end: &|_| false,
+            behind: &waits,
+            apart: &|_| true,
+        };
+        let parts = Parts::new(function, self.graph, &parting);
+        for &block in walk.preorder() {
+            parts.walk(function, &parting, block, |inst, _, coming| {
+                self.find_sources(inst, coming.in_parts);
+            });
         }
     }
 

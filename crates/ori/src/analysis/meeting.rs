@@ -5,12 +5,13 @@
 //! lanes of a warp are *in parts* until an operation on all of them brings them together. What they load there from one address is what
 //! each part finds when it comes.
 //!
-//! **Algorithm.** Forward data flow over one bit, its union over the edges. Cost: linear.
+//! **Algorithm.** Forward data flow over one bit, its union over the edges; again while more regions turn out to be opened in parts. Cost: linear,
+//! times the depth of regions that depend on one another so, which is small.
 
 use super::flow::FlowGraph;
-use super::loops::LoopNest;
 use crate::operation::{Aligned, Order};
-use crate::{AbstractOp, Block, Function, Inst, Operand};
+use crate::{AbstractOp, Block, Function, Inst, Operand, Value};
+use cranelift_entity::EntitySet;
 
 /// What an operation needs of the lanes of its warp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,67 +93,128 @@ pub fn sees_other_threads(func: &Function, inst: Inst) -> bool {
     ordered || func.opcode(inst).as_abstract() == Some(AbstractOp::Atom)
 }
 
+/// How lanes come to an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Coming {
+    /// Others of the warp may be elsewhere, at other operations of the kind too.
+    pub apart: bool,
+    /// They may come in parts.
+    pub in_parts: bool,
+}
+
+/// What sends lanes on in parts.
+pub struct Parting<'a> {
+    /// Whether lanes go on in parts from the start of a block.
+    pub at_start: &'a dyn Fn(Block) -> bool,
+    /// Whether they do from the end of a block.
+    pub at_end: &'a dyn Fn(Block) -> bool,
+    /// Whether they do behind an operation that needs nothing of them.
+    pub behind: &'a dyn Fn(Inst) -> bool,
+    /// Whether other lanes of the warp may be elsewhere while some run a block.
+    pub apart: &'a dyn Fn(Block) -> bool,
+}
+
 /// Where lanes may come in parts.
-pub(super) struct Parts {
+pub struct Parts {
     /// By block: at its start.
     at_start: Vec<bool>,
+    /// The regions that lanes open in parts. Each part waits for itself at their ends, and goes on by itself though all may have been together
+    /// in between.
+    opened: EntitySet<Value>,
 }
 
 impl Parts {
     /// Those of `func`, on the abstract level.
-    pub(super) fn new(func: &Function, graph: &FlowGraph, nest: &LoopNest) -> Self {
-        let mut parts = Self {
-            at_start: vec![false; graph.block_count()],
-        };
-        let leave = |block, parted| walk(func, nest, block, parted, |_, _| {});
-        let mut pending: Vec<Block> = func.blocks().filter(|&block| leave(block, false)).collect();
-        while let Some(block) = pending.pop() {
-            for &next in graph.succs(block) {
-                let known = &mut parts.at_start[next.as_u32() as usize];
-                if !std::mem::replace(known, true) && leave(next, true) {
-                    pending.push(next);
-                }
+    pub fn new(func: &Function, graph: &FlowGraph, parting: &Parting<'_>) -> Self {
+        let mut opened = EntitySet::new();
+        loop {
+            let mut seen = opened.clone();
+            let at_start = flow(func, graph, parting, &opened, &mut seen);
+            if seen == opened {
+                return Self { at_start, opened };
             }
+            opened = seen;
         }
-        parts
     }
 
-    /// Tells `each` of every operation of `block` whether lanes may come to it in parts.
-    pub(super) fn walk(
+    /// Tells `each` of every operation of `block` what it needs and how lanes come to it.
+    pub fn walk(
         &self,
         func: &Function,
-        nest: &LoopNest,
+        parting: &Parting<'_>,
         block: Block,
-        each: impl FnMut(Inst, bool),
+        each: impl FnMut(Inst, LaneNeeds, Coming),
     ) {
         let parted = self.at_start[block.as_u32() as usize];
-        walk(func, nest, block, parted, each);
+        walk(func, parting, block, parted, &self.opened, each);
     }
+}
+
+/// By block: whether lanes come to it in parts, if those of `opened` are the regions that they open in parts. Those found are added to `seen`.
+fn flow(
+    func: &Function,
+    graph: &FlowGraph,
+    parting: &Parting<'_>,
+    opened: &EntitySet<Value>,
+    seen: &mut EntitySet<Value>,
+) -> Vec<bool> {
+    let mut at_start = vec![false; graph.block_count()];
+    let mut leave = |block, parted| {
+        walk(func, parting, block, parted, opened, |inst, _, coming| {
+            if coming.in_parts && func.opcode(inst).as_abstract() == Some(AbstractOp::RegionOpen) {
+                seen.extend(func.value_defs(inst));
+            }
+        })
+    };
+    let mut pending: Vec<Block> = func.blocks().filter(|&block| leave(block, false)).collect();
+    while let Some(block) = pending.pop() {
+        for &next in graph.succs(block) {
+            let known = &mut at_start[next.as_u32() as usize];
+            if !std::mem::replace(known, true) && leave(next, true) {
+                pending.push(next);
+            }
+        }
+    }
+    at_start
 }
 
 /// Walks through `block`, which lanes come to in parts if `parted`; returns whether they leave it in parts.
 fn walk(
     func: &Function,
-    nest: &LoopNest,
+    parting: &Parting<'_>,
     block: Block,
-    mut parted: bool,
-    mut each: impl FnMut(Inst, bool),
+    parted: bool,
+    opened: &EntitySet<Value>,
+    mut each: impl FnMut(Inst, LaneNeeds, Coming),
 ) -> bool {
-    use AbstractOp as A;
-    let in_loop = nest.innermost(block).is_some();
+    let mut coming = Coming {
+        apart: (parting.apart)(block),
+        in_parts: parted || (parting.at_start)(block),
+    };
     for inst in func.block_insts(block) {
-        each(inst, parted);
-        match LaneNeeds::of(func, inst) {
-            LaneNeeds::AllLanes if func.inst(inst).guard().is_always() => parted = false,
-            LaneNeeds::SomeLanes { parts } => parted |= parts,
-            _ => {
-                let yields = matches!(
-                    func.opcode(inst).as_abstract(),
-                    Some(A::Call | A::Nanosleep)
-                );
-                parted |= yields || in_loop && sees_other_threads(func, inst);
+        let needs = LaneNeeds::of(func, inst);
+        each(inst, needs, coming);
+        let gathers = match needs {
+            LaneNeeds::Nothing => {
+                let meets = func.opcode(inst).as_abstract() == Some(AbstractOp::RegionMeet)
+                    && func.value_uses(inst).any(|token| opened.contains(token));
+                coming.in_parts |= meets || (parting.behind)(inst);
+                false
             }
+            // The selector may yet find that the mask names all.
+            LaneNeeds::SomeLanes { parts } => {
+                coming.in_parts |= parts;
+                false
+            }
+            LaneNeeds::AllLanes => true,
+            LaneNeeds::Threads => !coming.apart,
+        };
+        if gathers && func.inst(inst).guard().is_always() {
+            coming = Coming {
+                apart: false,
+                in_parts: false,
+            };
         }
     }
-    parted
+    coming.in_parts || (parting.at_end)(block)
 }

@@ -39,7 +39,9 @@ pub use dominance::{DominatorTree, PostDominatorTree};
 pub use flow::FlowGraph;
 pub use liveness::{Liveness, of_class};
 pub use loops::{Loop, LoopNest};
-pub use meeting::{LaneNeeds, lane_mask, names_all_lanes, sees_other_threads};
+pub use meeting::{
+    Coming, LaneNeeds, Parting, Parts, lane_mask, names_all_lanes, sees_other_threads,
+};
 pub use order::DepthFirst;
 pub use pressure::{Counts, Pressure};
 pub use registers::{RegisterLiveness, RegisterSet, step_back};

@@ -35,6 +35,7 @@ static SAMENESS: LazyLock<Vec<Sameness>> = LazyLock::new(|| {
 
 fn of_mnemonic(name: &str) -> Sameness {
     match name.split('.').next().unwrap_or(name) {
+        _ if name == Op::MATCH_ALL.name() => Sameness::Always,
         "S2R" | "CS2R" => Sameness::Special,
         // What lanes find together.
         "VOTE" | "B2R" => Sameness::Always,
