@@ -476,14 +476,15 @@ impl<'a> Scan<'a> {
             };
             let shared = in_place.iter().any(|(_, other)| other.overlaps(reg));
             let file = &self.files[ty.class() as usize];
-            let needed = (at..at + ty.len())
-                .flat_map(|unit| file.owners(unit))
-                .any(|owner| !turn.dying.contains(owner));
+            let needed = self.crossing.contains(kept)
+                || (at..at + ty.len())
+                    .flat_map(|unit| file.owners(unit))
+                    .any(|owner| !turn.dying.contains(owner));
             if !needed && !shared {
                 in_place.push((result, reg));
                 continue;
             }
-            // Somebody needs the old contents: the instruction works on a copy.
+            // Somebody needs the old contents, other lanes perhaps: the instruction works on a copy.
             let pinned = turn.pinned[ty.class() as usize];
             let to = self.find_place(result, &pinned, &mut turn)?;
             self.take(result, to);

@@ -2,9 +2,10 @@ use super::functions::{FUNCTIONS, any_function, function};
 use super::generate::Random;
 use super::lanes::{Moment, TripCounter};
 use super::split::Slow;
+use crate::analysis::uniformity::loads_what_may_change;
 use crate::analysis::{
-    DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, Loop, LoopNest, Reason, Spread,
-    spread, uniform_misuses,
+    DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LaneNeeds, Loop, LoopNest, Reason,
+    Spread, sees_other_threads, spread, uniform_misuses,
 };
 use crate::operation::{Match, Order, Space, Special};
 use crate::{
@@ -50,6 +51,71 @@ fn sources(function: &Function, inst: Inst, mut read: impl FnMut(Reg, Option<usi
             read(reg, None);
         }
     }
+}
+
+/// Whether lanes may come to `at` in parts: whether a way back leads to something that waits for other threads, or to the end of a region that
+/// was opened so, without an operation that gathers the warp. `asked` are the regions that are being asked about.
+fn comes_in_parts(
+    function: &Function,
+    graph: &FlowGraph,
+    nest: &LoopNest,
+    at: Inst,
+    asked: &mut Vec<Inst>,
+) -> bool {
+    let home = function.layout.inst_block(at).unwrap();
+    let before: Vec<Inst> = function
+        .block_insts(home)
+        .take_while(|&inst| inst != at)
+        .collect();
+    let mut pending = vec![(home, before)];
+    let mut seen = BTreeSet::new();
+    while let Some((block, insts)) = pending.pop() {
+        let gathers = |&inst: &Inst| {
+            LaneNeeds::of(function, inst) == LaneNeeds::AllLanes
+                && function.inst(inst).guard().is_always()
+        };
+        let mut gathered = false;
+        for (index, &inst) in insts.iter().enumerate().rev() {
+            let op = function.opcode(inst).as_abstract();
+            // Once all lanes were here, those that come to a barrier of threads are all.
+            let threads = LaneNeeds::of(function, inst) == LaneNeeds::Threads
+                && function.inst(inst).guard().is_always()
+                && insts[..index].iter().any(gathers);
+            if gathers(&inst) || threads {
+                gathered = true;
+                break;
+            }
+            let waits = nest.innermost(block).is_some() && sees_other_threads(function, inst)
+                || matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
+                || LaneNeeds::of(function, inst) == LaneNeeds::SomeLanes { parts: true };
+            if waits && LaneNeeds::of(function, inst) != LaneNeeds::Threads {
+                return true;
+            }
+            let tokens = function.value_uses(inst);
+            let opened = (op == Some(AbstractOp::RegionMeet))
+                .then(|| tokens.filter_map(|token| function.defining_inst(token)))
+                .into_iter()
+                .flatten();
+            for open in opened.collect::<Vec<_>>() {
+                if !asked.contains(&open) {
+                    asked.push(open);
+                    let parts = comes_in_parts(function, graph, nest, open, asked);
+                    asked.pop();
+                    if parts {
+                        return true;
+                    }
+                }
+            }
+        }
+        if !gathered {
+            for &pred in graph.preds(block) {
+                if seen.insert(pred) {
+                    pending.push((pred, function.block_insts(pred).collect()));
+                }
+            }
+        }
+    }
+    false
 }
 
 fn slow_divergence(
@@ -140,9 +206,13 @@ fn slow_divergence(
                             place.is_none_or(|at| at >= 32 || set >> at & 1 != 0)
                         }
                     };
-                    let differs = read
-                        .iter()
-                        .any(|&(place, per_warp)| depends(place) && (per_warp || !once))
+                    let changes = function.level == Level::Abstract
+                        && loads_what_may_change(function, inst)
+                        && comes_in_parts(function, graph, nest, inst, &mut Vec::new());
+                    let differs = changes && !once
+                        || read
+                            .iter()
+                            .any(|&(place, per_warp)| depends(place) && (per_warp || !once))
                         || spread == Spread::Lanes && !once;
                     if differs || in_scattered(block) {
                         found.values.insert(value);
