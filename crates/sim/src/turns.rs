@@ -144,7 +144,8 @@ impl Warp {
     /// divergent code writes never lives across one, so groups cannot disturb each other there.
     pub fn take_turns(&mut self) {
         if self.groups.len() > 1 && self.since_switch >= self.turn {
-            let passed = self.since_switch;
+            // Counted once, also where there is nobody to switch to.
+            let passed = std::mem::take(&mut self.since_switch);
             self.choose_fairly();
             self.wear(passed);
         }

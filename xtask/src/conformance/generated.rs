@@ -4,13 +4,15 @@
 //! every program. The interpreter must leave the same by each of them, too. The judge looks at every cubin.
 //!
 //! `[QUESTIONS] --reduce=SEED|FILE [--level=N]` prints a smaller program that still fails in the same way. With `--from=FOLDER`
-//! the programs are the files of a folder, which begin with the seed of their input. `--write` leaves the cubins and what the
+//! the programs are the files of a folder, which begin with the seed of their input. `--write` leaves the programs, their input, the cubins and what the
 //! interpreter says in a folder, for `cargo xtask gpu programs FOLDER`.
 
 use super::programs::{Named, files};
 use crate::gpu::job::hash;
 use crate::parallel;
-use crate::programs::{Flavour, Plan, emulated_with, interpreted, interpreted_by, seed_of};
+use crate::programs::{
+    Flavour, Plan, buffers, emulated_with, interpreted, interpreted_by, seed_of,
+};
 use orias::{Options, Source, Target, compile};
 use orias_cubin::Cubin;
 use orias_sim::{Schedule, Timing};
@@ -132,7 +134,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
         count += batch.len() as u64;
         let results = parallel::map(&batch, |program| check_all(program, &request));
-        for (Named { name, text, .. }, result) in batch.iter().zip(results) {
+        for (
+            Named {
+                name, seed, text, ..
+            },
+            result,
+        ) in batch.iter().zip(results)
+        {
             let (expected, levels) = match result {
                 Ok(result) => result,
                 Err(why) => {
@@ -154,6 +162,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 }
             }
             write(&request, &format!("{name}.ptx"), text.as_bytes())?;
+            write(&request, &format!("{name}.input"), &buffers(*seed)[0])?;
             // Writing to a string cannot fail.
             let _ = writeln!(expected_text, "{name} {:016x}", hash(&expected));
         }

@@ -9,6 +9,7 @@ use super::selector::{Selector, pt, refused};
 use super::sources;
 use crate::pipeline::PhaseError;
 use crate::tail::{collective_start, goes_on_elsewhere};
+use cranelift_entity::EntitySet;
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Function, Guard, Inst, Opcode, Operand, SourceMods,
@@ -160,11 +161,37 @@ pub(super) fn yield_to_others(s: &mut Selector<'_>, block: Block) -> Done {
     Ok(())
 }
 
-/// Cuts blocks behind each BSYNC and each collective operation, points BSSY and the operation there, and makes falling through
+/// Drops regions that nobody meets in, cuts blocks behind each BSYNC and each collective operation, points BSSY and the operation there, and makes falling through
 /// explicit.
 pub(super) fn finish(func: &mut Function) -> Done {
+    drop_idle_regions(func);
     cut_behind_meetings(func)?;
     fall_through(func)
+}
+
+/// Takes away BSSY and BREAK of regions whose lanes never meet: selection found that no way leads to the BSYNC.
+fn drop_idle_regions(func: &mut Function) {
+    let (mut opens, mut leaves, mut met) = (Vec::new(), Vec::new(), EntitySet::new());
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        match machine_op(func, inst) {
+            Some(Op::BSSY) => opens.push(inst),
+            Some(Op::BREAK) => leaves.push(inst),
+            Some(Op::BSYNC) => met.extend(func.value_uses(inst)),
+            _ => {}
+        }
+    }
+    let mut idle: EntitySet<Value> = EntitySet::new();
+    for open in opens {
+        if func.value_defs(open).all(|token| !met.contains(token)) {
+            idle.extend(func.value_defs(open));
+            func.remove_inst(open);
+        }
+    }
+    for leave in leaves {
+        if func.value_uses(leave).any(|token| idle.contains(token)) {
+            func.remove_inst(leave);
+        }
+    }
 }
 
 fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
