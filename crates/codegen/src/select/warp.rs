@@ -3,14 +3,15 @@
 //! The machine's instructions work on the lanes that run together at that moment. The lanes of a mask are brought together
 //! first, where they may have parted or where the mask does not name all lanes. Operations that look at all running lanes
 //! (votes, reductions) must not see others: `WARPSYNC.EXCLUSIVE` lets only the lanes of the mask go on, inside a region made for
-//! it before selection (`regions`).
+//! it before selection (`regions`). Shuffles read only lanes of their own mask, so lanes of other masks may run with them: they are brought
+//! together only where some lane misses one of its mask, which a vote finds out.
 
-use super::selector::{Selector, pt, rz};
+use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{Match, Reduce, Scalar, Shuffle, Vote};
-use orias_ori::{Class, Operand, Type};
+use orias_ori::{Class, Guard, Operand, Type};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -26,8 +27,25 @@ impl Selector<'_> {
             return self.gather_lanes();
         }
         let mask = self.in_register(mask)?;
-        let mods = [("exclusive", if exclusive { "EXCLUSIVE" } else { "SHARED" })];
-        self.emit_guarded(Op::WARPSYNC, &mods, sources![pt(), mask])?;
+        if exclusive || self.guard != Guard::ALWAYS {
+            let mods = [("exclusive", if exclusive { "EXCLUSIVE" } else { "SHARED" })];
+            self.emit_guarded(Op::WARPSYNC, &mods, sources![pt(), mask])?;
+            return Ok(());
+        }
+        // WARPSYNC lets the lanes of each mask go on by themselves. Where no lane misses one of its mask, all go on as they are.
+        let (running, misses, any) = (
+            self.temporary(Type::R),
+            self.temporary(Type::P),
+            self.temporary(Type::P),
+        );
+        let mode = [("mode", "ANY")];
+        self.emit(Op::VOTE, &mode, sources![running, pt(), pt()])?;
+        let but_not = Operand::imm(0x30);
+        let operands = sources![misses, rz(), mask, running, rz(), but_not, not_pt()];
+        self.emit(Op::LOP3, &[], operands)?;
+        self.emit(Op::VOTE, &mode, sources![rz(), any, misses])?;
+        let shared = [("exclusive", "SHARED")];
+        self.emit_with(Op::WARPSYNC, &shared, sources![pt(), mask], Guard::when(any))?;
         Ok(())
     }
 
