@@ -45,7 +45,12 @@ impl Selector<'_> {
         self.emit(Op::LOP3, &[], operands)?;
         self.emit(Op::VOTE, &mode, sources![rz(), any, misses])?;
         let shared = [("exclusive", "SHARED")];
-        self.emit_with(Op::WARPSYNC, &shared, sources![pt(), mask], Guard::when(any))?;
+        self.emit_with(
+            Op::WARPSYNC,
+            &shared,
+            sources![pt(), mask],
+            Guard::when(any),
+        )?;
         Ok(())
     }
 
