@@ -2,31 +2,36 @@
 //!
 //! A branch around a few operations costs more than the operations: lanes part and meet again, and nothing moves across. Where one or both
 //! sides of a branch only compute a few words and go on to the same block, both are computed and what they pass on is chosen by the
-//! branch's predicate.
+//! branch's predicate. Plain loads and stores run under it.
 //!
-//! A side is one block that is entered from the branch only, with at most [`MOST`] operations (copies not counted), each of
-//! which one instruction does, and no effect. At most [`MOST_WORDS`] words are chosen. Longer sides stay: what is computed in vain grows,
-//! and the branch may be one that no lane takes.
+//! A side is one block that is entered from the branch only, with at most [`MOST`] instructions (copies not counted) and no other effect. At
+//! most [`MOST_WORDS`] words are chosen. Longer sides stay: what is computed in vain grows, and the branch may be one that no lane takes. Inner branches
+//! go first; what is left of the sides counts for the outer ones.
 //!
-//! One visit of each block: linear.
+//! A few visits of each block: linear.
 
+use super::general_optimize::blocks::merge;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{Ftz, Precision, Scalar};
+use orias_ori::operation::{Ftz, Order, Precision, Scalar, Space};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Edge, Effects, Function, Inst, Operand, Type, Value,
+    AbstractMods, AbstractOp, Block, Edge, Effects, Function, Guard, Inst, Operand, SourceMods,
+    Type, Value,
 };
 
 /// Operations that are computed in vain, at most.
-const MOST: usize = 4;
+const MOST: usize = 8;
+
+/// How deep branches in the sides of others are looked at.
+const DEPTH: usize = 4;
 
 /// Words that are chosen, at most. A word costs a branch, too: a copy on each side.
 const MOST_WORDS: usize = 8;
 
 /// A branch that can go.
 struct Way {
-    /// The blocks between, whose operations move before the branch.
-    sides: Vec<Block>,
+    /// The blocks between, whose operations move before the branch, and whether they are run where the predicate holds.
+    sides: Vec<(Block, bool)>,
     /// Where both ways end.
     meet: Block,
     /// What is passed there where the predicate holds, and where not.
@@ -35,6 +40,18 @@ struct Way {
 
 /// Runs the phase.
 pub fn predicate_branches(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    for _ in 0..DEPTH {
+        if !convert(func) {
+            break;
+        }
+        // A side with a branch that went is one block now.
+        merge(func, |_, _| false);
+    }
+    Ok(())
+}
+
+/// Takes away all branches that can go. Returns whether there were any.
+fn convert(func: &mut Function) -> bool {
     let mut entries: SecondaryMap<Block, u32> = SecondaryMap::new();
     let blocks: Vec<Block> = func.blocks().collect();
     for &block in &blocks {
@@ -42,6 +59,7 @@ pub fn predicate_branches(func: &mut Function, _: &Context<'_>) -> Result<(), Ph
             entries[next] += 1;
         }
     }
+    let mut converted = false;
     for block in blocks {
         let Some(branch) = func.terminator(block) else {
             continue;
@@ -49,9 +67,10 @@ pub fn predicate_branches(func: &mut Function, _: &Context<'_>) -> Result<(), Ph
         if let Some(way) = way(func, branch, &entries) {
             entries[way.meet] -= 1;
             choose(func, branch, &way);
+            converted = true;
         }
     }
-    Ok(())
+    converted
 }
 
 /// How `branch` can go, if it can.
@@ -73,10 +92,15 @@ fn way(func: &Function, branch: Inst, entries: &SecondaryMap<Block, u32>) -> Opt
     let [(_, first), (_, second)] = ends;
     let target = |edge: Edge| func.edge_target(edge);
     let (edges, sides) = match (first, second) {
-        (Some((side, leave)), _) if target(leave) == target(no) => ([leave, no], vec![side]),
-        (_, Some((side, leave))) if target(leave) == target(yes) => ([yes, leave], vec![side]),
+        (Some((side, leave)), _) if target(leave) == target(no) => {
+            ([leave, no], vec![(side, true)])
+        }
+        (_, Some((side, leave))) if target(leave) == target(yes) => {
+            ([yes, leave], vec![(side, false)])
+        }
+        _ if target(yes) == target(no) => ([yes, no], Vec::new()),
         (Some((side, leave)), Some((other, way))) if target(leave) == target(way) => {
-            ([leave, way], vec![side, other])
+            ([leave, way], vec![(side, true), (other, false)])
         }
         _ => return None,
     };
@@ -89,9 +113,10 @@ fn way(func: &Function, branch: Inst, entries: &SecondaryMap<Block, u32>) -> Opt
             words += usize::from(ty.len());
         }
     }
-    let computed: usize = sides.iter().map(|&side| cost(func, side)).sum();
+    let computed: usize = sides.iter().map(|&(side, _)| cost(func, side)).sum();
     let meet = target(edges[0]);
-    let fits = words <= MOST_WORDS && computed <= MOST && !sides.contains(&meet);
+    let fits =
+        words <= MOST_WORDS && computed <= MOST && sides.iter().all(|&(side, _)| side != meet);
     fits.then_some(Way { sides, meet, args })
 }
 
@@ -102,14 +127,14 @@ fn leaving(func: &Function, block: Block) -> Option<Edge> {
     let cheap = func
         .block_insts(block)
         .filter(|&inst| inst != end)
-        .all(|inst| is_cheap(func, inst));
+        .all(|inst| is_cheap(func, inst) || is_guardable(func, inst));
     func.edges(end)
         .first()
         .copied()
         .filter(|_| goes_on && cheap)
 }
 
-/// How many operations of a side take an instruction.
+/// How many instructions the operations of a side take.
 fn cost(func: &Function, block: Block) -> usize {
     let free = [
         AbstractOp::Mov,
@@ -117,13 +142,23 @@ fn cost(func: &Function, block: Block) -> usize {
         AbstractOp::Undef,
         AbstractOp::Collect,
         AbstractOp::Split,
+        AbstractOp::CvtaTo,
     ];
     func.block_insts(block)
-        .filter(|&inst| {
+        .map(|inst| {
             let op = func.opcode(inst).as_abstract();
-            !op.is_some_and(|op| free.contains(&op))
+            match op.is_some_and(|op| free.contains(&op)) {
+                true => 0,
+                false => 1 + usize::from(is_wide(func, inst)),
+            }
         })
-        .count()
+        .sum()
+}
+
+/// Whether `inst` computes with pairs of words, which takes an instruction for each. Accesses to memory do not.
+fn is_wide(func: &Function, inst: Inst) -> bool {
+    let bits = func.modifier::<Scalar>(inst).map(|scalar| scalar.bits());
+    bits == Some(64) && !is_guardable(func, inst)
 }
 
 /// Whether `inst` is an approximate function that the machine has an instruction for.
@@ -139,7 +174,7 @@ fn is_function(func: &Function, inst: Inst) -> bool {
         && func.modifier::<Ftz>(inst) == Some(Ftz::Ftz)
 }
 
-/// Whether `inst` computes one word in about one instruction.
+/// Whether `inst` computes a word in about one instruction, or two words in two.
 fn is_cheap(func: &Function, inst: Inst) -> bool {
     use AbstractOp as A;
     let Some(op) = func.opcode(inst).as_abstract() else {
@@ -165,7 +200,12 @@ fn is_cheap(func: &Function, inst: Inst) -> bool {
             | A::Lop3
             | A::Shl
             | A::Shr
+            | A::Shf
             | A::Prmt
+            | A::Popc
+            | A::Brev
+            | A::Cvta
+            | A::CvtaTo
             | A::Fadd
             | A::Fsub
             | A::Fmul
@@ -177,14 +217,58 @@ fn is_cheap(func: &Function, inst: Inst) -> bool {
             | A::Setp
             | A::Selp
     ) || is_function(func, inst);
-    let word = op == A::Mov
-        || func
-            .modifier::<Scalar>(inst)
-            .is_none_or(|scalar| scalar.bits() <= 32);
+    let in_halves = matches!(
+        op,
+        A::Mov
+            | A::Add
+            | A::Sub
+            | A::And
+            | A::Or
+            | A::Xor
+            | A::Not
+            | A::Shl
+            | A::Shr
+            | A::Selp
+            | A::Cvta
+            | A::CvtaTo
+    ) || op == A::Setp && func.modifier::<Scalar>(inst) != Some(Scalar::F64);
+    let fits = func
+        .modifier::<Scalar>(inst)
+        .is_none_or(|scalar| scalar.bits() <= 32 || in_halves && scalar.bits() == 64);
     known
-        && word
+        && fits
         && func.opcode(inst).effects() == Effects::NONE
         && func.inst(inst).guard().is_always()
+}
+
+/// Whether `inst` is a plain access to memory other than constants, which can run under the branch's predicate.
+fn is_guardable(func: &Function, inst: Inst) -> bool {
+    let access = matches!(
+        func.opcode(inst).as_abstract(),
+        Some(AbstractOp::Ld | AbstractOp::St)
+    );
+    let constant = matches!(func.modifier(inst), Some(Space::Const | Space::Param));
+    access
+        && !constant
+        && func.modifier::<Order>(inst) == Some(Order::Weak)
+        && func.inst(inst).guard().is_always()
+}
+
+/// Puts `inst`, an access to memory, under a guard. What it would have loaded is anything where the guard does not hold.
+fn put_under(func: &mut Function, inst: Inst, guard: Guard) {
+    let results: Vec<Value> = func.value_defs(inst).collect();
+    let kept: Vec<Operand> = results
+        .iter()
+        .map(|&result| {
+            let anything = func.create_value(func.value_type(result));
+            let operands = [Operand::from(anything)];
+            let undef = func.create_abstract(AbstractOp::Undef, AbstractMods::NONE, 1, &operands);
+            func.layout.insert_inst_before(undef, inst);
+            anything.into()
+        })
+        .collect();
+    func.set_kept(inst, &kept);
+    func.set_guard(inst, guard);
 }
 
 /// The type in which values of type `ty` are chosen.
@@ -200,7 +284,12 @@ fn scalar(ty: Type) -> Option<Scalar> {
 fn choose(func: &mut Function, branch: Inst, way: &Way) {
     let condition = func.operands(branch)[0];
     let span = func.inst(branch).span();
-    for &side in &way.sides {
+    for &(side, holds) in &way.sides {
+        let negated = condition.mods().contains(SourceMods::NOT);
+        let guard = condition.as_value().map(|value| match holds != negated {
+            true => Guard::when(value),
+            false => Guard::unless(value),
+        });
         let insts: Vec<Inst> = func.block_insts(side).collect();
         for inst in insts {
             if func.opcode(inst).is_terminator() {
@@ -208,6 +297,9 @@ fn choose(func: &mut Function, branch: Inst, way: &Way) {
             } else {
                 func.layout.remove_inst(inst);
                 func.layout.insert_inst_before(inst, branch);
+                if let Some(guard) = guard.filter(|_| is_guardable(func, inst)) {
+                    put_under(func, inst, guard);
+                }
             }
         }
         func.layout.remove_block(side);

@@ -1,6 +1,6 @@
 //! GeneralOptimize (29): the clean-up that every front end and every phase before selection may rely on.
 //!
-//! Four rewrites, none of which changes what a program does, are repeated until none of them finds anything:
+//! Five rewrites, none of which changes what a program does, are repeated until none of them finds anything:
 //!
 //! 1. *Branches* whose condition is known, or whose targets are all the same, become jumps ([`branches`]).
 //! 2. *Blocks* that cannot be reached are taken out ([`reachability`]).
@@ -8,8 +8,9 @@
 //!    again, block parameters that get the same argument from everywhere) are replaced by that value ([`values`]).
 //! 4. *Instructions* without an effect whose results nobody needs are removed, and so are block parameters that nobody
 //!    needs, in loops too: what only keeps itself alive is dead ([`dead_code`]).
+//! 5. *Straight-line code* that stands in several blocks comes into one ([`blocks`]).
 //!
-//! It does not compute constants, look for equal expressions, move anything or merge blocks. Instructions that depend on
+//! It does not compute constants, look for equal expressions or move anything. Instructions that depend on
 //! which lanes run together stay, needed or not.
 //!
 //! Each round is linear in the function (removing a block parameter also costs the number of parameters beside it). A round
@@ -18,6 +19,7 @@
 //!
 //! The knob GeneralOptimizeKeep names instructions and blocks to leave alone.
 
+pub(super) mod blocks;
 mod branches;
 mod dead_code;
 mod edges;
@@ -48,6 +50,8 @@ pub fn optimize_general(function: &mut Function, context: &Context<'_>) -> Resul
         }
         // Instructions that go leave nothing to find; without parameters two ways of a branch may be the same.
         changed |= dead_code::remove(function, &keep) == Removed::Parameters;
+        // Merged blocks leave nothing to find either.
+        blocks::merge(function, |function, block| keep.block(function, block));
         if !changed {
             break;
         }
