@@ -22,8 +22,8 @@ use orias_ori::{
 /// Operations that are computed in vain, at most.
 const MOST: usize = 8;
 
-/// How deep branches in the sides of others are looked at.
-const DEPTH: usize = 4;
+/// How deep branches in the sides of others are looked at: deeper than sides of so few instructions go.
+const DEPTH: usize = 16;
 
 /// Words that are chosen, at most. A word costs a branch, too: a copy on each side.
 const MOST_WORDS: usize = 8;

@@ -5,7 +5,7 @@
 //!
 //! Cost: linear.
 
-use orias_ori::{AbstractOp, Block, Function, Inst, Reg, Value};
+use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg, Value};
 use rustc_hash::FxHashMap;
 
 /// Merges the blocks of `function`, except those that are to be kept as they are. Returns whether there were any.
@@ -17,6 +17,15 @@ pub(crate) fn merge(function: &mut Function, keep: impl Fn(&Function, Block) -> 
     for block in function.blocks() {
         for next in function.successors(block) {
             entries[next.as_u32() as usize] += 1;
+        }
+        // A block that an operation names keeps its place.
+        for operand in function
+            .block_insts(block)
+            .flat_map(|inst| function.operands(inst))
+        {
+            if let Operand::Block(named) = operand {
+                entries[named.as_u32() as usize] += 1;
+            }
         }
     }
     let mut renamed: FxHashMap<Value, Value> = FxHashMap::default();

@@ -50,8 +50,7 @@ pub fn optimize_general(function: &mut Function, context: &Context<'_>) -> Resul
         }
         // Instructions that go leave nothing to find; without parameters two ways of a branch may be the same.
         changed |= dead_code::remove(function, &keep) == Removed::Parameters;
-        // Merged blocks leave nothing to find either.
-        blocks::merge(function, |function, block| keep.block(function, block));
+        changed |= blocks::merge(function, |function, block| keep.block(function, block));
         if !changed {
             break;
         }
