@@ -18,6 +18,8 @@ const MOST_THREADS: u64 = 1024;
 const MOST_SHARED: usize = 228 << 10;
 /// Most registers of a thread, what the hardware keeps included.
 const MOST_REGISTERS: usize = 256;
+/// Where what the driver uses of the reserved shared memory ends; it has no second part. Seen on an H200, driver 580.
+const RESERVED_SHARED_END: u32 = 288;
 /// Multiprocessors of an H200.
 pub(crate) const MULTIPROCESSORS: u32 = 132;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
@@ -289,13 +291,14 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
         words.constant_window as usize,
         &kernel.constants.to_le_bytes(),
     );
-    for at in [
-        words.reserved_shared_end,
-        words.reserved_shared_second,
-        words.shared_overhead,
-    ] {
-        put(at as usize, &words.reserved_shared.to_le_bytes());
-    }
+    put(
+        words.reserved_shared_end as usize,
+        &RESERVED_SHARED_END.to_le_bytes(),
+    );
+    put(
+        words.shared_overhead as usize,
+        &words.reserved_shared.to_le_bytes(),
+    );
     put(
         words.multiprocessors as usize,
         &MULTIPROCESSORS.to_le_bytes(),

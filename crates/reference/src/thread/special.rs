@@ -7,6 +7,8 @@ const MULTIPROCESSORS: u64 = 132;
 
 /// Bytes of shared memory that the system keeps for itself.
 const RESERVED_SHARED: u64 = 1 << 10;
+/// Where what the driver uses of it ends; there is no second part. Seen on an H200, driver 580.
+const RESERVED_SHARED_END: u64 = 288;
 
 /// A special register.
 #[derive(Clone, Copy, Debug)]
@@ -62,15 +64,11 @@ impl Special {
             | "%envreg"
             | "%current_graph_exec"
             | "%pm"
-            | "%reserved_smem_offset_begin" => Self::Fixed(0),
+            | "%reserved_smem_offset_begin"
+            | "%reserved_smem_offset_" => Self::Fixed(0),
             "%nsmid" => Self::Fixed(MULTIPROCESSORS),
-            "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => {
-                Self::Fixed(RESERVED_SHARED)
-            }
-            "%reserved_smem_offset_" => Self::Fixed(match special.number() {
-                0 => 0,
-                _ => RESERVED_SHARED,
-            }),
+            "%reserved_smem_offset_end" => Self::Fixed(RESERVED_SHARED_END),
+            "%reserved_smem_offset_cap" => Self::Fixed(RESERVED_SHARED),
             "%cluster_nctarank" => Self::Fixed(1),
             // A cluster is one CTA.
             "%cluster_ctaid" => Self::Fixed(0),
