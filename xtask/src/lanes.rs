@@ -71,17 +71,42 @@ pub fn sources(manifests: &str, folders: &str) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
+/// The code of a launch.
+pub struct Code {
+    /// The whole cubin.
+    pub image: Vec<u8>,
+    pub program: Program,
+    /// Where the kernel's code begins in it.
+    pub code_at: usize,
+}
+
+impl Code {
+    /// That of a job's kernel in its cubin.
+    pub fn of(job: &Job) -> Result<Self, String> {
+        let image = std::fs::read(&job.cubin).map_err(|error| format!("{}: {error}", job.cubin))?;
+        let cubin = Cubin::read(&image).map_err(|error| format!("{}: {error}", job.cubin))?;
+        let functions = cubin.functions();
+        let function = (functions.iter())
+            .find(|function| function.name == job.kernel)
+            .ok_or_else(|| format!("{}: no kernel {}", job.cubin, job.kernel))?;
+        let program = Program::of(function, Target::Sm90a).map_err(|error| error.to_string())?;
+        let code_at = (image.windows(function.code.len()))
+            .position(|window| window == function.code)
+            .ok_or_else(|| format!("{}: the code is not in one piece", job.cubin))?;
+        Ok(Self {
+            image,
+            program,
+            code_at,
+        })
+    }
+}
+
 fn source(job: Job) -> Result<Option<Source>, String> {
-    let image = std::fs::read(&job.cubin).map_err(|error| format!("{}: {error}", job.cubin))?;
-    let cubin = Cubin::read(&image).map_err(|error| format!("{}: {error}", job.cubin))?;
-    let functions = cubin.functions();
-    let function = (functions.iter())
-        .find(|function| function.name == job.kernel)
-        .ok_or_else(|| format!("{}: no kernel {}", job.cubin, job.kernel))?;
-    let program = Program::of(function, Target::Sm90a).map_err(|error| error.to_string())?;
-    let code_at = (image.windows(function.code.len()))
-        .position(|window| window == function.code)
-        .ok_or_else(|| format!("{}: the code is not in one piece", job.cubin))?;
+    let Code {
+        image,
+        program,
+        code_at,
+    } = Code::of(&job)?;
     let found = judge_program(&program).map_err(|error| error.to_string())?;
     if let Some(finding) = found.first() {
         println!("left out: {}: {finding}", job.name);

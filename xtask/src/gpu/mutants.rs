@@ -7,9 +7,9 @@
 
 use super::job::{Job, Outcome, Words};
 use super::worker::Workers;
-use orias_cubin::Cubin;
+use crate::lanes::Code;
+use orias_sass::Op;
 use orias_sass::text::print_instruction;
-use orias_sass::{Op, Target};
 use orias_verify::judge_program;
 use orias_verify::mutate::{Mutation, Safe, mutations, why_safe};
 use orias_verify::program::{Program, WORD};
@@ -170,16 +170,11 @@ fn base(
         return Ok(None);
     };
     job.runs = 1;
-    let image = std::fs::read(&job.cubin).map_err(|error| format!("{}: {error}", job.cubin))?;
-    let cubin = Cubin::read(&image).map_err(|error| format!("{}: {error}", job.cubin))?;
-    let functions = cubin.functions();
-    let function = (functions.iter())
-        .find(|function| function.name == job.kernel)
-        .ok_or_else(|| format!("{}: no kernel {}", job.cubin, job.kernel))?;
-    let program = Program::of(function, Target::Sm90a).map_err(|error| error.to_string())?;
-    let code_at = (image.windows(function.code.len()))
-        .position(|window| window == function.code)
-        .ok_or_else(|| format!("{}: the code is not in one piece", job.cubin))?;
+    let Code {
+        image,
+        program,
+        code_at,
+    } = Code::of(&job)?;
     Ok(Some(Base {
         job,
         buffers,

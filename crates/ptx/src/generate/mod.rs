@@ -436,12 +436,21 @@ impl Writer {
         let mut text = String::from(".version 8.0\n.target sm_90\n.address_size 64\n\n");
         text += ".shared .align 16 .b8 exchange[1024];\n";
         text += &self.functions_text;
-        let _ = write!(
-            text,
-            "\n.visible .entry {KERNEL}(.param .u64 input, .param .u64 output, .param .u64 memory)\n{{\n"
+        text += &self.kernel(KERNEL, "");
+        text
+    }
+
+    /// The kernel of what was written, with registers of its own besides those that all have.
+    fn kernel(&self, name: &str, own: &str) -> String {
+        let mut text = format!(
+            "\n.visible .entry {name}(.param .u64 input, .param .u64 output, .param .u64 memory)\n{{\n"
         );
         text += &self.declarations();
-        text += "    .reg .b32 %tid32, %t0, %lane, %own, %check<2>;\n";
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "    .reg .b32 %tid32, %t0, %lane, %own, {own}%check<2>;"
+        );
         text += "    .reg .b64 %in, %out, %scratch, %sums, %seed;\n";
         let _ = writeln!(text, "    .local .align 16 .b8 depot[{SCRATCH}];");
         for line in &self.lines {

@@ -6,8 +6,7 @@ mod flow;
 mod sharing;
 
 use super::vocabulary::Class;
-use super::{KERNEL, Options, Rng, SCRATCH, Writer};
-use std::fmt::Write as _;
+use super::{KERNEL, Options, Rng, Writer};
 
 /// What a writer of rich programs knows besides.
 #[derive(Clone, Debug, Default)]
@@ -68,20 +67,7 @@ impl Writer {
         self.rich_prologue();
         self.block(statements, 0);
         self.rich_epilogue();
-        let mut text = format!(
-            "\n.visible .entry {name}(.param .u64 input, .param .u64 output, .param .u64 memory)\n{{\n"
-        );
-        text += &self.declarations();
-        text += "    .reg .b32 %tid32, %t0, %lane, %own, %warp, %check<2>;\n";
-        text += "    .reg .b64 %in, %out, %scratch, %sums, %seed;\n";
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "    .local .align 16 .b8 depot[{SCRATCH}];");
-        for line in &self.lines {
-            text += line;
-            text.push('\n');
-        }
-        text += "}\n";
-        text
+        self.kernel(name, "%warp, ")
     }
 
     /// What threads share starts as zeros.
