@@ -43,6 +43,7 @@ mod memory;
 mod narrowing;
 mod products;
 mod retries;
+pub(crate) mod scattered;
 mod selector;
 mod shifts;
 mod source;
@@ -51,7 +52,7 @@ mod waits;
 mod warp;
 mod wide;
 
-use self::barrier::ScatteredBarriers;
+use self::scattered::ScatteredBarriers;
 use crate::convergence::{
     blocks_apart, blocks_apart_or_behind, blocks_left_by_lanes_that_end, ending_blocks,
 };
@@ -162,7 +163,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
     let mut ending = ending_blocks(func, &graph, &walk, &divergence);
-    if barrier::any_for_threads(func, &ending) {
+    if scattered::any_for_threads(func, &ending) {
         // Who waits at a barrier before it ends is not about to end.
         ending.fill(false);
     }

@@ -1,6 +1,6 @@
 //! What all families share: the state of a selection, what it knows of values, and uniform values made once.
 
-use super::barrier::ScatteredBarriers;
+use super::scattered::ScatteredBarriers;
 use super::source::Source;
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;

@@ -4,10 +4,12 @@
 //! - `brx` becomes a tree of comparisons, as deep as the logarithm of the number of ways. (A table of addresses is faster for many
 //!   ways, and needs one more load.)
 //! - Atomic updates that memory cannot do by itself become loops ([`updates`]).
+//! - Guards of barriers that lanes may come to from several places become branches ([`barriers`]).
 //! - A branch to the block where a kernel ends gets an exit of its own: lanes that go there are nobody's to wait for (`convergence`).
 //!
 //! Runs before convergence regions are placed, which see the branches made here. Linear in what it makes.
 
+mod barriers;
 mod loops;
 mod updates;
 
@@ -33,6 +35,7 @@ pub fn expand_for_selection(func: &mut Function, _: &Context<'_>) -> Result<(), 
             }
         }
     }
+    barriers::expand(func)?;
     separate_exits(func).map_err(refused)
 }
 
