@@ -9,16 +9,19 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("sass", &[]),
     ("eval", &[]),
     ("cubin", &[]),
+    ("heap", &[]),
+    ("random", &[]),
     ("machine", &["sass"]),
     ("ori", &["sass"]),
-    ("reference", &["ptx", "eval"]),
+    ("generate", &["ptx", "ori", "sass", "random"]),
+    ("reference", &["ptx", "eval", "random"]),
     ("mercury", &["ori", "sass", "machine"]),
     (
         "codegen",
-        &["ptx", "ori", "sass", "machine", "eval", "mercury"],
+        &["ptx", "ori", "sass", "machine", "eval", "mercury", "random"],
     ),
     ("verify", &["sass", "machine", "cubin"]),
-    ("sim", &["sass", "machine", "cubin", "eval"]),
+    ("sim", &["sass", "machine", "cubin", "eval", "random"]),
     ("orias", EVERY_ROOM),
     ("filetests", EVERY_ROOM_AND_DOOR),
 ];
@@ -28,6 +31,8 @@ const EVERY_ROOM: &[&str] = &[
     "sass",
     "eval",
     "cubin",
+    "heap",
+    "random",
     "machine",
     "ori",
     "reference",
@@ -42,6 +47,7 @@ const EVERY_ROOM_AND_DOOR: &[&str] = &[
     "sass",
     "eval",
     "cubin",
+    "random",
     "machine",
     "ori",
     "reference",
@@ -52,8 +58,17 @@ const EVERY_ROOM_AND_DOOR: &[&str] = &[
     "orias",
 ];
 
-/// The rooms that `manifest` depends on, tests and build scripts included: a judge must not meet the accused there either.
-fn rooms_known(manifest: &str) -> BTreeSet<String> {
+/// The rooms whose tests, and nothing else of them, may know `generate`, which writes programs. The judges are not among them: it knows
+/// the languages of the accused.
+const TESTS_THAT_GENERATE: &[&str] = &["ptx", "ori", "reference", "codegen", "orias", "filetests"];
+
+/// What a crate needs, its tests and build scripts included: a judge must not meet the accused there either.
+const EVERYTHING: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
+/// What it needs when it is handed out.
+const HANDED_OUT: &[&str] = &["dependencies", "build-dependencies"];
+
+/// The rooms that `manifest` depends on in some of its sections.
+fn rooms_known(manifest: &str, sections: &[&str]) -> BTreeSet<String> {
     let manifest: toml::Table = manifest.parse().expect("a manifest is TOML");
     // What holds on some platforms only stands in tables of its own.
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
@@ -62,7 +77,7 @@ fn rooms_known(manifest: &str) -> BTreeSet<String> {
         .into_iter()
         .chain(platforms.filter_map(toml::Value::as_table))
         .flat_map(|table| {
-            ["dependencies", "dev-dependencies", "build-dependencies"]
+            sections
                 .iter()
                 .filter_map(|section| table.get(*section)?.as_table())
         })
@@ -86,6 +101,7 @@ fn forbidden(room: &str, known: &BTreeSet<String>) -> Vec<String> {
     known
         .iter()
         .filter(|other| !allowed.contains(&other.as_str()))
+        .filter(|other| *other != "generate" || !TESTS_THAT_GENERATE.contains(&room))
         .map(|other| format!("{room} must not know {other}"))
         .collect()
 }
@@ -103,7 +119,10 @@ fn rooms_depend_only_on_rooms_they_may_know() {
             .to_string_lossy()
             .into_owned();
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
-        wrong.extend(forbidden(&room, &rooms_known(&manifest)));
+        wrong.extend(forbidden(&room, &rooms_known(&manifest, EVERYTHING)));
+        if rooms_known(&manifest, HANDED_OUT).contains("generate") {
+            wrong.push(format!("{room} must know generate in its tests only"));
+        }
         seen.insert(room);
     }
     assert_eq!(wrong, Vec::<String>::new());
@@ -120,15 +139,24 @@ fn rooms_depend_only_on_rooms_they_may_know() {
 #[test]
 fn a_wrong_arrow_is_noticed() {
     let manifest = "[dependencies]\norias-sass.workspace = true\n[dev-dependencies]\norias-codegen.workspace = true\n";
-    let known = rooms_known(manifest);
+    let known = rooms_known(manifest, EVERYTHING);
     assert_eq!(
         forbidden("verify", &known),
         ["verify must not know codegen"]
     );
     let hidden = "[target.'cfg(unix)'.dependencies]\nhouse = { package = \"orias-ori\", path = \"../ori\" }\n";
     assert_eq!(
-        forbidden("verify", &rooms_known(hidden)),
+        forbidden("verify", &rooms_known(hidden, EVERYTHING)),
         ["verify must not know ori"]
+    );
+    let tooling = rooms_known(
+        "[dev-dependencies]\norias-generate.workspace = true\n",
+        EVERYTHING,
+    );
+    assert_eq!(forbidden("codegen", &tooling), Vec::<String>::new());
+    assert_eq!(
+        forbidden("verify", &tooling),
+        ["verify must not know generate"]
     );
     assert_eq!(
         forbidden("attic", &known),

@@ -2,7 +2,7 @@
 //!
 //! **For:** lowering, optimisation, synchronisation, scheduling, register allocation and control words.
 //!
-//! **May know:** `ptx`, `ori`, `sass`, `machine`, `eval`, and `mercury`, whose phases stand in the same table.
+//! **May know:** `ptx`, `ori`, `sass`, `machine`, `eval`, `random`, and `mercury`, whose phases stand in the same table.
 //!
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.

@@ -2,7 +2,7 @@
 
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, Stage, find_phase};
-use orias_ori::generate::{Size, function};
+use orias_generate::ori::{Size, function};
 use orias_ori::{Effects, Function, print_function, verify_function};
 
 /// The opcodes of instructions that must survive whatever happens, in reachable blocks or not.

@@ -3,12 +3,13 @@
 use orias_codegen::knobs::Knobs;
 use orias_codegen::knobs::registry::KNOBS;
 use orias_codegen::pipeline::{Context, Failure, PHASES, PhaseError, Pipeline, find_phase};
+use orias_generate::ori::{Size, function};
 use orias_ori::builder::Cursor;
-use orias_ori::generate::{Rng, Size, function};
 use orias_ori::{
     AbstractOp, Block, Class, Function, FunctionKind, Guard, Inst, Level, Opcode, PhysReg, Type,
     Value, print_function, verify_function,
 };
+use orias_random::Rng;
 use orias_sass::Op;
 
 /// Allocates with the proof on; what the allocator does not take yet is the error.

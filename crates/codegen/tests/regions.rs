@@ -5,11 +5,12 @@
 
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, find_phase};
+use orias_generate::ori::{Size, function};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
-use orias_ori::generate::{Rng, Size, function};
 use orias_ori::{
     AbstractOp, Block, Function, Inst, Level, Opcode, Value, print_function, verify_function,
 };
+use orias_random::Rng;
 use std::collections::BTreeMap;
 
 const LANES: usize = 4;

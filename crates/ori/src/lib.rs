@@ -15,7 +15,6 @@ mod control;
 mod entity;
 mod equality;
 mod function;
-pub mod generate;
 mod instruction;
 mod layout;
 pub mod machine;

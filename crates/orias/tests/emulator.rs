@@ -426,13 +426,8 @@ fn damaged_cubins_and_damaged_code_get_an_answer() {
             (assembled(&kernel.source("sass")), launch)
         })
         .collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |limit: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize % limit
-    };
+    let mut numbers = orias_random::Rng::new(0);
+    let mut random = |limit: usize| numbers.below(limit);
     let (mut refused, mut stopped, mut ended) = (0, 0, 0);
     for round in 0..300 {
         let (image, request) = &kernels[round % kernels.len()];

@@ -278,7 +278,7 @@ fn reduce(what: &str, request: &Request) -> Result<(), String> {
     let Some((level, kind)) = first else {
         return Err("nothing is wrong with it".into());
     };
-    let small = orias_ptx::reduce::reduce(&text, request.count as usize, |text| {
+    let small = orias_generate::reduce::reduce(&text, request.count as usize, |text| {
         failure(text, level).as_deref() == Some(&kind)
     });
     print!("// -O{level}: {kind}\n{small}");

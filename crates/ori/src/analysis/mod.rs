@@ -24,8 +24,6 @@ mod order;
 mod pressure;
 mod registers;
 mod split;
-#[cfg(test)]
-mod tests;
 mod trips;
 mod uniform_registers;
 mod uniformity;
@@ -47,4 +45,4 @@ pub use pressure::{Counts, Pressure};
 pub use registers::{RegisterLiveness, RegisterSet, step_back};
 pub use split::{Consequence, Split, TripMeetings};
 pub use uniform_registers::{Reason, UniformMisuse, uniform_misuses};
-pub use uniformity::{Spread, spread};
+pub use uniformity::{Spread, loads_what_may_change, spread};

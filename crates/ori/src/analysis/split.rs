@@ -242,9 +242,9 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Makes [`STEPS_PER_EDGE`] steps run out early.
-    #[cfg(test)]
-    pub(crate) fn limit_steps(&mut self, steps: usize) {
+    /// Sets how many steps are left: when they run out, the answer is coarser, never wrong. From the start there are as many for each edge
+    /// as real code needs.
+    pub fn limit_steps(&mut self, steps: usize) {
         self.steps_left = steps;
     }
 

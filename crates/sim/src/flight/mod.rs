@@ -20,6 +20,7 @@ use crate::reuse::ReuseCache;
 use crate::schedule::{self, Schedule};
 use crate::warp::Registers;
 use orias_machine::timing::{self, Arrival, Table};
+use orias_random::{GOLDEN_RATIO, Rng};
 use orias_sass::{Register, RegisterClass};
 use write::{Landing, Value};
 
@@ -43,7 +44,7 @@ enum Sink {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flight {
     timed: bool,
-    random: Option<u64>,
+    random: Option<Rng>,
     cycle: u64,
     /// When the next instruction may issue.
     ready: u64,
@@ -65,7 +66,7 @@ impl Flight {
         let seed = |seed: u64| {
             let [x, y, z] = block.map(u64::from);
             let place = x ^ y << 20 ^ z << 40 ^ u64::from(warp) << 52;
-            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place
+            Rng::new(seed.wrapping_mul(GOLDEN_RATIO) ^ place)
         };
         Self {
             timed: timing != Timing::Off,
@@ -97,13 +98,7 @@ impl Flight {
     fn draw(&mut self, limit: u64) -> u64 {
         match &mut self.random {
             None => limit,
-            Some(state) => {
-                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut z = *state;
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (z ^ (z >> 31)) % limit.max(1)
-            }
+            Some(random) => random.next_u64() % limit.max(1),
         }
     }
 
