@@ -17,7 +17,7 @@ mod generated;
 mod lanes;
 mod lift;
 mod lines;
-mod matrix;
+pub(crate) mod matrix;
 mod mutants;
 mod options;
 mod programs;
