@@ -122,6 +122,49 @@ impl DotRule {
     }
 }
 
+/// What the elements of a sparse left matrix are, which decides where their metadata lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SparseElements {
+    /// Halves: two of four are stored, two bits each tell which.
+    Halves,
+    /// tf32: one of two is stored; of four bits, the second tells which.
+    Singles,
+    /// Bytes, or pairs of four bits: two of four are stored, two bits each tell which.
+    Bytes,
+}
+
+impl SparseElements {
+    /// The metadata of stored element `at` of a row with `stored` of them: the lane of the four that share the row, and how far
+    /// its bits are shifted. `selector` names the lanes whose metadata count.
+    pub const fn metadata(
+        self,
+        stored: usize,
+        selector: usize,
+        row: usize,
+        at: usize,
+    ) -> (usize, usize) {
+        let below = row / 8;
+        match (self, stored) {
+            // One lane has both rows, eight elements each.
+            (Self::Halves, 8) => (selector, 16 * below + 2 * at),
+            (Self::Halves, _) => (2 * selector + at / 8, 16 * below + 2 * (at % 8)),
+            (Self::Singles, 4) => (selector, 16 * below + 4 * at),
+            (Self::Singles, _) => (2 * selector + at / 4, 16 * below + 4 * (at % 4)),
+            // A lane has sixteen elements of one row.
+            (Self::Bytes, 16) => (2 * selector + below, 2 * at),
+            (Self::Bytes, _) => (2 * (at / 16) + below, 2 * (at % 16)),
+        }
+    }
+
+    /// The element of the dense row that stored element `at` is, by its metadata.
+    pub const fn dense(self, at: usize, metadata: u32) -> usize {
+        match self {
+            Self::Singles => 2 * at + (metadata >> 1 & 1) as usize,
+            Self::Halves | Self::Bytes => 4 * (at / 2) + (metadata & 3) as usize,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,6 +54,7 @@ mod decode;
 mod error;
 mod launch;
 mod library;
+mod matrix;
 mod memory;
 mod program;
 mod schedule;

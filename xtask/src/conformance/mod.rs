@@ -17,6 +17,7 @@ mod generated;
 mod lanes;
 mod lift;
 mod lines;
+pub(crate) mod matrix;
 mod mutants;
 mod options;
 mod programs;
@@ -99,6 +100,12 @@ const SUITES: &[Suite] = &[
         about: "nvdisasm lists the source lines of our cubins, as it does those of ptxas's",
         run: lines::run,
         sample: &["0"],
+    },
+    Suite {
+        name: "matrix",
+        about: "matrix instructions, as we compile them, leave in the emulator what ptxas's code and the interpreter leave",
+        run: matrix::run,
+        sample: &["m16n8k16", "f16.f16"],
     },
     Suite {
         name: "options",

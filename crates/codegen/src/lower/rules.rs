@@ -6,7 +6,7 @@
 //! An instruction without a rule is not supported yet, and named in the error.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
-use super::{arithmetic, atomics, calls, control, convert, memory, movement, sync, video};
+use super::{arithmetic, atomics, calls, control, convert, matrix, memory, movement, sync, video};
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
 use orias_ptx::grammar::{Access, Op};
@@ -106,6 +106,7 @@ fn rule(op: Op) -> Option<Rule> {
         Op::CpAsyncWaitAll => Same(A::CpAsyncWaitAll),
         Op::Ldmatrix | Op::Stmatrix => With(memory::matrix),
         Op::Movmatrix => With(memory::move_matrix),
+        Op::Mma => With(matrix::multiply),
         // Control.
         Op::Bra => With(control::branch),
         Op::BrxIdx => With(control::branch_indexed),

@@ -39,6 +39,7 @@ mod fields;
 mod float;
 mod gathering;
 mod half;
+mod matrix;
 mod memory;
 mod narrowing;
 mod products;
@@ -109,7 +110,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::Atom, atomic::atom), (A::Red, atomic::red),
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
-    (A::Movmatrix, copy::move_matrix),
+    (A::Movmatrix, copy::move_matrix), (A::Mma, matrix::multiply), (A::MmaSparse, matrix::multiply_sparse),
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
     (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),

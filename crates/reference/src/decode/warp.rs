@@ -1,9 +1,10 @@
 //! What threads of a warp do together, and barriers of a CTA.
 
 use super::{Decoder, Statics};
-use crate::collective::{Collective, MatrixShape};
+use crate::collective::Collective;
 use crate::compute;
 use crate::error::LoadError;
+use crate::matrix::MatrixShape;
 use crate::step::{Action, BarrierAction, CollectiveStep, Element, Source};
 use orias_eval::warp::Shuffle;
 use orias_ptx::ast::Operand;
