@@ -16,6 +16,7 @@
 
 mod arithmetic;
 mod atomics;
+mod bulk;
 mod body;
 mod calls;
 mod contract;
@@ -31,6 +32,7 @@ mod rules;
 mod special;
 mod ssa;
 mod sync;
+mod tensormap;
 mod video;
 
 use crate::module::{Module, SourceFile};

@@ -4,11 +4,13 @@
 //! - `brx` becomes a tree of comparisons, as deep as the logarithm of the number of ways. (A table of addresses is faster for many
 //!   ways, and needs one more load.)
 //! - Atomic updates that memory cannot do by itself become loops ([`updates`]).
+//! - Lanes take turns at bulk copies ([`turns`]).
 //! - A branch to the block where a kernel ends gets an exit of its own: lanes that go there are nobody's to wait for (`convergence`).
 //!
 //! Runs before convergence regions are placed, which see the branches made here. Linear in what it makes.
 
 mod loops;
+mod turns;
 mod updates;
 
 use crate::convergence::separate_exits;
@@ -33,6 +35,7 @@ pub fn expand_for_selection(func: &mut Function, _: &Context<'_>) -> Result<(), 
             }
         }
     }
+    turns::expand(func)?;
     separate_exits(func).map_err(refused)
 }
 
