@@ -1,6 +1,7 @@
 //! A thread block: its warps, shared memory and named barriers, and the loop that runs them.
 
 use crate::core::Core;
+use crate::engine::Engine;
 use crate::fault::{Cause, Fault, FaultKind, text_of};
 use crate::flight::Flight;
 use crate::flow::Next;
@@ -42,6 +43,8 @@ pub(crate) struct BlockState {
     pub barriers: [Barrier; 16],
     /// Warps that have not ended.
     pub live: u32,
+    /// Bulk copies under way.
+    pub engine: Engine,
 }
 
 /// A thread block.
@@ -188,6 +191,7 @@ impl Block {
                 shared: SharedMemory::new(context.shared, context.options.checks),
                 barriers: [Barrier::default(); 16],
                 live: threads.div_ceil(WARP),
+                engine: Engine::default(),
             },
             chooser: Chooser::new(context.options.schedule, index, 0),
         }
@@ -222,7 +226,9 @@ impl Block {
                 return Err(self.fault(number, context, FaultKind::StepLimit(limit).into()));
             }
         }
-        if self.warps.iter().all(Warp::is_done) {
+        let done = self.warps.iter().all(Warp::is_done);
+        progress |= self.run_engine(context, done || !progress)?;
+        if done {
             return Ok(Status::Done);
         }
         if !progress {
@@ -235,6 +241,31 @@ impl Block {
             return Err(self.fault(number, context, FaultKind::Deadlock(reason).into()));
         }
         Ok(Status::Runnable)
+    }
+
+    /// Makes the bulk copies whose time has come; all of them if nothing else can go on. Whether there was one.
+    fn run_engine(&mut self, context: &Context<'_>, all: bool) -> Result<bool, Box<Fault>> {
+        self.state.engine.next_turn();
+        let mut some = false;
+        while let Some(transfer) = self.state.engine.take_due(all) {
+            some = true;
+            let number = transfer.warp as usize;
+            let mut core = Core {
+                warp: &mut self.warps[number],
+                block: &mut self.state,
+                context,
+                active: 1,
+                group: 1,
+                index: transfer.index,
+                guarding: false,
+                position: None,
+                violation: None,
+            };
+            if let Err(cause) = core.make(&transfer) {
+                return Err(self.fault(number, context, cause));
+            }
+        }
+        Ok(some)
     }
 
     fn describe_waits(&self) -> String {

@@ -34,6 +34,7 @@ mod access;
 mod block;
 mod core;
 mod device;
+mod engine;
 mod fault;
 mod flight;
 mod flow;

@@ -96,7 +96,9 @@ fn extent(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand
     };
     let mask = optional(body, statement, "ctamask")?.unwrap_or(imm(0));
     if let (Operand::Imm(size), Operand::Imm(mask)) = (size, mask) {
-        return Ok(imm((size.bits() >> 4 & 0xffff) | (mask.bits() & 0xffff) << 16));
+        return Ok(imm(
+            (size.bits() >> 4 & 0xffff) | (mask.bits() & 0xffff) << 16
+        ));
     }
     body.with(|emit| {
         let units = emit.shr(Scalar::U32, size, imm(4));
@@ -139,9 +141,7 @@ pub(super) fn copy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         let to = target(body, statement, route)?;
         let from = match route {
             Route::GlobalToShared | Route::Multicast => wide_address(body, statement, "src")?,
-            Route::SharedToGlobal | Route::SharedToCluster => {
-                shared_word(body, statement, "src")?
-            }
+            Route::SharedToGlobal | Route::SharedToCluster => shared_word(body, statement, "src")?,
         };
         let extent = extent(body, statement)?;
         let policy = policy(body, statement)?;

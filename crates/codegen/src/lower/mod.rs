@@ -16,8 +16,8 @@
 
 mod arithmetic;
 mod atomics;
-mod bulk;
 mod body;
+mod bulk;
 mod calls;
 mod contract;
 mod control;

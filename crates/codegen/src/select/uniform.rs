@@ -14,9 +14,7 @@ use super::selector::{Selector, pt};
 use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
-use orias_ori::{
-    AbstractMods, AbstractOp, Address, Class, Operand, Reg, SourceMods, Type, Value,
-};
+use orias_ori::{AbstractMods, AbstractOp, Address, Class, Operand, Reg, SourceMods, Type, Value};
 use orias_sass::Op;
 
 impl Selector<'_> {

@@ -1,10 +1,10 @@
 //! The table of abstract operations.
 
 use super::ModifierKind::{
-    Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Count, Direction, Evict,
-    Ftz, Geometry, Half, Layout, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch,
-    Property, Proxy, Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special,
-    Step, TensorMode, Transpose, Vector, Vote, Wait,
+    Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Count, Direction, Evict, Ftz, Geometry,
+    Half, Layout, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch, Property,
+    Proxy, Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special, Step,
+    TensorMode, Transpose, Vector, Vote, Wait,
 };
 use super::{Arity, Edges, Effects, Kind, Levels, ModifierKind, Row, Scalar as Sc, Scalars, Slot};
 use crate::function::Level;

@@ -21,7 +21,7 @@ pub(super) const TABLE: Table = &[
     ("CCTLL", nothing),
     ("CCTLL.IVALL", nothing),
     ("DEPBAR", nothing),
-    ("DEPBAR.LE", nothing),
+    ("DEPBAR.LE", wait_for_groups),
     ("LDGDEPBAR", nothing),
     ("PREEXIT", nothing),
     ("ACQBULK", nothing),
@@ -46,6 +46,15 @@ fn fence(_: &Reader<'_>) -> Result<Action, Lack> {
 
 fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
     Ok(Box::new(|_| Ok(())))
+}
+
+/// Groups of bulk copies are counted where groups of copies by LDGSTS are, which the control words take care of.
+fn wait_for_groups(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (barrier, most) = (reader.immediate("s")?, reader.immediate("n")?);
+    Ok(Box::new(move |core| match barrier {
+        0 => core.finish_groups(most),
+        _ => Ok(()),
+    }))
 }
 
 /// There are always enough registers here.
@@ -121,6 +130,12 @@ impl Mbarrier {
 }
 
 impl Core<'_> {
+    /// Bytes that an mbarrier waits for have come.
+    pub fn complete_bytes(&mut self, address: u64, bytes: u64) -> Result<(), Cause> {
+        self.arrive(0, address, 0, -(bytes as i64), false)?;
+        Ok(())
+    }
+
     /// Arrivals at an mbarrier, and bytes that it has to wait for; its state before.
     fn arrive(
         &mut self,
