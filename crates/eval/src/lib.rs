@@ -12,6 +12,7 @@ pub mod bits;
 pub mod float;
 pub mod integer;
 pub mod matrix;
+pub mod mbarrier;
 pub mod mufu;
 pub mod number;
 pub mod printf;
