@@ -13,6 +13,7 @@ pub mod combine;
 pub mod float;
 pub mod integer;
 pub mod matrix;
+pub mod mbarrier;
 pub mod mufu;
 pub mod number;
 pub mod printf;

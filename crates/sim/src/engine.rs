@@ -9,6 +9,7 @@ use crate::access::Space;
 use crate::core::Core;
 use crate::fault::{Cause, FaultKind};
 use orias_eval::combine::{Combination, combine};
+use orias_eval::mbarrier::Change;
 use orias_eval::tensor::{DIMENSIONS, Element, TensorMap};
 
 /// Turns of a block after which a copy that nobody waits for is made all the same.
@@ -168,11 +169,13 @@ impl Core<'_> {
             } => self.move_tile(map, shared, start, offsets, way),
         };
         let bytes = made.map_err(|cause| cause.at(transfer.index))?;
-        self.block.shared.synchronize();
+        self.synchronize_cluster();
         match transfer.barrier {
-            Some(barrier) => self
-                .complete_bytes(barrier, bytes)
-                .map_err(|cause| cause.at(transfer.index)),
+            Some(barrier) => {
+                let change = Change::completed(bytes as i64);
+                let told = self.change_mbarrier(0, barrier, change);
+                told.map_err(|cause| cause.at(transfer.index)).map(|_| ())
+            }
             None => Ok(()),
         }
     }
@@ -245,7 +248,7 @@ impl Core<'_> {
         let mut moved = 0;
         for visit in visits {
             moved += u64::from(size);
-            let place = (Space::Shared, map.swizzle.place(shared + visit.offset));
+            let place = (Space::Cluster, map.swizzle.place(shared + visit.offset));
             match (way, visit.address) {
                 (Way::Load, Some(address)) => {
                     let value = self.engine_load((Space::Global, address), size)?;
@@ -303,7 +306,7 @@ impl Core<'_> {
         &mut self,
         access: impl FnOnce(&mut Self) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
-        self.block.shared.synchronize();
+        self.synchronize_cluster();
         access(self)
     }
 }

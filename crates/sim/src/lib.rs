@@ -32,6 +32,7 @@
 
 mod access;
 mod block;
+mod cluster;
 mod core;
 mod device;
 mod engine;

@@ -1,11 +1,11 @@
 //! Bulk and tensor copies: what their operands say, handed to the copy engine.
 
 use super::Table;
-use crate::access::Space;
+use crate::access::{RANK_SHIFT, Space};
 use crate::core::Core;
 use crate::engine::{Moved, Place, Transfer, Way};
-use crate::fault::{Cause, FaultKind};
-use crate::operand::{Lack, Reader, Source};
+use crate::fault::Cause;
+use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::combine::Combination;
 use orias_eval::tensor::{DIMENSIONS, Element};
@@ -63,36 +63,71 @@ impl Words {
     }
 }
 
-/// The block of the cluster that an address of shared memory belongs to is in its upper byte.
-const RANK: u32 = 24;
-
-/// A place in shared memory of this block.
-fn shared(address: u32) -> Result<u64, Cause> {
-    if address >> RANK != 0 {
-        let text = "bulk copies to other blocks of a cluster".to_owned();
-        return Err(FaultKind::Unsupported(text).into());
-    }
-    Ok(u64::from(address))
+/// The same place in another block of the cluster.
+const fn in_block(address: u32, rank: u32) -> u32 {
+    address & ((1 << RANK_SHIFT) - 1) | rank << RANK_SHIFT
 }
 
-/// Bytes of a bulk copy, from the word that also names the blocks of a multicast.
-fn bytes_of(core: &mut Core<'_>, size: &Source, multicast: bool) -> Result<u64, Cause> {
-    let word = core.word(size, 0)[0];
-    if multicast && word >> 16 != 1 {
-        let text = format!("a multicast to blocks {:#x}", word >> 16);
-        return Err(FaultKind::Unsupported(text).into());
+/// An address of shared memory with the number of its block, which an address of this block may leave out.
+fn shared(core: &Core<'_>, address: u32) -> u64 {
+    match address >> RANK_SHIFT {
+        0 => u64::from(in_block(address, core.block.rank)),
+        _ => u64::from(address),
     }
-    Ok(u64::from(word & 0xffff) << 4)
 }
 
-/// Where a bulk copy goes, and the barrier that counts it.
-fn target(core: &mut Core<'_>, to: Words, global: bool) -> Result<(Place, Option<u64>), Cause> {
-    if global {
-        return Ok(((Space::Global, to.pair(core)), None));
+/// The blocks that a copy to shared memory goes to: those of the mask in the upper half of a word, or only the one its address names.
+fn blocks(word: u32, multicast: bool) -> impl Iterator<Item = Option<u32>> {
+    let mask = if multicast { word >> 16 } else { 0 };
+    let all = (0..16).filter(move |rank| mask >> rank & 1 == 1).map(Some);
+    all.chain((!multicast).then_some(None))
+}
+
+/// Hands a copy to the engine, once for each block it goes to. `place` says what is copied, given an address in the block.
+fn submit_to(
+    core: &mut Core<'_>,
+    word: u32,
+    multicast: bool,
+    [to, barrier]: [u32; 2],
+    moved: impl Fn(u64) -> Moved,
+) -> Result<(), Cause> {
+    for block in blocks(word, multicast) {
+        let [to, barrier] = [to, barrier].map(|address| match block {
+            Some(rank) => u64::from(in_block(address, rank)),
+            None => shared(core, address),
+        });
+        let transfer = Transfer::new(core.warp.number, core.index, moved(to), Some(barrier));
+        core.submit(transfer)?;
     }
-    let place = shared(to.word(core, 0))?;
-    let barrier = shared(to.word(core, 1))?;
-    Ok(((Space::Shared, place), Some(barrier)))
+    Ok(())
+}
+
+/// Hands a copy of bytes to the engine.
+fn submit_bytes(
+    core: &mut Core<'_>,
+    to: Words,
+    to_global: bool,
+    from: Place,
+    size: u32,
+    multicast: bool,
+    combined: Option<(Combination, Element)>,
+) -> Result<(), Cause> {
+    let bytes = u64::from(size & 0xffff) << 4;
+    let moved = |to: Place| Moved::Bytes {
+        to,
+        from,
+        bytes,
+        combined,
+    };
+    if to_global {
+        let to = (Space::Global, to.pair(core));
+        let transfer = Transfer::new(core.warp.number, core.index, moved(to), None);
+        return core.submit(transfer);
+    }
+    let places = [to.word(core, 0), to.word(core, 1)];
+    submit_to(core, size, multicast, places, |to| {
+        moved((Space::Cluster, to))
+    })
 }
 
 fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
@@ -101,20 +136,15 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (to_global, from_global) = (reader.is("to", "G"), reader.is("from", "G"));
     let multicast = reader.is("multicast", "MULTICAST");
     Ok(Box::new(move |core| {
-        let bytes = bytes_of(core, &size, multicast)?;
-        let (to, barrier) = target(core, to, to_global)?;
+        let size = core.word(&size, 0)[0];
         let from = match from_global {
             true => (Space::Global, from.pair(core)),
-            false => (Space::Shared, shared(from.word(core, 0))?),
+            false => {
+                let word = from.word(core, 0);
+                (Space::Cluster, shared(core, word))
+            }
         };
-        let moved = Moved::Bytes {
-            to,
-            from,
-            bytes,
-            combined: None,
-        };
-        let transfer = Transfer::new(core.warp.number, core.index, moved, barrier);
-        core.submit(transfer)
+        submit_bytes(core, to, to_global, from, size, multicast, None)
     }))
 }
 
@@ -150,17 +180,11 @@ fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
         other => return Err(format!("type {other}")),
     };
     Ok(Box::new(move |core| {
-        let bytes = bytes_of(core, &size, false)?;
-        let (to, barrier) = target(core, to, to_global)?;
-        let from = (Space::Shared, shared(from.word(core, 0))?);
-        let moved = Moved::Bytes {
-            to,
-            from,
-            bytes,
-            combined: Some((how, element)),
-        };
-        let transfer = Transfer::new(core.warp.number, core.index, moved, barrier);
-        core.submit(transfer)
+        let size = core.word(&size, 0)[0];
+        let word = from.word(core, 0);
+        let from = (Space::Cluster, shared(core, word));
+        let combined = Some((how, element));
+        submit_bytes(core, to, to_global, from, size, false, combined)
     }))
 }
 
@@ -208,20 +232,16 @@ fn load_tile(reader: &Reader<'_>) -> Result<Action, Lack> {
     let multicast = reader.is("multicast", "MULTICAST");
     Ok(Box::new(move |core| {
         let extra = extra.map_or(0, |extra| core.word(&extra, 0)[0]);
-        if multicast && extra >> 16 != 1 {
-            let text = format!("a multicast to blocks {:#x}", extra >> 16);
-            return Err(FaultKind::Unsupported(text).into());
-        }
-        let moved = Moved::Tile {
-            map: map.pair(core),
-            shared: shared(args.word(core, 0))?,
-            start: coordinates(core, args, 2, count),
+        let map = map.pair(core);
+        let start = coordinates(core, args, 2, count);
+        let places = [args.word(core, 0), args.word(core, 1)];
+        submit_to(core, extra, multicast, places, |shared| Moved::Tile {
+            map,
+            shared,
+            start,
             offsets: im2col.then_some(extra & 0xffff),
             way: Way::Load,
-        };
-        let barrier = Some(shared(args.word(core, 1))?);
-        let transfer = Transfer::new(core.warp.number, core.index, moved, barrier);
-        core.submit(transfer)
+        })
     }))
 }
 
@@ -230,9 +250,10 @@ fn outgoing(reader: &Reader<'_>, way: Way) -> Result<Action, Lack> {
     let count = dimensions(reader)?;
     let im2col = reader.is("im2col", "IM2COL");
     Ok(Box::new(move |core| {
+        let word = args.word(core, 0);
         let moved = Moved::Tile {
             map: map.pair(core),
-            shared: shared(args.word(core, 0))?,
+            shared: shared(core, word),
             start: coordinates(core, args, 1, count),
             offsets: im2col.then_some(0),
             way,
