@@ -187,6 +187,7 @@ pub fn emulated_with(
             kernel: kernel.clone(),
             grid: SHAPE.0,
             block: SHAPE.1,
+            cluster: None,
             dynamic_shared: 0,
             arguments: addresses
                 .map(|address| address.to_le_bytes().to_vec())

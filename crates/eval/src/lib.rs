@@ -9,10 +9,13 @@
 
 pub mod approximate;
 pub mod bits;
+pub mod combine;
 pub mod float;
 pub mod integer;
 pub mod matrix;
+pub mod mbarrier;
 pub mod mufu;
 pub mod number;
 pub mod printf;
+pub mod tensor;
 pub mod warp;

@@ -94,6 +94,7 @@ fn run(image: &[u8], timing: Timing) -> Vec<u8> {
         kernel: "sums".to_owned(),
         grid: [1; 3],
         block: [32, 1, 1],
+        cluster: None,
         dynamic_shared: 0,
         arguments: vec![
             out.to_le_bytes().to_vec(),

@@ -1,17 +1,23 @@
 //! The threads of a CTA: whose turn it is, and when those that wait may go on.
 
+use crate::cluster::Common;
 use crate::collective::{Arrival, Collective};
 use crate::error::{Fault, FaultKind, Location, line_of};
-use crate::memory::Region;
+use crate::memory::{Region, WINDOW_BYTES};
 use crate::program::Code;
 use crate::step::{Action, BarrierAction, CollectiveStep};
 use crate::thread::{BarrierArrival, State, Thread, World};
+use orias_eval::mbarrier::Mbarrier;
+
+/// Looks at mbarriers in a row that find them unchanged, after which a thread counts as waiting in vain.
+const PATIENCE: u32 = 1 << 10;
 
 /// A CTA that runs.
 pub(crate) struct Cta {
     pub index: [u32; 3],
+    /// Its number in the cluster.
+    rank: u32,
     threads: Vec<Thread>,
-    pub shared: Region,
     /// Who has come to each of the sixteen barriers.
     barriers: Vec<Vec<(usize, BarrierArrival)>>,
 }
@@ -22,15 +28,17 @@ pub(crate) enum Progress {
     Ended,
     /// It has made its turns without coming to an end.
     Running,
+    /// Its threads wait for something that only other CTAs of the cluster can bring.
+    Stuck,
 }
 
 impl Cta {
     pub fn new(
         index: [u32; 3],
+        rank: u32,
         block: [u32; 3],
         kernel: usize,
         code: &Code,
-        shared_bytes: u64,
         checked: bool,
     ) -> Self {
         let [width, height, depth] = block;
@@ -44,29 +52,35 @@ impl Cta {
         });
         Self {
             index,
+            rank,
             threads: threads.collect(),
-            shared: Region::fresh(shared_bytes as usize, checked),
             barriers: vec![Vec::new(); 16],
         }
     }
 
     /// Gives every thread its turns, until all have ended or about `budget` steps are made.
     ///
-    /// `world` makes the surroundings of a thread, given the shared memory.
-    pub fn run(&mut self, world: &mut Surroundings<'_>, budget: u64) -> Result<Progress, Fault> {
+    /// `world` makes the surroundings of a thread, given what the cluster has in common.
+    pub fn run(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        common: &mut Common,
+        budget: u64,
+    ) -> Result<Progress, Fault> {
         let stop_at = world.steps.saturating_add(budget);
         let mut order: Vec<usize> = (0..self.threads.len()).collect();
         loop {
             let mut moved = false;
             order.sort_unstable();
             world.chooser.arrange(&mut order);
+            self.pass_cluster_barrier(common);
             for &at in &order {
                 if self.threads[at].state != State::Ready {
                     continue;
                 }
                 moved = true;
                 let turn = world.chooser.turn();
-                let mut around = world.of(self.index, &mut self.shared);
+                let mut around = world.of(self.index, self.rank, common);
                 let ran = self.threads[at].run(&mut around, turn);
                 ran.map_err(|kind| self.fault(world, at, kind))?;
                 if let Some(arrival) = self.threads[at].arrived.take() {
@@ -74,9 +88,11 @@ impl Cta {
                     self.open_barriers(world)?;
                 }
                 if self.threads[at].state != State::Ready {
-                    self.meet(world, self.threads[at].warp)?;
+                    self.meet(world, common, self.threads[at].warp)?;
                 }
                 if self.threads[at].state == State::Ended {
+                    let arrived = self.threads[at].cluster_arrival;
+                    common.barrier.thread_ended(arrived);
                     self.open_barriers(world)?;
                 }
             }
@@ -84,14 +100,34 @@ impl Cta {
                 return Ok(Progress::Ended);
             }
             let asked = !moved || world.chooser.answers_early();
-            let answered = asked && self.release_active_masks(world)?;
-            if !moved && !answered {
-                return Err(self.deadlock(world));
+            let answered = asked && self.release_active_masks(world, common)?;
+            if !answered && !self.can_go_on(common) {
+                return Ok(Progress::Stuck);
             }
             if *world.steps >= stop_at {
                 return Ok(Progress::Running);
             }
         }
+    }
+
+    /// Lets threads go on whose phase of the cluster's barrier is over.
+    fn pass_cluster_barrier(&mut self, common: &Common) {
+        for thread in &mut self.threads {
+            if let State::AtClusterBarrier(generation) = thread.state
+                && generation != common.barrier.generation
+            {
+                thread.resume(&[], &[]);
+            }
+        }
+    }
+
+    /// Whether a thread can do more than look at mbarriers that do not change.
+    pub fn can_go_on(&self, common: &Common) -> bool {
+        self.threads.iter().any(|thread| match thread.state {
+            State::Ready => thread.looks < PATIENCE,
+            State::AtClusterBarrier(generation) => generation != common.barrier.generation,
+            _ => false,
+        })
     }
 
     /// A fault of a thread, with its place.
@@ -120,7 +156,12 @@ impl Cta {
     }
 
     /// Lets the threads of a warp go on that wait for one another and are all here.
-    fn meet(&mut self, world: &mut Surroundings<'_>, warp: u32) -> Result<(), Fault> {
+    fn meet(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        common: &mut Common,
+        warp: u32,
+    ) -> Result<(), Fault> {
         for at in self.warp(warp) {
             let State::AtCollective {
                 opcode, members, ..
@@ -144,7 +185,7 @@ impl Cta {
                 .filter(|&other| members >> self.threads[other].lane & 1 == 1)
                 .filter(|&other| same(&self.threads[other]))
                 .collect();
-            self.exchange(world, &group)?;
+            self.exchange(world, common, &group)?;
         }
         Ok(())
     }
@@ -158,7 +199,13 @@ impl Cta {
     }
 
     /// Executes a collective for the threads that stand at it.
-    fn exchange(&mut self, world: &mut Surroundings<'_>, group: &[usize]) -> Result<(), Fault> {
+    fn exchange(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        common: &mut Common,
+        group: &[usize],
+    ) -> Result<(), Fault> {
+        let shared = &mut common.shared[self.rank as usize];
         let arrivals: Vec<Arrival> = group
             .iter()
             .map(|&at| {
@@ -184,11 +231,9 @@ impl Cta {
         let results = match first.kind {
             Collective::LoadMatrix { transposed } => {
                 let count = first.results.len();
-                load_matrices(&self.shared, &arrivals, count, transposed)
+                load_matrices(shared, &arrivals, count, transposed)
             }
-            Collective::StoreMatrix { transposed } => {
-                store_matrices(&mut self.shared, &arrivals, transposed)
-            }
+            Collective::StoreMatrix { transposed } => store_matrices(shared, &arrivals, transposed),
             _ => Ok(first.kind.run(&arrivals)),
         };
         let results = results.map_err(|kind| self.fault(world, group[0], kind))?;
@@ -200,7 +245,11 @@ impl Cta {
     }
 
     /// When nobody else can move, the threads of a warp that ask at one place who is active are: all of them.
-    fn release_active_masks(&mut self, world: &mut Surroundings<'_>) -> Result<bool, Fault> {
+    fn release_active_masks(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        common: &mut Common,
+    ) -> Result<bool, Fault> {
         let waiting = |it: &Self, at: usize| {
             matches!(it.threads[at].state, State::AtCollective { .. })
                 && matches!(it.collective(world, at).kind, Collective::ActiveMask)
@@ -213,7 +262,7 @@ impl Cta {
             .warp(self.threads[first].warp)
             .filter(|&at| waiting(self, at) && place(at) == place(first))
             .collect();
-        self.exchange(world, &group)?;
+        self.exchange(world, common, &group)?;
         Ok(true)
     }
 
@@ -288,7 +337,7 @@ impl Cta {
     }
 
     /// Who waits for what.
-    fn deadlock(&self, world: &Surroundings<'_>) -> Fault {
+    pub fn deadlock(&self, world: &Surroundings<'_>, common: &Common) -> Fault {
         let waiting = |it: &&Thread| it.state != State::Ended;
         let count = self.threads.iter().filter(waiting).count();
         let first = self.threads.iter().position(|it| waiting(&it)).unwrap_or(0);
@@ -297,7 +346,28 @@ impl Cta {
             State::AtCollective { members, .. } => {
                 format!("for the lanes of mask {members:#x} to come to the same instruction")
             }
-            State::Ready | State::Ended => String::new(),
+            State::AtClusterBarrier(_) => {
+                let barrier = &common.barrier;
+                format!(
+                    "at the cluster's barrier, where {} of {} threads are",
+                    barrier.arrived, barrier.live
+                )
+            }
+            State::Ready | State::Ended => match self.threads[first].looked {
+                Some(at) => {
+                    let shared = &common.shared[self.rank as usize];
+                    let word = shared.read(at & (WINDOW_BYTES - 1), 8);
+                    let state = word.map_or_else(
+                        |_| String::new(),
+                        |bytes| {
+                            let word = crate::library::little_endian(bytes);
+                            format!(" ({})", Mbarrier::unpack(word).describe())
+                        },
+                    );
+                    format!("for the mbarrier at {at:#x}{state}")
+                }
+                None => String::new(),
+            },
         };
         let kind = FaultKind::Deadlock(format!("{count} threads wait, the first {what}"));
         self.fault(world, first, kind)
@@ -312,17 +382,23 @@ pub(crate) struct Surroundings<'w> {
     pub steps: &'w mut u64,
     pub step_limit: u64,
     pub launch: &'w crate::launch::Launch,
+    /// CTAs of a cluster along each dimension, and whether somebody asked for clusters.
+    pub cluster: [u32; 3],
+    pub explicit_cluster: bool,
     pub shared_bytes: u64,
     pub source: &'w [u8],
     pub chooser: crate::schedule::Chooser,
 }
 
 impl Surroundings<'_> {
-    fn of<'s>(&'s mut self, cta: [u32; 3], shared: &'s mut Region) -> World<'s> {
+    fn of<'s>(&'s mut self, cta: [u32; 3], rank: u32, common: &'s mut Common) -> World<'s> {
         World {
             code: self.code,
             memory: self.memory,
-            shared,
+            common,
+            rank,
+            cluster: self.cluster,
+            explicit_cluster: self.explicit_cluster,
             printed: self.printed,
             steps: self.steps,
             step_limit: self.step_limit,

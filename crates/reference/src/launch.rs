@@ -1,8 +1,9 @@
 //! Launching a kernel: its shape and arguments, and running all CTAs of the grid.
 
-use crate::cta::{Cta, Progress, Surroundings};
+use crate::cluster::Cluster;
+use crate::cta::Surroundings;
 use crate::error::{Fault, FaultKind};
-use crate::memory::PARAMETER_BASE;
+use crate::memory::{LARGEST_CLUSTER, PARAMETER_BASE};
 use crate::program::{Code, Program};
 use crate::schedule::{Chooser, Schedule};
 
@@ -27,6 +28,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a CTA in each dimension.
     pub block: [u32; 3],
+    /// CTAs of a cluster in each dimension, if the launch says so; otherwise as the kernel wants it.
+    pub cluster: Option<[u32; 3]>,
     /// Bytes of shared memory beside what the program declares.
     pub dynamic_shared: u32,
     /// The bytes of each parameter, in order.
@@ -95,6 +98,9 @@ impl Program {
         let parameters = parameter_bytes(code, launch)?;
         self.memory.place(PARAMETER_BASE, parameters, true);
         let [width, height, depth] = launch.grid.map(u64::from);
+        let cluster = code.required_cluster.or(launch.cluster);
+        let sizes = cluster.unwrap_or([1; 3]);
+        let inside = sizes.iter().map(|&n| u64::from(n)).product::<u64>();
         let total = width * height * depth;
         let shared_bytes = self.shared_bytes + u64::from(launch.dynamic_shared);
         let mut surroundings = Surroundings {
@@ -104,44 +110,39 @@ impl Program {
             steps: &mut outcome.steps,
             step_limit: launch.step_limit.unwrap_or(u64::MAX),
             launch,
+            cluster: sizes,
+            explicit_cluster: cluster.is_some(),
             shared_bytes,
             source: &self.source,
             chooser: Chooser::new(launch.schedule),
         };
         let threads: u32 = launch.block.iter().product();
-        let threads = threads as usize;
-        // CTAs that have started and not ended. Each has a turn when it starts, and all have turns when no other can start.
-        let mut running: Vec<Cta> = Vec::new();
+        let threads = threads as usize * inside as usize;
+        // Clusters that have started and not ended. Each has a turn when it starts, and all have turns when no other can start.
+        let mut running: Vec<Cluster> = Vec::new();
         let (mut started, mut ended) = (0, 0);
         while ended < total {
             let mut at = if started < total && (running.len() + 1) * threads <= RESIDENT_THREADS {
-                let index = [
-                    (started % width) as u32,
-                    (started / width % height) as u32,
-                    (started / width / height) as u32,
-                ];
-                running.push(Cta::new(
-                    index,
-                    launch.block,
+                running.push(Cluster::new(
+                    started / inside,
+                    sizes,
                     kernel,
                     code,
-                    shared_bytes,
-                    launch.check_uninitialised,
+                    &surroundings,
                 ));
-                started += 1;
+                started += inside;
                 running.len() - 1
             } else {
                 surroundings.chooser.arrange(&mut running);
                 0
             };
             while at < running.len() {
-                match running[at].run(&mut surroundings, CTA_TURN)? {
-                    Progress::Ended => {
-                        running.remove(at);
-                        ended += 1;
-                        progress(ended, total);
-                    }
-                    Progress::Running => at += 1,
+                if running[at].run(&mut surroundings, CTA_TURN)? {
+                    running.remove(at);
+                    ended += inside;
+                    progress(ended, total);
+                } else {
+                    at += 1;
                 }
             }
         }
@@ -196,11 +197,27 @@ fn check_shape(code: &Code, launch: &Launch, static_shared: u64) -> Result<(), F
             ));
         }
     }
-    if code.clusters {
-        return Err(FaultKind::Unsupported(format!(
-            "clusters of several CTAs, which '{}' requires, in the interpreter",
+    if let (Some(wanted), Some(given)) = (code.required_cluster, launch.cluster)
+        && wanted != given
+    {
+        return wrong(format!(
+            "'{}' requires clusters of {wanted:?}, not {given:?}",
             code.name
-        )));
+        ));
+    }
+    if let Some(sizes) = code.required_cluster.or(launch.cluster) {
+        let ctas: u64 = sizes.iter().map(|&n| u64::from(n)).product();
+        if ctas == 0 || ctas > LARGEST_CLUSTER {
+            return wrong(format!(
+                "{ctas} CTAs in a cluster; 1 to {LARGEST_CLUSTER} can be"
+            ));
+        }
+        if (0..3).any(|at| launch.grid[at] % sizes[at] != 0) {
+            return wrong(format!(
+                "a grid of {:?} does not consist of clusters of {sizes:?}",
+                launch.grid
+            ));
+        }
     }
     Ok(())
 }

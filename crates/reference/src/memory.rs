@@ -10,8 +10,14 @@ use std::fmt;
 pub(crate) const SHARED_WINDOW: u64 = 0x7f00_0000_0000;
 /// Where the window of local memory starts.
 pub(crate) const LOCAL_WINDOW: u64 = 0x7f80_0000_0000;
-/// The size of each window.
-pub(crate) const WINDOW_BYTES: u64 = 0x0100_0000;
+/// The size of the window of local memory, and of each CTA's part of that of shared memory.
+pub(crate) const WINDOW_BYTES: u64 = 1 << RANK_SHIFT;
+/// The bit at which the number of a CTA in its cluster stands in an address of shared memory.
+pub(crate) const RANK_SHIFT: u32 = 24;
+/// The size of the window of shared memory, for the CTAs of a cluster.
+pub(crate) const SHARED_WINDOW_BYTES: u64 = LARGEST_CLUSTER << RANK_SHIFT;
+/// CTAs of a cluster at most.
+pub(crate) const LARGEST_CLUSTER: u64 = 16;
 /// Where kernel parameters stand.
 pub(crate) const PARAMETER_BASE: u64 = 0x7e00_0000_0000;
 /// Where the module's constants start.

@@ -96,8 +96,8 @@ pub(crate) struct Code {
     pub required_block: Option<[u32; 3]>,
     /// `.maxntid`
     pub largest_block: Option<[u32; 3]>,
-    /// Whether the kernel wants clusters of more than one CTA.
-    pub clusters: bool,
+    /// `.reqnctapercluster`
+    pub required_cluster: Option<[u32; 3]>,
 }
 
 /// A module, ready to run, and the memory its kernels work on.
@@ -522,7 +522,6 @@ fn load_function(
         let found = function.directives.iter().find(|it| it.kind == kind);
         found.map(|it| it.values)
     };
-    let cluster = directive(FunctionDirectiveKind::ReqNCtaPerCluster);
     let owners = registers.owners();
     let names = owners.iter().map(|&owner| {
         let register = &body.registers[owner as usize];
@@ -544,6 +543,7 @@ fn load_function(
         },
         required_block: directive(FunctionDirectiveKind::ReqNTid),
         largest_block: directive(FunctionDirectiveKind::MaxNTid),
-        clusters: cluster.is_some_and(|it| it.iter().product::<u32>() > 1),
+        required_cluster: directive(FunctionDirectiveKind::ReqNCtaPerCluster)
+            .map(|sizes| sizes.map(|size| size.max(1))),
     })
 }

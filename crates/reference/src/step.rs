@@ -32,6 +32,8 @@ pub(crate) enum Source {
     Special(Special),
     /// The address of something in the function's frame: an offset in local memory.
     Frame(u64),
+    /// The address of something in shared memory, given its offset.
+    Shared(u64),
     /// The carry flag.
     Carry,
 }
@@ -65,8 +67,10 @@ pub(crate) enum Space {
     Generic,
     /// Constants: the low half of their generic addresses counts.
     Const,
-    /// Offsets in the CTA's shared memory.
+    /// Addresses in the CTA's shared memory.
     Shared,
+    /// Addresses in shared memory of any CTA of the cluster.
+    Cluster,
     /// Offsets in the thread's local memory.
     Local,
 }
@@ -239,6 +243,18 @@ pub(crate) enum Action {
         predicate: Option<Source>,
         result: Option<Destination>,
     },
+    /// Does something to an mbarrier.
+    Mbarrier(MbarrierStep),
+    /// Stores or updates something, and tells an mbarrier that so many bytes have come.
+    Telling {
+        action: Box<Action>,
+        barrier: Address,
+        bytes: u64,
+    },
+    /// Arrives at the cluster's barrier.
+    ClusterArrive,
+    /// Waits at the cluster's barrier.
+    ClusterWait,
     /// Stops the run.
     Trap,
     /// Stops the run.
@@ -253,10 +269,52 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpaceTest {
     Global,
+    /// Of this CTA.
     Shared,
+    /// Of any CTA of the cluster.
+    Cluster,
     Local,
     Const,
     Param,
+}
+
+/// What is done to an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MbarrierAction {
+    /// Sets it up for a number of arrivals.
+    Init,
+    Invalidate,
+    /// Arrives so many times, or once; not again in later phases if it `drops`.
+    Arrive {
+        drops: bool,
+        completes: bool,
+    },
+    /// Announces transactions and arrives once.
+    ArriveExpecting {
+        drops: bool,
+    },
+    /// Announces transactions.
+    Expect,
+    /// Completes transactions.
+    Complete,
+    /// Whether the phase of a state is over.
+    TestState,
+    /// Whether the phase of a parity is over.
+    TestParity,
+    /// Arrives when the copies begun so far are complete; where it is not `counted` it also expects that arrival first.
+    ArriveAfterCopies {
+        counted: bool,
+    },
+}
+
+/// An operation on an mbarrier with its operands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MbarrierStep {
+    pub action: MbarrierAction,
+    pub address: Address,
+    /// A count, a state or a parity.
+    pub operand: Option<Source>,
+    pub result: Element,
 }
 
 /// A collective with its operands.

@@ -5,12 +5,16 @@ use crate::fault::{Cause, FaultKind};
 use crate::launch::FindingKind;
 use crate::memory::{Allocation, Refusal};
 use crate::module::{LOCAL, SHARED_HIGH};
+use crate::shared::{FOREIGN_WARPS, SharedMemory};
 
 /// A memory space of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     Global,
+    /// Shared memory of this block.
     Shared,
+    /// Shared memory of any block of the cluster.
+    Cluster,
     Local,
     Generic,
 }
@@ -20,16 +24,20 @@ impl Space {
         match self {
             Space::Global => "global",
             Space::Shared => "shared",
+            Space::Cluster => "shared::cluster",
             Space::Local => "local",
             Space::Generic => "generic",
         }
     }
 }
 
+/// The bit at which the block's number in its cluster stands in an address of shared memory.
+pub(crate) const RANK_SHIFT: u32 = 24;
+
 /// Where a generic address leads, and the address there.
 pub(crate) fn resolve(address: u64) -> (Space, u64) {
     if (address >> 32) as u32 == SHARED_HIGH {
-        (Space::Shared, address & 0xffff_ffff)
+        (Space::Cluster, address & 0xffff_ffff)
     } else if address >> 32 == LOCAL >> 32 {
         (Space::Local, address & 0xffff_ffff)
     } else {
@@ -60,25 +68,72 @@ fn refuse(
 /// Where an atomic operation takes place.
 enum AtomicPlace<'a> {
     Global(&'a Allocation, u64),
-    Shared(usize),
+    /// In shared memory: the block's number in the cluster, and the offset.
+    Shared(u32, usize),
 }
 
 impl<'a> Core<'a> {
-    /// The place of an access in shared memory.
-    fn shared_offset(
+    /// The place of an access in shared memory: the block's number in the cluster, and the offset there.
+    ///
+    /// An address of this block's memory may leave the block's number out.
+    fn shared_place(
         &self,
         what: &'static str,
+        space: Space,
         lane: usize,
         address: u64,
         size: u32,
-    ) -> Result<usize, Cause> {
-        let offset = (address & 0xffff_ffff) as usize;
-        let length = self.block.shared.bytes.len();
-        if offset + size as usize > length {
-            let reason = format!("the block has {length} bytes");
-            return Err(refuse(what, Space::Shared, lane, address, size, reason));
+    ) -> Result<(u32, usize), Cause> {
+        let own = self.block.rank;
+        let named = (address as u32) >> RANK_SHIFT;
+        let rank = match space {
+            Space::Shared if named == 0 => own,
+            _ => named,
+        };
+        let refused = |reason| refuse(what, space, lane, address, size, reason);
+        if space == Space::Shared && rank != own {
+            return Err(refused(format!(
+                "it names block {rank} of the cluster, this is block {own}"
+            )));
         }
-        Ok(offset)
+        let Some(shared) = self.shared_of(rank) else {
+            return Err(refused(format!("the cluster has no block {rank}")));
+        };
+        let offset = (address & ((1 << RANK_SHIFT) - 1)) as usize;
+        let length = shared.bytes.len();
+        if offset + size as usize > length {
+            return Err(refused(format!("the block has {length} bytes")));
+        }
+        Ok((rank, offset))
+    }
+
+    /// Whether a generic address lies in shared memory of this block.
+    pub fn is_own_shared(&self, address: u64) -> bool {
+        matches!(resolve(address), (Space::Cluster, at) if at as u32 >> RANK_SHIFT == self.block.rank)
+    }
+
+    /// Everything before happens before everything after, in shared memory of all blocks of the cluster.
+    pub fn synchronize_cluster(&mut self) {
+        self.block.shared.synchronize();
+        for block in self.peers.all() {
+            block.state.shared.synchronize();
+        }
+    }
+
+    /// Shared memory of a block of the cluster.
+    pub fn shared_of(&self, rank: u32) -> Option<&SharedMemory> {
+        if rank == self.block.rank {
+            return Some(&self.block.shared);
+        }
+        self.peers.block(rank).map(|block| &block.state.shared)
+    }
+
+    /// Shared memory of a block of the cluster, which is known to be there.
+    pub fn shared_of_mut(&mut self, rank: u32) -> &mut SharedMemory {
+        match self.peers.block_mut(rank) {
+            Some(block) => &mut block.state.shared,
+            None => &mut self.block.shared,
+        }
     }
 
     /// The word of local memory that holds an address.
@@ -153,17 +208,18 @@ impl<'a> Core<'a> {
                 }
                 Ok(value)
             }
-            Space::Shared => {
-                let offset = self.shared_offset("load", lane, address, size)?;
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = self.shared_place("load", space, lane, address, size)?;
                 let size = size as usize;
+                let shared = self.shared_of_mut(rank);
                 let value = if size == 16 {
-                    u128::from(self.block.shared.load(offset, 8))
-                        | u128::from(self.block.shared.load(offset + 8, 8)) << 64
+                    u128::from(shared.load(offset, 8))
+                        | u128::from(shared.load(offset + 8, 8)) << 64
                 } else {
-                    u128::from(self.block.shared.load(offset, size))
+                    u128::from(shared.load(offset, size))
                 };
-                if self.context.options.checks.memory && !self.block.shared.is_written(offset, size)
-                {
+                let written = shared.is_written(offset, size);
+                if self.context.options.checks.memory && !written {
                     self.find(
                         lane,
                         FindingKind::UnwrittenMemory {
@@ -172,7 +228,7 @@ impl<'a> Core<'a> {
                         },
                     );
                 }
-                self.check_race(lane, offset, size, false);
+                self.check_race(lane, rank, offset, size, false);
                 Ok(value)
             }
             Space::Local => {
@@ -240,16 +296,17 @@ impl<'a> Core<'a> {
                 }
                 Ok(())
             }
-            Space::Shared => {
-                let offset = self.shared_offset("store", lane, address, size)?;
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = self.shared_place("store", space, lane, address, size)?;
                 let size = size as usize;
+                let shared = self.shared_of_mut(rank);
                 if size == 16 {
-                    self.block.shared.store(offset, 8, value as u64);
-                    self.block.shared.store(offset + 8, 8, (value >> 64) as u64);
+                    shared.store(offset, 8, value as u64);
+                    shared.store(offset + 8, 8, (value >> 64) as u64);
                 } else {
-                    self.block.shared.store(offset, size, value as u64);
+                    shared.store(offset, size, value as u64);
                 }
-                self.check_race(lane, offset, size, true);
+                self.check_race(lane, rank, offset, size, true);
                 Ok(())
             }
             Space::Local => {
@@ -278,12 +335,15 @@ impl<'a> Core<'a> {
     }
 
     #[inline]
-    fn check_race(&mut self, lane: usize, offset: usize, size: usize, writes: bool) {
+    fn check_race(&mut self, lane: usize, rank: u32, offset: usize, size: usize, writes: bool) {
         if !self.context.options.checks.races {
             return;
         }
-        let warp = self.warp.number;
-        if let Some(other) = self.block.shared.touch(offset, size, warp, writes) {
+        let mut warp = self.warp.number;
+        if rank != self.block.rank {
+            warp += FOREIGN_WARPS * (self.block.rank + 1);
+        }
+        if let Some(other) = self.shared_of_mut(rank).touch(offset, size, warp, writes) {
             let address = offset as u32;
             self.find(lane, FindingKind::Race { address, other });
         }
@@ -300,8 +360,8 @@ impl<'a> Core<'a> {
     ) -> Result<u64, Cause> {
         match self.atomic_place(space, lane, address, size)? {
             AtomicPlace::Global(allocation, offset) => Ok(allocation.update(offset, size, change)),
-            AtomicPlace::Shared(offset) => {
-                let shared = &mut self.block.shared;
+            AtomicPlace::Shared(rank, offset) => {
+                let shared = self.shared_of_mut(rank);
                 let old = shared.load(offset, size as usize);
                 shared.store(offset, size as usize, change(old));
                 shared.synchronize();
@@ -323,8 +383,8 @@ impl<'a> Core<'a> {
                 let memory = self.context.memory;
                 Ok(memory.update_wide(allocation, offset, change))
             }
-            AtomicPlace::Shared(offset) => {
-                let shared = &mut self.block.shared;
+            AtomicPlace::Shared(rank, offset) => {
+                let shared = self.shared_of_mut(rank);
                 let (low, high) = (shared.load(offset, 8), shared.load(offset + 8, 8));
                 let old = u128::from(high) << 64 | u128::from(low);
                 let new = change(old);
@@ -362,9 +422,9 @@ impl<'a> Core<'a> {
                 }
                 Ok(AtomicPlace::Global(allocation, offset))
             }
-            Space::Shared => {
-                let offset = self.shared_offset(WHAT, lane, inner, size)?;
-                Ok(AtomicPlace::Shared(offset))
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = self.shared_place(WHAT, resolved, lane, inner, size)?;
+                Ok(AtomicPlace::Shared(rank, offset))
             }
             Space::Local | Space::Generic => {
                 let reason = "local memory has no atomic operations".to_owned();

@@ -1,6 +1,9 @@
 //! A thread block: its warps, shared memory and named barriers, and the loop that runs them.
 
+use crate::access::RANK_SHIFT;
+use crate::cluster::{ClusterBarrier, Peers};
 use crate::core::Core;
+use crate::engine::Engine;
 use crate::fault::{Cause, Fault, FaultKind, text_of};
 use crate::flight::Flight;
 use crate::flow::Next;
@@ -10,6 +13,7 @@ use crate::profile::Profile;
 use crate::program::{GuardKind, Run};
 use crate::shared::SharedMemory;
 use crate::warp::{Wait, Warp};
+use orias_eval::mbarrier::Mbarrier;
 use orias_machine::timing::BARRIER_SETTLES;
 
 /// Threads that a warp counts for at a barrier, however many it has.
@@ -38,10 +42,14 @@ pub(crate) struct Barrier {
 pub(crate) struct BlockState {
     /// Its index in the grid.
     pub index: [u32; 3],
+    /// Its number in the cluster.
+    pub rank: u32,
     pub shared: SharedMemory,
     pub barriers: [Barrier; 16],
     /// Warps that have not ended.
     pub live: u32,
+    /// Bulk copies under way.
+    pub engine: Engine,
 }
 
 /// A thread block.
@@ -53,14 +61,8 @@ pub(crate) struct Block {
     chooser: Chooser,
 }
 
-/// Where a block stands after its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// All threads have ended.
-    Done,
-    /// It can go on.
-    Runnable,
-}
+/// Looks at mbarriers in a row that find them unchanged, after which a warp counts as waiting in vain.
+const PATIENCE: u32 = 1 << 12;
 
 /// Counts of a turn.
 #[derive(Clone, Debug, Default)]
@@ -166,7 +168,7 @@ impl Tally {
 }
 
 impl Block {
-    pub fn new(index: [u32; 3], context: &Context<'_>) -> Self {
+    pub fn new(index: [u32; 3], rank: u32, context: &Context<'_>) -> Self {
         let threads = context.block.iter().product::<u32>();
         let warps = (0..threads.div_ceil(32))
             .map(|number| {
@@ -185,9 +187,11 @@ impl Block {
             warps,
             state: BlockState {
                 index,
+                rank,
                 shared: SharedMemory::new(context.shared, context.options.checks),
                 barriers: [Barrier::default(); 16],
                 live: threads.div_ceil(WARP),
+                engine: Engine::default(),
             },
             chooser: Chooser::new(context.options.schedule, index, 0),
         }
@@ -208,41 +212,105 @@ impl Block {
         }
     }
 
-    /// Gives every warp a turn. A block whose warps all wait for something that cannot come is a deadlock.
-    pub fn turn(&mut self, context: &Context<'_>, tally: &mut Tally) -> Result<Status, Box<Fault>> {
+    /// Whether all threads have ended.
+    pub fn is_done(&self) -> bool {
+        self.warps.iter().all(Warp::is_done)
+    }
+
+    /// Whether no warp does anything but look at mbarriers that do not change, or wait for one that does so.
+    pub fn waits_in_vain(&self) -> bool {
+        self.warps.iter().all(|warp| {
+            warp.is_done()
+                || warp.looks >= PATIENCE
+                || warp.groups.iter().all(|group| group.wait != Wait::None)
+        })
+    }
+
+    /// A fault of the first warp that has not ended.
+    pub fn stuck(&self, context: &Context<'_>, kind: FaultKind) -> Box<Fault> {
+        let live = self.warps.iter().position(|warp| !warp.is_done());
+        self.fault(live.unwrap_or(0), context, kind.into())
+    }
+
+    /// Gives every warp a turn; whether one of them could use it.
+    pub fn turn(
+        &mut self,
+        context: &Context<'_>,
+        mut peers: Peers<'_>,
+        tally: &mut Tally,
+    ) -> Result<bool, Box<Fault>> {
         let mut progress = false;
         let mut order: Vec<usize> = (0..self.warps.len()).collect();
         self.chooser.arrange(&mut order);
         for number in order {
             let before = tally.threads;
-            let ran = self.run_warp(number, context, tally)?;
+            let ran = self.run_warp(number, context, &mut peers, tally)?;
             progress |= ran;
             if context.count(tally.threads - before) {
                 let limit = context.options.max_steps.unwrap_or(0);
                 return Err(self.fault(number, context, FaultKind::StepLimit(limit).into()));
             }
         }
-        if self.warps.iter().all(Warp::is_done) {
-            return Ok(Status::Done);
-        }
-        if !progress {
-            let number = self
-                .warps
-                .iter()
-                .position(|warp| !warp.is_done())
-                .unwrap_or(0);
-            let reason = self.describe_waits();
-            return Err(self.fault(number, context, FaultKind::Deadlock(reason).into()));
-        }
-        Ok(Status::Runnable)
+        let idle = self.is_done() || !progress;
+        progress |= self.run_engine(context, peers, idle)?;
+        Ok(progress)
     }
 
-    fn describe_waits(&self) -> String {
+    /// Makes the bulk copies whose time has come; all of them if nothing else can go on. Whether there was one.
+    fn run_engine(
+        &mut self,
+        context: &Context<'_>,
+        mut peers: Peers<'_>,
+        all: bool,
+    ) -> Result<bool, Box<Fault>> {
+        self.state.engine.next_turn();
+        let mut some = false;
+        while let Some(transfer) = self.state.engine.take_due(all) {
+            some = true;
+            let number = transfer.warp as usize;
+            let mut core = Core {
+                warp: &mut self.warps[number],
+                block: &mut self.state,
+                peers: peers.again(),
+                context,
+                active: 1,
+                group: 1,
+                index: transfer.index,
+                guarding: false,
+                position: None,
+                violation: None,
+            };
+            if let Err(cause) = core.make(&transfer) {
+                return Err(self.fault(number, context, cause));
+            }
+        }
+        Ok(some)
+    }
+
+    /// What each group of lanes waits for.
+    pub fn describe_waits(&self, cluster: &ClusterBarrier) -> String {
         let mut parts = Vec::new();
         for warp in &self.warps {
             for group in &warp.groups {
                 let what = match group.wait {
-                    Wait::None => "can run".to_owned(),
+                    Wait::None => match warp.looked {
+                        Some((rank, offset)) if warp.looks > 0 => {
+                            let at = u64::from(rank) << RANK_SHIFT | offset as u64;
+                            let state = match rank == self.state.rank {
+                                true => {
+                                    let word = self.state.shared.load(offset, 8);
+                                    format!(" ({})", Mbarrier::unpack(word).describe())
+                                }
+                                false => String::new(),
+                            };
+                            format!("waits for the mbarrier at {at:#x}{state}")
+                        }
+                        _ => "can run".to_owned(),
+                    },
+                    Wait::Cluster { .. } => format!(
+                        "waits at the cluster's barrier, where {} of {} warps are",
+                        cluster.arrived, cluster.live
+                    ),
                     Wait::Sync(barrier) => format!("waits for its lanes at B{barrier}"),
                     Wait::Lanes(mask) | Wait::Collective { mask, .. } => {
                         format!("waits for lanes {mask:#010x}")
@@ -275,9 +343,14 @@ impl Block {
     }
 
     /// Wakes groups whose barrier is complete; whether the current group can run afterwards.
-    fn wake(&mut self, number: usize) -> bool {
+    fn wake(&mut self, number: usize, cluster: &ClusterBarrier) -> bool {
         let warp = &mut self.warps[number];
         for group in &mut warp.groups {
+            if let Wait::Cluster { generation } = group.wait
+                && cluster.generation != generation
+            {
+                group.wait = Wait::None;
+            }
             if let Wait::Barrier { id, generation } = group.wait {
                 let barrier = &self.state.barriers[usize::from(id)];
                 if barrier.generation != generation {
@@ -309,7 +382,7 @@ impl Block {
     fn rests(&mut self, number: usize) -> bool {
         let warp = &self.warps[number];
         let group = warp.groups.get(warp.current);
-        group.is_some_and(|group| matches!(group.wait, Wait::Barrier { .. }))
+        group.is_some_and(|group| matches!(group.wait, Wait::Barrier { .. } | Wait::Cluster { .. }))
             && self.chooser.rests_at_barrier()
     }
 
@@ -318,18 +391,24 @@ impl Block {
         &mut self,
         number: usize,
         context: &Context<'_>,
+        peers: &mut Peers<'_>,
         tally: &mut Tally,
     ) -> Result<bool, Box<Fault>> {
-        if !self.wake(number) {
+        if !self.wake(number, peers.barrier) {
             return Ok(false);
         }
         let mut left = self.chooser.warp_turn();
         while left > 0 {
             left -= 1;
-            match self.step(number, context, tally) {
-                Ok(Next::Continue) => {}
+            match self.step(number, context, peers, tally) {
+                Ok(Next::Continue) => {
+                    // Nothing changes for one that looks in vain until others have run.
+                    if std::mem::take(&mut self.warps[number].rests) {
+                        break;
+                    }
+                }
                 Ok(Next::Blocked) => {
-                    if self.rests(number) || !self.wake(number) {
+                    if self.rests(number) || !self.wake(number, peers.barrier) {
                         break;
                     }
                 }
@@ -346,6 +425,7 @@ impl Block {
         &mut self,
         number: usize,
         context: &Context<'_>,
+        peers: &mut Peers<'_>,
         tally: &mut Tally,
     ) -> Result<Next, Cause> {
         let warp = &mut self.warps[number];
@@ -359,6 +439,7 @@ impl Block {
         let mut core = Core {
             warp,
             block: &mut self.state,
+            peers: peers.again(),
             context,
             active: group.lanes,
             group: group.lanes,

@@ -2,6 +2,7 @@
 
 use crate::access::Space;
 use crate::block::BlockState;
+use crate::cluster::Peers;
 use crate::fault::Cause;
 use crate::flight::{Due, LateStore};
 use crate::launch::{Context, FindingKind};
@@ -17,6 +18,8 @@ use orias_sass::{Register, RegisterClass};
 pub(crate) struct Core<'a> {
     pub warp: &'a mut Warp,
     pub block: &'a mut BlockState,
+    /// The other blocks of the cluster.
+    pub peers: Peers<'a>,
     pub context: &'a Context<'a>,
     /// The lanes that run the instruction: those of the group whose guard holds.
     pub active: u32,

@@ -1,6 +1,7 @@
 //! The device: memory, loaded modules, launches.
 
-use crate::block::{Block, Status, Tally};
+use crate::block::Tally;
+use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::launch::{Context, Launch, Options, Outcome};
@@ -184,6 +185,7 @@ impl Device {
             banks,
             grid: launch.grid,
             block: launch.block,
+            cluster: cluster_of(kernel, launch).unwrap_or([1; 3]),
             shared,
             local,
             printed: &printed,
@@ -235,13 +237,38 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
             kernel.name, kernel.registers
         ));
     }
-    if kernel.cluster.is_some() {
+    let cluster = cluster_of(kernel, launch);
+    if let (Some(wanted), Some(given)) = (kernel.cluster, launch.cluster)
+        && wanted != given
+    {
         return refuse(format!(
-            "{} runs in clusters, which are not emulated yet",
+            "{} runs in clusters of {wanted:?} blocks, not {given:?}",
             kernel.name
         ));
     }
+    if let Some(sizes) = cluster {
+        let blocks = product(sizes);
+        if blocks == 0 || blocks > MOST_CLUSTER_BLOCKS {
+            return refuse(format!(
+                "a cluster has 1 to {MOST_CLUSTER_BLOCKS} blocks, not {blocks}"
+            ));
+        }
+        if (0..3).any(|d| launch.grid[d] % sizes[d] != 0) {
+            return refuse(format!(
+                "a grid of {:?} blocks does not consist of clusters of {sizes:?}",
+                launch.grid
+            ));
+        }
+    }
     Ok(())
+}
+
+/// Blocks a cluster has at most; more than eight only if the launch insists.
+const MOST_CLUSTER_BLOCKS: u64 = 16;
+
+/// Blocks of a cluster in each dimension, where there are clusters.
+fn cluster_of(kernel: &Kernel, launch: &Launch) -> Option<[u32; 3]> {
+    kernel.cluster.or(launch.cluster)
 }
 
 /// Where bank 0 holds the first stack pointer of a thread.
@@ -260,27 +287,33 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     let mut bank = vec![0; (usize::from(start) + usize::from(size)).max(DRIVER_BANK)];
     let mut put = |at: usize, bytes: &[u8]| bank[at..at + bytes.len()].copy_from_slice(bytes);
     let words = kernel.launch_constants;
+    // In a grid without clusters every block is a cluster of one.
+    let cluster = cluster_of(kernel, launch);
+    let sizes = cluster.unwrap_or([1; 3]);
     for (dimension, (threads, blocks)) in launch.block.iter().zip(launch.grid).enumerate() {
         put(
             words.block_threads[dimension] as usize,
             &threads.to_le_bytes(),
         );
         put(words.grid_blocks[dimension] as usize, &blocks.to_le_bytes());
-        // In a grid without clusters every block is a cluster of one.
+        let inside = sizes[dimension];
         put(
             words.cluster_blocks[dimension] as usize,
-            &1u32.to_le_bytes(),
+            &inside.to_le_bytes(),
         );
         put(
             words.cluster_scales[dimension] as usize,
-            &1f32.to_le_bytes(),
+            &(1.0 / inside as f32).to_le_bytes(),
         );
         put(
             words.grid_clusters[dimension] as usize,
-            &blocks.to_le_bytes(),
+            &(blocks / inside).to_le_bytes(),
         );
     }
-    put(words.cluster_size as usize, &1u32.to_le_bytes());
+    let blocks = sizes.iter().product::<u32>();
+    put(words.cluster_size as usize, &blocks.to_le_bytes());
+    let explicit = u32::from(cluster.is_some());
+    put(words.explicit_cluster as usize, &explicit.to_le_bytes());
     put(words.local_window as usize, &LOCAL.to_le_bytes());
     put(STACK_POINTER, &local.to_le_bytes());
     put(
@@ -327,13 +360,14 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
 /// Runs all blocks of a grid, in order, so many at a time as fit into the machine.
 fn run(context: &Context<'_>, progress: &mut dyn FnMut(u64, u64)) -> (Option<Fault>, Tally) {
     let [x, y, z] = context.grid.map(u64::from);
-    let total = x * y * z;
+    let inside = context.cluster.iter().product::<u32>();
+    let total = x * y * z / u64::from(inside);
     let next = AtomicU64::new(0);
     let done = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
     let threads = (context.options.threads.max(1) as u64).min(total) as usize;
     context.memory.share(threads > 1);
-    let warps = context.block.iter().product::<u32>().div_ceil(32) as usize;
+    let warps = context.block.iter().product::<u32>().div_ceil(32) as usize * inside as usize;
     let resident = (RESIDENT_WARPS / warps / threads).max(1);
     let work = |progress: &mut dyn FnMut(u64, u64)| {
         worker(context, &next, &done, &stop, total, resident, progress)
@@ -375,35 +409,40 @@ fn worker(
     if context.options.profile {
         tally.profile = Some(Profile::new(context.kernel.program.steps.len()));
     }
-    let mut blocks: Vec<Block> = Vec::new();
+    let inside = u64::from(context.cluster.iter().product::<u32>());
+    let mut clusters: Vec<Cluster> = Vec::new();
     let mut chooser = Chooser::new(context.options.schedule, [u32::MAX; 3], 0);
     loop {
-        while blocks.len() < resident {
+        while clusters.len() < resident {
             let number = next.fetch_add(1, Relaxed);
             if number >= total {
                 break;
             }
-            let [x, y, _] = context.grid.map(u64::from);
-            let index = [number % x, number / x % y, number / x / y].map(|n| n as u32);
-            blocks.push(Block::new(index, context));
+            clusters.push(Cluster::new(number, context));
         }
-        if blocks.is_empty() || stop.load(Relaxed) {
+        if clusters.is_empty() || stop.load(Relaxed) {
             return (None, tally);
         }
-        chooser.arrange(&mut blocks);
+        chooser.arrange(&mut clusters);
         let mut index = 0;
-        while index < blocks.len() {
-            match blocks[index].turn(context, &mut tally) {
-                Ok(Status::Runnable) => index += 1,
-                Ok(Status::Done) => {
-                    let block = blocks.remove(index);
-                    block.finish(&mut tally);
-                    let finished = done.fetch_add(1, Relaxed) + 1;
-                    progress(finished, total);
+        while index < clusters.len() {
+            match clusters[index].turn(context, &mut tally) {
+                Ok(false) => index += 1,
+                Ok(true) => {
+                    let cluster = clusters.remove(index);
+                    for block in &cluster.blocks {
+                        block.finish(&mut tally);
+                    }
+                    let finished = done.fetch_add(inside, Relaxed) + inside;
+                    progress(finished, total * inside);
                 }
                 Err(fault) => {
                     stop.store(true, Relaxed);
-                    blocks.iter().for_each(|block| block.finish(&mut tally));
+                    for cluster in &clusters {
+                        for block in &cluster.blocks {
+                            block.finish(&mut tally);
+                        }
+                    }
                     return (Some(*fault), tally);
                 }
             }

@@ -55,6 +55,9 @@ pub enum FaultKind {
         /// What is wrong.
         reason: String,
     },
+    /// The barrier of a cluster used in a way it does not work.
+    #[error("the cluster's barrier: {0}")]
+    ClusterBarrier(String),
     /// Every thread that is left waits for another.
     #[error("deadlock: {0}")]
     Deadlock(String),

@@ -73,6 +73,9 @@ pub(crate) enum Kind {
     Yield,
     Sleep,
     Trap,
+    /// The barrier of the cluster.
+    ClusterArrive,
+    ClusterWait,
     /// A named barrier: its number and how many threads, in one register if `packed`.
     Barrier {
         id: Source,
@@ -166,6 +169,9 @@ impl Flow {
                 core.warp.exit(lanes, next);
                 if core.warp.is_done() {
                     core.block.warp_ended();
+                    if core.peers.barrier.warp_ended(core.warp) {
+                        core.synchronize_cluster();
+                    }
                 }
                 Ok(Next::Blocked)
             }
@@ -226,6 +232,24 @@ impl Flow {
                 core.warp.groups[current].pc = next;
                 core.warp.give_way();
                 Ok(Next::Yield)
+            }
+            Kind::ClusterArrive => {
+                let current = core.warp.current;
+                core.warp.groups[current].pc = next;
+                if core.peers.barrier.arrive(core.warp)? {
+                    core.synchronize_cluster();
+                }
+                Ok(Next::Continue)
+            }
+            Kind::ClusterWait => {
+                let generation = core.peers.barrier.awaited(core.warp)?;
+                if generation != core.peers.barrier.generation {
+                    let current = core.warp.current;
+                    core.warp.groups[current].pc = next;
+                    return Ok(Next::Continue);
+                }
+                core.warp.wait(lanes, next, Wait::Cluster { generation });
+                Ok(Next::Blocked)
             }
             Kind::Trap => Err(Cause::of(lanes.trailing_zeros() as usize, FaultKind::Trap)),
             Kind::Barrier {
@@ -419,7 +443,10 @@ pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Option<Result<Flow, Lack>> 
     let kind = kind_of(name, reader)?;
     Some(kind.and_then(|kind| {
         // The vote of a reducing barrier is its `p`, not a condition of the instruction.
-        if matches!(kind, Kind::Barrier { .. }) {
+        if matches!(
+            kind,
+            Kind::Barrier { .. } | Kind::ClusterArrive | Kind::ClusterWait
+        ) {
             Ok(Flow {
                 kind,
                 condition: Condition {
@@ -483,6 +510,8 @@ fn kind_of(name: &str, reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
             target,
             together: Together::No,
         }),
+        "UCGABAR_ARV" => Ok(Kind::ClusterArrive),
+        "UCGABAR_WAIT" => Ok(Kind::ClusterWait),
         "EXIT" | "KILL" => Ok(Kind::Exit),
         "BSYNC" => reader
             .barrier_register("b")

@@ -6,6 +6,7 @@ use crate::heap::Heap;
 use crate::memory::Memory;
 use crate::module::Kernel;
 use crate::order::Schedule;
+use crate::shared::FOREIGN_WARPS;
 use orias_sass::Register;
 use std::fmt;
 use std::sync::Mutex;
@@ -22,6 +23,8 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
+    /// Blocks of a cluster in each dimension, if the launch says so; otherwise as the kernel wants it.
+    pub cluster: Option<[u32; 3]>,
     /// The bytes of each parameter, in order, little-endian.
     pub arguments: Vec<Vec<u8>>,
 }
@@ -183,10 +186,17 @@ impl fmt::Display for Finding {
                 f,
                 "barrier {barrier} counts the whole warp, of which only lanes {lanes:#010x} of {live:#010x} came"
             )?,
-            FindingKind::Race { address, other } => write!(
-                f,
-                "shared memory at {address:#x} is also accessed by warp {other}, without a barrier between"
-            )?,
+            FindingKind::Race { address, other } => {
+                let warp = other % FOREIGN_WARPS;
+                let of = match other / FOREIGN_WARPS {
+                    0 => String::new(),
+                    block => format!(" of block {} of the cluster", block - 1),
+                };
+                write!(
+                    f,
+                    "shared memory at {address:#x} is also accessed by warp {warp}{of}, without a barrier between"
+                )?;
+            }
         }
         let ([a, b, c], [x, y, z]) = (self.block, self.thread);
         write!(
@@ -227,6 +237,8 @@ pub(crate) struct Context<'a> {
     pub banks: [&'a [u8]; 32],
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Blocks of a cluster in each dimension: ones where there are no clusters.
+    pub cluster: [u32; 3],
     /// Bytes of shared memory of a block, what the system keeps included.
     pub shared: usize,
     /// Bytes of local memory of a thread.

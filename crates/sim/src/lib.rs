@@ -32,8 +32,10 @@
 
 mod access;
 mod block;
+mod cluster;
 mod core;
 mod device;
+mod engine;
 mod fault;
 mod flight;
 mod flow;

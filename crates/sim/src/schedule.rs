@@ -77,7 +77,10 @@ impl Schedule {
             reads: Vec::new(),
             writes: Vec::new(),
             dependency: dependency(instruction),
-            reads_state: name.starts_with("B2R") || name.starts_with("BMOV"),
+            // The copy engine takes its orders when they are issued.
+            reads_state: ["B2R", "BMOV", "UBLK", "UTMA"]
+                .iter()
+                .any(|start| name.starts_with(start)),
             copies: name.starts_with("LDGSTS"),
             commits: matches!(name, "LDGDEPBAR" | "ARRIVES.LDGSTSBAR"),
             reused: reuse::positions(instruction),

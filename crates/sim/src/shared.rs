@@ -5,6 +5,9 @@
 
 use crate::launch::Checks;
 
+/// Warps of a block: those of other blocks of the cluster have numbers from here on, so many for each block.
+pub(crate) const FOREIGN_WARPS: u32 = 32;
+
 /// Who touched a word since the last synchronisation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touch {

@@ -60,6 +60,8 @@ pub(crate) enum Wait {
     Collective { mask: u32, target: u32 },
     /// A named barrier of the block, in this phase of it.
     Barrier { id: u8, generation: u64 },
+    /// The barrier of the cluster, in this phase of it.
+    Cluster { generation: u64 },
 }
 
 /// Lanes that run together.
@@ -129,6 +131,14 @@ pub(crate) struct Warp {
     pub hint: usize,
     /// Copies to shared memory that were not committed to a group yet, and the registers of `RPCMOV`.
     pub return_address: [Lanes; 2],
+    /// The phase of the cluster's barrier in which it arrived last.
+    pub cluster_arrival: Option<u64>,
+    /// Looks at mbarriers since the last that found a phase to be over.
+    pub looks: u32,
+    /// The mbarrier it looked at last: the block's number in the cluster, and the offset there.
+    pub looked: Option<(u32, usize)>,
+    /// Whether its turn is over after the instruction that runs.
+    pub rests: bool,
 }
 
 impl Warp {
@@ -176,6 +186,10 @@ impl Warp {
             earlier_result: ((0, false), 0),
             hint: 0,
             return_address: [[0; 32]; 2],
+            cluster_arrival: None,
+            looks: 0,
+            looked: None,
+            rests: false,
         }
     }
 
@@ -281,7 +295,7 @@ impl Warp {
                 Some(self.registers.b[usize::from(barrier)][lane] & self.live)
             }
             Wait::Lanes(mask) | Wait::Collective { mask, .. } => Some(mask & self.live),
-            Wait::None | Wait::Barrier { .. } => None,
+            Wait::None | Wait::Barrier { .. } | Wait::Cluster { .. } => None,
         }
     }
 

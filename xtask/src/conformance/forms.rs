@@ -123,6 +123,7 @@ fn emulated(image: &[u8], index: usize, lanes: &[[u64; 3]]) -> Result<Vec<u64>, 
         kernel: format!("form{index}"),
         grid: [(lanes.len() as u32).div_ceil(128), 1, 1],
         block: [128, 1, 1],
+        cluster: None,
         dynamic_shared: 0,
         arguments,
     };

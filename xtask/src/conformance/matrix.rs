@@ -129,6 +129,7 @@ pub fn emulated(image: &[u8], index: usize, form: &Form) -> Result<Vec<u8>, Stri
         kernel: format!("matrix{index}"),
         grid: [BLOCKS as u32, 1, 1],
         block: [form.threads as u32, 1, 1],
+        cluster: None,
         dynamic_shared: 0,
         arguments: [input, output].map(|it| it.to_le_bytes().to_vec()).to_vec(),
     };

@@ -261,6 +261,7 @@ pub(crate) fn emulate(
         kernel: job.kernel.clone(),
         grid: job.grid,
         block: job.block,
+        cluster: None,
         dynamic_shared: job.smem,
         arguments,
     };

@@ -73,6 +73,7 @@ impl Subject<'_> {
             kernel: KERNEL.to_owned(),
             grid: [1, 1, 1],
             block: [1, 1, 1],
+            cluster: None,
             dynamic_shared: 0,
             arguments,
         };

@@ -374,7 +374,7 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
 pub(super) fn prefetch(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
     if form.has(Modifier::Tensormap) {
-        return unsupported("");
+        return super::bulk::prefetch_map(body, statement);
     }
     let (address, space) = body.address(statement, 0, modifiers::space(form))?;
     let address = body.func.create_address(address);

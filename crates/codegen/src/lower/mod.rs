@@ -17,6 +17,7 @@
 mod arithmetic;
 mod atomics;
 mod body;
+mod bulk;
 mod calls;
 mod contract;
 mod control;
@@ -32,6 +33,7 @@ mod rules;
 mod special;
 mod ssa;
 mod sync;
+mod tensormap;
 mod video;
 
 use crate::module::{Module, SourceFile};

@@ -6,7 +6,10 @@
 //! An instruction without a rule is not supported yet, and named in the error.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
-use super::{arithmetic, atomics, calls, control, convert, matrix, memory, movement, sync, video};
+use super::{
+    arithmetic, atomics, bulk, calls, control, convert, matrix, memory, movement, sync, tensormap,
+    video,
+};
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
 use orias_ptx::grammar::{Access, Op};
@@ -104,6 +107,15 @@ fn rule(op: Op) -> Option<Rule> {
         Op::CpAsyncCommitGroup => Same(A::CpAsyncCommit),
         Op::CpAsyncWaitGroup => Same(A::CpAsyncWait),
         Op::CpAsyncWaitAll => Same(A::CpAsyncWaitAll),
+        Op::CpAsyncBulk => With(bulk::copy),
+        Op::CpReduceAsyncBulk => With(bulk::reduce),
+        Op::CpAsyncBulkPrefetch => With(bulk::prefetch),
+        Op::CpAsyncBulkCommitGroup => Same(A::BulkCommit),
+        Op::CpAsyncBulkWaitGroup => With(bulk::wait),
+        Op::CpAsyncBulkTensor => With(bulk::tensor_copy),
+        Op::CpReduceAsyncBulkTensor => With(bulk::tensor_reduce),
+        Op::CpAsyncBulkPrefetchTensor => With(bulk::tensor_prefetch),
+        Op::TensormapReplace => With(tensormap::replace),
         Op::Ldmatrix | Op::Stmatrix => With(memory::matrix),
         Op::Movmatrix => With(memory::move_matrix),
         Op::Mma => With(matrix::multiply),

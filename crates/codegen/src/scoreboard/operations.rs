@@ -135,7 +135,7 @@ impl OperationFacts {
                 memory_queue: timing.reads_in_order,
                 guarded: false,
                 alone: issue::needs_nothing_in_flight(op),
-                counts_copies: op == Op::LDGDEPBAR,
+                counts_copies: matches!(op, Op::LDGDEPBAR | Op::UTMACMDFLUSH),
                 settles: timing.settles,
                 texture: timing.class.name() == "texture",
                 issue,

@@ -14,7 +14,7 @@ use super::{ScoreboardError, broken, filler};
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::timing::{STALL_MAX, Table, UseGroup, latency};
 use orias_ori::{ControlWord, Function, Level};
-use orias_sass::Barrier;
+use orias_sass::{Barrier, Op};
 
 /// What every instruction waits for.
 const BOTH: u8 = 0b11;
@@ -32,7 +32,7 @@ fn assign(func: &mut Function) -> Result<(), ScoreboardError> {
         let word = ControlWord::PLAIN
             .with_stall(stall)
             .with_write_barrier(barrier(0, writes_late(&code, index)))
-            .with_read_barrier(barrier(1, reads_late(&code, index)))
+            .with_read_barrier(barrier(read_barrier(fact.op), reads_late(&code, index)))
             .with_wait_mask(BOTH);
         func.set_control(fact.inst, word);
         let longest = code.writes(index).iter().filter_map(longest_latency).max();
@@ -53,7 +53,8 @@ fn writes_late(code: &Code, index: usize) -> bool {
     let mut writes = code.writes(index).iter();
     let written = writes.any(|write| write.arrives == Arrives::Barrier(EventKind::Written));
     let names = ["SYNCS", "LDGSTS"];
-    let copies = fact.counts_copies || names.iter().any(|name| fact.op.name().starts_with(name));
+    let group = fact.counts_copies && fact.op != Op::UTMACMDFLUSH;
+    let copies = group || names.iter().any(|name| fact.op.name().starts_with(name));
     fact.is_variable() && (written || copies)
 }
 
@@ -63,8 +64,16 @@ fn reads_late(code: &Code, index: usize) -> bool {
     let fact = &code.facts[index];
     let without = ["FENCE", "CCTL", "BMOV"];
     let quick = without.iter().any(|name| fact.op.name().starts_with(name));
-    let copies = fact.counts_copies;
+    let copies = fact.counts_copies && fact.op != Op::UTMACMDFLUSH;
     fact.is_variable() && !copies && (!quick || !code.late(index).is_empty())
+}
+
+/// The read barrier an operation sets: 1, or 0 for the end of a group of bulk copies, which DEPBAR counts there.
+fn read_barrier(op: Op) -> u8 {
+    match op {
+        Op::UTMACMDFLUSH => 0,
+        _ => 1,
+    }
 }
 
 /// Cycles until a result of fixed latency can be read by anything.

@@ -173,7 +173,7 @@ pub(super) fn commit(s: &mut Selector<'_>) -> Done {
 }
 
 /// Waits until at most so many groups are under way.
-fn wait_for(s: &mut Selector<'_>, groups: u64) -> Done {
+pub(super) fn wait_for(s: &mut Selector<'_>, groups: u64) -> Done {
     let board = Operand::imm(COPY_SCOREBOARD);
     let operands = sources![board, Operand::imm(groups), Operand::imm(0)];
     s.emit_guarded(Op::DEPBAR_LE, &[], operands)?;
@@ -181,7 +181,7 @@ fn wait_for(s: &mut Selector<'_>, groups: u64) -> Done {
 }
 
 /// The most groups a wait can name.
-const MOST_GROUPS: u64 = 63;
+pub(super) const MOST_GROUPS: u64 = 63;
 
 pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     match s.operand(0) {

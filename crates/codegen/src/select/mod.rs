@@ -19,8 +19,8 @@
 //! carries its guard to the machine instruction that has the effect.
 //!
 //! **Uniform registers** hold the descriptor of global memory, cache policies that are known and the base of shared memory, made once in
-//! the entry block of a kernel (the whole warp runs there), and results of operations that have no other form; those are copied to a general
-//! register at once.
+//! the entry block of a kernel (the whole warp runs there), results of operations that have no other form, which are copied to a general
+//! register at once, and operands that must be there (`uniform`).
 //!
 //! What it does not do: it moves nothing between blocks, and makes no branches (see `expand` for what needs some).
 //!
@@ -30,6 +30,7 @@ mod arithmetic;
 mod atomic;
 mod barrier;
 mod bits;
+mod bulk;
 mod compare;
 mod control;
 mod convert;
@@ -49,6 +50,7 @@ mod selector;
 mod shifts;
 mod source;
 mod special;
+mod uniform;
 mod waits;
 mod warp;
 mod wide;
@@ -111,6 +113,10 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
     (A::Movmatrix, copy::move_matrix), (A::Mma, matrix::multiply), (A::MmaSparse, matrix::multiply_sparse),
+    // The copy engine.
+    (A::BulkCopy, bulk::copy), (A::BulkReduce, bulk::reduce), (A::BulkPrefetch, bulk::prefetch), (A::BulkCommit, bulk::commit),
+    (A::BulkWait, bulk::wait), (A::TensorCopy, bulk::tensor_copy), (A::TensorReduce, bulk::tensor_reduce),
+    (A::TensorPrefetch, bulk::tensor_prefetch), (A::PrefetchTensormap, bulk::prefetch_map),
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
     (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),
@@ -118,6 +124,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     // Lanes.
     (A::Shfl, warp::shuffle), (A::VotePred, warp::vote), (A::Ballot, warp::ballot), (A::MatchLanes, warp::matching),
     (A::ActiveMask, warp::active), (A::Redux, warp::reduce), (A::Elect, warp::elect),
+    (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running),
     // Odds and ends.
     (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
     (A::Call, special::call), (A::Ret, special::keep),

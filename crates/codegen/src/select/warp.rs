@@ -6,7 +6,7 @@
 //! it before selection (`regions`). Shuffles read only lanes of their own mask, so lanes of other masks may run with them: they are brought
 //! together only where some lane misses one of its mask, which a vote finds out.
 
-use super::selector::{Selector, not_pt, pt, rz};
+use super::selector::{Selector, not_pt, pt, rz, urz};
 use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
@@ -180,4 +180,30 @@ pub(super) fn elect(s: &mut Selector<'_>) -> Done {
     let operands = sources![s.predicate_result(1), uniform, pt()];
     s.emit_guarded(Op::ELECT, &[], operands)?;
     s.copy_uniform(uniform, lane)
+}
+
+/// In lanes whose turn was before, nobody is elected.
+pub(super) fn elect_turn(s: &mut Selector<'_>) -> Done {
+    let (Some(turn), Some(waiting)) = (s.result(0).as_value(), s.operand(0).as_value()) else {
+        return Ok(());
+    };
+    let waits = s.guard_source(Guard::when(waiting));
+    let nobody = s.temporary(Type::P);
+    let never = Operand::imm(0x8);
+    let zero = Operand::imm(0);
+    s.emit(
+        Op::PLOP3,
+        &[],
+        sources![nobody, pt(), pt(), pt(), pt(), never, zero],
+    )?;
+    s.keep(turn, nobody);
+    s.emit_with(Op::ELECT, &[], sources![turn, urz(), pt()], waits)?;
+    Ok(())
+}
+
+pub(super) fn any_running(s: &mut Selector<'_>) -> Done {
+    let predicate = s.predicate(0);
+    let operands = sources![rz(), s.predicate_result(0), predicate];
+    s.emit(Op::VOTE, &[("mode", "ANY")], operands)?;
+    Ok(())
 }

@@ -67,6 +67,9 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     // Which lanes run together is nobody's promise.
     (AbstractOp::ActiveMask, LANES),
     (AbstractOp::Elect, Rule::Elect),
+    (AbstractOp::ElectTurn, LANES),
+    // The same for all that run together, who stay together.
+    (AbstractOp::AnyRunning, Rule::Always(Spread::Sources(0))),
     // Each lane holds its own piece of a matrix.
     (AbstractOp::Ldmatrix, LANES),
     (AbstractOp::Movmatrix, LANES),

@@ -1,10 +1,10 @@
 //! The table of abstract operations.
 
 use super::ModifierKind::{
-    Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Completion, Count, Direction, Evict,
-    Ftz, Geometry, Half, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch,
-    Property, Proxy, Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special,
-    Step, TensorMode, Transpose, Vector, Vote, Wait,
+    Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Count, Direction, Evict, Ftz, Geometry,
+    Half, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch, Property, Proxy,
+    Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special, Step, TensorMode,
+    Transpose, Vector, Vote, Wait,
 };
 use super::{Arity, Edges, Effects, Kind, Levels, ModifierKind, Row, Scalar as Sc, Scalars, Slot};
 use crate::function::Level;
@@ -357,7 +357,7 @@ operations! {
     PrefetchLine = row("prefetch", "Brings a line nearer; the immediate is the cache level.")
         .mods(&[Space, Evict]).sig(&[], &[A, I]).does(SIDE);
     PrefetchU = row("prefetchu", "Brings a line into the uniform cache.").sig(&[], &[A]).does(SIDE);
-    PrefetchTensormap = row("prefetch_tensormap", "Brings a tensor map nearer.").mods(&[Space]).sig(&[], &[A]).does(SIDE);
+    PrefetchTensormap = row("prefetch_tensormap", "Brings a tensor map nearer.").sig(&[], &[N]).does(SIDE);
     Discard = row("discard", "Gives up the contents of a line.").mods(&[Space]).sig(&[], &[A, I]).does(STORES);
     ApplyPriority = row("applypriority", "Changes the eviction priority of a line.").mods(&[Space, Evict]).sig(&[], &[A, I]).does(SIDE);
     CreatePolicy = row("createpolicy", "A cache policy that holds for a fraction of accesses.")
@@ -388,23 +388,21 @@ operations! {
     CpAsyncWaitAll = row("cp_async_wait_all", "Waits for all asynchronous copies.").does(BARRIER);
     CpAsyncArrive = row("cp_async_mbarrier_arrive", "Makes a barrier wait for the asynchronous copies so far; the immediate is 1 if the count is not raised.")
         .sig(&[], &[A, I]).does(SIDE);
-    BulkCopy = row("cp_async_bulk", "Copies a piece of memory: to, from, size, barrier, cluster mask, policy.")
-        .mods(&[Route, Completion]).sig(&[], &[A, A, R1, A_, R1_, R2_]).does(UPDATES);
-    BulkReduce = row("cp_reduce_async_bulk", "Combines a piece of memory into another: to, from, size, barrier, policy.")
-        .mods(&[Route, Completion, Reduce, TY]).on(ATOMIC).sig(&[], &[A, A, R1, A_, R2_]).does(UPDATES);
-    BulkPrefetch = row("cp_async_bulk_prefetch", "Brings a piece of memory into the second-level cache: from, size, policy.")
-        .sig(&[], &[A, R1, R2_]).does(SIDE);
+    BulkCopy = row("cp_async_bulk", "Copies a piece of memory: to (an address in global memory, or one in shared memory and its barrier), from, sixteenths of the size with the blocks of a multicast above, policy.")
+        .mods(&[Route]).sig(&[], &[N, N, R1, R2_]).does(UPDATES);
+    BulkReduce = row("cp_reduce_async_bulk", "Combines a piece of shared memory into another piece of memory: to and the others as for a copy.")
+        .mods(&[Route, Reduce, TY]).on(ATOMIC).sig(&[], &[N, N, R1, R2_]).does(UPDATES);
+    BulkPrefetch = row("cp_async_bulk_prefetch", "Brings a piece of memory into the second-level cache: from, sixteenths of the size, policy.")
+        .sig(&[], &[N, R1, R2_]).does(SIDE);
     BulkCommit = row("cp_async_bulk_commit", "Ends a group of bulk copies.").does(SIDE);
     BulkWait = row("cp_async_bulk_wait", "Waits until at most so many groups are under way; the second operand is 1 if having read is enough.")
         .sig(&[], &[I, I]).does(BARRIER);
-    TensorCopy = row("cp_async_bulk_tensor", "Copies a tile: shared address, tensor map, coordinates, offsets, barrier, cluster mask, policy.")
-        .mods(&[Route, Completion, TensorMode]).sig(&[], &[A, A, N, N_, A_, R1_, R2_]).does(UPDATES);
-    TensorReduce = row("cp_reduce_async_bulk_tensor", "Combines a tile into a tensor: tensor map, shared address, coordinates, policy.")
-        .mods(&[Reduce, TensorMode]).sig(&[], &[A, A, N, R2_]).does(UPDATES);
-    TensorPrefetch = row("cp_async_bulk_prefetch_tensor", "Brings a tile into the second-level cache: tensor map, coordinates, offsets, policy.")
-        .mods(&[TensorMode]).sig(&[], &[A, N, N_, R2_]).does(SIDE);
-    TensormapReplace = row("tensormap_replace", "Changes a field of a tensor map: map, field, ordinal, value.")
-        .mods(&[Space, TY]).on(WORDS).sig(&[], &[A, I, I_, T]).does(STORES);
+    TensorCopy = row("cp_async_bulk_tensor", "Copies a tile: shared address, barrier of a load, coordinates; tensor map; offsets with the blocks of a multicast above; policy.")
+        .mods(&[Route, TensorMode]).sig(&[], &[N, N, R1_, R2_]).does(UPDATES);
+    TensorReduce = row("cp_reduce_async_bulk_tensor", "Combines a tile into a tensor: shared address and coordinates, tensor map, policy.")
+        .mods(&[Reduce, TensorMode]).sig(&[], &[N, N, R2_]).does(UPDATES);
+    TensorPrefetch = row("cp_async_bulk_prefetch_tensor", "Brings a tile into the second-level cache: coordinates, tensor map, offsets, policy.")
+        .mods(&[TensorMode]).sig(&[], &[N, N, R1_, R2_]).does(SIDE);
     TensormapCopyFence = row("tensormap_cp_fenceproxy", "Copies a tensor map and orders the proxies: to, from, size.")
         .mods(&[SCOPE, Aligned]).sig(&[], &[A, A, I]).does(UPDATES.with(CONVERGENT));
 
@@ -447,6 +445,8 @@ operations! {
     ActiveMask = row("activemask", "The lanes that run.").sig(&[R1], &[]).does(CONVERGENT.with(Effects::VARIES));
     Redux = row("redux", "A value combined over the lanes of a mask.")
         .mods(&[Reduce, TY]).on(INT32.or(WORD)).sig(&[T], &[T, R1]).does(CONVERGENT);
+    ElectTurn = row("elect_turn", "Whether it is this lane's turn: one of the running lanes in which the predicate holds.").sig(&[P], &[P]).does(CONVERGENT.with(Effects::VARIES));
+    AnyRunning = row("any_running", "Whether the predicate holds in one of the running lanes.").sig(&[P], &[P]).does(CONVERGENT.with(Effects::VARIES));
     Elect = row("elect", "One lane of a mask, and whether it is this one.").sig(&[R1_, P], &[R1]).does(CONVERGENT.with(Effects::VARIES));
 
     // Matrices.

@@ -56,6 +56,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a CTA in each dimension.
     pub block: [u32; 3],
+    /// CTAs of a cluster in each dimension, if the launch says so; otherwise as the kernel wants it.
+    pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
     /// The arguments in order.
@@ -191,6 +193,7 @@ fn interpret(
         kernel: kernel(launch, &known)?.to_owned(),
         grid: launch.grid,
         block: launch.block,
+        cluster: launch.cluster,
         dynamic_shared: launch.dynamic_shared,
         arguments,
         step_limit: launch.step_limit,
@@ -243,6 +246,7 @@ fn emulate(
         kernel: kernel(launch, &known)?.to_owned(),
         grid: launch.grid,
         block: launch.block,
+        cluster: launch.cluster,
         dynamic_shared: launch.dynamic_shared,
         arguments,
     };

@@ -22,6 +22,9 @@ pub struct Request {
     /// Threads of a CTA: X, X,Y or X,Y,Z
     #[arg(long, default_value = "1", value_parser = dimensions)]
     pub block: [u32; 3],
+    /// CTAs of a cluster, where the launch and not the kernel says so: X, X,Y or X,Y,Z
+    #[arg(long, value_name = "X,Y,Z", value_parser = dimensions)]
+    pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory
     #[arg(long, default_value_t = 0)]
     pub smem: u32,
@@ -160,6 +163,7 @@ impl Request {
             kernel: self.kernel.clone(),
             grid: self.grid,
             block: self.block,
+            cluster: self.cluster,
             dynamic_shared: self.smem,
             arguments,
             step_limit: self.max_steps,

@@ -62,7 +62,7 @@ impl<'m> Decoder<'m, '_> {
         })
     }
 
-    fn store(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
+    pub(super) fn store(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
         let (operand, ty) = self.listed(it, "b")?;
         Ok(Action::Store {
             address: self.address(it, "a")?,
@@ -72,7 +72,7 @@ impl<'m> Decoder<'m, '_> {
     }
 
     /// `atom`, and `red`, which is the same without a result.
-    fn atomic(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
+    pub(super) fn atomic(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
         let address = self.address(it, "a")?;
         let ty = it.form.types().next();
         let ty = ty.ok_or_else(|| self.unsupported(it.instruction))?;

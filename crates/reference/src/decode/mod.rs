@@ -4,6 +4,7 @@
 //! "not supported yet", with the opcode as it is written.
 
 mod control;
+mod mbarrier;
 mod memory;
 mod movement;
 mod operands;
@@ -131,6 +132,7 @@ impl<'m, 'a> Decoder<'m, 'a> {
             Self::movement,
             Self::memory,
             Self::control,
+            Self::mbarriers,
             Self::warp,
             Self::compute,
         ];

@@ -106,9 +106,8 @@ impl<'m> Decoder<'m, '_> {
     fn isspacep(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
         let space = match it.form.get("space") {
             Some(Modifier::Global) => SpaceTest::Global,
-            Some(Modifier::Shared | Modifier::SharedCta | Modifier::SharedCluster) => {
-                SpaceTest::Shared
-            }
+            Some(Modifier::Shared | Modifier::SharedCta) => SpaceTest::Shared,
+            Some(Modifier::SharedCluster) => SpaceTest::Cluster,
             Some(Modifier::Local) => SpaceTest::Local,
             Some(Modifier::Const) => SpaceTest::Const,
             Some(Modifier::Param | Modifier::ParamEntry) => SpaceTest::Param,

@@ -210,7 +210,7 @@ impl<'m> Decoder<'m, '_> {
         let add = |base: u64| base.wrapping_add_signed(offset);
         Ok(match self.place(id) {
             Place::Absolute(base) => Source::Constant(add(base)),
-            Place::Shared(base) => Source::Constant(add(base)),
+            Place::Shared(base) => Source::Shared(add(base)),
             Place::Frame(base) => Source::Frame(add(base)),
             Place::Register(id) => Source::Register {
                 slot: self.registers.slot(id),
@@ -366,7 +366,8 @@ impl<'m> Decoder<'m, '_> {
         let space = match space {
             None | Some("global") => Space::Generic,
             Some("const") => Space::Const,
-            Some("shared" | "shared::cta" | "shared::cluster") => Space::Shared,
+            Some("shared" | "shared::cta") => Space::Shared,
+            Some("shared::cluster") => Space::Cluster,
             Some("local") => Space::Local,
             // The parameters of a kernel have addresses of their own, those of functions lie in frames.
             Some("param" | "param::entry" | "param::func") if self.function.entry => Space::Generic,

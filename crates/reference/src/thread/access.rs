@@ -4,7 +4,8 @@ use super::{Thread, World};
 use crate::error::FaultKind;
 use crate::library::little_endian;
 use crate::memory::{
-    CONSTANT_BASE, LOCAL_WINDOW, MemoryError, PARAMETER_BASE, Problem, SHARED_WINDOW, WINDOW_BYTES,
+    CONSTANT_BASE, LOCAL_WINDOW, MemoryError, PARAMETER_BASE, Problem, RANK_SHIFT, SHARED_WINDOW,
+    SHARED_WINDOW_BYTES, WINDOW_BYTES,
 };
 use crate::step::{Address, Destination, Source, Space, SpaceTest};
 
@@ -28,8 +29,8 @@ impl Thread {
         let value = base.wrapping_add_signed(address.offset);
         Ok(match address.space {
             Space::Generic => match value {
-                _ if value.wrapping_sub(SHARED_WINDOW) < WINDOW_BYTES => {
-                    (Space::Shared, value - SHARED_WINDOW)
+                _ if value.wrapping_sub(SHARED_WINDOW) < SHARED_WINDOW_BYTES => {
+                    (Space::Cluster, value - SHARED_WINDOW)
                 }
                 _ if value.wrapping_sub(LOCAL_WINDOW) < WINDOW_BYTES => {
                     (Space::Local, value - LOCAL_WINDOW)
@@ -52,7 +53,12 @@ impl Thread {
         let failed = |problem| access("read", space, address, length, problem);
         Ok(match space {
             Space::Generic | Space::Const => world.memory.read(address, length)?,
-            Space::Shared => world.shared.read(address, length).map_err(failed)?,
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = shared_place(space, address, world).map_err(failed)?;
+                world.common.shared[rank]
+                    .read(offset, length)
+                    .map_err(failed)?
+            }
             Space::Local => self.local.read(address, length).map_err(failed)?,
         })
     }
@@ -67,7 +73,12 @@ impl Thread {
         let failed = |problem| access("write", space, address, bytes.len(), problem);
         match space {
             Space::Generic | Space::Const => world.memory.write(address, bytes)?,
-            Space::Shared => world.shared.write(address, bytes).map_err(failed)?,
+            Space::Shared | Space::Cluster => {
+                let (rank, offset) = shared_place(space, address, world).map_err(failed)?;
+                world.common.shared[rank]
+                    .write(offset, bytes)
+                    .map_err(failed)?;
+            }
             Space::Local => self.local.write(address, bytes).map_err(failed)?,
         }
         Ok(())
@@ -112,6 +123,21 @@ impl Thread {
         Ok(())
     }
 
+    /// Forgets what was written at a place of shared memory.
+    pub(super) fn forget(
+        &mut self,
+        space: Space,
+        address: u64,
+        length: usize,
+        world: &mut World<'_>,
+    ) -> Result<(), FaultKind> {
+        let failed = |problem| access("write", space, address, length, problem);
+        let (rank, offset) = shared_place(space, address, world).map_err(failed)?;
+        let region = &mut world.common.shared[rank];
+        region.lay(offset, &vec![None; length]).map_err(failed)?;
+        Ok(())
+    }
+
     /// Makes the copies of all closed groups but the last `open` ones happen, or all copies.
     pub(super) fn finish_copies(
         &mut self,
@@ -153,6 +179,7 @@ pub(super) fn access(
             Space::Generic => "global",
             Space::Const => "constant",
             Space::Shared => "shared",
+            Space::Cluster => "shared::cluster",
             Space::Local => "local",
         },
         problem,
@@ -168,18 +195,46 @@ pub(super) fn aligned(address: u64, bytes: usize, space: Space) -> Result<(), Fa
     }
 }
 
+/// The CTA's number in the cluster and the offset in its shared memory that an address names.
+///
+/// An address of this CTA's memory may leave the number out.
+fn shared_place(space: Space, address: u64, world: &World<'_>) -> Result<(usize, u64), Problem> {
+    let named = (address >> RANK_SHIFT) as usize;
+    let own = world.rank as usize;
+    let rank = match space {
+        Space::Shared if named == 0 => own,
+        Space::Shared if named != own => return Err(Problem::OutOfBounds),
+        _ => named,
+    };
+    if rank >= world.common.shared.len() {
+        return Err(Problem::OutOfBounds);
+    }
+    Ok((rank, address & (WINDOW_BYTES - 1)))
+}
+
+/// The offset of an address in this CTA's shared memory.
+pub(super) fn own_offset(address: u64, rank: u32) -> Result<u64, FaultKind> {
+    let named = address >> RANK_SHIFT;
+    if named != 0 && named != u64::from(rank) {
+        return Err(FaultKind::Undefined(format!(
+            "a matrix at {address:#x}, in shared memory of another CTA"
+        )));
+    }
+    Ok(address & (WINDOW_BYTES - 1))
+}
+
 /// Whether a generic address lies in a space.
-pub(super) fn is_in(address: u64, space: SpaceTest) -> bool {
+pub(super) fn is_in(address: u64, space: SpaceTest, world: &World<'_>) -> bool {
     let in_window = |base: u64| address.wrapping_sub(base) < WINDOW_BYTES;
+    let in_cluster = address.wrapping_sub(SHARED_WINDOW) < SHARED_WINDOW_BYTES;
     let constant = (CONSTANT_BASE..PARAMETER_BASE).contains(&address);
     let parameter = (PARAMETER_BASE..SHARED_WINDOW).contains(&address);
     match space {
-        SpaceTest::Shared => in_window(SHARED_WINDOW),
+        SpaceTest::Shared => in_window(SHARED_WINDOW + (u64::from(world.rank) << RANK_SHIFT)),
+        SpaceTest::Cluster => in_cluster,
         SpaceTest::Local => in_window(LOCAL_WINDOW),
         SpaceTest::Const => constant,
         SpaceTest::Param => parameter,
-        SpaceTest::Global => {
-            !in_window(SHARED_WINDOW) && !in_window(LOCAL_WINDOW) && !constant && !parameter
-        }
+        SpaceTest::Global => !in_cluster && !in_window(LOCAL_WINDOW) && !constant && !parameter,
     }
 }

@@ -6,7 +6,10 @@ use super::access::access;
 use super::{State, Thread, World};
 use crate::error::FaultKind;
 use crate::library::little_endian;
-use crate::memory::{FUNCTION_BASE, LOCAL_WINDOW, Memory, SHARED_WINDOW, WINDOW_BYTES};
+use crate::memory::{
+    FUNCTION_BASE, LOCAL_WINDOW, Memory, RANK_SHIFT, SHARED_WINDOW, SHARED_WINDOW_BYTES,
+    WINDOW_BYTES,
+};
 use crate::program::Formal;
 use crate::step::{Action, Call, Callee, Destination, Passed, Piece, Returned, Space};
 
@@ -61,14 +64,15 @@ impl Thread {
                 };
                 let arguments: Vec<u64> = arguments.iter().map(number).collect();
                 let local = &self.local;
-                let shared = &*world.shared;
+                let shared = &world.common.shared;
                 let read = |memory: &Memory, address: u64, length: usize| {
                     let offset = address.wrapping_sub(LOCAL_WINDOW);
                     let in_shared = address.wrapping_sub(SHARED_WINDOW);
                     let bytes = if offset < WINDOW_BYTES {
                         local.read(offset, length).ok()
-                    } else if in_shared < WINDOW_BYTES {
-                        shared.read(in_shared, length).ok()
+                    } else if in_shared < SHARED_WINDOW_BYTES {
+                        let of = shared.get((in_shared >> RANK_SHIFT) as usize);
+                        of.and_then(|it| it.read(in_shared & (WINDOW_BYTES - 1), length).ok())
                     } else {
                         memory.read(address, length).ok()
                     };

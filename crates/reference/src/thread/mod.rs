@@ -2,24 +2,33 @@
 
 mod access;
 mod calls;
+mod mbarrier;
 mod special;
 
 pub(crate) use special::Special;
 
+use crate::cluster::Common;
 use crate::error::FaultKind;
 use crate::launch::Launch;
 use crate::library::little_endian;
-use crate::memory::{Memory, Region};
+use crate::memory::{Memory, RANK_SHIFT, Region};
 use crate::program::Code;
 use crate::step::{Action, BarrierAction, Destination, OPERANDS, Source, Space};
-use access::{PendingCopy, aligned, is_in};
+use access::{PendingCopy, aligned, is_in, own_offset};
 use calls::Frame;
 
 /// Everything around a thread.
 pub(crate) struct World<'w> {
     pub code: &'w [Code],
     pub memory: &'w mut Memory,
-    pub shared: &'w mut Region,
+    /// What the CTAs of the cluster share.
+    pub common: &'w mut Common,
+    /// The CTA's number in the cluster.
+    pub rank: u32,
+    /// CTAs of the cluster along each dimension.
+    pub cluster: [u32; 3],
+    /// Whether kernel or launch asked for clusters.
+    pub explicit_cluster: bool,
     pub printed: &'w mut Vec<u8>,
     /// Steps of all threads so far.
     pub steps: &'w mut u64,
@@ -43,6 +52,8 @@ pub(crate) enum State {
     },
     /// Waits at a barrier.
     AtBarrier(u32),
+    /// Waits for the end of this phase of the cluster's barrier.
+    AtClusterBarrier(u64),
     Ended,
 }
 
@@ -79,6 +90,12 @@ pub(crate) struct Thread {
     copies: Vec<Vec<PendingCopy>>,
     /// A barrier the thread came to in its last step.
     pub arrived: Option<BarrierArrival>,
+    /// The phase of the cluster's barrier in which it arrived last.
+    pub cluster_arrival: Option<u64>,
+    /// Looks at mbarriers since the last that found a phase to be over.
+    pub looks: u32,
+    /// The address of the mbarrier it looked at last.
+    pub looked: Option<u64>,
 }
 
 impl Thread {
@@ -100,6 +117,9 @@ impl Thread {
             local: Region::fresh(code.frame_bytes as usize, checked),
             copies: vec![Vec::new()],
             arrived: None,
+            cluster_arrival: None,
+            looks: 0,
+            looked: None,
         }
     }
 
@@ -119,9 +139,10 @@ impl Thread {
                     continue;
                 }
             }
+            let looks = self.looks;
             self.execute(&step.action, world)?;
-            // The CTA must hear of one arrival before the next.
-            if self.state != State::Ready || self.arrived.is_some() {
+            // The CTA must hear of one arrival before the next; nothing changes for one that looks in vain until others have run.
+            if self.state != State::Ready || self.arrived.is_some() || self.looks > looks {
                 break;
             }
         }
@@ -253,7 +274,7 @@ impl Thread {
                 result,
             } => {
                 let address = self.read(*address, world)?;
-                self.write(*result, is_in(address, *space).into());
+                self.write(*result, is_in(address, *space, world).into());
             }
             Action::Allocate {
                 size,
@@ -314,7 +335,7 @@ impl Thread {
                 }
                 let address = match step.address {
                     Some(address) => match self.resolve(address, world)? {
-                        (Space::Shared, offset) => offset,
+                        (Space::Shared | Space::Cluster, at) => own_offset(at, world.rank)?,
                         (_, address) => {
                             return Err(FaultKind::Undefined(format!(
                                 "a matrix at {address:#x}, which is not in shared memory"
@@ -360,6 +381,37 @@ impl Thread {
                 });
                 if waits {
                     self.state = State::AtBarrier(number);
+                    return Ok(());
+                }
+            }
+            Action::Mbarrier(step) => self.mbarrier(step, world)?,
+            Action::Telling {
+                action,
+                barrier,
+                bytes,
+            } => {
+                self.execute(action, world)?;
+                self.complete_transactions(*barrier, *bytes, world)?;
+            }
+            Action::ClusterArrive => {
+                let barrier = &mut world.common.barrier;
+                if self.cluster_arrival == Some(barrier.generation) {
+                    return Err(FaultKind::Undefined(
+                        "an arrival at the cluster's barrier before the wait for the one before"
+                            .into(),
+                    ));
+                }
+                self.cluster_arrival = Some(barrier.generation);
+                barrier.arrive();
+            }
+            Action::ClusterWait => {
+                let Some(generation) = self.cluster_arrival else {
+                    return Err(FaultKind::Undefined(
+                        "a wait at the cluster's barrier without an arrival".into(),
+                    ));
+                };
+                if generation == world.common.barrier.generation {
+                    self.state = State::AtClusterBarrier(generation);
                     return Ok(());
                 }
             }
@@ -410,6 +462,7 @@ impl Thread {
             Source::Constant(value) => value,
             Source::Special(special) => self.special(special, world),
             Source::Frame(offset) => self.frame + offset,
+            Source::Shared(offset) => offset + (u64::from(world.rank) << RANK_SHIFT),
             Source::Carry => self.carry,
         })
     }

@@ -21,6 +21,20 @@ pub(crate) enum Special {
     Cta(u8),
     /// `%nctaid`
     Ctas(u8),
+    /// `%clusterid`
+    Cluster(u8),
+    /// `%nclusterid`
+    Clusters(u8),
+    /// `%cluster_ctaid`
+    InCluster(u8),
+    /// `%cluster_nctaid`
+    ClusterCtas(u8),
+    /// `%cluster_ctarank`
+    Rank,
+    /// `%cluster_nctarank`
+    Ranks,
+    /// `%is_explicit_cluster`
+    Explicit,
     Lane,
     Warp,
     /// Warps that a multiprocessor has room for.
@@ -43,8 +57,15 @@ impl Special {
         Some(match special.register().name {
             "%tid" => Self::Thread(component),
             "%ntid" => Self::Threads(component),
-            "%ctaid" | "%clusterid" => Self::Cta(component),
-            "%nctaid" | "%nclusterid" => Self::Ctas(component),
+            "%ctaid" => Self::Cta(component),
+            "%nctaid" => Self::Ctas(component),
+            "%clusterid" => Self::Cluster(component),
+            "%nclusterid" => Self::Clusters(component),
+            "%cluster_ctaid" => Self::InCluster(component),
+            "%cluster_nctaid" => Self::ClusterCtas(component),
+            "%cluster_ctarank" => Self::Rank,
+            "%cluster_nctarank" => Self::Ranks,
+            "%is_explicit_cluster" => Self::Explicit,
             "%laneid" => Self::Lane,
             "%warpid" => Self::Warp,
             "%nwarpid" => Self::WarpSlots,
@@ -59,8 +80,6 @@ impl Special {
             "%total_smem_size" | "%aggr_smem_size" => Self::TotalShared,
             "%smid"
             | "%gridid"
-            | "%is_explicit_cluster"
-            | "%cluster_ctarank"
             | "%envreg"
             | "%current_graph_exec"
             | "%pm"
@@ -69,11 +88,6 @@ impl Special {
             "%nsmid" => Self::Fixed(MULTIPROCESSORS),
             "%reserved_smem_offset_end" => Self::Fixed(RESERVED_SHARED_END),
             "%reserved_smem_offset_cap" => Self::Fixed(RESERVED_SHARED),
-            "%cluster_nctarank" => Self::Fixed(1),
-            // A cluster is one CTA.
-            "%cluster_ctaid" => Self::Fixed(0),
-            "%cluster_nctaid" if component < 3 => Self::Fixed(1),
-            "%cluster_nctaid" => Self::Fixed(0),
             _ => return None,
         })
     }
@@ -87,6 +101,19 @@ impl Thread {
             Special::Threads(at) => component(world.launch.block, at).into(),
             Special::Cta(at) => component(world.cta, at).into(),
             Special::Ctas(at) => component(world.launch.grid, at).into(),
+            Special::Cluster(at) => {
+                (component(world.cta, at) / component(world.cluster, at).max(1)).into()
+            }
+            Special::Clusters(at) => {
+                (component(world.launch.grid, at) / component(world.cluster, at).max(1)).into()
+            }
+            Special::InCluster(at) => {
+                (component(world.cta, at) % component(world.cluster, at).max(1)).into()
+            }
+            Special::ClusterCtas(at) => component(world.cluster, at).into(),
+            Special::Rank => world.rank.into(),
+            Special::Ranks => world.common.shared.len() as u64,
+            Special::Explicit => world.explicit_cluster.into(),
             Special::Lane => self.lane.into(),
             Special::Warp => self.warp.into(),
             Special::WarpSlots => 64,

@@ -95,7 +95,7 @@ impl Flight {
     }
 
     /// A random number below `limit`, or the limit itself in strict timing.
-    fn draw(&mut self, limit: u64) -> u64 {
+    pub fn draw(&mut self, limit: u64) -> u64 {
         match &mut self.random {
             None => limit,
             Some(random) => random.next_u64() % limit.max(1),

@@ -4,7 +4,7 @@ mod wide;
 
 use super::Table;
 use super::memory::space_of;
-use crate::access::{Space, resolve};
+use crate::access::Space;
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::float::compare::{Extreme, extreme};
@@ -148,7 +148,7 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
             let address = addresses[lane] & mask_of(space);
             // Shared memory has no wide operations but the exchange: nothing is done there, and the predicate says so.
             let lacks = size == 8 && !matches!(function, Function::Exchange);
-            if space == Space::Generic && lacks && resolve(address).0 == Space::Shared {
+            if space == Space::Generic && lacks && core.is_own_shared(address) {
                 continue;
             }
             done |= 1 << lane;
@@ -232,7 +232,7 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
         let mut done = 0u32;
         for lane in core.lanes_in_turn() {
             let address = addresses[lane];
-            if space == Space::Generic && resolve(address).0 == Space::Shared {
+            if space == Space::Generic && core.is_own_shared(address) {
                 continue;
             }
             done |= 1 << lane;

@@ -1,7 +1,7 @@
 //! Loads and stores.
 
 use super::Table;
-use crate::access::{Space, resolve};
+use crate::access::{RANK_SHIFT, Space, resolve};
 use crate::core::Core;
 use crate::fault::{Cause, FaultKind};
 use crate::operand::{Lack, Reader};
@@ -52,7 +52,7 @@ fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
 /// Addresses of shared and local memory are 32 bits wide.
 fn limit(space: Space) -> u64 {
     match space {
-        Space::Shared | Space::Local => u64::from(u32::MAX),
+        Space::Shared | Space::Cluster | Space::Local => u64::from(u32::MAX),
         Space::Global | Space::Generic => u64::MAX,
     }
 }
@@ -312,13 +312,18 @@ fn query_space(reader: &Reader<'_>) -> Result<Action, Lack> {
     let wanted = match reader.modifier("space")? {
         "G" => Space::Global,
         "L" => Space::Local,
-        // Shared memory of this block; all blocks of a cluster are this one here.
-        "S" | "D" => Space::Shared,
+        "S" => Space::Shared,
+        "D" => Space::Cluster,
         other => return Err(format!("space {other}")),
     };
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
-        core.put_condition(&p, super::bits(|l| resolve(addresses[l]).0 == wanted));
+        let own = core.block.rank;
+        let holds = |address: u64| match (wanted, resolve(address)) {
+            (Space::Shared, (Space::Cluster, at)) => at as u32 >> RANK_SHIFT == own,
+            (_, (space, _)) => space == wanted,
+        };
+        core.put_condition(&p, super::bits(|l| holds(addresses[l])));
         Ok(())
     }))
 }

@@ -5,6 +5,7 @@
 //! no table names stops the run when it is reached.
 
 mod atomic;
+mod bulk;
 mod convert;
 mod float;
 mod half;
@@ -38,6 +39,7 @@ static ALL: LazyLock<BTreeMap<&'static str, Make>> = LazyLock::new(|| {
         moves::TABLE,
         memory::TABLE,
         atomic::TABLE,
+        bulk::TABLE,
         lanes::TABLE,
         matrix::TABLE,
         sync::TABLE,
@@ -126,6 +128,7 @@ mod tests {
             moves::TABLE,
             memory::TABLE,
             atomic::TABLE,
+            bulk::TABLE,
             lanes::TABLE,
             matrix::TABLE,
             sync::TABLE,

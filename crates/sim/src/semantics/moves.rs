@@ -87,7 +87,7 @@ fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
         // SR_PM0 and its like: nothing is counted.
         100..=115 => [0; 32],
         // SR_CgaCtaId
-        136 => [0; 32],
+        136 => [core.block.rank; 32],
         // SRZ
         255 => [0; 32],
         other => {

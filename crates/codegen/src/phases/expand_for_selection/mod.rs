@@ -5,12 +5,14 @@
 //!   ways, and needs one more load.)
 //! - Atomic updates that memory cannot do by itself become loops ([`updates`]).
 //! - Guards of barriers that lanes may come to from several places become branches ([`barriers`]).
+//! - Lanes take turns at bulk copies ([`turns`]).
 //! - A branch to the block where a kernel ends gets an exit of its own: lanes that go there are nobody's to wait for (`convergence`).
 //!
 //! Runs before convergence regions are placed, which see the branches made here. Linear in what it makes.
 
 mod barriers;
 mod loops;
+mod turns;
 mod updates;
 
 use crate::convergence::separate_exits;
@@ -36,6 +38,7 @@ pub fn expand_for_selection(func: &mut Function, _: &Context<'_>) -> Result<(), 
         }
     }
     barriers::expand(func)?;
+    turns::expand(func)?;
     separate_exits(func).map_err(refused)
 }
 

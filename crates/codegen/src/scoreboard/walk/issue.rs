@@ -8,6 +8,7 @@ use super::super::latencies::{FORGET_AFTER, longest};
 use super::{Mode, Plan, Walk};
 use orias_machine::issue::{Unit, read_to_write};
 use orias_machine::timing::{BARRIER_SETTLES, Completion};
+use orias_sass::Op;
 
 impl Walk<'_> {
     /// Ends the events that an instruction waits for which issues at `time` but for these `barriers`.
@@ -206,7 +207,11 @@ impl Walk<'_> {
         plan.write_barrier[index] = None;
         plan.read_barrier[index] = None;
         if fact.counts_copies {
-            plan.write_barrier[index] = Some(0);
+            // A group of bulk copies is released like a source, one of LDGSTS like a result.
+            match fact.op {
+                Op::UTMACMDFLUSH => plan.read_barrier[index] = Some(0),
+                _ => plan.write_barrier[index] = Some(0),
+            }
             self.barriers.set(0, time, false);
             return;
         }

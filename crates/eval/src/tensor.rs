@@ -1,0 +1,330 @@
+//! Tensor maps: the 128 bytes that describe a tensor in global memory to the copy engine, and which places a copy moves.
+//!
+//! **The layout** was learned from what ptxas makes of `tensormap.replace` and from maps that the driver encoded:
+//!
+//! | bytes | bits | field |
+//! | --- | --- | --- |
+//! | 0 to 7 | | address |
+//! | 8 to 11 | 4 to 6 | dimensions less one |
+//! | | 7 to 10 | element type, as the driver numbers it |
+//! | | 11, 12 | interleaving: none, 16 bytes, 32 bytes |
+//! | | 13, 14 | swizzle: none, 32, 64, 128 bytes |
+//! | | 15 | what is outside is a special NaN, not zero |
+//! | 12 to 27 | | strides of dimensions 1 to 4 in units of 16 bytes, lower words |
+//! | 28 to 29 | 4 each | upper bits of the same |
+//! | 32 to 51 | | sizes of the dimensions less one |
+//! | 52 to 53 | 3 each | steps of the dimensions less one |
+//! | 55 to 59 | 8 each | sizes of the box less one |
+//!
+//! **A tile** is visited in the order of the box, the first dimension fastest; shared memory is filled in that order, and 16-byte pieces of an address are
+//! exchanged by the swizzle. Elements outside of the tensor are not read or written; a load fills their places.
+
+/// How 16-byte pieces of shared memory are exchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Swizzle {
+    /// Not at all.
+    None,
+    /// Within 32 bytes.
+    B32,
+    /// Within 64 bytes.
+    B64,
+    /// Within 128 bytes.
+    B128,
+}
+
+impl Swizzle {
+    /// Where a byte that would lie at `address` in shared memory does lie: bits from 7 on change as many bits from 4 on.
+    #[must_use]
+    pub const fn place(self, address: u64) -> u64 {
+        let mask = match self {
+            Swizzle::None => 0,
+            Swizzle::B32 => 1,
+            Swizzle::B64 => 3,
+            Swizzle::B128 => 7,
+        };
+        address ^ (address >> 7 & mask) << 4
+    }
+}
+
+/// What a tensor consists of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// Integers without sign, of so many bytes.
+    Unsigned(u8),
+    /// Integers with sign, of so many bytes.
+    Signed(u8),
+    /// IEEE half precision.
+    F16,
+    /// Brain float.
+    Bf16,
+    /// Single precision; whether subnormals are flushed.
+    F32 {
+        /// Subnormals become zero.
+        flushed: bool,
+    },
+    /// Double precision.
+    F64,
+    /// Single precision, rounded to the precision of tensor cores; whether subnormals are flushed.
+    Tf32 {
+        /// Subnormals become zero.
+        flushed: bool,
+    },
+}
+
+impl Element {
+    /// The type of that number, as the driver counts.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Option<Element> {
+        Some(match number {
+            0 => Element::Unsigned(1),
+            1 => Element::Unsigned(2),
+            2 => Element::Unsigned(4),
+            3 => Element::Signed(4),
+            4 => Element::Unsigned(8),
+            5 => Element::Signed(8),
+            6 => Element::F16,
+            7 => Element::F32 { flushed: false },
+            8 => Element::F64,
+            9 => Element::Bf16,
+            10 => Element::F32 { flushed: true },
+            11 => Element::Tf32 { flushed: false },
+            12 => Element::Tf32 { flushed: true },
+            _ => return None,
+        })
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Element::Unsigned(bytes) | Element::Signed(bytes) => bytes as u64,
+            Element::F16 | Element::Bf16 => 2,
+            Element::F32 { .. } | Element::Tf32 { .. } => 4,
+            Element::F64 => 8,
+        }
+    }
+}
+
+/// The most dimensions of a tensor.
+pub const DIMENSIONS: usize = 5;
+
+/// A tensor map, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TensorMap {
+    /// Where the tensor starts.
+    pub address: u64,
+    /// How many dimensions it has.
+    pub rank: usize,
+    /// What it consists of.
+    pub element: Element,
+    /// The number of its interleaved layout: 0 for none.
+    pub interleave: u32,
+    /// How shared memory is swizzled.
+    pub swizzle: Swizzle,
+    /// Whether what lies outside is read as a special NaN.
+    pub fills_with_nan: bool,
+    /// The size of each dimension.
+    pub sizes: [u64; DIMENSIONS],
+    /// Bytes from one element to the next in each dimension.
+    pub strides: [u64; DIMENSIONS],
+    /// Elements from one that is visited to the next.
+    pub steps: [u64; DIMENSIONS],
+    /// The size of the box that a tile covers.
+    pub box_sizes: [u64; DIMENSIONS],
+}
+
+/// One element of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Visit {
+    /// Bytes from the start of the tile in shared memory, before swizzling.
+    pub offset: u64,
+    /// Where it is in global memory; nowhere if it is outside of the tensor.
+    pub address: Option<u64>,
+}
+
+fn word(bytes: &[u8; 128], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(word)
+}
+
+impl TensorMap {
+    /// Reads a map; what is wrong with it, if anything.
+    ///
+    /// # Errors
+    /// A field has a value that the engine does not know.
+    pub fn decode(bytes: &[u8; 128]) -> Result<TensorMap, String> {
+        let head = word(bytes, 8);
+        let field = |low: u32, width: u32| head >> low & ((1 << width) - 1);
+        let rank = field(4, 3) as usize + 1;
+        if rank > DIMENSIONS {
+            return Err(format!("a tensor map of {rank} dimensions"));
+        }
+        let number = field(7, 4);
+        let element = Element::from_number(number)
+            .ok_or_else(|| format!("a tensor map with elements of type {number}"))?;
+        let swizzle = match field(13, 2) {
+            0 => Swizzle::None,
+            1 => Swizzle::B32,
+            2 => Swizzle::B64,
+            _ => Swizzle::B128,
+        };
+        let mut map = TensorMap {
+            address: u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32,
+            rank,
+            element,
+            interleave: field(11, 2),
+            swizzle,
+            fills_with_nan: field(15, 1) == 1,
+            sizes: [1; DIMENSIONS],
+            strides: [element.bytes(); DIMENSIONS],
+            steps: [1; DIMENSIONS],
+            box_sizes: [1; DIMENSIONS],
+        };
+        let upper = word(bytes, 28);
+        let steps = word(bytes, 52);
+        for at in 0..rank {
+            map.sizes[at] = u64::from(word(bytes, 32 + 4 * at)) + 1;
+            map.steps[at] = u64::from(steps >> (3 * at) & 7) + 1;
+            map.box_sizes[at] = u64::from(bytes[55 + at]) + 1;
+            if at > 0 {
+                let low = u64::from(word(bytes, 8 + 4 * at));
+                let high = u64::from(upper >> (4 * (at - 1)) & 0xf);
+                map.strides[at] = (low | high << 32) << 4;
+            }
+        }
+        if map.interleave == 0 {
+            // There are no steps within a row.
+            map.steps[0] = 1;
+        }
+        Ok(map)
+    }
+
+    /// How many elements a tile visits in each dimension.
+    fn visited(&self) -> [u64; DIMENSIONS] {
+        std::array::from_fn(|at| self.box_sizes[at].div_ceil(self.steps[at]))
+    }
+
+    /// How many bytes of shared memory a tile takes.
+    #[must_use]
+    pub fn tile_bytes(&self) -> u64 {
+        let visited = self.visited();
+        self.element.bytes() * visited[..self.rank].iter().product::<u64>()
+    }
+
+    /// The elements of the tile that starts at these coordinates, in the order of shared memory.
+    pub fn tile(&self, start: [i64; DIMENSIONS]) -> impl Iterator<Item = Visit> {
+        let map = *self;
+        let visited = map.visited();
+        let count: u64 = visited[..map.rank].iter().product();
+        (0..count).map(move |number| {
+            let mut rest = number;
+            let mut at = [0; DIMENSIONS];
+            for dimension in 0..map.rank {
+                let index = rest % visited[dimension];
+                rest /= visited[dimension];
+                at[dimension] =
+                    start[dimension].wrapping_add((index * map.steps[dimension]) as i64);
+            }
+            Visit {
+                offset: number * map.element.bytes(),
+                address: map.address_of(at),
+            }
+        })
+    }
+
+    /// The address of an element, if it is inside of the tensor.
+    #[must_use]
+    pub fn address_of(&self, at: [i64; DIMENSIONS]) -> Option<u64> {
+        let mut address = self.address;
+        for ((&at, &size), &stride) in at
+            .iter()
+            .zip(&self.sizes)
+            .zip(&self.strides)
+            .take(self.rank)
+        {
+            let at = u64::try_from(at).ok().filter(|&at| at < size)?;
+            address = address.wrapping_add(at.wrapping_mul(stride));
+        }
+        Some(address)
+    }
+
+    /// What a load puts where nothing is read.
+    #[must_use]
+    pub const fn filling(&self) -> u64 {
+        match (self.fills_with_nan, self.element) {
+            (false, _) | (true, Element::Unsigned(_) | Element::Signed(_)) => 0,
+            (true, Element::F16 | Element::Bf16) => 0x7fff,
+            (true, Element::F32 { .. } | Element::Tf32 { .. }) => 0x7fff_ffff,
+            (true, Element::F64) => 0x7fff_ffff_ffff_ffff,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map of singles with 6 × 5 elements, rows of 32 bytes, and a box of 4 × 2.
+    fn map() -> [u8; 128] {
+        let mut bytes = [0; 128];
+        let mut put = |offset: usize, value: u32| {
+            bytes[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
+        };
+        put(0, 0x1000);
+        put(8, 1 << 4 | 7 << 7);
+        put(12, 32 >> 4);
+        put(32, 5);
+        put(36, 4);
+        put(52, 3 << 24);
+        put(56, 1);
+        bytes
+    }
+
+    #[test]
+    fn a_tile_at_the_edge_leaves_out_what_is_outside() {
+        let map = TensorMap::decode(&map()).unwrap();
+        assert_eq!((map.rank, map.sizes[..2].to_vec()), (2, vec![6, 5]));
+        assert_eq!(map.tile_bytes(), 32);
+        let places: Vec<Option<u64>> = map.tile([4, 4, 0, 0, 0]).map(|it| it.address).collect();
+        let inside = 0x1000 + 4 * 32 + 4 * 4;
+        let outside = [None; 6];
+        assert_eq!(places[..2], [Some(inside), Some(inside + 4)]);
+        assert_eq!(places[2..], outside);
+        let before = map.tile([-1, 0, 0, 0, 0]).map(|it| it.address).next();
+        assert_eq!(before, Some(None));
+    }
+
+    #[test]
+    fn steps_leave_elements_out() {
+        let mut bytes = map();
+        // Steps of 2 in the second dimension, and a box of 3 rows: two rows are visited.
+        bytes[52] = 1 << 3;
+        bytes[56] = 2;
+        let map = TensorMap::decode(&bytes).unwrap();
+        assert_eq!(map.tile_bytes(), 32);
+        let fifth = map.tile([0; 5]).nth(4).unwrap();
+        assert_eq!(fifth.address, Some(0x1000 + 2 * 32));
+        assert_eq!(fifth.offset, 16);
+    }
+
+    #[test]
+    fn a_swizzle_is_its_own_opposite_and_stays_within_its_span() {
+        for (swizzle, span) in [(Swizzle::B32, 32), (Swizzle::B64, 64), (Swizzle::B128, 128)] {
+            for address in (0..4096).step_by(16) {
+                let place = swizzle.place(address);
+                assert_eq!(swizzle.place(place), address);
+                assert_eq!(place / span, address / span);
+            }
+        }
+        assert_eq!(Swizzle::B128.place(7 << 7), 7 << 7 | 7 << 4);
+        assert_eq!(Swizzle::B32.place(3 << 7), 3 << 7 | 1 << 4);
+    }
+
+    #[test]
+    fn six_dimensions_are_refused() {
+        let mut bytes = map();
+        bytes[8] |= 0x70;
+        assert!(TensorMap::decode(&bytes).is_err());
+    }
+}

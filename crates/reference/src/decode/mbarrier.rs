@@ -1,0 +1,153 @@
+//! Mbarriers, the barrier of a cluster, addresses in other CTAs, and stores that tell an mbarrier.
+
+use super::{Decoder, Statics};
+use crate::error::LoadError;
+use crate::memory::RANK_SHIFT;
+use crate::step::{Action, Address, MbarrierAction, MbarrierStep, Space};
+use orias_ptx::grammar::{Modifier, Op};
+use orias_ptx::opcode::{Pattern, PatternKind};
+
+impl<'m> Decoder<'m, '_> {
+    pub(super) fn mbarriers(&self, it: &Statics<'m>) -> Result<Option<Action>, LoadError> {
+        use MbarrierAction as Do;
+        let no_complete = it.form.modifiers().any(|it| it.name() == "noComplete");
+        let (action, operand) = match it.op {
+            Op::MbarrierInit => (Do::Init, Some("count")),
+            Op::MbarrierInval => (Do::Invalidate, None),
+            Op::MbarrierExpectTx => (Do::Expect, Some("txcount")),
+            Op::MbarrierCompleteTx => (Do::Complete, Some("txcount")),
+            Op::MbarrierArrive | Op::MbarrierArriveDrop => {
+                let arrive = Do::Arrive {
+                    drops: it.op == Op::MbarrierArriveDrop,
+                    completes: !no_complete,
+                };
+                (arrive, Some("count"))
+            }
+            Op::MbarrierArriveExpectTx => (Do::ArriveExpecting { drops: false }, Some("txcount")),
+            Op::MbarrierArriveDropExpectTx => {
+                (Do::ArriveExpecting { drops: true }, Some("txcount"))
+            }
+            Op::MbarrierTestWait | Op::MbarrierTryWait => (Do::TestState, Some("state")),
+            Op::MbarrierTestWaitParity | Op::MbarrierTryWaitParity => {
+                (Do::TestParity, Some("parity"))
+            }
+            Op::CpAsyncMbarrierArrive => {
+                let counted = it.form.modifiers().any(|it| it.name() == "noinc");
+                (Do::ArriveAfterCopies { counted }, None)
+            }
+            _ => return self.clusters(it),
+        };
+        let waits = matches!(action, Do::TestState | Do::TestParity);
+        let result = match it.named(if waits { "p" } else { "state" }) {
+            Some((
+                Pattern {
+                    kind: PatternKind::Value(value),
+                    ..
+                },
+                operand,
+            )) => self.destination(it, operand, value.ty)?,
+            _ => None,
+        };
+        let operand = match operand {
+            Some(name) => self.optional_value(it, name)?,
+            None => None,
+        };
+        Ok(Some(Action::Mbarrier(MbarrierStep {
+            action,
+            address: self.address(it, "a")?,
+            operand,
+            result,
+        })))
+    }
+
+    fn clusters(&self, it: &Statics<'m>) -> Result<Option<Action>, LoadError> {
+        Ok(Some(match it.op {
+            Op::BarrierClusterArrive => Action::ClusterArrive,
+            Op::BarrierClusterWait => Action::ClusterWait,
+            Op::MbarrierPendingCount => Action::Compute {
+                function: Box::new(|[state, ..]| {
+                    [orias_eval::mbarrier::pending_count(*state).into(), 0]
+                }),
+                sources: vec![self.value(it, "state")?],
+                results: [self.result(it, "count")?, None],
+                carry: false,
+            },
+            // The number of the CTA stands in the same bits of generic addresses.
+            Op::Mapa => Action::Compute {
+                function: Box::new(|[address, rank, ..]| {
+                    let place = 0xff << RANK_SHIFT;
+                    [address & !place | (rank << RANK_SHIFT) & place, 0]
+                }),
+                sources: vec![self.value(it, "a")?, self.value(it, "b")?],
+                results: [self.result(it, "d")?, None],
+                carry: false,
+            },
+            Op::Getctarank => Action::Compute {
+                function: Box::new(|[address, ..]| [address >> RANK_SHIFT & 0xff, 0]),
+                sources: vec![self.value(it, "a")?],
+                results: [self.result(it, "d")?, None],
+                carry: false,
+            },
+            Op::StAsync
+                if it
+                    .form
+                    .modifiers()
+                    .any(|it| it.name() == "mbarrier::complete_tx::bytes") =>
+            {
+                let Action::Store {
+                    address,
+                    bytes,
+                    elements,
+                } = self.store(it)?
+                else {
+                    return Err(self.unsupported(it.instruction));
+                };
+                let total = u64::from(bytes) * elements.len() as u64;
+                Action::Telling {
+                    action: Box::new(Action::Store {
+                        address: in_cluster(address),
+                        bytes,
+                        elements,
+                    }),
+                    barrier: in_cluster(self.address(it, "mbar")?),
+                    bytes: total,
+                }
+            }
+            Op::RedAsync if !it.has(Modifier::Release) => {
+                let Action::Atomic {
+                    address,
+                    bytes,
+                    update,
+                    operands,
+                    results,
+                } = self.atomic(it)?
+                else {
+                    return Err(self.unsupported(it.instruction));
+                };
+                Action::Telling {
+                    action: Box::new(Action::Atomic {
+                        address: in_cluster(address),
+                        bytes,
+                        update,
+                        operands,
+                        results,
+                    }),
+                    barrier: in_cluster(self.address(it, "mbar")?),
+                    bytes: bytes.into(),
+                }
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// The address as one of the cluster.
+fn in_cluster(address: Address) -> Address {
+    Address {
+        space: match address.space {
+            Space::Shared => Space::Cluster,
+            space => space,
+        },
+        ..address
+    }
+}
