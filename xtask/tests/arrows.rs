@@ -20,6 +20,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "codegen",
         &["ptx", "ori", "sass", "machine", "eval", "mercury", "random"],
     ),
+    ("interpret", &["ori", "codegen"]),
     ("verify", &["sass", "machine", "cubin"]),
     ("sim", &["sass", "machine", "cubin", "eval", "random"]),
     ("orias", EVERY_ROOM),
@@ -58,8 +59,8 @@ const EVERY_ROOM_AND_DOOR: &[&str] = &[
     "orias",
 ];
 
-/// What writes programs and draws numbers for tests.
-const TEST_TOOLING: &[&str] = &["generate", "random"];
+/// What writes programs, runs them and draws numbers for tests.
+const TEST_TOOLING: &[&str] = &["generate", "interpret", "random"];
 
 /// The rooms whose tests, and nothing else of them, may know the tooling. The judges are not among them: it knows the languages of the
 /// accused.
