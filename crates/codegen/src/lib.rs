@@ -9,7 +9,7 @@
 
 mod convergence;
 mod emit;
-pub mod interpret;
+pub mod fold;
 pub mod knobs;
 pub mod lower;
 pub mod mercury;

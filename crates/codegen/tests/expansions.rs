@@ -4,9 +4,9 @@
 //! where rounding is hardest, and on random ones. The machine's approximate functions, whose last bits are not known, are off
 //! by up to a unit in the last place on purpose, this way or that.
 
-use orias_codegen::interpret::{Approximation, End, Memory, Run, run};
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, find_phase};
+use orias_interpret::{Approximation, End, Memory, Run, run};
 use orias_ori::operation::{AbstractOp, Scalar};
 use orias_ori::{Function, Opcode, parse_function, print_function, verify_function};
 use orias_random::Rng;

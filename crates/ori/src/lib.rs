@@ -21,6 +21,7 @@ pub mod machine;
 mod module;
 mod operand;
 pub mod operation;
+pub mod parallel_copy;
 mod register;
 mod shape;
 mod text;

@@ -194,3 +194,30 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table between two markers of `docs/testing.md`. `BLESS=1` writes it.
+    #[test]
+    fn the_book_lists_the_suites() {
+        let mut table = String::from("| suite | what holds |\n| --- | --- |\n");
+        for suite in SUITES {
+            table += &format!("| `{}` | {} |\n", suite.name, suite.about);
+        }
+        let path = crate::oracle::repository().join("docs/testing.md");
+        let text = std::fs::read_to_string(&path).expect("the page exists");
+        let begin = text.find("<!-- suites:").expect("the first marker");
+        let start = begin + text[begin..].find('\n').expect("a line") + 1;
+        let stop = text
+            .find("<!-- end of suites -->")
+            .expect("the last marker");
+        if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
+            let new = format!("{}{table}{}", &text[..start], &text[stop..]);
+            std::fs::write(&path, new).expect("the page can be written");
+        } else {
+            assert_eq!(text[start..stop], table, "BLESS=1 writes what is so");
+        }
+    }
+}

@@ -19,7 +19,7 @@
 //! One visit of each instruction with a table: linear. GeneralOptimize's rewrites follow where something was found.
 
 use super::general_optimize::optimize_general;
-use crate::interpret;
+use crate::fold;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -271,7 +271,7 @@ impl Values {
             operands.push(self.bits(source, ty)?);
         }
         let missing: SmallVec<[bool; 4]> = sources.iter().map(|it| *it == Operand::None).collect();
-        let computed = *interpret::exact(op, mods, &operands, &missing)?.get(place)?;
+        let computed = *fold::exact(op, mods, &operands, &missing)?.get(place)?;
         let bits = match func.value_type(value) {
             Type::P => (computed & 1) as u64,
             Type::R => u64::from(computed as u32),

@@ -42,7 +42,7 @@ fn cubin(input: &[u8]) {
             assert!(!orias_cubin::print(&cubin, PrintOptions::default()).is_empty());
             assert!(orias_cubin::to_json(&cubin).is_object());
             for function in cubin.functions() {
-                let lines = orias_cubin::line_reader::lines_of(&cubin, function.name);
+                let lines = orias_cubin::line::lines_of(&cubin, function.name);
                 assert!(lines.is_sorted_by_key(|line| line.address));
             }
             if let Some(target) = orias::target_of(&cubin) {

@@ -1,12 +1,12 @@
-//! Reports on schedules: as text, and as one HTML page that needs nothing but a browser.
+//! The timeline of a schedule: as text, and as one HTML page that needs nothing but a browser.
 //!
 //! Both show the same [`FunctionStory`]: per block a line an instruction with the cycle it issues in, the cycles nothing issued before
 //! it and why, its pipe, the general registers that are live behind it, and the longest chain. The page draws the cycles as bars:
 //! one column a pipe would be too wide for a screen, so a bar starts where the instruction issues, is dark as long as it keeps its unit,
 //! and light until its result is there.
 
-use super::post::{BlockStory, FunctionStory, Line};
-use super::units::Pipe;
+use orias_codegen::schedule::post::{BlockStory, FunctionStory, Line};
+use orias_codegen::schedule::units::Pipe;
 use std::fmt::Write as _;
 
 /// Longer timelines are drawn to scale.
@@ -226,4 +226,84 @@ fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orias_codegen::knobs::Knobs;
+    use orias_codegen::schedule::post::{self, Options};
+    use orias_ori::parse_function;
+    use std::collections::BTreeMap;
+
+    fn story() -> Vec<FunctionStory> {
+        let func = parse_function(
+            "entry k physical sm_90a {
+  fixed R1
+block0:
+    LDS R4, [R2]
+    FADD R5, R4, R4
+    ISETP.LT.AND P0, PT, R5, R4, PT
+    @P0 STS [R2+0x4], R5
+    EXIT PT
+}
+",
+        )
+        .expect("a function");
+        let knobs = Knobs::default();
+        vec![post::tell(&func, &Options::of(&knobs)).expect("a story")]
+    }
+
+    #[test]
+    fn the_text_names_cycles_causes_and_the_longest_chain() {
+        let story = story();
+        let raw = format!("RAW {} cycles", story[0].blocks[0].lines[0].latency);
+        let text = text(&story);
+        for part in ["block0", "longest chain", raw.as_str(), "shared"] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+
+    /// Reads HTML as a browser's tokenizer does where nothing is implied: every tag is closed, in order, and no letter is left that should
+    /// have been escaped. Returns how often each tag was opened.
+    fn balanced(html: &str) -> BTreeMap<String, usize> {
+        const EMPTY: [&str; 2] = ["!DOCTYPE", "meta"];
+        let mut open = Vec::new();
+        let mut seen = BTreeMap::new();
+        let mut rest = html;
+        while let Some(at) = rest.find('<') {
+            let text = &rest[..at];
+            if open.last() != Some(&"style".to_owned()) {
+                assert!(!text.contains('>'), "{text}");
+            }
+            let end = rest[at..].find('>').expect("the end of a tag") + at;
+            let tag = &rest[at + 1..end];
+            let name: String = tag
+                .chars()
+                .take_while(|letter| !letter.is_whitespace())
+                .collect();
+            if let Some(name) = name.strip_prefix('/') {
+                assert_eq!(open.pop().as_deref(), Some(name));
+            } else if !EMPTY.contains(&name.as_str()) {
+                *seen.entry(name.clone()).or_default() += 1;
+                open.push(name);
+            }
+            rest = &rest[end + 1..];
+        }
+        assert!(open.is_empty(), "{open:?}");
+        seen
+    }
+
+    #[test]
+    fn the_page_is_whole_and_needs_no_network() {
+        let html = super::html(&story());
+        let tags = balanced(&html);
+        // A row for the head and one an instruction, each with its two bars.
+        assert_eq!(tags["tr"], 1 + 5);
+        assert_eq!(tags["div"], 5 * 3);
+        for word in ["http", "src=", "<script", "@import", "url("] {
+            assert!(!html.contains(word), "{word}");
+        }
+        assert!(html.contains("@P0 STS"), "{html}");
+    }
 }

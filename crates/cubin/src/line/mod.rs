@@ -4,6 +4,14 @@
 //! comes from which line. NVIDIA adds one extended opcode (0x90) with two numbers: the row that holds the place code was inlined at,
 //! counted from 1 in its sequence, and the offset in `.debug_str` of the name of the function that was inlined. Both hold until the
 //! opcode comes again; zeros end it. So the row of a call stands before the rows of what was inlined there, at the same address.
+//!
+//! [`write`] makes tables, byte for byte as ptxas does; [`program`] reads those of anybody; [`lines_of`] answers from which line an
+//! instruction comes.
+
+mod lookup;
+pub mod program;
+
+pub use lookup::{SourceLine, line_at, lines_of};
 
 /// A source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +62,12 @@ const COPY: u8 = 1;
 const ADVANCE_PC: u8 = 2;
 const ADVANCE_LINE: u8 = 3;
 const SET_FILE: u8 = 4;
+const SET_COLUMN: u8 = 5;
+const NEGATE_STMT: u8 = 6;
+const SET_BASIC_BLOCK: u8 = 7;
+const CONST_ADD_PC: u8 = 8;
+const FIXED_ADVANCE_PC: u8 = 9;
+/// Extended opcodes stand behind a zero and their length.
 const END_SEQUENCE: u8 = 1;
 const SET_ADDRESS: u8 = 2;
 /// NVIDIA's: where code was inlined.
@@ -176,6 +190,7 @@ fn special(forward: u64, down: i64) -> Option<u8> {
     u8::try_from(opcode).ok()
 }
 
+/// Appends a number in groups of seven bits (LEB128).
 fn unsigned(mut number: u64, out: &mut Vec<u8>) {
     loop {
         let byte = number as u8 & 0x7f;
@@ -188,6 +203,7 @@ fn unsigned(mut number: u64, out: &mut Vec<u8>) {
     }
 }
 
+/// The same for a number with a sign.
 fn signed(mut number: i64, out: &mut Vec<u8>) {
     loop {
         let byte = number as u8 & 0x7f;

@@ -1,37 +1,26 @@
-//! What abstract code does, by doing it: one thread of one function, on the CPU.
+//! The interpreter of abstract Ori, test tooling: one thread of one function, on the CPU.
 //!
-//! The interpreter is the meaning of the abstract operations in executable form, built on `eval`. Tests run lowered PTX
-//! with it, and every expansion of phase 5 against the operation it stands for. What depends on other lanes is refused;
-//! barriers, fences and hints do nothing.
+//! **For:** tests. They run lowered PTX with it, and every expansion of phase 5 against the operation it stands for.
 //!
-//! Two things make it stricter than a machine: bits that the IR calls unspecified (above a narrow result, in `undef`) are
-//! filled with a pattern that is no sensible number, and the approximate functions, whose last bits no document fixes, come
-//! from the caller, who may make them as inaccurate as the chip could be.
+//! **May know:** `ori`, and `codegen`, whose constant folding says what an operation computes.
+//!
+//! **Must never know:** the judges. Nothing that is handed out depends on it.
+//!
+//! What depends on other lanes is refused; barriers, fences and hints do nothing. Two things make it stricter than a machine: bits that the
+//! IR calls unspecified (above a narrow result, in `undef`) are filled with a pattern that is no sensible number, and the approximate
+//! functions, whose last bits no document fixes, come from the caller, who may make them as inaccurate as the chip could be.
 
-mod compute;
-mod integer;
 mod memory;
-mod number;
 
 pub use memory::Memory;
+pub use orias_codegen::fold::Approximation;
 
 use cranelift_entity::SecondaryMap;
+use orias_codegen::fold::{Operands, UNSPECIFIED, narrow, reduce as fold_reduction};
 use orias_ori::operation::{AbstractMods, AbstractOp, Reduce, Scalar, Space, Special, Vector};
 use orias_ori::{
     Block, Function, Imm, Inst, Opcode, Operand, Operation, SourceMods, Type, Value, print_inst,
 };
-use std::cell::Cell;
-
-/// A function whose exact result the chip's tables decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Approximation {
-    /// The operation: `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`, `ex2` or `tanh`.
-    pub op: AbstractOp,
-    /// The format of operand and result.
-    pub scalar: Scalar,
-    /// Whether subnormal numbers become zeros.
-    pub flush: bool,
-}
 
 /// What a run is given.
 pub struct Run<'a> {
@@ -68,9 +57,6 @@ pub struct Stuck {
     pub why: String,
 }
 
-/// Bits that nobody may rely on.
-pub const UNSPECIFIED: u128 = 0xa5a5_5a5a_c3c3_3c3c_9696_6969_5aa5_a55a;
-
 /// Runs `func` with the given values of its entry block's parameters.
 pub fn run(func: &Function, arguments: &[u128], run: Run<'_>) -> Result<End, Stuck> {
     let mut thread = Thread {
@@ -85,29 +71,6 @@ pub fn run(func: &Function, arguments: &[u128], run: Run<'_>) -> Result<End, Stu
         thread.values[parameter] = argument;
     }
     thread.walk(entry)
-}
-
-/// The results of one operation on known operands, as wide as its row says; nothing where a chip's tables decide, and for operations that
-/// do more than compute.
-pub(crate) fn exact(
-    op: AbstractOp,
-    mods: AbstractMods,
-    operands: &[u128],
-    missing: &[bool],
-) -> Option<Vec<u128>> {
-    let asked = Cell::new(false);
-    let approximate = |_: Approximation, _: u64| {
-        asked.set(true);
-        0
-    };
-    let operands = compute::Operands {
-        op,
-        mods,
-        values: operands,
-        missing,
-        approximate: &approximate,
-    };
-    operands.compute().filter(|_| !asked.get())
 }
 
 struct Thread<'f, 'a> {
@@ -321,7 +284,7 @@ impl Thread<'_, '_> {
             })
             .collect();
         let missing: Vec<bool> = sources.iter().map(|it| *it == Operand::None).collect();
-        let values = compute::Operands {
+        let values = Operands {
             op,
             mods,
             values: &operands,
@@ -402,7 +365,7 @@ impl Thread<'_, '_> {
         if bytes * 8 != usize::from(scalar.bits()) {
             return self.stuck(inst, "a vector of updates");
         }
-        let Some(new) = compute::reduce(reduce, scalar, old, given, third) else {
+        let Some(new) = fold_reduction(reduce, scalar, old, given, third) else {
             return self.stuck(inst, "the interpreter does not know this reduction");
         };
         self.run.memory.store(space, address, new, bytes);
@@ -421,10 +384,4 @@ fn mask_of(ty: Type) -> u128 {
         (_, length) if length < 4 => (1 << (32 * u32::from(length))) - 1,
         _ => u128::MAX,
     }
-}
-
-/// The low bits of a result, the rest unspecified.
-fn narrow(bits: u128, width: u32) -> u128 {
-    let mask = (1 << width) - 1;
-    bits & mask | UNSPECIFIED & !mask
 }

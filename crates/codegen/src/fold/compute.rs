@@ -9,12 +9,17 @@ use orias_ori::operation::{
 use std::cmp::Ordering;
 
 /// One operation with its operands.
-pub(super) struct Operands<'a> {
+#[derive(Clone, Copy)]
+pub struct Operands<'a> {
+    /// The operation.
     pub op: AbstractOp,
+    /// Its modifiers.
     pub mods: AbstractMods,
+    /// The bits of each operand.
     pub values: &'a [u128],
     /// Which operands are left out.
     pub missing: &'a [bool],
+    /// The functions whose exact result the chip's tables decide.
     pub approximate: &'a dyn Fn(Approximation, u64) -> u64,
 }
 
@@ -194,13 +199,7 @@ impl Operands<'_> {
 }
 
 /// What an atomic operation leaves in memory.
-pub(super) fn reduce(
-    reduce: Reduce,
-    scalar: Scalar,
-    old: u128,
-    given: u128,
-    third: u128,
-) -> Option<u128> {
+pub fn reduce(reduce: Reduce, scalar: Scalar, old: u128, given: u128, third: u128) -> Option<u128> {
     let (a, b) = (number(scalar, old), number(scalar, given));
     let mask = u128::MAX >> (128 - u32::from(scalar.bits()));
     Some(match reduce {
