@@ -11,7 +11,7 @@ use crate::register::{Class, Guard, OptReg, PhysReg, Reg, Type};
 use crate::verify::check_instruction;
 use orias_sass as sass;
 
-const TARGET: sass::Target = sass::Target::Sm90a;
+const TARGET: sass::Target = sass::Target::DEFAULT;
 
 impl Generator {
     /// An instruction of a random row that ends no block.
