@@ -28,8 +28,8 @@ use crate::schedule;
 use crate::schedule::post::post_schedule;
 use crate::scoreboard;
 use crate::select::select_instructions;
+use orias_machine::Machine;
 use orias_ori::{Function, Level, verify_function};
-use orias_sass::Target;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -182,18 +182,8 @@ pub struct Gate {
     /// The optimisation levels.
     pub opt_levels: RangeInclusive<u8>,
     /// What the target must have.
-    pub feature: Option<Feature>,
     /// A knob that must be true.
     pub knob: Option<&'static Key<bool>>,
-}
-
-/// Something a target has or lacks.
-#[derive(Clone, Copy, Debug)]
-pub struct Feature {
-    /// What it is called.
-    pub name: &'static str,
-    /// Whether a target has it, as the tables say.
-    pub present: fn(Target) -> bool,
 }
 
 const fn phase(
@@ -256,7 +246,6 @@ const fn mercury_phase(
 const fn gate(opt_levels: RangeInclusive<u8>) -> Gate {
     Gate {
         opt_levels,
-        feature: None,
         knob: None,
     }
 }
@@ -265,22 +254,15 @@ const fn gate(opt_levels: RangeInclusive<u8>) -> Gate {
 const fn gate_knob(knob: &'static Key<bool>) -> Gate {
     Gate {
         opt_levels: 0..=3,
-        feature: None,
         knob: Some(knob),
     }
 }
 
 impl Gate {
     /// Why the phase does not run, if it does not.
-    fn closed(&self, target: Option<Target>, context: &Context<'_>) -> Option<Skip> {
+    fn closed(&self, context: &Context<'_>) -> Option<Skip> {
         if !self.opt_levels.contains(&context.opt_level) {
             return Some(Skip::OptLevel(context.opt_level));
-        }
-        match self.feature {
-            Some(feature) if !target.is_some_and(feature.present) => {
-                return Some(Skip::Feature(feature.name));
-            }
-            _ => {}
         }
         match self.knob {
             Some(knob) if !context.knobs.bool(knob) => Some(Skip::Knob(knob.knob.name)),
@@ -298,9 +280,6 @@ impl fmt::Display for Gate {
             (low, high) if low == high => format!("-O{low}"),
             (low, high) => format!("-O{low} to -O{high}"),
         };
-        if let Some(feature) = self.feature {
-            text += &format!(", target has {}", feature.name);
-        }
         if let Some(knob) = self.knob {
             text += &format!(", knob {}", knob.knob.name);
         }
@@ -315,6 +294,8 @@ pub struct Context<'a> {
     pub opt_level: u8,
     /// The knobs.
     pub knobs: &'a Knobs,
+    /// What the code is to run on.
+    pub machine: &'static Machine,
 }
 
 /// Why a phase could not do its work.
@@ -361,8 +342,6 @@ pub enum Skip {
     Disabled,
     /// Not at this optimisation level.
     OptLevel(u8),
-    /// The target lacks this.
-    Feature(&'static str),
     /// This knob is off.
     Knob(&'static str),
     /// The function is not at a level it works on.
@@ -376,7 +355,6 @@ impl fmt::Display for Skip {
         match self {
             Self::Disabled => f.write_str("disabled"),
             Self::OptLevel(level) => write!(f, "not at -O{level}"),
-            Self::Feature(name) => write!(f, "the target has no {name}"),
             Self::Knob(name) => write!(f, "knob {name} is off"),
             Self::Level(level) => write!(f, "not on {} functions", level.name()),
             Self::Form => f.write_str("not on this form of a function"),
@@ -449,14 +427,13 @@ impl<'a> Pipeline<'a> {
         context: &Context<'_>,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Mercury>, Failure> {
-        let target = Target::from_name(&function.target);
         if self.verify_each {
             verify(function, "the input")?;
         }
         let mut mercury = None;
         for (index, phase) in self.chosen() {
             let skip = self
-                .skip(index, Some(function.level), target, context)
+                .skip(index, Some(function.level), context)
                 .or_else(|| phase.run.misses(mercury.is_some()));
             if let Some(skip) = skip {
                 watch(Event::Skipped(phase, skip));
@@ -496,9 +473,8 @@ impl<'a> Pipeline<'a> {
         context: &Context<'_>,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Failure> {
-        let target = Some(mercury.stream.target);
         for (index, phase) in self.chosen() {
-            let skip = self.skip(index, None, target, context);
+            let skip = self.skip(index, None, context);
             match (phase.run, skip) {
                 (Run::Mercury(run), None) => run_on(phase, run, mercury, context, watch)?,
                 // The converter's second half works on streams, too.
@@ -517,13 +493,7 @@ impl<'a> Pipeline<'a> {
         rows.take(self.end).skip(self.first)
     }
 
-    fn skip(
-        &self,
-        index: usize,
-        level: Option<Level>,
-        target: Option<Target>,
-        context: &Context<'_>,
-    ) -> Option<Skip> {
+    fn skip(&self, index: usize, level: Option<Level>, context: &Context<'_>) -> Option<Skip> {
         let phase = &self.phases[index];
         if self.disabled.contains(&index) {
             return Some(Skip::Disabled);
@@ -533,7 +503,7 @@ impl<'a> Pipeline<'a> {
         {
             return Some(Skip::Level(level));
         }
-        phase.gate.closed(target, context)
+        phase.gate.closed(context)
     }
 }
 

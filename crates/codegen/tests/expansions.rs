@@ -164,6 +164,7 @@ fn after(phase: &str, function: &Function) -> Function {
     let context = Context {
         opt_level: 3,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let outcome = pipeline.run(&mut function, &context, &mut |_| {});
     assert_eq!(outcome, Ok(()), "{}", print_function(&function));

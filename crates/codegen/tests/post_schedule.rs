@@ -5,10 +5,10 @@ use orias_codegen::schedule::build::{Builder, Exits, Fences};
 use orias_codegen::schedule::post::{self, Alternative, Options};
 use orias_codegen::scoreboard::{Insertions, schedule_waits};
 use orias_generate::ori::{Size, function};
-use orias_machine::timing;
+use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
 use orias_ori::{Function, Inst, Level, parse_function, print_function, verify_function};
-use orias_sass::Op;
+use orias_sass::{Op, Target};
 use std::collections::BTreeMap;
 
 fn parsed(lines: &[&str]) -> Function {
@@ -161,7 +161,9 @@ fn cycles_by_words_count_stalls_and_waits() {
     let cycles = post::cycles_by_words(&func);
     assert_eq!(cycles.len(), 1);
     // The load takes a while, of which its own stall is a small part.
-    let load = timing::of(Op::LDS).and_then(|timing| timing.typical);
+    let load = Machine::of(Target::DEFAULT)
+        .timing(Op::LDS)
+        .and_then(|timing| timing.typical);
     let load = u32::from(load.expect("a variable latency").cycles);
     assert!(cycles[0].waited + 8 >= load, "{cycles:?}");
     assert!(cycles[0].cycles > load + 4, "{cycles:?}");

@@ -25,6 +25,7 @@ fn run_row(row: usize, function: &mut Function) {
     let context = Context {
         opt_level: *PHASES[row].gate.opt_levels.start(),
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let mut ran = false;
     let before = print_function(function);

@@ -26,6 +26,7 @@ fn allocate(func: &mut Function) -> Result<(), String> {
     let context = Context {
         opt_level: 1,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let before = print_function(func);
     match pipeline.run(func, &context, &mut |_| ()) {
@@ -85,7 +86,12 @@ const TYPES: [(Class, u8); 6] = [
 impl Draw {
     fn kernel(seed: u64, live: usize) -> Function {
         let mut draw = Draw {
-            func: Function::new("k", FunctionKind::Entry, Level::Machine, "sm_90a"),
+            func: Function::new(
+                "k",
+                FunctionKind::Entry,
+                Level::Machine,
+                orias_sass::Target::Sm90a,
+            ),
             rng: Rng::new(seed),
             common: Vec::new(),
         };

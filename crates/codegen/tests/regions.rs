@@ -27,6 +27,7 @@ fn run_phase(func: &mut Function, name: &str) {
     let context = Context {
         opt_level: 1,
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let before = print_function(func);
     let outcome = pipeline.run(func, &context, &mut |_| {});

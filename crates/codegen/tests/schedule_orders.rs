@@ -25,6 +25,7 @@ fn context(knobs: &Knobs) -> Context<'_> {
     Context {
         opt_level: 3,
         knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     }
 }
 
@@ -165,7 +166,7 @@ fn loads_are_issued_before_anybody_waits_for_them() {
     assert!(block.cycles.1 * 3 < block.cycles.0, "{block:?}");
     let occupancy = Occupancy::new(
         &func,
-        orias_machine::registers::of(orias_sass::Target::Sm90a),
+        orias_machine::Machine::of(orias_sass::Target::DEFAULT).registers,
     );
     assert!(block.registers.1 <= occupancy.free(), "{block:?}");
 }

@@ -64,6 +64,7 @@ fn select(func: &mut Function) -> Result<(), Failure> {
     let context = Context {
         opt_level: 1,
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     pipeline.run(func, &context, &mut |_| {})
 }

@@ -372,6 +372,7 @@ fn expand(function: &mut Function) {
     let context = Context {
         opt_level: 3,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let outcome = pipeline.run(function, &context, &mut |_| {});
     assert_eq!(outcome, Ok(()), "{}", print_function(function));

@@ -10,11 +10,9 @@ use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::{Kernel, Module, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
-use orias_cubin::build::{
-    self, Address, BuildTarget, CodeRelocation, Entry, Param, Shared, Variable,
-};
+use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
-use orias_machine::registers;
+use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Class, Function, Operand, Reg, SymbolPart};
 use orias_sass::{Effects, Op, Target};
@@ -34,10 +32,27 @@ pub(crate) struct Finished {
     pub(crate) time: Duration,
 }
 
-/// How many registers a kernel is launched with at least.
-const FEWEST_REGISTERS: u32 = 8;
 /// A barrier number in a register may be any of these.
 const ALL_BARRIERS: u8 = 16;
+
+/// What a container says of the chip of `target`, and must know of it.
+#[must_use]
+pub fn chip_of(target: Target) -> Chip {
+    let constants = Machine::of(target).constants;
+    Chip {
+        sm: target.sm() as u8,
+        accelerated: target.is_accelerated(),
+        virtual_sm: target.sm(),
+        param_base: constants.params as u16,
+        reserved_shared: u64::from(constants.reserved_shared),
+    }
+}
+
+/// The same, of the target of that name; none without tables.
+#[must_use]
+pub fn chip_named(name: &str) -> Option<Chip> {
+    Target::from_name(name).map(chip_of)
+}
 
 /// The bytes of the cubin.
 pub(crate) fn build(
@@ -46,11 +61,7 @@ pub(crate) fn build(
     lines: LineTables,
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
-    let chip = match target {
-        Target::Sm90 => BuildTarget::SM_90,
-        Target::Sm90a => BuildTarget::SM_90A,
-    };
-    let mut cubin = build::Module::new(chip);
+    let mut cubin = build::Module::new(chip_of(target));
     let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
     let known = KnownNames {
         module,
@@ -200,7 +211,8 @@ pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
             function.for_each_def(inst, &mut named);
         }
     }
-    (highest + registers::of(target).reserved).max(FEWEST_REGISTERS)
+    let files = Machine::of(target).registers;
+    (highest + files.reserved).max(files.launched)
 }
 
 /// What the rows of `BAR` call the operand that names the barrier.
@@ -317,15 +329,13 @@ fn place_of(
                 Some(place) => place.offset,
                 None => kernel.dynamic_shared?,
             };
-            Some(RESERVED_SHARED + u64::from(offset))
+            let reserved = Machine::of(module.target).constants.reserved_shared;
+            Some(u64::from(reserved) + u64::from(offset))
         }
         SymbolSpace::Const => constants.get(name).copied(),
         SymbolSpace::Global | SymbolSpace::Local => None,
     }
 }
-
-/// Shared memory at the start of a block's that the system keeps for itself.
-const RESERVED_SHARED: u64 = 0x400;
 
 /// Writes a known address into the code.
 fn patch(bytes: &mut [u8], relocation: &Relocation, address: u64) -> Result<(), Diagnostic> {

@@ -76,7 +76,7 @@ impl Deaths {
         let mut goals = goals.map(u32::from);
         // Tokens find registers in their own way.
         goals[Class::B as usize] = u32::MAX;
-        let across = u32::from(preserved(Class::R, goals[Class::R as usize] as u8));
+        let across = u32::from(preserved(func, Class::R, goals[Class::R as usize] as u8));
         let types = (0..func.value_count()).map(|number| func.value_type(Value::new(number)));
         let mut walk = Walk {
             goals: &goals,

@@ -7,19 +7,22 @@
 
 use super::refused;
 use crate::pipeline::{Context, PhaseError};
-use orias_machine::abi;
 use orias_ori::builder::Cursor;
 use orias_ori::{Class, Function, FunctionKind, Operand, OptReg, PhysReg, SourceMods};
 use orias_sass::Op;
 
 /// Makes the frame of a kernel.
-pub fn expand_after_allocation(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn expand_after_allocation(
+    func: &mut Function,
+    context: &Context<'_>,
+) -> Result<(), PhaseError> {
+    let abi = context.machine.abi;
     let first = func.entry().and_then(|entry| func.layout.first_inst(entry));
-    let pointer = PhysReg::new(Class::R, abi::STACK_POINTER);
+    let pointer = PhysReg::new(Class::R, abi.stack_pointer);
     let (FunctionKind::Entry, Some(pointer), Some(first)) = (func.kind, pointer, first) else {
         return Ok(());
     };
-    let frame = func.attributes.local.next_multiple_of(abi::STACK_ALIGNMENT);
+    let frame = func.attributes.local.next_multiple_of(abi.stack_alignment);
     func.attributes.local = frame;
     let mut at = Cursor::before(func, first);
     at.set_span(None);
@@ -28,8 +31,8 @@ pub fn expand_after_allocation(func: &mut Function, _: &Context<'_>) -> Result<(
         .operand(pointer)
         .operand(Operand::Const {
             mods: SourceMods::NONE,
-            bank: 0,
-            offset: abi::INITIAL_STACK_POINTER,
+            bank: context.machine.constants.bank,
+            offset: abi.initial_stack_pointer,
             index: OptReg::from(PhysReg::RZ),
         })
         .finish()

@@ -34,12 +34,11 @@ use crate::knobs::registry;
 use crate::pipeline::{Context, PhaseError};
 use assign::{Budget, Facts, Stop};
 use check::check_allocation;
-use orias_machine::abi;
-use orias_machine::registers::{self, RegisterFiles};
+use orias_machine::Machine;
+use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
-use orias_sass::Target;
 use spill::Fitting;
 
 /// How often the budget is lowered before the phase gives up.
@@ -47,9 +46,6 @@ const ATTEMPTS: u8 = 12;
 
 /// Runs the phase.
 pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
     if func
         .entry()
         .is_some_and(|entry| !func.block_params(entry).is_empty())
@@ -65,7 +61,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
             print_inst(func, inst)
         )));
     }
-    let files = registers::of(target);
+    let files = context.machine.registers;
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
     let before = check.then(|| func.clone());
     keep_stack_pointer(func);
@@ -98,7 +94,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
 
 /// The stack pointer is nobody else's.
 fn keep_stack_pointer(func: &mut Function) {
-    if let Some(pointer) = PhysReg::new(Class::R, abi::STACK_POINTER)
+    if let Some(pointer) = PhysReg::new(Class::R, Machine::of(func.target).abi.stack_pointer)
         && !func.attributes.fixed.contains(&pointer)
     {
         func.attributes.fixed.push(pointer);
@@ -170,7 +166,7 @@ fn allocate(
 
 /// How many registers of `class` the function may use, by the chip and by what the source asks for.
 pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
-    let mut most = u32::from(files.file(class.into()).usable);
+    let mut most = u32::from(files.usable(class.into()));
     if class == Class::R {
         let reserved = files.reserved;
         let wanted = &func.attributes;
@@ -184,13 +180,11 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
             .product::<u32>();
         if wanted.max_threads != [0; 3] {
             let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
-            let each = files.per_multiprocessor / (warps * files.warp).max(1);
-            let whole = each / files.granularity * files.granularity;
-            most = most.min(whole.saturating_sub(reserved));
+            most = most.min(files.usable_with(warps));
         }
         most = most.max(files.fewest - reserved);
         if calls::has_calls(func) {
-            most = most.max(u32::from(calls::fewest()));
+            most = most.max(u32::from(calls::fewest(func)));
         }
     }
     most as u8
@@ -200,7 +194,7 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
 /// portion costs nothing.
 fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
     let goal = if class == Class::R {
-        (pressure + files.reserved).next_multiple_of(files.granularity) - files.reserved
+        files.portion(pressure) - files.reserved
     } else {
         u32::from(limit)
     };
@@ -210,8 +204,7 @@ fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
 /// How many registers let a multiprocessor hold as many warps as it can.
 fn cheap(files: &RegisterFiles, class: Class, limit: u8) -> u8 {
     if class == Class::R {
-        let each = files.per_multiprocessor / files.most_threads;
-        (each - files.reserved).min(u32::from(limit)) as u8
+        files.free().min(u32::from(limit)) as u8
     } else {
         limit
     }

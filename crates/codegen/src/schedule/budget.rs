@@ -18,9 +18,6 @@ use orias_ori::{Class, Function};
 /// Threads of a block when the source does not say.
 const THREADS: u32 = 256;
 
-/// Most thread blocks of a multiprocessor.
-const BLOCKS: u32 = 32;
-
 /// Registers that the allocator needs beyond those that are live, as a rule.
 const ALIGNMENT: u32 = 2;
 
@@ -52,22 +49,18 @@ impl Occupancy {
 
     /// Registers a thread is given so that `live` can be live.
     pub fn portion(&self, live: u32) -> u32 {
-        (live + self.files.reserved).next_multiple_of(self.files.granularity)
+        self.files.portion(live)
     }
 
     /// Warps of each scheduler when `live` registers are live.
     pub fn warps(&self, live: u32) -> u32 {
-        let block = self.portion(live).max(self.files.granularity) * self.threads;
-        let blocks = (self.files.per_multiprocessor / block)
-            .min(self.files.most_threads / self.threads)
-            .min(BLOCKS);
+        let blocks = self.files.blocks(live, self.threads);
         (blocks * self.threads / self.files.warp / self.files.schedulers).max(1)
     }
 
     /// Live registers that leave room for as many warps as there can be.
     pub fn free(&self) -> i32 {
-        let each = self.files.per_multiprocessor / self.files.most_threads;
-        (each - self.files.reserved) as i32
+        self.files.free() as i32
     }
 
     /// The most registers that leave as many warps as `live` does, less what alignment may waste.
@@ -141,14 +134,18 @@ pub fn named_registers(func: &Function, class: Class) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orias_machine::registers;
+    use orias_machine::Machine;
     use orias_ori::{FunctionKind, Level};
-    use orias_sass::Target;
 
     fn occupancy(threads: u32) -> Occupancy {
-        let mut func = Function::new("k", FunctionKind::Entry, Level::Machine, "sm_90a");
+        let mut func = Function::new(
+            "k",
+            FunctionKind::Entry,
+            Level::Machine,
+            orias_sass::Target::DEFAULT,
+        );
         func.attributes.max_threads = [threads, 1, 1];
-        Occupancy::new(&func, registers::of(Target::Sm90a))
+        Occupancy::new(&func, Machine::of(func.target).registers)
     }
 
     #[test]

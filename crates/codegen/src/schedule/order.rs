@@ -6,6 +6,7 @@
 //! from a few patterns that rows do not express.
 
 use super::build::operations::{self, OperationFacts};
+use orias_machine::Machine;
 use orias_ori::{Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{Effects as RowEffects, Mods, Op, Space};
 
@@ -212,7 +213,7 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
         Operation::Machine(op, mods) => (op, mods),
         Operation::Abstract(op, _) => return of_abstract(op.row().effects),
     };
-    let facts = operations::of(op);
+    let facts = operations::of(Machine::of(func.target), op);
     let mut order = facts.order;
     if facts.is_volatile && reads_changing(func, inst) {
         order.takes = EVERYTHING;

@@ -8,7 +8,6 @@ use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
 use crate::policy;
-use orias_machine::abi::{STACK_ALIGNMENT, STACK_POINTER};
 use orias_ori::operation::{Cache, Evict, Order, Prefetch, Scalar, Scope, Space, Vector};
 use orias_ori::{
     AbstractMods, AbstractOp, Address, BaseForm, Class, Guard, Inst, Operand, OptReg, PhysReg, Reg,
@@ -282,7 +281,7 @@ impl Selector<'_> {
 
     /// The stack pointer, which the allocator leaves alone from now on.
     pub(super) fn stack_pointer(&mut self) -> Result<PhysReg, PhaseError> {
-        let Some(register) = PhysReg::new(Class::R, STACK_POINTER) else {
+        let Some(register) = PhysReg::new(Class::R, self.machine.abi.stack_pointer) else {
             return Err(self.broken("no stack pointer"));
         };
         if !self.func.attributes.fixed.contains(&register) {
@@ -659,7 +658,7 @@ pub(super) fn stack_allocate(s: &mut Selector<'_>) -> Done {
     let Operand::Imm(align) = s.operand(1) else {
         return Err(s.broken("the alignment is not a number"));
     };
-    let align = (align.bits() as u32).max(STACK_ALIGNMENT);
+    let align = (align.bits() as u32).max(s.machine.abi.stack_alignment);
     if !align.is_power_of_two() {
         return Err(s.broken("the alignment is not a power of two"));
     }

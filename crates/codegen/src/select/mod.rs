@@ -61,11 +61,9 @@ use crate::convergence::{
 };
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntityRef, SecondaryMap};
-use orias_machine::constants::KernelConstants;
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
 use orias_ori::operation::Order;
 use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Level, Opcode, Type, Value};
-use orias_sass::Target;
 use selector::{Selector, only_computes};
 
 /// How an abstract operation is selected.
@@ -151,13 +149,7 @@ pub fn is_selectable(op: AbstractOp) -> bool {
 }
 
 /// Turns the abstract operations of `func` into the machine's; see the module.
-pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Result<(), PhaseError> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
-    let Some(constants) = KernelConstants::of(target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
+pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     drop_unreachable(func);
     let Some((entry, first)) = func
         .entry()
@@ -185,7 +177,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
 
-    let mut selector = Selector::new(func, target, constants, first, entry);
+    let mut selector = Selector::new(func, context.machine, first, entry);
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);
         selector.uses[value] = chains.uses(value).len() as u32;

@@ -5,6 +5,7 @@ use super::source::Source;
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use orias_machine::Machine;
 use orias_machine::constants::KernelConstants;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::Modifier;
@@ -54,6 +55,7 @@ pub(super) enum Shared {
 /// A function on its way from abstract to machine operations.
 pub(super) struct Selector<'f> {
     pub(super) func: &'f mut Function,
+    pub(super) machine: &'static Machine,
     pub(super) target: Target,
     pub(super) constants: &'static KernelConstants,
     /// How often values were read before selection.
@@ -91,8 +93,7 @@ pub(super) struct Selector<'f> {
 impl<'f> Selector<'f> {
     pub(super) fn new(
         func: &'f mut Function,
-        target: Target,
-        constants: &'static KernelConstants,
+        machine: &'static Machine,
         first: Inst,
         entry: Block,
     ) -> Self {
@@ -100,8 +101,9 @@ impl<'f> Selector<'f> {
         let values = 3 * func.value_count();
         Selector {
             func,
-            target,
-            constants,
+            machine,
+            target: machine.target,
+            constants: machine.constants,
             uses: sized(values),
             demand: sized(values),
             splits: sized(values),

@@ -11,7 +11,7 @@ use orias_ori::{Block, Inst};
 use orias_ori::{Class, Guard, OptReg, PhysReg, Reg, Type};
 use orias_sass as sass;
 
-const TARGET: sass::Target = sass::Target::Sm90a;
+const TARGET: sass::Target = sass::Target::DEFAULT;
 
 impl Generator {
     /// An instruction of a random row that ends no block.

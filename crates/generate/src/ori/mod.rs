@@ -54,7 +54,7 @@ pub fn function(seed: u64, level: Level, size: Size) -> Function {
         "naïve",
     ]);
     let mut generator = Generator {
-        func: Function::new(name, kind, level, "sm_90a"),
+        func: Function::new(name, kind, level, orias_sass::Target::DEFAULT),
         rng,
         values: SecondaryMap::new(),
         dominators: SecondaryMap::new(),

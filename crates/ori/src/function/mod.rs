@@ -152,8 +152,8 @@ pub struct Function {
     pub kind: FunctionKind,
     /// How far it has come.
     pub level: Level,
-    /// The target it is compiled for, as PTX names it: `sm_90a`.
-    pub target: String,
+    /// The target it is compiled for.
+    pub target: orias_sass::Target,
     /// What is known of it besides its code.
     pub attributes: Attributes,
     /// The parameters of a kernel.
@@ -184,13 +184,13 @@ impl Function {
         name: impl Into<String>,
         kind: FunctionKind,
         level: Level,
-        target: impl Into<String>,
+        target: orias_sass::Target,
     ) -> Function {
         Function {
             name: name.into(),
             kind,
             level,
-            target: target.into(),
+            target,
             attributes: Attributes::default(),
             kernel_params: Vec::new(),
             results: Vec::new(),

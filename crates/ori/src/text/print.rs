@@ -122,7 +122,7 @@ impl Printer<'_> {
         self.out.push(' ');
         self.text(func.level.name());
         self.out.push(' ');
-        self.name(&func.target);
+        self.name(func.target.name());
         for (index, &ty) in func.results.iter().enumerate() {
             self.text(if index == 0 { " -> " } else { ", " });
             self.ty(ty);

@@ -59,20 +59,13 @@ pub(super) fn check_machine(
     }
     let fitted = match known {
         Some(known) => known,
-        None => {
-            let Some(target) = sass::Target::from_name(&func.target) else {
-                let message = format!("there is no instruction table for {}", func.target);
-                wrong(Invariant::Encoding, message);
+        None => match machine::fit(func, inst, op, mods, func.target) {
+            Ok(fitted) => fitted,
+            Err(error) => {
+                wrong(Invariant::Encoding, error.to_string());
                 return;
-            };
-            match machine::fit(func, inst, op, mods, target) {
-                Ok(fitted) => fitted,
-                Err(error) => {
-                    wrong(Invariant::Encoding, error.to_string());
-                    return;
-                }
             }
-        }
+        },
     };
     for (index, place) in fitted.form().places.iter().enumerate() {
         check_place(func, fitted, index, operands[index], wrong);

@@ -508,7 +508,12 @@ fn special(register: Special) -> AbstractMods {
 
 #[test]
 fn a_register_for_the_whole_warp_does_not_take_divergence_from_lanes() {
-    let mut function = Function::new("f", FunctionKind::Entry, Level::Machine, "sm_90a");
+    let mut function = Function::new(
+        "f",
+        FunctionKind::Entry,
+        Level::Machine,
+        orias_sass::Target::DEFAULT,
+    );
     let block = function.append_block();
     let lane = emit(
         &mut function,
@@ -550,7 +555,12 @@ fn thread_numbers_are_uniform_where_rows_fill_warps() {
         ([0, 0, 0], true, [false, false, false]),
     ];
     for (threads, required, expected) in cases {
-        let mut function = Function::new("f", FunctionKind::Entry, Level::Abstract, "sm_90a");
+        let mut function = Function::new(
+            "f",
+            FunctionKind::Entry,
+            Level::Abstract,
+            orias_sass::Target::DEFAULT,
+        );
         function.attributes.max_threads = threads;
         function.attributes.required_threads = required;
         let block = function.append_block();
@@ -612,7 +622,12 @@ fn misuses(function: &Function) -> Vec<(Value, Block, Reason)> {
 
 /// `entry` branches on the lane to `then` and `end`; `then` goes to `end`.
 fn divergent_if(kind: Special) -> (Function, [Block; 3], Value, Value) {
-    let mut function = Function::new("f", FunctionKind::Entry, Level::Machine, "sm_90a");
+    let mut function = Function::new(
+        "f",
+        FunctionKind::Entry,
+        Level::Machine,
+        orias_sass::Target::DEFAULT,
+    );
     let blocks = [(); 3].map(|()| function.append_block());
     let lane = emit(
         &mut function,
@@ -706,7 +721,12 @@ fn a_uniform_register_is_not_chosen_by_the_way_lanes_came() {
 
 #[test]
 fn a_uniform_register_does_not_leave_a_loop_at_different_trips() {
-    let mut function = Function::new("f", FunctionKind::Entry, Level::Machine, "sm_90a");
+    let mut function = Function::new(
+        "f",
+        FunctionKind::Entry,
+        Level::Machine,
+        orias_sass::Target::DEFAULT,
+    );
     let [entry, body, end] = [(); 3].map(|()| function.append_block());
     branch(&mut function, entry, None, &[(body, &[])]);
     let lane = emit(
@@ -760,7 +780,12 @@ fn a_uniform_register_does_not_leave_a_loop_at_different_trips() {
 #[test]
 fn loads_and_lane_operations_spread_as_their_modifiers_say() {
     fn spread_of(op: AbstractOp, mods: AbstractMods, index: usize) -> Spread {
-        let mut function = Function::new("f", FunctionKind::Entry, Level::Abstract, "sm_90a");
+        let mut function = Function::new(
+            "f",
+            FunctionKind::Entry,
+            Level::Abstract,
+            orias_sass::Target::DEFAULT,
+        );
         let inst = function.create_abstract(op, mods, 0, &[]);
         spread(&function, inst, index)
     }

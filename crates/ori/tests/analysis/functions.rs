@@ -19,7 +19,12 @@ pub(crate) fn function(seed: u64) -> Function {
     let graph = graph(seed);
     let mut random = Random::new(seed ^ 0xf00d);
     let kind = [FunctionKind::Entry, FunctionKind::Device][random.below(2)];
-    let mut function = Function::new("generated", kind, Level::Abstract, "sm_90a");
+    let mut function = Function::new(
+        "generated",
+        kind,
+        Level::Abstract,
+        orias_sass::Target::DEFAULT,
+    );
     for _ in graph.blocks() {
         function.append_block();
     }
@@ -265,7 +270,12 @@ fn with<M: Modifier>(op: AbstractOp, value: M) -> AbstractMods {
 fn physical_function(seed: u64) -> Function {
     let graph: FlowGraph = graph(seed);
     let mut random = Random::new(seed ^ 0xfeed);
-    let mut function = Function::new("generated", FunctionKind::Entry, Level::Physical, "sm_90a");
+    let mut function = Function::new(
+        "generated",
+        FunctionKind::Entry,
+        Level::Physical,
+        orias_sass::Target::DEFAULT,
+    );
     for _ in graph.blocks() {
         function.append_block();
     }

@@ -11,6 +11,7 @@ use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
 };
 use orias_codegen::schedule::post::{self, FunctionStory};
+use orias_machine::Machine;
 use orias_mercury::Stream;
 use orias_ori::{
     Function, Level, Module, VerifyError, parse_module, print_function, verify_module,
@@ -110,6 +111,7 @@ pub fn run(arguments: &[String]) -> Report {
         let context = Context {
             opt_level: arguments.opt_level,
             knobs: &plan.knobs,
+            machine: Machine::of(function.target),
         };
         let outcome = plan
             .pipeline
@@ -151,6 +153,7 @@ fn run_stream(arguments: &Arguments, plan: &Plan) -> Report {
     let context = Context {
         opt_level: arguments.opt_level,
         knobs: &plan.knobs,
+        machine: Machine::of(mercury.stream.target),
     };
     let mut watch = Watch::default();
     let all = Pipeline {
@@ -367,13 +370,16 @@ fn lower_ptx(arguments: &Arguments, source: &[u8]) -> Result<Module, String> {
     let target = match (&arguments.arch, ptx.target) {
         (Some(name), _) => name.clone(),
         (None, Some(target)) => target.to_string(),
-        (None, None) => LowerOptions::default().target,
+        (None, None) => orias_sass::Target::DEFAULT.to_string(),
     };
     let Some(options) = orias_ptx::Options::for_architecture(&target) else {
         return Err(format!("'{target}' is no architecture"));
     };
     found.append(orias_ptx::check(&ptx, &options));
     found.sort();
+    let Some(target) = orias_sass::Target::from_name(&target) else {
+        return Err(format!("not supported yet: code for {target}"));
+    };
     let options = LowerOptions {
         target,
         contract: arguments.fmad.unwrap_or(arguments.opt_level > 0),

@@ -19,7 +19,8 @@ use crate::operand::Lanes;
 use crate::reuse::ReuseCache;
 use crate::schedule::{self, Schedule};
 use crate::warp::Registers;
-use orias_machine::timing::{self, Arrival, Table};
+use orias_machine::Machine;
+use orias_machine::timing::Arrival;
 use orias_random::{GOLDEN_RATIO, Rng};
 use orias_sass::{Register, RegisterClass};
 use write::{Landing, Value};
@@ -41,8 +42,9 @@ enum Sink {
 }
 
 /// What a warp has under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flight {
+    machine: &'static Machine,
     timed: bool,
     random: Option<Rng>,
     cycle: u64,
@@ -62,19 +64,28 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// What a launch's options ask for.
-    pub fn new(timing: Timing, block: [u32; 3], warp: u32) -> Self {
+    pub fn new(machine: &'static Machine, timing: Timing, block: [u32; 3], warp: u32) -> Self {
         let seed = |seed: u64| {
             let [x, y, z] = block.map(u64::from);
             let place = x ^ y << 20 ^ z << 40 ^ u64::from(warp) << 52;
             Rng::new(seed.wrapping_mul(GOLDEN_RATIO) ^ place)
         };
         Self {
+            machine,
             timed: timing != Timing::Off,
             random: match timing {
                 Timing::Random(number) => Some(seed(number)),
                 Timing::Off | Timing::Strict => None,
             },
-            ..Self::default()
+            cycle: 0,
+            ready: 0,
+            draining: false,
+            landings: Vec::new(),
+            pending: Vec::new(),
+            sink: Sink::default(),
+            running: 0,
+            stores: None,
+            reuse: ReuseCache::default(),
         }
     }
 
@@ -87,6 +98,11 @@ impl Flight {
     #[inline]
     pub fn is_strict(&self) -> bool {
         self.timed && self.random.is_none()
+    }
+
+    /// Cycles that a barrier between threads takes to hold.
+    pub fn barrier_settles(&self) -> u64 {
+        u64::from(self.machine.limits.barrier_settles)
     }
 
     /// Cycles so far.
@@ -157,7 +173,7 @@ impl Flight {
             if landing.lands >= earlier.lands {
                 continue;
             }
-            let needed = timing::overwrite(Table::Mined, earlier.group, landing.group);
+            let needed = self.machine.overwrite(earlier.group, landing.group);
             if landing.issued >= earlier.issued + u64::from(needed) {
                 landing.lands = earlier.lands;
             } else {
@@ -270,7 +286,11 @@ impl Flight {
     fn seen<'a>(&'a self, schedule: &'a Schedule) -> impl Iterator<Item = &'a Landing> {
         self.landings.iter().filter(|landing| {
             let write = &landing.write;
-            landing.is_seen(schedule.use_of(write.class, write.index, false), self.cycle)
+            landing.is_seen(
+                self.machine,
+                schedule.use_of(write.class, write.index, false),
+                self.cycle,
+            )
         })
     }
 
@@ -298,7 +318,7 @@ impl Flight {
         self.landings
             .iter()
             .filter(|landing| landing.write.class == class && landing.write.index == index)
-            .filter(|landing| landing.is_seen(used, self.cycle))
+            .filter(|landing| landing.is_seen(self.machine, used, self.cycle))
             .map(|landing| &landing.write)
             .collect()
     }
@@ -325,7 +345,7 @@ impl Flight {
                 && write.index == index
                 && write.mask & lanes != 0
                 && landing.issued < issued
-                && !landing.is_seen(used, self.cycle)
+                && !landing.is_seen(self.machine, used, self.cycle)
         });
         if let Some(landing) = landing {
             return Some(landing.producer);
@@ -506,7 +526,7 @@ impl Flight {
                     producer: self.running,
                     issued: cycle,
                     group,
-                    lands: cycle + schedule::longest(group),
+                    lands: cycle + schedule::longest(self.machine, group),
                 };
                 self.push(landing);
             }

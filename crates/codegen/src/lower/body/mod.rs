@@ -195,7 +195,7 @@ pub(super) fn lower_kernel<'m>(
     let mut body = Body {
         module,
         symbols,
-        func: Function::new(name, FunctionKind::Entry, Level::Abstract, &options.target),
+        func: Function::new(name, FunctionKind::Entry, Level::Abstract, options.target),
         ssa,
         block: None,
         guard: None,

@@ -16,20 +16,18 @@ mod apply;
 mod plan;
 
 use crate::pipeline::{Context, PhaseError};
-use orias_machine::registers;
 use orias_ori::analysis::{
     DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest, lane_mask, names_all_lanes,
 };
 use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Type, Value};
-use orias_sass::{RegisterClass, Target};
 
 /// Opens and closes convergence regions; see the module.
-pub fn open_convergence_regions(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
-    let most = usize::from(registers::of(target).file(RegisterClass::B).usable);
+pub fn open_convergence_regions(
+    func: &mut Function,
+    context: &Context<'_>,
+) -> Result<(), PhaseError> {
+    let most = usize::from(context.machine.registers.convergence);
     let graph = FlowGraph::of(func);
     let walk = DepthFirst::new(&graph);
     let nest = LoopNest::new(&graph, &walk);

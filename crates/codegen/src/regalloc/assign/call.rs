@@ -8,7 +8,7 @@ use super::super::calls::{self, is_call};
 use super::super::file::{Units, insert};
 use super::{Ending, Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
-use orias_machine::abi;
+use orias_machine::Machine;
 use orias_ori::{Class, Inst, PhysReg, Reg, Value};
 
 impl<'a> Scan<'a> {
@@ -52,10 +52,11 @@ impl<'a> Scan<'a> {
 
     /// Moves what lives on out of the registers that a called function may change.
     fn clear_volatile(&mut self, turn: &mut Turn<'_>) -> Result<(), Stop> {
+        let abi = Machine::of(self.func.target).abi;
         for class in [Class::P, Class::UR, Class::UP] {
             let file = &self.files[class as usize];
             let lost = (0..class.count())
-                .filter(|&unit| !abi::is_preserved(class.into(), unit))
+                .filter(|&unit| !abi.is_preserved(class.into(), unit))
                 .flat_map(|unit| file.owners(unit))
                 .any(|owner| !turn.dying.contains(owner));
             if lost {
@@ -63,12 +64,11 @@ impl<'a> Scan<'a> {
             }
         }
         let mut volatile = Units::default();
-        for unit in (0..Class::R.count()).filter(|&unit| !abi::is_preserved(Class::R.into(), unit))
-        {
+        for unit in (0..Class::R.count()).filter(|&unit| !abi.is_preserved(Class::R.into(), unit)) {
             insert(&mut volatile, unit, 1);
         }
-        for unit in 0..abi::RETURN_ADDRESS + 2 {
-            if abi::is_preserved(Class::R.into(), unit) {
+        for unit in 0..abi.return_address + 2 {
+            if abi.is_preserved(Class::R.into(), unit) {
                 continue;
             }
             let owners = self.files[Class::R as usize].owners(unit);

@@ -427,7 +427,7 @@ impl<'a> Look<'a> {
         let goals = self.goals;
         let general = goals[Class::R as usize] as u8;
         self.goals = Counts::default();
-        self.goals[Class::R as usize] = u32::from(preserved(Class::R, general));
+        self.goals[Class::R as usize] = u32::from(preserved(self.func, Class::R, general));
         self.make_fit(&[]);
         self.goals = goals;
     }

@@ -143,7 +143,7 @@ impl Builder<'_> {
     /// The operation of a node, if it touches registers without naming them.
     fn implicit(&self, node: u32) -> Option<Op> {
         let op = self.nodes[node as usize].op?;
-        operations::of(op).implicit.then_some(op)
+        operations::of(self.machine, op).implicit.then_some(op)
     }
 
     fn read_row(&mut self, node: u32, op: Op) {

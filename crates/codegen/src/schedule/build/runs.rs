@@ -4,6 +4,7 @@ use super::operations::{self, RunRole};
 use super::{Builder, Exits, is_constant};
 use crate::schedule::graph::{Edge, EdgeClass, Kinds, Reasons};
 use crate::schedule::order;
+use orias_machine::Machine;
 use orias_ori::{Address, Function, Inst, Operand};
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ impl Builder<'_> {
             if self.never_runs(node.inst) && index + 1 < tail {
                 runs.push(index..index + 2);
             }
-            let facts = operations::of(op);
+            let facts = operations::of(self.machine, op);
             match facts.run {
                 RunRole::None => {}
                 RunRole::Arrives => {
@@ -117,7 +118,9 @@ pub fn are_sisters(func: &Function, first: Inst, second: Inst) -> bool {
 /// Where a plain store to global memory goes.
 fn store(func: &Function, inst: Inst) -> Option<Address> {
     let op = func.opcode(inst).as_machine()?;
-    if !operations::of(op).stores_global || !order::of(func, inst).takes.is_empty() {
+    if !operations::of(Machine::of(func.target), op).stores_global
+        || !order::of(func, inst).takes.is_empty()
+    {
         return None;
     }
     func.operands(inst)

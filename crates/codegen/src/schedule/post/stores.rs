@@ -15,7 +15,7 @@
 
 use crate::schedule::alias::{self, Base};
 use crate::schedule::graph::{Edge, Graph, Kinds, Node};
-use orias_machine::issue;
+use orias_machine::Machine;
 use orias_ori::{Class, Function, RegKind};
 use orias_sass::Space;
 
@@ -235,10 +235,11 @@ fn is_awaited(node: &Node) -> bool {
 /// Whether neighbours of a function are looked for at all. Not where there are warpgroup matrix operations: the stores behind them are
 /// spread over what computes their values on purpose, and brought together they took 1.11 times as long.
 pub(super) fn are_gathered(func: &Function) -> bool {
+    let machine = Machine::of(func.target);
     let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
     !insts.any(|inst| {
         let op = func.opcode(inst).as_machine();
-        op.is_some_and(issue::is_warpgroup_matrix)
+        op.is_some_and(|op| machine.is_warpgroup_matrix(op))
     })
 }
 

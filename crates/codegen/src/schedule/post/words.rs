@@ -7,8 +7,9 @@
 use crate::schedule::graph::RELEASE;
 use crate::schedule::local;
 use cranelift_entity::SecondaryMap;
-use orias_machine::issue::{self, Unit};
-use orias_machine::timing::{self, Completion};
+use orias_machine::Machine;
+use orias_machine::issue::Unit;
+use orias_machine::timing::Completion;
 use orias_ori::{Block, Function};
 use orias_sass::Barrier;
 
@@ -68,6 +69,7 @@ pub fn cycles_by_words(func: &Function) -> Vec<WordCycles> {
 }
 
 fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Held) -> WordCycles {
+    let machine = Machine::of(func.target);
     let mut now = 0u32;
     let mut waited = 0u32;
     // The queue of the memory pipes takes one every few cycles.
@@ -84,9 +86,9 @@ fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Held) -> W
                 now = *until;
             }
         }
-        let timing = timing::of(op);
+        let timing = machine.timing(op);
         let mut start = now;
-        if issue::of_operation(op).unit == Unit::Memory {
+        if machine.issue_of_operation(op).unit == Unit::Memory {
             let interval = timing.map_or(1, |timing| u32::from(timing.issue.cycles));
             start = start.max(memory_free);
             memory_free = start + interval;
