@@ -11,7 +11,7 @@ use orias_sass::Op;
 type Done = Result<(), PhaseError>;
 
 /// The name of an operation on integers.
-fn function_name(reduce: Reduce) -> &'static str {
+pub(super) fn function_name(reduce: Reduce) -> &'static str {
     match reduce {
         Reduce::Add => "ADD",
         Reduce::Min => "MIN",

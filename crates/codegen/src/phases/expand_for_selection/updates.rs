@@ -180,7 +180,7 @@ impl Maker<'_> {
         builder = builder
             .with(update.order)
             .with(update.scope)
-            .with(Space::Global)
+            .with(Space::Generic)
             .with(update.reduce)
             .with(update.scalar)
             .operand(place)
