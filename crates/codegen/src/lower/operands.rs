@@ -367,7 +367,7 @@ impl Body<'_, '_> {
         };
         let zero = self.in_registers(imm(0), 32)?;
         let wide = self.with(|emit| emit.collect(&[word, zero]))?;
-        let mods = (Space::SharedCluster, Scalar::B64);
+        let mods = (Space::SharedCluster, Scalar::U64);
         let generic = self.compute(AbstractOp::Cvta, mods, &[wide.into()])?;
         let base = self.in_registers(generic, 64)?;
         Ok((Address::base(base, address.offset), Space::Generic))

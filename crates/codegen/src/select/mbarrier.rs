@@ -44,7 +44,7 @@ pub(super) fn adjust(s: &mut Selector<'_>) -> Done {
     match step {
         Step::Init => init(s),
         Step::Inval => {
-            let address = s.shared_address(place)?;
+            let address = s.mbarrier_address(place)?;
             s.emit_guarded(Op::SYNCS_CCTL, &[("fn", "IV")], sources![address])?;
             Ok(())
         }
@@ -55,7 +55,7 @@ pub(super) fn adjust(s: &mut Selector<'_>) -> Done {
             };
             let count = s.word(1);
             let count = s.in_register_or_zero(count)?;
-            let address = s.shared_address(place)?;
+            let address = s.mbarrier_address(place)?;
             let mods = [("kind", "RED"), ("tx", tx)];
             s.emit_guarded(Op::SYNCS_ARRIVE, &mods, sources![rz(), address, count])?;
             Ok(())
@@ -197,6 +197,21 @@ impl Selector<'_> {
         }))
     }
 
+    /// The address of an mbarrier, in whichever block of the cluster: a register, a uniform register and an offset, all of them there.
+    pub(super) fn mbarrier_address(
+        &mut self,
+        place: super::memory::Place,
+    ) -> Result<Operand, PhaseError> {
+        let Operand::Address(id) = self.shared_address(place)? else {
+            return Err(self.broken("not an address"));
+        };
+        let mut address = *self.func.address(id);
+        if address.uniform.get().is_none() {
+            address.uniform = urz().reg().into();
+        }
+        Ok(self.func.create_address(address))
+    }
+
     /// The word of an address in shared memory, its offset added.
     fn shared_word(&mut self, index: usize) -> Result<Source, PhaseError> {
         let place = self.place(index)?;
@@ -266,7 +281,7 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
         None => rz().into(),
     };
     let place = s.place(0)?;
-    let address = s.shared_address(place)?;
+    let address = s.mbarrier_address(place)?;
     if order == Order::Release && scope == Scope::Cluster {
         let mods = [("sem", "ALL"), ("scope", "CTA")];
         s.emit_guarded(Op::MEMBAR, &mods, sources![])?;
@@ -339,7 +354,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     };
     let limit = s.operand(2);
     let place = s.place(0)?;
-    let address = s.shared_address(place)?;
+    let address = s.mbarrier_address(place)?;
     let over = s.predicate_result(0);
     match limit {
         Operand::None => {
@@ -363,7 +378,8 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
                 sources![pt(), time],
                 unless,
             )?;
-            let operands = sources![second, address, phase];
+            let again = s.mbarrier_address(place)?;
+            let operands = sources![second, again, phase];
             s.emit(Op::SYNCS_PHASECHK, &[], operands)?;
             let either = Operand::imm(0xf0 | 0xcc);
             let none = Operand::imm(0);
@@ -412,7 +428,7 @@ pub(super) fn arrive_after_copies(s: &mut Selector<'_>) -> Done {
         return Err(s.broken("whether the count is raised is not a number"));
     };
     let place = s.place(0)?;
-    let address = s.shared_address(place)?;
+    let address = s.mbarrier_address(place)?;
     let count = match counted.bits() {
         0 => {
             let mods = [("kind", "RED"), ("tx", "A0T1")];
@@ -421,7 +437,7 @@ pub(super) fn arrive_after_copies(s: &mut Selector<'_>) -> Done {
         }
         _ => "ARVCNT",
     };
-    let address = s.shared_address(place)?;
+    let address = s.mbarrier_address(place)?;
     s.emit_guarded(
         Op::ARRIVES_LDGSTSBAR,
         &[("count", count)],
@@ -474,6 +490,7 @@ pub(super) fn tell(s: &mut Selector<'_>) -> Done {
     s.define_pair(both, to, barrier)?;
     let address = s.func.create_address(Address {
         base: Reg::from(both).into(),
+        uniform: urz().reg().into(),
         form: orias_ori::BaseForm::Wide,
         ..Address::default()
     });
