@@ -6,11 +6,12 @@
 //! ```text
 //! again: lanes = activemask
 //!        first = the highest of them
+//!        if this lane is the first: mbarrier_init
 //!        if this lane is not the first, go to again
-//!        mbarrier_init
 //! ```
 //!
-//! In each trip one of the lanes that are together leaves, so there are at most 32. What needs no branch (the words of an mbarrier, the look at a
+//! In each trip one of the lanes that are together leaves, so there are at most 32. The second branch keeps what the first lane does within
+//! the loop: behind it lanes would wait for each other. What needs no branch (the words of an mbarrier, the look at a
 //! phase, fences around them) is left to selection.
 //!
 //! Cost: linear, plus one analysis of divergence where an mbarrier is set up at all.
@@ -69,9 +70,10 @@ fn one_by_one(func: &mut Function, inst: Inst) -> Result<(), BuildError> {
     let span = func.inst(inst).span();
     let tail = func.split_block(inst);
     func.layout.remove_inst(inst);
-    let (again, alone) = (func.create_block(), func.create_block());
+    let [again, alone, join] = [(); 3].map(|()| func.create_block());
     func.layout.insert_block_after(again, block);
     func.layout.insert_block_after(alone, again);
+    func.layout.insert_block_after(join, alone);
     let mut cursor = Cursor::at_end(func, block);
     cursor.set_span(span);
     cursor.build(AbstractOp::Br).edge(again, &[]).finish()?;
@@ -99,12 +101,20 @@ fn one_by_one(func: &mut Function, inst: Inst) -> Result<(), BuildError> {
         .build(AbstractOp::CondBr)
         .operand(is_first)
         .edge(alone, &[])
-        .edge(again, &[])
+        .edge(join, &[])
         .finish()?;
     func.layout.append_inst(inst, alone);
     let mut cursor = Cursor::at_end(func, alone);
     cursor.set_span(span);
-    cursor.build(AbstractOp::Br).edge(tail, &[]).finish()?;
+    cursor.build(AbstractOp::Br).edge(join, &[]).finish()?;
+    let mut cursor = Cursor::at_end(func, join);
+    cursor.set_span(span);
+    cursor
+        .build(AbstractOp::CondBr)
+        .operand(is_first)
+        .edge(tail, &[])
+        .edge(again, &[])
+        .finish()?;
     Ok(())
 }
 
