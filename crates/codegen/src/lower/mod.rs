@@ -25,6 +25,7 @@ mod convert;
 mod data;
 mod lines;
 mod matrix;
+mod mbarrier;
 mod memory;
 mod modifiers;
 mod movement;
