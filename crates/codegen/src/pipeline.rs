@@ -49,6 +49,8 @@ pub const PHASES: &[Phase] = &[
         "what is computed twice, and what can be computed now"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
         "choices become guards, and logic of comparisons part of them"),
+    phase(42, "ExpandMbarrier", Stage::EarlySync, ABSTRACT, gate_feature(MBARRIER), phases::expand_mbarrier,
+        "lanes that set up different mbarriers do it one after the other"),
     phase(10001, "ExpandForSelection", Stage::Select, ABSTRACT, gate(0..=3), phases::expand_for_selection,
         "switches and atomic updates the chip lacks become branches and loops"),
     phase(10002, "ConvergenceRegions", Stage::Select, ABSTRACT, gate(0..=3), phases::open_convergence_regions,
@@ -257,6 +259,21 @@ const fn gate(opt_levels: RangeInclusive<u8>) -> Gate {
     Gate {
         opt_levels,
         feature: None,
+        knob: None,
+    }
+}
+
+/// A target that has mbarriers.
+const MBARRIER: Feature = Feature {
+    name: "mbarriers",
+    present: |target| orias_sass::Op::SYNCS_EXCH.exists_on(target),
+};
+
+/// A gate that targets with a feature open at all levels.
+const fn gate_feature(feature: Feature) -> Gate {
+    Gate {
+        opt_levels: 0..=3,
+        feature: Some(feature),
         knob: None,
     }
 }

@@ -218,11 +218,19 @@ impl Block {
     }
 
     /// Whether no warp does anything but look at mbarriers that do not change, or wait for one that does so.
-    pub fn waits_in_vain(&self) -> bool {
+    pub fn waits_in_vain(&self, cluster: &ClusterBarrier) -> bool {
+        let waits = |wait: Wait| match wait {
+            Wait::None => false,
+            Wait::Barrier { id, generation } => {
+                self.state.barriers[usize::from(id)].generation == generation
+            }
+            Wait::Cluster { generation } => cluster.generation == generation,
+            Wait::Sync(_) | Wait::Lanes(_) | Wait::Collective { .. } => true,
+        };
         self.warps.iter().all(|warp| {
             warp.is_done()
                 || warp.looks >= PATIENCE
-                || warp.groups.iter().all(|group| group.wait != Wait::None)
+                || warp.groups.iter().all(|group| waits(group.wait))
         })
     }
 

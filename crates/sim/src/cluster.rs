@@ -162,8 +162,8 @@ impl Cluster {
         let Some(first) = live() else {
             return Ok(true);
         };
-        let all_in_vain = self.blocks.iter().all(Block::waits_in_vain);
-        if !progress || all_in_vain {
+        let in_vain = |block: &Block| block.waits_in_vain(&self.barrier);
+        if !progress || self.blocks.iter().all(in_vain) {
             let mut reasons = Vec::new();
             for (rank, block) in self.blocks.iter().enumerate() {
                 if block.is_done() {

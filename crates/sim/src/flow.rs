@@ -234,6 +234,7 @@ impl Flow {
                 Ok(Next::Yield)
             }
             Kind::ClusterArrive => {
+                core.drain()?;
                 let current = core.warp.current;
                 core.warp.groups[current].pc = next;
                 if core.peers.barrier.arrive(core.warp)? {

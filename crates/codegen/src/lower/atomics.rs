@@ -27,7 +27,7 @@ pub(super) fn update(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         Space::Generic if elements.len() > 1 => Space::Global,
         space => space,
     };
-    let (address, space) = body.address(statement, first, space)?;
+    let (address, space) = body.reachable_address(statement, first, space)?;
     let count = super::memory::vector(elements.len());
     let value = match elements[..] {
         [one] => one,

@@ -168,7 +168,7 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         Op::Ldu => Space::Global,
         _ => modifiers::space(statement.form),
     };
-    let (address, space) = body.address(statement, 1, space)?;
+    let (address, space) = body.reachable_address(statement, 1, space)?;
     let words = (destinations.len() as u32 * width).div_ceil(32);
     if words == 4 && body.guard.is_some() && matches!(space, Space::Const | Space::Param) {
         let mods = access_mods(body, statement, op, space, Scalar::B64)?;
@@ -357,7 +357,7 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         return Ok(());
     }
     let space = modifiers::space(statement.form);
-    let (address, space) = body.address(statement, 0, space)?;
+    let (address, space) = body.reachable_address(statement, 0, space)?;
     let policy = policy(body, statement)?;
     let value = match elements[..] {
         [one] if one.as_value().is_some() || width <= 64 => one,

@@ -24,6 +24,7 @@ mod control;
 mod convert;
 mod data;
 mod lines;
+mod mbarrier;
 mod memory;
 mod modifiers;
 mod movement;

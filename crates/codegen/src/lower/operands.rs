@@ -336,6 +336,43 @@ impl Body<'_, '_> {
         self.address_at(kind, space)
     }
 
+    /// The same for a load, store or update: shared memory of the cluster is reached by generic addresses.
+    pub fn reachable_address(
+        &mut self,
+        statement: &Statement<'_>,
+        index: usize,
+        space: Space,
+    ) -> Lowered<(Address, Space)> {
+        let (address, space) = self.address(statement, index, space)?;
+        if space != Space::SharedCluster {
+            return Ok((address, space));
+        }
+        let word = match (address.base.get(), address.symbol.expand()) {
+            (Some(base), None) => match base.value() {
+                Some(base) if self.func.value_type(base) == Type::R => base,
+                Some(base) => self.with(|emit| emit.words(base))?[0],
+                None => return unsupported(""),
+            },
+            (None, Some(symbol)) => {
+                let name = Operand::Symbol {
+                    symbol,
+                    part: SymbolPart::Whole,
+                    addend: 0,
+                };
+                let word = self.compute(AbstractOp::AddressOf, (Scalar::B32,), &[name])?;
+                self.in_registers(word, 32)?
+            }
+            (None, None) => self.in_registers(imm(0), 32)?,
+            _ => return unsupported(""),
+        };
+        let zero = self.in_registers(imm(0), 32)?;
+        let wide = self.with(|emit| emit.collect(&[word, zero]))?;
+        let mods = (Space::SharedCluster, Scalar::U64);
+        let generic = self.compute(AbstractOp::Cvta, mods, &[wide.into()])?;
+        let base = self.in_registers(generic, 64)?;
+        Ok((Address::base(base, address.offset), Space::Generic))
+    }
+
     /// The memory operand of that number in global memory, as the number of its first byte.
     pub fn address_value(&mut self, statement: &Statement<'_>, index: usize) -> Lowered<Operand> {
         let (address, _) = self.address(statement, index, Space::Global)?;

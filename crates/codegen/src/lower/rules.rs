@@ -7,7 +7,8 @@
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::{
-    arithmetic, atomics, bulk, calls, control, convert, memory, movement, sync, tensormap, video,
+    arithmetic, atomics, bulk, calls, control, convert, mbarrier, memory, movement, sync, tensormap,
+    video,
 };
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
@@ -137,6 +138,15 @@ fn rule(op: Op) -> Option<Rule> {
         Op::BarWarpSync => Same(A::BarWarp),
         Op::Membar | Op::Fence => With(sync::fence),
         Op::MembarProxy | Op::FenceProxy => With(sync::fence_proxy),
+        Op::MbarrierInit | Op::MbarrierInval | Op::MbarrierExpectTx | Op::MbarrierCompleteTx => With(mbarrier::adjust),
+        Op::MbarrierArrive | Op::MbarrierArriveDrop | Op::MbarrierArriveExpectTx
+            | Op::MbarrierArriveDropExpectTx => With(mbarrier::arrive),
+        Op::MbarrierTestWait | Op::MbarrierTestWaitParity | Op::MbarrierTryWait
+            | Op::MbarrierTryWaitParity => With(mbarrier::wait),
+        Op::MbarrierPendingCount => Same(A::MbarrierPending),
+        Op::CpAsyncMbarrierArrive => With(mbarrier::arrive_after_copies),
+        Op::BarrierClusterArrive | Op::BarrierClusterWait => With(mbarrier::cluster),
+        Op::StAsync | Op::RedAsync => With(mbarrier::telling),
         Op::Vote => With(sync::vote),
         Op::Match => With(sync::match_lanes),
         Op::Activemask => Same(A::ActiveMask),

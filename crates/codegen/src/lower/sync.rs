@@ -71,11 +71,12 @@ fn barrier_for(body: &mut Body<'_, '_>, statement: &Statement<'_>, aligned: Alig
 /// `membar` and `fence`. `membar` is `fence.sc`; a fence that does not say is `.acq_rel`.
 pub(super) fn fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
-    if form
-        .modifiers()
-        .any(|it| it.name().starts_with("mbarrier_init") || it.name().starts_with("sync_restrict"))
-    {
-        return unsupported("");
+    let named = |start: &str| form.modifiers().any(|it| it.name().starts_with(start));
+    if named("mbarrier_init") {
+        return body.assign(AbstractOp::FenceMbarrierInit, (), &[], &[]);
+    }
+    if named("sync_restrict") {
+        return restricted_fence(body, statement);
     }
     let scope = if form.modifiers().any(|it| it.name() == "gl") {
         Scope::Gpu
@@ -89,10 +90,24 @@ pub(super) fn fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
     body.assign(AbstractOp::Fence, (order, scope), &[], &[])
 }
 
+/// A fence for mbarriers and what they announce only: who releases orders accesses to shared memory before them, who acquires has nothing to do.
+fn restricted_fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    if statement.form.has(Modifier::Acquire) {
+        return body.assign(AbstractOp::FenceMbarrierInit, (), &[], &[]);
+    }
+    let mods = (Proxy::AsyncShared,);
+    let none = [Operand::None, Operand::None];
+    body.assign(AbstractOp::FenceProxy, mods, &[], &none)
+}
+
 /// `fence.proxy` for generic and asynchronous accesses.
 pub(super) fn fence_proxy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
     let has = |name: &str| form.modifiers().any(|it| it.name() == name);
+    let named = |start: &str| form.modifiers().any(|it| it.name().starts_with(start));
+    if named("sync_restrict") {
+        return restricted_fence(body, statement);
+    }
     let proxy = if has("alias") {
         Proxy::Alias
     } else if has("async") {

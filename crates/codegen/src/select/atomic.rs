@@ -11,7 +11,7 @@ use orias_sass::Op;
 type Done = Result<(), PhaseError>;
 
 /// The name of an operation on integers.
-fn function_name(reduce: Reduce) -> &'static str {
+pub(super) fn function_name(reduce: Reduce) -> &'static str {
     match reduce {
         Reduce::Add => "ADD",
         Reduce::Min => "MIN",
@@ -119,7 +119,7 @@ pub(super) fn atom(s: &mut Selector<'_>) -> Done {
 
 fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
     let global = space == Space::Global;
-    if reduce == Reduce::Cast {
+    if reduce == Reduce::Cast && global {
         return Err(s.unsupported());
     }
     let kind = kind(s)?;
@@ -127,6 +127,22 @@ fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
     let place = s.place(0)?;
     let result = s.word_result(0);
     let policy = s.operand(3);
+    if reduce == Reduce::Cast {
+        let Kind::Integer(size) = kind else {
+            return Err(s.unsupported());
+        };
+        let address = s.far_address(place, Operand::None, false)?;
+        let (compared, stored) = (s.combined(1), s.combined(2));
+        let mods = [
+            ("e", "E"),
+            ("spin", "SPIN"),
+            ("size", size),
+            ("order", "weak"),
+        ];
+        let operands = sources![pt(), result, address, compared, stored];
+        s.emit_guarded(Op::ATOM_CAST, &mods, operands)?;
+        return Ok(());
+    }
     if reduce == Reduce::Cas {
         let Kind::Integer(size) = kind else {
             return Err(s.unsupported());

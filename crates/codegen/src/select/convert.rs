@@ -372,7 +372,7 @@ pub(super) fn pair(s: &mut Selector<'_>) -> Done {
 
 impl Selector<'_> {
     /// A word in a register, RZ if it is zero.
-    fn in_register_or_zero(&mut self, source: Source) -> Result<Source, PhaseError> {
+    pub(super) fn in_register_or_zero(&mut self, source: Source) -> Result<Source, PhaseError> {
         match source.is_zero() {
             true => Ok(rz().into()),
             false => Ok(self.in_register(source)?.into()),

@@ -40,6 +40,7 @@ mod fields;
 mod float;
 mod gathering;
 mod half;
+mod mbarrier;
 mod memory;
 mod narrowing;
 mod products;
@@ -118,6 +119,11 @@ const RULES: &[(AbstractOp, Rule)] = &[
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
     (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),
+    (A::Mbarrier, mbarrier::adjust), (A::MbarrierArrive, mbarrier::arrive), (A::MbarrierWait, mbarrier::wait),
+    (A::MbarrierPending, mbarrier::pending), (A::CpAsyncArrive, mbarrier::arrive_after_copies),
+    (A::ClusterArrive, mbarrier::cluster_arrive), (A::ClusterWait, mbarrier::cluster_wait),
+    (A::Mapa, mbarrier::map_address), (A::Getctarank, mbarrier::rank_of),
+    (A::StAsync, mbarrier::tell), (A::RedAsync, mbarrier::tell), (A::FenceMbarrierInit, mbarrier::nothing),
     (A::GridDepWait, barrier::grid_wait), (A::GridDepLaunch, barrier::grid_launch),
     // Lanes.
     (A::Shfl, warp::shuffle), (A::VotePred, warp::vote), (A::Ballot, warp::ballot), (A::MatchLanes, warp::matching),

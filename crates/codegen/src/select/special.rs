@@ -344,7 +344,7 @@ fn special_number(s: &Selector<'_>, name: &str) -> Result<Operand, PhaseError> {
     }
 }
 
-fn read_word(s: &mut Selector<'_>, name: &str) -> Result<Value, PhaseError> {
+pub(super) fn read_word(s: &mut Selector<'_>, name: &str) -> Result<Value, PhaseError> {
     let number = special_number(s, name)?;
     let value = s.temporary(WORD);
     s.emit(Op::S2R, &[], sources![value, number])?;

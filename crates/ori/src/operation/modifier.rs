@@ -239,7 +239,7 @@ mod values {
             Init "init", Inval "inval", ExpectTx "expect_tx", CompleteTx "complete_tx",
         }
         /// Whether an arrival also leaves the barrier for good, or takes the count from an operand.
-        Arrive { Arrive "", Drop "drop", ExpectTx "expect_tx", DropExpectTx "drop_expect_tx", NoComplete "no_complete" }
+        Arrive { Arrive "", Drop "drop", ExpectTx "expect_tx", DropExpectTx "drop_expect_tx", NoComplete "no_complete", DropNoComplete "drop_no_complete" }
         /// Whether a wait on a barrier may suspend the warp, and what it is told: a state or a parity.
         Wait { Test "test", TestParity "test_parity", Try "try", TryParity "try_parity" }
         /// The geometry of a texture or surface access.

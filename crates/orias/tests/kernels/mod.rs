@@ -88,6 +88,7 @@ pub fn launch(grid: u32, block: u32, shared: u32, arguments: &[&str], timing: Ti
     Launch {
         grid: [grid, 1, 1],
         block: [block, 1, 1],
+        cluster: None,
         dynamic_shared: shared,
         arguments: arguments
             .iter()

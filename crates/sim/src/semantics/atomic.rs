@@ -4,13 +4,15 @@ mod wide;
 
 use super::Table;
 use super::memory::space_of;
-use crate::access::Space;
+use crate::access::{Space, resolve};
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format};
+use orias_eval::mbarrier::Change;
 
 pub(super) const TABLE: Table = &[
+    ("REDAS", update_and_tell),
     ("ATOMG", integer),
     ("ATOM", integer),
     ("ATOMS", integer),
@@ -22,6 +24,7 @@ pub(super) const TABLE: Table = &[
     ("ATOM.CAS", compare_and_swap),
     ("ATOMS.CAS", compare_and_swap),
     ("ATOMS.CAST", compare_and_store),
+    ("ATOM.CAST", compare_and_store),
     ("ATOMS.POPC.INC", increment),
 ];
 
@@ -172,6 +175,26 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
+/// Updates memory of a block of the cluster and tells an mbarrier there: the low word of the address is where, the high word the mbarrier.
+fn update_and_tell(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (address, b) = (reader.address("addr")?, reader.source("b")?);
+    let (function, (size, signed)) = (Function::of(reader)?, size_of(reader)?);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let low = core.word(&b, 0);
+        let high = if size == 8 { core.word(&b, 1) } else { [0; 32] };
+        for lane in core.lanes_in_turn() {
+            let operand = u64::from(high[lane]) << 32 | u64::from(low[lane]);
+            let (to, barrier) = (addresses[lane] & 0xffff_ffff, addresses[lane] >> 32);
+            core.update(Space::Cluster, lane, to, size, |old| {
+                function.apply(old, operand, size, signed)
+            })?;
+            core.change_mbarrier(lane, barrier, Change::completed(size.into()))?;
+        }
+        Ok(())
+    }))
+}
+
 /// Format, elements in a register pair or quadruple, and whether subnormal numbers are flushed.
 fn float_type(name: &str) -> Result<(Format, u32, bool), Lack> {
     Ok(match name {
@@ -232,7 +255,8 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
         let mut done = 0u32;
         for lane in core.lanes_in_turn() {
             let address = addresses[lane];
-            if space == Space::Generic && core.is_own_shared(address) {
+            // Shared memory has no operations on floats, in whichever block: nothing is done there, and the predicate says so.
+            if space == Space::Generic && resolve(address).0 == Space::Cluster {
                 continue;
             }
             done |= 1 << lane;
@@ -326,6 +350,12 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, d) = (reader.address("addr")?, reader.target("d")?);
     let (b, c) = (reader.source("b")?, reader.source("c")?);
     let (size, _) = size_of(reader)?;
+    let row = reader.instruction.op().row();
+    let space = space_of(row.name);
+    let p = match row.slot_index("p") {
+        Some(_) => Some(reader.target("p")?),
+        None => None,
+    };
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
         let wide = size == 8;
@@ -339,8 +369,8 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
         let (expected, new) = (read(core, &b), read(core, &c));
         let mut out = [0u64; 32];
         for lane in core.lanes_in_turn() {
-            let address = addresses[lane] & 0xffff_ffff;
-            let old = core.update(Space::Shared, lane, address, size, |old| {
+            let address = addresses[lane] & mask_of(space);
+            let old = core.update(space, lane, address, size, |old| {
                 if old == expected[lane] {
                     new[lane]
                 } else {
@@ -353,6 +383,11 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
             core.put_pair(&d, &out);
         } else {
             core.put(&d, 0, &out.map(|x| x as u32));
+        }
+        if let Some(p) = &p {
+            let stored = core.lanes().filter(|&lane| out[lane] == 1);
+            let stored = stored.fold(0, |bits, lane| bits | 1 << lane);
+            core.put_condition(p, stored);
         }
         Ok(())
     }))

@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::fault::{Cause, FaultKind};
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
+use orias_eval::mbarrier::Change;
 use orias_sass::{ConstantBank, Operand, RegisterClass};
 
 pub(super) const TABLE: Table = &[
@@ -22,6 +23,7 @@ pub(super) const TABLE: Table = &[
     ("LDSM", load_matrix),
     ("STSM", store_matrix),
     ("LDGSTS", copy),
+    ("STAS", store_and_tell),
     ("QSPC", query_space),
 ];
 
@@ -109,6 +111,29 @@ fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
                 value | u128::from(values[part][lane]) << (32 * part)
             });
             core.store(space, lane, addresses[lane] & mask, size, value)?;
+        }
+        Ok(())
+    }))
+}
+
+/// Stores in a block of the cluster and tells an mbarrier there: the low word of the address is where, the high word the mbarrier.
+fn store_and_tell(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (b, address) = (reader.source("b")?, reader.address("addr")?);
+    let (size, _) = size_of(reader)?;
+    let words = size.div_ceil(4);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let mut values = [[0u32; 32]; 4];
+        for part in 0..words {
+            values[part as usize] = core.word(&b, part as u8);
+        }
+        for lane in core.lanes() {
+            let value = (0..words as usize).fold(0u128, |value, part| {
+                value | u128::from(values[part][lane]) << (32 * part)
+            });
+            let (to, barrier) = (addresses[lane] & 0xffff_ffff, addresses[lane] >> 32);
+            core.store(Space::Cluster, lane, to, size, value)?;
+            core.change_mbarrier(lane, barrier, Change::completed(size.into()))?;
         }
         Ok(())
     }))

@@ -66,9 +66,9 @@ impl Body<'_, '_> {
                     let text = self.module.text(directive.span).into_owned();
                     self.pragmas.push(text);
                 }
+                FunctionDirectiveKind::ExplicitCluster => self.explicit_cluster = true,
                 // Kept in the kernel's record, or without meaning for a kernel.
                 FunctionDirectiveKind::NoReturn
-                | FunctionDirectiveKind::ExplicitCluster
                 | FunctionDirectiveKind::MaxClusterRank
                 | FunctionDirectiveKind::BlocksAreClusters
                 | FunctionDirectiveKind::AbiPreserve

@@ -157,6 +157,8 @@ pub(super) struct Body<'m, 'a> {
     pub alloca: bool,
     /// How many named barriers are in use.
     pub barriers: u32,
+    /// Whether the kernel is launched with clusters, whatever the launch says (`.explicitcluster`).
+    pub explicit_cluster: bool,
     /// Modifiers of operations, by opcode.
     pub packed: FxHashMap<((OpcodeId, u8), AbstractOp), AbstractMods>,
     scans: FxHashMap<FunctionId, Rc<Scan>>,
@@ -208,6 +210,7 @@ pub(super) fn lower_kernel<'m>(
         externs: Vec::new(),
         alloca: false,
         barriers: 0,
+        explicit_cluster: false,
         packed: FxHashMap::default(),
         scans: FxHashMap::default(),
         lines,

@@ -138,7 +138,7 @@ impl Maker<'_> {
     ) -> Result<Value, PhaseError> {
         match (update.scalar.bits(), space) {
             (16, _) => self.half_loop(update, address, space),
-            (_, Space::Shared) => self.spin_loop(update, address),
+            (_, Space::Shared | Space::Generic) => self.spin_loop(update, address, space),
             _ => Err(PhaseError::Unsupported(format!(
                 "a loop of atom.{}.{}",
                 update.reduce, update.scalar
@@ -213,8 +213,14 @@ impl Maker<'_> {
             .map_err(refused)
     }
 
-    /// A word or doubleword in shared memory: reads, computes, and stores if nothing has changed in between, until it works.
-    fn spin_loop(&mut self, update: &Update, address: &Address) -> Result<Value, PhaseError> {
+    /// A word or doubleword in shared memory, of this block or at a generic address: reads, computes, and stores if nothing has changed
+    /// in between, until it works.
+    fn spin_loop(
+        &mut self,
+        update: &Update,
+        address: &Address,
+        space: Space,
+    ) -> Result<Value, PhaseError> {
         let wide = update.scalar.bits() == 64;
         let word = if wide { Scalar::B64 } else { Scalar::B32 };
         // The comparing form has no uniform base: a name is looked up once, before the loop.
@@ -229,7 +235,7 @@ impl Maker<'_> {
         self.jump(around, &[])?;
         self.at = around;
         let done = self.block();
-        let old = self.load(update.scope, Space::Shared, word, address)?;
+        let old = self.load(update.scope, space, word, address)?;
         let new = match (update.order, unchanged_if(update.reduce)) {
             (Order::Weak | Order::Relaxed, Some(compare)) => {
                 let number = number_of(update.scalar);
@@ -239,7 +245,7 @@ impl Maker<'_> {
             }
             _ => self.combined(update, old.into())?,
         };
-        let place = (update, Space::Shared, address);
+        let place = (update, space, address);
         let told = self.exchange(place, Reduce::Cast, word, old, new)?;
         let told = match wide {
             true => self

@@ -1,6 +1,6 @@
 //! Atomic updates that memory cannot do by itself, as loops: floats and most 64-bit numbers in shared memory, single halves everywhere.
 //! Memory beyond the thread block adds floats and 64-bit numbers, shared memory does not, so generic addresses of those are told apart by where
-//! they point.
+//! they point: to this block, to another one of the cluster, or beyond. Another block's memory adds 64-bit numbers and no floats.
 
 use super::loops::Maker;
 use super::refused;
@@ -37,9 +37,14 @@ enum Way {
     ByWindow,
 }
 
+fn is_float(update: &Update) -> bool {
+    use Scalar::{Bf16, Bf16x2, F16, F16x2, F32, F64};
+    matches!(update.scalar, F16 | Bf16 | F16x2 | Bf16x2 | F32 | F64)
+}
+
 fn way(update: &Update) -> Way {
-    use Scalar::{B16, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S64, U64};
-    let float = matches!(update.scalar, F16 | Bf16 | F16x2 | Bf16x2 | F32 | F64);
+    use Scalar::{B16, B64, Bf16, F16, S64, U64};
+    let float = is_float(update);
     let exchanges = matches!(update.reduce, Reduce::Exch | Reduce::Cas);
     match (update.space, update.scalar) {
         (Space::Shared, _) if float => Way::Loop,
@@ -171,6 +176,23 @@ impl Maker<'_> {
             .finish()
             .map_err(refused)?;
         self.at = far;
+        let float = is_float(update);
+        if float {
+            // Memory of other blocks of the cluster has no operations on floats either.
+            let elsewhere = self
+                .cursor()
+                .build(AbstractOp::Isspacep)
+                .with(Space::SharedCluster)
+                .operand(address)
+                .value()
+                .map_err(refused)?;
+            let (global, cluster) = (self.block(), self.block());
+            self.branch(elsewhere, (cluster, &[]), (global, &[]))?;
+            self.at = cluster;
+            let old = self.update(update, &Address::base(address, 0), Space::Generic)?;
+            self.leave(update, tail, old)?;
+            self.at = global;
+        }
         let place = self.func.create_address(Address::base(address, 0));
         let mut cursor = self.cursor();
         let mut builder = match update.result {
@@ -180,7 +202,7 @@ impl Maker<'_> {
         builder = builder
             .with(update.order)
             .with(update.scope)
-            .with(Space::Global)
+            .with(if float { Space::Global } else { Space::Generic })
             .with(update.reduce)
             .with(update.scalar)
             .operand(place)

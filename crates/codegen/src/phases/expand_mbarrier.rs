@@ -1,0 +1,116 @@
+//! ExpandMbarrier: what is done to mbarriers in several lanes at once and has an instruction only for one.
+//!
+//! An mbarrier is set up by an instruction that takes its address and its counts from uniform registers. Where lanes have different ones
+//! they come to it one after the other:
+//!
+//! ```text
+//! again: lanes = activemask
+//!        first = the highest of them
+//!        if this lane is not the first, go to again
+//!        mbarrier_init
+//! ```
+//!
+//! In each trip one of the lanes that are together leaves, so there are at most 32. What needs no branch (the words of an mbarrier, the look at a
+//! phase, fences around them) is left to selection.
+//!
+//! Cost: linear, plus one analysis of divergence where an mbarrier is set up at all.
+
+use crate::pipeline::{Context, PhaseError};
+use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
+use orias_ori::builder::{BuildError, Cursor};
+use orias_ori::operation::{Combine, Compare, Scalar, Special, Step};
+use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg};
+
+/// Makes lanes that set up different mbarriers do it one after the other.
+pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let found: Vec<(Block, Inst)> = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block).map(move |inst| (block, inst)))
+        .filter(|&(_, inst)| sets_up(func, inst))
+        .collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    let nest = LoopNest::new(&graph, &walk);
+    let divergence = Divergence::new(func, &graph, &walk, &nest, &DefUse::new(func));
+    let differing: Vec<Inst> = found
+        .into_iter()
+        .filter(|&(block, inst)| {
+            let read = |reg: Reg| reg.value();
+            let mut values = func.operands(inst).iter().flat_map(|&operand| {
+                let regs: Vec<Reg> = match operand {
+                    Operand::Address(id) => func.address(id).regs().collect(),
+                    other => other.reg().into_iter().collect(),
+                };
+                regs.into_iter().filter_map(read)
+            });
+            values.any(|value| !divergence.is_uniform_at(value, block, &nest))
+        })
+        .map(|(_, inst)| inst)
+        .collect();
+    for inst in differing {
+        one_by_one(func, inst).map_err(refused)?;
+    }
+    Ok(())
+}
+
+fn sets_up(func: &Function, inst: Inst) -> bool {
+    func.opcode(inst).as_abstract() == Some(AbstractOp::Mbarrier)
+        && func.modifier(inst) == Some(Step::Init)
+}
+
+/// Puts the loop of the module's text around an instruction.
+fn one_by_one(func: &mut Function, inst: Inst) -> Result<(), BuildError> {
+    let Some(block) = func.layout.inst_block(inst) else {
+        return Ok(());
+    };
+    let span = func.inst(inst).span();
+    let tail = func.split_block(inst);
+    func.layout.remove_inst(inst);
+    let (again, alone) = (func.create_block(), func.create_block());
+    func.layout.insert_block_after(again, block);
+    func.layout.insert_block_after(alone, again);
+    let mut cursor = Cursor::at_end(func, block);
+    cursor.set_span(span);
+    cursor.build(AbstractOp::Br).edge(again, &[]).finish()?;
+    let mut cursor = Cursor::at_end(func, again);
+    cursor.set_span(span);
+    let lanes = cursor.build(AbstractOp::ActiveMask).value()?;
+    let first = cursor
+        .build(AbstractOp::Bfind)
+        .with(Scalar::U32)
+        .operand(lanes)
+        .value()?;
+    let own = cursor
+        .build(AbstractOp::Sreg)
+        .with(Special::LaneId)
+        .value()?;
+    let is_first = cursor
+        .build(AbstractOp::Setp)
+        .with(Compare::Eq)
+        .with(Combine::None)
+        .with(Scalar::U32)
+        .operand(own)
+        .operand(first)
+        .value()?;
+    cursor
+        .build(AbstractOp::CondBr)
+        .operand(is_first)
+        .edge(alone, &[])
+        .edge(again, &[])
+        .finish()?;
+    func.layout.append_inst(inst, alone);
+    let mut cursor = Cursor::at_end(func, alone);
+    cursor.set_span(span);
+    cursor.build(AbstractOp::Br).edge(tail, &[]).finish()?;
+    Ok(())
+}
+
+fn refused(error: BuildError) -> PhaseError {
+    PhaseError::Broken {
+        at: error.inst.clone(),
+        what: error.to_string(),
+    }
+}
