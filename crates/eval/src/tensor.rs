@@ -148,6 +148,64 @@ fn word(bytes: &[u8; 128], offset: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
+/// A field of a tensor map that can be replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Field {
+    /// Where the tensor starts.
+    Address,
+    /// Dimensions less one.
+    Rank,
+    /// The size of the box in a dimension.
+    BoxSize,
+    /// The size of a dimension.
+    Size,
+    /// Bytes from one element to the next in a dimension from the second on, which is number 0.
+    Stride,
+    /// The step in a dimension.
+    Step,
+    /// The type of elements.
+    Element,
+    /// The interleaved layout.
+    Interleave,
+    /// The swizzle.
+    Swizzle,
+    /// What is read outside of the tensor.
+    Fill,
+}
+
+/// Puts another value into a field of a map, of the dimension of that number where there is one for each.
+pub fn replace(bytes: &mut [u8; 128], field: Field, dimension: usize, value: u64) {
+    let mut put = |offset: usize, low: u32, width: u32, value: u64| {
+        let mask = (u64::MAX >> (64 - width)) << low;
+        let mut word = [0; 8];
+        let length = if low + width > 32 { 8 } else { 4 };
+        word[..length].copy_from_slice(&bytes[offset..offset + length]);
+        let old = u64::from_le_bytes(word);
+        let new = old & !mask | value << low & mask;
+        bytes[offset..offset + length].copy_from_slice(&new.to_le_bytes()[..length]);
+    };
+    let less = value.wrapping_sub(1);
+    match field {
+        Field::Address => put(0, 0, 64, value),
+        Field::Rank => put(8, 4, 3, value),
+        Field::Element => put(8, 7, 4, value),
+        Field::Interleave => put(8, 11, 2, value),
+        Field::Swizzle => {
+            put(8, 13, 2, value);
+            put(8, 22, 1, 0);
+        }
+        Field::Fill => put(8, 15, 1, value),
+        Field::Stride => {
+            put(12 + 4 * dimension, 0, 32, value >> 4);
+            put(28, 4 * dimension as u32, 4, value >> 36);
+        }
+        Field::Size => put(32 + 4 * dimension, 0, 32, less),
+        Field::Step => put(52, 3 * dimension as u32, 3, less),
+        Field::BoxSize if dimension == 0 => put(52, 24, 8, less),
+        Field::BoxSize => put(56, 8 * (dimension as u32 - 1), 8, less),
+    }
+}
+
 impl TensorMap {
     /// Reads a map; what is wrong with it, if anything.
     ///
@@ -319,6 +377,33 @@ mod tests {
         }
         assert_eq!(Swizzle::B128.place(7 << 7), 7 << 7 | 7 << 4);
         assert_eq!(Swizzle::B32.place(3 << 7), 3 << 7 | 1 << 4);
+    }
+
+    #[test]
+    fn replaced_fields_are_found_again() {
+        let mut bytes = map();
+        let fields = [
+            (Field::Address, 0, 0x1234_5678_9ab0),
+            (Field::Rank, 0, 4),
+            (Field::Element, 0, 9),
+            (Field::Swizzle, 0, 3),
+            (Field::Fill, 0, 1),
+            (Field::Stride, 3, 0xf_1234_5670),
+            (Field::Size, 4, 77),
+            (Field::Step, 4, 8),
+            (Field::BoxSize, 0, 256),
+            (Field::BoxSize, 4, 9),
+        ];
+        for (field, dimension, value) in fields {
+            replace(&mut bytes, field, dimension, value);
+        }
+        let map = TensorMap::decode(&bytes).unwrap();
+        assert_eq!((map.address, map.rank), (0x1234_5678_9ab0, 5));
+        assert_eq!((map.element, map.swizzle), (Element::Bf16, Swizzle::B128));
+        assert_eq!((map.filling(), map.strides[4]), (0x7fff, 0xf_1234_5670));
+        assert_eq!((map.sizes[4], map.steps[4]), (77, 8));
+        assert_eq!((map.box_sizes[0], map.box_sizes[4]), (256, 9));
+        assert_eq!((map.sizes[1], map.box_sizes[1]), (5, 2), "others stay");
     }
 
     #[test]

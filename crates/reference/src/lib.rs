@@ -52,6 +52,7 @@ mod collective;
 mod compute;
 mod cta;
 mod decode;
+mod engine;
 mod error;
 mod launch;
 mod library;

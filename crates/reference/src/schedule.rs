@@ -70,6 +70,15 @@ impl Chooser {
         }
     }
 
+    /// Whether a bulk copy that nobody waits for is made now.
+    pub fn copies_now(&mut self) -> bool {
+        match self.schedule {
+            Schedule::InOrder => true,
+            Schedule::Random(_) => self.draw(8) == 0,
+            Schedule::Adversarial => false,
+        }
+    }
+
     /// Whether threads that ask who is active get their answer though others could still come.
     pub fn answers_early(&mut self) -> bool {
         match self.schedule {
