@@ -12,6 +12,7 @@
 //! behind:
 //! ```
 
+use super::file::{Units, insert};
 use super::refused;
 use crate::pipeline::PhaseError;
 use orias_machine::Machine;
@@ -31,6 +32,15 @@ pub(super) fn has_calls(func: &Function) -> bool {
     func.blocks()
         .flat_map(|block| func.block_insts(block))
         .any(|inst| is_call(func, inst))
+}
+
+/// The general registers that a called function may change.
+pub(super) fn volatile() -> Units {
+    let mut volatile = Units::default();
+    for unit in (0..Class::R.count()).filter(|&unit| !abi::is_preserved(Class::R.into(), unit)) {
+        insert(&mut volatile, unit, 1);
+    }
+    volatile
 }
 
 /// Where a call expects something: the number of the operand and its register.

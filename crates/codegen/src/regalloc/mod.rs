@@ -7,25 +7,29 @@
 //! 1. Tokens of convergence regions get barrier registers ([`tokens`]).
 //! 2. Values are spilled until everything fits ([`spill`]): predicates and uniform registers to general registers, general
 //!    registers to local memory; what is cheap to compute again is computed again.
-//! 3. One scan over the blocks gives registers ([`assign`], by the wishes of [`affinity`]).
+//! 3. Values that would cost a move are joined into classes that share their registers ([`coalesce`]), and one scan over the blocks
+//!    gives registers ([`assign`]), to whole classes where that is possible.
 //! 4. Edges get the moves that remain ([`edges`]), and parallel copies become moves ([`moves`]).
 //!
 //! If alignment leaves no room although the registers would be enough, everything is started again with a smaller budget for step 2.
 //! [`check`] proves an allocation against the code before it; it shares nothing with the steps above, and runs
 //! when the knob `VerifyRegisterAllocation` is set and in tests.
 //!
-//! Cost: linear in the number of operands and of live pairs of value and block.
+//! Cost: linear in the number of operands and of live pairs of value and block, but for a logarithm in [`coalesce`] and [`timeline`].
 
-mod affinity;
 mod assign;
 mod calls;
 mod check;
+mod coalesce;
+mod contents;
 mod deaths;
 mod edges;
 mod file;
 mod frame;
 mod moves;
+mod ranges;
 mod spill;
+mod timeline;
 mod tokens;
 
 pub use frame::expand_after_allocation;

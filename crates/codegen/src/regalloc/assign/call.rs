@@ -63,10 +63,7 @@ impl<'a> Scan<'a> {
                 return Err(Stop::Full(class));
             }
         }
-        let mut volatile = Units::default();
-        for unit in (0..Class::R.count()).filter(|&unit| !abi.is_preserved(Class::R.into(), unit)) {
-            insert(&mut volatile, unit, 1);
-        }
+        let volatile = calls::volatile(&abi);
         for unit in 0..abi.return_address + 2 {
             if abi.is_preserved(Class::R.into(), unit) {
                 continue;
@@ -96,7 +93,8 @@ impl<'a> Scan<'a> {
         let file = &self.files[class as usize];
         let span = bundle.high - bundle.low;
         let residue = bundle.low % bundle.align;
-        let found = file.find(span, bundle.align, residue, &blocked, None);
+        let booked = self.booked_by_others(&bundle);
+        let found = file.find(span, bundle.align, residue, &blocked, &booked);
         let Some(to) = found else {
             return Err(Stop::Full(class));
         };
@@ -106,6 +104,7 @@ impl<'a> Scan<'a> {
             self.file(class).vacate(value, from, ty.len(), 0);
             self.file(class).occupy(value, target, ty.len());
             self.home[value.index()] = Some(target);
+            self.book(value, target);
             turn.moves.push(Move {
                 value,
                 from,

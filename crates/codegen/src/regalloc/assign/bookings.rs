@@ -1,0 +1,106 @@
+//! Registers are booked for the whole lives of values.
+
+use super::super::calls::volatile;
+use super::super::file::{File, Units, insert};
+use super::super::ranges::{Ranges, Run};
+use super::super::timeline::Timeline;
+use super::Scan;
+use orias_ori::{Class, Value};
+
+/// The timelines of all files.
+pub(super) struct Bookings {
+    ranges: Ranges,
+    general: Timeline,
+    /// The other files are small: each has a word.
+    others: Timeline,
+}
+
+/// The word of a small file. Tokens are never booked.
+fn word(class: Class) -> usize {
+    match class {
+        Class::R | Class::P => 0,
+        Class::UR => 1,
+        Class::UP => 2,
+        Class::B => 3,
+    }
+}
+
+impl Bookings {
+    /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
+    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Bookings {
+        let mut bookings = Bookings {
+            general: Timeline::new(ranges.points),
+            others: Timeline::new(ranges.points),
+            ranges,
+        };
+        let always = Run {
+            start: 0,
+            end: bookings.ranges.points.saturating_sub(1),
+        };
+        for class in [Class::R, Class::P, Class::UR, Class::UP] {
+            bookings.book_run(class, always, files[class as usize].barred());
+        }
+        for index in 0..bookings.ranges.calls.len() {
+            let point = bookings.ranges.calls[index];
+            let run = Run {
+                start: point,
+                end: point,
+            };
+            bookings.book_run(Class::R, run, &volatile());
+        }
+        bookings
+    }
+
+    fn book_run(&mut self, class: Class, run: Run, units: &Units) {
+        match class {
+            Class::R => self.general.book(run, units),
+            _ => {
+                let mut words = Units::default();
+                words[word(class)] = units[0];
+                self.others.book(run, &words);
+            }
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// What is booked while `value` lives.
+    pub(super) fn booked(&self, value: Value) -> Units {
+        let mut units = Units::default();
+        let class = self.ty(value).class();
+        let bookings = &self.bookings;
+        for &run in bookings.ranges.of(value) {
+            match class {
+                Class::R => {
+                    let booked = bookings.general.booked(run);
+                    for (all, one) in units.iter_mut().zip(booked) {
+                        *all |= one;
+                    }
+                }
+                _ => units[0] |= bookings.others.booked(run)[word(class)],
+            }
+        }
+        units
+    }
+
+    /// Whether nobody has booked the registers of `value` from `at` on while it lives.
+    pub(super) fn is_clear(&self, value: Value, at: u8) -> bool {
+        let mut own = Units::default();
+        insert(&mut own, at, self.ty(value).len());
+        let booked = self.booked(value);
+        own.iter()
+            .zip(booked)
+            .all(|(own, booked)| own & booked == 0)
+    }
+
+    /// Books the registers of `value` from `at` on for as long as it lives.
+    pub(super) fn book(&mut self, value: Value, at: u8) {
+        let ty = self.ty(value);
+        let mut units = Units::default();
+        insert(&mut units, at, ty.len());
+        for index in 0..self.bookings.ranges.of(value).len() {
+            let run = self.bookings.ranges.of(value)[index];
+            self.bookings.book_run(ty.class(), run, &units);
+        }
+    }
+}
