@@ -11,6 +11,7 @@ mod convergence;
 mod emit;
 pub mod fold;
 pub mod knobs;
+mod loops;
 pub mod lower;
 pub mod mercury;
 mod module;

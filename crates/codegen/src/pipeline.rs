@@ -47,6 +47,12 @@ pub const PHASES: &[Phase] = &[
         "branches around a few operations become choices"),
     phase(10005, "ShareEqualValues", Stage::Optimize, ABSTRACT, gate(1..=3), phases::share_equal_values,
         "what is computed twice, and what can be computed now"),
+    phase(10024, "FoldAddresses", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::FOLD_ADDRESSES), phases::fold_addresses,
+        "known terms of address sums become the offsets of accesses"),
+    phase(10022, "HoistInvariants", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::HOIST_INVARIANTS), phases::hoist_invariants,
+        "what does not change in a loop is computed before it"),
+    phase(24, "LoopUnrolling", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::UNROLL), phases::unroll_loops,
+        "several iterations of a loop in a row, with fewer tests between them"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
         "choices become guards, and logic of comparisons part of them"),
     phase(42, "ExpandMbarrier", Stage::EarlySync, ABSTRACT, gate_feature(MBARRIER), phases::expand_mbarrier,
@@ -271,6 +277,15 @@ const fn gate_feature(feature: Feature) -> Gate {
 const fn gate_knob(knob: &'static Key<bool>) -> Gate {
     Gate {
         opt_levels: 0..=3,
+        knob: Some(knob),
+    }
+}
+
+/// A gate that a knob opens at some levels.
+const fn gate_level_knob(opt_levels: RangeInclusive<u8>, knob: &'static Key<bool>) -> Gate {
+    Gate {
+        opt_levels,
+        feature: None,
         knob: Some(knob),
     }
 }

@@ -395,7 +395,7 @@ fn is_commutative(op: AbstractOp) -> bool {
 }
 
 /// Whether a special register holds the same whenever a thread reads it.
-fn is_fixed(special: Special) -> bool {
+pub(super) fn is_fixed(special: Special) -> bool {
     use Special as S;
     matches!(
         special,

@@ -17,6 +17,7 @@ mod divergence;
 mod dominance;
 mod flow;
 mod forest;
+mod iterations;
 mod liveness;
 mod loops;
 mod meeting;
@@ -35,6 +36,7 @@ pub use def_use::{DefUse, Place, Use};
 pub use divergence::Divergence;
 pub use dominance::{DominatorTree, PostDominatorTree};
 pub use flow::FlowGraph;
+pub use iterations::{Iterations, Refusal, Stay};
 pub use liveness::{Liveness, of_class};
 pub use loops::{Loop, LoopNest};
 pub use meeting::{

@@ -96,6 +96,8 @@ pub struct Attributes {
     pub barriers: u32,
     /// Registers the allocator does not hand out; code before allocation may name them (the stack pointer).
     pub fixed: Vec<PhysReg>,
+    /// Headers of loops that are not to be unrolled: the source says so, or they were.
+    pub rolled: Vec<Block>,
 }
 
 /// A place in a source file.

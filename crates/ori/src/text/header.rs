@@ -19,7 +19,7 @@ impl Parser<'_> {
                 let message = format!("`{word}` is there twice");
                 return Err(self.cursor.error_at(start, message));
             }
-            if !matches!(word, "fixed" | "param" | "loc") {
+            if !matches!(word, "fixed" | "param" | "loc" | "rolled") {
                 given.push(word);
             }
             match word {
@@ -38,6 +38,7 @@ impl Parser<'_> {
                     };
                     attributes.fixed.push(reg);
                 }
+                "rolled" => attributes.rolled.push(self.block_named()?),
                 "param" => {
                     let offset = self.cursor.number32()?;
                     let size = self.cursor.number32()?;

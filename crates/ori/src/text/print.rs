@@ -165,6 +165,11 @@ impl Printer<'_> {
             self.phys(reg);
             self.out.push('\n');
         }
+        for &header in &attributes.rolled {
+            self.text("  rolled block");
+            self.decimal(u64::from(header.as_u32()));
+            self.out.push('\n');
+        }
         for param in &self.func.kernel_params {
             self.attribute("param", &[param.offset, param.size]);
         }

@@ -1,10 +1,11 @@
 //! What is done when all statements are lowered: SSA form is completed, and a kernel made of it.
 
-use super::{Body, Lowered};
+use super::{Body, Lowered, NO_UNROLLING};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
 use crate::lower::{LowerOptions, contract};
 use crate::module::{Extern, Kernel, Parameter, SharedPlace};
+use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
 use orias_ori::operation::{AbstractOp, Scalar, Space};
 use orias_ori::{Block, Function, Guard, Operand, Reg};
 use orias_ptx::ast::{self, FunctionDirectiveKind};
@@ -109,6 +110,19 @@ impl Body<'_, '_> {
             let mut directives = function.directives.iter();
             directives.find(move |it| it.kind == kind)
         };
+        // The pragma of a function or a module speaks of all its loops; one in the body of the loop it stands in.
+        let everywhere = |span| self.module.text(span).trim_matches('"') == NO_UNROLLING;
+        let mut of_function = function
+            .directives
+            .iter()
+            .filter(|it| it.kind == FunctionDirectiveKind::Pragma);
+        let keep_all = of_function.any(|it| everywhere(it.span))
+            || self.module.pragmas.iter().any(|&span| everywhere(span));
+        if keep_all && self.func.entry().is_some() {
+            let graph = FlowGraph::of(&self.func);
+            let nest = LoopNest::new(&graph, &DepthFirst::new(&graph));
+            self.func.attributes.rolled = nest.loops().map(|each| nest.header(each)).collect();
+        }
         let parameter_bytes = parameters.last().map_or(0, |last| last.offset + last.size);
         let kernel = Kernel {
             linkage: linkage(function.linkage),
