@@ -30,6 +30,7 @@ use crate::scoreboard;
 use crate::select::select_instructions;
 use orias_machine::Machine;
 use orias_ori::{Function, Level, verify_function};
+use orias_sass::Target;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -190,8 +191,18 @@ pub struct Gate {
     /// The optimisation levels.
     pub opt_levels: RangeInclusive<u8>,
     /// What the target must have.
+    pub feature: Option<Feature>,
     /// A knob that must be true.
     pub knob: Option<&'static Key<bool>>,
+}
+
+/// Something a target has or lacks.
+#[derive(Clone, Copy, Debug)]
+pub struct Feature {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether a target has it, as the tables say.
+    pub present: fn(Target) -> bool,
 }
 
 const fn phase(
@@ -254,6 +265,7 @@ const fn mercury_phase(
 const fn gate(opt_levels: RangeInclusive<u8>) -> Gate {
     Gate {
         opt_levels,
+        feature: None,
         knob: None,
     }
 }
@@ -277,6 +289,7 @@ const fn gate_feature(feature: Feature) -> Gate {
 const fn gate_knob(knob: &'static Key<bool>) -> Gate {
     Gate {
         opt_levels: 0..=3,
+        feature: None,
         knob: Some(knob),
     }
 }
@@ -296,6 +309,12 @@ impl Gate {
         if !self.opt_levels.contains(&context.opt_level) {
             return Some(Skip::OptLevel(context.opt_level));
         }
+        match self.feature {
+            Some(feature) if !(feature.present)(context.machine.target) => {
+                return Some(Skip::Feature(feature.name));
+            }
+            _ => {}
+        }
         match self.knob {
             Some(knob) if !context.knobs.bool(knob) => Some(Skip::Knob(knob.knob.name)),
             _ => None,
@@ -312,6 +331,9 @@ impl fmt::Display for Gate {
             (low, high) if low == high => format!("-O{low}"),
             (low, high) => format!("-O{low} to -O{high}"),
         };
+        if let Some(feature) = self.feature {
+            text += &format!(", target has {}", feature.name);
+        }
         if let Some(knob) = self.knob {
             text += &format!(", knob {}", knob.knob.name);
         }
@@ -374,6 +396,8 @@ pub enum Skip {
     Disabled,
     /// Not at this optimisation level.
     OptLevel(u8),
+    /// The target lacks this.
+    Feature(&'static str),
     /// This knob is off.
     Knob(&'static str),
     /// The function is not at a level it works on.
@@ -387,6 +411,7 @@ impl fmt::Display for Skip {
         match self {
             Self::Disabled => f.write_str("disabled"),
             Self::OptLevel(level) => write!(f, "not at -O{level}"),
+            Self::Feature(name) => write!(f, "the target has no {name}"),
             Self::Knob(name) => write!(f, "knob {name} is off"),
             Self::Level(level) => write!(f, "not on {} functions", level.name()),
             Self::Form => f.write_str("not on this form of a function"),

@@ -35,6 +35,7 @@ fn row(name: &'static str) -> Phase {
         levels: Level::Abstract..=Level::Final,
         gate: Gate {
             opt_levels: 0..=3,
+            feature: None,
             knob: None,
         },
         run: Run::Ori(mark),

@@ -19,11 +19,9 @@ use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::{Occupancy, hard_limit};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use orias_machine::registers;
 use orias_ori::analysis::{DefUse, Liveness, Loop, Pressure};
 use orias_ori::operation::{Cache, Order, Space, Special};
 use orias_ori::{AbstractOp, Block, Class, Effects, Function, Inst, Value};
-use orias_sass::Target;
 
 /// Predicates that may be live in a loop before nothing more is added: one of seven is left to the loop's own.
 const PREDICATES: u32 = 5;
@@ -32,7 +30,7 @@ const PREDICATES: u32 = 5;
 const CERTAIN: usize = 8;
 
 /// Runs the phase.
-pub fn hoist_invariants(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn hoist_invariants(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     if func.entry().is_none() {
         return Ok(());
     }
@@ -40,10 +38,7 @@ pub fn hoist_invariants(func: &mut Function, _: &Context<'_>) -> Result<(), Phas
     if shape.nest.is_empty() {
         return Ok(());
     }
-    let Some(target) = Target::from_name(&func.target) else {
-        return Ok(());
-    };
-    let files = registers::of(target);
+    let files = context.machine.registers;
     let live = Liveness::new(func, &shape.graph);
     let pressure = Pressure::new(func, &live);
     let most = pressure.overall()[Class::R];

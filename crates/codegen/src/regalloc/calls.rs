@@ -16,6 +16,7 @@ use super::file::{Units, insert};
 use super::refused;
 use crate::pipeline::PhaseError;
 use orias_machine::Machine;
+use orias_machine::abi::Abi;
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Class, Function, Inst, Opcode, Operand, PhysReg, Type, print_inst,
@@ -35,9 +36,9 @@ pub(super) fn has_calls(func: &Function) -> bool {
 }
 
 /// The general registers that a called function may change.
-pub(super) fn volatile() -> Units {
+pub(super) fn volatile(abi: &Abi) -> Units {
     let mut volatile = Units::default();
-    for unit in (0..Class::R.count()).filter(|&unit| !abi::is_preserved(Class::R.into(), unit)) {
+    for unit in (0..Class::R.count()).filter(|&unit| !abi.is_preserved(Class::R.into(), unit)) {
         insert(&mut volatile, unit, 1);
     }
     volatile

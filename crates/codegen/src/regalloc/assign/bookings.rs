@@ -5,6 +5,7 @@ use super::super::file::{File, Units, insert};
 use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
+use orias_machine::abi::Abi;
 use orias_ori::{Class, Value};
 
 /// The timelines of all files.
@@ -27,7 +28,7 @@ fn word(class: Class) -> usize {
 
 impl Bookings {
     /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
-    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Bookings {
+    pub(super) fn new(files: &[File; 5], ranges: Ranges, abi: &Abi) -> Bookings {
         let mut bookings = Bookings {
             general: Timeline::new(ranges.points),
             others: Timeline::new(ranges.points),
@@ -46,7 +47,7 @@ impl Bookings {
                 start: point,
                 end: point,
             };
-            bookings.book_run(Class::R, run, &volatile());
+            bookings.book_run(Class::R, run, &volatile(abi));
         }
         bookings
     }

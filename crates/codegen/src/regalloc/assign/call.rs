@@ -63,7 +63,7 @@ impl<'a> Scan<'a> {
                 return Err(Stop::Full(class));
             }
         }
-        let volatile = calls::volatile(&abi);
+        let volatile = calls::volatile(abi);
         for unit in 0..abi.return_address + 2 {
             if abi.is_preserved(Class::R.into(), unit) {
                 continue;

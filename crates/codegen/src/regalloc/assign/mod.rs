@@ -37,6 +37,7 @@ use bookings::Bookings;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 use edits::Edits;
+use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Type,
@@ -172,7 +173,7 @@ pub(super) fn assign(
         Classes::new(func, loops, &ranges, &contents, &may_share)
     };
     let mut scan = Scan {
-        bookings: Bookings::new(&files, ranges),
+        bookings: Bookings::new(&files, ranges, Machine::of(func.target).abi),
         classes,
         placed: vec![false; func.value_count()],
         types: (0..func.value_count())
