@@ -45,8 +45,8 @@ pub const PHASES: &[Phase] = &[
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
     phase(10006, "PredicateBranches", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_branches,
         "branches around a few operations become choices"),
-    phase(10005, "ShareEqualValues", Stage::Optimize, ABSTRACT, gate(1..=3), phases::share_equal_values,
-        "what is computed twice, and what can be computed now"),
+    phase(10005, "EliminateCommonSubexpressions", Stage::Optimize, ABSTRACT, gate(1..=3), phases::eliminate_common_subexpressions,
+        "common subexpressions and constants: what is computed twice, and what can be computed now"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
         "choices become guards, and logic of comparisons part of them"),
     phase(10001, "ExpandForSelection", Stage::Select, ABSTRACT, gate(0..=3), phases::expand_for_selection,
@@ -566,11 +566,18 @@ fn run_on(
     Ok(())
 }
 
+/// Names that phases of our own had before, and have now. The old ones are still understood.
+const OLD_NAMES: &[(&str, &str)] = &[("ShareEqualValues", "EliminateCommonSubexpressions")];
+
 /// The row of `phases` with this name, in any case, or this number.
 pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
     let found = match name.parse::<u16>() {
         Ok(number) => phases.iter().position(|phase| phase.number == number),
-        Err(_) => names::find(name, phases.iter().map(|phase| phase.name)),
+        Err(_) => {
+            let old = names::find(name, OLD_NAMES.iter().map(|(old, _)| *old));
+            let name = old.map_or(name, |at| OLD_NAMES[at].1);
+            names::find(name, phases.iter().map(|phase| phase.name))
+        }
     };
     found.ok_or_else(|| {
         format!(
@@ -579,6 +586,7 @@ pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
         )
     })
 }
+
 fn verify(function: &Function, after: &'static str) -> Result<(), Failure> {
     verify_function(function).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();

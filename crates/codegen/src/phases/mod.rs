@@ -1,8 +1,8 @@
 //! The phases: one module each, with one public function named by a verb. [`crate::pipeline`] orders them.
 
 mod combine_words;
+mod common_subexpressions;
 mod convert_unsupported;
-mod equal_values;
 mod expand_for_selection;
 mod fix_positions;
 mod general_optimize;
@@ -14,9 +14,9 @@ mod regions;
 mod remove_nops;
 
 pub use combine_words::combine_words;
+pub use common_subexpressions::eliminate_common_subexpressions;
 pub use convert_unsupported::convert_unsupported;
 pub(crate) use convert_unsupported::{copied_number, quotient_factors};
-pub use equal_values::share_equal_values;
 pub use expand_for_selection::expand_for_selection;
 pub use fix_positions::fix_positions;
 pub use general_optimize::optimize_general;
