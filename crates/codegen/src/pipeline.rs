@@ -43,8 +43,8 @@ pub const PHASES: &[Phase] = &[
         "operations the machine has no instruction for, as several it has"),
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
-    phase(10006, "PredicateBranches", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_branches,
-        "branches around a few operations become choices"),
+    phase(10006, "IfConversion", Stage::Optimize, ABSTRACT, gate(1..=3), phases::convert_ifs,
+        "if-conversion: branches around a few operations become selects"),
     phase(10005, "EliminateCommonSubexpressions", Stage::Optimize, ABSTRACT, gate(1..=3), phases::eliminate_common_subexpressions,
         "common subexpressions and constants: what is computed twice, and what can be computed now"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
@@ -567,7 +567,10 @@ fn run_on(
 }
 
 /// Names that phases of our own had before, and have now. The old ones are still understood.
-const OLD_NAMES: &[(&str, &str)] = &[("ShareEqualValues", "EliminateCommonSubexpressions")];
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("PredicateBranches", "IfConversion"),
+    ("ShareEqualValues", "EliminateCommonSubexpressions"),
+];
 
 /// The row of `phases` with this name, in any case, or this number.
 pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {

@@ -17,7 +17,7 @@ pub use orias_codegen::fold::Approximation;
 
 use cranelift_entity::SecondaryMap;
 use orias_codegen::fold::{Operands, UNSPECIFIED, narrow, reduce as fold_reduction};
-use orias_ori::operation::{AbstractMods, AbstractOp, Reduce, Scalar, Space, Special, Vector};
+use orias_ori::operation::{AbstractOp, Reduce, Scalar, Space, Special, Vector};
 use orias_ori::{
     Block, Function, Imm, Inst, Opcode, Operand, Operation, SourceMods, Type, Value, print_inst,
 };
