@@ -44,10 +44,10 @@ pub const PHASES: &[Phase] = &[
         "operations the machine has no instruction for, as several it has"),
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
-    phase(10006, "PredicateBranches", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_branches,
-        "branches around a few operations become choices"),
-    phase(10005, "ShareEqualValues", Stage::Optimize, ABSTRACT, gate(1..=3), phases::share_equal_values,
-        "what is computed twice, and what can be computed now"),
+    phase(10006, "IfConversion", Stage::Optimize, ABSTRACT, gate(1..=3), phases::convert_ifs,
+        "if-conversion: branches around a few operations become selects"),
+    phase(10005, "EliminateCommonSubexpressions", Stage::Optimize, ABSTRACT, gate(1..=3), phases::eliminate_common_subexpressions,
+        "common subexpressions and constants: what is computed twice, and what can be computed now"),
     phase(10024, "FoldAddresses", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::FOLD_ADDRESSES), phases::fold_addresses,
         "known terms of address sums become the offsets of accesses"),
     phase(10022, "HoistInvariants", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::HOIST_INVARIANTS), phases::hoist_invariants,
@@ -593,11 +593,21 @@ fn run_on(
     Ok(())
 }
 
+/// Names that phases of our own had before, and have now. The old ones are still understood.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("PredicateBranches", "IfConversion"),
+    ("ShareEqualValues", "EliminateCommonSubexpressions"),
+];
+
 /// The row of `phases` with this name, in any case, or this number.
 pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
     let found = match name.parse::<u16>() {
         Ok(number) => phases.iter().position(|phase| phase.number == number),
-        Err(_) => names::find(name, phases.iter().map(|phase| phase.name)),
+        Err(_) => {
+            let old = names::find(name, OLD_NAMES.iter().map(|(old, _)| *old));
+            let name = old.map_or(name, |at| OLD_NAMES[at].1);
+            names::find(name, phases.iter().map(|phase| phase.name))
+        }
     };
     found.ok_or_else(|| {
         format!(
@@ -606,6 +616,7 @@ pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
         )
     })
 }
+
 fn verify(function: &Function, after: &'static str) -> Result<(), Failure> {
     verify_function(function).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();

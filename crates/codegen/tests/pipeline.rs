@@ -152,6 +152,15 @@ fn phases_are_found_by_name_and_number_and_slips_are_noticed() {
     let row = PHASES.iter().position(|phase| phase.number == 29);
     assert_eq!(find_phase(PHASES, "generaloptimize").ok(), row);
     assert_eq!(find_phase(PHASES, "29").ok(), row);
+    // Names that were given up.
+    for (old, number) in [
+        ("PredicateBranches", "10006"),
+        ("shareEqualValues", "10005"),
+    ] {
+        let row = find_phase(PHASES, number);
+        assert!(row.is_ok());
+        assert_eq!(find_phase(PHASES, old), row);
+    }
     assert_eq!(
         find_phase(PHASES, "GeneralOptimise"),
         Err("no phase is named 'GeneralOptimise', did you mean 'GeneralOptimize'?".into())

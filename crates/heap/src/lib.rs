@@ -8,7 +8,7 @@
 //!
 //! A compilation lives for milliseconds, and a page that is touched for the first time costs as much as some thousand instructions. So
 //! memory is never given back to the system before the command ends (but for blocks of many mebibytes), pages are asked for by the
-//! piece, and every thread has an [arena](arena::Arena) of its own, so that nothing is locked. A block may be freed by another thread
+//! piece, and every thread has an arena of its own, so that nothing is locked. A block may be freed by another thread
 //! than the one that asked for it; it belongs to that thread's arena then. When a thread ends, the next one that starts takes its arena.
 //! Taking and giving back a block is a push or a pop of the free list of its size class.
 //!

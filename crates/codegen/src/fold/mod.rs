@@ -6,7 +6,7 @@
 //! | `integer` | whole numbers |
 //! | `number` | floating-point numbers and conversions |
 //!
-//! [`exact`] is what phases ask. The interpreter of abstract code, which tests use, asks [`Operands`] and brings its own approximate
+//! `exact` is what phases ask. The interpreter of abstract code, which tests use, asks [`Operands`] and brings its own approximate
 //! functions. Cost: constant per operation.
 
 mod compute;

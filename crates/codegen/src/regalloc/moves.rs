@@ -1,4 +1,4 @@
-//! Parallel copies become moves.
+//! Parallel copies made sequential: they become moves.
 //!
 //! A parallel copy reads all its sources before it writes any destination; [`sequence`] finds an order of moves that
 //! does the same. Two registers are swapped by three exclusive ors, which needs no spare register.

@@ -1,4 +1,4 @@
-//! Which accesses to memory may touch the same bytes.
+//! Alias analysis: which accesses to memory may touch the same bytes.
 //!
 //! Two accesses are apart when their spaces are, when one of them reads memory that nobody writes, when they name different
 //! variables, or, in local memory, when they have the same base and constant offsets that are far enough apart. Everything else may

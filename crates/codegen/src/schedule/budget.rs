@@ -1,4 +1,4 @@
-//! How many registers an order may need.
+//! The register budget: how many registers an order may need, by occupancy.
 //!
 //! More registers let more latency be hidden within a warp; fewer let more warps run, which hide each other's. [`Occupancy`] says how
 //! many warps a number of registers leaves to each of the schedulers of a multiprocessor. The orders found under several budgets are

@@ -1,4 +1,4 @@
-//! ScheduleInstructions (97): an order for every block, before registers are allocated.
+//! ScheduleInstructions (97): list scheduling of every block before registers are allocated.
 //!
 //! 1. Straight-line blocks are joined ([`super::join`]), loops are pipelined if a knob asks for it ([`super::pipelining`]), and what can be
 //!    computed before a branch goes there ([`super::cross_block`]).

@@ -1,4 +1,4 @@
-//! The order of instructions.
+//! Instruction scheduling: the order of instructions.
 //!
 //! [`graph`] says what must stay in order and how many cycles lie between, and [`build`] finds it out; [`alias`] and [`order`] tell it
 //! about memory and fences. [`engine`] puts a block into an order, with [`priority`] saying who goes first, [`live`] how many registers are

@@ -1,7 +1,7 @@
 //! The ten units that the scheduler keeps the books of, and what an instruction costs them.
 //!
 //! `machine::issue` knows fourteen units, some of which never contend in practice. For choosing an order they are folded into the ten
-//! of the page: integer, FP32, FP64, tensor, load/store, texture, branch, shared memory, special function, uniform.
+//! that ptxas counts: integer, FP32, FP64, tensor, load/store, texture, branch, shared memory, special function, uniform.
 
 use orias_machine::issue::Unit;
 use orias_machine::timing::{Completion, Queue, Timing};

@@ -5,7 +5,7 @@
 //! counted from 1 in its sequence, and the offset in `.debug_str` of the name of the function that was inlined. Both hold until the
 //! opcode comes again; zeros end it. So the row of a call stands before the rows of what was inlined there, at the same address.
 //!
-//! [`write`] makes tables, byte for byte as ptxas does; [`program`] reads those of anybody; [`lines_of`] answers from which line an
+//! [`write()`] makes tables, byte for byte as ptxas does; [`program`] reads those of anybody; [`lines_of`] answers from which line an
 //! instruction comes.
 
 mod lookup;

@@ -569,6 +569,15 @@ impl Writer {
     }
 }
 
+/// What is wrong with a program.
+#[cfg(test)]
+fn complaints(text: &str) -> orias_ptx::Diagnostics {
+    let (module, mut found) = orias_ptx::parse(text.as_bytes());
+    let options = orias_ptx::Options::for_architecture("sm_90a").expect("a target");
+    found.append(orias_ptx::check(&module, &options));
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -578,9 +587,7 @@ mod tests {
         for seed in 0..200 {
             let text = program(seed, &Options::default());
             assert_eq!(text, program(seed, &Options::default()));
-            let (module, mut found) = orias_ptx::parse(text.as_bytes());
-            let options = orias_ptx::Options::for_architecture("sm_90a").unwrap();
-            found.append(orias_ptx::check(&module, &options));
+            let found = complaints(&text);
             assert!(
                 !found.has_errors(),
                 "seed {seed}:\n{}",

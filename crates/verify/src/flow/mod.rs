@@ -1,4 +1,4 @@
-//! What is in flight at each point of a program, and which pairs of instructions meet in a register.
+//! Forward dataflow over finished code: what is in flight at each point, and which pairs of instructions meet in a register.
 //!
 //! The state before an instruction is a set of *records*: an earlier instruction's write or read of one register that has
 //! not surely finished. A record knows when its instruction issued and, if that takes a variable time, which barriers cover

@@ -1,4 +1,4 @@
-//! Mutants of finished code: one control field changed so that it asks for less. Those of where lanes meet are in [`convergence`].
+//! Mutation testing: finished code with one control field changed so that it asks for less. Mutants of where lanes meet are in [`convergence`].
 //!
 //! They are how the judge is judged. A mutant that computes something else on the chip must be reported; one that is not
 //! reported must be safe, and [`why_safe`] says why.

@@ -1,4 +1,4 @@
-//! ConvertUnsupportedOps (5): operations no instruction of the machine does become operations that one does.
+//! ConvertUnsupportedOps (5): legalisation. Operations no instruction of the machine does become operations that one does.
 //!
 //! What goes: integer division and remainder, correctly rounded division, reciprocal and square root, approximate
 //! functions of subnormal numbers, 64-bit operations on bits, 16-bit operations that would need the unspecified high bits of

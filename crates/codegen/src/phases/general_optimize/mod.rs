@@ -1,4 +1,4 @@
-//! GeneralOptimize (29): the clean-up that every front end and every phase before selection may rely on.
+//! GeneralOptimize (29): dead code, copy propagation and control-flow simplification, the clean-up that every phase before selection may rely on.
 //!
 //! Five rewrites, none of which changes what a program does, are repeated until none of them finds anything:
 //!

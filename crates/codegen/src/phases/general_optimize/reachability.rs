@@ -1,4 +1,4 @@
-//! Blocks that no path from the entry reaches.
+//! Unreachable code elimination: blocks that no path from the entry reaches.
 
 use super::Keep;
 use orias_ori::{Block, Function, Inst, Operand};

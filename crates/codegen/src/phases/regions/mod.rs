@@ -1,4 +1,4 @@
-//! ConvergenceRegions: where lanes part, a region is opened; where they are together again, they wait for one another.
+//! ConvergenceRegions (10002): reconvergence. Where lanes part, a region is opened; where they are together again, they wait for one another.
 //!
 //! A chip without regions would still compute the right thing, each group of lanes at its own pace, and never bring them
 //! together again. With them, lanes that a branch parts meet at its reconvergence point.

@@ -1,4 +1,4 @@
-//! Calls: everything that lives on leaves the registers that a called function may change, and arguments go where it looks for them.
+//! Caller-saved registers at calls: everything that lives on leaves them, and arguments go where the called function looks for them.
 //!
 //! Two parallel copies stand before the call. The first brings what lives on to registers that are left alone; values that share
 //! registers move together. The second brings arguments and the callee's address to their places, all of which are free by then.

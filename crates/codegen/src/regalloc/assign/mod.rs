@@ -1,4 +1,4 @@
-//! The scan that gives every value a register.
+//! Linear scan over SSA form: the walk that gives every value a register.
 //!
 //! Blocks are visited in reverse postorder, instructions in order. At each point the scan knows which value lies in which
 //! register ([`File`]). A block starts with its live values where one of its predecessors left them; what the other

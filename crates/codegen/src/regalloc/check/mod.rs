@@ -1,4 +1,4 @@
-//! A proof that an allocation means what the code before it meant.
+//! Translation validation: a proof that an allocation means what the code before it meant.
 //!
 //! The checker runs the allocated code on symbols. A register holds a set of names, each standing for one register of one
 //! value of the code before; an instruction that was there before must find the names it reads in the registers it reads,

@@ -1,4 +1,4 @@
-//! PostSchedule (110): the order of instructions again, now that registers are physical.
+//! PostSchedule (110): list scheduling again, now that registers are physical.
 //!
 //! Allocation decided which registers meet in a bank, inserted spills and reloads, and made instructions wait for each other that had
 //! nothing to do with each other before. This pass takes all that as given and orders each block anew, within the block: no

@@ -1,4 +1,4 @@
-//! Stores to neighbouring bytes go one behind the other, and so do loads.
+//! Access clustering: stores to neighbouring bytes go one behind the other, and so do loads.
 //!
 //! What a thread stores to one line of memory leaves the load-store unit as one write if the stores follow each other closely, and as
 //! several writes of parts of a line if they do not. On an H200, the same instructions took up to a quarter longer where a

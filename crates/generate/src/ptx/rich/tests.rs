@@ -1,4 +1,4 @@
-use super::super::{Options, program};
+use super::super::{Options, complaints, program};
 
 /// What must occur among the first programs: a name, and words of which the text of one has all.
 const CONSTRUCTS: &[(&str, &[&str])] = &[
@@ -72,9 +72,7 @@ fn texts() -> Vec<String> {
 fn rich_programs_are_legal_and_the_same_for_the_same_seed() {
     for (seed, text) in texts().into_iter().enumerate() {
         assert_eq!(text, program(seed as u64, &Options::rich()));
-        let (module, mut found) = orias_ptx::parse(text.as_bytes());
-        let options = orias_ptx::Options::for_architecture("sm_90a").unwrap();
-        found.append(orias_ptx::check(&module, &options));
+        let found = complaints(&text);
         assert!(
             !found.has_errors(),
             "seed {seed}:\n{}",

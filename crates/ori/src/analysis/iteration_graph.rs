@@ -1,13 +1,13 @@
-//! Control flow trip by trip: the acyclic graphs on which lanes part and meet.
+//! The loop body as an acyclic graph, one iteration at a time: where lanes part and meet.
 //!
-//! Two lanes of a warp are *together* at a block when both are there in the same trip of every loop around it. To see where lanes
-//! that part at a branch meet again, each loop body is looked at for one trip only, as an acyclic graph of its own:
+//! Two lanes of a warp are *together* at a block when both are there in the same iteration of every loop around it. To see where lanes
+//! that part at a branch meet again, each loop body is looked at for one iteration only, as an acyclic graph of its own:
 //!
 //! - a block of the loop stands for itself, an inner loop is *folded* into one node;
-//! - an edge back to the header leads to the node [`Kind::Next`]: the lane waits there for the next trip;
+//! - an edge back to the header leads to the node [`Kind::Next`]: the lane waits there for the next iteration;
 //! - an edge out of the loop leads to the node [`Kind::Out`]: the lane has left.
 //!
-//! The blocks in no loop, with the outermost loops folded, make up one more such graph. An irreducible loop has no trips to count; it is
+//! The blocks in no loop, with the outermost loops folded, make up one more such graph. An irreducible loop has no iterations to count; it is
 //! folded with everything in it, and whoever asks about its inside gets the careful answer.
 //!
 //! All these graphs together have at most a few nodes and edges per block and edge of the function. They are kept as one graph
@@ -22,7 +22,7 @@ use super::order::DepthFirst;
 use crate::Block;
 use cranelift_entity::{EntityRef, entity_impl};
 
-/// A node of [`Trips`].
+/// A node of [`IterationGraph`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Node(u32);
 entity_impl!(Node, "node");
@@ -34,9 +34,9 @@ pub(crate) enum Kind {
     Block(Block),
     /// A loop, in the graph of the loop around it.
     Folded(Loop),
-    /// The end of a trip that leads to another.
+    /// The end of an iteration that leads to another.
     Next(Loop),
-    /// The end of the last trip.
+    /// The end of the last iteration.
     Out(Loop),
     /// Above every graph.
     Root,
@@ -44,9 +44,9 @@ pub(crate) enum Kind {
     End,
 }
 
-/// The one-trip graphs of a function; see the module.
+/// The one-iteration graphs of a function; see the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Trips {
+pub(crate) struct IterationGraph {
     blocks: u32,
     loops: u32,
     graph: FlowGraph<Node>,
@@ -62,7 +62,7 @@ pub(crate) struct Trips {
     opaque: Vec<u32>,
 }
 
-impl Trips {
+impl IterationGraph {
     pub(crate) fn new(graph: &FlowGraph, walk: &DepthFirst, nest: &LoopNest) -> Self {
         let mut opaque: Vec<u32> = Vec::with_capacity(nest.len());
         for each in nest.loops() {
@@ -74,7 +74,7 @@ impl Trips {
                 above => above,
             });
         }
-        let mut trips = Trips {
+        let mut iterations = IterationGraph {
             blocks: graph.block_count() as u32,
             loops: nest.len() as u32,
             graph: FlowGraph::from_edges(1, Node(0), &[]),
@@ -85,17 +85,17 @@ impl Trips {
             closed: Vec::new(),
             opaque,
         };
-        let edges = trips.edges(graph, walk, nest);
-        let count = trips.node(Kind::End).index() + 1;
-        trips.graph = FlowGraph::from_edges(count, trips.node(Kind::Root), &edges);
-        let walk = DepthFirst::new(&trips.graph);
-        trips.topological = vec![NONE; count];
+        let edges = iterations.edges(graph, walk, nest);
+        let count = iterations.node(Kind::End).index() + 1;
+        iterations.graph = FlowGraph::from_edges(count, iterations.node(Kind::Root), &edges);
+        let walk = DepthFirst::new(&iterations.graph);
+        iterations.topological = vec![NONE; count];
         for (place, node) in walk.reverse_postorder().enumerate() {
-            trips.topological[node.index()] = place as u32;
+            iterations.topological[node.index()] = place as u32;
         }
-        trips.find_dominators(&walk);
-        trips.find_post_dominators(&walk);
-        trips
+        iterations.find_dominators(&walk);
+        iterations.find_post_dominators(&walk);
+        iterations
     }
 
     fn edges(&self, graph: &FlowGraph, walk: &DepthFirst, nest: &LoopNest) -> Vec<(Node, Node)> {
@@ -104,7 +104,7 @@ impl Trips {
         // left to the outermost, then summed up the nest.
         let mut leaving_both = vec![0i64; nest.len()];
         for &from in walk.preorder() {
-            // The loop whose one-trip graph `from` is in, or the folded loop that hides it.
+            // The loop whose one-iteration graph `from` is in, or the folded loop that hides it.
             let from_loop = nest
                 .innermost(from)
                 .map(|around| self.hiding(around).unwrap_or(around));
@@ -254,7 +254,7 @@ impl Trips {
         self.topological[node.index()] != NONE && node != self.node(Kind::Root)
     }
 
-    /// The loop whose one-trip graph `node` is in; none for the blocks and loops in no loop.
+    /// The loop whose one-iteration graph `node` is in; none for the blocks and loops in no loop.
     pub(crate) fn region(&self, nest: &LoopNest, node: Node) -> Option<Loop> {
         match self.kind(node) {
             Kind::Block(block) => nest.innermost(block),
@@ -326,7 +326,7 @@ impl Trips {
         self.dominators.is_ancestor(above.0, below.0)
     }
 
-    /// Whether everything that can follow `node` in this trip can follow nothing else: lanes that come there meet no others.
+    /// Whether everything that can follow `node` in this iteration can follow nothing else: lanes that come there meet no others.
     pub(crate) fn is_closed(&self, node: Node) -> bool {
         self.closed[node.index()]
     }

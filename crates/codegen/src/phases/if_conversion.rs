@@ -1,4 +1,4 @@
-//! PredicateBranches (10006): short ways round become choices.
+//! IfConversion (10006): branches around a few instructions become selects and predicated instructions.
 //!
 //! A branch around a few operations costs more than the operations: lanes part and meet again, and nothing moves across. Where one or both
 //! sides of a branch only compute a few words and go on to the same block, both are computed and what they pass on is chosen by the
@@ -39,7 +39,7 @@ struct Way {
 }
 
 /// Runs the phase.
-pub fn predicate_branches(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn convert_ifs(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
     for _ in 0..DEPTH {
         if !convert(func) {
             break;

@@ -1,4 +1,4 @@
-//! ShareEqualValues (10005): what is computed twice is computed once, and what can be computed now is.
+//! EliminateCommonSubexpressions (10005): common subexpression elimination in the scope of dominators, and constant folding.
 //!
 //! Expansions repeat themselves (the reciprocal of a divisor for every quotient), and so do programs whose pieces do not know of
 //! each other (inline assembly that makes the same cache policy before each access and loads the same words again).
@@ -8,7 +8,7 @@
 //! guard: the same guard and the same kept values make the same result. Sums and the like are the same in either order of their operands.
 //!
 //! **Known operands.** An operation on integers or finite numbers whose operands are all known becomes its result, as the
-//! interpreter computes it. No approximate function is computed, since only the chip knows its last bits, and nothing that
+//! [`fold`] computes it. No approximate function is computed, since only the chip knows its last bits, and nothing that
 //! yields a NaN. A guard that is known goes, and so does what it never lets happen.
 //!
 //! **Loads.** A weak load is shared with an earlier one of its block, as long as nothing lies between that writes or orders memory or
@@ -105,7 +105,10 @@ impl Table {
 }
 
 /// Runs the phase.
-pub fn share_equal_values(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+pub fn eliminate_common_subexpressions(
+    func: &mut Function,
+    context: &Context<'_>,
+) -> Result<(), PhaseError> {
     if func.entry().is_none() {
         return Ok(());
     }
@@ -438,7 +441,7 @@ fn scalar<M: Modifier + Into<Scalar>>(op: AbstractOp, mods: AbstractMods) -> Opt
     op.row().modifier::<M>(mods).map(Into::into)
 }
 
-/// Whether the interpreter's result is the chip's to the last bit.
+/// Whether the result of folding is the chip's to the last bit.
 fn is_computable(op: AbstractOp, mods: AbstractMods) -> bool {
     use AbstractOp as A;
     let exact = |scalar: Scalar| {
