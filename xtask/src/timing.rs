@@ -53,8 +53,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
             let members = orias_sass::Op::all().filter_map(|op| machine.timing(op));
             if let Some(timing) = members.into_iter().find(|timing| timing.class == class) {
                 let numbers = [
-                    ("issue interval", Some(timing.issue)),
                     ("typical latency", timing.typical),
+                    ("expected latency", timing.expected),
                 ];
                 for (what, number) in numbers {
                     if let Some(number) = number.filter(|n| n.provenance == Provenance::Assumed) {

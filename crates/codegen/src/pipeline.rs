@@ -114,16 +114,10 @@ pub enum Stage {
     Lower,
     /// Less work, same results.
     Optimize,
-    /// Memory order becomes explicit.
-    EarlySync,
     /// Abstract operations become the machine's.
     Select,
-    /// Synchronisation becomes instructions.
-    LateSync,
     /// An order within the register budget.
     PreRaSchedule,
-    /// What that order makes necessary.
-    SyncCheck,
     /// Values become physical registers.
     Allocate,
     /// The final order.
@@ -139,11 +133,8 @@ impl fmt::Display for Stage {
         f.pad(match self {
             Self::Lower => "lower",
             Self::Optimize => "optimize",
-            Self::EarlySync => "early sync",
             Self::Select => "select",
-            Self::LateSync => "late sync",
             Self::PreRaSchedule => "pre-RA schedule",
-            Self::SyncCheck => "sync check",
             Self::Allocate => "allocate",
             Self::PostRa => "post-RA",
             Self::ControlWords => "control words",

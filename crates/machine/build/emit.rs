@@ -34,7 +34,7 @@ pub fn chip(
     for row in classes {
         let _ = writeln!(
             out,
-            "ClassRow {{ name: {:?}, completion: Completion::{}, reads_in_order: {}, settles: {}, settled: {}, texture: {}, unit: Unit::{}, keeps: {}, issue: {}, typical: {}, expected: {}, operations: &{:?} }},",
+            "ClassRow {{ name: {:?}, completion: Completion::{}, reads_in_order: {}, settles: {}, settled: {}, texture: {}, unit: Unit::{}, keeps: {}, typical: {}, expected: {}, operations: &{:?} }},",
             row.name,
             row.completion,
             row.reads_in_order,
@@ -43,7 +43,6 @@ pub fn chip(
             row.texture,
             row.unit,
             keeps(&row.keeps),
-            cycles(&row.issue),
             optional(row.typical.as_ref().map(cycles)),
             optional(row.expected.as_ref().map(cycles)),
             row.operations

@@ -10,7 +10,6 @@ pub struct ClassRow<'t> {
     pub texture: bool,
     pub unit: &'static str,
     pub keeps: Vec<Keeps>,
-    pub issue: Cycles,
     pub typical: Option<Cycles>,
     pub expected: Option<Cycles>,
     pub operations: Vec<&'t str>,
@@ -225,7 +224,7 @@ pub fn classes(text: &str) -> Result<Vec<ClassRow<'_>>, String> {
     Ok(rows)
 }
 
-/// `class NAME COMPLETION [reads memory] … unit UNIT [keeps UNIT N …] PROVENANCE [issue|typical|expected N PROVENANCE] : OPERATIONS`
+/// `class NAME COMPLETION [reads memory] … unit UNIT [keeps UNIT N …] PROVENANCE [typical|expected N PROVENANCE] : OPERATIONS`
 fn class(line: &str) -> Result<ClassRow<'_>, String> {
     let (head, operations) = line.split_once(" : ").ok_or("no operations")?;
     let words: Vec<&str> = head.split_whitespace().collect();
@@ -239,10 +238,6 @@ fn class(line: &str) -> Result<ClassRow<'_>, String> {
         texture: false,
         unit: "",
         keeps: Vec::new(),
-        issue: Cycles {
-            cycles: 0,
-            provenance: "Assumed",
-        },
         typical: None,
         expected: None,
         operations: operations.split_whitespace().collect(),
@@ -268,13 +263,12 @@ fn class(line: &str) -> Result<ClassRow<'_>, String> {
                 }
                 provenance(words.next())?;
             }
-            "issue" | "typical" | "expected" => {
+            "typical" | "expected" => {
                 let cycles = Cycles {
                     cycles: number(words.next())?,
                     provenance: provenance(words.next())?,
                 };
                 match word {
-                    "issue" => row.issue = cycles,
                     "typical" => row.typical = Some(cycles),
                     _ => row.expected = Some(cycles),
                 }

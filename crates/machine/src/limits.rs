@@ -21,6 +21,12 @@ pub struct Limits {
     pub local_cache: u64,
     /// Cycles of a load that misses the first cache.
     pub next_cache: u16,
+    /// Cycles until an operation of variable latency has read its sources, as a rule: what an order is made with.
+    pub source_read: u16,
+    /// Cycles until it releases its read barrier, as a rule: what barriers are chosen with.
+    pub source_released: u16,
+    /// Cycles until it has read its sources at the earliest: what finished code is judged and emulated with.
+    pub source_read_least: u16,
     /// Multiprocessors of the device.
     pub multiprocessors: u32,
     /// Most bytes of shared memory of a block, what the system keeps included.

@@ -8,13 +8,14 @@ mod data;
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
+use orias_codegen::schedule::budget::named_registers;
 use orias_codegen::{Kernel, Module, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
 use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
-use orias_ori::{Attributes, Class, Function, Operand, Reg, SymbolPart};
+use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
 use orias_sass::{Effects, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
@@ -196,21 +197,7 @@ fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
 
 /// Registers of a thread: the highest that is named, plus one, plus those the hardware keeps.
 pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
-    let mut highest = 0;
-    let mut named = |reg: Reg| {
-        if let Some(reg) = reg.phys()
-            && reg.class() == Class::R
-            && !reg.is_constant()
-        {
-            highest = highest.max(u32::from(reg.index()) + u32::from(reg.len()));
-        }
-    };
-    for block in function.blocks() {
-        for inst in function.block_insts(block) {
-            function.for_each_use(inst, &mut named);
-            function.for_each_def(inst, &mut named);
-        }
-    }
+    let highest = named_registers(function, Class::R);
     let files = Machine::of(target).registers;
     (highest + files.reserved).max(files.launched)
 }

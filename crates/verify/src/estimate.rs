@@ -13,9 +13,6 @@ use orias_machine::issue::Unit;
 use orias_machine::timing::{Arrival, Completion, Place, Queue, Result as Written};
 use orias_sass::Instruction;
 
-/// When the sources of an operation have been read, as a rule.
-const RELEASE: u32 = 12;
-
 /// Cycles from the issue of the first instruction to the moment at which the one behind the last may issue.
 pub fn estimate(machine: &Machine, instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
     let mut now = 0;
@@ -56,7 +53,10 @@ pub fn estimate(machine: &Machine, instructions: &[Instruction]) -> Result<u32, 
         }
         let ends = [
             (control.write_barrier, done),
-            (control.read_barrier, (now + RELEASE).min(done)),
+            (
+                control.read_barrier,
+                (now + u32::from(machine.limits.source_read_least)).min(done),
+            ),
         ];
         for (barrier, at) in ends {
             if let Some(barrier) = barrier {

@@ -13,7 +13,7 @@
 
 use crate::regalloc;
 use orias_machine::registers::RegisterFiles;
-use orias_ori::{Class, Function};
+use orias_ori::{Class, Function, Reg};
 
 /// Threads of a block when the source does not say.
 const THREADS: u32 = 256;
@@ -116,17 +116,20 @@ pub fn tightened(budget: i32) -> i32 {
     (budget - budget / 8 - 3).max(1)
 }
 
-/// How many registers of a class a physical function names.
+/// How many registers of a class a physical function names: the highest that is read or written, plus one.
 pub fn named_registers(func: &Function, class: Class) -> u32 {
     let mut most = 0;
+    let mut named = |reg: Reg| {
+        if let Some(reg) = reg.phys()
+            && reg.class() == class
+            && !reg.is_constant()
+        {
+            most = most.max(u32::from(reg.index()) + u32::from(reg.len()));
+        }
+    };
     for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-        func.for_each_def(inst, |reg| {
-            if let Some(reg) = reg.phys()
-                && reg.class() == class
-            {
-                most = most.max(u32::from(reg.index()) + u32::from(reg.len()));
-            }
-        });
+        func.for_each_use(inst, &mut named);
+        func.for_each_def(inst, &mut named);
     }
     most
 }

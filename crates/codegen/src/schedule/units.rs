@@ -106,11 +106,6 @@ impl Usage {
         self.0[pipe as usize] += cycles;
     }
 
-    /// Takes `cycles` of `pipe` away.
-    pub fn subtract(&mut self, pipe: Pipe, cycles: u32) {
-        self.0[pipe as usize] = self.0[pipe as usize].saturating_sub(cycles);
-    }
-
     /// The cycles of `pipe`.
     pub const fn of(&self, pipe: Pipe) -> u32 {
         self.0[pipe as usize]

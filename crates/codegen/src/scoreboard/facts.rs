@@ -6,6 +6,7 @@
 use super::ScoreboardError;
 use super::operations::{OperationFacts, Operations, Part, count};
 use super::reuse::Sources;
+use crate::places;
 use cranelift_entity::SecondaryMap;
 use orias_machine::Machine;
 use orias_machine::issue::{Issue, Role, Token};
@@ -19,18 +20,11 @@ use std::ops::Range;
 /// How many places there are: registers of all files, then tokens.
 pub(super) const PLACES: usize = FIRST_TOKEN + Token::COUNT;
 
-const FIRST_TOKEN: usize = 256 + 8 + 64 + 8 + 16;
+const FIRST_TOKEN: usize = places::PLACES;
 
 /// The place of a register.
 fn place(register: Register) -> u16 {
-    let base = match register.class {
-        RegisterClass::R => 0,
-        RegisterClass::P => 256,
-        RegisterClass::UR => 264,
-        RegisterClass::UP => 328,
-        RegisterClass::B => 336,
-    };
-    base + u16::from(register.index)
+    places::place(register.class, register.index)
 }
 
 fn token_place(token: Token) -> u16 {

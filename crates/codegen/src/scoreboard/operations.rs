@@ -147,7 +147,12 @@ impl OperationFacts {
                 texture: timing.texture,
                 issue,
                 typical,
-                release: release(op, typical),
+                release: if op.name().starts_with("LDGSTS") {
+                    // Asynchronous copies say so late, when memory is busy as late as their data is there.
+                    typical
+                } else {
+                    i32::from(machine.limits.source_released)
+                },
             },
             plain: !special,
             tokens: None,
@@ -199,17 +204,5 @@ impl Operations {
             *place = self.facts.len() as u16;
         }
         Ok(&mut self.facts[usize::from(*place) - 1])
-    }
-}
-
-/// When the sources of an instruction have been read, as a rule. Asynchronous copies say so late, when memory is busy as late as
-/// their data is there.
-fn release(op: Op, typical: i32) -> i32 {
-    /// What memory operations and others take.
-    const USUAL: i32 = 20;
-    if op.name().starts_with("LDGSTS") {
-        typical
-    } else {
-        USUAL
     }
 }

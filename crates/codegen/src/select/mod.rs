@@ -61,6 +61,7 @@ use crate::convergence::{
     blocks_apart, blocks_apart_or_behind, blocks_left_by_lanes_that_end, ending_blocks,
 };
 use crate::pipeline::{Context, PhaseError};
+use crate::reachability::remove_unreachable;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
 use orias_ori::operation::Order;
@@ -156,7 +157,7 @@ pub fn is_selectable(op: AbstractOp) -> bool {
 
 /// Turns the abstract operations of `func` into the machine's; see the module.
 pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    drop_unreachable(func);
+    remove_unreachable(func, |_, _| false);
     let Some((entry, first)) = func
         .entry()
         .and_then(|entry| Some((entry, func.layout.first_inst(entry)?)))
@@ -199,7 +200,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     }
     selector.make_shared()?;
     selector.apply_renames();
-    drop_unreachable(func);
+    remove_unreachable(func, |_, _| false);
     drop_unread(func);
     control::finish(func)
 }
@@ -248,23 +249,6 @@ fn has_effect(func: &Function, inst: Inst) -> bool {
             .opcode(inst)
             .effects()
             .intersects(Effects::BEYOND_RESULTS)
-}
-
-/// Takes blocks away that nothing reaches.
-fn drop_unreachable(func: &mut Function) {
-    let graph = FlowGraph::of(func);
-    let walk = DepthFirst::new(&graph);
-    let blocks: Vec<Block> = func
-        .blocks()
-        .filter(|&block| !walk.is_reachable(block))
-        .collect();
-    for block in blocks {
-        let insts: Vec<Inst> = func.block_insts(block).collect();
-        for inst in insts {
-            func.remove_inst(inst);
-        }
-        func.layout.remove_block(block);
-    }
 }
 
 /// Takes instructions away that only compute what nobody reads: rules make words and predicates that turn out not to be

@@ -81,8 +81,6 @@ pub struct Timing {
     pub unit: Unit,
     /// What it keeps, and for how many cycles.
     pub keeps: &'static [(Unit, u8)],
-    /// For how many cycles one instruction keeps the unit.
-    pub issue: Cycles,
     /// What to expect of a variable latency.
     pub typical: Option<Cycles>,
     /// What to expect of a fixed latency when the consumer is not known.
@@ -98,7 +96,6 @@ pub(crate) struct ClassRow {
     pub(crate) texture: bool,
     pub(crate) unit: Unit,
     pub(crate) keeps: &'static [(Unit, u8)],
-    pub(crate) issue: Cycles,
     pub(crate) typical: Option<Cycles>,
     pub(crate) expected: Option<Cycles>,
     pub(crate) operations: &'static [&'static str],
@@ -115,7 +112,6 @@ impl ClassRow {
             texture: self.texture,
             unit: self.unit,
             keeps: self.keeps,
-            issue: self.issue,
             typical: self.typical,
             expected: self.expected,
         }

@@ -213,7 +213,7 @@ impl Flight {
         let latency = if due == Due::Complete {
             pending.typical
         } else {
-            pending.typical.min(12)
+            (pending.typical).min(u64::from(self.machine.limits.source_read_least))
         };
         self.cycle = self.cycle.max(pending.issued + latency);
     }

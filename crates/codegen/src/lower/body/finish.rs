@@ -5,15 +5,16 @@ use crate::emit::Emit;
 use crate::lower::data::linkage;
 use crate::lower::{LowerOptions, contract};
 use crate::module::{Extern, Kernel, Parameter, SharedPlace};
+use crate::reachability::remove_unreachable;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
 use orias_ori::operation::{AbstractOp, Scalar, Space};
-use orias_ori::{Block, Function, Guard, Operand, Reg};
+use orias_ori::{Block, Guard, Operand, Reg};
 use orias_ptx::ast::{self, FunctionDirectiveKind};
 
 impl Body<'_, '_> {
     /// Completes the function.
     pub(super) fn finish(&mut self, options: &LowerOptions) -> Lowered {
-        remove_unreachable(&mut self.func);
+        remove_unreachable(&mut self.func, |_, _| false);
         self.define_frame_base()?;
         std::mem::take(&mut self.ssa).finish(&mut self.func)?;
         if options.contract {
@@ -140,31 +141,5 @@ impl Body<'_, '_> {
             code: self.func,
         };
         (kernel, self.externs)
-    }
-}
-
-/// Takes blocks that control never reaches out of the layout.
-fn remove_unreachable(func: &mut Function) {
-    let Some(entry) = func.entry() else { return };
-    let mut reached = vec![false; func.block_count()];
-    reached[entry.as_u32() as usize] = true;
-    let mut work = vec![entry];
-    while let Some(block) = work.pop() {
-        for to in func.successors(block) {
-            if !std::mem::replace(&mut reached[to.as_u32() as usize], true) {
-                work.push(to);
-            }
-        }
-    }
-    let gone: Vec<Block> = func
-        .blocks()
-        .filter(|block| !reached[block.as_u32() as usize])
-        .collect();
-    for block in gone {
-        let insts: Vec<_> = func.block_insts(block).collect();
-        for inst in insts {
-            func.remove_inst(inst);
-        }
-        func.layout.remove_block(block);
     }
 }

@@ -1,7 +1,6 @@
 //! How many cycles lie between two instructions that touch the same register, by `machine::timing`.
 
 use super::{Builder, Reader, Writer, operations};
-use crate::schedule::graph::RELEASE;
 use orias_machine::timing::{self, Arrival, Place, Timing};
 use orias_ori::Class;
 
@@ -19,7 +18,7 @@ impl Builder<'_> {
                 // A pseudo-operation passes it on to somebody who is not known here.
                 _ => self.nodes[writer.node as usize].latency,
             },
-            Arrival::ReadBarrier => RELEASE,
+            Arrival::ReadBarrier => self.machine.limits.source_read,
             Arrival::WarpGroup => 1,
             Arrival::WriteBarrier => self.nodes[writer.node as usize].latency,
         }
@@ -39,7 +38,7 @@ impl Builder<'_> {
             return if in_order(reader.node) && in_order(writer.node) {
                 1
             } else {
-                RELEASE
+                self.machine.limits.source_read
             };
         }
         let Some(Arrival::Fixed(later)) = writer.arrival else {
@@ -62,7 +61,7 @@ impl Builder<'_> {
                 u16::from(self.machine.overwrite(earlier, later))
             }
             (Some(Arrival::WriteBarrier), _) => self.nodes[earlier.node as usize].latency,
-            (Some(Arrival::ReadBarrier), _) => RELEASE,
+            (Some(Arrival::ReadBarrier), _) => self.machine.limits.source_read,
             _ => 1,
         }
     }

@@ -98,9 +98,6 @@ impl Builder<'_> {
     }
 }
 
-/// Bytes that the memory system moves at once.
-const LINE: i32 = 128;
-
 /// Whether two stores write to one piece of global memory: relative to the same registers, less than a line apart. Those that leave the warp
 /// one behind the other are written together; with something in between, each is a write of a part of a sector (measured: integer
 /// kernels with four stores a thread took 1.27 times as long when one of them went early).
@@ -112,7 +109,7 @@ pub fn are_sisters(func: &Function, first: Inst, second: Inst) -> bool {
     bases(&first) == bases(&second)
         && first.symbol == second.symbol
         && first.form == second.form
-        && first.offset.abs_diff(second.offset) < LINE as u32
+        && first.offset.abs_diff(second.offset) < Machine::of(func.target).limits.cache_line
 }
 
 /// Where a plain store to global memory goes.

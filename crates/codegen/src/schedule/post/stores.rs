@@ -13,14 +13,12 @@
 //! judged: an order in which more neighbours are apart than in the one there was is not taken ([`Look::torn`]), whatever the model says.
 //! Loads are judged alone: their later halves find their line on its way if they follow at once.
 
+use crate::places::GENERAL;
 use crate::schedule::alias::{self, Base};
 use crate::schedule::graph::{Edge, Graph, Kinds, Node};
 use orias_machine::Machine;
 use orias_ori::{Class, Function, RegKind};
 use orias_sass::Space;
-
-/// Bytes of a line.
-const LINE: i64 = 128;
 
 /// A store sinks past at most this many instructions.
 const FARTHEST: u32 = 256;
@@ -33,9 +31,6 @@ const MOST_LINES: usize = 64;
 
 /// So many nodes are walked over for all lines of a block together.
 const MOST_STEPS: usize = 1 << 18;
-
-/// General registers, the only ones whose contents are told apart.
-const GENERAL: usize = 256;
 
 /// Which accesses of a block touch one line: the same in every order the graph allows.
 #[derive(Clone, Debug, Default)]
@@ -305,7 +300,8 @@ fn line(func: &Function, node: &Node, versions: &[u32; GENERAL]) -> Option<(Base
     if !matches!(only.space, Space::Global | Space::Generic) {
         return None;
     }
-    Some((only.base?, only.offset.div_euclid(LINE)))
+    let line = i64::from(Machine::of(func.target).limits.cache_line);
+    Some((only.base?, only.offset.div_euclid(line)))
 }
 
 impl Look {

@@ -1,6 +1,5 @@
-//! Unreachable code elimination: blocks that no path from the entry reaches.
+//! Unreachable code elimination: blocks that no path from the entry reaches. A walk over the graph, twice where some are not reached.
 
-use super::Keep;
 use orias_ori::{Block, Function, Inst, Operand};
 
 /// Marks `pending` and what can be reached from there, along edges and to where `named` says a block leads besides.
@@ -18,15 +17,18 @@ fn reach(
     }
 }
 
-/// Takes out blocks that cannot be reached. Returns whether there were any.
+/// Takes out blocks that cannot be reached and that `keep` does not name. Returns whether there were any.
 ///
 /// A block that a reachable instruction names without jumping to it, as regions name the block where lanes meet, counts as
 /// reached.
-pub(super) fn remove_unreachable(function: &mut Function, keep: &Keep<'_>) -> bool {
+pub(crate) fn remove_unreachable(
+    function: &mut Function,
+    keep: impl Fn(&Function, Block) -> bool,
+) -> bool {
     let mut reached = vec![false; function.block_count()];
     let mut pending: Vec<Block> = function
         .blocks()
-        .filter(|&block| Some(block) == function.entry() || keep.block(function, block))
+        .filter(|&block| Some(block) == function.entry() || keep(function, block))
         .collect();
     reach(function, &mut reached, &mut pending, |_, _| ());
     if function
