@@ -1,12 +1,14 @@
 //! Lanes per issue: how many lanes an issued instruction serves in our code, and in ptxas's, launch by launch.
 //!
-//! `conformance lanes [--level N] [--least X] [--manifest FILE]... [FILTER]`. Every launch of the CUDA corpora (or of the manifests given)
+//! `conformance lanes [--level N] [--least X] [--manifest FILE]... [--profile FOLDER] [FILTER]`. Every launch of the CUDA corpora (or of the manifests given)
 //! runs in the emulator as we compile it (at -O3 unless told otherwise) and as ptxas -O3 makes it, both without contraction so that the
 //! buffers they leave can be compared. A line for each launch, the worst first:
 //!
 //! ```text
 //! ratio  lanes  ptxas  issues  ptxas  buffers  launch
 //! ```
+//!
+//! With `--profile` the code of each launch is written to a folder twice, ours and ptxas's, with how often each instruction was issued and for how many threads.
 //!
 //! Lanes per issue count the lanes of the group that issues, whatever their guards. Launches that one side cannot do are listed by
 //! reason. The suite fails if a launch leaves something else than ptxas's code does, or has less than `--least` of its lanes per issue.
@@ -15,6 +17,11 @@ use super::compile::Images;
 use super::{corpus, sim};
 use crate::gpu::job::Job;
 use crate::{oracle, parallel};
+use orias_cubin::Cubin;
+use orias_sass::Target;
+use orias_sass::text::print_instruction;
+use orias_sim::Options;
+use orias_verify::program::{Program, WORD};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +32,7 @@ struct Request {
     level: u8,
     least: f64,
     manifests: Vec<PathBuf>,
+    profile: Option<PathBuf>,
     filter: String,
 }
 
@@ -34,6 +42,7 @@ impl Request {
             level: 3,
             least: LEAST,
             manifests: Vec::new(),
+            profile: None,
             filter: String::new(),
         };
         let mut words = args.iter().map(String::as_str);
@@ -52,6 +61,7 @@ impl Request {
                         .parse()
                         .map_err(|_| format!("'{least}' is no number"))?;
                 }
+                "--profile" => request.profile = Some(PathBuf::from(value()?)),
                 "--manifest" => request.manifests.push(PathBuf::from(value()?)),
                 flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
                 filter => request.filter = filter.to_owned(),
@@ -115,6 +125,11 @@ pub fn run(args: &[String]) -> Result<(), String> {
             theirs,
         })
     });
+    if let Some(folder) = &request.profile {
+        for case in &cases {
+            write_profiles(case, folder)?;
+        }
+    }
     let mut rows = Vec::new();
     let mut left_out: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (case, result) in cases.iter().zip(results) {
@@ -177,6 +192,46 @@ fn count(job: &Job, image: &[u8]) -> Result<Counted, String> {
         lanes: outcome.thread_instructions as f64 / (outcome.warp_instructions.max(1)) as f64,
         buffers,
     })
+}
+
+/// Writes the code of a launch, ours and ptxas's, with the counts of each instruction.
+fn write_profiles(case: &Case, folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let ours = case.ours.as_ref().map(Vec::as_slice);
+    for (side, image) in [("ours", ours), ("ptxas", Ok(case.theirs.as_slice()))] {
+        let Ok(image) = image else { continue };
+        let file = folder.join(format!("{}.{side}.txt", case.job.name));
+        let text = profile(&case.job, image)?;
+        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// The code of a launch's kernel with how often each instruction was issued and for how many threads.
+fn profile(job: &Job, image: &[u8]) -> Result<String, String> {
+    let options = Options {
+        profile: true,
+        ..sim::bounded()
+    };
+    let (outcome, _) = sim::emulate(job, image, &options)?;
+    let profile = outcome.map_err(|error| error.to_string())?.profile;
+    let profile = profile.ok_or("no profile")?;
+    let cubin = Cubin::read(image).map_err(|error| error.to_string())?;
+    let functions = cubin.functions();
+    let function = functions.iter().find(|one| one.name == job.kernel);
+    let function = function.ok_or_else(|| format!("no kernel {}", job.kernel))?;
+    let program = Program::of(function, Target::Sm90a).map_err(|error| error.to_string())?;
+    let mut text = profile.summary();
+    for (index, (counts, instruction)) in
+        (profile.instructions.iter().zip(&program.instructions)).enumerate()
+    {
+        let offset = index * WORD;
+        let threads = counts.threads as f64 / counts.issued.max(1) as f64;
+        let printed = print_instruction(instruction, offset as u64);
+        let issued = counts.issued;
+        text += &format!("{issued:>9} {threads:6.2} /*{offset:04x}*/ {printed}\n");
+    }
+    Ok(text)
 }
 
 fn print(rows: &[Row], left_out: &BTreeMap<String, Vec<&str>>) {
