@@ -178,7 +178,7 @@ fn cost_of(func: &Function, inst: Inst) -> Option<usize> {
         return None;
     }
     match op {
-        A::Mov | A::Undef | A::Collect | A::Split | A::CvtaTo => Some(0),
+        A::Mov | A::Undef | A::Collect | A::Split | A::CvtaTo | A::AddressOf => Some(0),
         // A word at a time.
         A::Add
         | A::Sub
