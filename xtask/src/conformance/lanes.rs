@@ -8,7 +8,8 @@
 //! ratio  lanes  ptxas  issues  ptxas  buffers  launch
 //! ```
 //!
-//! With `--profile` the code of each launch is written to a folder twice, ours and ptxas's, with how often each instruction was issued and for how many threads.
+//! With `--profile` the code of each launch is written to a folder twice, ours and ptxas's, with how often each instruction was issued, for how many threads, and how long
+//! warps stood before it for the stall count of the instruction before and for barriers.
 //!
 //! Lanes per issue count the lanes of the group that issues, whatever their guards. Launches that one side cannot do are listed by
 //! reason. The suite fails if a launch leaves something else than ptxas's code does, or has less than `--least` of its lanes per issue and issues more:
@@ -22,7 +23,7 @@ use crate::{oracle, parallel};
 use orias_cubin::Cubin;
 use orias_sass::Target;
 use orias_sass::text::print_instruction;
-use orias_sim::Options;
+use orias_sim::{Options, Timing};
 use orias_verify::program::{Program, WORD};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -221,6 +222,7 @@ fn write_profiles(case: &Case, folder: &Path) -> Result<(), String> {
 fn profile(job: &Job, image: &[u8]) -> Result<String, String> {
     let options = Options {
         profile: true,
+        timing: Timing::Strict,
         ..sim::bounded()
     };
     let (outcome, _) = sim::emulate(job, image, &options)?;
@@ -232,6 +234,7 @@ fn profile(job: &Job, image: &[u8]) -> Result<String, String> {
     let function = function.ok_or_else(|| format!("no kernel {}", job.kernel))?;
     let program = Program::of(function, Target::Sm90a).map_err(|error| error.to_string())?;
     let mut text = profile.summary();
+    text += &format!("{} cycles of all warps by the control words\n", profile.warp_cycles);
     for (index, (counts, instruction)) in
         (profile.instructions.iter().zip(&program.instructions)).enumerate()
     {
@@ -239,7 +242,10 @@ fn profile(job: &Job, image: &[u8]) -> Result<String, String> {
         let threads = counts.threads as f64 / counts.issued.max(1) as f64;
         let printed = print_instruction(instruction, offset as u64);
         let issued = counts.issued;
-        text += &format!("{issued:>9} {threads:6.2} /*{offset:04x}*/ {printed}\n");
+        let (stalled, waited) = (counts.stalled, counts.waited);
+        text += &format!(
+            "{issued:>9} {threads:6.2} {stalled:>9} {waited:>9} /*{offset:04x}*/ {printed}\n"
+        );
     }
     Ok(text)
 }

@@ -495,13 +495,16 @@ impl Selector<'_> {
                 }
             }
             // Numbers that are their own extensions.
-            (AbstractOp::Selp, Scalar::S16 | Scalar::U16 | Scalar::B16) => {
-                let chosen = &self.func.operands(inst)[1..3];
+            (AbstractOp::Selp | AbstractOp::And, Scalar::S16 | Scalar::U16 | Scalar::B16) => {
                 let is_short = |operand: &Operand| match operand {
                     Operand::Imm(imm) => imm.bits() < 0x8000,
                     _ => false,
                 };
-                chosen.iter().all(is_short)
+                match (op, self.func.operands(inst)) {
+                    (AbstractOp::Selp, [_, a, b, ..]) => is_short(a) && is_short(b),
+                    (AbstractOp::And, [_, a, b]) => is_short(a) || is_short(b),
+                    _ => false,
+                }
             }
             _ => false,
         }
