@@ -87,7 +87,7 @@ const SUITES: &[Suite] = &[
         name: "lanes",
         about: "launches of the CUDA corpora have as many lanes per issue in the emulator as ptxas's code has",
         run: lanes::run,
-        sample: &["reduce", "--least", "0.8"],
+        sample: &["reduce"],
     },
     Suite {
         name: "lift",

@@ -2,9 +2,9 @@
 //!
 //! A branch around a few operations costs more than the operations: lanes part and meet again, and nothing moves across. Where one or both
 //! sides of a branch only compute a few words and go on to the same block, both are computed and what they pass on is chosen by the
-//! branch's predicate. Plain loads and stores run under it.
+//! branch's predicate. Plain loads and stores run under it; what is read from a known place of a constant bank is read by all.
 //!
-//! A side is one block that is entered from the branch only, with at most [`MOST`] instructions (copies not counted) and no other effect. At
+//! A side is one block that is entered from the branch only, with at most [`MOST`] instructions (`cost_of`; copies and what becomes part of a sum are not counted) and no other effect. At
 //! most [`MOST_WORDS`] words are chosen. Longer sides stay: what is computed in vain grows, and the branch may be one that no lane takes. Inner branches
 //! go first; what is left of the sides counts for the outer ones.
 //!
@@ -13,14 +13,14 @@
 use super::general_optimize::blocks::merge;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{Ftz, Order, Precision, Scalar, Space};
+use orias_ori::operation::{Ftz, Half, Order, Precision, Scalar, Source, Space};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Effects, Function, Guard, Inst, Operand, SourceMods,
     Type, Value,
 };
 
 /// Operations that are computed in vain, at most.
-const MOST: usize = 8;
+const MOST: usize = 10;
 
 /// How deep branches in the sides of others are looked at: deeper than sides of so few instructions go.
 const DEPTH: usize = 16;
@@ -120,45 +120,129 @@ fn way(func: &Function, branch: Inst, entries: &SecondaryMap<Block, u32>) -> Opt
     fits.then_some(Way { sides, meet, args })
 }
 
-/// The edge of a block that only goes on, if all it does before is cheap.
+/// The edge of a block that only goes on, if all it does before can be computed in vain.
 fn leaving(func: &Function, block: Block) -> Option<Edge> {
     let end = func.terminator(block)?;
     let goes_on = func.opcode(end).as_abstract() == Some(AbstractOp::Br);
     let cheap = func
         .block_insts(block)
         .filter(|&inst| inst != end)
-        .all(|inst| is_cheap(func, inst) || is_guardable(func, inst));
+        .all(|inst| cost_of(func, inst).is_some());
     func.edges(end)
         .first()
         .copied()
         .filter(|_| goes_on && cheap)
 }
 
-/// How many instructions the operations of a side take.
+/// How many instructions the operations of a side take. A shift or a product becomes part of a sum that it is a term of.
 fn cost(func: &Function, block: Block) -> usize {
-    let free = [
-        AbstractOp::Mov,
-        AbstractOp::Br,
-        AbstractOp::Undef,
-        AbstractOp::Collect,
-        AbstractOp::Split,
-        AbstractOp::CvtaTo,
-    ];
-    func.block_insts(block)
-        .map(|inst| {
-            let op = func.opcode(inst).as_abstract();
-            match op.is_some_and(|op| free.contains(&op)) {
-                true => 0,
-                false => 1 + usize::from(is_wide(func, inst)),
-            }
-        })
-        .sum()
+    let mut taken: Vec<Inst> = Vec::new();
+    let mut cost = 0;
+    for inst in func.block_insts(block) {
+        cost += cost_of(func, inst).unwrap_or(0);
+        if func.opcode(inst).as_abstract() != Some(AbstractOp::Add) {
+            continue;
+        }
+        let terms = func.operands(inst).iter().skip(1);
+        let mut terms = terms.filter_map(|term| func.defining_inst(term.as_value()?));
+        let part = terms.find(|&term| {
+            let op = func.opcode(term).as_abstract();
+            matches!(op, Some(AbstractOp::Shl | AbstractOp::Mul))
+                && func.layout.inst_block(term) == Some(block)
+                && !taken.contains(&term)
+        });
+        if let Some(part) = part {
+            taken.push(part);
+            // Half of a product of doublewords is left.
+            cost -= cost_of(func, part).unwrap_or(0).min(2);
+        }
+    }
+    cost
 }
 
-/// Whether `inst` computes with pairs of words, which takes an instruction for each. Accesses to memory do not.
-fn is_wide(func: &Function, inst: Inst) -> bool {
-    let bits = func.modifier::<Scalar>(inst).map(|scalar| scalar.bits());
-    bits == Some(64) && !is_guardable(func, inst)
+/// How many instructions `inst` takes, if it can be computed in vain or run under a guard.
+fn cost_of(func: &Function, inst: Inst) -> Option<usize> {
+    if !func.inst(inst).guard().is_always() {
+        return None;
+    }
+    if let Some(access) = access(func, inst) {
+        return Some(usize::from(access != Access::Constant));
+    }
+    use AbstractOp as A;
+    let op = func.opcode(inst).as_abstract()?;
+    let scalar = func.modifier::<Scalar>(inst);
+    let wide = scalar.is_some_and(|scalar| scalar.bits() == 64);
+    if scalar.is_some_and(|scalar| scalar.bits() > 64)
+        || func.opcode(inst).effects() != Effects::NONE
+    {
+        return None;
+    }
+    match op {
+        A::Mov | A::Undef | A::Collect | A::Split | A::CvtaTo | A::AddressOf => Some(0),
+        // A word at a time.
+        A::Add
+        | A::Sub
+        | A::AddC
+        | A::SubC
+        | A::And
+        | A::Or
+        | A::Xor
+        | A::Not
+        | A::Selp
+        | A::Shl
+        | A::Shr
+        | A::Cvta => Some(1 + usize::from(wide)),
+        // Those of doubles are issued half as often as others.
+        A::Setp | A::Fadd | A::Fsub | A::Fmul | A::Ffma | A::Fneg | A::Fabs => {
+            Some(1 + usize::from(wide))
+        }
+        A::Mul
+        | A::Mad
+        | A::MadC
+        | A::Neg
+        | A::Min
+        | A::Max
+        | A::Abs
+        | A::Lop3
+        | A::Shf
+        | A::Prmt
+        | A::Popc
+        | A::Brev
+        | A::Clz
+        | A::Bfe
+        | A::Bfi
+        | A::Szext
+        | A::Fmin
+        | A::Fmax
+            if !wide =>
+        {
+            Some(1)
+        }
+        A::Isspacep => Some(1),
+        A::Mul if is_low_half(func, inst) => Some(3),
+        A::Cvt if is_quick(func, inst) => Some(1),
+        _ => is_function(func, inst).then_some(1),
+    }
+}
+
+/// Whether a product is as wide as its factors.
+fn is_low_half(func: &Function, inst: Inst) -> bool {
+    func.modifier::<Half>(inst) == Some(Half::Lo)
+}
+
+/// Whether a conversion is one between integers, or one between floats of up to 32 bits.
+fn is_quick(func: &Function, inst: Inst) -> bool {
+    use Scalar as S;
+    let is_integer = |scalar: Scalar| {
+        let small = matches!(scalar, S::U8 | S::S8 | S::U16 | S::S16 | S::U32 | S::S32);
+        small || matches!(scalar, S::U64 | S::S64)
+    };
+    let is_float = |scalar: Scalar| matches!(scalar, S::F16 | S::Bf16 | S::F32);
+    let to = func.modifier::<Scalar>(inst);
+    let from = func.modifier::<Source>(inst).map(Scalar::from);
+    to.zip(from).is_some_and(|(to, from)| {
+        is_integer(to) && is_integer(from) || is_float(to) && is_float(from)
+    })
 }
 
 /// Whether `inst` is an approximate function that the machine has an instruction for.
@@ -174,84 +258,32 @@ fn is_function(func: &Function, inst: Inst) -> bool {
         && func.modifier::<Ftz>(inst) == Some(Ftz::Ftz)
 }
 
-/// Whether `inst` computes a word in about one instruction, or two words in two.
-fn is_cheap(func: &Function, inst: Inst) -> bool {
-    use AbstractOp as A;
-    let Some(op) = func.opcode(inst).as_abstract() else {
-        return false;
-    };
-    let known = matches!(
-        op,
-        A::Mov
-            | A::Undef
-            | A::Collect
-            | A::Split
-            | A::Add
-            | A::Sub
-            | A::Mul
-            | A::Mad
-            | A::Neg
-            | A::Min
-            | A::Max
-            | A::And
-            | A::Or
-            | A::Xor
-            | A::Not
-            | A::Lop3
-            | A::Shl
-            | A::Shr
-            | A::Shf
-            | A::Prmt
-            | A::Popc
-            | A::Brev
-            | A::Cvta
-            | A::CvtaTo
-            | A::Fadd
-            | A::Fsub
-            | A::Fmul
-            | A::Ffma
-            | A::Fneg
-            | A::Fabs
-            | A::Fmin
-            | A::Fmax
-            | A::Setp
-            | A::Selp
-    ) || is_function(func, inst);
-    let in_halves = matches!(
-        op,
-        A::Mov
-            | A::Add
-            | A::Sub
-            | A::And
-            | A::Or
-            | A::Xor
-            | A::Not
-            | A::Shl
-            | A::Shr
-            | A::Selp
-            | A::Cvta
-            | A::CvtaTo
-    ) || op == A::Setp && func.modifier::<Scalar>(inst) != Some(Scalar::F64);
-    let fits = func
-        .modifier::<Scalar>(inst)
-        .is_none_or(|scalar| scalar.bits() <= 32 || in_halves && scalar.bits() == 64);
-    known
-        && fits
-        && func.opcode(inst).effects() == Effects::NONE
-        && func.inst(inst).guard().is_always()
+/// How a plain access to memory can go where its branch does not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// A known place of a constant bank: read by whoever comes, as an operand of others most often.
+    Constant,
+    /// Only under the branch's predicate.
+    Guarded,
 }
 
-/// Whether `inst` is a plain access to memory other than constants, which can run under the branch's predicate.
-fn is_guardable(func: &Function, inst: Inst) -> bool {
-    let access = matches!(
-        func.opcode(inst).as_abstract(),
-        Some(AbstractOp::Ld | AbstractOp::St)
-    );
+/// What access `inst` is, if it is a plain one.
+fn access(func: &Function, inst: Inst) -> Option<Access> {
+    let op = func.opcode(inst).as_abstract()?;
+    if !matches!(op, AbstractOp::Ld | AbstractOp::St)
+        || func.modifier::<Order>(inst) != Some(Order::Weak)
+    {
+        return None;
+    }
     let constant = matches!(func.modifier(inst), Some(Space::Const | Space::Param));
-    access
-        && !constant
-        && func.modifier::<Order>(inst) == Some(Order::Weak)
-        && func.inst(inst).guard().is_always()
+    let known = func.operands(inst).iter().any(|operand| match operand {
+        Operand::Address(id) => func.address(*id).base.get().is_none(),
+        _ => false,
+    });
+    Some(match constant && known && op == AbstractOp::Ld {
+        true => Access::Constant,
+        false => Access::Guarded,
+    })
 }
 
 /// Puts `inst`, an access to memory, under a guard. What it would have loaded is anything where the guard does not hold.
@@ -297,7 +329,7 @@ fn choose(func: &mut Function, branch: Inst, way: &Way) {
             } else {
                 func.layout.remove_inst(inst);
                 func.layout.insert_inst_before(inst, branch);
-                if let Some(guard) = guard.filter(|_| is_guardable(func, inst)) {
+                if let Some(guard) = guard.filter(|_| access(func, inst) == Some(Access::Guarded)) {
                     put_under(func, inst, guard);
                 }
             }

@@ -7,7 +7,7 @@
 
 use super::build::operations::{self, OperationFacts};
 use orias_machine::Machine;
-use orias_ori::{Class, Effects, Function, Inst, Operand, Operation, RegKind};
+use orias_ori::{Block, Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{Effects as RowEffects, Mods, Op, Space};
 
 /// A kind of thing that a fence holds back.
@@ -224,7 +224,26 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
     if uniform {
         order.has = order.has.with(UNIFORM);
     }
+    if op == Op::WARPSYNC && is_exclusive(mods) {
+        order.takes = EVERYTHING;
+    }
     order
+}
+
+/// Whether the lanes of each mask go on by themselves behind a WARPSYNC with these modifiers.
+fn is_exclusive(mods: Mods) -> bool {
+    let modifier = Op::WARPSYNC.row().modifier("exclusive");
+    let value = modifier.and_then(|modifier| modifier.value(mods.get(modifier)));
+    value.is_some_and(|value| value.name == "EXCLUSIVE")
+}
+
+/// Whether what stands at the end of `block` is issued for the lanes of each mask in turn, up to the BSYNC: nothing that could stand elsewhere should
+/// be there, and nothing passes the WARPSYNC.
+pub(super) fn ends_in_turns(func: &Function, block: Block) -> bool {
+    func.block_insts(block).any(|inst| {
+        let operation = func.inst(inst).operation();
+        matches!(operation, Operation::Machine(Op::WARPSYNC, mods) if is_exclusive(mods))
+    })
 }
 
 /// Whether it reads or writes a uniform register or predicate.

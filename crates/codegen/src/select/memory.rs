@@ -325,14 +325,19 @@ impl Selector<'_> {
                 Some(index) => self.sum(index.into(), name.into())?,
             });
         }
-        let offset = i64::from(start) + place.offset;
-        let Ok(offset) = i16::try_from(offset) else {
-            return Err(self.unsupported());
-        };
+        let mut offset = i64::from(start) + place.offset;
+        if i16::try_from(offset).is_err() {
+            let far = Source::imm(offset as u32);
+            index = Some(match index {
+                None => self.in_register(far)?,
+                Some(index) => self.sum(index.into(), far)?,
+            });
+            offset = 0;
+        }
         Ok(with_index(Operand::Const {
             mods: orias_ori::SourceMods::NONE,
             bank,
-            offset: i32::from(offset),
+            offset: offset as i32,
             index: index.map(Reg::from).into(),
         }))
     }
