@@ -1,12 +1,10 @@
 //! Coalescing: which values share their registers.
 //!
-//! Four relations save moves when both sides lie in the same registers: a part and the tuple it is collected into or split from, a
-//! definition and the value it keeps, a copy and its source, and a block parameter and the arguments that reach it. Values joined
-//! along these relations form a congruence class, each at an offset within it. Two classes are joined only if no member of the one
+//! A copy costs nothing when both sides lie in the same registers ([`super::relations`]). Values joined along these relations form a congruence class, each at an offset within it. Two classes are joined only if no member of the one
 //! interferes with one of the other: wherever two of them would lie in the same register at the same time, they must hold the same contents
 //! ([`super::contents`]). So a class can be given a run of registers as a whole, and none of its relations costs anything then.
-//! Relations in deeper loops are tried first; what contradicts an earlier one (the same value at two offsets, a tuple off its
-//! alignment, an interference) stays apart and costs its moves.
+//! Relations that save most are tried first; what contradicts an earlier one (the same value at two
+//! offsets, a tuple off its alignment, an interference) stays apart and costs its moves.
 //!
 //! Where a class lies is decided when the scan meets the first of its members: in registers that nobody else has booked while any member
 //! lives ([`super::timeline`]). If there are none, members are placed one by one, near the first one if they can: a class that was
@@ -20,9 +18,10 @@
 
 use super::contents::Contents;
 use super::ranges::{Ranges, Run};
+use super::relations::Relations;
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::LoopNest;
-use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Operand, Value};
+use orias_ori::{Function, Value};
 use smallvec::SmallVec;
 
 /// Classes of single registers do not grow beyond this many registers: a longer run is rarely free.
@@ -129,10 +128,8 @@ impl Classes {
             },
             lanes: vec![None; count],
         };
-        let mut blocks: Vec<Block> = func.blocks().collect();
-        blocks.sort_by_key(|&block| std::cmp::Reverse(loops.block_depth(block)));
-        for inst in blocks.iter().flat_map(|&block| func.block_insts(block)) {
-            joining.join_inst(inst);
+        for relation in Relations::new(func, loops).in_order() {
+            joining.join(relation.a, relation.b, relation.offset);
         }
         joining.classes
     }
@@ -210,63 +207,9 @@ impl Classes {
 }
 
 impl Joining<'_> {
-    fn join_inst(&mut self, inst: Inst) {
-        let func = self.func;
-        match func.opcode(inst) {
-            Opcode::Abstract(AbstractOp::Collect) => {
-                let (tuple, parts) = func.operands(inst).split_at(1);
-                self.join_parts(tuple[0], parts);
-            }
-            Opcode::Abstract(AbstractOp::Split) => {
-                let (parts, tuple) = func.operands(inst).split_at(func.result_count(inst));
-                self.join_parts(tuple[0], parts);
-            }
-            Opcode::Abstract(AbstractOp::ParCopy) => {
-                let (to, from) = func.operands(inst).split_at(func.result_count(inst));
-                for (to, from) in to.iter().zip(from) {
-                    self.join_operands(*to, *from, 0);
-                }
-            }
-            _ => {}
-        }
-        if !func.kept(inst).is_empty() {
-            for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
-                self.join_operands(func.operands(inst)[place], *kept, 0);
-            }
-        }
-        for &edge in func.edges(inst) {
-            let params = func.block_params(func.edge_target(edge));
-            for (&param, &arg) in params.iter().zip(func.edge_args(edge)) {
-                self.join(param, arg, 0);
-            }
-        }
-    }
-
-    fn join_parts(&mut self, tuple: Operand, parts: &[Operand]) {
-        let mut offset = 0;
-        for &part in parts {
-            self.join_operands(part, tuple, offset);
-            offset += part
-                .reg()
-                .map_or(1, |reg| i16::from(self.func.reg_type(reg).len()));
-        }
-    }
-
-    fn join_operands(&mut self, a: Operand, b: Operand, offset: i16) {
-        if let (Some(a), Some(b)) = (a.as_value(), b.as_value()) {
-            self.join(a, b, offset);
-        }
-    }
-
     /// Puts `a` into one class with `b`, `offset` registers after it, if nothing speaks against it.
     fn join(&mut self, a: Value, b: Value, offset: i16) {
-        let class = self.func.value_type(a).class();
-        if class == Class::B
-            || class != self.func.value_type(b).class()
-            || !(self.may_share)(a, b)
-            || self.ranges.of(a).is_empty()
-            || self.ranges.of(b).is_empty()
-        {
+        if !(self.may_share)(a, b) || self.ranges.of(a).is_empty() || self.ranges.of(b).is_empty() {
             return;
         }
         let (root_a, at_a) = self.classes.find(a.as_u32());
@@ -403,5 +346,110 @@ fn insert(lane: &mut SmallVec<[Taken; 2]>, mut taken: Taken) {
             lane[first] = taken;
             lane.drain(first + 1..last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deaths::Deaths;
+    use super::*;
+    use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness};
+    use orias_ori::{Block, parse_function};
+
+    /// The classes of a function, after a proof by all pairs that none of them has members that interfere.
+    fn classes(text: &str) -> Classes {
+        let func = parse_function(text).unwrap();
+        let graph = FlowGraph::of(&func);
+        let walk = DepthFirst::new(&graph);
+        let loops = LoopNest::new(&graph, &walk);
+        let live = Liveness::new(&func, &graph);
+        let deaths = Deaths::new(&func, &live, [255; 5]);
+        let order: Vec<Block> = walk.reverse_postorder().collect();
+        let ranges = Ranges::new(&func, &live, &deaths, order.iter().copied());
+        let contents = Contents::new(&func, order.iter().copied());
+        let mut classes = Classes::new(&func, &loops, &ranges, &contents, &|_, _| true);
+        for value in (0..func.value_count()).map(Value::new) {
+            let members = classes.members(value);
+            let own = members[0].1;
+            for &(other, above) in &members[1..] {
+                for unit in 0..func.value_type(value).len() {
+                    let there = (own + unit).wrapping_sub(above);
+                    if there >= func.value_type(other).len() {
+                        continue;
+                    }
+                    let meet = ranges.of(value).iter().any(|one| {
+                        let mut others = ranges.of(other).iter();
+                        others.any(|other| one.start <= other.end && other.start <= one.end)
+                    });
+                    let (unit, there) = (usize::from(unit), usize::from(there));
+                    let same = contents.of(value, unit) == contents.of(other, there);
+                    assert!(!meet || same, "{value} and {other} share a register");
+                }
+            }
+        }
+        classes
+    }
+
+    fn are_joined(classes: &mut Classes, one: u32, other: u32) -> bool {
+        classes.find(one).0 == classes.find(other).0
+    }
+
+    #[test]
+    fn an_accumulator_of_four_registers_is_one_class_around_its_loop() {
+        let mut classes = classes(
+            "func f machine sm_90a {
+block0:
+    MOV v0:r, RZ, 15
+    MOV v1:r, RZ, 15
+    MOV v2:r, RZ, 15
+    MOV v3:r, RZ, 15
+    v4:rx4 = collect v0, v1, v2, v3
+    next -> block1(v4)
+block1(v5:rx4):
+    v6:r, v7:r, v8:r, v9:r = split v5
+    IADD3 v10:r, PT, PT, v6, 1, RZ
+    IADD3 v11:r, PT, PT, v7, 1, RZ
+    IADD3 v12:r, PT, PT, v8, 1, RZ
+    IADD3 v13:r, PT, PT, v9, 1, RZ
+    v14:rx4 = collect v10, v11, v12, v13
+    ISETP.NE.AND v15:p, PT, v13, 24, PT
+    @v15 BRA PT, block1(v14) -> block2
+block2:
+    v16:r, v17:r, v18:r, v19:r = split v14
+    IADD3 v20:r, PT, PT, v16, v19, RZ
+    EXIT PT
+}
+",
+        );
+        let offsets = [(4, 0), (5, 0), (7, 1), (9, 3), (12, 2), (14, 0), (19, 3)];
+        for (value, above) in offsets {
+            assert!(are_joined(&mut classes, 5, value), "v{value}");
+            assert_eq!(classes.shape(Value::from_u32(value)).below, above);
+        }
+        assert_eq!(classes.shape(Value::from_u32(5)).span, 4);
+        assert!(!are_joined(&mut classes, 5, 20));
+    }
+
+    #[test]
+    fn what_is_needed_beside_its_successor_stays_apart() {
+        // v1 is read after v3 is made; v4 and v5 change places in each turn.
+        let mut classes = classes(
+            "func f machine sm_90a {
+block0:
+    MOV v0:r, RZ, 15
+    MOV v2:r, RZ, 15
+    next -> block1(v0, v2, v0)
+block1(v1:r, v4:r, v5:r):
+    IADD3 v3:r, PT, PT, v1, 1, RZ
+    IADD3 v6:r, PT, PT, v1, v4, v5
+    ISETP.NE.AND v7:p, PT, v6, 24, PT
+    @v7 BRA PT, block1(v3, v5, v4) -> block2
+block2:
+    EXIT PT
+}
+",
+        );
+        assert!(!are_joined(&mut classes, 1, 3));
+        assert!(!are_joined(&mut classes, 4, 5));
     }
 }

@@ -109,6 +109,25 @@ fn members(units: &Units) -> impl Iterator<Item = u8> + use<> {
     })
 }
 
+/// Where there are more places than this, nobody has to look for the tightest.
+const FEW: u32 = 32;
+
+/// Of `places` for `len` registers, if they are few: those that someone has booked again for the time soonest after, as `soon` tells.
+fn tight(places: Units, len: u8, soon: impl Fn(u32) -> Units) -> Units {
+    if places.iter().map(|word| word.count_ones()).sum::<u32>() <= FEW {
+        for points in [16, 64, 256, 1024] {
+            let tight = both(
+                &places,
+                &windows(&soon(points), len, |one, other| one | other),
+            );
+            if !is_empty(&tight) {
+                return tight;
+            }
+        }
+    }
+    places
+}
+
 /// A register file.
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -221,7 +240,8 @@ impl File {
     ///
     /// Registers below [`File::enough`] come first, and among these such that are not in `booked`. Single
     /// registers and pairs fill the holes of larger aligned runs, and of equally good ones the register that has been free
-    /// longest is taken, so that an instruction in flight seldom delays the next writer.
+    /// longest is taken, so that an instruction in flight seldom delays the next writer. Where places are [`FEW`], those are best that are
+    /// booked again soon: `soon` says what is booked within so many points after the value's end.
     pub(super) fn find(
         &self,
         len: u8,
@@ -229,6 +249,7 @@ impl File {
         residue: u8,
         avoid: &Units,
         booked: &Units,
+        soon: impl Fn(u32) -> Units,
     ) -> Option<u8> {
         let usable = below(u16::from(self.usable));
         let free = std::array::from_fn(|word| usable[word] & !self.taken[word] & !avoid[word]);
@@ -245,16 +266,24 @@ impl File {
             &within,
             &windows(booked, len, |one, other| one | other).map(|word| !word),
         );
-        self.choose(if is_empty(&clear) { within } else { clear }, len)
+        match is_empty(&clear) {
+            true => self.choose(within, len),
+            false => self.choose(tight(clear, len, soon), len),
+        }
     }
 
     /// The best of `places` for the `span` registers of a class: below [`File::enough`] if there is one, else below [`File::cheap`], or none.
-    pub(super) fn find_for_class(&self, places: &Units, span: u8) -> Option<u8> {
+    pub(super) fn find_for_class(
+        &self,
+        places: &Units,
+        span: u8,
+        soon: impl Fn(u32) -> Units,
+    ) -> Option<u8> {
         let within = both(places, &starts(self.enough, span));
         if is_empty(&within) {
             return members(&both(places, &starts(self.cheap, span))).next();
         }
-        self.choose(within, span)
+        self.choose(tight(within, span, soon), span)
     }
 
     /// The best of `places`, of which there is one at least, for `len` registers.

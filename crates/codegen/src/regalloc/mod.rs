@@ -28,6 +28,7 @@ mod file;
 mod frame;
 mod moves;
 mod ranges;
+mod relations;
 mod spill;
 mod timeline;
 mod tokens;

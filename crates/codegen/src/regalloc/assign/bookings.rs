@@ -1,7 +1,7 @@
 //! Registers are booked for the whole lives of values.
 
 use super::super::calls::volatile;
-use super::super::file::{File, Units, insert};
+use super::super::file::{File, Units, either, insert};
 use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
@@ -62,26 +62,42 @@ impl Bookings {
             }
         }
     }
+
+    fn booked(&self, class: Class, run: Run) -> Units {
+        match class {
+            Class::R => self.general.booked(run),
+            _ => [self.others.booked(run)[word(class)], 0, 0, 0],
+        }
+    }
 }
 
 impl Scan<'_> {
+    /// The last point at which `value` is live.
+    pub(super) fn end(&self, value: Value) -> u32 {
+        self.bookings
+            .ranges
+            .of(value)
+            .last()
+            .map_or(0, |run| run.end)
+    }
+
+    /// What is booked at any of so many `points` after `end`.
+    pub(super) fn booked_after(&self, class: Class, end: u32, points: u32) -> Units {
+        let last = self.bookings.ranges.points - 1;
+        let run = Run {
+            start: (end + 1).min(last),
+            end: (end + points).min(last),
+        };
+        self.bookings.booked(class, run)
+    }
+
     /// What is booked while `value` lives.
     pub(super) fn booked(&self, value: Value) -> Units {
-        let mut units = Units::default();
         let class = self.ty(value).class();
-        let bookings = &self.bookings;
-        for &run in bookings.ranges.of(value) {
-            match class {
-                Class::R => {
-                    let booked = bookings.general.booked(run);
-                    for (all, one) in units.iter_mut().zip(booked) {
-                        *all |= one;
-                    }
-                }
-                _ => units[0] |= bookings.others.booked(run)[word(class)],
-            }
-        }
-        units
+        let runs = self.bookings.ranges.of(value).iter();
+        runs.fold(Units::default(), |all, &run| {
+            either(&all, &self.bookings.booked(class, run))
+        })
     }
 
     /// Whether nobody has booked the registers of `value` from `at` on while it lives.

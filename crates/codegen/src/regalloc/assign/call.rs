@@ -94,7 +94,8 @@ impl<'a> Scan<'a> {
         let span = bundle.high - bundle.low;
         let residue = bundle.low % bundle.align;
         let booked = self.booked_by_others(&bundle);
-        let found = file.find(span, bundle.align, residue, &blocked, &booked);
+        let soon = |_| Units::default();
+        let found = file.find(span, bundle.align, residue, &blocked, &booked, soon);
         let Some(to) = found else {
             return Err(Stop::Full(class));
         };

@@ -5,8 +5,8 @@
 //! predecessors left elsewhere is moved on the edge ([`super::edges`]). In SSA form a value has one definition, which comes
 //! first, so nothing is ever revisited.
 //!
-//! At an instruction, values read for the last time give up their registers, and then results are placed: where their group
-//! wishes ([`super::affinity`]), else where they break up least. A result may take a register that the same instruction
+//! At an instruction, values read for the last time give up their registers, and then results are placed: where their class lies
+//! ([`super::coalesce`]), else where nobody has booked while they live ([`bookings`]) and they break up least. A result may take a register that the same instruction
 //! reads: the chip reads first. Where there is no run of free registers for a tuple, values are moved out of the way by a
 //! parallel copy before the instruction. Moves happen for general registers only: a uniform register belongs to the whole
 //! warp, and other lanes may be where the value still is in the old place. For the same reason, values of uniform classes that live across
@@ -19,7 +19,7 @@
 //!
 //! The scan changes nothing: what is to be done is noted ([`edits`]) and done when everything has a place.
 //!
-//! Cost: one pass; for each result at most one look at each register of its file.
+//! Cost: one pass; for each result at most one look at each register of its file, and for each of its runs a logarithm of the number of points.
 
 mod bookings;
 mod call;

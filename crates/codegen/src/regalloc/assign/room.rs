@@ -1,4 +1,7 @@
-//! Where a value can lie: where its group wishes, where it breaks up least, or where others make room for it.
+//! Where a value can lie: where its class lies, where it breaks up least, or where others make room for it.
+//!
+//! The first member of a class that is placed looks for registers that nobody has booked at any point at which a member lives, and they are booked
+//! for all members. If there are none, members are placed one by one.
 //!
 //! Room is made for general registers only: of the aligned windows a tuple could take, the one with the fewest registers in
 //! use is emptied, by moves before the instruction. Values that share registers move together and keep their distance. What
@@ -55,7 +58,8 @@ impl Scan<'_> {
         }
         let booked = self.booked(value);
         let file = &self.files[ty.class() as usize];
-        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, &booked) {
+        let soon = |points| self.booked_after(ty.class(), self.end(value), points);
+        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, &booked, soon) {
             return Ok(at);
         }
         self.make_room(ty, avoid, turn)
@@ -75,7 +79,10 @@ impl Scan<'_> {
             let booked = self.booked(member);
             places = both(&places, &clear_of(&booked, self.ty(member).len(), above));
         }
-        let base = self.files[ty.class() as usize].find_for_class(&places, shape.span)?;
+        let ends = members.iter().map(|&(member, _)| self.end(member));
+        let end = ends.max().unwrap_or_default();
+        let soon = |points| self.booked_after(ty.class(), end, points);
+        let base = self.files[ty.class() as usize].find_for_class(&places, shape.span, soon)?;
         let at = base + shape.below;
         self.is_free(value, at).then(|| {
             self.settle(value, at, &members);
@@ -198,7 +205,8 @@ impl Scan<'_> {
             let span = bundle.high - bundle.low;
             let residue = bundle.low % bundle.align;
             let booked = self.booked_by_others(bundle);
-            let Some(to) = trial.find(span, bundle.align, residue, &blocked, &booked) else {
+            let soon = |_| Units::default();
+            let Some(to) = trial.find(span, bundle.align, residue, &blocked, &booked, soon) else {
                 return false;
             };
             insert(&mut blocked, to, span);
