@@ -14,6 +14,7 @@ mod predicate_branches;
 mod predicate_choices;
 mod regions;
 mod remove_nops;
+mod rotate_loops;
 mod unroll_loops;
 
 pub use combine_words::combine_words;
@@ -31,4 +32,5 @@ pub use predicate_branches::predicate_branches;
 pub use predicate_choices::predicate_choices;
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
+pub use rotate_loops::rotate_loops;
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
