@@ -48,6 +48,8 @@ pub const PHASES: &[Phase] = &[
         "if-conversion: branches around a few operations become selects"),
     phase(10005, "EliminateCommonSubexpressions", Stage::Optimize, ABSTRACT, gate(1..=3), phases::eliminate_common_subexpressions,
         "common subexpressions and constants: what is computed twice, and what can be computed now"),
+    phase(10021, "RotateLoops", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::ROTATE_LOOPS), phases::rotate_loops,
+        "loops that test before each iteration test after it instead"),
     phase(10024, "FoldAddresses", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::FOLD_ADDRESSES), phases::fold_addresses,
         "known terms of address sums become the offsets of accesses"),
     phase(10022, "HoistInvariants", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::HOIST_INVARIANTS), phases::hoist_invariants,

@@ -14,6 +14,9 @@ fn count_with_effects(function: &Function) -> usize {
         .count()
 }
 
+/// Phases that may make copies of what has effects.
+const COPYING: [&str; 2] = ["RotateLoops", "LoopUnrolling"];
+
 /// Runs one row on a function of a level it works on.
 fn run_row(row: usize, function: &mut Function) {
     let pipeline = Pipeline {
@@ -49,6 +52,7 @@ fn phases_leave_random_functions_sound_and_are_done_after_one_run() {
     let in_place = |stage| matches!(stage, Stage::Optimize | Stage::PostRa);
     let rows = PHASES.iter().enumerate();
     for (row, phase) in rows.filter(|(_, phase)| in_place(phase.stage)) {
+        let copies = COPYING.contains(&phase.name);
         for seed in 0..400 {
             let mut function = function(seed, *phase.levels.start(), sizes[(seed % 2) as usize]);
             if verify_function(&function).is_err() {
@@ -56,7 +60,7 @@ fn phases_leave_random_functions_sound_and_are_done_after_one_run() {
             }
             let effects = count_with_effects(&function);
             run_row(row, &mut function);
-            assert!(count_with_effects(&function) <= effects);
+            assert!(copies || count_with_effects(&function) <= effects);
             let once = print_function(&function);
             run_row(row, &mut function);
             assert_eq!(

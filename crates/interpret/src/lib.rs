@@ -297,8 +297,8 @@ impl Thread<'_, '_> {
         }
     }
 
-    /// The address an operand names, in a space.
-    fn address(&self, operand: Operand) -> u64 {
+    /// The address an operand names in `space`. Those of shared memory are words.
+    fn address(&self, space: Space, operand: Operand) -> u64 {
         let Operand::Address(id) = operand else {
             return 0;
         };
@@ -307,8 +307,13 @@ impl Thread<'_, '_> {
         let base = base.map_or(0, |value| self.values[value] as u64);
         let symbol = address.symbol.expand();
         let symbol = symbol.map_or(0, |symbol| (self.run.symbol)(self.func.symbol_name(symbol)));
-        base.wrapping_add(symbol)
-            .wrapping_add_signed(address.offset.into())
+        let sum = base
+            .wrapping_add(symbol)
+            .wrapping_add_signed(address.offset.into());
+        match space {
+            Space::Shared => u64::from(sum as u32),
+            _ => sum,
+        }
     }
 
     /// Space and bytes of an access.
@@ -327,7 +332,8 @@ impl Thread<'_, '_> {
 
     fn load(&mut self, inst: Inst, sources: &[Operand]) -> Result<Vec<u128>, Stuck> {
         let (space, scalar, bytes) = self.access(inst);
-        let bits = self.run.memory.load(space, self.address(sources[0]), bytes);
+        let address = self.address(space, sources[0]);
+        let bits = self.run.memory.load(space, address, bytes);
         Ok(vec![match scalar {
             Scalar::S8 if bytes == 1 => bits as u8 as i8 as u128,
             Scalar::S16 if bytes == 2 => bits as u16 as i16 as u128,
@@ -339,9 +345,8 @@ impl Thread<'_, '_> {
     fn store(&mut self, inst: Inst, sources: &[Operand]) -> Result<Vec<u128>, Stuck> {
         let (space, _, bytes) = self.access(inst);
         let value = self.read(sources[1], Type::R4);
-        self.run
-            .memory
-            .store(space, self.address(sources[0]), value, bytes);
+        let address = self.address(space, sources[0]);
+        self.run.memory.store(space, address, value, bytes);
         Ok(Vec::new())
     }
 
@@ -352,7 +357,7 @@ impl Thread<'_, '_> {
         sources: &[Operand],
     ) -> Result<Vec<u128>, Stuck> {
         let (space, scalar, bytes) = self.access(inst);
-        let address = self.address(sources[0]);
+        let address = self.address(space, sources[0]);
         let old = self.run.memory.load(space, address, bytes);
         let given = self.read(sources[1], Type::R4);
         let third = match op {

@@ -229,6 +229,15 @@ pub static POST_SCHEDULE_KEEP: Key<WhenList> = Key::<WhenList>::new(
     "functions and blocks that the phase leaves alone",
 );
 
+/// Whether loops that test before each iteration test after it instead.
+pub static ROTATE_LOOPS: Key<bool> = Key::<bool>::new(
+    10021,
+    "RotateLoops",
+    true,
+    "RotateLoops",
+    "loops that test before each iteration test after it instead",
+);
+
 /// Whether what does not change in a loop is computed before it.
 pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
     10022,
@@ -317,6 +326,7 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::REDUCE_LIMIT_HIGH.knob,
     &scheduling::BATCH_REGISTERS.knob,
     &scheduling::BATCH_SCHEDULER.knob,
+    &ROTATE_LOOPS.knob,
     &HOIST_INVARIANTS.knob,
     &FOLD_ADDRESSES.knob,
     &UNROLL.knob,

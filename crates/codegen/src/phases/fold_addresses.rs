@@ -171,6 +171,11 @@ impl Sums {
         let Some(base) = address.base.get().and_then(Reg::value) else {
             return false;
         };
+        // A word is extended before the offset is added, except in shared memory, whose addresses are words.
+        let shared = func.modifier::<Space>(inst) == Some(Space::Shared);
+        if func.value_type(base) != Type::R2 && !shared {
+            return false;
+        }
         let sum = self.sum(func, base, 0);
         let name = match (sum.name, address.symbol.expand()) {
             (None, name) => name,

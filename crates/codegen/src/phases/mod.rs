@@ -15,6 +15,7 @@ mod place_blocks;
 mod predicate_choices;
 mod regions;
 mod remove_nops;
+mod rotate_loops;
 mod unroll_loops;
 
 pub use combine_words::combine_words;
@@ -33,4 +34,5 @@ pub use place_blocks::place_blocks_in_source_order;
 pub use predicate_choices::predicate_choices;
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
+pub use rotate_loops::rotate_loops;
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};

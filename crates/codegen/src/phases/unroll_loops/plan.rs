@@ -263,7 +263,7 @@ fn way(
         copies += 1;
     }
     // Of the larger numbers, the one that leaves least to do before the loop.
-    let copies = (copies.div_ceil(2)..=copies)
+    let copies = (copies - copies / 4..=copies)
         .rev()
         .min_by_key(|&copies| (stays + 1) % copies)
         .unwrap_or(1);
