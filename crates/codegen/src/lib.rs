@@ -12,6 +12,7 @@ mod emit;
 pub mod interpret;
 pub mod knobs;
 pub mod lower;
+mod memory_order;
 pub mod mercury;
 mod module;
 pub mod names;

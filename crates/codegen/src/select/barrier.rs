@@ -5,7 +5,7 @@ use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntitySet;
-use orias_ori::operation::{Aligned, Combine, Order, Proxy, Scope};
+use orias_ori::operation::{Aligned, Combine, Proxy};
 use orias_ori::{AbstractOp, Function, Guard, Inst, Operand};
 use orias_sass::Op;
 
@@ -233,16 +233,8 @@ pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
 }
 
 pub(super) fn fence(s: &mut Selector<'_>) -> Done {
-    let sem = match s.modifier::<Order>()? {
-        Order::Sc => "SC",
-        _ => "ALL",
-    };
-    let scope: Scope = s.modifier()?;
-    s.memory_barrier(sem, scope)?;
-    if scope != Scope::Cta {
-        s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
-    }
-    Ok(())
+    s.fence_before()?;
+    s.fence_after()
 }
 
 /// Accesses by other names of the same memory are ordered by the strongest fence, those of the copy engine by one of their own
@@ -250,9 +242,9 @@ pub(super) fn fence(s: &mut Selector<'_>) -> Done {
 pub(super) fn fence_proxy(s: &mut Selector<'_>) -> Done {
     let (scope, space) = match s.modifier::<Proxy>()? {
         Proxy::Alias => {
-            s.memory_barrier("SC", Scope::Sys)?;
-            s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
-            return Ok(());
+            let mods = [("sem", "SC"), ("scope", "SYS")];
+            s.emit_guarded(Op::MEMBAR, &mods, sources![])?;
+            return s.drop_cache();
         }
         Proxy::AsyncGlobal => (None, "G"),
         Proxy::AsyncShared => (Some("CTA"), "S"),
