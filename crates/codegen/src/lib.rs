@@ -13,6 +13,7 @@ pub mod fold;
 pub mod knobs;
 mod loops;
 pub mod lower;
+mod memory_order;
 pub mod mercury;
 mod module;
 pub mod names;

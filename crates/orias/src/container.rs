@@ -4,6 +4,7 @@
 //! known to the driver only, and become relocations.
 
 mod data;
+mod mbarriers;
 
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
@@ -141,6 +142,7 @@ fn function(
         .map(|symbol| u64::from(symbol.align))
         .max()
         .unwrap_or(1);
+    let mbarriers = mbarriers::attributes(&bytes, target);
     let uses_shared = attributes.shared > 0 || kernel.dynamic_shared.is_some();
     Ok(build::Function {
         name: function.name.clone(),
@@ -151,6 +153,8 @@ fn function(
             required_threads: dimensions(limited && attributes.required_threads),
             cluster: (attributes.cluster != [0; 3]).then(|| attributes.cluster.map(|n| n.max(1))),
             max_cluster_rank: kernel.max_cluster_rank,
+            explicit_cluster: kernel.explicit_cluster,
+            blocks_are_clusters: kernel.blocks_are_clusters,
         }),
         code: bytes,
         registers: register_count(function, target),
@@ -170,6 +174,7 @@ fn function(
         attributes: system_calls(offsets(code, Effects::CALL))
             .into_iter()
             .chain(meetings(code))
+            .chain(mbarriers)
             .collect(),
         relocations,
         ..build::Function::default()

@@ -304,6 +304,9 @@ pub(super) fn is_read_only(facts: &OperationFacts, mods: Mods) -> bool {
 /// Whether other accesses must not pass this one: it is strong (volatile, relaxed with a scope, acquire or release, which are
 /// encoded alike), or an atomic whose result somebody may look at before going on.
 fn is_ordered(func: &Function, inst: Inst, facts: &OperationFacts, mods: Mods) -> bool {
+    if func.inst(inst).is_strong() {
+        return true;
+    }
     if facts.is_atomic {
         return func.defs(inst).next().is_some();
     }

@@ -5,7 +5,7 @@ use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Combine, Order, Proxy, Scope};
+use orias_ori::operation::{Combine, Proxy};
 use orias_ori::{AbstractOp, Guard, Operand};
 use orias_sass::Op;
 
@@ -191,16 +191,8 @@ pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
 }
 
 pub(super) fn fence(s: &mut Selector<'_>) -> Done {
-    let sem = match s.modifier::<Order>()? {
-        Order::Sc => "SC",
-        _ => "ALL",
-    };
-    let scope: Scope = s.modifier()?;
-    s.memory_barrier(sem, scope)?;
-    if scope != Scope::Cta {
-        s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
-    }
-    Ok(())
+    s.fence_before()?;
+    s.fence_after()
 }
 
 /// Accesses by other names of the same memory are ordered by the strongest fence, those of the copy engine by one of their own
@@ -208,9 +200,9 @@ pub(super) fn fence(s: &mut Selector<'_>) -> Done {
 pub(super) fn fence_proxy(s: &mut Selector<'_>) -> Done {
     let (scope, space) = match s.modifier::<Proxy>()? {
         Proxy::Alias => {
-            s.memory_barrier("SC", Scope::Sys)?;
-            s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
-            return Ok(());
+            let mods = [("sem", "SC"), ("scope", "SYS")];
+            s.emit_guarded(Op::MEMBAR, &mods, sources![])?;
+            return s.drop_cache();
         }
         Proxy::AsyncGlobal => (None, "G"),
         Proxy::AsyncShared => (Some("CTA"), "S"),

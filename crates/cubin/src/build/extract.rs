@@ -230,7 +230,9 @@ fn take_attribute(cubin: &Cubin, function: &mut Function, attribute: &Attribute)
             function.externs = names.ok_or_else(|| contradiction("EXTERNS names no function"))?;
         }
         // These the builder makes from the rest.
-        (id::PARAM_CBANK | id::EXPLICIT_CLUSTER, _, _) => {}
+        (id::EXPLICIT_CLUSTER, _, Some(entry)) => entry.explicit_cluster = true,
+        (id::BLOCKS_ARE_CLUSTERS, _, Some(entry)) => entry.blocks_are_clusters = true,
+        (id::PARAM_CBANK, _, _) => {}
         // A symbol's index means nothing in another file.
         (other, Value::Symbols(_) | Value::SymbolPairs(_) | Value::FunctionValue { .. }, _) => {
             return unsupported(format!("attribute {other:#04x}, which names symbols"));

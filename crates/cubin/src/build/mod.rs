@@ -160,6 +160,10 @@ pub struct Entry {
     pub cluster: Option<[u32; 3]>,
     /// `.maxclusterrank`.
     pub max_cluster_rank: Option<u32>,
+    /// `.explicitcluster`.
+    pub explicit_cluster: bool,
+    /// `.blocksareclusters`.
+    pub blocks_are_clusters: bool,
 }
 
 /// A kernel parameter.

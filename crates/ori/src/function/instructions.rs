@@ -75,6 +75,7 @@ impl Function {
             kept: 0,
             uses: 0,
             defs: 0,
+            strong: false,
         });
         self.own_definitions(inst);
         inst
@@ -236,6 +237,11 @@ impl Function {
     /// Changes the guard. Values the instruction defines then need kept values.
     pub fn set_guard(&mut self, inst: Inst, guard: Guard) {
         self.insts[inst].guard = guard;
+    }
+
+    /// Says that other accesses to memory must stay on their side of an instruction: an access with an order that its operation has no modifier for.
+    pub fn set_strong(&mut self, inst: Inst, strong: bool) {
+        self.insts[inst].strong = strong;
     }
 
     /// Changes the source location.

@@ -335,6 +335,7 @@ impl<'a> Parser<'a> {
         self.defs.clear();
         self.edges.clear();
         let mut results = self.results()?;
+        let strong = self.cursor.eat(b'!');
         let start = self.cursor.at;
         let operation = self.operation()?;
         match operation {
@@ -392,6 +393,7 @@ impl<'a> Parser<'a> {
             self.func.set_edges(inst, &self.edges);
         }
         self.func.set_guard(inst, guard);
+        self.func.set_strong(inst, strong);
         self.func.set_control(inst, control);
         if self.cursor.eat(b'#') {
             let number = self.cursor.number32()?;

@@ -262,6 +262,9 @@ impl Printer<'_> {
                 }
             }
             Opcode::Machine(op) => {
+                if data.strong {
+                    self.out.push('!');
+                }
                 mnemonic::print(self.out, data.operation);
                 for (index, &operand) in self.func.operands(inst).iter().enumerate() {
                     self.text(if index == 0 { " " } else { ", " });
