@@ -278,20 +278,20 @@ fn move_tile(
     let mut bytes = [0; 128];
     bytes.copy_from_slice(memory.read(map, 128)?);
     let map = TensorMap::decode(&bytes).map_err(FaultKind::Undefined)?;
-    let unsupported = |what: &str| {
-        Err(FaultKind::Unsupported(format!(
-            "{what} in the interpreter"
-        )))
-    };
+    let unsupported =
+        |what: &str| Err(FaultKind::Unsupported(format!("{what} in the interpreter")));
     if map.interleave != 0 {
         return unsupported("an interleaved tensor map");
     }
-    if matches!(map.element, Element::Tf32 { .. } | Element::F32 { flushed: true }) {
+    if matches!(
+        map.element,
+        Element::Tf32 { .. } | Element::F32 { flushed: true }
+    ) {
         return unsupported("a tensor map of numbers that are rounded or flushed");
     }
     let visits: Vec<_> = match offsets {
         None => map.tile(start).collect(),
-        Some(_) => return unsupported("im2col copies"),
+        Some(offsets) => map.columns(start, offsets).map_err(FaultKind::Undefined)?,
     };
     let size = map.element.bytes() as usize;
     let mut moved = 0;

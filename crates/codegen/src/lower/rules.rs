@@ -7,8 +7,8 @@
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::{
-    arithmetic, atomics, bulk, calls, control, convert, mbarrier, memory, movement, sync, tensormap,
-    video,
+    arithmetic, atomics, bulk, calls, control, convert, mbarrier, memory, movement, sync,
+    tensormap, video,
 };
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};

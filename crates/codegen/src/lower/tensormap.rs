@@ -33,6 +33,9 @@ impl Field {
     }
 }
 
+/// The last number of a type of elements that has no bit of its own.
+const LAST_PLAIN: u64 = 10;
+
 /// `tensormap.replace`
 pub(super) fn replace(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     body.branch_if_guarded(|body| {
@@ -75,6 +78,16 @@ pub(super) fn replace(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
             () if has("element_stride") => Field::new(0x34, 3 * at, 3, 1),
             () => return unsupported(""),
         };
+        if has("elemtype")
+            && let Operand::Imm(number) = value
+            && number.bits() > LAST_PLAIN
+        {
+            // Single precision that is rounded as tensor cores take it.
+            let rounded = Field::new(0x8, 16, 1, 0);
+            replace_field(body, statement, space, &rounded, imm(1))?;
+            let plain = imm(number.bits() - 4);
+            return replace_field(body, statement, space, &field, plain);
+        }
         replace_field(body, statement, space, &field, value)?;
         if has("swizzle_mode") {
             let second = Field::new(0x8, 22, 1, 0);

@@ -33,11 +33,7 @@ impl<'m> Decoder<'m, '_> {
         Ok(Some(Action::Bulk(Box::new(step))))
     }
 
-    fn optional_address(
-        &self,
-        it: &Statics<'m>,
-        name: &str,
-    ) -> Result<Option<Address>, LoadError> {
+    fn optional_address(&self, it: &Statics<'m>, name: &str) -> Result<Option<Address>, LoadError> {
         match it.named(name) {
             Some(_) => self.address(it, name).map(Some),
             None => Ok(None),
@@ -80,14 +76,16 @@ impl<'m> Decoder<'m, '_> {
     }
 
     fn tensor_copy(&self, it: &Statics<'m>) -> Result<BulkStep, LoadError> {
-        let bracket = it.patterns.iter().zip(it.operands).find_map(|(pattern, operand)| {
-            match (&pattern.kind, operand.kind) {
+        let bracket = it
+            .patterns
+            .iter()
+            .zip(it.operands)
+            .find_map(|(pattern, operand)| match (&pattern.kind, operand.kind) {
                 (PatternKind::Bracket(inner), OperandKind::Bracket(parts)) if inner.len() == 2 => {
                     Some((inner, self.body.parts(parts)))
                 }
                 _ => None,
-            }
-        });
+            });
         let Some((
             [
                 Pattern {
