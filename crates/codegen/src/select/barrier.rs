@@ -257,12 +257,32 @@ pub(super) fn fence_proxy(s: &mut Selector<'_>) -> Done {
         Proxy::AsyncGlobal => (None, "G"),
         Proxy::AsyncShared => (Some("CTA"), "S"),
         Proxy::Async | Proxy::AsyncSharedCluster => (Some("GPU"), "S"),
-        Proxy::None | Proxy::TensormapGeneric => return Err(s.unsupported()),
+        Proxy::TensormapGeneric => return fence_tensor_map(s),
+        Proxy::None => return Err(s.unsupported()),
     };
     if let Some(scope) = scope {
         s.emit_guarded(Op::MEMBAR, &[("sem", "ALL"), ("scope", scope)], sources![])?;
     }
     s.emit_guarded(Op::FENCE_VIEW_ASYNC, &[("space", space)], sources![])?;
+    Ok(())
+}
+
+/// Tensor maps are read through a cache of their own. What was written is brought to memory by the fence for everybody else; before it is read, the
+/// map's place in the cache is emptied, once everything before is over.
+fn fence_tensor_map(s: &mut Selector<'_>) -> Done {
+    let scope = match s.modifier::<Scope>()? {
+        Scope::Sys => Scope::Sys,
+        _ => Scope::Gpu,
+    };
+    s.memory_barrier("ALL", scope)
+}
+
+/// The other side of a fence for tensor maps.
+pub(super) fn invalidate_map(s: &mut Selector<'_>) -> Done {
+    let map = s.uniform_operand(s.operand(0))?;
+    let map = s.uniform_address(map);
+    s.emit(Op::DEPBAR, &[], sources![Operand::imm(0x3f)])?;
+    s.emit(Op::UTMACCTL, &[("fn", "IV")], sources![map])?;
     Ok(())
 }
 
