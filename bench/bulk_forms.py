@@ -296,7 +296,7 @@ def tile_load(suite, name, kind, dims, box, start, more="", extra="", to="shared
     steps = shape.get("steps") or [1] * len(box)
     taken = [-(-extent // (step if at else 1)) for at, (extent, step) in enumerate(zip(box, steps))]
     total = product(taken) * size
-    room = -(-total // 128) * 128
+    room = -(-total // 256) * 256
     rank = len(dims)
     op = f"cp.async.bulk.tensor.{rank}d.{to}.global.tile.mbarrier::complete_tx::bytes{more}"
     body = POLICY + "mov.u16 %h1, 1;\n" + set_map(name) + fill(room) + barrier() + f"""
@@ -346,7 +346,7 @@ def tiles(suite):
 def tile_store(suite, name, kind, dims, box, start, more="", extra="", reduce="", **shape):
     size = TYPES[kind][1]
     total = product(box) * size
-    room = -(-total // 128) * 128
+    room = -(-total // 256) * 256
     rank = len(dims)
     op = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group{more}"
     if reduce:
@@ -387,7 +387,7 @@ def columns(suite):
                     continue
                 name = f"load_{rank}d_{number}_{form}"
                 total = count * channels * 4
-                room = -(-total // 128) * 128
+                room = -(-total // 256) * 256
                 op = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes{more}"
                 body = POLICY + "mov.u16 %h1, 1;\n" + set_map(name) + fill(room) + barrier() + f"""
 @%p0 bra LOADED;
@@ -480,24 +480,24 @@ def maps(suite):
     for number, (field, width, value) in enumerate(fields):
         for space, address in (("global", "[%rd1]"), ("shared::cta", "[tile]"), ("", "[%rd1]")):
             dot = f".{space}" if space else ""
-            body = fill(128) + f"""
+            body = fill(128, 32) + f"""
 mov.u32 %r20, 37;
 mov.u64 %rd10, 0x7f12345670;
 @%p0 bra DONE;
 tensormap.replace.tile.{field}{dot}.b1024.{width} {address}, {value};
 DONE:
 bar.sync 0;
-""" + (spill(128) if space == "shared::cta" else "")
+""" + (spill(128, 32) if space == "shared::cta" else "")
             name = f"{field}_{number}_{(space or 'generic').replace('::', '_')}"
-            suite.add("maps", name, body, [rand("i32", 16, 1), rand("i32", 32, 3)])
+            suite.add("maps", name, body, [rand("i32", 16, 1), rand("i32", 32, 3)], block=32)
     for scope in ("cta", "cluster", "gpu", "sys"):
-        body = fill(128) + f"""
+        body = fill(128, 32) + f"""
 setp.gt.u32 %p4, %r0, 31;
 @%p4 bra DONE;
 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{scope}.sync.aligned [%rd1], [tile], 128;
 DONE:
 """
-        suite.add("maps", f"copied_{scope}", body, [rand("i32", 16, 1), {"poison": 128}])
+        suite.add("maps", f"copied_{scope}", body, [rand("i32", 16, 1), {"poison": 128}], block=32)
 
 
 def main():
