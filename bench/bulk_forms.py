@@ -48,7 +48,7 @@ class Suite:
     def __init__(self):
         self.text, self.tests, self.count = {}, {}, 0
 
-    def add(self, file, name, body, args, shared=4096, block=64, grid=1, cluster=0, maps=(), parameters=("in", "out")):
+    def add(self, file, name, body, args, shared=2048, block=64, grid=1, cluster=0, maps=(), parameters=("in", "out")):
         """A kernel: `body` may use %rd0… for its parameters, %r0 for the thread, `tile` and `bar` in shared memory."""
         lines = []
         for number, words in enumerate(maps):

@@ -158,6 +158,7 @@ fn function(
         attributes: system_calls(offsets(code, Effects::CALL))
             .into_iter()
             .chain(meetings(code))
+            .chain(reconfigures(code))
             .collect(),
         relocations,
         ..build::Function::default()
@@ -200,7 +201,22 @@ pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
             function.for_each_def(inst, &mut named);
         }
     }
-    (highest + registers::of(target).reserved).max(FEWEST_REGISTERS)
+    match orias_codegen::starting_registers(function, target) {
+        // What a warp has later is what it asks for.
+        Some(start) => start,
+        None => (highest + registers::of(target).reserved).max(FEWEST_REGISTERS),
+    }
+}
+
+/// Whether the kernel changes its register count.
+fn reconfigures(code: &Code) -> Option<Attribute> {
+    let changes = |op: Op| matches!(op, Op::USETMAXREG_DEALLOC | Op::USETMAXREG_TRY_ALLOC);
+    let some = code.placed.iter().any(|placed| changes(placed.op));
+    let id = attribute_id("REG_RECONFIG").filter(|_| some)?;
+    Some(Attribute {
+        id,
+        value: Value::Flag(0),
+    })
 }
 
 /// What the rows of `BAR` call the operand that names the barrier.

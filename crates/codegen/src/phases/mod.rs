@@ -18,7 +18,7 @@ pub use combine_words::combine_words;
 pub use convert_unsupported::convert_unsupported;
 pub(crate) use convert_unsupported::{copied_number, quotient_factors};
 pub use equal_values::share_equal_values;
-pub use expand_for_selection::expand_for_selection;
+pub use expand_for_selection::{expand_for_selection, ignores_register_counts};
 pub use expand_mbarrier::expand_mbarrier;
 pub use fix_positions::fix_positions;
 pub use general_optimize::optimize_general;

@@ -6,7 +6,7 @@ use super::{WORD, sources};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntitySet;
 use orias_ori::operation::{Aligned, Combine, Order, Proxy, Scope};
-use orias_ori::{AbstractOp, Function, Guard, Inst, Operand};
+use orias_ori::{AbstractOp, Function, Guard, Inst, Operand, Type};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -320,5 +320,33 @@ pub(super) const TRAP: (&str, &str) = ("kind", "TRAP");
 
 pub(super) fn breakpoint(s: &mut Selector<'_>) -> Done {
     s.emit_guarded(Op::BPT, &[TRAP], sources![Operand::imm(1)])?;
+    Ok(())
+}
+
+/// Gives registers back: all lanes of the warp are there.
+pub(super) fn give_registers(s: &mut Selector<'_>) -> Done {
+    s.gather_lanes()?;
+    let count = s.operand(0);
+    s.emit(Op::USETMAXREG_DEALLOC, &[], sources![count])?;
+    Ok(())
+}
+
+/// Asks for registers; whether they were there.
+pub(super) fn take_registers(s: &mut Selector<'_>) -> Done {
+    s.gather_lanes()?;
+    let count = s.operand(0);
+    let got = s.temporary(Type::UP);
+    s.emit(Op::USETMAXREG_TRY_ALLOC, &[], sources![got, count])?;
+    let all = Operand::imm(0x80);
+    let operands = sources![
+        s.predicate_result(0),
+        pt(),
+        pt(),
+        pt(),
+        got,
+        all,
+        Operand::imm(0)
+    ];
+    s.emit(Op::PLOP3_UP, &[], operands)?;
     Ok(())
 }

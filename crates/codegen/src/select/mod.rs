@@ -132,6 +132,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running),
     // Odds and ends.
     (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
+    (A::SetMaxNReg, barrier::give_registers), (A::RegistersTake, barrier::take_registers),
     (A::Call, special::call), (A::Ret, special::keep),
     // Control flow.
     (A::RegionOpen, control::open), (A::RegionMeet, control::meet), (A::RegionLeave, control::leave),

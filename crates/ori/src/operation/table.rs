@@ -494,6 +494,7 @@ operations! {
     Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds.").sig(&[], &[R1]).does(SIDE);
     PmEvent = row("pmevent", "Triggers performance-monitor events by mask.").sig(&[], &[I]).does(SIDE);
     Brkpt = row("brkpt", "Stops for a debugger.").does(SIDE);
+    RegistersTake = row("registers_take", "Asks for so many registers in all; whether it got them.").sig(&[P], &[I]).does(BARRIER.with(Effects::VARIES));
     SetMaxNReg = row("setmaxnreg", "Asks for more registers (second operand 1) or gives some back (0).").sig(&[], &[I, I]).does(BARRIER);
 
     // Calls.
