@@ -30,3 +30,4 @@ mod sources;
 mod tail;
 
 pub use module::*;
+pub use regalloc::starting_registers;

@@ -5,19 +5,30 @@
 //! | bytes | bits | field |
 //! | --- | --- | --- |
 //! | 0 to 7 | | address |
-//! | 8 to 11 | 4 to 6 | dimensions less one |
-//! | | 7 to 10 | element type, as the driver numbers it |
+//! | 8 to 11 | 0 | whether it is for im2col accesses |
+//! | | 4 to 6 | dimensions less one |
+//! | | 7 to 10 | element type, as `tensormap.replace` numbers it |
 //! | | 11, 12 | interleaving: none, 16 bytes, 32 bytes |
 //! | | 13, 14 | swizzle: none, 32, 64, 128 bytes |
 //! | | 15 | what is outside is a special NaN, not zero |
+//! | | 16 | single precision is rounded as tensor cores take it (tf32) |
+//! | | 17, 18 | how much of the second-level cache is filled at a time: 1, 2, 3 for 64, 128, 256 bytes |
 //! | 12 to 27 | | strides of dimensions 1 to 4 in units of 16 bytes, lower words |
 //! | 28 to 29 | 4 each | upper bits of the same |
 //! | 32 to 51 | | sizes of the dimensions less one |
 //! | 52 to 53 | 3 each | steps of the dimensions less one |
-//! | 55 to 59 | 8 each | sizes of the box less one |
+//! | 55 to 59 | 8 each | sizes of the box less one; for im2col byte 55 has the channels less one |
+//! | 56 to 57, 58 to 59 | 16, 8 or 5 each | lower and upper corners of im2col accesses of 3, 4 and 5 dimensions |
+//! | 60 to 61 | 10 | pixels of an im2col access less one |
+//! | 64 to 67 | | bytes of a box (the engine works without) |
+//! | 72 to 75 | | what a box in shared memory is aligned to: 16, or eight times the swizzle (likewise) |
 //!
 //! **A tile** is visited in the order of the box, the first dimension fastest; shared memory is filled in that order, and 16-byte pieces of an address are
 //! exchanged by the swizzle. Elements outside of the tensor are not read or written; a load fills their places.
+//!
+//! **An im2col access** visits pixels: all dimensions but the first (channels) and the last (images). It starts at the coordinates given and walks, a step at a time, to
+//! the upper corner of a dimension, then goes on at its lower corner and a step further in the next; behind the last pixel comes the next image. What is read is each pixel moved by the
+//! offsets of the access.
 
 /// How 16-byte pieces of shared memory are exchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +83,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// The type of that number, as the driver counts.
+    /// The type of that number in a map, which is PTX's number of it.
     #[must_use]
     pub const fn from_number(number: u32) -> Option<Element> {
         Some(match number {
@@ -84,13 +95,43 @@ impl Element {
             5 => Element::Signed(8),
             6 => Element::F16,
             7 => Element::F32 { flushed: false },
-            8 => Element::F64,
-            9 => Element::Bf16,
-            10 => Element::F32 { flushed: true },
-            11 => Element::Tf32 { flushed: false },
-            12 => Element::Tf32 { flushed: true },
+            8 => Element::F32 { flushed: true },
+            9 => Element::F64,
+            10 => Element::Bf16,
             _ => return None,
         })
+    }
+
+    /// The number of the type in a map, and whether it is rounded.
+    #[must_use]
+    pub fn number(self) -> (u32, bool) {
+        let (plain, rounded) = match self {
+            Element::Tf32 { flushed } => (Element::F32 { flushed }, true),
+            other => (other, false),
+        };
+        let number = (0..11).find(|&number| Element::from_number(number) == Some(plain));
+        (number.unwrap_or(0), rounded)
+    }
+
+    /// The same numbers rounded as tensor cores take them.
+    const fn rounded(self) -> Option<Element> {
+        match self {
+            Element::F32 { flushed } => Some(Element::Tf32 { flushed }),
+            _ => None,
+        }
+    }
+
+    /// The type that the driver gives that number.
+    #[must_use]
+    pub const fn from_driver(number: u32) -> Option<Element> {
+        match number {
+            8 => Some(Element::F64),
+            9 => Some(Element::Bf16),
+            10 => Some(Element::F32 { flushed: true }),
+            11 => Some(Element::Tf32 { flushed: false }),
+            12 => Some(Element::Tf32 { flushed: true }),
+            other => Element::from_number(other),
+        }
     }
 
     /// How many bytes it has.
@@ -131,6 +172,21 @@ pub struct TensorMap {
     pub steps: [u64; DIMENSIONS],
     /// The size of the box that a tile covers.
     pub box_sizes: [u64; DIMENSIONS],
+    /// What im2col accesses visit, if the map is for them.
+    pub pixels: Option<Pixels>,
+}
+
+/// What an im2col access visits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pixels {
+    /// How many pixels.
+    pub count: u64,
+    /// How many channels of each.
+    pub channels: u64,
+    /// Where the walk starts in each dimension between the first and the last, counted from the start of the dimension.
+    pub lower: [i64; 3],
+    /// Where it ends, counted from the end of the dimension.
+    pub upper: [i64; 3],
 }
 
 /// One element of a copy.
@@ -188,6 +244,10 @@ pub fn replace(bytes: &mut [u8; 128], field: Field, dimension: usize, value: u64
     match field {
         Field::Address => put(0, 0, 64, value),
         Field::Rank => put(8, 4, 3, value),
+        Field::Element if value > 10 => {
+            put(8, 7, 4, value - 4);
+            put(8, 16, 1, 1);
+        }
         Field::Element => put(8, 7, 4, value),
         Field::Interleave => put(8, 11, 2, value),
         Field::Swizzle => {
@@ -220,6 +280,10 @@ impl TensorMap {
         }
         let number = field(7, 4);
         let element = Element::from_number(number)
+            .and_then(|element| match field(16, 1) {
+                0 => Some(element),
+                _ => element.rounded(),
+            })
             .ok_or_else(|| format!("a tensor map with elements of type {number}"))?;
         let swizzle = match field(13, 2) {
             0 => Swizzle::None,
@@ -238,6 +302,7 @@ impl TensorMap {
             strides: [element.bytes(); DIMENSIONS],
             steps: [1; DIMENSIONS],
             box_sizes: [1; DIMENSIONS],
+            pixels: None,
         };
         let upper = word(bytes, 28);
         let steps = word(bytes, 52);
@@ -250,6 +315,28 @@ impl TensorMap {
                 let high = u64::from(upper >> (4 * (at - 1)) & 0xf);
                 map.strides[at] = (low | high << 32) << 4;
             }
+        }
+        if field(0, 1) == 1 {
+            let corners = word(bytes, 56);
+            let width: u32 = match rank {
+                3 => 16,
+                4 => 8,
+                5 => 5,
+                _ => return Err(format!("an im2col map of {rank} dimensions")),
+            };
+            let corner = |half: u32, at: usize| match at < rank - 2 {
+                true => {
+                    let bits = corners >> (16 * half + width * at as u32);
+                    i64::from((bits << (32 - width)).cast_signed() >> (32 - width))
+                }
+                false => 0,
+            };
+            map.pixels = Some(Pixels {
+                count: u64::from(word(bytes, 60) & 0x3ff) + 1,
+                channels: map.box_sizes[0],
+                lower: std::array::from_fn(|at| corner(0, at)),
+                upper: std::array::from_fn(|at| corner(1, at)),
+            });
         }
         if map.interleave == 0 {
             // There are no steps within a row.
@@ -291,6 +378,50 @@ impl TensorMap {
         })
     }
 
+    /// The elements of the im2col access that starts at these coordinates, in the order of shared memory.
+    ///
+    /// # Errors
+    /// The map is not for such accesses.
+    pub fn columns(
+        &self,
+        start: [i64; DIMENSIONS],
+        offsets: [i64; 3],
+    ) -> Result<Vec<Visit>, String> {
+        let Some(pixels) = self.pixels else {
+            return Err("an im2col access with a map for tiles".to_owned());
+        };
+        let inner = self.rank - 2;
+        let mut at = start;
+        let mut visits = Vec::new();
+        for pixel in 0..pixels.count {
+            for channel in 0..pixels.channels {
+                let mut place = at;
+                place[0] = start[0] + channel as i64;
+                for (dimension, offset) in (1..=inner).zip(offsets) {
+                    place[dimension] += offset;
+                }
+                visits.push(Visit {
+                    offset: (pixel * pixels.channels + channel) * self.element.bytes(),
+                    address: self.address_of(place),
+                });
+            }
+            let mut dimension = 1;
+            while dimension <= inner {
+                at[dimension] += self.steps[dimension] as i64;
+                let end = self.sizes[dimension] as i64 + pixels.upper[dimension - 1];
+                if at[dimension] < end {
+                    break;
+                }
+                at[dimension] = pixels.lower[dimension - 1];
+                dimension += 1;
+            }
+            if dimension > inner {
+                at[self.rank - 1] += 1;
+            }
+        }
+        Ok(visits)
+    }
+
     /// The address of an element, if it is inside of the tensor.
     #[must_use]
     pub fn address_of(&self, at: [i64; DIMENSIONS]) -> Option<u64> {
@@ -305,6 +436,65 @@ impl TensorMap {
             address = address.wrapping_add(at.wrapping_mul(stride));
         }
         Some(address)
+    }
+
+    /// The 128 bytes of a map, as the driver makes them. `promotion` is how much of the second-level cache is filled at a time, by number.
+    #[must_use]
+    pub fn encode(&self, promotion: u64) -> [u8; 128] {
+        let mut bytes = [0; 128];
+        replace(&mut bytes, Field::Address, 0, self.address);
+        replace(&mut bytes, Field::Rank, 0, self.rank as u64 - 1);
+        let (number, rounded) = self.element.number();
+        replace(&mut bytes, Field::Element, 0, number.into());
+        bytes[10] |= u8::from(rounded);
+        replace(&mut bytes, Field::Interleave, 0, self.interleave.into());
+        replace(&mut bytes, Field::Swizzle, 0, self.swizzle as u64);
+        replace(&mut bytes, Field::Fill, 0, self.fills_with_nan.into());
+        bytes[8] |= u8::from(self.pixels.is_some());
+        bytes[10] |= (promotion as u8 & 3) << 1;
+        for at in 0..self.rank {
+            if at > 0 {
+                replace(&mut bytes, Field::Stride, at - 1, self.strides[at]);
+            }
+            replace(&mut bytes, Field::Size, at, self.sizes[at]);
+            replace(&mut bytes, Field::Step, at, self.steps[at]);
+        }
+        let mut total = self.element.bytes();
+        match self.pixels {
+            None => {
+                for at in 0..self.rank {
+                    replace(&mut bytes, Field::BoxSize, at, self.box_sizes[at]);
+                }
+                // The driver rounds down what the engine rounds up.
+                let visited = (0..self.rank).map(|at| self.box_sizes[at] / self.steps[at]);
+                total *= visited.product::<u64>();
+            }
+            Some(pixels) => {
+                replace(&mut bytes, Field::BoxSize, 0, pixels.channels);
+                let width = [16, 8, 5][(self.rank - 3).min(2)];
+                let mut corners = 0;
+                for at in 0..self.rank - 2 {
+                    for (half, corner) in
+                        [pixels.lower[at], pixels.upper[at]].into_iter().enumerate()
+                    {
+                        let bits = corner as u32 & ((1 << width) - 1);
+                        corners |= bits << (16 * half + width * at);
+                    }
+                }
+                bytes[56..60].copy_from_slice(&corners.to_le_bytes());
+                bytes[60..62].copy_from_slice(&(pixels.count as u16 - 1).to_le_bytes());
+                total *= pixels.channels * pixels.count;
+            }
+        }
+        bytes[64..68].copy_from_slice(&(total as u32).to_le_bytes());
+        let alignment: u32 = match self.swizzle {
+            Swizzle::None => 16,
+            Swizzle::B32 => 256,
+            Swizzle::B64 => 512,
+            Swizzle::B128 => 1024,
+        };
+        bytes[72..76].copy_from_slice(&alignment.to_le_bytes());
+        bytes
     }
 
     /// What a load puts where nothing is read.
@@ -385,7 +575,7 @@ mod tests {
         let fields = [
             (Field::Address, 0, 0x1234_5678_9ab0),
             (Field::Rank, 0, 4),
-            (Field::Element, 0, 9),
+            (Field::Element, 0, 10),
             (Field::Swizzle, 0, 3),
             (Field::Fill, 0, 1),
             (Field::Stride, 3, 0xf_1234_5670),

@@ -124,6 +124,13 @@ fn generate(
         return Err(errors);
     }
     let lowered = std::mem::take(&mut module.kernels);
+    warnings.extend(lowered.iter().filter_map(|kernel| {
+        let mut limits = kernel.code.attributes.clone();
+        limit(&mut limits, options);
+        let ignored = orias_codegen::phases::ignores_register_counts(&kernel.code, &limits);
+        let what = "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
+        ignored.then(|| Diagnostic::new(crate::Severity::Info, what.to_owned()))
+    }));
     let finished = finish_all(lowered, options).map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
     for kernel in finished {

@@ -175,6 +175,7 @@ fn function(
             .into_iter()
             .chain(meetings(code))
             .chain(mbarriers)
+            .chain(reconfigures(code))
             .collect(),
         relocations,
         ..build::Function::default()
@@ -202,9 +203,23 @@ fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
 
 /// Registers of a thread: the highest that is named, plus one, plus those the hardware keeps.
 pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
-    let highest = named_registers(function, Class::R);
     let files = Machine::of(target).registers;
-    (highest + files.reserved).max(files.launched)
+    match orias_codegen::starting_registers(function, target) {
+        // What a warp has later is what it asks for.
+        Some(start) => start,
+        None => (named_registers(function, Class::R) + files.reserved).max(files.launched),
+    }
+}
+
+/// Whether the kernel changes its register count.
+fn reconfigures(code: &Code) -> Option<Attribute> {
+    let changes = |op: Op| matches!(op, Op::USETMAXREG_DEALLOC | Op::USETMAXREG_TRY_ALLOC);
+    let some = code.placed.iter().any(|placed| changes(placed.op));
+    let id = attribute_id("REG_RECONFIG").filter(|_| some)?;
+    Some(Attribute {
+        id,
+        value: Value::Flag(0),
+    })
 }
 
 /// What the rows of `BAR` call the operand that names the barrier.

@@ -104,7 +104,7 @@ impl Cta {
             if self.threads.iter().all(|it| it.state == State::Ended) {
                 return Ok(Progress::Ended);
             }
-            let asked = !moved || world.chooser.answers_early();
+            let asked = !moved || !self.can_go_on(common) || world.chooser.answers_early();
             let answered = asked && self.release_active_masks(world, common)?;
             if !answered && !self.can_go_on(common) {
                 if common.engine.is_idle() {

@@ -291,7 +291,7 @@ fn move_tile(
     }
     let visits: Vec<_> = match offsets {
         None => map.tile(start).collect(),
-        Some(_) => return unsupported("im2col copies"),
+        Some(offsets) => map.columns(start, offsets).map_err(FaultKind::Undefined)?,
     };
     let size = map.element.bytes() as usize;
     let mut moved = 0;

@@ -127,6 +127,19 @@ impl Engine {
     }
 }
 
+/// The offsets of an im2col access from the word that holds them: 16, 8 or 5 bits each.
+fn unpacked(word: u32, rank: usize) -> [i64; 3] {
+    let width = match rank {
+        3 => 16,
+        4 => 8,
+        _ => 5,
+    };
+    std::array::from_fn(|at| match at + 2 < rank {
+        true => i64::from(word >> (width * at as u32) & ((1 << width) - 1)),
+        false => 0,
+    })
+}
+
 /// What a bulk copy's address, size and so on must be a multiple of.
 const UNIT: u64 = 16;
 
@@ -243,7 +256,10 @@ impl Core<'_> {
         let size = map.element.bytes() as u32;
         let visits: Vec<_> = match offsets {
             None => map.tile(start).collect(),
-            Some(_) => return self.engine_error("im2col copies"),
+            Some(packed) => match map.columns(start, unpacked(packed, map.rank)) {
+                Ok(visits) => visits,
+                Err(reason) => return self.engine_error(reason),
+            },
         };
         let mut moved = 0;
         for visit in visits {

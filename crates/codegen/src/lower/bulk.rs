@@ -52,7 +52,11 @@ fn policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand
 }
 
 /// An address in shared memory as one word.
-fn shared_word(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: &str) -> Lowered<Value> {
+pub(super) fn shared_word(
+    body: &mut Body<'_, '_>,
+    statement: &Statement<'_>,
+    name: &str,
+) -> Lowered<Value> {
     let Some(index) = numbered(statement, name) else {
         return unsupported("");
     };
@@ -81,7 +85,11 @@ fn shared_word(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: &str) -
 }
 
 /// An address in global memory, or a generic one, as a pair of words.
-fn wide_address(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: &str) -> Lowered<Value> {
+pub(super) fn wide_address(
+    body: &mut Body<'_, '_>,
+    statement: &Statement<'_>,
+    name: &str,
+) -> Lowered<Value> {
     let Some(index) = numbered(statement, name) else {
         return unsupported("");
     };

@@ -116,6 +116,7 @@ fn rule(op: Op) -> Option<Rule> {
         Op::CpReduceAsyncBulkTensor => With(bulk::tensor_reduce),
         Op::CpAsyncBulkPrefetchTensor => With(bulk::tensor_prefetch),
         Op::TensormapReplace => With(tensormap::replace),
+        Op::TensormapCpFenceproxy => With(tensormap::copy),
         Op::Ldmatrix | Op::Stmatrix => With(memory::matrix),
         Op::Movmatrix => With(memory::move_matrix),
         Op::Mma => With(matrix::multiply),

@@ -3,12 +3,14 @@
 //! A field of the 128 bytes is loaded with the word it is in, changed and stored, as ptxas does it. Sizes and steps are kept less one, strides in units of 16
 //! bytes with their upper bits together in a word of their own. A change of the swizzle also clears the bit that chooses among its variants.
 
-use super::body::{Body, Lowered, Statement, unsupported};
-use super::bulk::{numbered, optional};
+use super::body::{Body, Destination, Lowered, Statement, unsupported};
+use super::bulk::{numbered, optional, shared_word, wide_address};
 use super::modifiers::{modifier, set};
 use crate::emit::imm;
-use orias_ori::Operand;
-use orias_ori::operation::{AbstractMods, AbstractOp, Scalar, Space};
+use orias_ori::operation::{
+    AbstractMods, AbstractOp, Order, Proxy, Reduce, Scalar, Scope, Space, Special, Vector,
+};
+use orias_ori::{Address, Operand, Type};
 
 /// A field of a tensor map: the word it is in, its lowest bit, its width, and what it is less than its value.
 struct Field {
@@ -32,6 +34,9 @@ impl Field {
         ((1 << self.width) - 1) << self.shift
     }
 }
+
+/// The last number of a type of elements that has no bit of its own.
+const LAST_PLAIN: u64 = 10;
 
 /// `tensormap.replace`
 pub(super) fn replace(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
@@ -75,12 +80,75 @@ pub(super) fn replace(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
             () if has("element_stride") => Field::new(0x34, 3 * at, 3, 1),
             () => return unsupported(""),
         };
+        if has("elemtype")
+            && let Operand::Imm(number) = value
+            && number.bits() > LAST_PLAIN
+        {
+            // Single precision that is rounded as tensor cores take it.
+            let rounded = Field::new(0x8, 16, 1, 0);
+            replace_field(body, statement, space, &rounded, imm(1))?;
+            let plain = imm(number.bits() - 4);
+            return replace_field(body, statement, space, &field, plain);
+        }
         replace_field(body, statement, space, &field, value)?;
         if has("swizzle_mode") {
             let second = Field::new(0x8, 22, 1, 0);
             replace_field(body, statement, space, &second, imm(0))?;
         }
         Ok(())
+    })
+}
+
+/// `fence.proxy.tensormap`: one that acquires names the map, whose address is the same in all lanes that come.
+pub(super) fn fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let order: Order = modifier(statement.form).unwrap_or(Order::Release);
+    let scope: Scope = modifier(statement.form).unwrap_or(Scope::Gpu);
+    let mods = (Proxy::TensormapGeneric, order, scope);
+    if order == Order::Release {
+        let nothing = [Operand::None, Operand::None];
+        return body.assign(AbstractOp::FenceProxy, mods, &[], &nothing);
+    }
+    body.branch_if_guarded(|body| {
+        let map = body.address_value(statement, 0)?;
+        let map = body.in_registers(map, 64)?;
+        body.assign(AbstractOp::MapInvalidate, (), &[], &[map.into()])
+    })
+}
+
+/// `tensormap.cp_fenceproxy`: every lane of the warp exchanges a word.
+pub(super) fn copy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    body.branch_if_guarded(|body| {
+        let scope = match modifier(statement.form) {
+            Some(Scope::Sys) => Scope::Sys,
+            _ => Scope::Gpu,
+        };
+        let from = shared_word(body, statement, "src")?;
+        let to = wide_address(body, statement, "dst")?;
+        let lane = body.compute(AbstractOp::Sreg, (Special::LaneId,), &[])?;
+        let (from, to) = body.with(|emit| {
+            let offset = emit.shl(lane, imm(2));
+            let from = emit.add(from.into(), offset);
+            let wide = emit.cvt(Scalar::U64, Scalar::U32, offset);
+            let to = emit.binary(AbstractOp::Add, Scalar::U64, to.into(), wide);
+            (from, to)
+        })?;
+        let from = body.in_registers(from, 32)?;
+        let to = body.in_registers(to, 64)?;
+        let from = body.func.create_address(Address::base(from, 0));
+        let mods = access_mods(AbstractOp::Ld, Space::Shared, Scalar::B32);
+        let word = body.compute(AbstractOp::Ld, mods, &[from, Operand::None])?;
+        let to = body.func.create_address(Address::base(to, 0));
+        let mods = (
+            Order::Relaxed,
+            scope,
+            Space::Global,
+            Reduce::Exch,
+            Vector::V1,
+            Scalar::B32,
+        );
+        let unused = Destination::Unused(Type::R);
+        let operands = [to, word, Operand::None, Operand::None];
+        body.assign(AbstractOp::Atom, mods, &[unused], &operands)
     })
 }
 

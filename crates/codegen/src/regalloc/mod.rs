@@ -22,6 +22,7 @@ mod calls;
 mod check;
 mod coalesce;
 mod contents;
+mod counts;
 mod deaths;
 mod edges;
 mod file;
@@ -68,8 +69,30 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     }
     let files = context.machine.registers;
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
-    let before = check.then(|| func.clone());
     keep_stack_pointer(func);
+    if counts::largest(func).is_some() {
+        let whole = func.clone();
+        attempt(func, files, check)?;
+        let entry = starting_registers(func, target);
+        if entry.is_some_and(|entry| counts::fits(func, entry, files)) {
+            return finish(func);
+        }
+        *func = whole;
+        counts::drop_changes(func)?;
+    }
+    attempt(func, files, check)?;
+    finish(func)
+}
+
+/// What is left to do when every value has its register.
+fn finish(func: &mut Function) -> Result<(), PhaseError> {
+    moves::expand(func)?;
+    calls::expand(func)
+}
+
+/// Gives every value a register, with smaller budgets until it works.
+fn attempt(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<(), PhaseError> {
+    let before = check.then(|| func.clone());
     let mut unspilled: Option<Function> = None;
     let mut margin = [0; 5];
     for _ in 0..ATTEMPTS {
@@ -78,8 +101,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
                 if let Some(before) = before {
                     check_allocation(&before, func)?;
                 }
-                moves::expand(func)?;
-                return calls::expand(func);
+                return Ok(());
             }
             Err(Stop::Full(class)) => {
                 margin[class as usize] += 2 + margin[class as usize] / 2;
@@ -174,25 +196,42 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
     let mut most = u32::from(files.usable(class.into()));
     if class == Class::R {
         let reserved = files.reserved;
-        let wanted = &func.attributes;
-        if wanted.max_registers > 0 {
-            most = most.min(wanted.max_registers.saturating_sub(reserved));
+        if let Some(largest) = counts::largest(func) {
+            let entry = entry_count(func, files);
+            return most.min(largest.max(entry).saturating_sub(reserved)) as u8;
         }
-        let threads = wanted
-            .max_threads
-            .iter()
-            .map(|&n| n.max(1))
-            .product::<u32>();
-        if wanted.max_threads != [0; 3] {
-            let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
-            most = most.min(files.usable_with(warps));
-        }
+        most = most.min(entry_count(func, files).saturating_sub(reserved));
         most = most.max(files.fewest - reserved);
         if calls::has_calls(func) {
             most = most.max(u32::from(calls::fewest(func)));
         }
     }
     most as u8
+}
+
+/// How many registers a thread of a kernel starts with that changes their number: as many as it may, but no more than it ever asks for.
+pub fn starting_registers(func: &Function, target: Target) -> Option<u32> {
+    let largest = counts::largest(func)?;
+    Some(entry_count(func, registers::of(target)).min(largest))
+}
+
+/// How many registers a thread starts with at most, by what the source asks for.
+fn entry_count(func: &Function, files: &RegisterFiles) -> u32 {
+    let mut most = u32::from(files.usable(Class::R.into())) + files.reserved;
+    let wanted = &func.attributes;
+    if wanted.max_registers > 0 {
+        most = most.min(wanted.max_registers);
+    }
+    let threads = wanted
+        .max_threads
+        .iter()
+        .map(|&n| n.max(1))
+        .product::<u32>();
+    if wanted.max_threads != [0; 3] {
+        let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
+        most = most.min(files.usable_with(warps) + files.reserved);
+    }
+    most
 }
 
 /// How many registers should do where `pressure` general registers are needed: these are handed to warps in portions, so the rest of the last

@@ -504,6 +504,9 @@ fn encoded(func: &Function, inst: Inst) -> Result<Option<Instruction>, Scoreboar
         .map_err(|error| broken(func, inst, &error))
 }
 
+/// What a DEPBAR that waits for everything names.
+const ALL_BARRIERS: u64 = 0x3f;
+
 /// A DEPBAR that counts on a barrier other than the one asynchronous copies own names a control word that is about to change.
 fn check_named_barriers(instruction: &Instruction) -> Result<(), ScoreboardError> {
     let named = |slot: &str| match instruction.operand(slot) {
@@ -512,7 +515,7 @@ fn check_named_barriers(instruction: &Instruction) -> Result<(), ScoreboardError
     };
     let op = instruction.op();
     let names_others = (op == Op::DEPBAR_LE && (named("s") != 0 || named("set") != 0))
-        || (op == Op::DEPBAR && named("set") != 0);
+        || (op == Op::DEPBAR && !matches!(named("set"), 0 | ALL_BARRIERS));
     if names_others {
         return Err(ScoreboardError::NamesBarrier { op });
     }

@@ -5,8 +5,8 @@ use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Combine, Proxy};
-use orias_ori::{AbstractOp, Guard, Operand};
+use orias_ori::operation::{Combine, Order, Proxy, Scope};
+use orias_ori::{AbstractOp, Guard, Operand, Type};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -207,12 +207,32 @@ pub(super) fn fence_proxy(s: &mut Selector<'_>) -> Done {
         Proxy::AsyncGlobal => (None, "G"),
         Proxy::AsyncShared => (Some("CTA"), "S"),
         Proxy::Async | Proxy::AsyncSharedCluster => (Some("GPU"), "S"),
-        Proxy::None | Proxy::TensormapGeneric => return Err(s.unsupported()),
+        Proxy::TensormapGeneric => return fence_tensor_map(s),
+        Proxy::None => return Err(s.unsupported()),
     };
     if let Some(scope) = scope {
         s.emit_guarded(Op::MEMBAR, &[("sem", "ALL"), ("scope", scope)], sources![])?;
     }
     s.emit_guarded(Op::FENCE_VIEW_ASYNC, &[("space", space)], sources![])?;
+    Ok(())
+}
+
+/// Tensor maps are read through a cache of their own. What was written is brought to memory by the fence for everybody else; before it is read, the
+/// map's place in the cache is emptied, once everything before is over.
+fn fence_tensor_map(s: &mut Selector<'_>) -> Done {
+    let scope = match s.modifier::<Scope>()? {
+        Scope::Sys => Scope::Sys,
+        _ => Scope::Gpu,
+    };
+    s.memory_barrier("ALL", scope)
+}
+
+/// The other side of a fence for tensor maps.
+pub(super) fn invalidate_map(s: &mut Selector<'_>) -> Done {
+    let map = s.uniform_operand(s.operand(0))?;
+    let map = s.uniform_address(map);
+    s.emit(Op::DEPBAR, &[], sources![Operand::imm(0x3f)])?;
+    s.emit(Op::UTMACCTL, &[("fn", "IV")], sources![map])?;
     Ok(())
 }
 
@@ -250,5 +270,33 @@ pub(super) const TRAP: (&str, &str) = ("kind", "TRAP");
 
 pub(super) fn breakpoint(s: &mut Selector<'_>) -> Done {
     s.emit_guarded(Op::BPT, &[TRAP], sources![Operand::imm(1)])?;
+    Ok(())
+}
+
+/// Gives registers back: all lanes of the warp are there.
+pub(super) fn give_registers(s: &mut Selector<'_>) -> Done {
+    s.gather_lanes()?;
+    let count = s.operand(0);
+    s.emit(Op::USETMAXREG_DEALLOC, &[], sources![count])?;
+    Ok(())
+}
+
+/// Asks for registers; whether they were there.
+pub(super) fn take_registers(s: &mut Selector<'_>) -> Done {
+    s.gather_lanes()?;
+    let count = s.operand(0);
+    let got = s.temporary(Type::UP);
+    s.emit(Op::USETMAXREG_TRY_ALLOC, &[], sources![got, count])?;
+    let all = Operand::imm(0x80);
+    let operands = sources![
+        s.predicate_result(0),
+        pt(),
+        pt(),
+        pt(),
+        got,
+        all,
+        Operand::imm(0)
+    ];
+    s.emit(Op::PLOP3_UP, &[], operands)?;
     Ok(())
 }

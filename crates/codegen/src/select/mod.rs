@@ -117,6 +117,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::BulkCopy, bulk::copy), (A::BulkReduce, bulk::reduce), (A::BulkPrefetch, bulk::prefetch), (A::BulkCommit, bulk::commit),
     (A::BulkWait, bulk::wait), (A::TensorCopy, bulk::tensor_copy), (A::TensorReduce, bulk::tensor_reduce),
     (A::TensorPrefetch, bulk::tensor_prefetch), (A::PrefetchTensormap, bulk::prefetch_map),
+    (A::MapInvalidate, barrier::invalidate_map),
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
     (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),
@@ -132,6 +133,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running),
     // Odds and ends.
     (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
+    (A::SetMaxNReg, barrier::give_registers), (A::RegistersTake, barrier::take_registers),
     (A::Call, special::call), (A::Ret, special::keep),
     // Control flow.
     (A::RegionOpen, control::open), (A::RegionMeet, control::meet), (A::RegionLeave, control::leave),

@@ -68,6 +68,8 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     (AbstractOp::ActiveMask, LANES),
     (AbstractOp::Elect, Rule::Elect),
     (AbstractOp::ElectTurn, LANES),
+    // A warp gets registers or does not.
+    (AbstractOp::RegistersTake, Rule::Always(Spread::Sources(0))),
     // The same for all that run together, who stay together.
     (AbstractOp::AnyRunning, Rule::Always(Spread::Sources(0))),
     // Each lane holds its own piece of a matrix.

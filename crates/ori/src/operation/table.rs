@@ -358,6 +358,8 @@ operations! {
         .mods(&[Space, Evict]).sig(&[], &[A, I]).does(SIDE);
     PrefetchU = row("prefetchu", "Brings a line into the uniform cache.").sig(&[], &[A]).does(SIDE);
     PrefetchTensormap = row("prefetch_tensormap", "Brings a tensor map nearer.").sig(&[], &[N]).does(SIDE);
+    MapInvalidate = row("map_invalidate", "Takes a tensor map out of the cache of tensor maps, once everything before is over.")
+        .sig(&[], &[N]).does(BARRIER.with(UPDATES));
     Discard = row("discard", "Gives up the contents of a line.").mods(&[Space]).sig(&[], &[A, I]).does(STORES);
     ApplyPriority = row("applypriority", "Changes the eviction priority of a line.").mods(&[Space, Evict]).sig(&[], &[A, I]).does(SIDE);
     CreatePolicy = row("createpolicy", "A cache policy that holds for a fraction of accesses.")
@@ -403,8 +405,6 @@ operations! {
         .mods(&[Reduce, TensorMode]).sig(&[], &[N, N, R2_]).does(UPDATES);
     TensorPrefetch = row("cp_async_bulk_prefetch_tensor", "Brings a tile into the second-level cache: coordinates, tensor map, offsets, policy.")
         .mods(&[TensorMode]).sig(&[], &[N, N, R1_, R2_]).does(SIDE);
-    TensormapCopyFence = row("tensormap_cp_fenceproxy", "Copies a tensor map and orders the proxies: to, from, size.")
-        .mods(&[SCOPE, Aligned]).sig(&[], &[A, A, I]).does(UPDATES.with(CONVERGENT));
 
     // Barriers and fences.
     Bar = row("bar_sync", "Waits for the threads of a barrier: number, count.")
@@ -494,6 +494,7 @@ operations! {
     Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds.").sig(&[], &[R1]).does(SIDE);
     PmEvent = row("pmevent", "Triggers performance-monitor events by mask.").sig(&[], &[I]).does(SIDE);
     Brkpt = row("brkpt", "Stops for a debugger.").does(SIDE);
+    RegistersTake = row("registers_take", "Asks for so many registers in all; whether it got them.").sig(&[P], &[I]).does(BARRIER.with(Effects::VARIES));
     SetMaxNReg = row("setmaxnreg", "Asks for more registers (second operand 1) or gives some back (0).").sig(&[], &[I, I]).does(BARRIER);
 
     // Calls.

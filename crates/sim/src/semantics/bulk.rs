@@ -68,7 +68,7 @@ const fn in_block(address: u32, rank: u32) -> u32 {
     address & ((1 << RANK_SHIFT) - 1) | rank << RANK_SHIFT
 }
 
-/// An address of shared memory with the number of its block, which an address of this block may leave out.
+/// An address of this block's shared memory with the number of the block, which it may leave out.
 fn shared(core: &Core<'_>, address: u32) -> u64 {
     match address >> RANK_SHIFT {
         0 => u64::from(in_block(address, core.block.rank)),
@@ -94,7 +94,7 @@ fn submit_to(
     for block in blocks(word, multicast) {
         let [to, barrier] = [to, barrier].map(|address| match block {
             Some(rank) => u64::from(in_block(address, rank)),
-            None => shared(core, address),
+            None => u64::from(address),
         });
         let transfer = Transfer::new(core.warp.number, core.index, moved(to), Some(barrier));
         core.submit(transfer)?;

@@ -41,9 +41,10 @@ fn repeated(func: &Function, inst: Inst) -> Option<Repeated> {
             _ => Repeated::Counts,
         },
         AbstractOp::BulkReduce | AbstractOp::TensorReduce => Repeated::Counts,
-        AbstractOp::BulkPrefetch | AbstractOp::TensorPrefetch | AbstractOp::PrefetchTensormap => {
-            Repeated::Idle
-        }
+        AbstractOp::BulkPrefetch
+        | AbstractOp::TensorPrefetch
+        | AbstractOp::PrefetchTensormap
+        | AbstractOp::MapInvalidate => Repeated::Idle,
         _ => return None,
     })
 }
