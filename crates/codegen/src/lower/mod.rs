@@ -33,6 +33,7 @@ mod special;
 mod ssa;
 mod sync;
 mod video;
+mod warpgroup;
 
 use crate::module::{Module, SourceFile};
 use orias_ori::operation::Cache;

@@ -6,7 +6,9 @@
 //! An instruction without a rule is not supported yet, and named in the error.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
-use super::{arithmetic, atomics, calls, control, convert, matrix, memory, movement, sync, video};
+use super::{
+    arithmetic, atomics, calls, control, convert, matrix, memory, movement, sync, video, warpgroup,
+};
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
 use orias_ptx::grammar::{Access, Op};
@@ -107,6 +109,10 @@ fn rule(op: Op) -> Option<Rule> {
         Op::Ldmatrix | Op::Stmatrix => With(memory::matrix),
         Op::Movmatrix => With(memory::move_matrix),
         Op::Mma => With(matrix::multiply),
+        Op::WgmmaMmaAsync => With(warpgroup::multiply),
+        Op::WgmmaFence => Same(A::WgmmaFence),
+        Op::WgmmaCommitGroup => Same(A::WgmmaCommit),
+        Op::WgmmaWaitGroup => With(warpgroup::wait),
         // Control.
         Op::Bra => With(control::branch),
         Op::BrxIdx => With(control::branch_indexed),

@@ -12,6 +12,7 @@ mod predicate_branches;
 mod predicate_choices;
 mod regions;
 mod remove_nops;
+mod warpgroup;
 
 pub use combine_words::combine_words;
 pub use convert_unsupported::convert_unsupported;
@@ -26,3 +27,4 @@ pub use predicate_branches::predicate_branches;
 pub use predicate_choices::predicate_choices;
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
+pub use warpgroup::add_warpgroup_waits;

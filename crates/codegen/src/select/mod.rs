@@ -50,6 +50,7 @@ mod source;
 mod special;
 mod waits;
 mod warp;
+mod warpgroup;
 mod wide;
 
 use self::barrier::ScatteredBarriers;
@@ -110,6 +111,8 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
     (A::Movmatrix, copy::move_matrix), (A::Mma, matrix::multiply), (A::MmaSparse, matrix::multiply_sparse),
+    (A::Wgmma, warpgroup::multiply), (A::WgmmaSparse, warpgroup::multiply), (A::WgmmaFence, warpgroup::fence),
+    (A::WgmmaCommit, warpgroup::commit), (A::WgmmaWait, warpgroup::wait),
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
     (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),
@@ -177,7 +180,9 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
 
+    let plain_groups = warpgroup::groups_are_plain(func);
     let mut selector = Selector::new(func, target, constants, first, entry);
+    selector.plain_groups = plain_groups;
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);
         selector.uses[value] = chains.uses(value).len() as u32;
