@@ -15,6 +15,7 @@ mod matrix;
 mod memory;
 mod moves;
 mod sync;
+mod warpgroup;
 
 use crate::flow;
 use crate::operand::{Lack, Reader};
@@ -40,6 +41,7 @@ static ALL: LazyLock<BTreeMap<&'static str, Make>> = LazyLock::new(|| {
         atomic::TABLE,
         lanes::TABLE,
         matrix::TABLE,
+        warpgroup::TABLE,
         sync::TABLE,
     ]
     .into_iter()
