@@ -74,6 +74,8 @@ pub const PHASES: &[Phase] = &[
         "the stack frame"),
     phase(107, "OriRemoveNopCode", Stage::PostRa, PHYSICAL, gate(0..=3), phases::remove_nop_code,
         "instructions that do nothing"),
+    phase(10008, "WarpgroupWaits", Stage::PostRa, PHYSICAL, gate(0..=3), phases::add_warpgroup_waits,
+        "waits and arrivals of warp-group matrix products that are missing"),
     phase(108, "OptimizeHotColdInLoop", Stage::PostRa, PHYSICAL, gate(2..=3), phases::optimize_hot_cold_in_loops,
         "blocks that do not belong to a loop out of its midst"),
     phase(109, "OptimizeHotColdFlow", Stage::PostRa, PHYSICAL, gate(2..=3), phases::optimize_hot_cold_flow,
@@ -116,6 +118,8 @@ pub enum Stage {
     Lower,
     /// Less work, same results.
     Optimize,
+    /// Memory order becomes explicit.
+    EarlySync,
     /// Abstract operations become the machine's.
     Select,
     /// An order within the register budget.
@@ -135,6 +139,7 @@ impl fmt::Display for Stage {
         f.pad(match self {
             Self::Lower => "lower",
             Self::Optimize => "optimize",
+            Self::EarlySync => "early sync",
             Self::Select => "select",
             Self::PreRaSchedule => "pre-RA schedule",
             Self::Allocate => "allocate",

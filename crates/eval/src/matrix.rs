@@ -165,6 +165,71 @@ impl SparseElements {
     }
 }
 
+/// A matrix in shared memory, as the descriptor of a warp group's product tells it.
+///
+/// Sixteen bytes are a chunk. The outer dimension (M of A, N of B) and K lie in memory in one of two orders, in eights: without a
+/// swizzle chunk by chunk; with one, rows of 32, 64 or 128 bytes whose chunks change places with the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedMatrix {
+    start: u64,
+    leading: u64,
+    stride: u64,
+    /// Bytes of a row; zero without a swizzle.
+    row: u64,
+}
+
+impl SharedMatrix {
+    /// What a descriptor says; `None` where it uses what is not known here.
+    pub const fn of(descriptor: u64) -> Option<Self> {
+        const fn field(descriptor: u64, from: u32) -> u64 {
+            (descriptor >> from & 0x3fff) << 4
+        }
+        let row = match descriptor >> 62 {
+            0 => 0,
+            1 => 128,
+            2 => 64,
+            _ => 32,
+        };
+        // A pattern that does not start where its rows do.
+        if descriptor >> 49 & 7 != 0 {
+            return None;
+        }
+        Some(Self {
+            start: field(descriptor, 0),
+            leading: field(descriptor, 16),
+            stride: field(descriptor, 32),
+            row,
+        })
+    }
+
+    /// The address of byte `inner` of the dimension that neighbours lie in, at `outer` of the other, where K is the inner one if
+    /// `by_k`.
+    pub const fn address(self, by_k: bool, outer: u64, inner: u64) -> u64 {
+        let (eight, nth) = (outer / 8, outer % 8);
+        if self.row == 0 {
+            // Chunks of a row, and rows in eights, are as far apart as the descriptor says; which of the two says what depends
+            // on the order.
+            let (chunks, eights) = match by_k {
+                true => (self.leading, self.stride),
+                false => (self.stride, self.leading),
+            };
+            return self.start + inner % 16 + inner / 16 * chunks + nth * 16 + eight * eights;
+        }
+        let address = match by_k {
+            true => self.start + inner + nth * self.row + eight * self.stride,
+            false => {
+                self.start
+                    + inner % self.row
+                    + inner / self.row * self.leading
+                    + nth * self.row
+                    + eight * self.stride
+            }
+        };
+        let chunks = self.row / 16 - 1;
+        address ^ (address >> 7 & chunks) << 4
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -225,6 +225,7 @@ fn launches_are_refused_by_the_limits_of_the_chip() {
             kernel: "chain".to_owned(),
             grid: [1; 3],
             block: [32, 1, 1],
+            cluster: None,
             dynamic_shared: 100 << 10,
             arguments: vec![place.clone(), place],
         };

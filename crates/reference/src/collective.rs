@@ -2,7 +2,7 @@
 //!
 //! A collective gets what each member brought, in the order of lanes, and returns what each member takes away.
 
-use crate::matrix::MatrixShape;
+use crate::matrix::{MatrixShape, WarpgroupShape};
 use crate::step::Update;
 use orias_eval::warp::{Shuffle, shuffle_source};
 
@@ -38,6 +38,8 @@ pub(crate) enum Collective {
     TransposeMatrix,
     /// A matrix product.
     Multiply(MatrixShape),
+    /// A warp's rows of a warp group's product.
+    WarpgroupMultiply(WarpgroupShape),
 }
 
 /// What one thread brought.
@@ -57,10 +59,11 @@ impl Collective {
                 | Self::StoreMatrix { .. }
                 | Self::TransposeMatrix
                 | Self::Multiply(_)
+                | Self::WarpgroupMultiply(_)
         )
     }
 
-    /// The results of each member. Loads and stores of matrices are not here: they need memory.
+    /// The results of each member. What needs memory is not here: loads and stores of matrices, products of warp groups.
     pub fn run(&self, members: &[Arrival]) -> Vec<Vec<u64>> {
         let present = members.iter().fold(0u32, |mask, it| mask | 1 << it.lane);
         let first = |it: &Arrival| it.sources.first().copied().unwrap_or(0);
@@ -116,7 +119,9 @@ impl Collective {
                 (0..members.len()).map(transposed).collect()
             }
             Self::Multiply(shape) => shape.multiply(members),
-            Self::LoadMatrix { .. } | Self::StoreMatrix { .. } => same(Vec::new()),
+            Self::LoadMatrix { .. } | Self::StoreMatrix { .. } | Self::WarpgroupMultiply(_) => {
+                same(Vec::new())
+            }
         }
     }
 }

@@ -144,9 +144,9 @@ impl Schedule {
         schedule
     }
 
-    /// Whether its result takes a time that only barriers tell.
+    /// Whether its result takes a time that only barriers tell. A warp group's products are done at once: no barrier tells of them.
     pub fn is_variable(&self) -> bool {
-        self.completion != Completion::Fixed
+        !matches!(self.completion, Completion::Fixed | Completion::Group)
     }
 
     /// The queue in whose order it completes.

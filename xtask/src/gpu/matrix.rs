@@ -14,6 +14,16 @@ const BATCH: usize = 16;
 /// Whose code runs: the first is what the others are compared with.
 const ASSEMBLERS: [&str; 3] = ["ptxas-O3", "orias-O3", "orias-O0"];
 
+/// The PTX of the forms whose names contain all the words.
+pub fn print(words: &[&str]) {
+    let forms = matrix::all();
+    let wanted: Vec<&Form> = forms
+        .iter()
+        .filter(|form| words.iter().all(|word| form.name.contains(word)))
+        .collect();
+    print!("{}", matrix::module(&wanted));
+}
+
 pub fn compare(words: &[&str]) -> Result<(), String> {
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
     let forms = matrix::all();

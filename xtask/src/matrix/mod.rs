@@ -6,6 +6,7 @@
 
 pub mod inputs;
 mod products;
+mod warpgroup;
 
 use inputs::Kind;
 use std::fmt::Write as _;
@@ -55,7 +56,9 @@ pub const BLOCKS: usize = 3 * inputs::FLAVOURS;
 
 /// Every form, in a fixed order.
 pub fn all() -> Vec<Form> {
-    products::forms()
+    let mut forms = products::forms();
+    forms.extend(warpgroup::forms());
+    forms
 }
 
 impl Form {

@@ -36,6 +36,7 @@ mod ssa;
 mod sync;
 mod tensormap;
 mod video;
+mod warpgroup;
 
 use crate::module::{Module, SourceFile};
 use orias_ori::operation::Cache;

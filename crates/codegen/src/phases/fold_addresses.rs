@@ -12,7 +12,7 @@
 //!
 //! Sums are looked into to a depth of [`DEPTH`], each value once: linear. ShareEqualValues' rewrites follow where something was found.
 
-use super::equal_values::share_equal_values;
+use super::common_subexpressions::eliminate_common_subexpressions;
 use super::general_optimize::optimize_general;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
@@ -60,7 +60,7 @@ pub fn fold_addresses(func: &mut Function, context: &Context<'_>) -> Result<(), 
             break;
         }
         optimize_general(func, context)?;
-        share_equal_values(func, context)?;
+        eliminate_common_subexpressions(func, context)?;
     }
     Ok(())
 }

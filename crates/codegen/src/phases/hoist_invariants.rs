@@ -201,7 +201,7 @@ fn kind(func: &Function, inst: Inst) -> Kind {
         A::Sreg
             if func
                 .modifier::<Special>(inst)
-                .is_some_and(super::equal_values::is_fixed) =>
+                .is_some_and(super::common_subexpressions::is_fixed) =>
         {
             Kind::Pure
         }

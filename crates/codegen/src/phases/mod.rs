@@ -17,6 +17,7 @@ mod regions;
 mod remove_nops;
 mod rotate_loops;
 mod unroll_loops;
+mod warpgroup;
 
 pub use combine_words::combine_words;
 pub use common_subexpressions::eliminate_common_subexpressions;
@@ -36,3 +37,4 @@ pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
 pub use rotate_loops::rotate_loops;
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
+pub use warpgroup::add_warpgroup_waits;

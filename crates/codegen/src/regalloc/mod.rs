@@ -45,6 +45,7 @@ use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
+use orias_sass::Target;
 use spill::Fitting;
 
 /// How often the budget is lowered before the phase gives up.
@@ -73,7 +74,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     if counts::largest(func).is_some() {
         let whole = func.clone();
         attempt(func, files, check)?;
-        let entry = starting_registers(func, target);
+        let entry = starting_registers(func, context.machine.target);
         if entry.is_some_and(|entry| counts::fits(func, entry, files)) {
             return finish(func);
         }
@@ -212,7 +213,7 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
 /// How many registers a thread of a kernel starts with that changes their number: as many as it may, but no more than it ever asks for.
 pub fn starting_registers(func: &Function, target: Target) -> Option<u32> {
     let largest = counts::largest(func)?;
-    Some(entry_count(func, registers::of(target)).min(largest))
+    Some(entry_count(func, Machine::of(target).registers).min(largest))
 }
 
 /// How many registers a thread starts with at most, by what the source asks for.

@@ -4,8 +4,9 @@ use super::scattered::Kind;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
+use crate::memory_order;
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Combine, Order, Proxy, Scope};
+use orias_ori::operation::{Combine, Proxy, Scope};
 use orias_ori::{AbstractOp, Guard, Operand, Type};
 use orias_sass::Op;
 
@@ -224,7 +225,7 @@ fn fence_tensor_map(s: &mut Selector<'_>) -> Done {
         Scope::Sys => Scope::Sys,
         _ => Scope::Gpu,
     };
-    s.memory_barrier("ALL", scope)
+    s.memory_barrier(memory_order::membar("ALL", scope))
 }
 
 /// The other side of a fence for tensor maps.

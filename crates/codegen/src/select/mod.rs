@@ -54,6 +54,7 @@ mod special;
 mod uniform;
 mod waits;
 mod warp;
+mod warpgroup;
 mod wide;
 
 use self::scattered::ScatteredBarriers;
@@ -118,6 +119,8 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::BulkWait, bulk::wait), (A::TensorCopy, bulk::tensor_copy), (A::TensorReduce, bulk::tensor_reduce),
     (A::TensorPrefetch, bulk::tensor_prefetch), (A::PrefetchTensormap, bulk::prefetch_map),
     (A::MapInvalidate, barrier::invalidate_map),
+    (A::Wgmma, warpgroup::multiply), (A::WgmmaSparse, warpgroup::multiply), (A::WgmmaFence, warpgroup::fence),
+    (A::WgmmaCommit, warpgroup::commit), (A::WgmmaWait, warpgroup::wait),
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
     (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),
@@ -186,7 +189,9 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
 
+    let plain_groups = warpgroup::groups_are_plain(func);
     let mut selector = Selector::new(func, context.machine, first, entry);
+    selector.plain_groups = plain_groups;
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);
         selector.uses[value] = chains.uses(value).len() as u32;

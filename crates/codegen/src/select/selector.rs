@@ -86,6 +86,10 @@ pub(super) struct Selector<'f> {
     pub(super) together: EntitySet<Inst>,
     /// Barriers that lanes may come to from several places.
     pub(super) scattered: ScatteredBarriers,
+    /// The block in which a group of warp-group products ends next, going upwards.
+    pub(super) group_ends: Option<Block>,
+    /// Whether groups of warp-group products can be counted.
+    pub(super) plain_groups: bool,
     /// The forms of shapes that have one only.
     pub(super) forms: FxHashMap<Shape, Variant>,
 }
@@ -118,6 +122,8 @@ impl<'f> Selector<'f> {
             whole_entry: None,
             together: EntitySet::new(),
             scattered: ScatteredBarriers::default(),
+            group_ends: None,
+            plain_groups: true,
             forms: FxHashMap::default(),
         }
     }

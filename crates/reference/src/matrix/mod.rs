@@ -4,6 +4,9 @@
 //! leaves open how sums are rounded; here they are as the chip adds them up, and where the chip has no such instruction, as ptxas's code does.
 
 mod quads;
+mod warpgroup;
+
+pub(crate) use warpgroup::WarpgroupShape;
 
 use crate::collective::Arrival;
 use orias_eval::float::convert::{Integer, to_format};

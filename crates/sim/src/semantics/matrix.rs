@@ -24,16 +24,16 @@ pub(super) const TABLE: Table = &[
 
 /// The sizes of a product, and how many elements of an operand stand side by side in a register.
 #[derive(Clone, Copy)]
-struct Shape {
-    m: usize,
-    n: usize,
-    k: usize,
-    packed: usize,
+pub(super) struct Shape {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) packed: usize,
 }
 
 impl Shape {
     /// Row and column of element `part` of register `index` of the left matrix.
-    fn left(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
+    pub(super) fn left(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         let blocks = self.m / 8;
         let (block, step) = (index % blocks, index / blocks);
@@ -44,18 +44,18 @@ impl Shape {
     }
 
     /// Row and column of element `part` of register `index` of the right matrix.
-    fn right(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
+    pub(super) fn right(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         (thread * self.packed + part + 4 * self.packed * index, group)
     }
 
     /// Row and column of an element of the sum.
-    fn sum(lane: usize, element: usize) -> (usize, usize) {
+    pub(super) fn sum(lane: usize, element: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         (group + 8 * (element / 2), thread * 2 + element % 2)
     }
 
-    fn left_registers(self) -> usize {
+    pub(super) fn left_registers(self) -> usize {
         self.m * self.k / (32 * self.packed)
     }
 
@@ -65,44 +65,44 @@ impl Shape {
 }
 
 /// A matrix by rows.
-struct Matrix {
-    columns: usize,
+pub(super) struct Matrix {
+    pub(super) columns: usize,
     elements: Vec<u64>,
 }
 
 impl Matrix {
-    fn new(rows: usize, columns: usize) -> Self {
+    pub(super) fn new(rows: usize, columns: usize) -> Self {
         Self {
             columns,
             elements: vec![0; rows * columns],
         }
     }
 
-    fn row(&self, row: usize) -> &[u64] {
+    pub(super) fn row(&self, row: usize) -> &[u64] {
         &self.elements[row * self.columns..(row + 1) * self.columns]
     }
 
-    fn at(&mut self, (row, column): (usize, usize)) -> &mut u64 {
+    pub(super) fn at(&mut self, (row, column): (usize, usize)) -> &mut u64 {
         &mut self.elements[row * self.columns + column]
     }
 }
 
 /// Which element of a register a part is.
-type Part = fn(u64, usize) -> u64;
+pub(super) type Part = fn(u64, usize) -> u64;
 
-fn half_part(register: u64, part: usize) -> u64 {
+pub(super) fn half_part(register: u64, part: usize) -> u64 {
     register >> (16 * part) & 0xffff
 }
 
-fn byte_part(register: u64, part: usize) -> u64 {
+pub(super) fn byte_part(register: u64, part: usize) -> u64 {
     register >> (8 * part) & 0xff
 }
 
-fn tf32_part(register: u64, _: usize) -> u64 {
+pub(super) fn tf32_part(register: u64, _: usize) -> u64 {
     register >> 13 & 0x7_ffff
 }
 
-fn whole(register: u64, _: usize) -> u64 {
+pub(super) fn whole(register: u64, _: usize) -> u64 {
     register
 }
 
@@ -124,7 +124,13 @@ fn registers(core: &mut Core<'_>, source: &Source, count: usize, wide: bool) -> 
 }
 
 /// The left factor by rows.
-fn left_factor(core: &mut Core<'_>, shape: Shape, a: &Source, part: Part, wide: bool) -> Matrix {
+pub(super) fn left_factor(
+    core: &mut Core<'_>,
+    shape: Shape,
+    a: &Source,
+    part: Part,
+    wide: bool,
+) -> Matrix {
     let mut left = Matrix::new(shape.m, shape.k);
     for (index, lanes) in registers(core, a, shape.left_registers(), wide)
         .iter()
@@ -171,7 +177,7 @@ fn factors(
 }
 
 /// All lanes of a warp must take part.
-fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
+pub(super) fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
     if core.active == u32::MAX {
         return Ok(());
     }
@@ -183,22 +189,22 @@ fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
 }
 
 /// Whether the accumulator takes part: the predicate says.
-fn accumulates(core: &mut Core<'_>, p: &Condition) -> bool {
+pub(super) fn accumulates(core: &mut Core<'_>, p: &Condition) -> bool {
     core.condition(p) != 0
 }
 
 /// Elements of the sum that a lane holds, and how many of them stand in a register.
 #[derive(Clone, Copy)]
-struct Sums {
-    elements: usize,
+pub(super) struct Sums {
+    pub(super) elements: usize,
     /// Two halves in a register.
-    packed: bool,
+    pub(super) packed: bool,
     /// Two registers for an element.
-    wide: bool,
+    pub(super) wide: bool,
 }
 
 impl Sums {
-    fn read(self, core: &mut Core<'_>, source: &Source) -> Vec<[u64; 32]> {
+    pub(super) fn read(self, core: &mut Core<'_>, source: &Source) -> Vec<[u64; 32]> {
         if self.packed {
             let words = registers(core, source, self.elements / 2, false);
             words
@@ -210,7 +216,7 @@ impl Sums {
         }
     }
 
-    fn write(self, core: &mut Core<'_>, target: &Target, values: &[[u64; 32]]) {
+    pub(super) fn write(self, core: &mut Core<'_>, target: &Target, values: &[[u64; 32]]) {
         let mut put = |index: usize, value: &Lanes| core.put(target, index as u8, value);
         if self.packed {
             for (index, pair) in values.chunks(2).enumerate() {
@@ -232,7 +238,7 @@ impl Sums {
 }
 
 /// The sum of a product, element by element.
-fn multiply(
+pub(super) fn multiply(
     sums: Sums,
     left: &Matrix,
     right: &Matrix,
@@ -316,14 +322,14 @@ fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// What is read besides the fragments of a sparse product: the left matrix holds half of the elements, `e` tells which, and `s`
 /// which lanes of four hold the `e` that counts.
-struct Sparse {
+pub(super) struct Sparse {
     elements: SparseElements,
     e: Source,
     selector: usize,
 }
 
 impl Sparse {
-    fn of(reader: &Reader<'_>, elements: SparseElements) -> Result<Self, Lack> {
+    pub(super) fn of(reader: &Reader<'_>, elements: SparseElements) -> Result<Self, Lack> {
         Ok(Self {
             elements,
             e: reader.source("e")?,
@@ -332,7 +338,7 @@ impl Sparse {
     }
 
     /// The sum of a product, element by element, of the stored elements of `left` and those of `right` that they meet.
-    fn multiply(
+    pub(super) fn multiply(
         &self,
         core: &mut Core<'_>,
         sums: Sums,
@@ -417,14 +423,14 @@ fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// How bytes are multiplied and added.
 #[derive(Clone, Copy)]
-struct ByteRule {
+pub(super) struct ByteRule {
     left_signed: bool,
     right_signed: bool,
     saturates: bool,
 }
 
 impl ByteRule {
-    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+    pub(super) fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
         let signed = |name: &str| Ok::<bool, Lack>(reader.modifier(name)?.starts_with('S'));
         Ok(Self {
             left_signed: signed("ta")?,
@@ -433,7 +439,7 @@ impl ByteRule {
         })
     }
 
-    fn dot(self, a: &[u64], b: &[u64], c: u64) -> u64 {
+    pub(super) fn dot(self, a: &[u64], b: &[u64], c: u64) -> u64 {
         let value = |x: u64, signed: bool| {
             if signed {
                 i64::from(x as u8 as i8)

@@ -184,12 +184,7 @@ impl Product {
     /// The modifiers of the operation.
     fn mods(self) -> Lowered<orias_ori::AbstractMods> {
         let [d, a, b, _] = self.types;
-        let second = match b {
-            _ if a == b => Second::Same,
-            PtxType::S8 => Second::S8,
-            PtxType::U8 => Second::U8,
-            _ => return unsupported(""),
-        };
+        let second = scalar_second(a, b)?;
         let sat = match self.saturates {
             true => Sat::Satfinite,
             false => Sat::Wrap,
@@ -208,6 +203,18 @@ impl Product {
             None => unsupported(""),
         }
     }
+}
+
+/// The type of B where it is not that of A.
+pub(super) fn scalar_second(a: PtxType, b: PtxType) -> Lowered<Second> {
+    Ok(match b {
+        _ if a == b => Second::Same,
+        PtxType::S8 => Second::S8,
+        PtxType::U8 => Second::U8,
+        PtxType::E4m3 => Second::E4m3,
+        PtxType::E5m2 => Second::E5m2,
+        _ => return unsupported(""),
+    })
 }
 
 /// A product of words that the machine has, with the given types, and what it yields.

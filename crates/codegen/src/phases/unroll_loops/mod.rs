@@ -20,7 +20,7 @@
 mod apply;
 mod plan;
 
-use super::equal_values::share_equal_values;
+use super::common_subexpressions::eliminate_common_subexpressions;
 use super::fold_addresses::fold_addresses;
 use super::general_optimize::optimize_general;
 use crate::knobs::registry::FOLD_ADDRESSES;
@@ -47,7 +47,7 @@ pub fn unroll_loops(func: &mut Function, context: &Context<'_>) -> Result<(), Ph
         }
         unrolled = true;
         optimize_general(func, context)?;
-        share_equal_values(func, context)?;
+        eliminate_common_subexpressions(func, context)?;
     }
     let fold = unrolled && context.knobs.bool(&FOLD_ADDRESSES);
     match fold {
