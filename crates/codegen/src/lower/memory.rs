@@ -356,7 +356,10 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         }
         return Ok(());
     }
-    let space = modifiers::space(statement.form);
+    let space = match statement.op {
+        Op::MultimemSt => Space::Global,
+        _ => modifiers::space(statement.form),
+    };
     let (address, space) = body.reachable_address(statement, 0, space)?;
     let policy = policy(body, statement)?;
     let value = match elements[..] {
@@ -368,6 +371,33 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
     let mods = access_mods(body, statement, AbstractOp::St, space, stored(width))?;
     let address = body.func.create_address(address);
     body.assign(AbstractOp::St, mods, &[], &[address, value, policy])
+}
+
+/// `multimem.ld_reduce`: all copies of an address in global memory are read and combined.
+pub(super) fn load_copies(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let form = statement.form;
+    let ty = element_type(statement)?;
+    let wide = form.modifiers().any(|it| it.name() == "acc::f32");
+    let op = match wide {
+        true => AbstractOp::MultimemLdWide,
+        false => AbstractOp::MultimemLd,
+    };
+    let destinations = body.element_destinations(statement, 0)?;
+    let mods = body.carried(statement, op)?;
+    let mods = set(op, mods, super::operands::scalar(ty)?);
+    let mods = set(op, mods, vector(destinations.len()));
+    let (address, _) = body.address(statement, 1, Space::Global)?;
+    let operands = [body.func.create_address(address)];
+    if let [(destination, _)] = destinations[..] {
+        let unused = unused(destination, super::body::register_type(ty));
+        return body.assign(op, mods, &[unused], &operands);
+    }
+    let words = (destinations.len() as u32 * ty.bits()).div_ceil(32);
+    let tuple = u8::try_from(words).ok();
+    let Some(tuple) = tuple.and_then(|words| Type::tuple(Class::R, words)) else {
+        return unsupported("");
+    };
+    load_vector(body, op, mods, tuple, &operands, &destinations, ty)
 }
 
 /// `prefetch` and `prefetchu`

@@ -3,7 +3,7 @@
 //! A sum with a known number in an address goes into the instruction's offset. Global and generic accesses name a
 //! descriptor; a cache policy takes its place.
 
-use super::selector::{Selector, Shared, not_pt, pt, rz, with_index};
+use super::selector::{Selector, Shared, not_pt, pt, rz, urz, with_index};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::memory_order::{self, Fences, Membar};
@@ -211,6 +211,19 @@ impl Selector<'_> {
             } else {
                 BaseForm::Plain
             },
+            ..Address::default()
+        }))
+    }
+
+    /// A machine address in global memory without a descriptor: `[R2.64+URZ+0x8]`.
+    pub(super) fn bare_address(&mut self, place: Place) -> Result<Operand, PhaseError> {
+        let (place, offset) = self.settled(place)?;
+        let base = self.base_pair(place)?;
+        Ok(self.func.create_address(Address {
+            base: base.into(),
+            uniform: urz().reg().into(),
+            offset,
+            form: BaseForm::Wide,
             ..Address::default()
         }))
     }

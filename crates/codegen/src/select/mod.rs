@@ -110,7 +110,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::PrefetchLine, memory::prefetch), (A::PrefetchU, memory::prefetch), (A::Discard, memory::line),
     (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::create_policy), (A::Alloca, memory::stack_allocate),
     (A::StackSave, memory::stack_save), (A::StackRestore, memory::stack_restore),
-    (A::Atom, atomic::atom), (A::Red, atomic::red),
+    (A::Atom, atomic::atom), (A::Red, atomic::red), (A::MultimemLd, atomic::load_copies), (A::MultimemLdWide, atomic::load_copies),
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
     (A::Movmatrix, copy::move_matrix), (A::Mma, matrix::multiply), (A::MmaSparse, matrix::multiply_sparse),

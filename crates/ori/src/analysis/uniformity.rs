@@ -53,6 +53,7 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     // Lanes take turns.
     (AbstractOp::Atom, LANES),
     (AbstractOp::MultimemLd, LANES),
+    (AbstractOp::MultimemLdWide, LANES),
     (AbstractOp::MbarrierArrive, LANES),
     (AbstractOp::MbarrierWait, LANES),
     // One answer for all threads of the barrier; sources are number, count, predicate.

@@ -377,10 +377,8 @@ operations! {
         .mods(&[Reduce, TY]).on(INT32.or(INT64).or(WORDS)).sig(&[], &[A, T, A]).does(UPDATES);
     MultimemLd = row("multimem_ld_reduce", "Reads all copies of an address and combines them.")
         .mods(&[Order, SCOPE, Reduce, Vector, TY]).on(ATOMIC).sig(&[V], &[A]).does(READS);
-    MultimemSt = row("multimem_st", "Stores to all copies of an address.")
-        .mods(&[Order, SCOPE, Vector, TY]).on(ATOMIC).sig(&[], &[A, V]).does(STORES);
-    MultimemRed = row("multimem_red", "Changes all copies of an address.")
-        .mods(&[Order, SCOPE, Reduce, Vector, TY]).on(ATOMIC).sig(&[], &[A, V]).does(UPDATES);
+    MultimemLdWide = row("multimem_ld_reduce_f32", "The same, combined in single precision.")
+        .mods(&[Order, SCOPE, Reduce, Vector, TY]).on(ATOMIC).sig(&[V], &[A]).does(READS);
 
     // Asynchronous copies.
     CpAsync = row("cp_async", "Copies from global to shared memory: to, from, size, bytes read, policy; nothing is read if the predicate is true.")
