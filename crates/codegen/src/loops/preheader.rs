@@ -22,7 +22,19 @@ pub fn preheader(func: &mut Function, shape: &Shape, of: Loop) -> Option<Block> 
     if func.entry() == Some(header) {
         return None;
     }
+    if let &[edge] = &entering[..] {
+        let (block, leaving) = func.split_edge(edge);
+        jump(func, block, leaving);
+        return Some(block);
+    }
     Some(new_block_before(func, header, &entering))
+}
+
+/// Ends `block` with a jump along `edge`.
+fn jump(func: &mut Function, block: Block, edge: Edge) {
+    let jump = func.create_abstract(AbstractOp::Br, AbstractMods::NONE, 0, &[]);
+    func.set_edges(jump, &[edge]);
+    func.layout.append_inst(jump, block);
 }
 
 /// A new block with the parameters of `target`, to which `edges` lead from now on, and which jumps to `target`.
@@ -43,8 +55,6 @@ pub fn new_block_before(func: &mut Function, target: Block, edges: &[Edge]) -> B
         func.set_edge(edge, block, &args);
     }
     let leaving = func.create_edge(target, &params);
-    let jump = func.create_abstract(AbstractOp::Br, AbstractMods::NONE, 0, &[]);
-    func.set_edges(jump, &[leaving]);
-    func.layout.append_inst(jump, block);
+    jump(func, block, leaving);
     block
 }

@@ -76,10 +76,17 @@ fn fold(func: &mut Function) -> bool {
     let mut sums = Sums {
         uses,
         known: SecondaryMap::new(),
+        made: Vec::new(),
     };
     let mut folded = shorten_chains(func);
     for inst in accesses {
         folded |= sums.fold(func, inst);
+    }
+    if !folded {
+        // Sums that were made for an access that could not take them.
+        for inst in sums.made.into_iter().rev() {
+            func.remove_inst(inst);
+        }
     }
     folded
 }
@@ -152,6 +159,8 @@ fn is_access(func: &Function, inst: Inst) -> bool {
 struct Sums {
     uses: DefUse,
     known: SecondaryMap<Value, Option<Sum>>,
+    /// What was made.
+    made: Vec<Inst>,
 }
 
 impl Sums {
@@ -285,7 +294,7 @@ impl Sums {
             return None;
         }
         let addend = self.operand(func, sources[2], ty, depth)?;
-        if addend.is_plain() || addend.name.is_some() || !self.is_for_sums(func, value) {
+        if addend.is_plain() || !self.is_for_sums(func, value) {
             return None;
         }
         let rest = addend.rest.map_or(Operand::imm(0), Operand::from);
@@ -384,6 +393,7 @@ impl Sums {
             func.set_operand(new, index + 1, source);
         }
         func.layout.insert_inst_before(new, inst);
+        self.made.push(new);
         self.known[result] = Some(Sum::of(result));
         result
     }

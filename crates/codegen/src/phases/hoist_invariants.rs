@@ -197,7 +197,7 @@ fn kind(func: &Function, inst: Inst) -> Kind {
         return Kind::Stays;
     };
     match op {
-        A::Mov | A::Collect | A::Split | A::Undef | A::CvtaTo | A::AddressOf => Kind::Free,
+        A::Mov | A::Collect | A::Split | A::Undef | A::CvtaTo => Kind::Free,
         A::Sreg
             if func
                 .modifier::<Special>(inst)

@@ -7,6 +7,7 @@ use clap::Parser;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::mercury::{Mercury, TRACES};
+use orias_codegen::phases::explain_unrolling;
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
 };
@@ -71,6 +72,9 @@ struct Arguments {
     /// Verify functions after each phase, not only at the beginning and the end
     #[arg(long)]
     verify_each: bool,
+    /// Print what becomes of each innermost loop, and why
+    #[arg(long)]
+    explain: bool,
     /// Print how long each phase took, in all functions together
     #[arg(long)]
     time_phases: bool,
@@ -197,7 +201,12 @@ struct Plan {
     after: Vec<bool>,
     /// Whether functions are printed after lowering.
     after_lowering: bool,
+    /// The level at which decisions are explained, if they are.
+    explain: Option<u8>,
 }
+
+/// The number of the phase whose decisions are explained.
+const UNROLLING: u16 = 24;
 
 /// The step before the table.
 const LOWER: &str = "lower";
@@ -247,6 +256,7 @@ impl Plan {
         Ok(Self {
             pipeline,
             knobs,
+            explain: arguments.explain.then_some(arguments.opt_level),
             before: chosen_rows(&arguments.print_before)?,
             after,
             after_lowering: arguments
@@ -291,6 +301,15 @@ impl Watch {
             Event::Before(phase, function) => {
                 if row(phase).is_some_and(|row| plan.before[row]) {
                     self.print("before", phase, function);
+                }
+                if let Some(opt_level) = plan.explain
+                    && phase.number == UNROLLING
+                {
+                    let knobs = &plan.knobs;
+                    for line in explain_unrolling(function, &Context { opt_level, knobs }) {
+                        // Writing to a string cannot fail.
+                        let _ = writeln!(self.printed, "; {}: {line}", function.name);
+                    }
                 }
             }
             Event::After(phase, function, time) => {

@@ -34,11 +34,12 @@ const ROUNDS: usize = 4;
 /// Runs the phase.
 pub fn unroll_loops(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     let mut unrolled = false;
+    let mut room = plan::room(func);
     for _ in 0..ROUNDS {
         let Some(shape) = func.entry().map(|_| Shape::of(func)) else {
             break;
         };
-        let plans: Vec<_> = plan::decide(func, &shape, context)
+        let plans: Vec<_> = plan::decide(func, &shape, context, &mut room)
             .into_iter()
             .filter_map(|decision| Some((decision.of, decision.way.ok()?)))
             .collect();
@@ -61,7 +62,7 @@ pub fn explain(func: &Function, context: &Context<'_>) -> Vec<String> {
     let Some(shape) = func.entry().map(|_| Shape::of(func)) else {
         return Vec::new();
     };
-    plan::decide(func, &shape, context)
+    plan::decide(func, &shape, context, &mut plan::room(func))
         .iter()
         .map(|decision| decision.in_words(&shape))
         .collect()

@@ -11,13 +11,17 @@ use super::apply::can_test;
 use crate::knobs::registry::{UNROLL_FACTOR, UNROLL_FULL, UNROLL_KNOWN, UNROLL_SIZE};
 use crate::loops::Shape;
 use crate::pipeline::Context;
+use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, Divergence, Iterations, Loop, Refusal};
 use orias_ori::operation::Scalar;
-use orias_ori::{AbstractOp, Effects, Function, Inst, Operand, ValueDef};
+use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Operand, ValueDef};
 use std::fmt;
 
 /// Instructions an iteration spends on going round: counting, comparing, jumping.
 const OVERHEAD: u64 = 3;
+
+/// How many times as large a function may become.
+const GROWTH: u64 = 4;
 
 /// One part in so many of an iteration must be saved.
 const LEAST_GAIN: u64 = 32;
@@ -40,6 +44,8 @@ pub enum Stays {
     Large,
     /// A copy more would save too little.
     Worthless,
+    /// The function has grown enough.
+    Crowded,
     /// Its variable goes in steps too large to tell whether a row of copies fits.
     Far,
 }
@@ -53,6 +59,7 @@ impl fmt::Display for Stays {
             Self::Divergent => f.write_str("lanes may leave it in different iterations"),
             Self::Large => f.write_str("it is too large"),
             Self::Worthless => f.write_str("nothing would be won"),
+            Self::Crowded => f.write_str("the function has grown enough"),
             Self::Far => f.write_str("its steps are too large"),
         }
     }
@@ -77,6 +84,15 @@ pub enum Way {
         /// How many copies there are.
         copies: u64,
     },
+}
+
+impl Way {
+    /// How many copies there are.
+    fn copies(&self) -> u64 {
+        match *self {
+            Way::Known { copies, .. } | Way::ByValue { copies, .. } => copies,
+        }
+    }
 }
 
 /// What becomes of a loop.
@@ -110,18 +126,42 @@ impl Decision {
     }
 }
 
-/// What becomes of each innermost loop.
-pub fn decide(func: &Function, shape: &Shape, context: &Context<'_>) -> Vec<Decision> {
+/// How many instructions a function may grow by: [`GROWTH`] times what it has, and room for a few loops in a small one.
+pub fn room(func: &Function) -> u64 {
+    let insts = func.blocks().map(|block| func.block_insts(block).count());
+    GROWTH * (1024 + insts.sum::<usize>() as u64)
+}
+
+/// What becomes of each innermost loop, if there is so much room; what is taken of it is subtracted.
+pub fn decide(
+    func: &Function,
+    shape: &Shape,
+    context: &Context<'_>,
+    room: &mut u64,
+) -> Vec<Decision> {
     let mut divergence = None;
     let nest = &shape.nest;
+    let mut rolled: SecondaryMap<Block, bool> = SecondaryMap::new();
+    for &header in &func.attributes.rolled {
+        rolled[header] = true;
+    }
     nest.loops()
         .filter(|&each| nest.children(each).is_empty())
         .map(|of| {
             let body = Body::of(func, shape, of);
+            let way = match rolled[nest.header(of)] {
+                true => Err(Stays::Settled),
+                false => way(func, shape, context, of, &body, &mut divergence),
+            };
+            let way = way.and_then(|way| {
+                let grown = way.copies().saturating_mul(body.size);
+                *room = room.checked_sub(grown).ok_or(Stays::Crowded)?;
+                Ok(way)
+            });
             Decision {
                 of,
                 size: body.size,
-                way: way(func, shape, context, of, &body, &mut divergence),
+                way,
             }
         })
         .collect()
@@ -210,9 +250,6 @@ fn way(
     divergence: &mut Option<Divergence>,
 ) -> Result<Way, Stays> {
     let header = shape.nest.header(of);
-    if func.attributes.rolled.contains(&header) {
-        return Err(Stays::Settled);
-    }
     if body.singular {
         return Err(Stays::Singular);
     }
