@@ -4,31 +4,29 @@
 //! end. The programs have counted loops of every kind (up, down, by more than one, with and without sign, of 32 and 64 bits, tested before and after the body, with bounds that are known,
 //! that are not, and that wrap), loops in loops, breaks, gotos between any two blocks, so that loops have several entries, invariant and varying sums, loads and stores.
 
-use orias_codegen::interpret::{End, Memory, Run, run};
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, find_phase};
+use orias_interpret::{End, Memory, Run, run};
+use orias_machine::Machine;
 use orias_ori::operation::Space;
 use orias_ori::{Function, parse_function, print_function, verify_function};
+use orias_random::Rng;
 use std::fmt::Write;
 
-/// A small generator of random numbers.
-struct Random(u64);
+/// Random numbers of the width programs are made of.
+struct Random(Rng);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.next_u64()
     }
 
     fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.below(end as usize) as u64
     }
 
     fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[self.below(list.len() as u64) as usize]
+        self.0.pick(list)
     }
 }
 
@@ -53,7 +51,7 @@ struct Program {
 impl Program {
     fn draw(seed: u64) -> String {
         let mut program = Program {
-            random: Random(seed),
+            random: Random(Rng::new(seed)),
             blocks: Vec::new(),
             first: String::new(),
             names: Vec::new(),
@@ -400,7 +398,7 @@ type Left = (End, Vec<u128>);
 
 fn execute(function: &Function, seed: u64) -> Option<Left> {
     let mut memory = Memory::default();
-    let mut random = Random(seed);
+    let mut random = Random(Rng::new(seed));
     for index in 0..(64 + 8 * PAIRS) / 4 {
         let word = match random.below(2) {
             0 => random.below(40),
@@ -450,6 +448,7 @@ fn through(function: &mut Function, phases: &[&str]) {
     let context = Context {
         opt_level: 3,
         knobs: &knobs,
+        machine: Machine::of(function.target),
     };
     for name in phases {
         let row = find_phase(PHASES, name).unwrap();
@@ -485,7 +484,7 @@ fn loop_phases_keep_what_programs_compute() {
             "LoopUnrolling",
         ],
         &[
-            "PredicateBranches",
+            "IfConversion",
             "LoopUnrolling",
             "HoistInvariants",
             "RotateLoops",
@@ -499,7 +498,10 @@ fn loop_phases_keep_what_programs_compute() {
         if let Err(errors) = verify_function(&function) {
             panic!("the generator made something broken from {seed}: {errors:?}\n{text}");
         }
-        through(&mut function, &["GeneralOptimize", "ShareEqualValues"]);
+        through(
+            &mut function,
+            &["GeneralOptimize", "EliminateCommonSubexpressions"],
+        );
         let Some(meant) = execute(&function, seed) else {
             continue;
         };

@@ -10,7 +10,7 @@
 //! gets a sum of its own without the number (placed where the value is) only if nothing but sums and addresses read the
 //! value, so that it is likely to go. Names are folded in weak accesses to shared memory, whose instructions have a place for the block's base.
 //!
-//! Sums are looked into to a depth of [`DEPTH`], each value once: linear. ShareEqualValues' rewrites follow where something was found.
+//! Sums are looked into to a depth of [`DEPTH`], each value once: linear. The rewrites of EliminateCommonSubexpressions follow where something was found.
 
 use super::common_subexpressions::eliminate_common_subexpressions;
 use super::general_optimize::optimize_general;

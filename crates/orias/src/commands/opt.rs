@@ -305,8 +305,12 @@ impl Watch {
                 if let Some(opt_level) = plan.explain
                     && phase.number == UNROLLING
                 {
-                    let knobs = &plan.knobs;
-                    for line in explain_unrolling(function, &Context { opt_level, knobs }) {
+                    let context = Context {
+                        opt_level,
+                        knobs: &plan.knobs,
+                        machine: Machine::of(function.target),
+                    };
+                    for line in explain_unrolling(function, &context) {
                         // Writing to a string cannot fail.
                         let _ = writeln!(self.printed, "; {}: {line}", function.name);
                     }
