@@ -1,4 +1,4 @@
-//! Coalescing hints: which values would like to lie where, relative to one another.
+//! Which values would like to lie where, relative to one another.
 //!
 //! Four relations save moves when both sides get the registers they ask for: a part and the tuple it is collected into or
 //! split from, a definition and the value it keeps, a copy and its source, and a block parameter and the arguments that

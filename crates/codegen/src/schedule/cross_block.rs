@@ -1,4 +1,4 @@
-//! Cross-block scheduling: moving instructions into the block before.
+//! Moving instructions into the block before.
 //!
 //! A kernel that begins with `if (i >= n) return;` computes addresses and loads parameters behind the test, although the warp stands
 //! idle in front of it, waiting for what the test compares. An instruction that has no effect but its result may as well run
@@ -8,7 +8,7 @@
 //! that do not change. Never memory that may not be there, textures, lane operations, predicates (there are few), uniform registers (which
 //! must not live across a branch that may split the warp), or anything with order to keep.
 //!
-//! **Where.** From a block to its only predecessor, if both are in the same loop (or in none): ptxas's rules allow pairs further apart if
+//! **Where.** From a block to its only predecessor, if both are in the same loop (or in none): the page's rules allow pairs further apart if
 //! no block between has a long operation; here a moved instruction may be moved again, up to as many blocks as knob 744 says, which
 //! asks for the same of each step.
 //!

@@ -1,4 +1,4 @@
-//! Unreachable code elimination: blocks that no path from the entry reaches.
+//! Blocks that no path from the entry reaches.
 
 use super::Keep;
 use orias_ori::{Block, Function, Inst, Operand};
