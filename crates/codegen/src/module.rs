@@ -57,8 +57,6 @@ pub struct Kernel {
     pub parameters: Vec<Parameter>,
     /// Bytes of all parameters together.
     pub parameter_bytes: u32,
-    /// Alignment the frame of local memory needs; its size is `code.attributes.local`.
-    pub frame_align: u32,
     /// Shared variables the kernel and the functions inlined into it use, with their places.
     pub shared: Vec<SharedPlace>,
     /// Where dynamic shared memory begins: the end of static shared memory, aligned for the extern arrays used.

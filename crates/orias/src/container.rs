@@ -10,7 +10,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
-use orias_codegen::{Kernel, Module, SymbolSpace, constant_places};
+use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
@@ -194,11 +194,23 @@ fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
             Ok(Param {
                 offset: narrow(parameter.offset, "parameters")?,
                 size: narrow(parameter.size, "a parameter")?,
-                pointee_log_align: 0,
-                space: 0,
+                pointee_log_align: parameter.pointer.map_or(0, |pointer| {
+                    pointer.align.checked_ilog2().unwrap_or(0) as u8
+                }),
+                space: parameter.pointer.map_or(0, pointee_space),
             })
         })
         .collect()
+}
+
+/// What ptxas 13.0.88 calls the space that a parameter points into. Constant memory is not told from global memory.
+const fn pointee_space(pointer: Pointer) -> u8 {
+    match pointer.space {
+        Some(SymbolSpace::Local) => 1,
+        Some(SymbolSpace::Shared) => 2,
+        Some(SymbolSpace::Global | SymbolSpace::Const) => 4,
+        None => 5,
+    }
 }
 
 /// Registers of a thread: the highest that is named, plus one, plus those the hardware keeps.

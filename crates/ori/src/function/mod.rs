@@ -82,6 +82,8 @@ pub struct Attributes {
     pub shared: u32,
     /// Local memory (stack frame) of each thread.
     pub local: u32,
+    /// What its start must be a multiple of, where that is more than a stack pointer is anyway.
+    pub local_align: u32,
     /// Largest thread block, by dimension.
     pub max_threads: [u32; 3],
     /// The thread block is exactly that large.

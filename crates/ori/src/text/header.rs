@@ -25,6 +25,7 @@ impl Parser<'_> {
             match word {
                 "shared" => attributes.shared = self.cursor.number32()?,
                 "local" => attributes.local = self.cursor.number32()?,
+                "local_align" => attributes.local_align = self.cursor.number32()?,
                 "min_blocks" => attributes.min_blocks = self.cursor.number32()?,
                 "max_registers" => attributes.max_registers = self.cursor.number32()?,
                 "barriers" => attributes.barriers = self.cursor.number32()?,

@@ -140,6 +140,7 @@ impl Printer<'_> {
         let numbers = [
             ("shared", attributes.shared),
             ("local", attributes.local),
+            ("local_align", attributes.local_align),
             ("min_blocks", attributes.min_blocks),
             ("max_registers", attributes.max_registers),
             ("barriers", attributes.barriers),

@@ -7,6 +7,7 @@ use crate::lower::{LowerOptions, contract};
 use crate::module::{Extern, Kernel, Parameter, SharedPlace};
 use crate::reachability::remove_unreachable;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
+use orias_machine::Machine;
 use orias_ori::operation::{AbstractOp, Scalar, Space};
 use orias_ori::{Block, Guard, Operand, Reg};
 use orias_ptx::ast::{self, FunctionDirectiveKind};
@@ -106,6 +107,12 @@ impl Body<'_, '_> {
         let attributes = &mut self.func.attributes;
         attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
         attributes.local = self.memory.1.next_multiple_of(self.memory.2);
+        let stack = Machine::of(self.func.target).abi.stack_alignment;
+        attributes.local_align = if self.memory.2 > stack {
+            self.memory.2
+        } else {
+            0
+        };
         attributes.barriers = self.barriers;
         let directive = |kind| {
             let mut directives = function.directives.iter();
@@ -129,7 +136,6 @@ impl Body<'_, '_> {
             linkage: linkage(function.linkage),
             parameters,
             parameter_bytes,
-            frame_align: self.memory.2,
             shared,
             dynamic_shared,
             alloca: self.alloca,
