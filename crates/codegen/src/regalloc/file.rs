@@ -115,7 +115,7 @@ const FEW: u32 = 32;
 /// Of `places` for `len` registers, if they are few: those that someone has booked again for the time soonest after, as `soon` tells.
 fn tight(places: Units, len: u8, soon: impl Fn(u32) -> Units) -> Units {
     if places.iter().map(|word| word.count_ones()).sum::<u32>() <= FEW {
-        for points in [16, 64, 256, 1024] {
+        for points in [8, 16, 32, 64, 128, 256, 1024] {
             let tight = both(
                 &places,
                 &windows(&soon(points), len, |one, other| one | other),

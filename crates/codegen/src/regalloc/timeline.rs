@@ -6,54 +6,53 @@
 //! booked before, if there is such a place.
 //!
 //! **Algorithm.** A segment tree over the points of [`super::ranges`], with sets of registers at its nodes: `whole` is booked at every point
-//! below the node, `some` at one of them at least. Cost: O(log points) for each run that is booked or asked for, and
-//! 64 bytes for each node.
+//! below the node, `some` at one of them at least. Cost: O(log points) for each run that is booked or asked for.
 
-use super::file::Units;
 use super::ranges::Run;
 
-#[derive(Clone, Copy, Default)]
-struct Node {
-    whole: Units,
-    some: Units,
+#[derive(Clone, Copy)]
+struct Node<const WORDS: usize> {
+    whole: [u64; WORDS],
+    some: [u64; WORDS],
 }
 
-/// The bookings of one register file, or of several that share the bits of [`Units`].
-pub(super) struct Timeline {
+/// The bookings of registers that are bits of so many words.
+pub(super) struct Timeline<const WORDS: usize> {
     /// The root is 1, the children of `n` are `2 n` and `2 n + 1`.
-    nodes: Vec<Node>,
+    nodes: Vec<Node<WORDS>>,
     /// The first leaf: a power of two.
     leaves: usize,
 }
 
-fn add(to: &mut Units, units: &Units) {
+fn add<const WORDS: usize>(to: &mut [u64; WORDS], units: &[u64; WORDS]) {
     for (to, unit) in to.iter_mut().zip(units) {
         *to |= unit;
     }
 }
 
-impl Timeline {
+impl<const WORDS: usize> Timeline<WORDS> {
     /// Nothing is booked at any of so many points.
-    pub(super) fn new(points: u32) -> Timeline {
+    pub(super) fn new(points: u32) -> Timeline<WORDS> {
         let leaves = (points as usize).next_power_of_two().max(2);
+        let nothing = Node {
+            whole: [0; WORDS],
+            some: [0; WORDS],
+        };
         Timeline {
-            nodes: vec![Node::default(); 2 * leaves],
+            nodes: vec![nothing; 2 * leaves],
             leaves,
         }
     }
 
     /// Books `units` for all of `run`.
-    pub(super) fn book(&mut self, run: Run, units: &Units) {
+    pub(super) fn book(&mut self, run: Run, units: &[u64; WORDS]) {
         let (mut low, mut high) = self.ends(run);
         while low < high {
-            for node in [
-                (low & 1 == 1).then_some(low),
-                (high & 1 == 1).then(|| high - 1),
-            ] {
-                if let Some(node) = node {
-                    add(&mut self.nodes[node].whole, units);
-                    add(&mut self.nodes[node].some, units);
-                }
+            let first = (low & 1 == 1).then_some(low);
+            let last = (high & 1 == 1).then(|| high - 1);
+            for node in [first, last].into_iter().flatten() {
+                add(&mut self.nodes[node].whole, units);
+                add(&mut self.nodes[node].some, units);
             }
             (low, high) = (low.div_ceil(2), high / 2);
         }
@@ -68,8 +67,8 @@ impl Timeline {
     }
 
     /// What is booked at any point of `run`.
-    pub(super) fn booked(&self, run: Run) -> Units {
-        let mut units = Units::default();
+    pub(super) fn booked(&self, run: Run) -> [u64; WORDS] {
+        let mut units = [0; WORDS];
         let (mut low, mut high) = self.ends(run);
         for mut node in [low, high - 1] {
             while node > 0 {

@@ -11,18 +11,17 @@ use orias_ori::{Class, Value};
 /// The timelines of all files.
 pub(super) struct Bookings {
     ranges: Ranges,
-    general: Timeline,
-    /// The other files are small: each has a word.
-    others: Timeline,
+    general: Timeline<4>,
+    /// The other files are small and share two words.
+    others: Timeline<2>,
 }
 
-/// The word of a small file. Tokens are never booked.
-fn word(class: Class) -> usize {
+/// The word of a small file, and where its registers begin there. Tokens are never booked.
+fn place(class: Class) -> (usize, u32) {
     match class {
-        Class::R | Class::P => 0,
-        Class::UR => 1,
-        Class::UP => 2,
-        Class::B => 3,
+        Class::UR => (1, 0),
+        Class::UP => (0, 8),
+        Class::R | Class::P | Class::B => (0, 0),
     }
 }
 
@@ -56,8 +55,9 @@ impl Bookings {
         match class {
             Class::R => self.general.book(run, units),
             _ => {
-                let mut words = Units::default();
-                words[word(class)] = units[0];
+                let (word, first) = place(class);
+                let mut words = [0; 2];
+                words[word] = units[0] << first;
                 self.others.book(run, &words);
             }
         }
@@ -66,7 +66,12 @@ impl Bookings {
     fn booked(&self, class: Class, run: Run) -> Units {
         match class {
             Class::R => self.general.booked(run),
-            _ => [self.others.booked(run)[word(class)], 0, 0, 0],
+            _ => {
+                let (word, first) = place(class);
+                let count = u32::from(class.count());
+                let booked = self.others.booked(run)[word] >> first;
+                [booked & (1_u64 << count).wrapping_sub(1), 0, 0, 0]
+            }
         }
     }
 }
