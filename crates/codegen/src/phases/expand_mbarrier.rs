@@ -1,12 +1,12 @@
 //! ExpandMbarrier: what is done to mbarriers in several lanes at once and has an instruction only for one.
 //!
-//! An mbarrier is set up by an instruction that takes its address and its counts from uniform registers. Where lanes have different ones
-//! they come to it one after the other:
+//! An mbarrier is set up by an instruction that takes its address and its counts from uniform registers, and so is the address of one that
+//! asynchronous copies arrive at. Where lanes have different ones they come to it one after the other:
 //!
 //! ```text
 //! again: lanes = activemask
 //!        first = the highest of them
-//!        if this lane is the first: mbarrier_init
+//!        if this lane is the first: the instruction
 //!        if this lane is not the first, go to again
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! the loop: behind it lanes would wait for each other. What needs no branch (the words of an mbarrier, the look at a
 //! phase, fences around them) is left to selection.
 //!
-//! Cost: linear, plus one analysis of divergence where an mbarrier is set up at all.
+//! Cost: linear, plus one analysis of divergence where there is such an instruction at all.
 
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
@@ -22,12 +22,12 @@ use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::operation::{Combine, Compare, Scalar, Special, Step};
 use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg};
 
-/// Makes lanes that set up different mbarriers do it one after the other.
+/// Makes lanes that set up different mbarriers, or let copies arrive at different ones, do it one after the other.
 pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
     let found: Vec<(Block, Inst)> = func
         .blocks()
         .flat_map(|block| func.block_insts(block).map(move |inst| (block, inst)))
-        .filter(|&(_, inst)| sets_up(func, inst))
+        .filter(|&(_, inst)| is_for_one(func, inst))
         .collect();
     if found.is_empty() {
         return Ok(());
@@ -57,9 +57,13 @@ pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), Phase
     Ok(())
 }
 
-fn sets_up(func: &Function, inst: Inst) -> bool {
-    func.opcode(inst).as_abstract() == Some(AbstractOp::Mbarrier)
-        && func.modifier(inst) == Some(Step::Init)
+/// Whether an instruction takes the address of its mbarrier from a uniform register.
+fn is_for_one(func: &Function, inst: Inst) -> bool {
+    match func.opcode(inst).as_abstract() {
+        Some(AbstractOp::Mbarrier) => func.modifier(inst) == Some(Step::Init),
+        Some(AbstractOp::CpAsyncArrive) => true,
+        _ => false,
+    }
 }
 
 /// Puts the loop of the module's text around an instruction.

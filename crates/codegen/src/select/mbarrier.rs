@@ -404,7 +404,15 @@ pub(super) fn arrive_after_copies(s: &mut Selector<'_>) -> Done {
         }
         _ => "ARVCNT",
     };
-    let address = s.mbarrier_address(place)?;
+    // It takes its address from a uniform register only: with a general one the chip calls it illegal.
+    let Operand::Address(id) = s.uniform_shared_address(place)? else {
+        return Err(s.broken("not an address"));
+    };
+    let address = Address {
+        base: rz().reg().into(),
+        ..*s.func.address(id)
+    };
+    let address = s.func.create_address(address);
     s.emit_guarded(
         Op::ARRIVES_LDGSTSBAR,
         &[("count", count)],
