@@ -211,13 +211,6 @@ cp.async.bulk.prefetch.L2.global{more} [%rd0], 1024{extra};
 st.global.u32 [%rd1], %r0;
 """
         suite.add("bulk", f"prefetch_{number}", body, [rand("i32", 512, 1), {"poison": 64}], block=1)
-    body = fill(2048) + barrier() + """
-@%p0 bra LOADED;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
-cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [tile], [tile+1024], 256, [bar];
-LOADED:
-""" + wait() + spill(2048)
-    suite.add("bulk", "within", body, [rand("i32", 16, 1), {"poison": 2048}])
 
 
 REDUCTIONS = [
@@ -245,15 +238,6 @@ STORED:
 """
                 data = {"uniform": kind, "n": 1024 // TYPES[kind][1], "seed": 9} if kind[0] in "fb" and kind[1:] not in ("32", "64") or kind in ("f32", "f64") else rand("i32", 256, 9)
                 suite.add("reduce", f"to_global_{op}_{kind}_{number}", body, [rand("i32", 16, 1), data])
-    for op, kinds in SHARED_REDUCTIONS:
-        for kind in kinds:
-            body = fill(2048) + barrier() + f"""
-@%p0 bra LOADED;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
-cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{op}.{kind} [tile], [tile+1024], 256, [bar];
-LOADED:
-""" + wait() + spill(2048)
-            suite.add("reduce", f"to_shared_{op}_{kind}", body, [rand("i32", 16, 1), {"poison": 2048}])
     # Four warps add the same: every lane's counts.
     body = fill(1024, 128) + """
 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [tile], 64;
@@ -316,23 +300,24 @@ def tiles(suite):
         tile_load(suite, f"load_{rank}d", "f32", dims, box, [4, 1, 2, 1, 1][:rank])
         tile_load(suite, f"load_{rank}d_cta", "f32", dims, box, [0, 1, 0, 1, 0][:rank], to="shared::cta")
         tile_load(suite, f"load_{rank}d_outside", "f32", dims, box, [12, 5, 4, 3, 2][:rank])
-        tile_load(suite, f"load_{rank}d_before", "s32", dims, box, [-3, -1, 0, -1, 0][:rank])
+        tile_load(suite, f"load_{rank}d_before", "s32", dims, box, [-4, -1, 0, -1, 0][:rank])
         tile_load(suite, f"load_{rank}d_hint", "u32", dims, box, [0] * rank, more=".L2::cache_hint", extra=", %rd9")
         tile_load(suite, f"load_{rank}d_multicast", "u32", dims, box, [0] * rank, more=".multicast::cluster", extra=", 1")
         tile_load(suite, f"load_{rank}d_multicast_hint", "u32", dims, box, [0] * rank, more=".multicast::cluster.L2::cache_hint", extra=", %h1, %rd9")
         tile_store(suite, f"store_{rank}d", "u32", dims, box, [4, 1, 2, 1, 1][:rank])
-        tile_store(suite, f"store_{rank}d_outside", "f32", dims, box, [12, -1, 4, 3, -1][:rank], more=".L2::cache_hint", extra=", %rd9")
+        tile_store(suite, f"store_{rank}d_outside", "f32", dims, box, [12, 5, 4, 3, 2][:rank], more=".L2::cache_hint", extra=", %rd9")
         tile_prefetch(suite, f"prefetch_{rank}d", dims, box)
     for kind in TYPES:
         size = TYPES[kind][1]
-        tile_load(suite, f"load_{kind}", kind, [64, 8], [16, 4], [52, 6])
+        tile_load(suite, f"load_{kind}", kind, [64, 8], [16, 4], [48 + 8 // size * 2 % 16, 6])
         if kind[0] in "fb":
-            tile_load(suite, f"load_{kind}_nan", kind, [64, 8], [16, 4], [52, 6], fill=1)
+            tile_load(suite, f"load_{kind}_nan", kind, [60 if size > 1 else 64, 8], [16, 4], [48, 6], fill=1)
     for swizzle in (1, 2, 3):
         inner = 16 << swizzle
+        # A row of a swizzled tile fills the swizzle's span, however short it is.
         for size, kind in ((1, "u8"), (2, "f16"), (4, "u32")):
-            tile_load(suite, f"load_swizzle{swizzle}_{kind}", kind, [256, 24], [inner // size, 16], [3, 1], swizzle=swizzle)
-        tile_load(suite, f"load_swizzle{swizzle}_narrow", "u32", [64, 24], [4, 16], [4, 1], swizzle=swizzle)
+            tile_load(suite, f"load_swizzle{swizzle}_{kind}", kind, [256, 24], [inner // size, 16], [16 // size, 1], swizzle=swizzle)
+        tile_load(suite, f"load_swizzle{swizzle}_narrow", "u32", [64, 24], [4, 8], [4, 1], swizzle=swizzle)
         tile_store(suite, f"store_swizzle{swizzle}", "u32", [64, 24], [inner // 4, 16], [4, 1], swizzle=swizzle)
     for step in (2, 3, 8):
         tile_load(suite, f"load_step{step}", "u32", [16, 40], [8, 17], [0, 2], steps=[1, step])
@@ -367,7 +352,7 @@ def tile_prefetch(suite, name, dims, box):
     rank = len(dims)
     body = POLICY + set_map(name) + f"""
 cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [%rd30, {coordinates([0] * rank)}];
-cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile.L2::cache_hint [%rd30, {coordinates([1] * rank)}], %rd9;
+cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile.L2::cache_hint [%rd30, {coordinates([4] + [1] * (rank - 1))}], %rd9;
 st.global.u32 [%rd1], %r0;
 """
     suite.add("tile", name, body, [rand("i32", 8192, 1), {"poison": 64}], block=1, maps=[tensor_map("u32", dims, box)])
@@ -379,7 +364,7 @@ def columns(suite):
     }  # fmt: skip
     for rank, (dims, lower, upper, _) in shapes.items():
         for number, (count, channels, start, offsets, steps) in enumerate([
-            (8, 8, [0, -1, -1, -1, 0], [0, 0, 0], 1), (20, 8, [4, 1, 2, 1, 0], [1, 2, 1], 1), (12, 4, [12, 2, 1, 0, 1], [2, 1, 0], 2), (33, 8, [0, 0, 0, 0, 0], [1, 1, 1], 1),
+            (8, 8, [0, -1, 0, 0, 0], [0, 0, 0], 1), (20, 8, [4, 1, 2, 1, 0], [1, 2, 1], 1), (12, 4, [12, 2, 1, 0, 1], [2, 1, 0], 2), (33, 8, [0, 0, 0, 0, 0], [1, 1, 1], 1),
         ]):  # fmt: skip
             start = [*start[: rank - 1], start[4]]
             for form, (more, extra) in enumerate([("", ""), (".L2::cache_hint", ", %rd9"), (".multicast::cluster", ", %h1"), (".multicast::cluster.L2::cache_hint", ", 1, %rd9")]):
@@ -398,9 +383,8 @@ LOADED:
                 pixels = (lower, upper, channels, count)
                 step = [1] + [steps] * (rank - 2) + [1]
                 suite.add("im2col", name, body, [rand("i32", product(dims), 5), {"poison": room}], shared=max(room, 1024), maps=[tensor_map("f32", dims, None, steps=step, pixels=pixels)])
-        pixels = (lower, upper, 8, 20)
-        name = f"store_{rank}d"
-        start = [4, 1, 1, 1, 1][: rank - 1] + [1]
+        pixels = ([0] * (rank - 2), [0] * (rank - 2), 8, 20)
+        start = [8, 0, 0, 0, 0][: rank - 1] + [0]
         for op, what in (("cp.async.bulk.tensor.{}d.global.shared::cta.im2col_no_offs.bulk_group", "store"), ("cp.reduce.async.bulk.tensor.{}d.global.shared::cta.add.im2col_no_offs.bulk_group", "reduce")):
             name = f"{what}_{rank}d"
             body = set_map(name, "%rd1") + fill(640) + f"""
@@ -436,8 +420,11 @@ shl.b32 %r36, %r30, 11;
     end = wait() + spill(2048, offset="%r36") + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
     forms = {
         "copy": ("512", "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r34], [tile+1024], 512, [%r35];"),
-        "reduce": ("256", "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r34], [tile+1024], 256, [%r35];"),
         "load": ("512", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r34], [%rd10], 512, [%r35];"),
+        **{
+            f"reduce_{op}_{kind}": ("256", f"cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{op}.{kind} [%r34], [tile+1024], 256, [%r35];")
+            for op, kinds in SHARED_REDUCTIONS for kind in kinds
+        },
         "multicast": ("1024", "@!%p6 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [tile], [%rd0], 1024, [bar], 3;"),
     }
     for name, (bytes_, op) in forms.items():
@@ -464,7 +451,7 @@ LOADED:
 barrier.cluster.arrive.aligned;
 barrier.cluster.wait.aligned;
 @%p0 bra SENT;
-@!%p6 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [tile], [%rd30, {{2, 1}}], [bar], 3;
+@!%p6 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [tile], [%rd30, {{4, 1}}], [bar], 3;
 SENT:
 """ + end
     suite.add("pairs", name, body, [rand("i32", 2048, 8), {"poison": 4096}], grid=2, cluster=2, maps=[tensor_map("u32", [32, 16], [16, 8])])

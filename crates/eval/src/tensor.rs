@@ -23,8 +23,10 @@
 //! | 64 to 67 | | bytes of a box (the engine works without) |
 //! | 72 to 75 | | what a box in shared memory is aligned to: 16, or eight times the swizzle (likewise) |
 //!
+//! Not known is what is put where nothing is read in maps of single and double precision that ask for a NaN: the chip's answer is none of the NaNs.
+//!
 //! **A tile** is visited in the order of the box, the first dimension fastest; shared memory is filled in that order, and 16-byte pieces of an address are
-//! exchanged by the swizzle. Elements outside of the tensor are not read or written; a load fills their places.
+//! exchanged by the swizzle, whose span a row fills at least. Elements outside of the tensor are not read or written; a load fills their places.
 //!
 //! **An im2col access** visits pixels: all dimensions but the first (channels) and the last (images). It starts at the coordinates given and walks, a step at a time, to
 //! the upper corner of a dimension, then goes on at its lower corner and a step further in the next; behind the last pixel comes the next image. What is read is each pixel moved by the
@@ -357,6 +359,17 @@ impl TensorMap {
         self.element.bytes() * visited[..self.rank].iter().product::<u64>()
     }
 
+    /// Bytes of shared memory from one row of so many elements to the next: a swizzled row fills the span of the swizzle.
+    fn pitch(&self, elements: u64) -> u64 {
+        let span = match self.swizzle {
+            Swizzle::None => 0,
+            Swizzle::B32 => 32,
+            Swizzle::B64 => 64,
+            Swizzle::B128 => 128,
+        };
+        span.max(elements * self.element.bytes())
+    }
+
     /// The elements of the tile that starts at these coordinates, in the order of shared memory.
     pub fn tile(&self, start: [i64; DIMENSIONS]) -> impl Iterator<Item = Visit> {
         let map = *self;
@@ -371,8 +384,9 @@ impl TensorMap {
                 at[dimension] =
                     start[dimension].wrapping_add((index * map.steps[dimension]) as i64);
             }
+            let (row, place) = (number / visited[0], number % visited[0]);
             Visit {
-                offset: number * map.element.bytes(),
+                offset: row * map.pitch(visited[0]) + place * map.element.bytes(),
                 address: map.address_of(at),
             }
         })
@@ -401,7 +415,7 @@ impl TensorMap {
                     place[dimension] += offset;
                 }
                 visits.push(Visit {
-                    offset: (pixel * pixels.channels + channel) * self.element.bytes(),
+                    offset: pixel * self.pitch(pixels.channels) + channel * self.element.bytes(),
                     address: self.address_of(place),
                 });
             }
@@ -497,14 +511,13 @@ impl TensorMap {
         bytes
     }
 
-    /// What a load puts where nothing is read.
+    /// What a load puts where nothing is read; none where that is not known.
     #[must_use]
-    pub const fn filling(&self) -> u64 {
+    pub const fn filling(&self) -> Option<u64> {
         match (self.fills_with_nan, self.element) {
-            (false, _) | (true, Element::Unsigned(_) | Element::Signed(_)) => 0,
-            (true, Element::F16 | Element::Bf16) => 0x7fff,
-            (true, Element::F32 { .. } | Element::Tf32 { .. }) => 0x7fff_ffff,
-            (true, Element::F64) => 0x7fff_ffff_ffff_ffff,
+            (false, _) => Some(0),
+            (true, Element::F16 | Element::Bf16) => Some(0x7fff),
+            (true, _) => None,
         }
     }
 }
@@ -590,7 +603,7 @@ mod tests {
         let map = TensorMap::decode(&bytes).unwrap();
         assert_eq!((map.address, map.rank), (0x1234_5678_9ab0, 5));
         assert_eq!((map.element, map.swizzle), (Element::Bf16, Swizzle::B128));
-        assert_eq!((map.filling(), map.strides[4]), (0x7fff, 0xf_1234_5670));
+        assert_eq!((map.filling(), map.strides[4]), (Some(0x7fff), 0xf_1234_5670));
         assert_eq!((map.sizes[4], map.steps[4]), (77, 8));
         assert_eq!((map.box_sizes[0], map.box_sizes[4]), (256, 9));
         assert_eq!((map.sizes[1], map.box_sizes[1]), (5, 2), "others stay");

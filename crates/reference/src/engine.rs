@@ -160,6 +160,11 @@ pub(crate) fn finish_all(memory: &mut Memory, common: &mut Common) -> Result<(),
     Ok(())
 }
 
+/// What the chip asks of the start of a tile: the first coordinate at a multiple of 16 bytes.
+fn is_aligned(map: &TensorMap, start: [i64; DIMENSIONS]) -> bool {
+    start[0].wrapping_mul(map.element.bytes() as i64) % UNIT as i64 == 0
+}
+
 fn refused(access: &'static str, address: u64, bytes: usize, problem: Problem) -> FaultKind {
     FaultKind::Memory(MemoryError {
         access,
@@ -289,6 +294,10 @@ fn move_tile(
     ) {
         return unsupported("a tensor map of numbers that are rounded or flushed");
     }
+    if !is_aligned(&map, start) {
+        let text = format!("a tile that starts at element {} of a row", start[0]);
+        return Err(FaultKind::Undefined(text));
+    }
     let visits: Vec<_> = match offsets {
         None => map.tile(start).collect(),
         Some(offsets) => map.columns(start, offsets).map_err(FaultKind::Undefined)?,
@@ -305,7 +314,10 @@ fn move_tile(
                 write(place, &value, memory, common)?;
             }
             (Way::Load, None) => {
-                let filling = map.filling().to_le_bytes();
+                let Some(filling) = map.filling() else {
+                    return unsupported("what such a tensor map reads outside");
+                };
+                let filling = filling.to_le_bytes();
                 write(place, &filling[..size], memory, common)?;
             }
             (Way::Store | Way::Reduce(_), None) => {}

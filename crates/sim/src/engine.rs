@@ -270,7 +270,10 @@ impl Core<'_> {
                     let value = self.engine_load((Space::Global, address), size)?;
                     self.engine_store(place, size, value)?;
                 }
-                (Way::Load, None) => self.engine_store(place, size, map.filling())?,
+                (Way::Load, None) => match map.filling() {
+                    Some(filling) => self.engine_store(place, size, filling)?,
+                    None => return self.engine_error("what such a tensor map reads outside"),
+                },
                 (Way::Store | Way::Reduce(_), None) => {}
                 (Way::Store, Some(address)) => {
                     let value = self.engine_load(place, size)?;
