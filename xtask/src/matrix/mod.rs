@@ -4,6 +4,7 @@
 //! they hold to another. Every block gets another flavour of numbers ([`inputs`]). `conformance matrix` runs the kernels in emulator and
 //! interpreter, `gpu matrix` on the chip; both compare what two compilers made of them.
 
+mod fragments;
 pub mod inputs;
 mod products;
 mod warpgroup;
@@ -57,6 +58,7 @@ pub const BLOCKS: usize = 3 * inputs::FLAVOURS;
 /// Every form, in a fixed order.
 pub fn all() -> Vec<Form> {
     let mut forms = products::forms();
+    forms.extend(fragments::forms());
     forms.extend(warpgroup::forms());
     forms
 }

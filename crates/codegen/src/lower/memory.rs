@@ -8,12 +8,12 @@ use super::calls::{load_words, store_words, unused};
 use super::modifiers::{self, modifier, set};
 use super::movement::{pack_elements, unpack_elements, write_elements};
 use super::operands::bits;
-use crate::emit::imm;
+use crate::emit::{Emit, imm};
 use orias_ori::operation::{
     AbstractMods, AbstractOp, Cache, Count, Evict, Order, Prefetch, Scalar, Scope, Shape, Space,
     Transpose, Vector,
 };
-use orias_ori::{Address, Class, Operand, Type, Value};
+use orias_ori::{Address, Class, Guard, Operand, Type, Value};
 use orias_ptx::ast::OperandKind;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::PatternKind;
@@ -589,6 +589,58 @@ fn shared_address(
         other => other,
     };
     body.address(statement, index, space)
+}
+
+/// One word, pair of words or byte of memory, weak and without hints.
+pub(super) fn load_word(
+    emit: &mut Emit<'_>,
+    space: Space,
+    scalar: Scalar,
+    address: Operand,
+) -> Operand {
+    let ty = if scalar == Scalar::B64 {
+        Type::R2
+    } else {
+        Type::R
+    };
+    let value = emit.func().create_value(ty);
+    let operands = [word_address(emit, address), Operand::None];
+    let result = [value.into()];
+    emit.put(
+        AbstractOp::Ld,
+        (space, scalar),
+        &result,
+        &operands,
+        Guard::ALWAYS,
+        &[],
+    );
+    value.into()
+}
+
+/// The opposite of [`load_word`].
+pub(super) fn store_word(
+    emit: &mut Emit<'_>,
+    space: Space,
+    scalar: Scalar,
+    address: Operand,
+    value: Operand,
+) {
+    let operands = [word_address(emit, address), value, Operand::None];
+    emit.put(
+        AbstractOp::St,
+        (space, scalar),
+        &[],
+        &operands,
+        Guard::ALWAYS,
+        &[],
+    );
+}
+
+fn word_address(emit: &mut Emit<'_>, address: Operand) -> Operand {
+    match address.reg() {
+        Some(base) => emit.func().create_address(Address::base(base, 0)),
+        None => address,
+    }
 }
 
 /// `movmatrix`

@@ -13,6 +13,7 @@
 //!
 //! Under a guard, the one instruction carries it; what takes several is branched around.
 
+pub(super) mod fragments;
 mod narrow;
 mod quads;
 mod sparse;
