@@ -478,7 +478,7 @@ fn blocks(
 }
 
 /// One product that `mma` has.
-fn step_of(
+pub(super) fn step_of(
     body: &mut Body<'_, '_>,
     product: Product,
     fragments: Fragments,
