@@ -51,6 +51,8 @@ impl Code {
                 required_threads: None,
                 cluster: None,
                 max_cluster_rank: None,
+                explicit_cluster: false,
+                blocks_are_clusters: false,
             }),
             code,
             registers: 40,
