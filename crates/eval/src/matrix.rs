@@ -118,6 +118,15 @@ impl DotRule {
             significand: total.unsigned_abs(),
             exponent: unit,
         };
+        // Digits are cut off, but a sum that is too large is infinite all the same.
+        if sum.magnitude() > Some(self.result.max_exponent()) {
+            let infinite = Value::Infinity {
+                negative: sum.negative,
+            };
+            return self
+                .result
+                .pack(infinite, self.rounding, Overflow::Ieee, NanRule::Canonical);
+        }
         self.result.round(sum, self.rounding, Overflow::Ieee)
     }
 }
@@ -263,6 +272,18 @@ mod tests {
             RULE.dot(Format::F16, &small, &small, one),
             u64::from(sum.to_bits())
         );
+    }
+
+    #[test]
+    fn sums_that_are_too_large_are_infinite() {
+        let largest = 0xff7f;
+        let one = 0x3f80;
+        // The largest bfloat16 twice, with its sign.
+        assert_eq!(
+            RULE.dot(Format::BF16, &[largest, largest], &[one, one], 0),
+            u64::from(f32::NEG_INFINITY.to_bits())
+        );
+        assert_eq!(RULE.dot(Format::BF16, &[largest], &[one], 0), 0xff7f_0000);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod lines;
 pub(crate) mod matrix;
 mod mutants;
 mod options;
+mod order;
 mod programs;
 mod ptx;
 mod reference;
@@ -112,6 +113,12 @@ const SUITES: &[Suite] = &[
         about: "ptxas's options are taken or refused as ptxas does",
         run: options::run,
         sample: &[],
+    },
+    Suite {
+        name: "order",
+        about: "fences stand where ptxas has them, for every order, scope and space",
+        run: order::run,
+        sample: &["O3"],
     },
     Suite {
         name: "programs",

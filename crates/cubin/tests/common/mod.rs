@@ -91,6 +91,7 @@ pub fn module() -> Module {
         entry.required_threads = Some([64, 2, 1]);
         entry.cluster = Some([2, 1, 1]);
         entry.max_cluster_rank = Some(8);
+        entry.explicit_cluster = true;
     }
     let device = Function {
         name: "callee".to_owned(),

@@ -142,11 +142,14 @@ fn fragment(statement: &Statement<'_>, registers: usize) -> Lowered<(Fragment, P
 /// Addresses of a fragment in memory.
 struct Memory {
     space: Space,
-    /// The address of element 0 of this lane if rows are in steps of `g`, and if they are in steps of `t`.
+    /// The address of element 0.
     base: Value,
+    /// Elements from line to line.
     stride: Operand,
+    /// `g` and `t`.
     group: Operand,
     thread: Operand,
+    /// Whether addresses have 64 bits.
     wide: bool,
     bits: u64,
 }
@@ -475,7 +478,7 @@ fn blocks(
 }
 
 /// One product that `mma` has.
-fn step_of(
+pub(super) fn step_of(
     body: &mut Body<'_, '_>,
     product: Product,
     fragments: Fragments,

@@ -9,6 +9,7 @@
 //! | `s4`, `u4` | two products of bytes, the even and the odd elements, and one sum with C (`narrow`) |
 //! | `b1` with `.xor` | two products with `.and`: what is set in A alone, and in B alone (`narrow`) |
 //! | sparse `e4m3`, `e5m2` | two sparse products of halves; B and the metadata change lanes (`sparse`) |
+//! | `f64` of sixteen rows | those of eight, four deep: every step is rounded in both, in the same order |
 //! | `m8n8k4` of halves | shuffles and multiply-adds in single precision (`quads`) |
 //!
 //! Under a guard, the one instruction carries it; what takes several is branched around.
@@ -100,6 +101,7 @@ pub(super) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
         let fragments = fragments(body, statement, product)?;
         let words = match product.types[1] {
             PtxType::F16 => quads::multiply(body, product, &fragments)?,
+            PtxType::F64 => doubles(body, product, &fragments)?,
             PtxType::E4m3 | PtxType::E5m2 if product.sparse => {
                 sparse::multiply(body, product, &fragments)?
             }
@@ -109,8 +111,36 @@ pub(super) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
             _ => return unsupported(""),
         };
         let destinations = body.element_destinations(statement, 0)?;
-        write_elements(body, &destinations, &words, PtxType::B32)
+        write_elements(body, &destinations, &words, register_type(product.types[0]))
     })
+}
+
+/// Products of doubles of sixteen rows, by those of eight rows and a depth of four: one fused step after the other, as the larger ones do it.
+fn doubles(
+    body: &mut Body<'_, '_>,
+    product: Product,
+    fragments: &Fragments,
+) -> Lowered<Vec<Operand>> {
+    let step = Product {
+        shape: Shape::M8n8k4,
+        ..product
+    };
+    let mut sums = Vec::with_capacity(fragments.c.len());
+    // Rows 0 to 7, then 8 to 15: their elements take turns in A, and follow one another in C.
+    for (half, c) in fragments.c.chunks(2).enumerate() {
+        let mut sum = c.to_vec();
+        for (depth, &b) in fragments.b.iter().enumerate() {
+            let fragments = Fragments {
+                a: vec![fragments.a[2 * depth + half]],
+                b: vec![b],
+                c: sum,
+                places: None,
+            };
+            sum = fragments::step_of(body, step, fragments)?;
+        }
+        sums.extend(sum);
+    }
+    Ok(sums)
 }
 
 /// The fragments that are read.
@@ -177,7 +207,9 @@ impl Product {
         match self.types[1] {
             PtxType::F16 => self.shape != Shape::M8n8k4,
             PtxType::B1 => self.bits == BitOp::AndPopc,
-            PtxType::Bf16 | PtxType::Tf32 | PtxType::F64 | PtxType::S8 | PtxType::U8 => true,
+            // The larger shapes want tuples aligned to their length, which the allocator does not do yet.
+            PtxType::F64 => self.shape == Shape::M8n8k4,
+            PtxType::Bf16 | PtxType::Tf32 | PtxType::S8 | PtxType::U8 => true,
             _ => false,
         }
     }
