@@ -17,6 +17,7 @@
 //!
 //! Linear in what it makes, besides the analyses, which are made only for functions with such copies.
 
+use super::barriers::branch_around;
 use super::loops::Maker;
 use super::refused;
 use crate::emit::not;
@@ -120,15 +121,10 @@ fn lone_blocks(func: &Function, graph: &FlowGraph) -> Vec<Block> {
 }
 
 fn take_turns(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
+    branch_around(func, inst)?;
     let Some(head) = func.layout.inst_block(inst) else {
         return Ok(());
     };
-    if !func.inst(inst).guard().is_always() {
-        return Err(PhaseError::Broken {
-            at: orias_ori::print_inst(func, inst),
-            what: "a bulk copy under a guard".to_owned(),
-        });
-    }
     let span = func.inst(inst).span();
     let tail = func.split_block(inst);
     func.layout.remove_inst(inst);
