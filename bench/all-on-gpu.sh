@@ -7,6 +7,7 @@
 #
 #   kernels     kernels/*.sass by `orias asm` against ptxas's code of the same kernels
 #   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
+#   sync        mbarriers and clusters, a kernel for each kind of form, -O0 and -O3, against ptxas
 #   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
 #   lanes       kernels of lanes that part, wait and meet, 1,000 times each at -O0, -O1 and -O3, against ptxas
 #   corpus      the launches of the CUDA corpus at -O0 and -O3, and ptxas's code with new control words and in new orders, against ptxas
@@ -72,7 +73,7 @@ launches() {
     shift 3
     "$python" "$bench/assemblers.py" "$folder" "ptxas,$(IFS=,; echo "$*")" --fmad=false >"$results/$name-assembled.txt"
     for mode in "$@"; do
-        case $name-$mode in lanes-*) runs=$often ;; *-orias*) runs=3 ;; *) runs=$often ;; esac
+        case $name-$mode in lanes-*|sync-*) runs=$often ;; *-orias*) runs=3 ;; *) runs=$often ;; esac
         step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 20 --runs "$(quick 1 "$runs")"
     done
 }
@@ -102,6 +103,12 @@ step_rare() {
     mkdir -p "$scratch/rare"
     cp "$bench"/rare/* "$scratch/rare/"
     launches rare "$scratch/rare" 3 orias orias-O0
+}
+
+step_sync() {
+    mkdir -p "$scratch/sync"
+    cp "$bench"/sync/* "$bench"/../tests/run/mbarriers.ptx "$bench"/../tests/run/clusters.ptx "$scratch/sync/"
+    launches sync "$scratch/sync" 20 orias orias-O0 control
 }
 
 # corpora: the names of the CUDA corpora; each is copied to a folder of that name
@@ -239,7 +246,7 @@ step_debugger() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -248,7 +255,7 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math rare lanes corpus &
+chosen kernels math rare sync lanes corpus &
 chosen in-place &
 chosen record &
 wait

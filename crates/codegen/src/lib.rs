@@ -2,22 +2,26 @@
 //!
 //! **For:** lowering, optimisation, synchronisation, scheduling, register allocation and control words.
 //!
-//! **May know:** `ptx`, `ori`, `sass`, `machine`, `eval`, and `mercury`, whose phases stand in the same table.
+//! **May know:** `ptx`, `ori`, `sass`, `machine`, `eval`, `random`, and `mercury`, whose phases stand in the same table.
 //!
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.
 
 mod convergence;
 mod emit;
-pub mod interpret;
+pub mod fold;
 pub mod knobs;
+mod loops;
 pub mod lower;
+mod memory_order;
 pub mod mercury;
 mod module;
 pub mod names;
 pub mod phases;
 pub mod pipeline;
+mod places;
 mod policy;
+mod reachability;
 mod regalloc;
 pub mod schedule;
 pub mod scoreboard;

@@ -603,7 +603,10 @@ mod tests {
         let map = TensorMap::decode(&bytes).unwrap();
         assert_eq!((map.address, map.rank), (0x1234_5678_9ab0, 5));
         assert_eq!((map.element, map.swizzle), (Element::Bf16, Swizzle::B128));
-        assert_eq!((map.filling(), map.strides[4]), (Some(0x7fff), 0xf_1234_5670));
+        assert_eq!(
+            (map.filling(), map.strides[4]),
+            (Some(0x7fff), 0xf_1234_5670)
+        );
         assert_eq!((map.sizes[4], map.steps[4]), (77, 8));
         assert_eq!((map.box_sizes[0], map.box_sizes[4]), (256, 9));
         assert_eq!((map.sizes[1], map.box_sizes[1]), (5, 2), "others stay");

@@ -52,6 +52,7 @@ fn equal_insts(a: &Function, x: Inst, b: &Function, y: Inst) -> bool {
         && p.guard == q.guard
         && p.span == q.span
         && p.control == q.control
+        && p.strong == q.strong
         && p.results == q.results
         && equal_lists(a.operands(x), b.operands(y))
         && equal_lists(a.kept(x), b.kept(y))

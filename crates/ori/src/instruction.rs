@@ -109,6 +109,7 @@ pub struct InstData {
     pub(crate) kept: u16,
     pub(crate) uses: u16,
     pub(crate) defs: u16,
+    pub(crate) strong: bool,
 }
 
 /// The edges of a terminator; a handle into the function's pool of edge lists.
@@ -120,6 +121,11 @@ impl InstData {
         self.guard = Guard::ALWAYS;
         self.edges = EdgeList::new();
         (self.results, self.slots, self.kept, self.uses, self.defs) = (0, 0, 0, 0, 0);
+    }
+
+    /// Whether other accesses to memory must stay on their side of it, though nothing in the operation says so.
+    pub const fn is_strong(&self) -> bool {
+        self.strong
     }
 
     /// The operation with its modifiers.

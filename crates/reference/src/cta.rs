@@ -272,6 +272,15 @@ impl Cta {
                 load_matrices(shared, &arrivals, count, transposed)
             }
             Collective::StoreMatrix { transposed } => store_matrices(shared, &arrivals, transposed),
+            Collective::WarpgroupMultiply(ref shape) => {
+                let warp = self.threads[group[0]].warp as usize;
+                let read = |address: u64| {
+                    let byte = shared.read(address, 1);
+                    let byte = byte.map_err(|problem| shared_error("read", address, problem))?;
+                    Ok(byte[0])
+                };
+                shape.multiply(&arrivals, warp, &read)
+            }
             _ => Ok(first.kind.run(&arrivals)),
         };
         let results = results.map_err(|kind| self.fault(world, group[0], kind))?;

@@ -233,7 +233,7 @@ fn guarded_load(
 
 /// Several elements at once. Under a guard the tuple keeps the registers' old contents, so that taking it apart is all
 /// that is left to do.
-fn load_vector(
+pub(super) fn load_vector(
     body: &mut Body<'_, '_>,
     op: AbstractOp,
     mods: AbstractMods,

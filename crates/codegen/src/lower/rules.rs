@@ -7,8 +7,8 @@
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::{
-    arithmetic, atomics, bulk, calls, control, convert, mbarrier, memory, movement, sync,
-    tensormap, video,
+    arithmetic, atomics, bulk, calls, control, convert, matrix, mbarrier, memory, movement, sync,
+    tensormap, video, warpgroup,
 };
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
@@ -121,6 +121,11 @@ fn rule(op: Op) -> Option<Rule> {
         Op::TensormapCpFenceproxy => With(tensormap::copy),
         Op::Ldmatrix | Op::Stmatrix => With(memory::matrix),
         Op::Movmatrix => With(memory::move_matrix),
+        Op::Mma => With(matrix::multiply),
+        Op::WgmmaMmaAsync => With(warpgroup::multiply),
+        Op::WgmmaFence => Same(A::WgmmaFence),
+        Op::WgmmaCommitGroup => Same(A::WgmmaCommit),
+        Op::WgmmaWaitGroup => With(warpgroup::wait),
         // Control.
         Op::Bra => With(control::branch),
         Op::BrxIdx => With(control::branch_indexed),

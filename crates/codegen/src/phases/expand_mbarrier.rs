@@ -1,19 +1,20 @@
 //! ExpandMbarrier: what is done to mbarriers in several lanes at once and has an instruction only for one.
 //!
-//! An mbarrier is set up by an instruction that takes its address and its counts from uniform registers. Where lanes have different ones
-//! they come to it one after the other:
+//! An mbarrier is set up by an instruction that takes its address and its counts from uniform registers, and so is the address of one that
+//! asynchronous copies arrive at. Where lanes have different ones they come to it one after the other:
 //!
 //! ```text
 //! again: lanes = activemask
 //!        first = the highest of them
+//!        if this lane is the first: the instruction
 //!        if this lane is not the first, go to again
-//!        mbarrier_init
 //! ```
 //!
-//! In each trip one of the lanes that are together leaves, so there are at most 32. What needs no branch (the words of an mbarrier, the look at a
+//! In each trip one of the lanes that are together leaves, so there are at most 32. The second branch keeps what the first lane does within
+//! the loop: behind it lanes would wait for each other. What needs no branch (the words of an mbarrier, the look at a
 //! phase, fences around them) is left to selection.
 //!
-//! Cost: linear, plus one analysis of divergence where an mbarrier is set up at all.
+//! Cost: linear, plus one analysis of divergence where there is such an instruction at all.
 
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
@@ -21,12 +22,12 @@ use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::operation::{Combine, Compare, Scalar, Special, Step};
 use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg};
 
-/// Makes lanes that set up different mbarriers do it one after the other.
+/// Makes lanes that set up different mbarriers, or let copies arrive at different ones, do it one after the other.
 pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
     let found: Vec<(Block, Inst)> = func
         .blocks()
         .flat_map(|block| func.block_insts(block).map(move |inst| (block, inst)))
-        .filter(|&(_, inst)| sets_up(func, inst))
+        .filter(|&(_, inst)| is_for_one(func, inst))
         .collect();
     if found.is_empty() {
         return Ok(());
@@ -56,9 +57,13 @@ pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), Phase
     Ok(())
 }
 
-fn sets_up(func: &Function, inst: Inst) -> bool {
-    func.opcode(inst).as_abstract() == Some(AbstractOp::Mbarrier)
-        && func.modifier(inst) == Some(Step::Init)
+/// Whether an instruction takes the address of its mbarrier from a uniform register.
+fn is_for_one(func: &Function, inst: Inst) -> bool {
+    match func.opcode(inst).as_abstract() {
+        Some(AbstractOp::Mbarrier) => func.modifier(inst) == Some(Step::Init),
+        Some(AbstractOp::CpAsyncArrive) => true,
+        _ => false,
+    }
 }
 
 /// Puts the loop of the module's text around an instruction.
@@ -69,9 +74,10 @@ fn one_by_one(func: &mut Function, inst: Inst) -> Result<(), BuildError> {
     let span = func.inst(inst).span();
     let tail = func.split_block(inst);
     func.layout.remove_inst(inst);
-    let (again, alone) = (func.create_block(), func.create_block());
+    let [again, alone, join] = [(); 3].map(|()| func.create_block());
     func.layout.insert_block_after(again, block);
     func.layout.insert_block_after(alone, again);
+    func.layout.insert_block_after(join, alone);
     let mut cursor = Cursor::at_end(func, block);
     cursor.set_span(span);
     cursor.build(AbstractOp::Br).edge(again, &[]).finish()?;
@@ -99,12 +105,20 @@ fn one_by_one(func: &mut Function, inst: Inst) -> Result<(), BuildError> {
         .build(AbstractOp::CondBr)
         .operand(is_first)
         .edge(alone, &[])
-        .edge(again, &[])
+        .edge(join, &[])
         .finish()?;
     func.layout.append_inst(inst, alone);
     let mut cursor = Cursor::at_end(func, alone);
     cursor.set_span(span);
-    cursor.build(AbstractOp::Br).edge(tail, &[]).finish()?;
+    cursor.build(AbstractOp::Br).edge(join, &[]).finish()?;
+    let mut cursor = Cursor::at_end(func, join);
+    cursor.set_span(span);
+    cursor
+        .build(AbstractOp::CondBr)
+        .operand(is_first)
+        .edge(tail, &[])
+        .edge(again, &[])
+        .finish()?;
     Ok(())
 }
 

@@ -111,10 +111,7 @@ pub(super) fn atom(s: &mut Selector<'_>) -> Done {
         Space::Global | Space::Generic => far(s, space, reduce)?,
         _ => return Err(s.unsupported()),
     }
-    if space != Space::Shared {
-        s.fence_after()?;
-    }
-    Ok(())
+    s.fence_after()
 }
 
 fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {

@@ -20,6 +20,7 @@
 use super::selector::{Selector, pt, rz, urz};
 use super::source::Source;
 use super::{WORD, sources};
+use crate::memory_order;
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{
     Arrive, Order, Proxy, Reduce, Scalar, Scope, Space, Step, Vector, Wait,
@@ -247,10 +248,12 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
     };
     let place = s.place(0)?;
     let address = s.mbarrier_address(place)?;
-    if order == Order::Release && scope == Scope::Cluster {
-        let mods = [("sem", "ALL"), ("scope", "CTA")];
-        s.emit_guarded(Op::MEMBAR, &mods, sources![])?;
-        s.memory_barrier("ALL", Scope::Cluster)?;
+    // Within the block the order in which the memory pipe takes instructions is enough.
+    if scope == Scope::Cluster
+        && let Some(membar) = memory_order::fences(order, scope).before
+    {
+        s.memory_barrier(memory_order::membar(membar.sem, Scope::Cta))?;
+        s.memory_barrier(membar)?;
     }
     let mods = [("kind", kind), ("optout", optout), ("tx", tx)];
     if !masked {
@@ -352,8 +355,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
             s.emit(Op::PLOP3, &[], operands)?;
         }
     }
-    if order == Order::Acquire
-        && scope == Scope::Cluster
+    if memory_order::fences(order, scope).drops_cache
         && let Some(over) = over.as_value()
     {
         let mods = [("what", "IVALL")];
@@ -402,7 +404,15 @@ pub(super) fn arrive_after_copies(s: &mut Selector<'_>) -> Done {
         }
         _ => "ARVCNT",
     };
-    let address = s.mbarrier_address(place)?;
+    // It takes its address from a uniform register only: with a general one the chip calls it illegal.
+    let Operand::Address(id) = s.uniform_shared_address(place)? else {
+        return Err(s.broken("not an address"));
+    };
+    let address = Address {
+        base: rz().reg().into(),
+        ..*s.func.address(id)
+    };
+    let address = s.func.create_address(address);
     s.emit_guarded(
         Op::ARRIVES_LDGSTSBAR,
         &[("count", count)],
@@ -497,8 +507,8 @@ pub(super) fn nothing(_: &mut Selector<'_>) -> Done {
 pub(super) fn cluster_arrive(s: &mut Selector<'_>) -> Done {
     let order: Order = s.modifier()?;
     s.gather_lanes()?;
-    if order == Order::Release {
-        s.memory_barrier("ALL", Scope::Cluster)?;
+    if let Some(membar) = memory_order::fences(order, Scope::Cluster).before {
+        s.memory_barrier(membar)?;
     }
     s.emit(Op::UCGABAR_ARV, &[], sources![])?;
     Ok(())
@@ -509,8 +519,8 @@ pub(super) fn cluster_wait(s: &mut Selector<'_>) -> Done {
     let order: Order = s.modifier()?;
     s.gather_lanes()?;
     s.emit(Op::UCGABAR_WAIT, &[], sources![])?;
-    if order == Order::Acquire {
-        s.emit(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
+    match memory_order::fences(order, Scope::Cluster).drops_cache {
+        true => s.drop_cache(),
+        false => Ok(()),
     }
-    Ok(())
 }

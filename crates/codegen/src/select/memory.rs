@@ -6,9 +6,9 @@
 use super::selector::{Selector, Shared, not_pt, pt, rz, urz, with_index};
 use super::source::Source;
 use super::{WORD, sources};
+use crate::memory_order::{self, Fences, Membar};
 use crate::pipeline::PhaseError;
 use crate::policy;
-use orias_machine::abi::{STACK_ALIGNMENT, STACK_POINTER};
 use orias_ori::operation::{Cache, Evict, Order, Prefetch, Scalar, Scope, Space, Vector};
 use orias_ori::{
     AbstractMods, AbstractOp, Address, BaseForm, Class, Guard, Inst, Operand, OptReg, PhysReg, Reg,
@@ -295,7 +295,7 @@ impl Selector<'_> {
 
     /// The stack pointer, which the allocator leaves alone from now on.
     pub(super) fn stack_pointer(&mut self) -> Result<PhysReg, PhaseError> {
-        let Some(register) = PhysReg::new(Class::R, STACK_POINTER) else {
+        let Some(register) = PhysReg::new(Class::R, self.machine.abi.stack_pointer) else {
             return Err(self.broken("no stack pointer"));
         };
         if !self.func.attributes.fixed.contains(&register) {
@@ -339,14 +339,19 @@ impl Selector<'_> {
                 Some(index) => self.sum(index.into(), name.into())?,
             });
         }
-        let offset = i64::from(start) + place.offset;
-        let Ok(offset) = i16::try_from(offset) else {
-            return Err(self.unsupported());
-        };
+        let mut offset = i64::from(start) + place.offset;
+        if i16::try_from(offset).is_err() {
+            let far = Source::imm(offset as u32);
+            index = Some(match index {
+                None => self.in_register(far)?,
+                Some(index) => self.sum(index.into(), far)?,
+            });
+            offset = 0;
+        }
         Ok(with_index(Operand::Const {
             mods: orias_ori::SourceMods::NONE,
             bank,
-            offset: i32::from(offset),
+            offset: offset as i32,
             index: index.map(Reg::from).into(),
         }))
     }
@@ -425,44 +430,50 @@ impl Selector<'_> {
         }
     }
 
+    /// The fences of the instruction's order.
+    pub(super) fn fences(&self) -> Fences {
+        let order = self.func.modifier::<Order>(self.at).unwrap_or(Order::Weak);
+        let scope = self.func.modifier::<Scope>(self.at).unwrap_or(Scope::Sys);
+        memory_order::fences(order, scope)
+    }
+
     /// What must have happened before an access that releases.
     pub(super) fn fence_before(&mut self) -> Done {
-        let order = self.func.modifier::<Order>(self.at);
-        if !matches!(order, Some(Order::Release | Order::AcqRel | Order::Sc)) {
-            return Ok(());
+        match self.fences().before {
+            Some(membar) => self.memory_barrier(membar),
+            None => Ok(()),
         }
-        let sem = if order == Some(Order::Sc) {
-            "SC"
-        } else {
-            "ALL"
-        };
-        let scope = self.func.modifier::<Scope>(self.at).unwrap_or(Scope::Sys);
-        self.memory_barrier(sem, scope)
     }
 
     /// What must happen after an access that acquires: lines of the first cache are stale.
     pub(super) fn fence_after(&mut self) -> Done {
-        let order = self.func.modifier::<Order>(self.at);
-        let acquires = matches!(order, Some(Order::Acquire | Order::AcqRel | Order::Sc));
-        if acquires && self.func.modifier::<Scope>(self.at) != Some(Scope::Cta) {
-            self.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
+        match self.fences().drops_cache {
+            true => self.drop_cache(),
+            false => Ok(()),
         }
+    }
+
+    /// Drops what the first-level cache holds.
+    pub(super) fn drop_cache(&mut self) -> Done {
+        self.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
         Ok(())
     }
 
     /// A fence, with what reports errors of accesses before it.
-    pub(super) fn memory_barrier(&mut self, sem: &str, scope: Scope) -> Done {
-        let (name, outside) = match scope {
-            Scope::Cta => ("CTA", false),
-            Scope::Cluster | Scope::Gpu => ("GPU", true),
-            Scope::None | Scope::Sys => ("SYS", true),
-        };
-        self.emit_guarded(Op::MEMBAR, &[("sem", sem), ("scope", name)], sources![])?;
-        if outside {
+    pub(super) fn memory_barrier(&mut self, membar: Membar) -> Done {
+        let mods = [("sem", membar.sem), ("scope", membar.scope)];
+        self.emit_guarded(Op::MEMBAR, &mods, sources![])?;
+        if membar.reports {
             self.emit_guarded(Op::ERRBAR, &[], sources![])?;
             self.emit_guarded(Op::CGAERRBAR, &[], sources![])?;
         }
         Ok(())
+    }
+
+    /// Marks an access to shared memory that others must not pass; nothing in the instruction says so.
+    fn mark_strong(&mut self, inst: Inst) {
+        let order = self.func.modifier::<Order>(self.at).unwrap_or(Order::Weak);
+        self.func.set_strong(inst, memory_order::is_strong(order));
     }
 }
 
@@ -477,7 +488,9 @@ pub(super) fn load(s: &mut Selector<'_>) -> Done {
         Space::Param | Space::Const => return load_bank(s, place, space, size),
         Space::Shared => {
             let address = s.shared_address(place)?;
-            s.emit_guarded(Op::LDS, &[("size", size)], sources![result, address])?;
+            let inst = s.emit_guarded(Op::LDS, &[("size", size)], sources![result, address])?;
+            s.mark_strong(inst);
+            s.fence_after()?;
         }
         Space::Local => {
             let address = s.local_address(place)?;
@@ -562,7 +575,8 @@ pub(super) fn store(s: &mut Selector<'_>) -> Done {
         Space::Shared => {
             s.fence_before()?;
             let address = s.shared_address(place)?;
-            s.emit_guarded(Op::STS, &[("size", size)], sources![address, value])?;
+            let inst = s.emit_guarded(Op::STS, &[("size", size)], sources![address, value])?;
+            s.mark_strong(inst);
         }
         Space::Local => {
             let address = s.local_address(place)?;
@@ -672,7 +686,7 @@ pub(super) fn stack_allocate(s: &mut Selector<'_>) -> Done {
     let Operand::Imm(align) = s.operand(1) else {
         return Err(s.broken("the alignment is not a number"));
     };
-    let align = (align.bits() as u32).max(STACK_ALIGNMENT);
+    let align = (align.bits() as u32).max(s.machine.abi.stack_alignment);
     if !align.is_power_of_two() {
         return Err(s.broken("the alignment is not a power of two"));
     }

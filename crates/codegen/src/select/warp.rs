@@ -11,7 +11,7 @@ use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{Match, Reduce, Scalar, Shuffle, Vote};
-use orias_ori::{Class, Guard, Operand, Type};
+use orias_ori::{AbstractOp, Class, Guard, Opcode, Operand, Type};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -26,7 +26,13 @@ impl Selector<'_> {
         if mask.constant().map(|bits| bits & ALL_LANES) == Some(ALL_LANES) {
             return self.gather_lanes();
         }
+        let set_apart = self.is_set_apart();
         let mask = self.in_register(mask)?;
+        if exclusive && !set_apart {
+            let shared = [("exclusive", "SHARED")];
+            self.emit(Op::WARPSYNC, &shared, sources![pt(), mask])?;
+            return Ok(());
+        }
         if exclusive || self.guard != Guard::ALWAYS {
             let mods = [("exclusive", if exclusive { "EXCLUSIVE" } else { "SHARED" })];
             self.emit_guarded(Op::WARPSYNC, &mods, sources![pt(), mask])?;
@@ -52,6 +58,20 @@ impl Selector<'_> {
             Guard::when(any),
         )?;
         Ok(())
+    }
+
+    /// Whether the instruction has a region of its own, as those have that lanes with different masks may run at the same time.
+    fn is_set_apart(&self) -> bool {
+        let alone = self.func.layout.prev_inst(self.at).is_none();
+        let &[behind] = self.func.successor_edges(self.block) else {
+            return false;
+        };
+        let first = self.func.layout.first_inst(self.func.edge_target(behind));
+        let meets = [
+            Opcode::Abstract(AbstractOp::RegionMeet),
+            Opcode::Machine(Op::BSYNC),
+        ];
+        alone && first.is_some_and(|inst| meets.contains(&self.func.opcode(inst)))
     }
 
     /// Copies a uniform word to the result.

@@ -150,7 +150,7 @@ pub const ATTRIBUTES: &[AttributeRow] = &[
     row(0x58, "STUB_FUNCTION_KIND", None, Payload::Opaque),
     row(0x59, "LOCAL_CTA_ASYNC_STORE_OFFSETS", None, Payload::Offsets),
     row(0x5a, "MERCURY_FINALIZER_OPTIONS", None, Payload::Words),
-    row(0x5b, "BLOCKS_ARE_CLUSTERS", None, Payload::Opaque),
+    row(0x5b, "BLOCKS_ARE_CLUSTERS", Some(Format::Flag), Payload::Opaque),
     row(0x5c, "SANITIZE", None, Payload::Opaque),
     row(0x5d, "SYSCALLS_FALLBACK", None, Payload::SymbolPairs),
     row(0x5e, "CUDA_REQ", None, Payload::Words),
@@ -252,6 +252,8 @@ pub mod id {
     pub const CTA_PER_CLUSTER: u8 = 0x3d;
     /// The kernel states its cluster's shape.
     pub const EXPLICIT_CLUSTER: u8 = 0x3e;
+    /// The grid is given in clusters.
+    pub const BLOCKS_ARE_CLUSTERS: u8 = 0x5b;
     /// Largest number of blocks in a cluster.
     pub const MAX_CLUSTER_RANK: u8 = 0x3f;
     /// A kernel parameter too large for [`KPARAM_INFO`].

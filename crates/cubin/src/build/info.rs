@@ -18,9 +18,9 @@ const MAX_NARROW_PARAMS: u16 = 4352;
 
 /// The order of attributes in `.nv.info.<function>`, as seen in everything ptxas 13.0.88 made of the corpus and the exercises.
 const INFO_ORDER: &[u8] = &[
-    0x37, 0x17, 0x3e, 0x3d, 0x3f, 0x45, 0x41, 0x50, 0x2b, 0x1b, 0x4c, 0x0f, 0x55, 0x5f, 0x31, 0x2e,
-    0x40, 0x44, 0x29, 0x28, 0x39, 0x38, 0x46, 0x54, 0x1c, 0x05, 0x10, 0x34, 0x1e, 0x19, 0x0a, 0x36,
-    0x15, 0x16,
+    0x37, 0x17, 0x3f, 0x5b, 0x3e, 0x3d, 0x45, 0x41, 0x50, 0x2b, 0x1b, 0x4c, 0x0f, 0x55, 0x5f, 0x31,
+    0x2e, 0x40, 0x44, 0x29, 0x28, 0x39, 0x38, 0x46, 0x54, 0x1c, 0x05, 0x10, 0x34, 0x1e, 0x19, 0x0a,
+    0x36, 0x15, 0x16,
 ];
 
 /// Where an attribute stands among the others; those without a known place come after `MERCURY_ISA_VERSION`.
@@ -75,7 +75,7 @@ impl Plan<'_> {
         vec![
             byte(
                 id::COMPAT_ACCELERATOR_TARGET,
-                u8::from(self.module.target.accelerated),
+                u8::from(self.module.chip.accelerated),
             ),
             byte(id::COMPAT_ISA_CLASS, self.module.isa_class),
             byte(id::COMPAT_INST_TCGEN05_MMA, COMPAT_TCGEN05),
@@ -154,8 +154,13 @@ impl Plan<'_> {
             }
         }
         if let Some(cluster) = entry.cluster {
-            add(id::EXPLICIT_CLUSTER, Value::Flag(0));
             add(id::CTA_PER_CLUSTER, Value::Dimensions(cluster));
+        }
+        if entry.explicit_cluster {
+            add(id::EXPLICIT_CLUSTER, Value::Flag(0));
+        }
+        if entry.blocks_are_clusters {
+            add(id::BLOCKS_ARE_CLUSTERS, Value::Flag(0));
         }
         if let Some(rank) = entry.max_cluster_rank {
             add(id::MAX_CLUSTER_RANK, Value::Words(vec![rank]));

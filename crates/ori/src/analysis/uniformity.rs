@@ -248,7 +248,7 @@ fn load(space: Option<Space>, order: Option<Order>) -> Spread {
 }
 
 /// Whether `inst` is a load, on the abstract level, that may find something else a moment later.
-pub(in crate::analysis) fn loads_what_may_change(function: &Function, inst: Inst) -> bool {
+pub fn loads_what_may_change(function: &Function, inst: Inst) -> bool {
     let load =
         matches!(function.opcode(inst), Opcode::Abstract(op) if RULES[op as usize] == Rule::Load);
     let constant = matches!(function.modifier(inst), Some(Space::Const | Space::Param));

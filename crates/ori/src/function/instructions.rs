@@ -75,6 +75,7 @@ impl Function {
             kept: 0,
             uses: 0,
             defs: 0,
+            strong: false,
         });
         self.own_definitions(inst);
         inst
@@ -238,6 +239,11 @@ impl Function {
         self.insts[inst].guard = guard;
     }
 
+    /// Says that other accesses to memory must stay on their side of an instruction: an access with an order that its operation has no modifier for.
+    pub fn set_strong(&mut self, inst: Inst, strong: bool) {
+        self.insts[inst].strong = strong;
+    }
+
     /// Changes the source location.
     pub fn set_span(&mut self, inst: Inst, span: Option<Span>) {
         self.insts[inst].span = span.into();
@@ -310,7 +316,7 @@ impl Function {
     }
 
     /// Gives up an instruction that was never placed: what it defines has no definition any more.
-    pub(crate) fn abandon_inst(&mut self, inst: Inst) {
+    pub fn abandon_inst(&mut self, inst: Inst) {
         self.disown_definitions(inst);
     }
 

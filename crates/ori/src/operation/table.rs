@@ -2,9 +2,9 @@
 
 use super::ModifierKind::{
     Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Count, Direction, Evict, Ftz, Geometry,
-    Half, Layout, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch, Property,
-    Proxy, Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special, Step,
-    TensorMode, Transpose, Vector, Vote, Wait,
+    Half, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch, Property, Proxy,
+    Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special, Step, TensorMode,
+    Transpose, Vector, Vote, Wait,
 };
 use super::{Arity, Edges, Effects, Kind, Levels, ModifierKind, Row, Scalar as Sc, Scalars, Slot};
 use crate::function::Level;
@@ -455,10 +455,10 @@ operations! {
     Movmatrix = row("movmatrix", "A matrix, transposed.")
         .mods(&[Shape, TY]).on(Scalars::of(&[Sc::B16])).sig(&[R1], &[R1]).does(CONVERGENT);
     Mma = row("mma", "A matrix product plus a matrix: A, B, C.")
-        .mods(&[Shape, Layout, Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[Shape, Sat, BitOp, Round, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N, N, N]).does(CONVERGENT);
     MmaSparse = row("mma_sp", "The same, where A is half empty: A, B, C, metadata, selector.")
-        .mods(&[Shape, Layout, Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[Shape, Sat, BitOp, Round, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N, N, N, R1, I]).does(CONVERGENT);
     Wgmma = row("wgmma", "An asynchronous matrix product of a warp group: accumulator, A (registers or descriptor), B descriptor, N, scale of D, signs of A and B, layouts of A and B.")
         .mods(&[Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)

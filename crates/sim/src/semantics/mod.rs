@@ -16,6 +16,7 @@ mod matrix;
 mod memory;
 mod moves;
 mod sync;
+mod warpgroup;
 
 use crate::flow;
 use crate::operand::{Lack, Reader};
@@ -42,6 +43,7 @@ static ALL: LazyLock<BTreeMap<&'static str, Make>> = LazyLock::new(|| {
         bulk::TABLE,
         lanes::TABLE,
         matrix::TABLE,
+        warpgroup::TABLE,
         sync::TABLE,
     ]
     .into_iter()

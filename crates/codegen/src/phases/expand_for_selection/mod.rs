@@ -4,12 +4,14 @@
 //! - `brx` becomes a tree of comparisons, as deep as the logarithm of the number of ways. (A table of addresses is faster for many
 //!   ways, and needs one more load.)
 //! - Atomic updates that memory cannot do by itself become loops ([`updates`]).
+//! - Guards of barriers that lanes may come to from several places become branches ([`barriers`]).
 //! - Lanes take turns at bulk copies ([`turns`]).
 //! - Requests for registers are repeated until they are granted ([`register_counts`]).
 //! - A branch to the block where a kernel ends gets an exit of its own: lanes that go there are nobody's to wait for (`convergence`).
 //!
 //! Runs before convergence regions are placed, which see the branches made here. Linear in what it makes.
 
+mod barriers;
 mod loops;
 mod register_counts;
 mod turns;
@@ -40,6 +42,7 @@ pub fn expand_for_selection(func: &mut Function, _: &Context<'_>) -> Result<(), 
             }
         }
     }
+    barriers::expand(func)?;
     turns::expand(func)?;
     separate_exits(func).map_err(refused)
 }

@@ -1,0 +1,140 @@
+//! What tools that look for races have to know about mbarriers: which instructions work on them, and how many are set up.
+//!
+//! The kinds are those of [`MBARRIER_KINDS`], and two that the public tools have no name for: transactions announced and completed. Arrivals that also
+//! announce transactions are not told. Whether a look at a
+//! phase was told a state or a parity is not in the instruction: a parity comes from a shift to the highest bit or is a number.
+
+use orias_cubin::attribute::{Attribute, MBARRIER_KINDS, MbarrierUse, Value, id};
+use orias_sass::{Instruction, Op, Operand, Register, RegisterClass, Target, decode};
+
+/// The kinds that [`MBARRIER_KINDS`] does not name, which come after it.
+const MORE_KINDS: [&str; 2] = ["EXPECT_TX", "COMPLETE_TX"];
+
+/// The attributes of a kernel's code.
+pub(super) fn attributes(bytes: &[u8], target: Target) -> Vec<Attribute> {
+    let code: Vec<Option<Instruction>> = bytes
+        .chunks_exact(16)
+        .map(|word| {
+            let word = word.try_into().map_or(0, u128::from_le_bytes);
+            decode(word, target).ok()
+        })
+        .collect();
+    let mut uses = Vec::new();
+    let (mut any, mut set_up) = (false, 0u16);
+    for (at, instruction) in code.iter().enumerate() {
+        let Some(instruction) = instruction else {
+            continue;
+        };
+        let Some(kind) = kind_of(instruction, &code[..at]) else {
+            continue;
+        };
+        any = true;
+        let Some(kind) = kind else {
+            continue;
+        };
+        set_up += u16::from(kind == "INIT");
+        let mut kinds = MBARRIER_KINDS.iter().chain(&MORE_KINDS);
+        let number = kinds.position(|&name| name == kind);
+        let Some(Operand::Address(address)) = instruction.operand("addr") else {
+            continue;
+        };
+        let index = |register: Option<Register>, none: u8| register.map_or(none, |it| it.index);
+        // Where the address comes from a uniform register alone that is the base.
+        let (register, uniform) = match (address.base, address.uniform) {
+            (Some(base), None) if base.class == RegisterClass::UR => (255, base.index),
+            (base, uniform) => (index(base, 255), index(uniform, 63)),
+        };
+        uses.push(MbarrierUse {
+            offset: at as u32 * 16,
+            register: register.into(),
+            displacement: address.offset,
+            kind_and_stride: number.unwrap_or(0) as u8,
+            flag: 1,
+            uniform_register: uniform,
+            reserved: 0,
+        });
+    }
+    let mut attributes = Vec::new();
+    if !uses.is_empty() {
+        attributes.push(Attribute {
+            id: id::MBARRIER_INSTR_OFFSETS,
+            value: Value::Mbarriers(uses),
+        });
+    }
+    if any {
+        attributes.push(Attribute {
+            id: id::NUM_MBARRIERS,
+            value: Value::Half(set_up),
+        });
+    }
+    attributes
+}
+
+/// What an instruction does to mbarriers: nothing, something without a name, or the name.
+fn kind_of(
+    instruction: &Instruction,
+    before: &[Option<Instruction>],
+) -> Option<Option<&'static str>> {
+    let is = |name: &str, value: &str| instruction.modifier(name) == Some(value);
+    Some(match instruction.op() {
+        Op::SYNCS_EXCH => Some("INIT"),
+        Op::SYNCS_CCTL => Some("INVAL"),
+        Op::ARRIVES_LDGSTSBAR => Some("CP_ASYNC_ARRIVE"),
+        Op::SYNCS_ARRIVE => match instruction.modifier("tx") {
+            Some("A1T0" | "ART0") => Some(match (is("kind", "TMASK"), is("optout", "OPTOUT")) {
+                (false, false) => "ARRIVE",
+                (false, true) => "ARRIVE_DROP",
+                (true, false) => "ARRIVE_NOCOMPLETE",
+                (true, true) => "ARRIVE_DROP_NOCOMPLETE",
+            }),
+            Some("A0TR") => Some("EXPECT_TX"),
+            Some("A0TX") => Some("COMPLETE_TX"),
+            _ => return None,
+        },
+        // The second look of a wait with a time limit belongs to the first.
+        Op::SYNCS_PHASECHK if follows_sleep(before) => None,
+        Op::SYNCS_PHASECHK => {
+            let parity = has_parity(instruction, before);
+            Some(match (is("try", "TRYWAIT"), parity) {
+                (false, false) => "TEST_WAIT",
+                (false, true) => "TEST_WAIT_PARITY",
+                (true, false) => "TRY_WAIT",
+                (true, true) => "TRY_WAIT_PARITY",
+            })
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a sleep that mbarriers end comes after the last look at one.
+fn follows_sleep(before: &[Option<Instruction>]) -> bool {
+    let looks = |op: Op| matches!(op, Op::SYNCS_PHASECHK | Op::NANOSLEEP);
+    let mut others = before.iter().rev().flatten();
+    let last = others.find(|other| looks(other.op()));
+    last.is_some_and(|last| last.modifier("wake") == Some("SYNCS"))
+}
+
+/// Whether the phase was told as a parity: the last instruction before that writes its register shifts, or moves a number.
+fn has_parity(instruction: &Instruction, before: &[Option<Instruction>]) -> bool {
+    let Some(Operand::Register(phase)) = instruction.operand("b") else {
+        return false;
+    };
+    let phase = phase.register;
+    if phase.is_constant() {
+        return true;
+    }
+    let mut others = before.iter().rev().flatten();
+    let writer = others.find(|other| other.writes_register(phase));
+    writer.is_some_and(|writer| {
+        let immediate = |operand: &Operand| match operand {
+            Operand::Immediate(_) => true,
+            Operand::Register(it) => it.register.is_constant(),
+            _ => false,
+        };
+        match writer.op() {
+            Op::SHF => matches!(writer.operand("b"), Some(Operand::Immediate(31))),
+            Op::MOV => writer.operand("b").is_some_and(immediate),
+            _ => false,
+        }
+    })
+}
