@@ -31,8 +31,8 @@ pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
     Ok(())
 }
 
-/// Gives `inst` a block of its own, entered where its guard holds, if it has one. What it keeps where not is passed to what follows.
-pub(super) fn branch_around(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
+/// Gives `inst` a block of its own, entered where its guard holds. What it keeps where not is passed to what follows.
+fn branch_around(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
     let guard = func.inst(inst).guard();
     let (Some(predicate), Some(before)) = (guard.reg(), func.layout.inst_block(inst)) else {
         return Ok(());

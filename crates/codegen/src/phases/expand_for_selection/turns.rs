@@ -12,12 +12,13 @@
 //!                      cbr any, around(left), tail
 //! ```
 //!
+//! Under a guard those lanes wait for which it holds, and there is no first turn if it holds for none.
+//!
 //! No loop is needed where one lane comes (behind a branch on `elect`), nor where every lane says the same and the same copy once more changes nothing:
 //! copies to global memory and prefetches, unlike reductions, and unlike copies that a barrier counts.
 //!
 //! Linear in what it makes, besides the analyses, which are made only for functions with such copies.
 
-use super::barriers::branch_around;
 use super::loops::Maker;
 use super::refused;
 use crate::emit::not;
@@ -80,13 +81,14 @@ fn taking_turns(func: &Function) -> Vec<Inst> {
             return false;
         }
         if alone.iter().any(|&head| dominators.dominates(head, block)) {
-            return false;
+            return !func.inst(inst).guard().is_always();
         }
         let same = func
             .value_uses(inst)
             .into_iter()
             .all(|value| divergence.is_uniform_at(value, block, &nest));
-        repeated == Repeated::Counts || !same
+        let guarded = !func.inst(inst).guard().is_always();
+        repeated == Repeated::Counts || !same || guarded
     };
     insts
         .iter()
@@ -121,10 +123,10 @@ fn lone_blocks(func: &Function, graph: &FlowGraph) -> Vec<Block> {
 }
 
 fn take_turns(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
-    branch_around(func, inst)?;
     let Some(head) = func.layout.inst_block(inst) else {
         return Ok(());
     };
+    let guard = func.inst(inst).guard();
     let span = func.inst(inst).span();
     let tail = func.split_block(inst);
     func.layout.remove_inst(inst);
@@ -135,14 +137,33 @@ fn take_turns(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
     };
     let around = maker.block();
     let waiting = maker.func.append_block_param(around, Type::P);
-    let all = maker
-        .cursor()
-        .build(AbstractOp::Mov)
-        .with(Scalar::Pred)
-        .imm(1)
-        .value()
-        .map_err(refused)?;
-    maker.jump(around, &[all])?;
+    match guard.reg() {
+        None => {
+            let all = maker
+                .cursor()
+                .build(AbstractOp::Mov)
+                .with(Scalar::Pred)
+                .imm(1)
+                .value()
+                .map_err(refused)?;
+            maker.jump(around, &[all])?;
+        }
+        // Nobody may be there: then nothing runs.
+        Some(reg) => {
+            let condition = match guard.is_negated() {
+                true => not(reg.into()),
+                false => reg.into(),
+            };
+            let these = maker.binary(AbstractOp::And, Scalar::Pred, condition, condition)?;
+            let some = maker
+                .cursor()
+                .build(AbstractOp::AnyRunning)
+                .operand(these)
+                .value()
+                .map_err(refused)?;
+            maker.branch(some, (around, &[these]), (tail, &[]))?;
+        }
+    }
     maker.at = around;
     let turn = maker
         .cursor()
