@@ -26,12 +26,17 @@ pub(super) struct Relations<'a> {
     found: Vec<(u64, Relation)>,
     /// Where each is in `found`.
     known: FxHashMap<Relation, u32>,
-    /// How often the block at hand is thought to run.
+    /// How often the block or edge at hand is thought to run.
     frequency: u64,
 }
 
 /// How many times more often a block runs than one outside its loop, and the depth from which on that makes no difference any more.
 const TRIPS: (u64, u32) = (8, 8);
+
+/// How often a block in loops of this depth is thought to run.
+fn frequency(depth: u32) -> u64 {
+    TRIPS.0.pow(depth.min(TRIPS.1))
+}
 
 impl<'a> Relations<'a> {
     /// The relations of `func`.
@@ -43,9 +48,19 @@ impl<'a> Relations<'a> {
             frequency: 1,
         };
         for block in func.blocks() {
-            relations.frequency = TRIPS.0.pow(loops.block_depth(block).min(TRIPS.1));
+            relations.frequency = frequency(loops.block_depth(block));
             for inst in func.block_insts(block) {
                 relations.find(inst);
+            }
+            for &edge in func.successor_edges(block) {
+                let target = func.edge_target(edge);
+                // A loop is left, and entered, as often as what is around it runs.
+                let depth = loops.block_depth(block).min(loops.block_depth(target));
+                relations.frequency = frequency(depth);
+                let params = func.block_params(target).iter();
+                for (&param, &arg) in params.zip(func.edge_args(edge)) {
+                    relations.add(param, arg, 0);
+                }
             }
         }
         relations
@@ -81,12 +96,6 @@ impl<'a> Relations<'a> {
         if !func.kept(inst).is_empty() {
             for (place, kept) in func.kept_places(inst).zip(func.kept(inst)) {
                 self.add_operands(func.operands(inst)[place], *kept, 0);
-            }
-        }
-        for &edge in func.edges(inst) {
-            let params = func.block_params(func.edge_target(edge));
-            for (&param, &arg) in params.iter().zip(func.edge_args(edge)) {
-                self.add(param, arg, 0);
             }
         }
     }
