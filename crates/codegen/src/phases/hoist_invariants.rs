@@ -6,8 +6,8 @@
 //! **Loads** leave a loop if they are weak, nothing in the loop may change what they find (a store, an atomic operation or a call to the same space; a barrier, after which other threads' stores
 //! are seen; data that is never written, `ld.global.nc`, is exempt), and they would be executed anyhow: their block is the first of the loop or follows it on the only way.
 //!
-//! **Registers.** What leaves a loop occupies registers in all of it. There is room up to the number of registers that leaves as many warps as the function's pressure does
-//! now ([`Occupancy::ceiling`]), and for [`PREDICATES`] predicates. An operand that nobody else reads makes up for the result. Copies of numbers, parameters, tuples and their parts stay where they are unless something that
+//! **Registers.** What leaves a loop occupies registers in all of it. There is room up to the pressure that the function has elsewhere, or to the number of registers that leaves as many warps as there can
+//! be ([`Occupancy::free`]), and for [`PREDICATES`] predicates. An operand that nobody else reads makes up for the result. Copies of numbers, parameters, tuples and their parts stay where they are unless something that
 //! leaves needs them: they are operands of instructions in the end, or nothing at all.
 //!
 //! Only what runs in every iteration leaves (its block dominates a latch): on a rare path nothing would be won. Irreducible loops are left by nothing.
@@ -42,10 +42,9 @@ pub fn hoist_invariants(func: &mut Function, context: &Context<'_>) -> Result<()
     let live = Liveness::new(func, &shape.graph);
     let pressure = Pressure::new(func, &live);
     let most = pressure.overall()[Class::R];
-    let budget = Occupancy::new(func, files)
-        .ceiling(most)
-        .min(hard_limit(func, files, 0))
-        .max(most);
+    // What selection and allocation add is not known here: only what is free, or needed elsewhere anyhow, is taken.
+    let free = u32::try_from(Occupancy::new(func, files).free()).unwrap_or(0);
+    let budget = free.min(hard_limit(func, files, 0)).max(most);
     let mut hoister = Hoister {
         loops: shape
             .nest
