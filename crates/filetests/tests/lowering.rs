@@ -567,7 +567,12 @@ fn agree(name: &str, rest: &str) {
         panic!("{name}: {fault}");
     }
     let want = program.memory().read(data, bytes.len()).expect("the data");
+    let (constants, _) = orias_codegen::constant_places(&symbols);
     let place = |name: &str| {
+        let constant = constants.iter().find(|(symbol, _)| *symbol == name);
+        if let Some(&(_, start)) = constant {
+            return start;
+        }
         let index = symbols.iter().position(|symbol| symbol.name == name);
         0x100_0000 + 0x1_0000 * index.unwrap_or(0) as u64
     };

@@ -305,6 +305,10 @@ impl Selector<'_> {
         operands: &mut Operands,
         mut error: EncodeError,
     ) -> Result<Fitted, PhaseError> {
+        // What no move can hold fits nowhere.
+        if op == Op::MOV {
+            return Err(self.unsupported());
+        }
         let mut sources: SmallVec<[Source; 8]> = SmallVec::from_slice(sources);
         loop {
             let slots = op.row().slots;

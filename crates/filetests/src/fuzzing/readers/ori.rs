@@ -60,7 +60,7 @@ fn ori_text(input: &[u8]) {
     };
     let printed: String = module.functions.iter().map(print_function).collect();
     match parse_module(&printed) {
-        Ok(again) => assert!(again == module, "{printed}"),
+        Ok(again) => assert!(again == module, "{printed}\nfrom\n{text}"),
         Err(error) => panic!("{error}\n{printed}"),
     }
     // Broken functions are errors, not panics.
