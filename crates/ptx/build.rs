@@ -8,6 +8,8 @@ mod emit;
 mod notation;
 #[path = "build/operands.rs"]
 mod operands;
+#[path = "build/targets.rs"]
+mod targets;
 #[allow(dead_code, reason = "the crate uses what the build script does not")]
 #[path = "src/types.rs"]
 mod types;
@@ -49,6 +51,12 @@ fn compile() -> Result<(), Vec<String>> {
             .unwrap_or_default();
         sources.push((name, text));
     }
+    let path = folder.join("targets.tbl");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| vec![format!("{}: {error}", path.display())])?;
+    let targets = targets::rust(&text).map_err(|error| vec![error])?;
+    let out = PathBuf::from(variable("OUT_DIR")?).join("targets.rs");
+    std::fs::write(&out, targets).map_err(|error| vec![format!("{}: {error}", out.display())])?;
     let tables = notation::read(&sources)?;
     let code = emit::rust(&tables)?;
     let out = PathBuf::from(variable("OUT_DIR")?).join("tables.rs");

@@ -19,7 +19,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let file = std::fs::read(base).map_err(|error| format!("{base}: {error}"))?;
     let mut cubin = Cubin::read(&file).map_err(|error| format!("{base}: {error}"))?;
     if ours {
-        let module = Module::extract(&cubin).map_err(|error| format!("{base}: {error}"))?;
+        let module = Module::extract(&cubin, orias::chip_named)
+            .map_err(|error| format!("{base}: {error}"))?;
         cubin = module.build().map_err(|error| format!("{base}: {error}"))?;
     }
     let folder = Path::new(folder);

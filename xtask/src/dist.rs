@@ -1,13 +1,15 @@
-//! `cargo xtask dist`: the command that is handed out, `target/dist/orias`, built with a profile of itself at work.
+//! `cargo xtask dist`: the command that is handed out, `target/dist/orias`, optimised by a profile of itself at work.
 //!
-//! The command is built twice by the profile `dist`. The first build counts what it executes while it compiles the PTX that lies in this
-//! repository; the second is optimised by those counts. No file of the corpus is used, so that what is measured over the corpus was not
-//! learnt from it. Merging the counts needs LLVM's own tool, which `rustup component add llvm-tools` installs.
+//! Profile-guided optimisation: the command is built twice by the profile `dist`. The first build counts what it executes while it compiles
+//! the PTX that lies in this repository; the second is optimised by those counts. No file of the corpus is used, so that what is measured
+//! over the corpus was not learnt from it. Merging the counts needs LLVM's own tool, of the version the compiler was built with.
 //!
 //! On Linux it is linked statically: finding and relocating shared libraries takes a quarter of a millisecond of every start, and a
 //! small kernel takes one to compile. (An explicit target keeps the option from build scripts and procedural macros.) Where Rust's
-//! target with the C library musl is installed (`rustup target add x86_64-unknown-linux-musl`), that is used, as musl starts a third of a
-//! millisecond faster than glibc does.
+//! target with the C library musl is installed, that is used, as musl starts a third of a millisecond faster than glibc does.
+//!
+//! Neither LLVM's tools nor musl are needed: a Rust toolchain and nothing else builds the command once, for the host, linked as the host's
+//! C library can be. What would make it faster is said with the command that installs it.
 
 use crate::oracle;
 use std::ffi::OsStr;
@@ -30,34 +32,25 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     let root = oracle::repository();
     let folder = root.join("target/profile-guided");
-    let counts = folder.join("counts");
-    if counts.exists() {
-        std::fs::remove_dir_all(&counts).map_err(failed(&counts))?;
-    }
-    std::fs::create_dir_all(&counts).map_err(failed(&counts))?;
     let host = host()?;
-    let merger = llvm_profdata(&host)?;
-    let target = target(&host)?;
-    println!("for {target}");
-
-    println!("building the command that counts");
-    let counting = build(
-        &root,
-        &folder,
-        &target,
-        &option("-Cprofile-generate=", &counts),
-    )?;
-    let compiled = train(&root, &counting, &folder.join("training.cubin"))?;
-    println!("{compiled} compilations counted");
-    let merged = folder.join("merged.profdata");
-    succeed(
-        Command::new(merger)
-            .args(["merge", "-o"])
-            .args([&merged, &counts]),
-    )?;
-
-    println!("building the command by what was counted");
-    let built = build(&root, &folder, &target, &option("-Cprofile-use=", &merged))?;
+    let library = rust_library()?;
+    let plan = Plan::of(&host, &library, has_static_libc());
+    println!("for {}", plan.target);
+    for missing in &plan.missing {
+        println!("it would be faster with {missing}");
+    }
+    let built = match &plan.merger {
+        Some(merger) => {
+            let profile = profile(&root, &folder, &plan, merger)?;
+            println!("building the command by what was counted");
+            let by_profile = option("-Cprofile-use=", &profile);
+            build(&root, &folder, &plan, Some(&by_profile))?
+        }
+        None => {
+            println!("building the command, without a profile");
+            build(&root, &folder, &plan, None)?
+        }
+    };
     let result = root.join("target/dist").join(name_of(&built));
     std::fs::create_dir_all(root.join("target/dist")).map_err(failed(&result))?;
     std::fs::copy(&built, &result).map_err(failed(&result))?;
@@ -65,16 +58,93 @@ pub fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the command with one more option of the compiler, apart from every other build, and says where it is.
-fn build(root: &Path, folder: &Path, target: &str, option: &OsStr) -> Result<PathBuf, String> {
-    // The separator that `CARGO_ENCODED_RUSTFLAGS` knows is no blank, so paths may hold blanks.
-    let mut options = option.to_os_string();
-    if target.contains("-linux-") {
-        for fixed in ["-Ctarget-feature=+crt-static", "-Crelocation-model=static"] {
-            options.push("\x1f");
-            options.push(fixed);
+/// What can be built with what is installed.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    /// The target to build for.
+    target: String,
+    /// Whether it can be linked statically.
+    linked_statically: bool,
+    /// LLVM's tool that merges counts, of the version the compiler was built with: no other reads its files.
+    merger: Option<PathBuf>,
+    /// What is not installed and would make the command faster, with how to install it.
+    missing: Vec<&'static str>,
+}
+
+/// Rust's target whose C library starts fastest, for the machines that can run it.
+const FAST_START: &str = "x86_64-unknown-linux-musl";
+
+impl Plan {
+    /// The plan for a host, with what Rust has below `library` for each target and, perhaps, the host's C library to link statically.
+    fn of(host: &str, library: &Path, static_libc: bool) -> Plan {
+        let mut missing = Vec::new();
+        let merger = library
+            .join(host)
+            .join("bin")
+            .join(format!("llvm-profdata{}", std::env::consts::EXE_SUFFIX));
+        let merger = merger.is_file().then_some(merger);
+        if merger.is_none() {
+            missing.push("a profile, by LLVM's tools: `rustup component add llvm-tools`");
+        }
+        let mut target = host;
+        if host == "x86_64-unknown-linux-gnu" {
+            if library.join(FAST_START).join("lib").is_dir() {
+                target = FAST_START;
+            } else {
+                missing.push(
+                    "a quicker start, by musl: `rustup target add x86_64-unknown-linux-musl`",
+                );
+            }
+        }
+        // Rust brings musl along; glibc for static linking is the system's.
+        let linked_statically = target == FAST_START || target.contains("-linux-") && static_libc;
+        if target.contains("-linux-") && !linked_statically {
+            missing.push("a C library to link statically, by the system's package for that");
+        }
+        Plan {
+            target: target.to_owned(),
+            linked_statically,
+            merger,
+            missing,
         }
     }
+}
+
+/// Builds the command that counts, lets it compile, and merges what it counted; says where that lies.
+fn profile(root: &Path, folder: &Path, plan: &Plan, merger: &Path) -> Result<PathBuf, String> {
+    let counts = folder.join("counts");
+    if counts.exists() {
+        std::fs::remove_dir_all(&counts).map_err(failed(&counts))?;
+    }
+    std::fs::create_dir_all(&counts).map_err(failed(&counts))?;
+    println!("building the command that counts");
+    let counts_it = option("-Cprofile-generate=", &counts);
+    let counting = build(root, folder, plan, Some(&counts_it))?;
+    let compiled = train(root, &counting, &folder.join("training.cubin"))?;
+    println!("{compiled} compilations counted");
+    let merged = folder.join("merged.profdata");
+    succeed(
+        Command::new(merger)
+            .args(["merge", "-o"])
+            .args([&merged, &counts]),
+    )?;
+    Ok(merged)
+}
+
+/// Builds the command, perhaps with one more option of the compiler, apart from every other build, and says where it is.
+fn build(
+    root: &Path,
+    folder: &Path,
+    plan: &Plan,
+    option: Option<&OsStr>,
+) -> Result<PathBuf, String> {
+    let mut options: Vec<&OsStr> = option.into_iter().collect();
+    if plan.linked_statically {
+        options.push("-Ctarget-feature=+crt-static".as_ref());
+        options.push("-Crelocation-model=static".as_ref());
+    }
+    // The separator that `CARGO_ENCODED_RUSTFLAGS` knows is no blank, so paths may hold blanks.
+    let options = options.join(OsStr::new("\x1f"));
     succeed(
         Command::new(env!("CARGO"))
             .current_dir(root)
@@ -85,13 +155,13 @@ fn build(root: &Path, folder: &Path, target: &str, option: &OsStr) -> Result<Pat
                 "-p",
                 "orias",
                 "--target",
-                target,
+                &plan.target,
             ])
             .env("CARGO_TARGET_DIR", folder)
             .env("CARGO_ENCODED_RUSTFLAGS", options),
     )?;
     Ok(folder
-        .join(target)
+        .join(&plan.target)
         .join("dist")
         .join(format!("orias{}", std::env::consts::EXE_SUFFIX)))
 }
@@ -148,32 +218,19 @@ fn host() -> Result<String, String> {
     Ok(host.ok_or("rustc does not name its host")?.to_owned())
 }
 
-/// The target to build for on this machine. Only for x86-64 does the command have functions for bytes that make up for those of glibc.
-fn target(host: &str) -> Result<String, String> {
-    const FAST_START: &str = "x86_64-unknown-linux-musl";
-    let installed = || Ok::<_, String>(rust_library()?.join(FAST_START).join("lib").is_dir());
-    if host == "x86_64-unknown-linux-gnu" && installed()? {
-        return Ok(FAST_START.into());
-    }
-    Ok(host.into())
+/// Whether the linker finds the host's C library in the form that is linked statically.
+fn has_static_libc() -> bool {
+    // Without one it repeats the name it was asked for.
+    output("cc", &["-print-file-name=libc.a"]).is_ok_and(|path| {
+        let path = Path::new(path.trim());
+        path.is_absolute() && path.is_file()
+    })
 }
 
 /// Where Rust has what belongs to a target, a folder each.
 fn rust_library() -> Result<PathBuf, String> {
     let sysroot = output("rustc", &["--print", "sysroot"])?;
     Ok(Path::new(sysroot.trim()).join("lib/rustlib"))
-}
-
-/// LLVM's tool that merges counts, of the version the compiler was built with: no other reads its files.
-fn llvm_profdata(host: &str) -> Result<PathBuf, String> {
-    let tool = rust_library()?
-        .join(host)
-        .join("bin")
-        .join(format!("llvm-profdata{}", std::env::consts::EXE_SUFFIX));
-    if !tool.is_file() {
-        return Err("llvm-profdata is missing: `rustup component add llvm-tools`".into());
-    }
-    Ok(tool)
 }
 
 fn output(command: &str, args: &[&str]) -> Result<String, String> {
@@ -211,4 +268,53 @@ fn name_of(path: &Path) -> &OsStr {
 fn failed<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> String {
     let path = path.display().to_string();
     move |error| format!("{path}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: &str = "x86_64-unknown-linux-gnu";
+
+    #[test]
+    fn a_toolchain_alone_builds_once_and_says_what_is_missing() {
+        let library = tempfile::tempdir().unwrap();
+        let plan = Plan::of(HOST, library.path(), false);
+        assert_eq!((plan.target.as_str(), &plan.merger), (HOST, &None));
+        assert!(!plan.linked_statically);
+        let commands = [
+            "rustup component add llvm-tools",
+            "rustup target add",
+            "system's package",
+        ];
+        assert_eq!(plan.missing.len(), commands.len());
+        for (missing, command) in plan.missing.iter().zip(commands) {
+            assert!(missing.contains(command), "{missing}");
+        }
+    }
+
+    #[test]
+    fn what_is_installed_is_used() {
+        let library = tempfile::tempdir().unwrap();
+        let tools = library.path().join(HOST).join("bin");
+        std::fs::create_dir_all(&tools).unwrap();
+        let merger = tools.join(format!("llvm-profdata{}", std::env::consts::EXE_SUFFIX));
+        std::fs::write(&merger, "").unwrap();
+        std::fs::create_dir_all(library.path().join(FAST_START).join("lib")).unwrap();
+        let all = Plan {
+            target: FAST_START.into(),
+            linked_statically: true,
+            merger: Some(merger),
+            missing: Vec::new(),
+        };
+        assert_eq!(Plan::of(HOST, library.path(), false), all);
+    }
+
+    #[test]
+    fn other_hosts_miss_no_musl() {
+        let library = tempfile::tempdir().unwrap();
+        let plan = Plan::of("aarch64-apple-darwin", library.path(), false);
+        assert_eq!(plan.target, "aarch64-apple-darwin");
+        assert_eq!(plan.missing.len(), 1);
+    }
 }

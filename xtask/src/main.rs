@@ -11,6 +11,7 @@ mod emulate;
 mod exercise;
 mod gpu;
 mod lanes;
+mod matrix;
 mod mine;
 mod oracle;
 mod parallel;

@@ -10,7 +10,8 @@
 //! that file; with `--check` it is an error if the file would change.
 
 use orias_cubin::Cubin;
-use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup, of, rows};
+use orias_machine::Machine;
+use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup};
 use orias_sass::{Instruction, Register, Target};
 use orias_verify::flow::{self, Dependence, Hazard, Need};
 use orias_verify::program::Program;
@@ -141,8 +142,8 @@ impl Mine {
         let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         let cubin = Cubin::read(&bytes).map_err(|error| format!("{path}: {error}"))?;
         for function in cubin.functions() {
-            let program = Program::of(&function, Target::Sm90a)
-                .map_err(|error| format!("{path}: {error}"))?;
+            let program =
+                Program::of(&function, TARGET).map_err(|error| format!("{path}: {error}"))?;
             self.functions += 1;
             self.instructions += program.instructions.len();
             flow::observe(&program, |dependence| {
@@ -207,15 +208,18 @@ impl Mine {
 
     /// What the other one of the two big pipes sees of a result that comes from neither: they are equally far from it.
     fn sibling(&self, written: ResultGroup, used: UseGroup) -> Option<&Seen> {
-        if ["fma", "high", "wide-low", "widened", "alu", "minmax"].contains(&written.name()) {
+        if ["fma", "high", "wide-low", "widened", "alu", "minmax"]
+            .contains(&machine().result_name(written))
+        {
             return None;
         }
-        let other = match used.name() {
+        let other = match machine().use_name(used) {
             "fma" => "alu",
             "alu" => "fma",
             _ => return None,
         };
-        let other = UseGroup::all().find(|g| g.name() == other && g.class() == used.class())?;
+        let other = (machine().use_groups())
+            .find(|g| machine().use_name(*g) == other && g.class() == used.class())?;
         self.latencies.get(&(written, other))
     }
 
@@ -225,7 +229,8 @@ impl Mine {
     fn table(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for ((written, used), seen) in &self.latencies {
-            let (needed, enough) = rows()
+            let (needed, enough) = machine()
+                .latencies()
                 .find(|row| row.result == *written && row.used == *used)
                 .map_or((0, 0), |row| {
                     (u16::from(row.assumed.0), u16::from(row.assumed.1))
@@ -243,8 +248,8 @@ impl Mine {
                 lines.push(format!(
                     "{:?} {} -> {} {least} {}",
                     written.class(),
-                    written.name(),
-                    used.name(),
+                    machine().result_name(*written),
+                    machine().use_name(*used),
                     seen.total()
                 ));
             }
@@ -254,21 +259,22 @@ impl Mine {
                 lines.push(format!(
                     "overwrite {:?} {} -> {} {least} {}",
                     written.class(),
-                    written.name(),
-                    later.name(),
+                    machine().result_name(*written),
+                    machine().result_name(*later),
                     seen.total()
                 ));
             }
         }
         for ((used, later), seen) in &self.releases {
             // Only what is written early can come before what is read late.
-            let believed = |_: &u16| seen.total() >= ENOUGH && later.name() == "move";
+            let believed =
+                |_: &u16| seen.total() >= ENOUGH && machine().result_name(*later) == "move";
             if let Some(least) = seen.least().filter(believed) {
                 lines.push(format!(
                     "release {:?} {} -> {} {least} {}",
                     used.class(),
-                    used.name(),
-                    later.name(),
+                    machine().use_name(*used),
+                    machine().result_name(*later),
                     seen.total()
                 ));
             }
@@ -277,12 +283,19 @@ impl Mine {
     }
 }
 
+/// The target whose code is read.
+const TARGET: Target = Target::DEFAULT;
+
+fn machine() -> &'static Machine {
+    Machine::judging(TARGET)
+}
+
 /// An operand as the report names it: operation, register file and slot; the register's number in operands of several, and
 /// the shape of matrix operations, since timing depends on them.
 fn operand(instruction: &Instruction, place: Place, register: Register) -> String {
     let op = instruction.op();
     let mut text = op.name().to_owned();
-    if of(op).is_some_and(|timing| timing.class.name() == "tensor") {
+    if (machine().timing(op)).is_some_and(|timing| machine().class_name(timing.class) == "tensor") {
         for modifier in ["shape", "acc", "type"] {
             if let Some(value) = instruction.modifier(modifier) {
                 text += &format!("({value})");
@@ -301,7 +314,8 @@ fn operand(instruction: &Instruction, place: Place, register: Register) -> Strin
         Place::Slot(slot) => op.row().slots[usize::from(slot)].name,
     };
     // Sources of variable latency are read at issue or late: the class tells nothing about the place.
-    let fixed = of(op).is_some_and(|timing| timing.completion == Completion::Fixed);
+    let timing = machine().timing(op);
+    let fixed = timing.is_some_and(|timing| timing.completion == Completion::Fixed);
     let offset = if fixed { offset } else { String::new() };
     format!("{text} {:?}.{slot}{offset}", register.class)
 }

@@ -3,8 +3,8 @@
 
 use crate::gpu::job::{Argument, Job, hash};
 use crate::oracle;
+use orias_generate::ptx::{BLOCK, GRID, OUTPUT_BYTES, Options, SCRATCH_BYTES, input, program};
 use orias_ptx::ast::{Linkage, Space};
-use orias_ptx::generate::{BLOCK, GRID, OUTPUT_BYTES, Options, SCRATCH_BYTES, input, program};
 use orias_reference::{Launch, Program};
 use orias_sim::{Schedule, Timing};
 use std::process::Command;

@@ -29,7 +29,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         let file = std::fs::read(&path).map_err(|error| at(&path, &error))?;
         let mut cubin = Cubin::read(&file).map_err(|error| at(&path, &error))?;
         if build {
-            let module = Module::extract(&cubin).map_err(|error| at(&path, &error))?;
+            let module =
+                Module::extract(&cubin, orias::chip_named).map_err(|error| at(&path, &error))?;
             cubin = module.build().map_err(|error| at(&path, &error))?;
         }
         let bytes = cubin.write().map_err(|error| at(&path, &error))?;

@@ -9,16 +9,20 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("sass", &[]),
     ("eval", &[]),
     ("cubin", &[]),
+    ("heap", &[]),
+    ("random", &[]),
     ("machine", &["sass"]),
     ("ori", &["sass"]),
-    ("reference", &["ptx", "eval"]),
+    ("generate", &["ptx", "ori", "sass", "random"]),
+    ("reference", &["ptx", "eval", "random"]),
     ("mercury", &["ori", "sass", "machine"]),
     (
         "codegen",
-        &["ptx", "ori", "sass", "machine", "eval", "mercury"],
+        &["ptx", "ori", "sass", "machine", "eval", "mercury", "random"],
     ),
+    ("interpret", &["ori", "codegen"]),
     ("verify", &["sass", "machine", "cubin"]),
-    ("sim", &["sass", "machine", "cubin", "eval"]),
+    ("sim", &["sass", "machine", "cubin", "eval", "random"]),
     ("orias", EVERY_ROOM),
     ("filetests", EVERY_ROOM_AND_DOOR),
 ];
@@ -28,6 +32,8 @@ const EVERY_ROOM: &[&str] = &[
     "sass",
     "eval",
     "cubin",
+    "heap",
+    "random",
     "machine",
     "ori",
     "reference",
@@ -42,6 +48,7 @@ const EVERY_ROOM_AND_DOOR: &[&str] = &[
     "sass",
     "eval",
     "cubin",
+    "random",
     "machine",
     "ori",
     "reference",
@@ -52,8 +59,15 @@ const EVERY_ROOM_AND_DOOR: &[&str] = &[
     "orias",
 ];
 
-/// The rooms that `manifest` depends on, tests and build scripts included: a judge must not meet the accused there either.
-fn rooms_known(manifest: &str) -> BTreeSet<String> {
+/// What writes programs, runs them and draws numbers for tests.
+const TEST_TOOLING: &[&str] = &["generate", "interpret", "random"];
+
+/// The rooms whose tests, and nothing else of them, may know the tooling. The judges are not among them: it knows the languages of the
+/// accused.
+const TESTS_WITH_TOOLING: &[&str] = &["ptx", "ori", "reference", "codegen", "orias", "filetests"];
+
+/// The rooms that `manifest` depends on in some of its sections.
+fn rooms_known(manifest: &str, sections: &[&str]) -> BTreeSet<String> {
     let manifest: toml::Table = manifest.parse().expect("a manifest is TOML");
     // What holds on some platforms only stands in tables of its own.
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
@@ -62,7 +76,7 @@ fn rooms_known(manifest: &str) -> BTreeSet<String> {
         .into_iter()
         .chain(platforms.filter_map(toml::Value::as_table))
         .flat_map(|table| {
-            ["dependencies", "dev-dependencies", "build-dependencies"]
+            sections
                 .iter()
                 .filter_map(|section| table.get(*section)?.as_table())
         })
@@ -78,11 +92,17 @@ fn rooms_known(manifest: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What is wrong with `room` knowing `known`, if anything.
-fn forbidden(room: &str, known: &BTreeSet<String>) -> Vec<String> {
+/// What is wrong with what the manifest of `room` names, if anything. Tests and build scripts count, too: a judge must not meet the
+/// accused there either.
+fn forbidden(room: &str, manifest: &str) -> Vec<String> {
     let Some((_, allowed)) = MAY_KNOW.iter().find(|(name, _)| *name == room) else {
         return vec![format!("{room} is not in the table of arrows")];
     };
+    let handed_out = rooms_known(manifest, &["dependencies", "build-dependencies"]);
+    let in_tests = rooms_known(manifest, &["dev-dependencies"]);
+    let tooling = |other: &str| TESTS_WITH_TOOLING.contains(&room) && TEST_TOOLING.contains(&other);
+    let in_tests = in_tests.iter().filter(|other| !tooling(other));
+    let known: BTreeSet<&String> = handed_out.iter().chain(in_tests).collect();
     known
         .iter()
         .filter(|other| !allowed.contains(&other.as_str()))
@@ -103,7 +123,7 @@ fn rooms_depend_only_on_rooms_they_may_know() {
             .to_string_lossy()
             .into_owned();
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
-        wrong.extend(forbidden(&room, &rooms_known(&manifest)));
+        wrong.extend(forbidden(&room, &manifest));
         seen.insert(room);
     }
     assert_eq!(wrong, Vec::<String>::new());
@@ -120,18 +140,29 @@ fn rooms_depend_only_on_rooms_they_may_know() {
 #[test]
 fn a_wrong_arrow_is_noticed() {
     let manifest = "[dependencies]\norias-sass.workspace = true\n[dev-dependencies]\norias-codegen.workspace = true\n";
-    let known = rooms_known(manifest);
     assert_eq!(
-        forbidden("verify", &known),
+        forbidden("verify", manifest),
         ["verify must not know codegen"]
     );
     let hidden = "[target.'cfg(unix)'.dependencies]\nhouse = { package = \"orias-ori\", path = \"../ori\" }\n";
+    assert_eq!(forbidden("verify", hidden), ["verify must not know ori"]);
     assert_eq!(
-        forbidden("verify", &rooms_known(hidden)),
-        ["verify must not know ori"]
-    );
-    assert_eq!(
-        forbidden("attic", &known),
+        forbidden("attic", manifest),
         ["attic is not in the table of arrows"]
+    );
+}
+
+#[test]
+fn only_tests_know_what_writes_programs() {
+    let in_tests = "[dev-dependencies]\norias-generate.workspace = true\n";
+    assert_eq!(forbidden("codegen", in_tests), Vec::<String>::new());
+    assert_eq!(
+        forbidden("verify", in_tests),
+        ["verify must not know generate"]
+    );
+    let handed_out = "[dependencies]\norias-generate.workspace = true\n";
+    assert_eq!(
+        forbidden("codegen", handed_out),
+        ["codegen must not know generate"]
     );
 }

@@ -15,6 +15,7 @@ fn run_phases(function: &mut Function) -> Result<(), Failure> {
     let context = Context {
         opt_level: 3,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let end = PHASES
         .iter()

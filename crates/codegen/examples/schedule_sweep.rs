@@ -50,6 +50,7 @@ fn main() {
     let context = Context {
         opt_level: 3,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let mut totals = Totals::default();
     for path in files {

@@ -19,6 +19,7 @@ fn main() {
     let context = Context {
         opt_level: 3,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let (mut files, mut good, mut kernels, mut instructions) = (0, 0, 0, 0);

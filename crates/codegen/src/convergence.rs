@@ -1,4 +1,4 @@
-//! Where the lanes of a warp are together, if lanes that have ended count no more.
+//! Convergence analysis: where the lanes of a warp are together, if lanes that have ended count no more.
 //!
 //! A lane that exits or traps is nobody's to wait for. So the ways that can only end are taken out of the graph before asking where lanes meet and where
 //! only some of them run. What is taken out are blocks: a guard (`if (…) return`) and the end of the kernel usually share the block that exits, so

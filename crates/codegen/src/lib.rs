@@ -2,15 +2,16 @@
 //!
 //! **For:** lowering, optimisation, synchronisation, scheduling, register allocation and control words.
 //!
-//! **May know:** `ptx`, `ori`, `sass`, `machine`, `eval`, and `mercury`, whose phases stand in the same table.
+//! **May know:** `ptx`, `ori`, `sass`, `machine`, `eval`, `random`, and `mercury`, whose phases stand in the same table.
 //!
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.
 
 mod convergence;
 mod emit;
-pub mod interpret;
+pub mod fold;
 pub mod knobs;
+mod loops;
 pub mod lower;
 mod memory_order;
 pub mod mercury;
@@ -18,7 +19,9 @@ mod module;
 pub mod names;
 pub mod phases;
 pub mod pipeline;
+mod places;
 mod policy;
+mod reachability;
 mod regalloc;
 pub mod schedule;
 pub mod scoreboard;
@@ -27,3 +30,4 @@ mod sources;
 mod tail;
 
 pub use module::*;
+pub use regalloc::starting_registers;

@@ -4,12 +4,13 @@
 //! from what it says about symbols, parameters and launch limits.
 
 use orias_ori::Function;
+use orias_sass::Target;
 
 /// What one PTX module becomes.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Module {
-    /// The target all functions are compiled for: `sm_90a`.
-    pub target: String,
+    /// The target all functions are compiled for.
+    pub target: Target,
     /// `.version` of the PTX, ten times the major number plus the minor one.
     pub ptx_version: u16,
     /// The kernels, in the order of the source. Device functions are inlined where they are called and leave no code.
@@ -25,6 +26,20 @@ pub struct Module {
 }
 
 impl Module {
+    /// A module with nothing in it.
+    #[must_use]
+    pub fn new(target: Target) -> Module {
+        Module {
+            target,
+            ptx_version: 0,
+            kernels: Vec::new(),
+            symbols: Vec::new(),
+            externs: Vec::new(),
+            files: Vec::new(),
+            debug_strings: Vec::new(),
+        }
+    }
+
     /// The symbol of that name.
     pub fn symbol(&self, name: &str) -> Option<&Symbol> {
         self.symbols.iter().find(|symbol| symbol.name == name)
@@ -42,8 +57,6 @@ pub struct Kernel {
     pub parameters: Vec<Parameter>,
     /// Bytes of all parameters together.
     pub parameter_bytes: u32,
-    /// Alignment the frame of local memory needs; its size is `code.attributes.local`.
-    pub frame_align: u32,
     /// Shared variables the kernel and the functions inlined into it use, with their places.
     pub shared: Vec<SharedPlace>,
     /// Where dynamic shared memory begins: the end of static shared memory, aligned for the extern arrays used.

@@ -28,6 +28,7 @@ use crate::schedule;
 use crate::schedule::post::post_schedule;
 use crate::scoreboard;
 use crate::select::select_instructions;
+use orias_machine::Machine;
 use orias_ori::{Function, Level, verify_function};
 use orias_sass::Target;
 use std::fmt;
@@ -43,10 +44,18 @@ pub const PHASES: &[Phase] = &[
         "operations the machine has no instruction for, as several it has"),
     phase(29, "GeneralOptimize", Stage::Optimize, ABSTRACT, gate(1..=3), phases::optimize_general,
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
-    phase(10006, "PredicateBranches", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_branches,
-        "branches around a few operations become choices"),
-    phase(10005, "ShareEqualValues", Stage::Optimize, ABSTRACT, gate(1..=3), phases::share_equal_values,
-        "what is computed twice, and what can be computed now"),
+    phase(10006, "IfConversion", Stage::Optimize, ABSTRACT, gate(1..=3), phases::convert_ifs,
+        "if-conversion: branches around a few operations become selects"),
+    phase(10005, "EliminateCommonSubexpressions", Stage::Optimize, ABSTRACT, gate(1..=3), phases::eliminate_common_subexpressions,
+        "common subexpressions and constants: what is computed twice, and what can be computed now"),
+    phase(10021, "RotateLoops", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::ROTATE_LOOPS), phases::rotate_loops,
+        "loops that test before each iteration test after it instead"),
+    phase(10024, "FoldAddresses", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::FOLD_ADDRESSES), phases::fold_addresses,
+        "known terms of address sums become the offsets of accesses"),
+    phase(10022, "HoistInvariants", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::HOIST_INVARIANTS), phases::hoist_invariants,
+        "what does not change in a loop is computed before it"),
+    phase(24, "LoopUnrolling", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::UNROLL), phases::unroll_loops,
+        "several iterations of a loop in a row, with fewer tests between them"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
         "choices become guards, and logic of comparisons part of them"),
     phase(42, "ExpandMbarrier", Stage::EarlySync, ABSTRACT, gate_feature(MBARRIER), phases::expand_mbarrier,
@@ -65,6 +74,8 @@ pub const PHASES: &[Phase] = &[
         "the stack frame"),
     phase(107, "OriRemoveNopCode", Stage::PostRa, PHYSICAL, gate(0..=3), phases::remove_nop_code,
         "instructions that do nothing"),
+    phase(10008, "WarpgroupWaits", Stage::PostRa, PHYSICAL, gate(0..=3), phases::add_warpgroup_waits,
+        "waits and arrivals of warp-group matrix products that are missing"),
     phase(108, "OptimizeHotColdInLoop", Stage::PostRa, PHYSICAL, gate(2..=3), phases::optimize_hot_cold_in_loops,
         "blocks that do not belong to a loop out of its midst"),
     phase(109, "OptimizeHotColdFlow", Stage::PostRa, PHYSICAL, gate(2..=3), phases::optimize_hot_cold_flow,
@@ -111,12 +122,8 @@ pub enum Stage {
     EarlySync,
     /// Abstract operations become the machine's.
     Select,
-    /// Synchronisation becomes instructions.
-    LateSync,
     /// An order within the register budget.
     PreRaSchedule,
-    /// What that order makes necessary.
-    SyncCheck,
     /// Values become physical registers.
     Allocate,
     /// The final order.
@@ -134,9 +141,7 @@ impl fmt::Display for Stage {
             Self::Optimize => "optimize",
             Self::EarlySync => "early sync",
             Self::Select => "select",
-            Self::LateSync => "late sync",
             Self::PreRaSchedule => "pre-RA schedule",
-            Self::SyncCheck => "sync check",
             Self::Allocate => "allocate",
             Self::PostRa => "post-RA",
             Self::ControlWords => "control words",
@@ -287,14 +292,23 @@ const fn gate_knob(knob: &'static Key<bool>) -> Gate {
     }
 }
 
+/// A gate that a knob opens at some levels.
+const fn gate_level_knob(opt_levels: RangeInclusive<u8>, knob: &'static Key<bool>) -> Gate {
+    Gate {
+        opt_levels,
+        feature: None,
+        knob: Some(knob),
+    }
+}
+
 impl Gate {
     /// Why the phase does not run, if it does not.
-    fn closed(&self, target: Option<Target>, context: &Context<'_>) -> Option<Skip> {
+    fn closed(&self, context: &Context<'_>) -> Option<Skip> {
         if !self.opt_levels.contains(&context.opt_level) {
             return Some(Skip::OptLevel(context.opt_level));
         }
         match self.feature {
-            Some(feature) if !target.is_some_and(feature.present) => {
+            Some(feature) if !(feature.present)(context.machine.target) => {
                 return Some(Skip::Feature(feature.name));
             }
             _ => {}
@@ -332,6 +346,8 @@ pub struct Context<'a> {
     pub opt_level: u8,
     /// The knobs.
     pub knobs: &'a Knobs,
+    /// What the code is to run on.
+    pub machine: &'static Machine,
 }
 
 /// Why a phase could not do its work.
@@ -466,14 +482,13 @@ impl<'a> Pipeline<'a> {
         context: &Context<'_>,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Mercury>, Failure> {
-        let target = Target::from_name(&function.target);
         if self.verify_each {
             verify(function, "the input")?;
         }
         let mut mercury = None;
         for (index, phase) in self.chosen() {
             let skip = self
-                .skip(index, Some(function.level), target, context)
+                .skip(index, Some(function.level), context)
                 .or_else(|| phase.run.misses(mercury.is_some()));
             if let Some(skip) = skip {
                 watch(Event::Skipped(phase, skip));
@@ -513,9 +528,8 @@ impl<'a> Pipeline<'a> {
         context: &Context<'_>,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Failure> {
-        let target = Some(mercury.stream.target);
         for (index, phase) in self.chosen() {
-            let skip = self.skip(index, None, target, context);
+            let skip = self.skip(index, None, context);
             match (phase.run, skip) {
                 (Run::Mercury(run), None) => run_on(phase, run, mercury, context, watch)?,
                 // The converter's second half works on streams, too.
@@ -534,13 +548,7 @@ impl<'a> Pipeline<'a> {
         rows.take(self.end).skip(self.first)
     }
 
-    fn skip(
-        &self,
-        index: usize,
-        level: Option<Level>,
-        target: Option<Target>,
-        context: &Context<'_>,
-    ) -> Option<Skip> {
+    fn skip(&self, index: usize, level: Option<Level>, context: &Context<'_>) -> Option<Skip> {
         let phase = &self.phases[index];
         if self.disabled.contains(&index) {
             return Some(Skip::Disabled);
@@ -550,7 +558,7 @@ impl<'a> Pipeline<'a> {
         {
             return Some(Skip::Level(level));
         }
-        phase.gate.closed(target, context)
+        phase.gate.closed(context)
     }
 }
 
@@ -583,11 +591,21 @@ fn run_on(
     Ok(())
 }
 
+/// Names that phases of our own had before, and have now. The old ones are still understood.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("PredicateBranches", "IfConversion"),
+    ("ShareEqualValues", "EliminateCommonSubexpressions"),
+];
+
 /// The row of `phases` with this name, in any case, or this number.
 pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
     let found = match name.parse::<u16>() {
         Ok(number) => phases.iter().position(|phase| phase.number == number),
-        Err(_) => names::find(name, phases.iter().map(|phase| phase.name)),
+        Err(_) => {
+            let old = names::find(name, OLD_NAMES.iter().map(|(old, _)| *old));
+            let name = old.map_or(name, |at| OLD_NAMES[at].1);
+            names::find(name, phases.iter().map(|phase| phase.name))
+        }
     };
     found.ok_or_else(|| {
         format!(
@@ -596,6 +614,7 @@ pub fn find_phase(phases: &[Phase], name: &str) -> Result<usize, String> {
         )
     })
 }
+
 fn verify(function: &Function, after: &'static str) -> Result<(), Failure> {
     verify_function(function).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();

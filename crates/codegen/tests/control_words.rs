@@ -420,6 +420,7 @@ fn plain_words(body: &str) -> String {
     let context = Context {
         opt_level: 0,
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     assign_plain_control_words(&mut func, &context).expect("every operation has a row");
     print_function(&func)
@@ -430,6 +431,7 @@ fn dropped_words_come_back_the_same() {
     let context = Context {
         opt_level: 3,
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let mut func =
         parsed("block0:\n    LDS R4, [R0]\n    FADD R5, R4, R4\n    STS [R0], R5\n    EXIT PT\n");

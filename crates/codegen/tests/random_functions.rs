@@ -2,7 +2,7 @@
 
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, Stage, find_phase};
-use orias_ori::generate::{Size, function};
+use orias_generate::ori::{Size, function};
 use orias_ori::{Effects, Function, print_function, verify_function};
 
 /// The opcodes of instructions that must survive whatever happens, in reachable blocks or not.
@@ -13,6 +13,9 @@ fn count_with_effects(function: &Function) -> usize {
         .filter(|&inst| function.opcode(inst).effects().intersects(Effects::WRITES))
         .count()
 }
+
+/// Phases that may make copies of what has effects.
+const COPYING: [&str; 2] = ["RotateLoops", "LoopUnrolling"];
 
 /// Runs one row on a function of a level it works on.
 fn run_row(row: usize, function: &mut Function) {
@@ -25,6 +28,7 @@ fn run_row(row: usize, function: &mut Function) {
     let context = Context {
         opt_level: *PHASES[row].gate.opt_levels.start(),
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let mut ran = false;
     let before = print_function(function);
@@ -48,6 +52,7 @@ fn phases_leave_random_functions_sound_and_are_done_after_one_run() {
     let in_place = |stage| matches!(stage, Stage::Optimize | Stage::PostRa);
     let rows = PHASES.iter().enumerate();
     for (row, phase) in rows.filter(|(_, phase)| in_place(phase.stage)) {
+        let copies = COPYING.contains(&phase.name);
         for seed in 0..400 {
             let mut function = function(seed, *phase.levels.start(), sizes[(seed % 2) as usize]);
             if verify_function(&function).is_err() {
@@ -55,7 +60,7 @@ fn phases_leave_random_functions_sound_and_are_done_after_one_run() {
             }
             let effects = count_with_effects(&function);
             run_row(row, &mut function);
-            assert!(count_with_effects(&function) <= effects);
+            assert!(copies || count_with_effects(&function) <= effects);
             let once = print_function(&function);
             run_row(row, &mut function);
             assert_eq!(

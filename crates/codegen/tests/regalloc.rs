@@ -3,12 +3,13 @@
 use orias_codegen::knobs::Knobs;
 use orias_codegen::knobs::registry::KNOBS;
 use orias_codegen::pipeline::{Context, Failure, PHASES, PhaseError, Pipeline, find_phase};
+use orias_generate::ori::{Size, function};
 use orias_ori::builder::Cursor;
-use orias_ori::generate::{Rng, Size, function};
 use orias_ori::{
     AbstractOp, Block, Class, Function, FunctionKind, Guard, Inst, Level, Opcode, PhysReg, Type,
     Value, print_function, verify_function,
 };
+use orias_random::Rng;
 use orias_sass::Op;
 
 /// Allocates with the proof on; what the allocator does not take yet is the error.
@@ -25,6 +26,7 @@ fn allocate(func: &mut Function) -> Result<(), String> {
     let context = Context {
         opt_level: 1,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let before = print_function(func);
     match pipeline.run(func, &context, &mut |_| ()) {
@@ -84,7 +86,12 @@ const TYPES: [(Class, u8); 6] = [
 impl Draw {
     fn kernel(seed: u64, live: usize) -> Function {
         let mut draw = Draw {
-            func: Function::new("k", FunctionKind::Entry, Level::Machine, "sm_90a"),
+            func: Function::new(
+                "k",
+                FunctionKind::Entry,
+                Level::Machine,
+                orias_sass::Target::Sm90a,
+            ),
             rng: Rng::new(seed),
             common: Vec::new(),
         };

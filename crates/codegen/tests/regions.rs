@@ -5,11 +5,12 @@
 
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, find_phase};
+use orias_generate::ori::{Size, function};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
-use orias_ori::generate::{Rng, Size, function};
 use orias_ori::{
     AbstractOp, Block, Function, Inst, Level, Opcode, Value, print_function, verify_function,
 };
+use orias_random::Rng;
 use std::collections::BTreeMap;
 
 const LANES: usize = 4;
@@ -26,6 +27,7 @@ fn run_phase(func: &mut Function, name: &str) {
     let context = Context {
         opt_level: 1,
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let before = print_function(func);
     let outcome = pipeline.run(func, &context, &mut |_| {});

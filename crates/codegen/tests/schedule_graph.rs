@@ -3,14 +3,14 @@
 use orias_codegen::knobs::WhenList;
 use orias_codegen::schedule::build::{Builder, Exits, Fences};
 use orias_codegen::schedule::graph::{EdgeClass, Graph, Kinds, Reasons, Timeline};
-use orias_machine::timing;
+use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, RegisterLiveness};
 use orias_ori::{Class, Function, Level, parse_function, verify_function};
-use orias_sass::Op;
+use orias_sass::{Op, Target};
 
 /// What is typical of an operation's latency.
 fn typical(op: Op) -> u32 {
-    let timing = timing::of(op).expect("a timing");
+    let timing = Machine::of(Target::DEFAULT).timing(op).expect("a timing");
     u32::from(timing.typical.expect("a variable latency").cycles)
 }
 

@@ -10,8 +10,8 @@ use orias_codegen::schedule::live::{BlockValues, Numbering};
 use orias_codegen::schedule::options::Options;
 use orias_codegen::schedule::priority::Mode;
 use orias_codegen::schedule::strategies::{STRATEGIES, Task};
+use orias_generate::ori::{self as generate, Size};
 use orias_ori::analysis::{FlowGraph, Liveness, Pressure};
-use orias_ori::generate::{self, Size};
 use orias_ori::{Class, Function, Level, parse_function, print_function, verify_function};
 use std::fmt::Write;
 use std::time::Instant;
@@ -25,6 +25,7 @@ fn context(knobs: &Knobs) -> Context<'_> {
     Context {
         opt_level: 3,
         knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     }
 }
 
@@ -165,7 +166,7 @@ fn loads_are_issued_before_anybody_waits_for_them() {
     assert!(block.cycles.1 * 3 < block.cycles.0, "{block:?}");
     let occupancy = Occupancy::new(
         &func,
-        orias_machine::registers::of(orias_sass::Target::Sm90a),
+        orias_machine::Machine::of(orias_sass::Target::DEFAULT).registers,
     );
     assert!(block.registers.1 <= occupancy.free(), "{block:?}");
 }

@@ -3,7 +3,7 @@
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, Failure, PHASES, PhaseError, Pipeline, Stage};
 use orias_codegen::select::is_selectable;
-use orias_ori::generate::{Size, function};
+use orias_generate::ori::{Size, function};
 use orias_ori::{AbstractOp, Function, Inst, Level, Opcode, print_function, verify_function};
 use std::collections::BTreeMap;
 
@@ -64,6 +64,7 @@ fn select(func: &mut Function) -> Result<(), Failure> {
     let context = Context {
         opt_level: 1,
         knobs: &Knobs::default(),
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     pipeline.run(func, &context, &mut |_| {})
 }

@@ -18,7 +18,6 @@ mod functions;
 mod json;
 mod layout;
 pub mod line;
-pub mod line_reader;
 mod model;
 pub mod note;
 pub mod omit;

@@ -253,18 +253,23 @@ fn range<'a>(file: &'a [u8], what: &'static str, start: u64, size: u64) -> Resul
         })
 }
 
+/// The `count` entries of `size` bytes of the table at `start`.
+fn table<T>(
+    file: &[u8],
+    what: &'static str,
+    (start, count, size): (u64, u16, u64),
+    entry: impl Fn(&mut Cursor<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let bytes = range(file, what, start, u64::from(count) * size)?;
+    let mut cursor = Cursor::new(bytes, start);
+    (0..count).map(|_| entry(&mut cursor)).collect()
+}
+
 fn section_headers(file: &[u8], top: &FileHeader) -> Result<Vec<SectionHeader>> {
     const WHAT: &str = "the table of section headers";
-    let table = range(
-        file,
-        WHAT,
-        top.section_headers,
-        u64::from(top.section_count) * size::SECTION_HEADER,
-    )?;
-    let mut cursor = Cursor::new(table, top.section_headers);
-    let mut headers = Vec::with_capacity(top.section_count.into());
-    for _ in 0..top.section_count {
-        headers.push(SectionHeader {
+    let place = (top.section_headers, top.section_count, size::SECTION_HEADER);
+    table(file, WHAT, place, |cursor| {
+        Ok(SectionHeader {
             name: cursor.u32(WHAT)?,
             kind: cursor.u32(WHAT)?,
             flags: cursor.u64(WHAT)?,
@@ -275,23 +280,15 @@ fn section_headers(file: &[u8], top: &FileHeader) -> Result<Vec<SectionHeader>> 
             info: cursor.u32(WHAT)?,
             align: cursor.u64(WHAT)?,
             entry_size: cursor.u64(WHAT)?,
-        });
-    }
-    Ok(headers)
+        })
+    })
 }
 
 fn program_headers(file: &[u8], top: &FileHeader) -> Result<Vec<ProgramHeader>> {
     const WHAT: &str = "the table of program headers";
-    let table = range(
-        file,
-        WHAT,
-        top.program_headers,
-        u64::from(top.segment_count) * size::PROGRAM_HEADER,
-    )?;
-    let mut cursor = Cursor::new(table, top.program_headers);
-    let mut headers = Vec::with_capacity(top.segment_count.into());
-    for _ in 0..top.segment_count {
-        headers.push(ProgramHeader {
+    let place = (top.program_headers, top.segment_count, size::PROGRAM_HEADER);
+    table(file, WHAT, place, |cursor| {
+        Ok(ProgramHeader {
             kind: cursor.u32(WHAT)?,
             flags: cursor.u32(WHAT)?,
             offset: cursor.u64(WHAT)?,
@@ -300,9 +297,8 @@ fn program_headers(file: &[u8], top: &FileHeader) -> Result<Vec<ProgramHeader>> 
             file_size: cursor.u64(WHAT)?,
             memory_size: cursor.u64(WHAT)?,
             align: cursor.u64(WHAT)?,
-        });
-    }
-    Ok(headers)
+        })
+    })
 }
 
 /// Which bytes of the file belong to something.

@@ -9,6 +9,7 @@
 
 pub mod approximate;
 pub mod bits;
+pub mod combine;
 pub mod float;
 pub mod integer;
 pub mod matrix;
@@ -16,4 +17,5 @@ pub mod mbarrier;
 pub mod mufu;
 pub mod number;
 pub mod printf;
+pub mod tensor;
 pub mod warp;

@@ -118,7 +118,124 @@ impl DotRule {
             significand: total.unsigned_abs(),
             exponent: unit,
         };
+        // Digits are cut off, but a sum that is too large is infinite all the same.
+        if sum.magnitude() > Some(self.result.max_exponent()) {
+            let infinite = Value::Infinity {
+                negative: sum.negative,
+            };
+            return self
+                .result
+                .pack(infinite, self.rounding, Overflow::Ieee, NanRule::Canonical);
+        }
         self.result.round(sum, self.rounding, Overflow::Ieee)
+    }
+}
+
+/// What the elements of a sparse left matrix are, which decides where their metadata lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SparseElements {
+    /// Halves: two of four are stored, two bits each tell which.
+    Halves,
+    /// tf32: one of two is stored; of four bits, the second tells which.
+    Singles,
+    /// Bytes, or pairs of four bits: two of four are stored, two bits each tell which.
+    Bytes,
+}
+
+impl SparseElements {
+    /// The metadata of stored element `at` of a row with `stored` of them: the lane of the four that share the row, and how far
+    /// its bits are shifted. `selector` names the lanes whose metadata count.
+    pub const fn metadata(
+        self,
+        stored: usize,
+        selector: usize,
+        row: usize,
+        at: usize,
+    ) -> (usize, usize) {
+        let below = row / 8;
+        match (self, stored) {
+            // One lane has both rows, eight elements each.
+            (Self::Halves, 8) => (selector, 16 * below + 2 * at),
+            (Self::Halves, _) => (2 * selector + at / 8, 16 * below + 2 * (at % 8)),
+            (Self::Singles, 4) => (selector, 16 * below + 4 * at),
+            (Self::Singles, _) => (2 * selector + at / 4, 16 * below + 4 * (at % 4)),
+            // A lane has sixteen elements of one row.
+            (Self::Bytes, 16) => (2 * selector + below, 2 * at),
+            (Self::Bytes, _) => (2 * (at / 16) + below, 2 * (at % 16)),
+        }
+    }
+
+    /// The element of the dense row that stored element `at` is, by its metadata.
+    pub const fn dense(self, at: usize, metadata: u32) -> usize {
+        match self {
+            Self::Singles => 2 * at + (metadata >> 1 & 1) as usize,
+            Self::Halves | Self::Bytes => 4 * (at / 2) + (metadata & 3) as usize,
+        }
+    }
+}
+
+/// A matrix in shared memory, as the descriptor of a warp group's product tells it.
+///
+/// Sixteen bytes are a chunk. The outer dimension (M of A, N of B) and K lie in memory in one of two orders, in eights: without a
+/// swizzle chunk by chunk; with one, rows of 32, 64 or 128 bytes whose chunks change places with the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedMatrix {
+    start: u64,
+    leading: u64,
+    stride: u64,
+    /// Bytes of a row; zero without a swizzle.
+    row: u64,
+}
+
+impl SharedMatrix {
+    /// What a descriptor says; `None` where it uses what is not known here.
+    pub const fn of(descriptor: u64) -> Option<Self> {
+        const fn field(descriptor: u64, from: u32) -> u64 {
+            (descriptor >> from & 0x3fff) << 4
+        }
+        let row = match descriptor >> 62 {
+            0 => 0,
+            1 => 128,
+            2 => 64,
+            _ => 32,
+        };
+        // A pattern that does not start where its rows do.
+        if descriptor >> 49 & 7 != 0 {
+            return None;
+        }
+        Some(Self {
+            start: field(descriptor, 0),
+            leading: field(descriptor, 16),
+            stride: field(descriptor, 32),
+            row,
+        })
+    }
+
+    /// The address of byte `inner` of the dimension that neighbours lie in, at `outer` of the other, where K is the inner one if
+    /// `by_k`.
+    pub const fn address(self, by_k: bool, outer: u64, inner: u64) -> u64 {
+        let (eight, nth) = (outer / 8, outer % 8);
+        if self.row == 0 {
+            // Chunks of a row, and rows in eights, are as far apart as the descriptor says; which of the two says what depends
+            // on the order.
+            let (chunks, eights) = match by_k {
+                true => (self.leading, self.stride),
+                false => (self.stride, self.leading),
+            };
+            return self.start + inner % 16 + inner / 16 * chunks + nth * 16 + eight * eights;
+        }
+        let address = match by_k {
+            true => self.start + inner + nth * self.row + eight * self.stride,
+            false => {
+                self.start
+                    + inner % self.row
+                    + inner / self.row * self.leading
+                    + nth * self.row
+                    + eight * self.stride
+            }
+        };
+        let chunks = self.row / 16 - 1;
+        address ^ (address >> 7 & chunks) << 4
     }
 }
 
@@ -155,6 +272,18 @@ mod tests {
             RULE.dot(Format::F16, &small, &small, one),
             u64::from(sum.to_bits())
         );
+    }
+
+    #[test]
+    fn sums_that_are_too_large_are_infinite() {
+        let largest = 0xff7f;
+        let one = 0x3f80;
+        // The largest bfloat16 twice, with its sign.
+        assert_eq!(
+            RULE.dot(Format::BF16, &[largest, largest], &[one, one], 0),
+            u64::from(f32::NEG_INFINITY.to_bits())
+        );
+        assert_eq!(RULE.dot(Format::BF16, &[largest], &[one], 0), 0xff7f_0000);
     }
 
     #[test]

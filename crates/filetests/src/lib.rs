@@ -29,5 +29,5 @@ mod kinds;
 mod run;
 
 pub use case::{Case, Expected, FILE_TYPES, FileType, parse_case};
-pub use kinds::{KINDS, Kind, MISSING_KINDS};
+pub use kinds::{KINDS, Kind};
 pub use run::{Bless, find_files, run_file};

@@ -1,14 +1,37 @@
-//! The book says what is so: its table of test kinds is the code's, its index links every page, and links lead somewhere.
+//! The book says what is so: its tables of test kinds, phases, crates and folders are those there are, its index links every page, and
+//! links and places lead somewhere.
 
 use orias_codegen::knobs::registry::KNOBS;
-use orias_filetests::{KINDS, MISSING_KINDS};
+use orias_codegen::pipeline::PHASES;
+use orias_filetests::KINDS;
 use std::path::{Path, PathBuf};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// The table between two markers of `testing.md`. `BLESS=1` writes it.
+/// Compares the text between two markers of a page with `now`, or writes it there with `BLESS=1`.
+fn blessed(page: &str, marker: &str, now: &str) {
+    let path = docs().join(page);
+    let text = std::fs::read_to_string(&path).expect("the page exists");
+    let begin = text
+        .find(&format!("<!-- {marker}:"))
+        .expect("the first marker");
+    let start = begin + text[begin..].find('\n').expect("a line") + 1;
+    let stop = text
+        .find(&format!("<!-- end of {marker} -->"))
+        .expect("the last marker");
+    if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
+        let new = format!("{}{now}{}", &text[..start], &text[stop..]);
+        std::fs::write(&path, new).expect("the page can be written");
+        return;
+    }
+    assert!(
+        text[start..stop] == *now,
+        "the {marker} of docs/{page} are not the code's; run BLESS=1 cargo test --test book"
+    );
+}
+
 #[test]
 fn the_table_of_kinds_is_the_codes() {
     let mut table = String::from("| kind | files | arguments and output |\n| --- | --- | --- |\n");
@@ -16,23 +39,103 @@ fn the_table_of_kinds_is_the_codes() {
         let files = kind.extensions.join("`, `.");
         table += &format!("| `{}` | `.{files}` | {} |\n", kind.name, kind.about);
     }
-    for (name, missing) in MISSING_KINDS {
-        table += &format!("| `{name}` | | not yet: waits for {missing} |\n");
+    blessed("testing.md", "kinds", &table);
+}
+
+#[test]
+fn the_table_of_phases_is_the_codes() {
+    let mut table =
+        String::from("| number | phase | stage | -O | what |\n| --- | --- | --- | --- | --- |\n");
+    for phase in PHASES {
+        let levels = &phase.gate.opt_levels;
+        let levels = if levels.start() == levels.end() {
+            levels.start().to_string()
+        } else {
+            format!("{} to {}", levels.start(), levels.end())
+        };
+        table += &format!(
+            "| {} | {} | {} | {levels} | {} |\n",
+            phase.number, phase.name, phase.stage, phase.about
+        );
     }
-    let path = docs().join("testing.md");
-    let text = std::fs::read_to_string(&path).expect("the page exists");
-    let begin = text.find("<!-- kinds:").expect("the first marker");
-    let start = begin + text[begin..].find('\n').expect("a line") + 1;
-    let stop = text.find("<!-- end of kinds -->").expect("the last marker");
-    if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
-        let new = format!("{}{table}{}", &text[..start], &text[stop..]);
-        std::fs::write(&path, new).expect("the page can be written");
-        return;
+    blessed("pipeline.md", "phases", &table);
+}
+
+/// Every phase has a section in the page on the pipeline, or on Mercury.
+#[test]
+fn every_phase_is_explained() {
+    let read = |page: &str| std::fs::read_to_string(docs().join(page)).expect("the page exists");
+    let pages = read("pipeline.md") + &read("mercury.md");
+    let headings: Vec<&str> = pages
+        .lines()
+        .filter(|line| line.starts_with("### ") || line.starts_with("**Merc"))
+        .collect();
+    for phase in PHASES {
+        let number = phase.number.to_string();
+        let explained = headings.iter().any(|heading| {
+            let mut words = heading.split(|letter: char| !letter.is_alphanumeric());
+            words.any(|word| word == number)
+        });
+        assert!(explained, "no heading names {} ({number})", phase.name);
     }
-    assert!(
-        text[start..stop] == table,
-        "the table of kinds in docs/testing.md is not the code's; run BLESS=1 cargo test --test book"
-    );
+}
+
+/// The folders below `tests/` and the rows of its page.
+#[test]
+fn the_page_of_the_tests_lists_their_folders() {
+    let tests = docs().join("../tests");
+    let page = std::fs::read_to_string(tests.join("README.md")).expect("the page exists");
+    let listed = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut listed: Vec<String> = listed
+        .filter_map(|line| Some(line.split_once("/`")?.0.to_owned()))
+        .collect();
+    listed.sort();
+    let entries = std::fs::read_dir(&tests).expect("tests/ exists");
+    let mut there: Vec<String> = entries
+        .map(|entry| entry.expect("an entry"))
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    assert_eq!(listed, there);
+}
+
+/// README has a row for each crate, and no other.
+#[test]
+fn the_table_of_rooms_lists_the_crates() {
+    let root = docs().join("..");
+    let page = std::fs::read_to_string(root.join("README.md")).expect("the page exists");
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `crates/"));
+    let mut listed: Vec<String> = rows
+        .filter_map(|row| Some(row.split_once('`')?.0.to_owned()))
+        .collect();
+    listed.sort();
+    let entries = std::fs::read_dir(root.join("crates")).expect("crates/ exists");
+    let mut there: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    assert_eq!(listed, there);
+}
+
+/// What the map of CONTRIBUTING names is there.
+#[test]
+fn every_place_of_the_map_is_there() {
+    let root = docs().join("..");
+    let page = std::fs::read_to_string(root.join("CONTRIBUTING.md")).expect("the page exists");
+    let mut places = 0;
+    for place in page.split('`').skip(1).step_by(2) {
+        let folder = place.split('/').next().unwrap_or_default();
+        let ours = ["crates", "tests", "docs", "xtask", "bench", "fuzz"].contains(&folder);
+        if ours && place.contains('/') && !place.contains(' ') {
+            places += 1;
+            assert!(root.join(place).exists(), "CONTRIBUTING names {place}");
+        }
+    }
+    assert!(places > 30, "only {places} places found");
 }
 
 #[test]

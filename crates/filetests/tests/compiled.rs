@@ -3,7 +3,7 @@
 use orias::run::{Argument, Code, Emulation, Engine, Launch, Request, run};
 use orias::{Kind, Options, Source, Target, compile};
 use orias_filetests::{find_files, parse_case};
-use orias_ptx::generate::{self, BLOCK, GRID, KERNEL, OUTPUT_BYTES, SCRATCH_BYTES};
+use orias_generate::ptx::{self as generate, BLOCK, GRID, KERNEL, OUTPUT_BYTES, SCRATCH_BYTES};
 use orias_sim::{Schedule, Timing};
 use std::path::{Path, PathBuf};
 

@@ -4,15 +4,15 @@
 //! be refused by name, and those that only compute are executed: by `reference`, which knows PTX, and after phase 5 by the
 //! interpreter of abstract code, which knows Ori. Both must leave the same bits in memory.
 
-use orias_codegen::interpret::{End, Memory, Run, run};
 use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, find_phase};
+use orias_generate::synth::{self, Choice};
+use orias_interpret::{End, Memory, Run, run};
 use orias_ori::operation::{AbstractOp, Space, Special};
 use orias_ori::{Function, print_function, verify_function};
 use orias_ptx::grammar::{Access, Modifier, Op, ROWS};
 use orias_ptx::opcode::{Pattern, PatternKind};
-use orias_ptx::synth::{self, Choice};
 use orias_ptx::target::Target;
 use orias_ptx::types::{Type, TypeClass};
 use orias_reference::{Launch, Program};
@@ -372,6 +372,7 @@ fn expand(function: &mut Function) {
     let context = Context {
         opt_level: 3,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
     };
     let outcome = pipeline.run(function, &context, &mut |_| {});
     assert_eq!(outcome, Ok(()), "{}", print_function(function));

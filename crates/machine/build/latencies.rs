@@ -21,6 +21,7 @@ pub struct Row<'t> {
     pub measured: Option<Source<'t>>,
     pub mined: Option<Source<'t>>,
     pub assumed: (u8, u8),
+    pub assumed_date: &'t str,
 }
 
 /// What is known of two writes of one register.
@@ -32,27 +33,24 @@ pub struct Overwrite<'t> {
 
 /// Tables by two groups each; nothing where the register files differ.
 pub struct Latencies<'t> {
-    pub assumed_date: &'t str,
     pub edges: Vec<Option<Row<'t>>>,
     pub overwrites: Vec<Option<Overwrite<'t>>>,
     pub releases: Vec<Option<(u8, u8)>>,
 }
 
-/// Results of one pipe, which has one latency: of two the later one lands later.
-const ONE_LATENCY: [&str; 8] = [
-    "fma", "alu", "half", "widened", "minmax", "high", "wide-low", "fp64",
-];
+/// What a line says: one number or two, and when they were found out.
+type Said<'t> = (u32, Option<u32>, &'t str);
 
 /// What one file says of all edges of one kind: the first line that fits counts.
-struct Matrix {
-    numbers: Vec<Option<(u32, Option<u32>)>>,
+struct Matrix<'t> {
+    numbers: Vec<Option<Said<'t>>>,
     columns: usize,
 }
 
-impl Matrix {
+impl<'t> Matrix<'t> {
     /// Lines are laid over each other from the last to the first.
     fn new(
-        file: &EdgeFile<'_>,
+        file: &EdgeFile<'t>,
         kind: EdgeKind,
         from: &[Group<'_>],
         to: &[Group<'_>],
@@ -65,14 +63,15 @@ impl Matrix {
             let columns = named(file.name, line, to, line.to)?;
             for row in named(file.name, line, from, line.from)? {
                 for column in &columns {
-                    matrix.numbers[row * matrix.columns + column] = Some(line.numbers);
+                    matrix.numbers[row * matrix.columns + column] =
+                        Some((line.numbers.0, line.numbers.1, line.date));
                 }
             }
         }
         Ok(matrix)
     }
 
-    fn get(&self, row: usize, column: usize) -> Option<(u32, Option<u32>)> {
+    fn get(&self, row: usize, column: usize) -> Option<Said<'t>> {
         self.numbers[row * self.columns + column]
     }
 }
@@ -123,10 +122,10 @@ pub fn combine<'t>(groups: &Groups<'_>, files: &Files<'t>) -> Result<Latencies<'
     let measured_latencies = of(measured, EdgeKind::Latency)?;
     let mined_latencies = of(mined, EdgeKind::Latency)?;
     let assumed_latencies = of(assumed, EdgeKind::Latency)?;
-    let source = |(cycles, seen): (u32, Option<u32>), file: &EdgeFile<'t>| Source {
+    let source = |(cycles, seen, date): Said<'t>| Source {
         cycles: cycles as u8,
         seen: seen.unwrap_or_default(),
-        date: file.date,
+        date,
     };
     let mut edges = Vec::with_capacity(results.len() * uses.len());
     for (index, from) in results.iter().enumerate() {
@@ -135,17 +134,17 @@ pub fn combine<'t>(groups: &Groups<'_>, files: &Files<'t>) -> Result<Latencies<'
                 edges.push(None);
                 continue;
             }
-            let Some((least, Some(most))) = assumed_latencies.get(index, used) else {
+            let Some((least, Some(most), assumed_date)) = assumed_latencies.get(index, used) else {
                 return Err(format!(
                     "{}: no least and most number of cycles for {} {} -> {}",
                     assumed.name, from.class, from.name, to.name
                 ));
             };
             edges.push(Some(Row {
-                measured: (measured_latencies.get(index, used))
-                    .map(|numbers| source(numbers, measured)),
-                mined: (mined_latencies.get(index, used)).map(|numbers| source(numbers, mined)),
+                measured: measured_latencies.get(index, used).map(source),
+                mined: mined_latencies.get(index, used).map(source),
                 assumed: (least as u8, most as u8),
+                assumed_date,
             }));
         }
     }
@@ -183,19 +182,19 @@ pub fn combine<'t>(groups: &Groups<'_>, files: &Files<'t>) -> Result<Latencies<'
                 continue;
             }
             overwrites.push(Some(match assumed_overwrites.get(earlier, later) {
-                Some((least, Some(most))) => Overwrite {
-                    mined: Some(source((least, None), assumed)),
+                Some((least, Some(most), date)) => Overwrite {
+                    mined: Some(source((least, None, date))),
                     derived: most as u8,
                     longest: most as u8,
                 },
                 _ => {
-                    let same = earlier == later && ONE_LATENCY.contains(&from.name);
+                    let same = earlier == later && from.one_latency;
                     let by = later_by(earlier, later)
                         .unwrap_or_else(|| longest[earlier].saturating_sub(longest[later]));
                     Overwrite {
                         mined: (mined_overwrites.get(earlier, later))
                             .filter(|_| !same)
-                            .map(|numbers| source(numbers, mined)),
+                            .map(source),
                         derived: by + 1,
                         longest: longest[earlier],
                     }
@@ -204,7 +203,6 @@ pub fn combine<'t>(groups: &Groups<'_>, files: &Files<'t>) -> Result<Latencies<'
         }
     }
     Ok(Latencies {
-        assumed_date: assumed.date,
         edges,
         overwrites,
         releases,
@@ -212,7 +210,11 @@ pub fn combine<'t>(groups: &Groups<'_>, files: &Files<'t>) -> Result<Latencies<'
 }
 
 /// Cycles after which a use has been read, at least and at most.
-fn releases(groups: &Groups<'_>, mined: &Matrix, assumed: &Matrix) -> Vec<Option<(u8, u8)>> {
+fn releases(
+    groups: &Groups<'_>,
+    mined: &Matrix<'_>,
+    assumed: &Matrix<'_>,
+) -> Vec<Option<(u8, u8)>> {
     let mut releases = Vec::with_capacity(groups.uses.len() * groups.results.len());
     for (used, from) in groups.uses.iter().enumerate() {
         for (later, to) in groups.results.iter().enumerate() {
@@ -222,9 +224,9 @@ fn releases(groups: &Groups<'_>, mined: &Matrix, assumed: &Matrix) -> Vec<Option
             }
             releases.push(Some(
                 match (mined.get(used, later), assumed.get(used, later)) {
-                    (Some((mined, _)), _) => (mined as u8, mined as u8),
-                    (None, Some((least, Some(most)))) => (least as u8, most as u8),
-                    (None, Some((least, None))) => (least as u8, least as u8),
+                    (Some((mined, ..)), _) => (mined as u8, mined as u8),
+                    (None, Some((least, Some(most), _))) => (least as u8, most as u8),
+                    (None, Some((least, None, _))) => (least as u8, least as u8),
                     (None, None) => (1, 1),
                 },
             ));

@@ -7,11 +7,16 @@ pub struct ClassRow<'t> {
     pub reads_in_order: bool,
     pub settles: bool,
     pub settled: bool,
-    pub pipe: &'static str,
-    pub issue: Cycles,
+    pub texture: bool,
+    pub unit: &'static str,
+    pub keeps: Vec<Keeps>,
     pub typical: Option<Cycles>,
+    pub expected: Option<Cycles>,
     pub operations: Vec<&'t str>,
 }
+
+/// A unit that an instruction keeps, and for how many cycles.
+pub type Keeps = (&'static str, u8);
 
 pub struct Cycles {
     pub cycles: u16,
@@ -22,6 +27,16 @@ pub struct Cycles {
 pub struct Group<'t> {
     pub class: &'t str,
     pub name: &'t str,
+    /// A result of one pipe with one latency.
+    pub one_latency: bool,
+    /// A result that code on the other side of a call never reads late.
+    pub not_late: bool,
+    /// Cycles before a write of variable latency, where no latency tells.
+    pub overwritten_late: Option<u8>,
+    /// A use that code on the other side of a call may begin with.
+    pub ordinary: bool,
+    /// A use that is as early as any.
+    pub arithmetic: bool,
 }
 
 /// A selector of a line, with the group the line is about: `PATTERN[/SLOT][+N][{MODIFIER=VALUE&MODIFIER=VALUE}]`.
@@ -71,17 +86,18 @@ pub struct EdgeLine<'t> {
     pub to: &'t str,
     /// One number or two.
     pub numbers: (u32, Option<u32>),
+    /// When they were found out.
+    pub date: &'t str,
 }
 
-/// One file of edges, with the date it begins with.
+/// One file of edges.
 pub struct EdgeFile<'t> {
     pub name: &'static str,
-    pub date: &'t str,
     pub edges: Vec<EdgeLine<'t>>,
 }
 
 /// The lines that say something, with their numbers.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
         .map(|(index, line)| {
@@ -91,7 +107,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty())
 }
 
-fn number<T: std::str::FromStr>(word: Option<&str>) -> Result<T, String> {
+pub fn number<T: std::str::FromStr>(word: Option<&str>) -> Result<T, String> {
     word.and_then(|word| word.parse().ok())
         .ok_or_else(|| format!("'{}' is not a number", word.unwrap_or_default()))
 }
@@ -110,7 +126,7 @@ fn variant(
         .ok_or_else(|| format!("'{word}' is not a {what}"))
 }
 
-fn provenance(word: Option<&str>) -> Result<&'static str, String> {
+pub fn provenance(word: Option<&str>) -> Result<&'static str, String> {
     const WORDS: [(&str, &str); 4] = [
         ("measured", "Measured"),
         ("mined", "Mined"),
@@ -120,20 +136,53 @@ fn provenance(word: Option<&str>) -> Result<&'static str, String> {
     variant("provenance", &WORDS, word)
 }
 
-fn pipe(word: Option<&str>) -> Result<&'static str, String> {
-    const WORDS: [(&str, &str); 10] = [
-        ("fma", "Fma"),
+pub fn unit(word: Option<&str>) -> Result<&'static str, String> {
+    const WORDS: [(&str, &str); 14] = [
         ("alu", "Alu"),
+        ("fma", "Fma"),
         ("half", "Half"),
         ("fp64", "Fp64"),
-        ("tensor", "Tensor"),
-        ("uniform", "Uniform"),
-        ("control", "Control"),
         ("special", "Special"),
+        ("tensor", "Tensor"),
+        ("group", "Group"),
+        ("uniform", "Uniform"),
+        ("uniform-move", "UniformMove"),
         ("constant", "Constant"),
+        ("system", "System"),
         ("memory", "Memory"),
+        ("barrier", "Barrier"),
+        ("control", "Control"),
     ];
-    variant("pipe", &WORDS, word)
+    variant("unit", &WORDS, word)
+}
+
+/// `UNIT N UNIT N …`
+pub fn keeps(words: &[&str]) -> Result<Vec<Keeps>, String> {
+    let pairs = words.chunks(2);
+    pairs
+        .map(|pair| Ok((unit(pair.first().copied())?, number(pair.get(1).copied())?)))
+        .collect()
+}
+
+pub fn token(word: Option<&str>) -> Result<&'static str, String> {
+    const WORDS: [(&str, &str); 5] = [
+        ("proxy", "Proxy"),
+        ("fence", "Fence"),
+        ("mbarrier", "Mbarrier"),
+        ("acquire", "Acquire"),
+        ("registers", "Registers"),
+    ];
+    variant("token", &WORDS, word)
+}
+
+pub fn role(word: Option<&str>) -> Result<&'static str, String> {
+    const WORDS: [(&str, &str); 4] = [
+        ("writes", "Writes"),
+        ("releases", "Releases"),
+        ("needs", "Needs"),
+        ("ensures", "Ensures"),
+    ];
+    variant("role", &WORDS, word)
 }
 
 fn queue(word: Option<&str>) -> Result<&'static str, String> {
@@ -158,34 +207,44 @@ fn file(word: Option<&str>) -> Result<&'static str, String> {
     variant("register file", &WORDS, word)
 }
 
+/// The classes; the first of a name counts, at the place of the last.
 pub fn classes(text: &str) -> Result<Vec<ClassRow<'_>>, String> {
-    lines(text)
-        .map(|(number, line)| class(line).map_err(|error| format!("classes.tbl:{number}: {error}")))
-        .collect()
+    let mut rows: Vec<ClassRow<'_>> = Vec::new();
+    for (number, line) in lines(text) {
+        let row = class(line).map_err(|error| format!("classes.tbl:{number}: {error}"))?;
+        match rows.iter().position(|known| known.name == row.name) {
+            // What a delta says takes the place of what it replaces, so that the order of patterns stays.
+            Some(index) => {
+                let own = rows.remove(index);
+                rows.push(own);
+            }
+            None => rows.push(row),
+        }
+    }
+    Ok(rows)
 }
 
-/// `class NAME pipe PIPE COMPLETION [reads memory] issue N PROVENANCE [typical N PROVENANCE] : OPERATIONS`
+/// `class NAME COMPLETION [reads memory] … unit UNIT [keeps UNIT N …] PROVENANCE [typical|expected N PROVENANCE] : OPERATIONS`
 fn class(line: &str) -> Result<ClassRow<'_>, String> {
     let (head, operations) = line.split_once(" : ").ok_or("no operations")?;
-    let mut words = head.split_whitespace();
+    let words: Vec<&str> = head.split_whitespace().collect();
+    let mut words = words.into_iter().peekable();
     let mut row = ClassRow {
         name: "",
-        completion: "Fixed".to_owned(),
+        completion: String::new(),
         reads_in_order: false,
         settles: false,
         settled: false,
-        pipe: "Control",
-        issue: Cycles {
-            cycles: 0,
-            provenance: "Assumed",
-        },
+        texture: false,
+        unit: "",
+        keeps: Vec::new(),
         typical: None,
+        expected: None,
         operations: operations.split_whitespace().collect(),
     };
     while let Some(word) = words.next() {
         match word {
             "class" => row.name = words.next().unwrap_or_default(),
-            "pipe" => row.pipe = pipe(words.next())?,
             "fixed" => row.completion = "Fixed".to_owned(),
             "variable" => row.completion = "Variable".to_owned(),
             "group" => row.completion = "Group".to_owned(),
@@ -193,22 +252,37 @@ fn class(line: &str) -> Result<ClassRow<'_>, String> {
             "reads" if words.next() == Some("memory") => row.reads_in_order = true,
             "settles" => row.settles = true,
             "settled" => row.settled = true,
-            "issue" | "typical" => {
+            "texture" => row.texture = true,
+            "unit" => {
+                row.unit = unit(words.next())?;
+                if words.next_if_eq(&"keeps").is_some() {
+                    while provenance(words.peek().copied()).is_err() {
+                        let pair = [words.next(), words.next()].map(Option::unwrap_or_default);
+                        row.keeps.extend(keeps(&pair)?);
+                    }
+                }
+                provenance(words.next())?;
+            }
+            "typical" | "expected" => {
                 let cycles = Cycles {
                     cycles: number(words.next())?,
                     provenance: provenance(words.next())?,
                 };
-                if word == "issue" {
-                    row.issue = cycles;
-                } else {
-                    row.typical = Some(cycles);
+                match word {
+                    "typical" => row.typical = Some(cycles),
+                    _ => row.expected = Some(cycles),
                 }
             }
             _ => return Err(format!("'{word}' is not understood")),
         }
     }
-    if row.name.is_empty() || row.issue.cycles == 0 {
-        return Err("a class needs a name and an issue interval".to_owned());
+    if row.name.is_empty() || row.completion.is_empty() || row.unit.is_empty() {
+        return Err("a class needs a name, a completion and a unit".to_owned());
+    }
+    if (row.completion == "Fixed") != row.expected.is_some()
+        || row.typical.is_some() == row.expected.is_some()
+    {
+        return Err("`expected` of a fixed latency, `typical` of all others".to_owned());
     }
     Ok(row)
 }
@@ -221,9 +295,10 @@ pub fn groups<'t>(text: &'t str, classes: &[ClassRow<'_>]) -> Result<Groups<'t>,
             .split_once(" : ")
             .ok_or_else(|| error("no selectors".to_owned()))?;
         let words: Vec<&str> = head.split_whitespace().collect();
-        let [kind, class, name] = words[..] else {
+        let [kind, class, name, flags @ ..] = &words[..] else {
             return Err(error("a kind, a register file and a name".to_owned()));
         };
+        let (kind, class, name) = (*kind, *class, *name);
         file(Some(class)).map_err(error)?;
         let (list, lines) = match kind {
             "result" => (&mut groups.results, &mut groups.result_lines),
@@ -237,15 +312,45 @@ pub fn groups<'t>(text: &'t str, classes: &[ClassRow<'_>]) -> Result<Groups<'t>,
             _ if kind == "result" && name == "read-barrier" => None,
             Some(index) => Some(index),
             None => {
-                list.push(Group { class, name });
+                list.push(Group {
+                    class,
+                    name,
+                    one_latency: false,
+                    not_late: false,
+                    overwritten_late: None,
+                    ordinary: false,
+                    arithmetic: false,
+                });
                 Some(list.len() - 1)
             }
         };
+        if let Some(index) = group {
+            flag(&mut list[index], flags).map_err(error)?;
+        } else if !flags.is_empty() {
+            return Err(error("no flags for the read barrier".to_owned()));
+        }
         for text in selectors.split_whitespace() {
             lines.push(selector(text, class, group, classes).map_err(error)?);
         }
     }
     Ok(groups)
+}
+
+fn flag(group: &mut Group<'_>, flags: &[&str]) -> Result<(), String> {
+    let mut flags = flags.iter();
+    while let Some(flag) = flags.next() {
+        match *flag {
+            "one-latency" => group.one_latency = true,
+            "not-late" => group.not_late = true,
+            "overwritten-late" => {
+                group.overwritten_late = Some(number(flags.next().copied())?);
+            }
+            "ordinary" => group.ordinary = true,
+            "arithmetic" => group.arithmetic = true,
+            _ => return Err(format!("'{flag}' is not understood")),
+        }
+    }
+    Ok(())
 }
 
 fn selector<'t>(
@@ -288,7 +393,7 @@ fn selector<'t>(
     })
 }
 
-fn edge(line: &str) -> Result<EdgeLine<'_>, String> {
+fn edge<'t>(line: &'t str, date: &'t str) -> Result<EdgeLine<'t>, String> {
     let (line, kind) = if let Some(rest) = line.strip_prefix("overwrite ") {
         (rest, EdgeKind::Overwrite)
     } else if let Some(rest) = line.strip_prefix("release ") {
@@ -317,26 +422,26 @@ fn edge(line: &str) -> Result<EdgeLine<'_>, String> {
         from,
         to,
         numbers: (first, second),
+        date,
     })
 }
 
+/// The edges of a file. `date` is said before the lines it is about.
 pub fn edges<'t>(name: &'static str, text: &'t str) -> Result<EdgeFile<'t>, String> {
     let mut file = EdgeFile {
         name,
-        date: "",
         edges: Vec::new(),
     };
+    let mut date = "";
     for (at, line) in lines(text) {
         match line.strip_prefix("date ") {
-            Some(when) => file.date = when,
+            Some(when) => date = when,
+            None if date.is_empty() => return Err(format!("{name}:{at}: no date before it")),
             None => {
-                let edge = edge(line).map_err(|error| format!("{name}:{at}: {error}"))?;
+                let edge = edge(line, date).map_err(|error| format!("{name}:{at}: {error}"))?;
                 file.edges.push(edge);
             }
         }
-    }
-    if file.date.is_empty() {
-        return Err(format!("{name}: no date"));
     }
     Ok(file)
 }

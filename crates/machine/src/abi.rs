@@ -1,40 +1,48 @@
-//! What the driver and the code it loads agree on: fixed registers and places in constant bank 0. Seen in what ptxas 13.0.88
-//! writes for sm_90.
+//! What the driver and the code it loads agree on, and functions with each other: fixed registers and places in constant bank 0. `abi.tbl`.
 
 use orias_sass::RegisterClass;
 
-/// The general register that holds the stack pointer.
-pub const STACK_POINTER: u8 = 1;
+/// Registers, first and last.
+type Ranges = &'static [(u8, u8)];
 
-/// Where constant bank 0 holds the stack pointer a kernel starts with.
-pub const INITIAL_STACK_POINTER: i32 = 0x28;
+/// The conventions of a chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abi {
+    /// The general register that holds the stack pointer.
+    pub stack_pointer: u8,
+    /// Where constant bank 0 holds the stack pointer a kernel starts with.
+    pub initial_stack_pointer: i32,
+    /// What the size of a stack frame is a multiple of, in bytes.
+    pub stack_alignment: u32,
+    /// The first general register of the arguments of a call, and of its results.
+    pub first_argument: u8,
+    /// One past the last general register of the arguments.
+    pub arguments_end: u8,
+    /// The first of the two general registers that hold where a called function returns to.
+    pub return_address: u8,
+    /// The first of two general registers that hold neither arguments nor what a call leaves alone: for the callee's address.
+    pub callee: u8,
+    /// The constant bank from which code reads the addresses of functions.
+    pub address_bank: u8,
+    pub(crate) preserved_general: Ranges,
+    pub(crate) preserved_predicates: Ranges,
+    pub(crate) preserved_uniform: Ranges,
+    pub(crate) preserved_uniform_predicates: Ranges,
+    pub(crate) preserved_convergence: Ranges,
+}
 
-/// What the size of a stack frame is a multiple of, in bytes: accesses of 128 bits need it.
-pub const STACK_ALIGNMENT: u32 = 16;
-
-/// The first general register of the arguments of a call, and of its results.
-pub const FIRST_ARGUMENT: u8 = 4;
-
-/// One past the last general register of the arguments.
-pub const ARGUMENTS_END: u8 = 16;
-
-/// The first of the two general registers that hold where a called function returns to.
-pub const RETURN_ADDRESS: u8 = 20;
-
-/// The first of two general registers that hold neither arguments nor what a call leaves alone: for the callee's address.
-pub const CALLEE: u8 = 2;
-
-/// The constant bank from which code reads the addresses of functions.
-pub const ADDRESS_BANK: u8 = 4;
-
-/// Whether a called function leaves a register as it was: of general registers R16 to R19 and R22 upwards, of uniform ones UR36
-/// upwards, of convergence barriers B6 upwards, of predicates none.
-#[must_use]
-pub const fn is_preserved(class: RegisterClass, index: u8) -> bool {
-    match class {
-        RegisterClass::R => index == STACK_POINTER || matches!(index, 16..=19) || index >= 22,
-        RegisterClass::UR => index >= 36,
-        RegisterClass::B => index >= 6,
-        RegisterClass::P | RegisterClass::UP => false,
+impl Abi {
+    /// Whether a called function leaves a register as it was.
+    #[must_use]
+    pub fn is_preserved(&self, class: RegisterClass, index: u8) -> bool {
+        let ranges = match class {
+            RegisterClass::R => self.preserved_general,
+            RegisterClass::P => self.preserved_predicates,
+            RegisterClass::UR => self.preserved_uniform,
+            RegisterClass::UP => self.preserved_uniform_predicates,
+            RegisterClass::B => self.preserved_convergence,
+        };
+        let mut ranges = ranges.iter();
+        ranges.any(|(first, last)| (*first..=*last).contains(&index))
     }
 }

@@ -1,9 +1,4 @@
-//! What the driver puts into constant bank 0 before a kernel starts, and where.
-//!
-//! A row holds for all targets of one architecture. The offsets of sm_90 are seen in what ptxas 13.0.88 writes for special
-//! registers, address conversions and parameters.
-
-use orias_sass::Target;
+//! What the driver puts into constant bank 0 before a kernel starts, and where: `constants.tbl`.
 
 /// Where a kernel finds what it was launched with. Offsets are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,63 +55,6 @@ pub struct KernelConstants {
     pub shared_rank_shift: u8,
     /// Bytes at the start of shared memory that are reserved.
     pub reserved_shared: u32,
-}
-
-/// sm_90 and sm_90a; seen.
-const SM_90: KernelConstants = KernelConstants {
-    bank: 0,
-    user_bank: 3,
-    block_threads: [0x0, 0x4, 0x8],
-    grid_blocks: [0xc, 0x10, 0x14],
-    local_window: 0x20,
-    dynamic_shared: 0x2c,
-    grid_number: 0x30,
-    environment: 0x40,
-    reserved_shared_end: 0x68,
-    reserved_shared_second: 0x6c,
-    constant_window: 0xd0,
-    multiprocessors: 0x10c,
-    shared_overhead: 0x114,
-    shared_limit: 0x13c,
-    explicit_cluster: 0x140,
-    cluster_blocks: [0x144, 0x148, 0x14c],
-    cluster_scales: [0x150, 0x154, 0x158],
-    grid_clusters: [0x15c, 0x160, 0x164],
-    cluster_size: 0x188,
-    graph: 0x190,
-    param_window: 0x198,
-    param_window_last: 0x1a0,
-    descriptor: 0x208,
-    params: 0x210,
-    shared_rank_shift: 24,
-    reserved_shared: 0x400,
-};
-
-const ROWS: &[(&[&str], KernelConstants)] = &[(&["sm_90", "sm_90a"], SM_90)];
-
-impl KernelConstants {
-    /// The row of `target`; `None` where nobody has looked yet.
-    pub fn of(target: Target) -> Option<&'static KernelConstants> {
-        ROWS.iter()
-            .find(|(names, _)| names.contains(&target.name()))
-            .map(|(_, row)| row)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_is_a_target_and_has_one_row() {
-        let names: Vec<&str> = ROWS
-            .iter()
-            .flat_map(|(names, _)| names.iter().copied())
-            .collect();
-        for name in &names {
-            let target = Target::from_name(name).expect("a target");
-            assert!(KernelConstants::of(target).is_some());
-            assert_eq!(names.iter().filter(|other| *other == name).count(), 1);
-        }
-    }
+    /// Where what the driver uses of them ends.
+    pub reserved_shared_used: u32,
 }

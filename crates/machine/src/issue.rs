@@ -1,8 +1,7 @@
 //! What issue itself asks for: units that stay busy, least stalls, and order that no register expresses.
 //!
-//! Everything here was mined in ptxas 13.0.88 -O3 output for sm_90a (391 functions, 210,000 instructions, 2026-11-15): the
-//! smallest distance that ever stands between two operations of a kind, whatever lies between them, and the barriers that
-//! instructions set and wait for though no register connects them.
+//! The numbers are rows: `classes.tbl` says what unit a class of operations needs and keeps, `issue.tbl` what single operations ask for, with where that
+//! comes from.
 //!
 //! - **Units.** An instruction keeps its unit for some cycles; the next one of the same unit is issued when they have passed.
 //!   Nothing breaks if it comes earlier, it only queues in the pipe; ptxas never lets it. Exceptions, where the distance may be
@@ -12,8 +11,8 @@
 //!   load must be there before the cache is invalidated. ptxas says so with barriers; a [`Token`] is the register that would
 //!   express it.
 
-use crate::met::Met;
-use crate::timing::{self, names};
+use crate::machine::Machine;
+use crate::timing::{Completion, names};
 use orias_sass::{Effects, Instruction, Op};
 
 /// Something an instruction occupies when it issues.
@@ -108,162 +107,181 @@ pub struct Issue {
     /// Cycles until the next instruction, whatever that is.
     pub least_stall: u8,
     /// Cycles that pass on top of the stall: the stall counts from when the instruction has been handed over.
-    pub handing_over: u8,
+    pub extra_cycles: u8,
     /// Whether the control field says 0 (drain) and nothing else.
     pub drains: bool,
 }
 
-struct UnitRow {
-    unit: Unit,
-    keeps: &'static [(Unit, u8)],
-    /// Patterns of operations; `=NAME` is a class of the timing table.
-    operations: &'static [&'static str],
+/// What `issue.tbl` says. Patterns name operations; `=NAME` is a class of the timing table.
+pub(crate) struct Rules {
+    /// Operations that do not do as their class does. The first row that names an operation counts, here and below.
+    pub(crate) units: &'static [(Unit, &'static [(Unit, u8)], Patterns)],
+    /// A matrix operation of a warpgroup with more columns than this keeps the tensor cores longer, and for how long.
+    pub(crate) wide_matrix: Option<(u32, &'static [(Unit, u8)])>,
+    /// Cycles until the next instruction, whatever that is; 1 for all others.
+    pub(crate) stalls: &'static [(u8, Patterns)],
+    /// Cycles of the issue stage on top of the stall.
+    pub(crate) extra: &'static [(u8, Patterns)],
+    /// Cycles from an instruction of a unit to the first one of another that may overwrite its sources; 1 for all others.
+    pub(crate) read_to_write: &'static [(Unit, u8)],
+    pub(crate) tokens: &'static [TokenRow],
+    /// Operations whose control field drains.
+    pub(crate) drains: Patterns,
+    /// Operations that read uniform registers some time after they issued: they set read barriers for them.
+    pub(crate) late_uniform: Patterns,
+    /// Operations whose names begin as a pattern of a token does and that are something else.
+    pub(crate) no_tokens: Patterns,
+    /// Both ends of collective operations.
+    pub(crate) collective: Patterns,
 }
 
-const fn unit(
-    unit: Unit,
-    keeps: &'static [(Unit, u8)],
-    operations: &'static [&'static str],
-) -> UnitRow {
-    UnitRow {
-        unit,
-        keeps,
-        operations,
+type Patterns = &'static [&'static str];
+
+pub(crate) struct TokenRow {
+    pub(crate) token: Token,
+    pub(crate) role: Role,
+    /// What the scope modifier must be, if it matters.
+    pub(crate) scopes: &'static [&'static str],
+    pub(crate) operations: Patterns,
+}
+
+/// A token, what is done with it, and for which scopes.
+pub(crate) type TokenUse = (Token, Role, &'static [&'static str]);
+
+impl Machine {
+    /// Whether a pattern of the table names `op`.
+    fn fits(&self, pattern: &str, op: Op) -> bool {
+        match pattern.strip_prefix('=') {
+            Some(name) => {
+                (self.timing(op)).is_some_and(|timing| self.class_name(timing.class) == name)
+            }
+            None => names(pattern, op),
+        }
     }
-}
 
-use Unit::*;
-
-/// The first row that names an operation counts.
-#[rustfmt::skip]
-const UNITS: &[UnitRow] = &[
-    unit(Fma, &[(Fma, 1)], &["FADD*", "FMUL*", "FFMA*"]),
-    unit(Fma, &[(Fma, 4)], &["=wide"]),
-    unit(Fma, &[(Fma, 2)], &["=fma"]),
-    unit(Half, &[(Half, 2)], &["=half"]),
-    unit(Fp64, &[(Fp64, 2)], &["=half-mma", "=fp64"]),
-    unit(Alu, &[(Alu, 2)], &["=alu", "=vote", "=vote-uniform", "=to-uniform", "=counter"]),
-    unit(Tensor, &[(Tensor, 6)], &["=tensor", "=tensor-64"]),
-    unit(Tensor, &[(Tensor, 4), (Group, 3)], &["=warpgroup"]),
-    unit(Tensor, &[(Tensor, 6)], &["WARPGROUP.ARRIVE"]),
-    unit(Group, &[], &["WARPGROUP*"]),
-    unit(Uniform, &[(Uniform, 2)], &["=uniform"]),
-    unit(UniformMove, &[(UniformMove, 1)], &["=uniform-move"]),
-    unit(Constant, &[(Constant, 8)], &["=constant", "S2UR"]),
-    unit(System, &[(System, 1)], &["=system"]),
-    unit(Special, &[(Special, 8)], &["=special"]),
-    unit(Alu, &[(Alu, 8)], &["=lanes", "=lanes-sum"]),
-    unit(Barrier, BARRIER_KEEPS, &["BAR*"]),
-    unit(Barrier, &[], &["=barrier", "=barrier-result"]),
-    unit(Control, &[(Control, 4)], &["BSSY"]),
-    unit(Memory, &[(Memory, 4)], &["=shared", "=local", "=memory", "=texture", "=bulk"]),
-    unit(Control, &[(Barrier, 8)], &["CGAERRBAR"]),
-    unit(Barrier, &[(Barrier, 6)], &["=cluster-arrive"]),
-    unit(Barrier, &[], &["=cluster-wait"]),
-    unit(Control, &[], &["=control"]),
-];
-
-/// A barrier between threads holds back everything but arithmetic, which ptxas lets follow in the next cycle.
-const BARRIER_KEEPS: &[(Unit, u8)] = &[
-    (Barrier, 8),
-    (Constant, 8),
-    (Memory, 6),
-    (Tensor, 6),
-    (Group, 6),
-    (System, 6),
-    (Special, 6),
-    (Control, 6),
-];
-
-/// A matrix operation of a warpgroup with more columns than this keeps the tensor cores longer.
-const WIDE_MATRIX: u32 = 64;
-
-/// For how long.
-const WIDE_MATRIX_KEEPS: &[(Unit, u8)] = &[(Tensor, 12), (Group, 3)];
-
-/// Cycles until the next instruction, whatever that is; 1 for all others.
-#[rustfmt::skip]
-const LEAST_STALLS: &[(u8, &[&str])] = &[
-    (5, &["BRA*", "BRX*", "JMP*", "JMX*", "CALL*", "RET*", "EXIT", "KILL", "BSYNC", "BREAK", "BMOV*", "WARPSYNC*", "YIELD", "NANOSLEEP*", "BPT*"]),
-    (4, &["DEPBAR*", "RPCMOV*"]),
-    (6, &["MEMBAR*", "CGAERRBAR", "UCGABAR_ARV"]),
-    (7, &["LEPC*"]),
-    (12, &["UBLKCP*", "UBLKRED*"]),
-    (2, &["WARPGROUP.DEPBAR*", "FENCE*", "USETMAXREG*"]),
-];
-
-/// IMAD.WIDE and IMAD.HI take the issue stage for two more cycles, and their stall counts from then on (measured: `cargo xtask gpu clock`).
-const WIDE_HANDING_OVER: u8 = 2;
-
-/// Cycles from an instruction of a unit to the first one of another unit that may overwrite its sources with a fixed latency.
-///
-/// The uniform datapath reads its registers some cycles after issue, and moves and constant loads write theirs at once: ptxas never
-/// leaves fewer than three cycles between them, and the judge's mutants say the same. Matrix operations take their operands over several cycles. All
-/// other units have read what they need before anything can be written.
-#[must_use]
-pub const fn read_to_write(unit: Unit) -> u8 {
-    match unit {
-        Unit::Uniform => 3,
-        Unit::Tensor => 7,
-        _ => 1,
+    fn any_fits(&self, patterns: Patterns, op: Op) -> bool {
+        patterns.iter().any(|pattern| self.fits(pattern, op))
     }
-}
 
-/// Operations whose control field drains.
-const DRAINING: &[&str] = &["ERRBAR", "USETMAXREG.DEALLOC*"];
-
-/// Operations that read uniform registers some time after they issued: they set read barriers for them.
-const LATE_UNIFORM_READERS: &[&str] = &["SYNCS.EXCH*", "UBLK*", "UTMA*"];
-
-fn work_out(op: Op) -> Issue {
-    let class = timing::of(op).map(|timing| timing.class.name());
-    let fits = |pattern: &&str| match pattern.strip_prefix('=') {
-        Some(name) => class == Some(name),
-        None => names(pattern, op),
-    };
-    let row = UNITS.iter().find(|row| row.operations.iter().any(&fits));
-    let stall = LEAST_STALLS
-        .iter()
-        .find(|(_, patterns)| patterns.iter().any(&fits));
-    Issue {
-        // A test asks that every operation has a row.
-        unit: row.map_or(Control, |row| row.unit),
-        keeps: row.map_or(&[], |row| row.keeps),
-        least_stall: stall.map_or(1, |(cycles, _)| *cycles),
-        handing_over: if class == Some("wide") {
-            WIDE_HANDING_OVER
-        } else {
-            0
-        },
-        drains: DRAINING.iter().any(fits),
+    fn work_out_issue(&self, op: Op) -> Issue {
+        let rules = &self.chip.issue;
+        let own = rules.units.iter();
+        let own = own
+            .filter(|(.., patterns)| self.any_fits(patterns, op))
+            .map(|(unit, keeps, _)| (*unit, *keeps));
+        let class = self.timing(op).map(|timing| (timing.unit, timing.keeps));
+        // A test asks that every operation has a class.
+        let (unit, keeps) = { own }.next().or(class).unwrap_or((Unit::Control, &[]));
+        let number = |rows: &[(u8, Patterns)]| {
+            let mut rows = rows.iter();
+            rows.find(|(_, patterns)| self.any_fits(patterns, op))
+                .map(|(cycles, _)| *cycles)
+        };
+        Issue {
+            unit,
+            keeps,
+            least_stall: number(rules.stalls).unwrap_or(1),
+            extra_cycles: number(rules.extra).unwrap_or(0),
+            drains: self.any_fits(rules.drains, op),
+        }
     }
-}
 
-/// What issue asks for an operation, whatever its operands: all that can be known before there are registers.
-#[must_use]
-pub fn of_operation(op: Op) -> Issue {
-    static ISSUES: Met<Issue> = Met::new();
-    *ISSUES.get_or_init(op, || work_out(op))
-}
-
-/// What issue asks for an instruction.
-#[must_use]
-pub fn of(instruction: &Instruction) -> Issue {
-    let mut issue = of_operation(instruction.op());
-    if is_warpgroup_matrix(instruction.op()) && columns(instruction) > WIDE_MATRIX {
-        issue.keeps = WIDE_MATRIX_KEEPS;
+    /// What issue asks for an operation, whatever its operands: all that can be known before there are registers.
+    #[must_use]
+    pub fn issue_of_operation(&self, op: Op) -> Issue {
+        let issues = &self.chip.caches.issues;
+        *issues.get_or_init(op, || self.work_out_issue(op))
     }
-    if instruction.guard().predicate.is_constant() && instruction.guard().negated {
-        // It never runs: `@!PT LDS RZ, [RZ]`, three of which ptxas issues in three cycles.
-        issue.keeps = &[];
-    }
-    issue
-}
 
-/// Whether an operation is a matrix operation of a warpgroup, whose registers WARPGROUP.ARRIVE hands over.
-#[must_use]
-pub fn is_warpgroup_matrix(op: Op) -> bool {
-    timing::of(op).is_some_and(|timing| timing.completion == timing::Completion::Group)
+    /// What issue asks for an instruction.
+    #[must_use]
+    pub fn issue(&self, instruction: &Instruction) -> Issue {
+        let mut issue = self.issue_of_operation(instruction.op());
+        if let Some((narrow, keeps)) = self.chip.issue.wide_matrix
+            && self.is_warpgroup_matrix(instruction.op())
+            && columns(instruction) > narrow
+        {
+            issue.keeps = keeps;
+        }
+        if instruction.guard().predicate.is_constant() && instruction.guard().negated {
+            // It never runs: `@!PT LDS RZ, [RZ]`, three of which ptxas issues in three cycles.
+            issue.keeps = &[];
+        }
+        issue
+    }
+
+    /// Cycles from an instruction of a unit to the first one of another unit that may overwrite its sources with a fixed latency.
+    #[inline]
+    #[must_use]
+    pub fn read_to_write(&self, unit: Unit) -> u8 {
+        let mut rows = self.chip.issue.read_to_write.iter();
+        rows.find(|(known, _)| *known == unit)
+            .map_or(1, |(_, cycles)| *cycles)
+    }
+
+    /// Whether an operation is a matrix operation of a warpgroup, whose registers WARPGROUP.ARRIVE hands over.
+    #[must_use]
+    pub fn is_warpgroup_matrix(&self, op: Op) -> bool {
+        (self.timing(op)).is_some_and(|timing| timing.completion == Completion::Group)
+    }
+
+    /// Whether an operation reads uniform registers after it issued.
+    #[must_use]
+    pub fn reads_uniform_late(&self, op: Op) -> bool {
+        self.any_fits(self.chip.issue.late_uniform, op)
+    }
+
+    fn token_uses(&self, op: Op) -> &'static [TokenUse] {
+        self.chip.caches.tokens.get_or_init(op, || {
+            let rules = &self.chip.issue;
+            let none = self.any_fits(rules.no_tokens, op);
+            let fits = |pattern: &&str| {
+                self.fits(pattern, op) && (!none || *pattern == "*" || pattern.starts_with('='))
+            };
+            let rows = rules.tokens.iter();
+            rows.filter(|row| row.operations.iter().any(&fits))
+                .map(|row| (row.token, row.role, row.scopes))
+                .collect()
+        })
+    }
+
+    /// The tokens an instruction needs, gives or makes sure of.
+    pub fn tokens(&self, instruction: &Instruction) -> impl Iterator<Item = (Token, Role)> + use<> {
+        let scope = instruction.modifier("scope");
+        self.token_uses(instruction.op())
+            .iter()
+            .filter(move |(_, _, scopes)| {
+                scopes.is_empty() || scope.is_some_and(|scope| scopes.contains(&scope))
+            })
+            .map(|&(token, role, _)| (token, role))
+    }
+
+    /// The same for an operation, where no modifier decides.
+    pub fn tokens_of_operation(
+        &self,
+        op: Op,
+    ) -> Option<impl Iterator<Item = (Token, Role)> + use<>> {
+        let uses = self.token_uses(op);
+        let decided = uses.iter().all(|(_, _, scopes)| scopes.is_empty());
+        decided.then(|| uses.iter().map(|&(token, role, _)| (token, role)))
+    }
+
+    /// The tokens that instructions of this operation may give, a bit for each.
+    #[must_use]
+    pub fn gives(&self, op: Op) -> u8 {
+        let uses = self.token_uses(op).iter();
+        let given = uses.filter(|(_, role, _)| matches!(role, Role::Writes | Role::Releases));
+        given.fold(0, |given, (token, _, _)| given | 1 << *token as u8)
+    }
+
+    /// Whether nothing may be in flight when the instruction issues: calls, returns, and both ends of a collective operation, where
+    /// lanes go on in code that does not know what was started.
+    #[must_use]
+    pub fn needs_nothing_in_flight(&self, op: Op) -> bool {
+        let effects = op.row().effects;
+        effects.intersects(Effects::CALL | Effects::RETURN)
+            || self.any_fits(self.chip.issue.collective, op)
+    }
 }
 
 /// N of a shape such as `64x128x16`.
@@ -273,140 +291,28 @@ fn columns(instruction: &Instruction) -> u32 {
     sides.nth(1).unwrap_or(0)
 }
 
-/// Whether an operation reads uniform registers after it issued.
-#[must_use]
-pub fn reads_uniform_late(op: Op) -> bool {
-    LATE_UNIFORM_READERS
-        .iter()
-        .any(|pattern| names(pattern, op))
-}
-
-struct TokenRow {
-    token: Token,
-    role: Role,
-    /// What the scope modifier must be, if it matters.
-    scopes: &'static [&'static str],
-    operations: &'static [&'static str],
-}
-
-const fn token(token: Token, role: Role, operations: &'static [&'static str]) -> TokenRow {
-    TokenRow {
-        token,
-        role,
-        scopes: &[],
-        operations,
-    }
-}
-
-#[rustfmt::skip]
-const TOKENS: &[TokenRow] = &[
-    token(Token::Proxy, Role::Writes, &["FENCE*"]),
-    token(Token::Proxy, Role::Needs, &["FENCE*", "BAR*", "UCGABAR*", "WARPGROUP.ARRIVE", "MEMBAR*", "=shared", "=local", "=memory", "=texture", "=bulk", "=warpgroup"]),
-    TokenRow { token: Token::Fence, role: Role::Releases, scopes: &["CTA", "CTA.PARTIAL"], operations: &["MEMBAR*"] },
-    token(Token::Fence, Role::Needs, &["*"]),
-    token(Token::Mbarrier, Role::Writes, &["SYNCS.EXCH*", "SYNCS.CCTL*"]),
-    token(Token::Mbarrier, Role::Needs, &["SYNCS.CCTL*", "SYNCS.ARRIVE*", "SYNCS.PHASECHK*", "BAR*", "UCGABAR*", "FENCE*", "UBLK*", "UTMA*", "MEMBAR*"]),
-    token(Token::Acquire, Role::Writes, &["LD", "LDG", "ATOM*"]),
-    token(Token::Acquire, Role::Needs, &["CCTL.IVALL"]),
-    TokenRow { token: Token::Acquire, role: Role::Ensures, scopes: &["GPU", "SYS"], operations: &["MEMBAR*"] },
-    token(Token::Registers, Role::Writes, &["USETMAXREG*"]),
-    token(Token::Registers, Role::Needs, &["*"]),
-];
-
-/// Operations whose names begin as a pattern of [`TOKENS`] does and that are something else.
-const NO_TOKENS: &[&str] = &["ATOMS*"];
-
-type TokenUse = (Token, Role, &'static [&'static str]);
-
-fn token_uses(op: Op) -> &'static [TokenUse] {
-    static USES: Met<Vec<TokenUse>> = Met::new();
-    USES.get_or_init(op, || {
-        let class = timing::of(op).map(|timing| timing.class.name());
-        let none = NO_TOKENS.iter().any(|pattern| names(pattern, op));
-        let fits = |pattern: &&str| match pattern.strip_prefix('=') {
-            Some(name) => class == Some(name),
-            None => names(pattern, op) && (!none || *pattern == "*"),
-        };
-        let rows = TOKENS.iter();
-        rows.filter(|row| row.operations.iter().any(&fits))
-            .map(|row| (row.token, row.role, row.scopes))
-            .collect()
-    })
-}
-
-/// The tokens an instruction needs, gives or makes sure of.
-pub fn tokens(instruction: &Instruction) -> impl Iterator<Item = (Token, Role)> {
-    let scope = instruction.modifier("scope");
-    token_uses(instruction.op())
-        .iter()
-        .filter(move |(_, _, scopes)| {
-            scopes.is_empty() || scope.is_some_and(|scope| scopes.contains(&scope))
-        })
-        .map(|&(token, role, _)| (token, role))
-}
-
-/// The same for an operation, where no modifier decides.
-pub fn tokens_of_operation(op: Op) -> Option<impl Iterator<Item = (Token, Role)>> {
-    let uses = token_uses(op);
-    let decided = uses.iter().all(|(_, _, scopes)| scopes.is_empty());
-    decided.then(|| uses.iter().map(|&(token, role, _)| (token, role)))
-}
-
-/// The tokens that instructions of this operation may give, a bit for each.
-#[must_use]
-pub fn gives(op: Op) -> u8 {
-    let uses = token_uses(op).iter();
-    let given = uses.filter(|(_, role, _)| matches!(role, Role::Writes | Role::Releases));
-    given.fold(0, |given, (token, _, _)| given | 1 << *token as u8)
-}
-
-/// Whether nothing may be in flight when the instruction issues: calls, returns, and both ends of a collective operation, where
-/// lanes go on in code that does not know what was started.
-#[must_use]
-pub fn needs_nothing_in_flight(op: Op) -> bool {
-    const COLLECTIVE: [Op; 3] = [
-        Op::WARPSYNC_COLLECTIVE,
-        Op::WARPSYNC_COLLECTIVE_ALL,
-        Op::ENDCOLLECTIVE,
-    ];
-    let effects = op.row().effects;
-    effects.intersects(Effects::CALL | Effects::RETURN) || COLLECTIVE.contains(&op)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_operation_has_a_unit() {
-        for op in Op::all() {
-            let class = timing::of(op).map(|timing| timing.class.name());
-            let named = UNITS.iter().flat_map(|row| row.operations).any(|pattern| {
-                match pattern.strip_prefix('=') {
-                    Some(name) => class == Some(name),
-                    None => names(pattern, op),
-                }
-            });
-            assert!(named, "{op}");
-        }
-    }
+    use orias_sass::Target;
 
     #[test]
     fn every_pattern_names_an_operation() {
-        let patterns = UNITS
-            .iter()
-            .flat_map(|row| row.operations)
-            .chain(LEAST_STALLS.iter().flat_map(|(_, patterns)| *patterns))
-            .chain(TOKENS.iter().flat_map(|row| row.operations))
-            .chain(DRAINING)
-            .chain(LATE_UNIFORM_READERS)
-            .chain(NO_TOKENS);
-        for pattern in patterns {
-            let named = Op::all().any(|op| match pattern.strip_prefix('=') {
-                Some(name) => timing::of(op).is_some_and(|timing| timing.class.name() == name),
-                None => names(pattern, op),
-            });
-            assert!(named, "nothing is called {pattern}");
+        for target in Target::ALL {
+            let machine = Machine::of(target);
+            let rules = &machine.chip.issue;
+            let patterns = (rules.units.iter().flat_map(|(.., patterns)| *patterns))
+                .chain(rules.stalls.iter().flat_map(|(_, patterns)| *patterns))
+                .chain(rules.extra.iter().flat_map(|(_, patterns)| *patterns))
+                .chain(rules.tokens.iter().flat_map(|row| row.operations))
+                .chain(rules.drains)
+                .chain(rules.late_uniform)
+                .chain(rules.collective)
+                .chain(rules.no_tokens);
+            for pattern in patterns {
+                let named = Op::all().any(|op| machine.fits(pattern, op));
+                assert!(named, "{target}: nothing is called {pattern}");
+            }
         }
     }
 }

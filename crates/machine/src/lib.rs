@@ -1,6 +1,6 @@
 //! What the chip is: per-SM data with provenance, and no algorithms.
 //!
-//! **For:** register files, limits, pipes and latencies. Each row says where its number comes from: measured on the chip,
+//! **For:** register files, limits, units and latencies, all as one value, [`Machine`], of the text tables in `tables/<chip>`. Each row says where its number comes from: measured on the chip,
 //! seen in finished code, published, or assumed. A missing row is an error that names it, never a default.
 //!
 //! **May know:** `sass`, whose operations key its rows.
@@ -10,6 +10,10 @@
 pub mod abi;
 pub mod constants;
 pub mod issue;
+pub mod limits;
+mod machine;
 pub mod met;
 pub mod registers;
 pub mod timing;
+
+pub use machine::{Machine, PerMachine};

@@ -1,26 +1,20 @@
-//! Register files: how many registers a thread or a warp may use.
-//!
-//! | number | where it comes from |
-//! | --- | --- |
-//! | 253 general registers, 2 reserved | seen: ptxas 13.0.88 for sm_90 uses R0 to R252 and reports two more |
-//! | 63 uniform registers, 7 predicates of each kind, 16 convergence barriers | published, and the encodings' field widths |
-//! | 65,536 registers, handed out 8 a thread, 2,048 threads, 32 a warp, 4 schedulers | published: CUDA programming guide, compute capability 9.0 |
-//! | at least 24 with `-maxrregcount` | seen: ptxas raises smaller limits to 24 on sm_90 |
+//! Register files: how many registers a thread or a warp may use, and how many warps that leaves room for: `registers.tbl`.
 
-use orias_sass::{RegisterClass, Target};
+use orias_sass::RegisterClass;
 
-/// What one register file offers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RegisterFile {
-    /// How many registers code may name, from the first on.
-    pub usable: u8,
-}
-
-/// The register files of a target.
+/// The register files of a chip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterFiles {
-    /// By class, in the order of [`RegisterClass::ALL`].
-    files: [RegisterFile; 5],
+    /// How many general registers code may name, from the first on.
+    pub general: u8,
+    /// The same of predicates.
+    pub predicates: u8,
+    /// The same of uniform registers.
+    pub uniform: u8,
+    /// The same of uniform predicates.
+    pub uniform_predicates: u8,
+    /// The same of convergence barriers.
+    pub convergence: u8,
     /// General registers a thread has besides those code names.
     pub reserved: u32,
     /// General registers are handed to threads in multiples of this.
@@ -29,41 +23,59 @@ pub struct RegisterFiles {
     pub per_multiprocessor: u32,
     /// Most threads of a multiprocessor at a time.
     pub most_threads: u32,
+    /// Most thread blocks of a multiprocessor at a time.
+    pub most_blocks: u32,
+    /// Most threads of a thread block.
+    pub block_threads: u32,
     /// Threads in a warp.
     pub warp: u32,
     /// Warp schedulers of a multiprocessor.
     pub schedulers: u32,
     /// A limit below this is raised to it.
     pub fewest: u32,
+    /// A kernel is launched with at least so many general registers, the reserved ones included.
+    pub launched: u32,
 }
 
 impl RegisterFiles {
-    /// The file of `class`.
-    pub const fn file(&self, class: RegisterClass) -> RegisterFile {
-        self.files[class as usize]
+    /// How many registers of `class` code may name.
+    #[must_use]
+    pub const fn usable(&self, class: RegisterClass) -> u8 {
+        match class {
+            RegisterClass::R => self.general,
+            RegisterClass::P => self.predicates,
+            RegisterClass::UR => self.uniform,
+            RegisterClass::UP => self.uniform_predicates,
+            RegisterClass::B => self.convergence,
+        }
     }
-}
 
-const HOPPER: RegisterFiles = RegisterFiles {
-    files: [
-        RegisterFile { usable: 253 },
-        RegisterFile { usable: 7 },
-        RegisterFile { usable: 63 },
-        RegisterFile { usable: 7 },
-        RegisterFile { usable: 16 },
-    ],
-    reserved: 2,
-    granularity: 8,
-    per_multiprocessor: 65536,
-    most_threads: 2048,
-    warp: 32,
-    schedulers: 4,
-    fewest: 24,
-};
+    /// General registers a thread is given so that code can use `live` of them.
+    #[must_use]
+    pub const fn portion(&self, live: u32) -> u32 {
+        (live + self.reserved).next_multiple_of(self.granularity)
+    }
 
-/// The register files of `target`.
-pub const fn of(target: Target) -> &'static RegisterFiles {
-    match target {
-        Target::Sm90 | Target::Sm90a => &HOPPER,
+    /// Thread blocks of `threads` each that a multiprocessor holds at a time if code uses `live` general registers.
+    #[must_use]
+    pub fn blocks(&self, live: u32, threads: u32) -> u32 {
+        let block = self.portion(live).max(self.granularity) * threads;
+        (self.per_multiprocessor / block)
+            .min(self.most_threads / threads)
+            .min(self.most_blocks)
+    }
+
+    /// General registers code may use with `warps` warps on a multiprocessor at a time.
+    #[must_use]
+    pub fn usable_with(&self, warps: u32) -> u32 {
+        let each = self.per_multiprocessor / (warps * self.warp).max(1);
+        let whole = each / self.granularity * self.granularity;
+        whole.saturating_sub(self.reserved)
+    }
+
+    /// General registers code may use so that a multiprocessor holds as many threads as it can.
+    #[must_use]
+    pub const fn free(&self) -> u32 {
+        self.per_multiprocessor / self.most_threads - self.reserved
     }
 }

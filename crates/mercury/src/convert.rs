@@ -35,8 +35,7 @@ pub fn convert(func: &Function) -> Result<Stream, EmitError> {
             level: func.level,
         });
     }
-    let target =
-        Target::from_name(&func.target).ok_or_else(|| EmitError::Target(func.target.clone()))?;
+    let target = func.target;
     let mut segments = SecondaryMap::new();
     let mut stream = Stream::new(&func.name, func.kind, target);
     let nodes = func.blocks().map(|block| func.block_insts(block).count());

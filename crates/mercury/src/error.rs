@@ -14,9 +14,6 @@ pub enum EmitError {
         /// Its level.
         level: Level,
     },
-    /// There is no instruction table for its target.
-    #[error("there is no instruction table for {0}")]
-    Target(String),
     /// An operation that stands for no instruction.
     #[error("{function}, `{inst}`: the operation has no encoding")]
     Abstract {

@@ -34,7 +34,7 @@ mod words;
 pub use convert::{convert, reorganize};
 pub use emit::{Code, IndirectTargets, Patch, Placed, Relocation, emit, generate};
 pub use error::EmitError;
-pub use expand::{ExpansionClass, Step, class_of, expand, sequence};
+pub use expand::{ExpansionClass, class_of, expand};
 pub use lift::{LiftError, LiftErrorKind, Source, lift};
 pub use stream::Stream;
 pub use text::StreamError;

@@ -300,7 +300,7 @@ struct Lifter<'a> {
 
 impl<'a> Lifter<'a> {
     fn new(source: &'a Source<'a>, flow: &Flow) -> Lifter<'a> {
-        let mut func = Function::new(source.name, source.kind, Level::Final, source.target.name());
+        let mut func = Function::new(source.name, source.kind, Level::Final, source.target);
         if flow.loops_to_start {
             func.append_block();
         }

@@ -24,8 +24,8 @@
 
 use crate::error::EmitError;
 use crate::stream::{Body, Node, NodeData, Origin, Segment, Stream};
-use orias_machine::issue;
-use orias_machine::timing::{self, Completion, Place};
+use orias_machine::Machine;
+use orias_machine::timing::{Completion, Place};
 use orias_sass::{Barrier, Effects, Instruction, Op, Operand, Register, RegisterClass, WaitMask};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -58,9 +58,6 @@ const CONDITIONAL: u8 = 3;
 /// Severity where both always run.
 const ALWAYS: u8 = 4;
 
-/// The longest stall of a control field.
-const STALL_MAX: u8 = 15;
-
 /// How often the walk is repeated at most: far more than the two or three that are needed.
 const ROUNDS: usize = 64;
 
@@ -92,16 +89,18 @@ pub fn resolve(stream: &mut Stream, fields: Fields) -> Result<usize, EmitError> 
 }
 
 /// The registers an instruction reads some time after it issued.
-pub fn late_reads(instruction: &Instruction) -> BTreeSet<Register> {
+pub fn late_reads(machine: &Machine, instruction: &Instruction) -> BTreeSet<Register> {
     let op = instruction.op();
-    let fixed = timing::of(op)
+    let fixed = machine
+        .timing(op)
         .is_none_or(|timing| matches!(timing.completion, Completion::Fixed | Completion::Group));
     let mut late = BTreeSet::new();
     for access in instruction.reads() {
         let class = access.register.class;
         let at = Place::of(instruction, &access);
         let uniform = class == RegisterClass::UR && at != Place::Guard;
-        if !fixed && timing::reads_late(op, at, class) || uniform && issue::reads_uniform_late(op) {
+        if !fixed && machine.reads_late(op, at, class) || uniform && machine.reads_uniform_late(op)
+        {
             late.extend(access.registers());
         }
     }
@@ -153,7 +152,7 @@ impl Open {
             return;
         };
         self.wait(waits(data, instruction));
-        if issue::needs_nothing_in_flight(instruction.op()) {
+        if Machine::of(stream.target).needs_nothing_in_flight(instruction.op()) {
             self.wait(u8::MAX);
         }
         for register in instruction.writes().flat_map(|access| access.registers()) {
@@ -190,7 +189,7 @@ impl Open {
         for (_, cycles) in self.readers.values_mut() {
             *cycles = cycles.saturating_add(stall);
         }
-        let late = late_reads(instruction);
+        let late = late_reads(Machine::of(stream.target), instruction);
         if !late.is_empty() {
             self.readers.insert(node, (sets(data, instruction), stall));
             for register in late {
@@ -282,6 +281,7 @@ fn settle(stream: &mut Stream, hazard: Hazard) -> Result<(), EmitError> {
             instruction.control.read_barrier = Some(barrier);
         })?;
     }
+    let machine = Machine::of(stream.target);
     let needed = hazard.severity.saturating_sub(hazard.cycles);
     if needed > 0 {
         change(stream, hazard.reader, |instruction| {
@@ -290,7 +290,9 @@ fn settle(stream: &mut Stream, hazard: Hazard) -> Result<(), EmitError> {
             if instruction.control.stall() == 0 && known.is_some() {
                 return;
             }
-            let stalled = instruction.control.with_stall(stall.min(STALL_MAX));
+            let stalled = instruction
+                .control
+                .with_stall(stall.min(machine.limits.stall_max));
             if let Some(stalled) = stalled {
                 instruction.control = stalled;
             }
@@ -299,7 +301,7 @@ fn settle(stream: &mut Stream, hazard: Hazard) -> Result<(), EmitError> {
     let Some(writer) = stream.node(hazard.writer).instruction() else {
         return Ok(());
     };
-    if !issue::is_warpgroup_matrix(writer.op()) {
+    if !machine.is_warpgroup_matrix(writer.op()) {
         let (had, bit) = (writer.control.wait.bits(), 1 << barrier.index());
         change(stream, hazard.writer, |instruction| {
             instruction.control.wait = WaitMask::from_bits(had | bit).unwrap_or_default();

@@ -3,7 +3,7 @@
 //! `cargo bench -p orias-ori --bench text_speed`. The goal is one million a second for printing and parsing together; a
 //! level that misses it fails the run.
 
-use orias_ori::generate::{Size, function};
+use orias_generate::ori::{Size, function};
 use orias_ori::{Function, Level, parse_function, print_function};
 use std::time::{Duration, Instant};
 

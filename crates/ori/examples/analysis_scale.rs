@@ -119,7 +119,12 @@ fn random(blocks: usize) -> Vec<(usize, usize)> {
 /// Sixteen values of the entry are read everywhere; each block takes two parameters and hands two values on. Every other
 /// branch depends on the lane.
 fn function_of(graph: &FlowGraph, per_block: usize) -> Function {
-    let mut function = Function::new("scale", FunctionKind::Entry, Level::Abstract, "sm_90a");
+    let mut function = Function::new(
+        "scale",
+        FunctionKind::Entry,
+        Level::Abstract,
+        orias_sass::Target::Sm90a,
+    );
     for block in graph.blocks() {
         function.append_block();
         if block != graph.entry() {
@@ -209,7 +214,12 @@ fn with<M: Modifier>(op: AbstractOp, value: M) -> AbstractMods {
 
 /// The same control flow on physical registers: copies among the first 64, guarded or not.
 fn physical_function_of(graph: &FlowGraph, per_block: usize) -> Function {
-    let mut function = Function::new("scale", FunctionKind::Entry, Level::Physical, "sm_90a");
+    let mut function = Function::new(
+        "scale",
+        FunctionKind::Entry,
+        Level::Physical,
+        orias_sass::Target::Sm90a,
+    );
     for _ in graph.blocks() {
         function.append_block();
     }

@@ -9,7 +9,7 @@
 //! use orias_ori::operation::{AbstractOp, Scalar};
 //! use orias_ori::{Function, FunctionKind, Level, Type, print_function};
 //!
-//! let mut func = Function::new("inc", FunctionKind::Device, Level::Abstract, "sm_90a");
+//! let mut func = Function::new("inc", FunctionKind::Device, Level::Abstract, orias_sass::Target::DEFAULT);
 //! func.results.push(Type::R);
 //! let entry = func.append_block();
 //! let x = func.append_block_param(entry, Type::R);
@@ -544,7 +544,12 @@ mod tests {
 
     #[test]
     fn a_guarded_definition_needs_the_value_it_keeps() {
-        let mut func = Function::new("f", FunctionKind::Device, Level::Abstract, "sm_90a");
+        let mut func = Function::new(
+            "f",
+            FunctionKind::Device,
+            Level::Abstract,
+            orias_sass::Target::DEFAULT,
+        );
         let entry = func.append_block();
         let p = func.append_block_param(entry, Type::P);
         let x = func.append_block_param(entry, Type::R);
@@ -572,7 +577,12 @@ mod tests {
 
     #[test]
     fn machine_instructions_are_checked_against_the_tables() {
-        let mut func = Function::new("f", FunctionKind::Device, Level::Machine, "sm_90a");
+        let mut func = Function::new(
+            "f",
+            FunctionKind::Device,
+            Level::Machine,
+            orias_sass::Target::DEFAULT,
+        );
         let entry = func.append_block();
         let x = func.append_block_param(entry, Type::R);
         let mut at = Cursor::at_end(&mut func, entry);
@@ -600,7 +610,12 @@ mod tests {
 
     #[test]
     fn what_is_right_once_does_not_excuse_what_only_looks_alike() {
-        let mut func = Function::new("f", FunctionKind::Device, Level::Abstract, "sm_90a");
+        let mut func = Function::new(
+            "f",
+            FunctionKind::Device,
+            Level::Abstract,
+            orias_sass::Target::DEFAULT,
+        );
         let entry = func.append_block();
         let x = func.append_block_param(entry, Type::R);
         let pair = func.append_block_param(entry, Type::R2);

@@ -60,18 +60,18 @@ pub(crate) fn effects(op: sass::Op) -> Effects {
 }
 
 /// Whether a block ends with the operation: where control goes on is then said by the instruction's edges.
-pub(crate) fn ends_block(op: sass::Op) -> bool {
+pub fn ends_block(op: sass::Op) -> bool {
     op.row().effects.contains(sass::Effects::TERMINATOR)
 }
 
 /// Whether the operation goes on elsewhere in the function.
-pub(crate) fn jumps(op: sass::Op) -> bool {
+pub fn jumps(op: sass::Op) -> bool {
     ends_block(op) && op.row().effects.contains(sass::Effects::BRANCH)
 }
 
 /// Whether the operand in `slot` is where the operation jumps. (The address an indirect branch is relative to has a
 /// default and is no target.)
-pub(crate) fn is_jump_slot(op: sass::Op, slot: usize) -> bool {
+pub fn is_jump_slot(op: sass::Op, slot: usize) -> bool {
     jumps(op) && takes_target(op, slot) && op.row().slots[slot].default.is_none()
 }
 
@@ -94,18 +94,18 @@ pub fn slot_width(op: sass::Op, mods: sass::Mods, slot: usize) -> u8 {
 
 /// The edges a machine terminator has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct EdgeRule {
+pub struct EdgeRule {
     /// Jump targets written among the operands.
-    pub(crate) targets: usize,
+    pub targets: usize,
     /// Whether the other targets are listed: an indirect branch.
-    pub(crate) indirect: bool,
+    pub indirect: bool,
     /// Whether the last edge is where it goes on if it does not jump.
-    pub(crate) falls: Falls,
+    pub falls: Falls,
 }
 
 /// Whether an instruction may go on with the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Falls {
+pub enum Falls {
     /// It leaves for good.
     Never,
     /// It jumps, unless its modifiers make it a branch that looks at the lanes.
@@ -116,7 +116,7 @@ pub(crate) enum Falls {
 
 impl EdgeRule {
     /// Whether an instruction may have so many edges.
-    pub(crate) fn allows(self, count: usize) -> bool {
+    pub fn allows(self, count: usize) -> bool {
         let (least, most) = match self.falls {
             Falls::Never => (0, 0),
             Falls::Maybe => (0, 1),
@@ -132,7 +132,7 @@ impl EdgeRule {
 
 impl Function {
     /// The edges machine instruction `inst` needs.
-    pub(crate) fn machine_edges(&self, inst: Inst, op: sass::Op) -> EdgeRule {
+    pub fn machine_edges(&self, inst: Inst, op: sass::Op) -> EdgeRule {
         let operands = self.operands(inst);
         let targets = operands
             .iter()
@@ -428,7 +428,7 @@ pub(crate) fn implicit(
 }
 
 /// The guard class an operation takes, or none.
-pub(crate) fn guard_class(op: sass::Op) -> Option<Class> {
+pub fn guard_class(op: sass::Op) -> Option<Class> {
     match op.row().guard {
         sass::GuardRule::Predicate => Some(Class::P),
         sass::GuardRule::Uniform => Some(Class::UP),

@@ -154,13 +154,15 @@ impl Type {
     }
 
     /// What the first register's index is a multiple of: the length up to 2, then 4. (A matrix accumulator of 64
-    /// registers starts at a multiple of 4, too.)
+    /// registers starts at a multiple of 4, too.) More than four uniform registers, which only tensor copies read, start at a
+    /// multiple of 8 in all code seen.
     #[inline]
     pub const fn alignment(self) -> u8 {
         match self.len {
             1 => 1,
             2 => 2,
             _ => match self.class {
+                Class::UR if self.len > 4 => 8,
                 Class::R | Class::UR => 4,
                 Class::P | Class::UP | Class::B => 1,
             },

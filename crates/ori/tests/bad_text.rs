@@ -1,7 +1,8 @@
 //! Text that is not Ori gets an error with a place, never a panic; and what can be read, can be verified and printed.
 
-use orias_ori::generate::{Rng, Size, function};
+use orias_generate::ori::{Size, function};
 use orias_ori::{Level, parse_function, parse_module, print_function, verify_function};
+use orias_random::Rng;
 
 /// Reads `text`; if that works, everything that takes a function must work, too.
 fn endure(text: &str) {

@@ -4,10 +4,10 @@
 //! (64), only instructions whose name starts with one of the prefixes. The page docs/ptx-reference.md says the same of six
 //! choices for each row.
 
+use orias_generate::synth;
 use orias_ptx::NEWEST_VERSION;
 use orias_ptx::grammar::ROWS;
 use orias_ptx::special::SPECIAL_REGISTERS;
-use orias_ptx::synth;
 use orias_ptx::target::Target;
 
 fn main() {

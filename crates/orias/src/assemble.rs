@@ -1,17 +1,13 @@
 //! SASS listings to cubins: the assembler of `sass` and the container of `cubin` joined.
 
+use crate::container::chip_of;
 use orias_cubin::Cubin;
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
-use orias_cubin::build::{Address, BuildTarget, Entry, Function, Module, Param, Shared, Variable};
+use orias_cubin::build::{Address, Entry, Function, Module, Param, Shared, Variable};
+use orias_machine::Machine;
 use orias_sass::text::{AssembleError, AssembledFunction, Directive, assemble, parse_instruction};
 use orias_sass::{Effects, Instruction, Register, RegisterClass, Target, decode, encode};
 use std::collections::BTreeMap;
-
-/// Registers the hardware keeps for itself: they count in what a kernel asks for.
-const RESERVED_REGISTERS: u32 = 2;
-
-/// The least a thread is given.
-const FEWEST_REGISTERS: u32 = 8;
 
 /// Code sections are padded to this.
 const CODE_ALIGNMENT: usize = 128;
@@ -19,10 +15,7 @@ const CODE_ALIGNMENT: usize = 128;
 /// Assembles a listing into a cubin. Reports every line that is wrong.
 pub fn assemble_cubin(listing: &str, default_target: Target) -> Result<Cubin, Vec<AssembleError>> {
     let assembly = assemble(listing, default_target)?;
-    let mut module = Module::new(match assembly.target {
-        Target::Sm90 => BuildTarget::SM_90,
-        Target::Sm90a => BuildTarget::SM_90A,
-    });
+    let mut module = Module::new(chip_of(assembly.target));
     let mut errors = Vec::new();
     for directive in &assembly.directives {
         if let Err(error) = module_directive(&mut module, directive) {
@@ -177,7 +170,8 @@ fn build_function(source: &AssembledFunction, target: Target) -> Result<Function
             function.exits.push(index as u32 * 16);
         }
     }
-    let least = (highest + RESERVED_REGISTERS).max(FEWEST_REGISTERS);
+    let files = Machine::of(target).registers;
+    let least = (highest + files.reserved).max(files.launched);
     if function.registers == 0 {
         function.registers = least;
     } else if function.registers < least {

@@ -10,6 +10,7 @@ use crate::usage;
 use orias_codegen::Kernel;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
+use orias_machine::Machine;
 use orias_ptx::diagnostic::LineIndex;
 use rayon::prelude::*;
 use std::time::Instant;
@@ -109,12 +110,12 @@ fn generate(
         let feature = format!("code for {name}");
         return Err(vec![Diagnostic::unsupported(feature)]);
     };
-    let mut module = orias_codegen::Module::default();
+    let mut module = orias_codegen::Module::new(target);
     let mut errors = Vec::new();
     let mut lines = LineTables::new(options);
     let mut warnings = Vec::new();
     for (source, ptx) in sources {
-        match lower_source(source, ptx, options, &name, &mut lines, &mut warnings) {
+        match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
         }
@@ -123,6 +124,13 @@ fn generate(
         return Err(errors);
     }
     let lowered = std::mem::take(&mut module.kernels);
+    warnings.extend(lowered.iter().filter_map(|kernel| {
+        let mut limits = kernel.code.attributes.clone();
+        limit(&mut limits, options);
+        let ignored = orias_codegen::phases::ignores_register_counts(&kernel.code, &limits);
+        let what = "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
+        ignored.then(|| Diagnostic::new(crate::Severity::Info, what.to_owned()))
+    }));
     let finished = finish_all(lowered, options).map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
     for kernel in finished {
@@ -147,7 +155,7 @@ fn lower_source(
     source: &Source<'_>,
     ptx: &orias_ptx::Module<'_>,
     options: &Options,
-    target: &str,
+    target: orias_sass::Target,
     lines: &mut LineTables,
     warnings: &mut Vec<Diagnostic>,
 ) -> Result<orias_codegen::Module, Vec<Diagnostic>> {
@@ -155,7 +163,7 @@ fn lower_source(
         warnings.extend(double_precision(ptx, source));
     }
     let how = LowerOptions {
-        target: target.to_owned(),
+        target,
         contract: options.contracts(),
         entries: options.entries.clone(),
         ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
@@ -255,6 +263,7 @@ fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic>
     let context = Context {
         opt_level: options.level(),
         knobs: &options.knobs,
+        machine: Machine::of(function.target),
     };
     let mercury = Pipeline::default()
         .run_to_mercury(function, &context, &mut |_| ())

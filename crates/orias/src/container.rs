@@ -9,15 +9,14 @@ mod mbarriers;
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
-use orias_codegen::{Kernel, Module, SymbolSpace, constant_places};
+use orias_codegen::schedule::budget::named_registers;
+use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
-use orias_cubin::build::{
-    self, Address, BuildTarget, CodeRelocation, Entry, Param, Shared, Variable,
-};
+use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
-use orias_machine::registers;
+use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
-use orias_ori::{Attributes, Class, Function, Operand, Reg, SymbolPart};
+use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
 use orias_sass::{Effects, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
@@ -35,10 +34,27 @@ pub(crate) struct Finished {
     pub(crate) time: Duration,
 }
 
-/// How many registers a kernel is launched with at least.
-const FEWEST_REGISTERS: u32 = 8;
 /// A barrier number in a register may be any of these.
 const ALL_BARRIERS: u8 = 16;
+
+/// What a container says of the chip of `target`, and must know of it.
+#[must_use]
+pub fn chip_of(target: Target) -> Chip {
+    let constants = Machine::of(target).constants;
+    Chip {
+        sm: target.sm() as u8,
+        accelerated: target.is_accelerated(),
+        virtual_sm: target.sm(),
+        param_base: constants.params as u16,
+        reserved_shared: u64::from(constants.reserved_shared),
+    }
+}
+
+/// The same, of the target of that name; none without tables.
+#[must_use]
+pub fn chip_named(name: &str) -> Option<Chip> {
+    Target::from_name(name).map(chip_of)
+}
 
 /// The bytes of the cubin.
 pub(crate) fn build(
@@ -47,11 +63,7 @@ pub(crate) fn build(
     lines: LineTables,
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
-    let chip = match target {
-        Target::Sm90 => BuildTarget::SM_90,
-        Target::Sm90a => BuildTarget::SM_90A,
-    };
-    let mut cubin = build::Module::new(chip);
+    let mut cubin = build::Module::new(chip_of(target));
     let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
     let known = KnownNames {
         module,
@@ -163,6 +175,7 @@ fn function(
             .into_iter()
             .chain(meetings(code))
             .chain(mbarriers)
+            .chain(reconfigures(code))
             .collect(),
         relocations,
         ..build::Function::default()
@@ -181,31 +194,44 @@ fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
             Ok(Param {
                 offset: narrow(parameter.offset, "parameters")?,
                 size: narrow(parameter.size, "a parameter")?,
-                pointee_log_align: 0,
-                space: 0,
+                pointee_log_align: parameter.pointer.map_or(0, |pointer| {
+                    pointer.align.checked_ilog2().unwrap_or(0) as u8
+                }),
+                space: parameter.pointer.map_or(0, pointee_space),
             })
         })
         .collect()
 }
 
+/// What ptxas 13.0.88 calls the space that a parameter points into. Constant memory is not told from global memory.
+const fn pointee_space(pointer: Pointer) -> u8 {
+    match pointer.space {
+        Some(SymbolSpace::Local) => 1,
+        Some(SymbolSpace::Shared) => 2,
+        Some(SymbolSpace::Global | SymbolSpace::Const) => 4,
+        None => 5,
+    }
+}
+
 /// Registers of a thread: the highest that is named, plus one, plus those the hardware keeps.
 pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
-    let mut highest = 0;
-    let mut named = |reg: Reg| {
-        if let Some(reg) = reg.phys()
-            && reg.class() == Class::R
-            && !reg.is_constant()
-        {
-            highest = highest.max(u32::from(reg.index()) + u32::from(reg.len()));
-        }
-    };
-    for block in function.blocks() {
-        for inst in function.block_insts(block) {
-            function.for_each_use(inst, &mut named);
-            function.for_each_def(inst, &mut named);
-        }
+    let files = Machine::of(target).registers;
+    match orias_codegen::starting_registers(function, target) {
+        // What a warp has later is what it asks for.
+        Some(start) => start,
+        None => (named_registers(function, Class::R) + files.reserved).max(files.launched),
     }
-    (highest + registers::of(target).reserved).max(FEWEST_REGISTERS)
+}
+
+/// Whether the kernel changes its register count.
+fn reconfigures(code: &Code) -> Option<Attribute> {
+    let changes = |op: Op| matches!(op, Op::USETMAXREG_DEALLOC | Op::USETMAXREG_TRY_ALLOC);
+    let some = code.placed.iter().any(|placed| changes(placed.op));
+    let id = attribute_id("REG_RECONFIG").filter(|_| some)?;
+    Some(Attribute {
+        id,
+        value: Value::Flag(0),
+    })
 }
 
 /// What the rows of `BAR` call the operand that names the barrier.
@@ -322,15 +348,13 @@ fn place_of(
                 Some(place) => place.offset,
                 None => kernel.dynamic_shared?,
             };
-            Some(RESERVED_SHARED + u64::from(offset))
+            let reserved = Machine::of(module.target).constants.reserved_shared;
+            Some(u64::from(reserved) + u64::from(offset))
         }
         SymbolSpace::Const => constants.get(name).copied(),
         SymbolSpace::Global | SymbolSpace::Local => None,
     }
 }
-
-/// Shared memory at the start of a block's that the system keeps for itself.
-const RESERVED_SHARED: u64 = 0x400;
 
 /// Writes a known address into the code.
 fn patch(bytes: &mut [u8], relocation: &Relocation, address: u64) -> Result<(), Diagnostic> {

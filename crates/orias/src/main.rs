@@ -6,12 +6,8 @@
 //! Nothing prints on its way: a mode or subcommand returns a [`Report`], and `main` writes it out. A reader that closes the
 //! pipe early is no error.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-mod bytes;
 mod commands;
 mod compile_mode;
-#[cfg(target_os = "linux")]
-mod memory;
 mod output;
 mod report;
 
@@ -23,7 +19,7 @@ use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
 #[global_allocator]
-static MEMORY: memory::Memory = memory::Memory;
+static MEMORY: orias_heap::Memory = orias_heap::Memory;
 
 fn main() -> ExitCode {
     exit_when_panicking();

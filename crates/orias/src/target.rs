@@ -3,6 +3,7 @@
 //! Which names exist is ptxas 13.0's list. Which of them Orias can compile for is another question, answered by the rooms
 //! that hold the tables.
 
+use orias_ptx::target::{Target as Gpu, Variant};
 use std::fmt;
 
 /// What is made for a target.
@@ -16,45 +17,14 @@ pub enum TargetKind {
     LinkTime,
 }
 
-/// The letter after the number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variant {
-    /// None: runs on this and later GPUs.
-    Plain,
-    /// `f`: uses features of a family.
-    Family,
-    /// `a`: uses features of exactly one GPU.
-    Arch,
-}
-
 /// A GPU by name, such as `sm_90a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// What is made.
     pub kind: TargetKind,
-    /// The SM number: 90 for Hopper.
-    pub number: u32,
-    /// The letter after it.
-    pub variant: Variant,
+    /// The GPU, as PTX names it.
+    pub gpu: Gpu,
 }
-
-/// The numbers ptxas 13.0 knows, and the letters each may carry.
-const NUMBERS: &[(u32, &[Variant])] = &[
-    (75, &[Variant::Plain]),
-    (80, &[Variant::Plain]),
-    (86, &[Variant::Plain]),
-    (87, &[Variant::Plain]),
-    (88, &[Variant::Plain]),
-    (89, &[Variant::Plain]),
-    (90, &[Variant::Plain, Variant::Arch]),
-    (100, EVERY_VARIANT),
-    (103, EVERY_VARIANT),
-    (110, EVERY_VARIANT),
-    (120, EVERY_VARIANT),
-    (121, EVERY_VARIANT),
-];
-
-const EVERY_VARIANT: &[Variant] = &[Variant::Plain, Variant::Family, Variant::Arch];
 
 const PREFIXES: &[(&str, TargetKind)] = &[
     ("sm_", TargetKind::Real),
@@ -66,8 +36,10 @@ impl Target {
     /// What ptxas compiles for when no option names a GPU.
     pub const DEFAULT: Self = Self {
         kind: TargetKind::Real,
-        number: 75,
-        variant: Variant::Plain,
+        gpu: Gpu {
+            sm: 75,
+            variant: Variant::Base,
+        },
     };
 
     /// The target called `name`, if ptxas 13.0 has it.
@@ -77,15 +49,8 @@ impl Target {
 
     /// Every target ptxas 13.0 has, by kind and then by number.
     pub fn all() -> impl Iterator<Item = Self> {
-        PREFIXES.iter().flat_map(|&(_, kind)| {
-            NUMBERS.iter().flat_map(move |&(number, variants)| {
-                variants.iter().map(move |&variant| Self {
-                    kind,
-                    number,
-                    variant,
-                })
-            })
-        })
+        let gpus = |kind| Gpu::of_ptxas().map(move |gpu| Self { kind, gpu });
+        (PREFIXES.iter()).flat_map(move |&(_, kind)| gpus(kind))
     }
 }
 
@@ -94,41 +59,32 @@ impl Target {
 /// `module` is the name in a `.target` directive. Plain PTX runs on its own and on later GPUs, that of a family within the
 /// family from its own GPU on, and that of one GPU there alone. A name that is no GPU's is left to the PTX checker.
 pub fn check_module_target(module: &str, target: Target) -> Result<(), String> {
-    let Some((number, variant)) = parse_module_target(module) else {
+    let Some(module_gpu) = Gpu::from_name(module) else {
         return Ok(());
     };
-    if number > target.number {
+    // CUDA 13 renamed sm_101.
+    let number = match module_gpu.sm {
+        101 => 110,
+        number => number,
+    };
+    let Gpu { sm, variant } = target.gpu;
+    if number > sm {
         return Err(
             "SM version specified by .target is higher than default SM version assumed".into(),
         );
     }
-    match variant {
-        Variant::Arch if number != target.number => Err(format!(
+    match module_gpu.variant {
+        Variant::Architecture if number != sm => Err(format!(
             "Program with .target '{module}' cannot be compiled to future architecture"
         )),
-        Variant::Arch if target.variant != Variant::Arch => Err(format!(
+        Variant::Architecture if variant != Variant::Architecture => Err(format!(
             "PTX with .target '{module}' cannot be compiled for architecture '{target}'"
         )),
-        Variant::Family if number / 10 != target.number / 10 => Err(format!(
+        Variant::Family if number / 10 != sm / 10 => Err(format!(
             "Program with .target '{module}' cannot be compiled to different SM-family architecture"
         )),
         _ => Ok(()),
     }
-}
-
-/// The SM number and letter of `sm_NNx`.
-fn parse_module_target(name: &str) -> Option<(u32, Variant)> {
-    let rest = name.strip_prefix("sm_")?;
-    let digits = rest.trim_end_matches(|c: char| c.is_ascii_lowercase());
-    let variant = match &rest[digits.len()..] {
-        "" => Variant::Plain,
-        "a" => Variant::Arch,
-        "f" => Variant::Family,
-        _ => return None,
-    };
-    let number = digits.parse().ok()?;
-    // CUDA 13 renamed sm_101.
-    Some((if number == 101 { 110 } else { number }, variant))
 }
 
 impl fmt::Display for Target {
@@ -138,12 +94,7 @@ impl fmt::Display for Target {
             TargetKind::Virtual => "compute_",
             TargetKind::LinkTime => "lto_",
         };
-        let suffix = match self.variant {
-            Variant::Plain => "",
-            Variant::Family => "f",
-            Variant::Arch => "a",
-        };
-        write!(f, "{prefix}{}{suffix}", self.number)
+        write!(f, "{prefix}{}{}", self.gpu.sm, self.gpu.variant.suffix())
     }
 }
 
@@ -158,8 +109,10 @@ mod tests {
             Target::parse("sm_90a"),
             Some(Target {
                 kind: TargetKind::Real,
-                number: 90,
-                variant: Variant::Arch
+                gpu: Gpu {
+                    sm: 90,
+                    variant: Variant::Architecture
+                }
             })
         );
         assert!(Target::parse("compute_121f").is_some());

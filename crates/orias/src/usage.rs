@@ -4,7 +4,7 @@ use crate::container::{Finished, barrier_count, register_count};
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::options::Options;
 use orias_codegen::{Module, SymbolSpace};
-use orias_machine::abi;
+use orias_machine::Machine;
 use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
 use orias_sass::{Op, Target};
 
@@ -127,7 +127,7 @@ fn spilled_bytes(locals: u32, function: &Function, inst: Inst, address: usize, d
         .base
         .get()
         .and_then(Reg::phys)
-        .is_some_and(|base| base.index() == abi::STACK_POINTER);
+        .is_some_and(|base| base.index() == Machine::of(function.target).abi.stack_pointer);
     let above = u32::try_from(at.offset).is_ok_and(|offset| offset >= locals);
     match function.inst(inst).operation() {
         orias_ori::Operation::Machine(op, mods) if from_frame && above => {

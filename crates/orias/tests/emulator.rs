@@ -329,11 +329,11 @@ fn faults_name_address_thread_and_instruction() {
     assert!(odd.contains("not a multiple of 4"), "{odd}");
     let shared = fault("[B01----:R1:W0:-:S15] LDS R9, [R12+0x200] ;", 32);
     assert!(shared.contains("the block has 1536 bytes"), "{shared}");
-    let missing = fault("[B01----:R-:W-:-:S15] WARPGROUP.ARRIVE ;", 32);
-    assert!(
-        missing.contains("WARPGROUP.ARRIVE has no semantics here"),
-        "{missing}"
+    let missing = fault(
+        "[B01----:R-:W0:-:S15] TXQ RZ, R7, R0, TEX_HEADER_DIMENSION, UR6, 0x0, 0x1 ;",
+        32,
     );
+    assert!(missing.contains("TXQ has no semantics here"), "{missing}");
     let trap = fault("[B01----:R-:W-:-:S15] BPT.TRAP 0x1 ;", 32);
     assert!(trap.starts_with("trap"), "{trap}");
 }
@@ -426,13 +426,8 @@ fn damaged_cubins_and_damaged_code_get_an_answer() {
             (assembled(&kernel.source("sass")), launch)
         })
         .collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |limit: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize % limit
-    };
+    let mut numbers = orias_random::Rng::new(0);
+    let mut random = |limit: usize| numbers.below(limit);
     let (mut refused, mut stopped, mut ended) = (0, 0, 0);
     for round in 0..300 {
         let (image, request) = &kernels[round % kernels.len()];

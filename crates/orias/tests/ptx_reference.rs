@@ -1,9 +1,9 @@
 //! The reference page in the book is the one the rows give. `BLESS=1` writes it.
 
+use orias_generate::synth;
 use orias_ptx::grammar::{
     Atom, Condition, FAMILIES, Form, Gate, GateScope, OperandSpec, ROWS, Row, Rule, Slot,
 };
-use orias_ptx::synth;
 use orias_ptx::{NEWEST_VERSION, Options};
 use std::collections::BTreeSet;
 use std::fmt::Write;

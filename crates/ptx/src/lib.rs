@@ -10,16 +10,13 @@ pub mod ast;
 pub mod check;
 pub mod diagnostic;
 pub mod fit;
-pub mod generate;
 pub mod grammar;
 pub mod lex;
 pub mod name;
 pub mod opcode;
 mod parse;
 pub mod print;
-pub mod reduce;
 pub mod special;
-pub mod synth;
 pub mod target;
 pub mod types;
 

@@ -57,6 +57,7 @@ fn packed(text: &[u8]) -> Option<u64> {
 /// Where a number is looked for first in a table of `places` places.
 #[inline]
 fn first_place(number: u64, places: usize) -> usize {
+    // Fibonacci hashing: 2^64 divided by the golden ratio spreads small numbers over all bits.
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as usize & (places - 1)
 }

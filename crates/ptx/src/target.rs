@@ -23,41 +23,18 @@ pub struct Target {
     pub variant: Variant,
 }
 
-/// Each number, the PTX version that introduced it, its `a` variant and its `f` variant (0 where there is none), and the
-/// first number of its family.
-const TARGETS: &[(u16, PtxVersion, PtxVersion, PtxVersion, u16)] = &[
-    (10, 10, 0, 0, 10),
-    (11, 10, 0, 0, 11),
-    (12, 12, 0, 0, 12),
-    (13, 12, 0, 0, 13),
-    (20, 20, 0, 0, 20),
-    (21, 20, 0, 0, 21),
-    (30, 31, 0, 0, 30),
-    (32, 40, 0, 0, 32),
-    (35, 31, 0, 0, 35),
-    (37, 41, 0, 0, 37),
-    (50, 40, 0, 0, 50),
-    (52, 41, 0, 0, 52),
-    (53, 42, 0, 0, 53),
-    (60, 50, 0, 0, 60),
-    (61, 50, 0, 0, 61),
-    (62, 50, 0, 0, 62),
-    (70, 60, 0, 0, 70),
-    (72, 61, 0, 0, 72),
-    (75, 63, 0, 0, 75),
-    (80, 70, 0, 0, 80),
-    (86, 71, 0, 0, 86),
-    (87, 74, 0, 0, 87),
-    (88, 90, 0, 0, 88),
-    (89, 78, 0, 0, 89),
-    (90, 78, 80, 0, 90),
-    (100, 86, 86, 88, 100),
-    (101, 86, 86, 88, 101),
-    (103, 88, 88, 88, 100),
-    (110, 90, 90, 90, 101),
-    (120, 87, 87, 88, 120),
-    (121, 88, 88, 88, 120),
-];
+/// A row of `tables/targets.tbl`.
+struct Row {
+    sm: u16,
+    /// The PTX versions that introduced it, its `a` variant and its `f` variant; 0 where there is none.
+    since: [PtxVersion; 3],
+    /// The first number of its family.
+    family: u16,
+    /// Whether ptxas 13.0 compiles for it.
+    ptxas: bool,
+}
+
+include!(concat!(env!("OUT_DIR"), "/targets.rs"));
 
 impl Target {
     /// The target of that name: `sm_90a`, or `compute_90a`.
@@ -78,24 +55,37 @@ impl Target {
         target.since().map(|_| target)
     }
 
-    fn row(self) -> Option<&'static (u16, PtxVersion, PtxVersion, PtxVersion, u16)> {
-        TARGETS.iter().find(|row| row.0 == self.sm)
+    fn row(self) -> Option<&'static Row> {
+        TARGETS.iter().find(|row| row.sm == self.sm)
+    }
+
+    /// Every target that ptxas 13.0 compiles for, by number.
+    pub fn of_ptxas() -> impl Iterator<Item = Target> {
+        let rows = TARGETS.iter().filter(|row| row.ptxas);
+        rows.flat_map(|row| {
+            let variants = [Variant::Base, Variant::Family, Variant::Architecture];
+            let named = variants.map(|variant| Target {
+                sm: row.sm,
+                variant,
+            });
+            named.into_iter().filter(|target| target.since().is_some())
+        })
     }
 
     /// The PTX version from which `.target` may name it.
     pub fn since(self) -> Option<PtxVersion> {
         let row = self.row()?;
         let version = match self.variant {
-            Variant::Base => row.1,
-            Variant::Architecture => row.2,
-            Variant::Family => row.3,
+            Variant::Base => row.since[0],
+            Variant::Architecture => row.since[1],
+            Variant::Family => row.since[2],
         };
         (version != 0).then_some(version)
     }
 
     /// The first number of its family: 100 for 103.
     pub fn family(self) -> u16 {
-        self.row().map_or(self.sm, |row| row.4)
+        self.row().map_or(self.sm, |row| row.family)
     }
 
     /// Whether code for `self` runs on `on`.
@@ -130,14 +120,20 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = match self.variant {
+impl Variant {
+    /// The letter behind the number.
+    pub const fn suffix(self) -> &'static str {
+        match self {
             Variant::Base => "",
             Variant::Family => "f",
             Variant::Architecture => "a",
-        };
-        write!(f, "sm_{}{suffix}", self.sm)
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sm_{}{}", self.sm, self.variant.suffix())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Every row of the tables accepts what it describes and refuses what it does not.
 
+use orias_generate::synth::{self, Choice, Sample};
 use orias_ptx::grammar::{PtxVersion, ROWS, Row};
 use orias_ptx::opcode::PatternKind;
-use orias_ptx::synth::{self, Choice, Sample};
 use orias_ptx::target::Target;
 use orias_ptx::{NEWEST_VERSION, Options};
 

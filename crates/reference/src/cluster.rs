@@ -4,6 +4,7 @@
 //! stands in the upper bits of every address of shared memory.
 
 use crate::cta::{Cta, Progress, Surroundings};
+use crate::engine::{self, Engine};
 use crate::error::Fault;
 use crate::memory::Region;
 use crate::program::Code;
@@ -48,6 +49,8 @@ pub(crate) struct Common {
     /// Shared memory of each.
     pub shared: Vec<Region>,
     pub barrier: ClusterBarrier,
+    /// Bulk copies under way.
+    pub engine: Engine,
 }
 
 /// A cluster that runs.
@@ -98,6 +101,7 @@ impl Cluster {
                     live: u64::from(threads) * u64::from(count),
                     ..ClusterBarrier::default()
                 },
+                engine: Engine::default(),
             },
             ctas,
         }
@@ -115,6 +119,7 @@ impl Cluster {
             }
         }
         if ended == self.ctas.len() {
+            engine::finish_all(world.memory, &mut self.common)?;
             return Ok(true);
         }
         // One that was stuck may go on after what the others did.

@@ -2,6 +2,7 @@
 
 use crate::cluster::Common;
 use crate::collective::{Arrival, Collective};
+use crate::engine;
 use crate::error::{Fault, FaultKind, Location, line_of};
 use crate::memory::{Region, WINDOW_BYTES};
 use crate::program::Code;
@@ -20,6 +21,8 @@ pub(crate) struct Cta {
     threads: Vec<Thread>,
     /// Who has come to each of the sixteen barriers.
     barriers: Vec<Vec<(usize, BarrierArrival)>>,
+    /// How many bulk copies of the cluster were made when its threads last looked.
+    copies_seen: u64,
 }
 
 /// Whether a CTA is done.
@@ -55,6 +58,7 @@ impl Cta {
             rank,
             threads: threads.collect(),
             barriers: vec![Vec::new(); 16],
+            copies_seen: 0,
         }
     }
 
@@ -74,6 +78,7 @@ impl Cta {
             order.sort_unstable();
             world.chooser.arrange(&mut order);
             self.pass_cluster_barrier(common);
+            self.make_copies(world, common)?;
             for &at in &order {
                 if self.threads[at].state != State::Ready {
                     continue;
@@ -99,13 +104,46 @@ impl Cta {
             if self.threads.iter().all(|it| it.state == State::Ended) {
                 return Ok(Progress::Ended);
             }
-            let asked = !moved || world.chooser.answers_early();
+            let asked = !moved || !self.can_go_on(common) || world.chooser.answers_early();
             let answered = asked && self.release_active_masks(world, common)?;
             if !answered && !self.can_go_on(common) {
-                return Ok(Progress::Stuck);
+                if common.engine.is_idle() {
+                    return Ok(Progress::Stuck);
+                }
+                let last = common.engine.len() - 1;
+                engine::make(last, world.memory, common)?;
+                self.notice_copies(common);
             }
             if *world.steps >= stop_at {
                 return Ok(Progress::Running);
+            }
+        }
+    }
+
+    /// Makes those bulk copies that the schedule wants made now.
+    fn make_copies(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        common: &mut Common,
+    ) -> Result<(), Fault> {
+        let mut at = 0;
+        while at < common.engine.len() {
+            if world.chooser.copies_now() {
+                engine::make(at, world.memory, common)?;
+            } else {
+                at += 1;
+            }
+        }
+        self.notice_copies(common);
+        Ok(())
+    }
+
+    /// Threads that looked at mbarriers in vain look again after a copy was made.
+    fn notice_copies(&mut self, common: &Common) {
+        if self.copies_seen != common.engine.made {
+            self.copies_seen = common.engine.made;
+            for thread in &mut self.threads {
+                thread.looks = 0;
             }
         }
     }
@@ -234,6 +272,15 @@ impl Cta {
                 load_matrices(shared, &arrivals, count, transposed)
             }
             Collective::StoreMatrix { transposed } => store_matrices(shared, &arrivals, transposed),
+            Collective::WarpgroupMultiply(ref shape) => {
+                let warp = self.threads[group[0]].warp as usize;
+                let read = |address: u64| {
+                    let byte = shared.read(address, 1);
+                    let byte = byte.map_err(|problem| shared_error("read", address, problem))?;
+                    Ok(byte[0])
+                };
+                shape.multiply(&arrivals, warp, &read)
+            }
             _ => Ok(first.kind.run(&arrivals)),
         };
         let results = results.map_err(|kind| self.fault(world, group[0], kind))?;

@@ -2,7 +2,7 @@
 //!
 //! **For:** saying what any PTX program must compute, so that compiled code can be checked against it, with or without a GPU.
 //!
-//! **May know:** the PTX tree of `ptx` and what operations compute in `eval`.
+//! **May know:** the PTX tree of `ptx` what operations compute in `eval`, and `random`.
 //!
 //! **Must never know:** SASS, Ori, or how anything is compiled.
 //!
@@ -52,9 +52,11 @@ mod collective;
 mod compute;
 mod cta;
 mod decode;
+mod engine;
 mod error;
 mod launch;
 mod library;
+mod matrix;
 mod memory;
 mod program;
 mod schedule;

@@ -1,5 +1,7 @@
 //! In what order threads have their turns, where the manual leaves it open: everywhere.
 
+use orias_random::Rng;
+
 /// In what order threads go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
@@ -21,26 +23,25 @@ const LONGEST_TURN: u64 = 6;
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     schedule: Schedule,
-    /// The state of the random numbers.
-    state: u64,
+    /// Where its random numbers come from.
+    random: Rng,
 }
 
 impl Chooser {
     pub fn new(schedule: Schedule) -> Self {
-        let state = match schedule {
+        let seed = match schedule {
             Schedule::Random(seed) => seed.wrapping_mul(0xd134_2543_de82_ef95),
             Schedule::InOrder | Schedule::Adversarial => 0,
         };
-        Self { schedule, state }
+        Self {
+            schedule,
+            random: Rng::new(seed),
+        }
     }
 
-    /// A random number below `limit`: SplitMix64.
+    /// A random number below `limit`.
     fn draw(&mut self, limit: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit.max(1)
+        self.random.next_u64() % limit.max(1)
     }
 
     /// Steps that a thread may make now.
@@ -66,6 +67,15 @@ impl Chooser {
                 }
             }
             Schedule::Adversarial => members.reverse(),
+        }
+    }
+
+    /// Whether a bulk copy that nobody waits for is made now.
+    pub fn copies_now(&mut self) -> bool {
+        match self.schedule {
+            Schedule::InOrder => true,
+            Schedule::Random(_) => self.draw(8) == 0,
+            Schedule::Adversarial => false,
         }
     }
 

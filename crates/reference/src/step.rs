@@ -2,6 +2,8 @@
 
 use crate::collective::Collective;
 use crate::thread::Special;
+use orias_eval::combine::Combination;
+use orias_eval::tensor::{Element as TensorElement, Field};
 
 /// What a computing instruction does: the bits of its operands in, the bits of its results out.
 pub(crate) type Function = Box<dyn Fn(&[u64; OPERANDS]) -> [u64; 2] + Send + Sync>;
@@ -259,10 +261,51 @@ pub(crate) enum Action {
     Trap,
     /// Stops the run.
     Breakpoint,
+    /// A bulk or tensor copy, and what belongs to them.
+    Bulk(Box<BulkStep>),
     /// Has no effect that a program can see here: fences, prefetches, hints.
     Nothing,
     /// Stops the run: an instruction that is not covered, in words.
     Unsupported(String),
+}
+
+/// What bulk and tensor copies, groups of them and tensor maps ask for.
+#[derive(Clone, Debug)]
+pub(crate) enum BulkStep {
+    /// Copies bytes, or combines them with what is there.
+    Copy {
+        to: Address,
+        from: Address,
+        bytes: Source,
+        barrier: Option<Address>,
+        /// The blocks of a multicast.
+        blocks: Option<Source>,
+        combined: Option<(Combination, TensorElement)>,
+    },
+    /// Copies a tile; to shared memory if there is a barrier.
+    Tile {
+        map: Address,
+        coordinates: Vec<Source>,
+        shared: Address,
+        barrier: Option<Address>,
+        blocks: Option<Source>,
+        /// The offsets of an im2col access.
+        offsets: Option<Vec<Source>>,
+        combined: Option<Combination>,
+    },
+    /// Closes the group of the copies so far.
+    CloseGroup,
+    /// Waits until at most so many groups are under way.
+    WaitForGroups { open: u64 },
+    /// Changes a field of a tensor map.
+    ReplaceField {
+        map: Address,
+        field: Field,
+        dimension: usize,
+        value: Source,
+    },
+    /// Copies a tensor map.
+    CopyMap { to: Address, from: Address },
 }
 
 /// Which space `isspacep` asks about.

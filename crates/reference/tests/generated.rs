@@ -1,7 +1,7 @@
 //! Generated programs are definite: they run to their end, read nothing that was not written, and leave the same behind
 //! whether threads take long or short turns.
 
-use orias_ptx::generate::{
+use orias_generate::ptx::{
     BLOCK, GRID, INPUT_BYTES, KERNEL, OUTPUT_BYTES, Options, SCRATCH_BYTES, input, program,
 };
 use orias_reference::{Launch, Program};

@@ -1,9 +1,10 @@
 //! The forms of a row: where each slot is under an opcode, and which bits are fixed.
 
 use crate::place::{Field, Kind, immediate_bits};
-use crate::rows::{Operation, fix, target_set};
+use crate::rows::{Operation, fix};
 use crate::slots::{Attributes, BitSpec, attribute};
 use crate::syntax::Line;
+use crate::targets::{self, Target};
 
 /// The guard predicate and its complement.
 const GUARD_MASK: u128 = 0xf << 12;
@@ -36,7 +37,7 @@ pub fn forms(
     line: &Line,
     operation: &Operation,
     fixed: &[(Field, u128)],
-    targets: u32,
+    (targets, known): (u32, &[Target]),
 ) -> Result<Vec<Form>, String> {
     let mut opcodes = Vec::new();
     let mut own_fixed = fixed.to_vec();
@@ -47,7 +48,7 @@ pub fn forms(
             own_fixed.push(fix(value)?);
         } else if let Some(names) = word.strip_prefix("only=") {
             let names: Vec<String> = names.split('+').map(str::to_owned).collect();
-            targets &= target_set(&names)?;
+            targets &= targets::set(known, &names)?;
         } else if let Some((name, place)) = word.split_once('=') {
             let slot = operation
                 .slots

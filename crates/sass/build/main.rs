@@ -2,7 +2,7 @@
 //!
 //! Three steps: [`syntax`] splits a file into rows of tokens that remember their line, [`rows`] gives them meaning and
 //! checks them (no two fields of a form overlap, every name is known, modifiers fit 64 bits) with the help of [`slots`],
-//! [`text`], [`forms`] and [`place`], and [`emit`] writes Rust.
+//! [`text`], [`forms`] and [`place`], and [`emit`] writes Rust. [`targets`] reads which targets there are and writes their type.
 
 mod emit;
 mod forms;
@@ -10,6 +10,7 @@ mod place;
 mod rows;
 mod slots;
 mod syntax;
+mod targets;
 mod text;
 
 use std::path::Path;
@@ -21,8 +22,10 @@ fn main() {
     println!("cargo::rerun-if-changed={}", tables.display());
     println!("cargo::rerun-if-changed=build");
     match compile(&tables) {
-        Ok(text) => {
-            std::fs::write(Path::new(&out).join("tables.rs"), text).expect("OUT_DIR is writable")
+        Ok((rows, targets)) => {
+            for (name, text) in [("tables.rs", rows), ("targets.rs", targets)] {
+                std::fs::write(Path::new(&out).join(name), text).expect("OUT_DIR is writable");
+            }
         }
         Err(errors) => {
             for error in errors {
@@ -33,7 +36,8 @@ fn main() {
     }
 }
 
-fn compile(tables: &Path) -> Result<String, Vec<String>> {
+fn compile(tables: &Path) -> Result<(String, String), Vec<String>> {
+    let targets = targets::read(&tables.join("targets.tbl")).map_err(|error| vec![error])?;
     let mut paths: Vec<_> = std::fs::read_dir(tables)
         .map_err(|error| vec![format!("{}: {error}", tables.display())])?
         .flatten()
@@ -52,7 +56,7 @@ fn compile(tables: &Path) -> Result<String, Vec<String>> {
             Ok(text) => match syntax::read(&name, &text) {
                 Ok(blocks) => {
                     for block in blocks {
-                        match rows::operation(&block) {
+                        match rows::operation(&block, &targets) {
                             Ok(operation) => operations.push(operation),
                             Err(error) => errors.push(error),
                         }
@@ -65,7 +69,7 @@ fn compile(tables: &Path) -> Result<String, Vec<String>> {
     }
     rows::check_names(&operations, &mut errors);
     if errors.is_empty() {
-        Ok(emit::rust(&operations))
+        Ok((emit::rust(&operations), targets::rust(&targets)))
     } else {
         Err(errors)
     }

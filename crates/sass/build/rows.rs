@@ -5,11 +5,9 @@ use crate::forms::{Form, forms};
 use crate::place::{Field, Kind};
 use crate::slots::{Slot, Width, register_rust, slot, width_rules};
 use crate::syntax::{Block, Line};
+use crate::targets::{self, Target};
 use crate::text::{Item, Part, Shown, text};
 use std::collections::BTreeSet;
-
-/// Targets by name; the position is the bit in a set. `src/target.rs` lists the same, and a test compares them.
-pub const TARGETS: &[&str] = &["sm_90", "sm_90a"];
 
 #[derive(Debug)]
 pub struct Modifier {
@@ -62,7 +60,7 @@ pub fn constant_name(name: &str) -> String {
 }
 
 /// The meaning of one block.
-pub fn operation(block: &Block) -> Result<Operation, String> {
+pub fn operation(block: &Block, known: &[Target]) -> Result<Operation, String> {
     let mut operation = Operation {
         name: block.name.clone(),
         at: format!("{}:{}", block.head.file, block.head.number),
@@ -77,7 +75,7 @@ pub fn operation(block: &Block) -> Result<Operation, String> {
         items: Vec::new(),
         aliases: Vec::new(),
     };
-    let mut targets = (1u32 << TARGETS.len()) - 1;
+    let mut targets = u32::MAX >> (32 - known.len());
     let mut fixed: Vec<(Field, u128)> = Vec::new();
     for line in &block.lines {
         match line.words[0].as_str() {
@@ -89,7 +87,7 @@ pub fn operation(block: &Block) -> Result<Operation, String> {
                 let modifier = modifier(line, shift).map_err(|e| line.error(e))?;
                 operation.modifiers.push(modifier);
             }
-            "only" => targets = target_set(&line.words[1..]).map_err(|e| line.error(e))?,
+            "only" => targets = targets::set(known, &line.words[1..]).map_err(|e| line.error(e))?,
             "fix" => {
                 for word in &line.words[1..] {
                     fixed.push(fix(word).map_err(|e| line.error(e))?);
@@ -156,7 +154,8 @@ pub fn operation(block: &Block) -> Result<Operation, String> {
                 text(line, &mut operation).map_err(|e| line.error(e))?;
             }
             "form" => {
-                let forms = forms(line, &operation, &fixed, targets).map_err(|e| line.error(e))?;
+                let forms =
+                    forms(line, &operation, &fixed, (targets, known)).map_err(|e| line.error(e))?;
                 operation.forms.extend(forms);
             }
             _ => {
@@ -284,18 +283,6 @@ pub fn access_name(word: &str) -> Result<&'static str, String> {
         "RW" => Ok("ReadWrite"),
         other => Err(format!("'{other}' is not R, W or RW")),
     }
-}
-
-pub fn target_set(words: &[String]) -> Result<u32, String> {
-    let mut set = 0;
-    for word in words {
-        let bit = TARGETS
-            .iter()
-            .position(|name| name == word)
-            .ok_or_else(|| format!("'{word}' is not a target"))?;
-        set |= 1 << bit;
-    }
-    Ok(set)
 }
 
 /// `POS=VALUE` or `POS:LEN=VALUE`; the value in decimal or `0x` hexadecimal.

@@ -2,28 +2,11 @@
 
 use std::fmt;
 
-/// A target the tables describe.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum Target {
-    /// Hopper.
-    Sm90,
-    /// Hopper with the features that only it has (wgmma and friends).
-    Sm90a,
-}
+include!(concat!(env!("OUT_DIR"), "/targets.rs"));
 
 impl Target {
-    /// Every target, in order.
-    pub const ALL: [Target; 2] = [Target::Sm90, Target::Sm90a];
-
-    /// `sm_90`, `sm_90a`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Target::Sm90 => "sm_90",
-            Target::Sm90a => "sm_90a",
-        }
-    }
+    /// How many there are.
+    pub const COUNT: usize = Target::ALL.len();
 
     /// The target called `name` (`sm_90a`).
     #[must_use]

@@ -3,6 +3,7 @@
 use crate::access::RANK_SHIFT;
 use crate::cluster::{ClusterBarrier, Peers};
 use crate::core::Core;
+use crate::engine::Engine;
 use crate::fault::{Cause, Fault, FaultKind, text_of};
 use crate::flight::Flight;
 use crate::flow::Next;
@@ -13,7 +14,6 @@ use crate::program::{GuardKind, Run};
 use crate::shared::SharedMemory;
 use crate::warp::{Wait, Warp};
 use orias_eval::mbarrier::Mbarrier;
-use orias_machine::timing::BARRIER_SETTLES;
 
 /// Threads that a warp counts for at a barrier, however many it has.
 const WARP: u32 = 32;
@@ -47,6 +47,8 @@ pub(crate) struct BlockState {
     pub barriers: [Barrier; 16],
     /// Warps that have not ended.
     pub live: u32,
+    /// Bulk copies under way.
+    pub engine: Engine,
 }
 
 /// A thread block.
@@ -170,7 +172,7 @@ impl Block {
         let warps = (0..threads.div_ceil(32))
             .map(|number| {
                 let options = context.options;
-                let flight = Flight::new(options.timing, index, number);
+                let flight = Flight::new(context.kernel.machine, options.timing, index, number);
                 let chooser = Chooser::new(options.schedule, index, number + 1);
                 let registers = context.kernel.registers;
                 let mut warp = Warp::new(number, context.block, registers, flight, chooser);
@@ -188,6 +190,7 @@ impl Block {
                 shared: SharedMemory::new(context.shared, context.options.checks),
                 barriers: [Barrier::default(); 16],
                 live: threads.div_ceil(WARP),
+                engine: Engine::default(),
             },
             chooser: Chooser::new(context.options.schedule, index, 0),
         }
@@ -255,7 +258,40 @@ impl Block {
                 return Err(self.fault(number, context, FaultKind::StepLimit(limit).into()));
             }
         }
+        let idle = self.is_done() || !progress;
+        progress |= self.run_engine(context, peers, idle)?;
         Ok(progress)
+    }
+
+    /// Makes the bulk copies whose time has come; all of them if nothing else can go on. Whether there was one.
+    fn run_engine(
+        &mut self,
+        context: &Context<'_>,
+        mut peers: Peers<'_>,
+        all: bool,
+    ) -> Result<bool, Box<Fault>> {
+        self.state.engine.next_turn();
+        let mut some = false;
+        while let Some(transfer) = self.state.engine.take_due(all) {
+            some = true;
+            let number = transfer.warp as usize;
+            let mut core = Core {
+                warp: &mut self.warps[number],
+                block: &mut self.state,
+                peers: peers.again(),
+                context,
+                active: 1,
+                group: 1,
+                index: transfer.index,
+                guarding: false,
+                position: None,
+                violation: None,
+            };
+            if let Err(cause) = core.make(&transfer) {
+                return Err(self.fault(number, context, cause));
+            }
+        }
+        Ok(some)
     }
 
     /// What each group of lanes waits for.
@@ -326,7 +362,7 @@ impl Block {
                 let barrier = &self.state.barriers[usize::from(id)];
                 if barrier.generation != generation {
                     group.wait = Wait::None;
-                    let settles = warp.flight.cycle() + u64::from(BARRIER_SETTLES);
+                    let settles = warp.flight.cycle() + warp.flight.barrier_settles();
                     warp.earlier_result = (warp.barrier_result, settles);
                     warp.barrier_result = barrier.result;
                 }
@@ -509,15 +545,23 @@ mod tests {
     use crate::operand::{From, Source, Target as Place};
     use crate::program::{Action, Run};
     use crate::{Device, Launch, Options};
-    use orias_cubin::build::{BuildTarget, Entry, Function, Module};
+    use orias_cubin::build::{Chip, Entry, Function, Module};
+    use orias_machine::Machine;
     use orias_sass::text::assemble;
     use orias_sass::{Register, Target};
 
     /// What stops a kernel of `NOP` and `EXIT` when the semantics of `NOP` are these.
     fn with_semantics(action: Action) -> Option<FaultKind> {
         let listing = ".kernel k\n[B------:R-:W-:-:S05] NOP ;\n[B------:R-:W-:-:S05] EXIT ;\n";
-        let assembly = assemble(listing, Target::Sm90a).expect("a listing");
-        let mut module = Module::new(BuildTarget::SM_90A);
+        let assembly = assemble(listing, Target::DEFAULT).expect("a listing");
+        let machine = Machine::judging(Target::DEFAULT);
+        let mut module = Module::new(Chip {
+            sm: machine.target.sm() as u8,
+            accelerated: machine.target.is_accelerated(),
+            virtual_sm: machine.target.sm(),
+            param_base: machine.constants.params as u16,
+            reserved_shared: u64::from(machine.constants.reserved_shared),
+        });
         module.functions.push(Function {
             name: "k".to_owned(),
             entry: Some(Entry::default()),

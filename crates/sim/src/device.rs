@@ -6,27 +6,15 @@ use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::launch::{Context, Launch, Options, Outcome};
 use crate::memory::Memory;
-use crate::module::{DRIVER_BANK, Kernel, LOCAL, LoadError, Module};
+use crate::module::{Kernel, LOCAL, LoadError, Module};
 use crate::order::Chooser;
 use crate::profile::Profile;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use thiserror::Error;
 
-/// Most threads of a block.
-const MOST_THREADS: u64 = 1024;
-/// Most shared memory of a block, what the system keeps included.
-const MOST_SHARED: usize = 228 << 10;
-/// Most registers of a thread, what the hardware keeps included.
-const MOST_REGISTERS: usize = 256;
-/// Where what the driver uses of the reserved shared memory ends; it has no second part. Seen on an H200, driver 580.
-const RESERVED_SHARED_END: u32 = 288;
-/// Multiprocessors of an H200.
-pub(crate) const MULTIPROCESSORS: u32 = 132;
 /// Bytes of the heap that `malloc` of kernels uses: the CUDA driver's default.
 const HEAP: usize = 8 << 20;
-/// Most local memory of a thread.
-const MOST_LOCAL: u32 = 512 << 10;
 /// Warps that are in the machine at once.
 const RESIDENT_WARPS: usize = 2048;
 
@@ -154,14 +142,14 @@ impl Device {
             .stack
             .max(kernel.stack)
             .next_multiple_of(16)
-            .min(MOST_LOCAL);
+            .min(kernel.machine.limits.most_local);
         let mut bank = first_bank(kernel, launch, local)?;
         // The parameters have generic addresses, too.
         let window = self
             .memory
             .allocate_constant(&bank[usize::from(kernel.parameter_bank.0)..]);
         let last = window + u64::from(kernel.parameter_bank.1).max(1) - 1;
-        let words = kernel.launch_constants;
+        let words = kernel.machine.constants;
         for (at, address) in [
             (words.param_window as usize, window),
             (words.param_window_last as usize, last),
@@ -212,10 +200,9 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
     if threads == 0 || launch.grid.contains(&0) {
         return refuse("a grid and a block have at least one member in each dimension".to_owned());
     }
-    let most = kernel
-        .max_threads
-        .map_or(MOST_THREADS, u64::from)
-        .min(MOST_THREADS);
+    let machine = kernel.machine;
+    let most = u64::from(machine.registers.block_threads);
+    let most = kernel.max_threads.map_or(most, u64::from).min(most);
     if threads > most || launch.block[2] > 64 {
         return refuse(format!(
             "a block of {} has {threads} threads; at most {most} (and 64 in z) can be",
@@ -225,15 +212,18 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
     if launch.grid[0] > i32::MAX as u32 || launch.grid[1] > 65535 || launch.grid[2] > 65535 {
         return refuse("a grid has at most 2147483647, 65535 and 65535 blocks".to_owned());
     }
-    if shared > MOST_SHARED {
+    let most = machine.limits.most_shared;
+    if shared > most as usize {
         return refuse(format!(
-            "{} needs {shared} bytes of shared memory; there are {MOST_SHARED}",
+            "{} needs {shared} bytes of shared memory; there are {most}",
             kernel.name
         ));
     }
-    if kernel.registers > MOST_REGISTERS {
+    // What the hardware keeps is included.
+    let most = (machine.registers).portion(u32::from(machine.registers.general));
+    if kernel.registers > most as usize {
         return refuse(format!(
-            "{} says that it needs {} registers; there are {MOST_REGISTERS}",
+            "{} says that it needs {} registers; there are {most}",
             kernel.name, kernel.registers
         ));
     }
@@ -271,9 +261,6 @@ fn cluster_of(kernel: &Kernel, launch: &Launch) -> Option<[u32; 3]> {
     kernel.cluster.or(launch.cluster)
 }
 
-/// Where bank 0 holds the first stack pointer of a thread.
-const STACK_POINTER: usize = 0x28;
-
 /// Bank 0: what the driver writes, then the parameters.
 fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, LaunchError> {
     if launch.arguments.len() != kernel.parameters.len() {
@@ -284,9 +271,13 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
         });
     }
     let (start, size) = kernel.parameter_bank;
-    let mut bank = vec![0; (usize::from(start) + usize::from(size)).max(DRIVER_BANK)];
+    let mut bank = vec![
+        0;
+        (usize::from(start) + usize::from(size))
+            .max(kernel.machine.constants.params as usize)
+    ];
     let mut put = |at: usize, bytes: &[u8]| bank[at..at + bytes.len()].copy_from_slice(bytes);
-    let words = kernel.launch_constants;
+    let words = kernel.machine.constants;
     // In a grid without clusters every block is a cluster of one.
     let cluster = cluster_of(kernel, launch);
     let sizes = cluster.unwrap_or([1; 3]);
@@ -315,7 +306,10 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     let explicit = u32::from(cluster.is_some());
     put(words.explicit_cluster as usize, &explicit.to_le_bytes());
     put(words.local_window as usize, &LOCAL.to_le_bytes());
-    put(STACK_POINTER, &local.to_le_bytes());
+    put(
+        kernel.machine.abi.initial_stack_pointer as usize,
+        &local.to_le_bytes(),
+    );
     put(
         words.dynamic_shared as usize,
         &launch.dynamic_shared.to_le_bytes(),
@@ -326,7 +320,7 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     );
     put(
         words.reserved_shared_end as usize,
-        &RESERVED_SHARED_END.to_le_bytes(),
+        &words.reserved_shared_used.to_le_bytes(),
     );
     put(
         words.shared_overhead as usize,
@@ -334,11 +328,11 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
     );
     put(
         words.multiprocessors as usize,
-        &MULTIPROCESSORS.to_le_bytes(),
+        &kernel.machine.limits.multiprocessors.to_le_bytes(),
     );
     put(
         words.shared_limit as usize,
-        &(MOST_SHARED as u32).to_le_bytes(),
+        &kernel.machine.limits.most_shared.to_le_bytes(),
     );
     for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);

@@ -2,7 +2,7 @@
 //!
 //! **For:** running every end-to-end test without a GPU; a register read too early yields the old value, as on the chip.
 //!
-//! **May know:** `sass`, `machine`, `cubin` and `eval`.
+//! **May know:** `sass`, `machine`, `cubin`, `eval` and `random`.
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: it sees bytes, not intentions.
 //!
@@ -35,6 +35,7 @@ mod block;
 mod cluster;
 mod core;
 mod device;
+mod engine;
 mod fault;
 mod flight;
 mod flow;

@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use crate::program::Program;
 use orias_cubin::attribute::{ParamInfo, Value, id};
 use orias_cubin::{Body, Cubin, FunctionView, SymbolPlace};
-use orias_machine::constants::KernelConstants;
+use orias_machine::Machine;
 use orias_sass::Target;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -19,13 +19,6 @@ pub(crate) const SYSTEM: u64 = 0x7f3a_0000_0000;
 pub(crate) const SHARED_HIGH: u32 = 0x7f3e;
 /// Generic address of local memory.
 pub(crate) const LOCAL: u64 = 0x7f3d_0000_0000;
-/// Bytes of bank 0 before the parameters.
-pub(crate) const DRIVER_BANK: usize = 0x210;
-/// Shared memory that the system keeps for itself in every block.
-const RESERVED_SHARED: usize = 0x400;
-
-/// The bank of the module's constants.
-const USER_BANK: u32 = 3;
 
 /// Most bytes of global variables.
 const MOST_GLOBAL: usize = 4 << 30;
@@ -40,7 +33,7 @@ pub enum LoadError {
     #[error("{0}")]
     Container(String),
     /// It is for a chip that the emulator does not know.
-    #[error("code for {0} cannot be emulated; sm_90 and sm_90a can")]
+    #[error("code for {0} cannot be emulated: it has no tables")]
     Target(String),
     /// A relocation that is not understood.
     #[error("{section}+{offset:#x}: relocation {kind} of '{symbol}' is not supported")]
@@ -81,8 +74,8 @@ pub(crate) struct Kernel {
     pub banks: BTreeMap<u32, Vec<u8>>,
     /// Generic address of the constants in bank 3.
     pub constants: u64,
-    /// Where the driver puts what the kernel is launched with.
-    pub launch_constants: &'static KernelConstants,
+    /// What it runs on.
+    pub machine: &'static Machine,
     /// Address of the first instruction.
     pub code: u64,
 }
@@ -169,13 +162,12 @@ impl Module {
     pub(crate) fn load(file: &[u8], memory: &mut Memory) -> Result<Self, LoadError> {
         let cubin = Cubin::read(file).map_err(|error| LoadError::Container(error.to_string()))?;
         let name = cubin.target();
-        let target = match name.as_str() {
-            "sm_90" => Target::Sm90,
-            "sm_90a" => Target::Sm90a,
-            _ => return Err(LoadError::Target(name)),
+        let Some(target) = Target::from_name(&name) else {
+            return Err(LoadError::Target(name));
         };
-        let launch_constants = KernelConstants::of(target).ok_or(LoadError::Target(name))?;
-        let mut places = Places::new(&cubin, memory)?;
+        let machine = Machine::judging(target);
+        let user_bank = u32::from(machine.constants.user_bank);
+        let mut places = Places::new(&cubin, user_bank, memory)?;
         let data = places.relocate(&cubin)?;
         for (section, bytes) in &data {
             if let Some(base) = places.sections.get(section) {
@@ -195,21 +187,14 @@ impl Module {
             })
             .collect();
         let constants = places.constants;
-        if let Some(bytes) = shared_banks.get(&USER_BANK) {
+        if let Some(bytes) = shared_banks.get(&user_bank) {
             // The bank was allocated with this length.
             let _ = memory.write(constants, bytes);
         }
         let mut kernels = BTreeMap::new();
         for view in cubin.functions() {
             if view.is_entry {
-                let kernel = kernel(
-                    &cubin,
-                    &view,
-                    (target, launch_constants),
-                    &shared_banks,
-                    &data,
-                    constants,
-                );
+                let kernel = kernel(&cubin, &view, machine, &shared_banks, &data, constants);
                 kernels.insert(view.name.to_owned(), kernel);
             }
         }
@@ -240,7 +225,7 @@ impl Module {
 fn kernel(
     cubin: &Cubin,
     view: &FunctionView<'_>,
-    (target, launch_constants): (Target, &'static KernelConstants),
+    machine: &'static Machine,
     shared_banks: &BTreeMap<u32, Vec<u8>>,
     data: &BTreeMap<usize, Vec<u8>>,
     constants: u64,
@@ -254,7 +239,9 @@ fn kernel(
             banks.insert(bank, bytes.clone());
         }
     }
-    let parameter_bank = view.param_bank.unwrap_or((DRIVER_BANK as u16, 0));
+    let parameter_bank = view
+        .param_bank
+        .unwrap_or((machine.constants.params as u16, 0));
     let mut sizes = [0; 32];
     sizes[0] = usize::from(parameter_bank.0) + usize::from(parameter_bank.1);
     for (bank, bytes) in &banks {
@@ -270,8 +257,9 @@ fn kernel(
                 _ => None,
             })
     };
+    let reserved = machine.constants.reserved_shared as usize;
     let code = data.get(&view.section).map_or(view.code, Vec::as_slice);
-    let program = Program::new(code, target, &sizes);
+    let program = Program::new(code, machine, &sizes);
     Kernel {
         name: view.name.to_owned(),
         registers: program.registers.max(view.registers.unwrap_or(0) as usize),
@@ -280,13 +268,13 @@ fn kernel(
         parameter_bank,
         shared: view
             .shared_size
-            .map_or(RESERVED_SHARED, |size| (size as usize).max(RESERVED_SHARED)),
+            .map_or(reserved, |size| (size as usize).max(reserved)),
         stack: view.min_stack_size.unwrap_or(0),
         max_threads: triple(id::MAX_THREADS).map(|[x, y, z]| x * y * z),
         cluster: triple(id::CTA_PER_CLUSTER),
         banks,
         constants,
-        launch_constants,
+        machine,
         code: CODE + ((view.section as u64) << 24),
     }
 }
@@ -342,16 +330,18 @@ struct Places {
     sections: BTreeMap<usize, u64>,
     /// The generic address of the bank with the module's constants; 0 without one.
     constants: u64,
+    /// That bank.
+    user_bank: u32,
 }
 
 impl Places {
-    fn new(cubin: &Cubin, memory: &mut Memory) -> Result<Self, LoadError> {
+    fn new(cubin: &Cubin, user_bank: u32, memory: &mut Memory) -> Result<Self, LoadError> {
         let mut sections = BTreeMap::new();
         let mut constants = 0;
         let mut total = 0usize;
         for (index, section) in cubin.sections.iter().enumerate() {
             let global = section.name.text.starts_with(".nv.global");
-            if section.constant_bank() == Some(USER_BANK)
+            if section.constant_bank() == Some(user_bank)
                 && section.function_name().is_none()
                 && let Some(bytes) = section.bytes()
             {
@@ -374,6 +364,7 @@ impl Places {
         Ok(Self {
             sections,
             constants,
+            user_bank,
         })
     }
 
@@ -439,7 +430,7 @@ impl Places {
                         && cubin
                             .sections
                             .get(section)
-                            .is_some_and(|it| it.constant_bank() == Some(USER_BANK)) =>
+                            .is_some_and(|it| it.constant_bank() == Some(self.user_bank)) =>
                     {
                         self.constants
                     }

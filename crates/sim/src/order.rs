@@ -5,6 +5,7 @@
 //! random numbers of its own, so that a choice does not depend on what happens elsewhere.
 
 use crate::core::LaneIterator;
+use orias_random::Rng;
 
 /// In what order lanes and warps go on, where the chip leaves it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,14 +53,14 @@ const LONGEST_WARP_TURN: u64 = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chooser {
     schedule: Schedule,
-    /// The state of the random numbers.
-    state: u64,
+    /// Where its random numbers come from.
+    random: Rng,
 }
 
 impl Chooser {
     /// The chooser of a block (`member` 0) or of one of its warps (1 and up).
     pub fn new(schedule: Schedule, block: [u32; 3], member: u32) -> Self {
-        let state = match schedule {
+        let seed = match schedule {
             Schedule::Random(seed) => {
                 let [x, y, z] = block.map(u64::from);
                 let place = x ^ y << 20 ^ z << 40 ^ u64::from(member) << 52;
@@ -67,7 +68,10 @@ impl Chooser {
             }
             Schedule::InOrder | Schedule::Adversarial => 0,
         };
-        Self { schedule, state }
+        Self {
+            schedule,
+            random: Rng::new(seed),
+        }
     }
 
     #[inline]
@@ -79,13 +83,9 @@ impl Chooser {
         matches!(self.schedule, Schedule::Random(_))
     }
 
-    /// A random number below `limit`: SplitMix64.
+    /// A random number below `limit`.
     fn draw(&mut self, limit: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit.max(1)
+        self.random.next_u64() % limit.max(1)
     }
 
     /// Whether lanes go on that may.

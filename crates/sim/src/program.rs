@@ -6,7 +6,8 @@ use crate::flow::Flow;
 use crate::operand::Reader;
 use crate::schedule::Schedule;
 use crate::semantics;
-use orias_sass::{Instruction, RegisterClass, Target, decode};
+use orias_machine::Machine;
+use orias_sass::{Instruction, RegisterClass, decode};
 
 /// What an instruction does to a warp.
 pub(crate) type Action = Box<dyn Fn(&mut Core<'_>) -> Result<(), Cause> + Send + Sync>;
@@ -46,13 +47,13 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub fn new(code: &[u8], target: Target, banks: &[usize; 32]) -> Self {
+    pub fn new(code: &[u8], machine: &Machine, banks: &[usize; 32]) -> Self {
         let mut registers = 0;
         let steps = code
             .chunks(16)
             .enumerate()
             .map(|(index, bytes)| {
-                let step = step(index, bytes, target, banks);
+                let step = step(index, bytes, machine, banks);
                 for access in step.instruction.iter().flat_map(Instruction::accesses) {
                     if access.class() == RegisterClass::R {
                         let end = usize::from(access.register.index) + usize::from(access.count);
@@ -66,7 +67,7 @@ impl Program {
     }
 }
 
-fn step(index: usize, bytes: &[u8], target: Target, banks: &[usize; 32]) -> Step {
+fn step(index: usize, bytes: &[u8], machine: &Machine, banks: &[usize; 32]) -> Step {
     let unable = |kind| Step {
         guard: GuardKind::Always,
         run: Run::Fault(kind),
@@ -76,7 +77,7 @@ fn step(index: usize, bytes: &[u8], target: Target, banks: &[usize; 32]) -> Step
     let Ok(bytes) = <[u8; 16]>::try_from(bytes) else {
         return unable(FaultKind::Decode("half an instruction".to_owned()));
     };
-    let instruction = match decode(u128::from_le_bytes(bytes), target) {
+    let instruction = match decode(u128::from_le_bytes(bytes), machine.target) {
         Ok(instruction) => instruction,
         Err(error) => return unable(FaultKind::Decode(error.to_string())),
     };
@@ -108,7 +109,7 @@ fn step(index: usize, bytes: &[u8], target: Target, banks: &[usize; 32]) -> Step
     Step {
         guard,
         run,
-        schedule: Some(Schedule::new(&instruction)),
+        schedule: Some(Schedule::new(machine, &instruction)),
         instruction: Some(instruction),
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::reuse::{self, Reused};
 use orias_machine::timing::{
-    self, Arrival, Completion, Place, Queue, Result as TimedResult, Table, Use, UseGroup,
+    Arrival, Completion, Place, Queue, Result as TimedResult, ResultGroup, Use, UseGroup,
 };
+use orias_machine::{Machine, PerMachine};
 use orias_sass::{Instruction, Operand, RegisterClass};
 
 /// Registers that an instruction reads, with the moment it does.
@@ -59,11 +60,11 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    pub fn new(instruction: &Instruction) -> Self {
+    pub fn new(machine: &Machine, instruction: &Instruction) -> Self {
         let op = instruction.op();
         let name = op.name();
         let control = &instruction.control;
-        let row = timing::of(op);
+        let row = machine.timing(op);
         let mut schedule = Self {
             stall: u64::from(control.stall()),
             wait: control.wait.bits(),
@@ -77,7 +78,10 @@ impl Schedule {
             reads: Vec::new(),
             writes: Vec::new(),
             dependency: dependency(instruction),
-            reads_state: name.starts_with("B2R") || name.starts_with("BMOV"),
+            // The copy engine takes its orders when they are issued.
+            reads_state: ["B2R", "BMOV", "UBLK", "UTMA"]
+                .iter()
+                .any(|start| name.starts_with(start)),
             copies: name.starts_with("LDGSTS"),
             commits: matches!(name, "LDGDEPBAR" | "ARRIVES.LDGSTSBAR"),
             reused: reuse::positions(instruction),
@@ -91,7 +95,7 @@ impl Schedule {
                 // Registers of one operand may be needed at different times: the halves of a 64-bit addend.
                 let mut known: Option<Reads> = None;
                 for offset in 0..access.count {
-                    let Some(group) = timing::use_group(&Use {
+                    let Some(group) = machine.use_group(&Use {
                         op,
                         mods: instruction.mods(),
                         place,
@@ -119,14 +123,15 @@ impl Schedule {
             if access.writes {
                 let arrivals = (0..access.count)
                     .map(|offset| {
-                        timing::arrival(&TimedResult {
-                            op,
-                            mods: instruction.mods(),
-                            place,
-                            class,
-                            offset,
-                        })
-                        .unwrap_or(Arrival::WriteBarrier)
+                        machine
+                            .arrival(&TimedResult {
+                                op,
+                                mods: instruction.mods(),
+                                place,
+                                class,
+                                offset,
+                            })
+                            .unwrap_or(Arrival::WriteBarrier)
                     })
                     .collect();
                 schedule.writes.push(Writes {
@@ -139,9 +144,9 @@ impl Schedule {
         schedule
     }
 
-    /// Whether its result takes a time that only barriers tell.
+    /// Whether its result takes a time that only barriers tell. A warp group's products are done at once: no barrier tells of them.
     pub fn is_variable(&self) -> bool {
-        self.completion != Completion::Fixed
+        !matches!(self.completion, Completion::Fixed | Completion::Group)
     }
 
     /// The queue in whose order it completes.
@@ -196,29 +201,26 @@ fn dependency(instruction: &Instruction) -> Option<DependencyWait> {
 }
 
 /// Cycles from a result to a use, as finished code relies on them.
-pub(crate) fn latency(result: timing::ResultGroup, used: UseGroup) -> u64 {
+pub(crate) fn latency(machine: &Machine, result: ResultGroup, used: UseGroup) -> u64 {
     if result.class() != used.class() {
         return 0;
     }
-    u64::from(timing::latency(Table::Mined, result, used).cycles)
+    u64::from(machine.latency(result, used).cycles)
 }
 
 /// Cycles after which every use sees a result.
-pub(crate) fn longest(result: timing::ResultGroup) -> u64 {
-    use std::sync::LazyLock;
-    static LONGEST: LazyLock<Vec<(timing::ResultGroup, u64)>> = LazyLock::new(|| {
-        timing::ResultGroup::all()
-            .map(|result| {
-                let cycles = UseGroup::all()
-                    .filter(|used| used.class() == result.class())
-                    .map(|used| latency(result, used))
-                    .max();
-                (result, cycles.unwrap_or(0))
-            })
-            .collect()
+pub(crate) fn longest(machine: &Machine, result: ResultGroup) -> u64 {
+    use std::sync::OnceLock;
+    type Longest = OnceLock<Vec<u64>>;
+    static LONGEST: PerMachine<Longest> =
+        PerMachine::new([const { OnceLock::new() }; PerMachine::<Longest>::COUNT]);
+    let known = LONGEST.of(machine).get_or_init(|| {
+        let of = |result: ResultGroup| {
+            let uses = machine.use_groups();
+            let cycles = uses.map(|used| latency(machine, result, used)).max();
+            cycles.unwrap_or(0)
+        };
+        machine.result_groups().map(of).collect()
     });
-    LONGEST
-        .iter()
-        .find(|(known, _)| *known == result)
-        .map_or(0, |(_, cycles)| *cycles)
+    known.get(result.index()).copied().unwrap_or(0)
 }

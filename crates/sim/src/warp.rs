@@ -432,9 +432,14 @@ pub(crate) fn same_wait(a: Wait, b: Wait) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Timing;
+    use orias_machine::Machine;
+    use orias_sass::Target;
 
     fn warp() -> Warp {
-        Warp::new(0, [32, 1, 1], 8, Flight::default(), Chooser::default())
+        let machine = Machine::judging(Target::DEFAULT);
+        let flight = Flight::new(machine, Timing::Off, [0; 3], 0);
+        Warp::new(0, [32, 1, 1], 8, flight, Chooser::default())
     }
 
     #[test]

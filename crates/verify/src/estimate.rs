@@ -8,15 +8,13 @@
 //! The numbers of `machine` are all there is to it; `cargo xtask gpu clock` holds the sum against the chip's clock.
 
 use crate::flow::UnknownTiming;
-use orias_machine::issue::{self, Unit};
-use orias_machine::timing::{self, Arrival, Completion, Place, Queue, Result as Written, Table};
+use orias_machine::Machine;
+use orias_machine::issue::Unit;
+use orias_machine::timing::{Arrival, Completion, Place, Queue, Result as Written};
 use orias_sass::Instruction;
 
-/// When the sources of an operation have been read, as a rule.
-const RELEASE: u32 = 12;
-
 /// Cycles from the issue of the first instruction to the moment at which the one behind the last may issue.
-pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
+pub fn estimate(machine: &Machine, instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
     let mut now = 0;
     let mut released = [0; 6];
     let mut units = [0; Unit::COUNT];
@@ -24,7 +22,7 @@ pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
     let mut landed = 0;
     for instruction in instructions {
         let op = instruction.op();
-        let timing = timing::of(op).ok_or_else(|| UnknownTiming {
+        let timing = machine.timing(op).ok_or_else(|| UnknownTiming {
             operation: op.name(),
             what: "the class".to_owned(),
         })?;
@@ -32,7 +30,7 @@ pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
         for barrier in control.wait.iter() {
             now = now.max(released[usize::from(barrier.index())]);
         }
-        let issue = issue::of(instruction);
+        let issue = machine.issue(instruction);
         now = now.max(units[issue.unit as usize]);
         for &(unit, cycles) in issue.keeps {
             let free = &mut units[unit as usize];
@@ -55,7 +53,10 @@ pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
         }
         let ends = [
             (control.write_barrier, done),
-            (control.read_barrier, (now + RELEASE).min(done)),
+            (
+                control.read_barrier,
+                (now + u32::from(machine.limits.source_read_least)).min(done),
+            ),
         ];
         for (barrier, at) in ends {
             if let Some(barrier) = barrier {
@@ -63,20 +64,20 @@ pub fn estimate(instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
                 *known = (*known).max(at);
             }
         }
-        landed = landed.max(now + longest(instruction));
+        landed = landed.max(now + longest(machine, instruction));
         now = match control.stall() {
             0 if !control.yields => landed.max(now + 1),
-            stall => now + u32::from(stall) + u32::from(issue.handing_over),
+            stall => now + u32::from(stall) + u32::from(issue.extra_cycles),
         };
     }
     Ok(now)
 }
 
 /// Cycles until all results of fixed latency can be read by arithmetic.
-fn longest(instruction: &Instruction) -> u32 {
+fn longest(machine: &Machine, instruction: &Instruction) -> u32 {
     let mut longest = 0;
     for access in (instruction.accesses().into_iter()).filter(|access| access.writes) {
-        let arrival = timing::arrival(&Written {
+        let arrival = machine.arrival(&Written {
             op: instruction.op(),
             mods: instruction.mods(),
             place: Place::of(instruction, &access),
@@ -84,10 +85,9 @@ fn longest(instruction: &Instruction) -> u32 {
             offset: 0,
         });
         if let Some(Arrival::Fixed(group)) = arrival {
-            let uses = timing::UseGroup::all().filter(|used| {
-                used.class() == group.class() && ["fma", "alu", "uniform"].contains(&used.name())
-            });
-            let cycles = uses.map(|used| timing::latency(Table::Mined, group, used).cycles);
+            let uses = (machine.use_groups())
+                .filter(|used| used.class() == group.class() && machine.is_arithmetic(*used));
+            let cycles = uses.map(|used| machine.latency(group, used).cycles);
             longest = longest.max(cycles.max().map_or(1, u32::from));
         }
     }
@@ -102,7 +102,7 @@ mod tests {
 
     fn code(lines: &[&str]) -> Vec<Instruction> {
         let parse = |line: &&str| {
-            parse_instruction(line, 0, Target::Sm90a)
+            parse_instruction(line, 0, Target::DEFAULT)
                 .unwrap()
                 .instruction
         };
@@ -116,9 +116,12 @@ mod tests {
             "[B------:R-:W0:Y:S02] MUFU.RCP R4, R4 ;",
             "[B0-----:R-:W-:-:S04] FADD R4, R4, R5 ;",
         ]);
-        let mufu = timing::of(chain[1].op()).and_then(|timing| timing.typical);
+        let machine = Machine::judging(Target::DEFAULT);
+        let mufu = machine
+            .timing(chain[1].op())
+            .and_then(|timing| timing.typical);
         let typical = u32::from(mufu.expect("it takes a variable time").cycles);
-        assert_eq!(estimate(&chain), Ok(4 + typical + 4));
+        assert_eq!(estimate(machine, &chain), Ok(4 + typical + 4));
     }
 
     #[test]
@@ -127,6 +130,6 @@ mod tests {
             "[B------:R-:W0:Y:S01] MUFU.RCP R4, R8 ;",
             "[B------:R-:W0:Y:S01] MUFU.RCP R5, R9 ;",
         ]);
-        assert!(estimate(&two).unwrap() > 2);
+        assert!(estimate(Machine::judging(Target::DEFAULT), &two).unwrap() > 2);
     }
 }

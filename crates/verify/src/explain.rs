@@ -29,7 +29,7 @@ pub fn explain(program: &Program, offset: usize) -> Result<Option<String>, Unkno
         text(program, index)
     );
     for dependence in &dependences {
-        let (needed, found) = needs(dependence);
+        let (needed, found) = needs(program, dependence);
         let hazard = match dependence.hazard {
             Hazard::ReadAfterWrite => "reads",
             Hazard::WriteAfterRead => "overwrites a source",

@@ -1,8 +1,9 @@
 //! What the flow needs to know of each instruction, worked out once.
 
 use crate::program::Program;
+use orias_machine::Machine;
 use orias_machine::timing::{
-    self, Arrival, Completion, Place, Queue, Result as Written, ResultGroup, Use, UseGroup,
+    Arrival, Completion, Place, Queue, Result as Written, ResultGroup, Use, UseGroup,
 };
 use orias_sass::{Instruction, Op, Operand, Register, RegisterAccess, RegisterClass};
 
@@ -132,7 +133,7 @@ impl Facts {
             writes: Vec::with_capacity(program.instructions.len() * 2),
         };
         for instruction in &program.instructions {
-            facts.add(instruction)?;
+            facts.add(program.machine, instruction)?;
         }
         Ok(facts)
     }
@@ -145,13 +146,15 @@ impl Facts {
         &self.writes[fact.writes.0 as usize..fact.writes.1 as usize]
     }
 
-    fn add(&mut self, instruction: &Instruction) -> Result<(), UnknownTiming> {
+    fn add(&mut self, machine: &Machine, instruction: &Instruction) -> Result<(), UnknownTiming> {
         let op = instruction.op();
         let unknown = |what: String| UnknownTiming {
             operation: op.name(),
             what,
         };
-        let timing = timing::of(op).ok_or_else(|| unknown("the class".to_owned()))?;
+        let timing = machine
+            .timing(op)
+            .ok_or_else(|| unknown("the class".to_owned()))?;
         let (reads, writes) = (self.reads.len() as u32, self.writes.len() as u32);
         let mods = instruction.mods();
         let mut predicates = 0u16;
@@ -176,9 +179,10 @@ impl Facts {
                     self.reads.push(Read {
                         register: number,
                         place,
-                        group: timing::use_group(&used)
+                        group: machine
+                            .use_group(&used)
                             .ok_or_else(|| unknown(format!("reading {register}")))?,
-                        late: timing::reads_late(op, place, class),
+                        late: machine.reads_late(op, place, class),
                         slow: class == RegisterClass::UR,
                     });
                 }
@@ -193,7 +197,8 @@ impl Facts {
                     self.writes.push(Write {
                         register: number,
                         place,
-                        arrival: timing::arrival(&result)
+                        arrival: machine
+                            .arrival(&result)
                             .ok_or_else(|| unknown(format!("writing {register}")))?,
                     });
                     predicates |= predicate_bit(register);
@@ -303,7 +308,7 @@ fn wait(instruction: &Instruction) -> Wait {
     Wait::None
 }
 
-/// Cycles between groups by index, out of the table for judging.
+/// Cycles between groups by index.
 pub(crate) struct Distances {
     latency: Vec<u8>,
     uses: usize,
@@ -313,9 +318,11 @@ pub(crate) struct Distances {
 }
 
 impl Distances {
-    pub fn mined() -> Self {
-        let table = timing::Table::Mined;
-        let (results, uses) = (ResultGroup::all().count(), UseGroup::all().count());
+    pub fn of(machine: &Machine) -> Self {
+        let (results, uses) = (
+            machine.result_groups().count(),
+            machine.use_groups().count(),
+        );
         let mut distances = Self {
             latency: vec![0; results * uses],
             uses,
@@ -323,20 +330,20 @@ impl Distances {
             release: vec![1; results * uses],
             results,
         };
-        for row in timing::rows() {
+        for row in machine.latencies() {
             distances.latency[row.result.index() * uses + row.used.index()] =
-                row.latency(table).cycles;
+                machine.latency(row.result, row.used).cycles;
         }
-        for earlier in ResultGroup::all() {
-            for later in ResultGroup::all() {
+        for earlier in machine.result_groups() {
+            for later in machine.result_groups() {
                 distances.overwrite[earlier.index() * results + later.index()] =
-                    timing::overwrite(table, earlier, later);
+                    machine.overwrite(earlier, later);
             }
         }
-        for used in UseGroup::all() {
-            for later in ResultGroup::all() {
+        for used in machine.use_groups() {
+            for later in machine.result_groups() {
                 distances.release[used.index() * results + later.index()] =
-                    timing::release(table, used, later);
+                    machine.release(used, later);
             }
         }
         distances

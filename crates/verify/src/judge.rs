@@ -6,7 +6,6 @@ use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{Program, ProgramError, WORD};
 use crate::{convergence, reuse, together};
 use orias_cubin::Cubin;
-use orias_machine::timing;
 use orias_sass::text::print_instruction;
 use orias_sass::{Control, DecodeError, Op, Operand, Target};
 use thiserror::Error;
@@ -123,7 +122,7 @@ fn malformed(program: &Program) -> Vec<Finding> {
 
 /// A dependence that is not met.
 fn explain(program: &Program, dependence: &Dependence) -> Finding {
-    let (needed, found) = needs(dependence);
+    let (needed, found) = needs(program, dependence);
     let check = match (dependence.hazard, dependence.need) {
         (Hazard::Leaves, _) => Check::Calls,
         (Hazard::Counted, _) => Check::PendingCount,
@@ -146,7 +145,7 @@ fn explain(program: &Program, dependence: &Dependence) -> Finding {
 }
 
 /// What a dependence needs, and what is there.
-pub(crate) fn needs(dependence: &Dependence) -> (String, String) {
+pub(crate) fn needs(program: &Program, dependence: &Dependence) -> (String, String) {
     let what = match dependence.hazard {
         Hazard::ReadAfterWrite => "the result",
         Hazard::WriteAfterRead => "the source to be read",
@@ -170,7 +169,7 @@ pub(crate) fn needs(dependence: &Dependence) -> (String, String) {
             .to_owned(),
         ),
         Need::Wait(covers) => {
-            let barriers: Vec<String> = (0..timing::BARRIERS)
+            let barriers: Vec<String> = (0..program.machine.limits.barriers)
                 .filter(|barrier| covers >> barrier & 1 == 1)
                 .map(|barrier| barrier.to_string())
                 .collect();
@@ -184,7 +183,7 @@ pub(crate) fn needs(dependence: &Dependence) -> (String, String) {
             } else if dependence.waited_too_early {
                 format!(
                     "one that comes before the barrier can be seen ({} cycles after it is set)",
-                    timing::BARRIER_SET_TO_WAIT
+                    program.machine.limits.barrier_set_to_wait
                 )
             } else {
                 "none on every path".to_owned()
@@ -225,7 +224,8 @@ fn uncounted(program: &Program) -> Vec<Finding> {
 
 /// DEPBARs that the next instruction does not wait for.
 fn hasty(program: &Program) -> Vec<Finding> {
-    let short = |control: Control| (1..timing::DEPBAR_SETTLES).contains(&control.stall());
+    let settles = program.machine.limits.depbar_settles;
+    let short = |control: Control| (1..settles).contains(&control.stall());
     (program.instructions.iter().enumerate())
         .filter(|(_, instruction)| {
             matches!(instruction.op(), Op::DEPBAR | Op::DEPBAR_LE) && short(instruction.control)
@@ -235,7 +235,7 @@ fn hasty(program: &Program) -> Vec<Finding> {
                 program,
                 Check::PendingCount,
                 index,
-                &format!("a stall of {} after a DEPBAR", timing::DEPBAR_SETTLES),
+                &format!("a stall of {settles} after a DEPBAR"),
                 instruction.control.stall().to_string(),
             )
         })

@@ -2,6 +2,7 @@
 
 use orias_cubin::FunctionView;
 use orias_cubin::attribute::Value;
+use orias_machine::Machine;
 use orias_sass::{
     Control, DecodeError, Effects, Instruction, Operand, PlaceKind, RegisterClass, Target, decode,
 };
@@ -17,6 +18,8 @@ pub(crate) const CONTROL_FIELD: u128 = ((1 << 24) - 1) << 102 & !(1 << 104);
 /// A decoded function.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// What it runs on.
+    pub machine: &'static Machine,
     /// Its name.
     pub name: String,
     /// Its instructions, one each 16 bytes.
@@ -191,6 +194,7 @@ impl Program {
         }
         let (blocks, calls) = blocks(&instructions, &targets, entries);
         Ok(Self {
+            machine: Machine::judging(target),
             name: name.to_owned(),
             blocks,
             calls,

@@ -10,7 +10,6 @@
 use crate::finding::{Check, Finding};
 use crate::judge::{alone, text};
 use crate::program::{Block, Program, WORD};
-use orias_machine::timing::{self, Completion};
 use orias_sass::{Instruction, Op, Register, RegisterClass};
 
 /// Runs of loads that never run which are torn or stand in front of something else.
@@ -96,7 +95,7 @@ impl Written {
                 self.by.fill(0);
                 continue;
             }
-            let matrix = is_matrix(op);
+            let matrix = program.machine.is_warpgroup_matrix(op);
             let general = |register: &Register| register.class == RegisterClass::R;
             for access in instruction.accesses() {
                 for register in access.registers().filter(general) {
@@ -112,14 +111,12 @@ impl Written {
     }
 }
 
-/// Whether it is a matrix operation of a warpgroup.
-fn is_matrix(op: Op) -> bool {
-    timing::of(op).is_some_and(|timing| timing.completion == Completion::Group)
-}
-
 /// Matrix operations of a warpgroup on registers that were not handed over.
 pub(crate) fn kept_back(program: &Program) -> Vec<Finding> {
-    let any = program.instructions.iter().any(|one| is_matrix(one.op()));
+    let any = program
+        .instructions
+        .iter()
+        .any(|one| program.machine.is_warpgroup_matrix(one.op()));
     if !any {
         return Vec::new();
     }

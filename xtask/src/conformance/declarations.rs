@@ -8,7 +8,7 @@
 use crate::declarations::record::{Record, Recorded};
 use crate::declarations::{Failure, Subject};
 use crate::{oracle, parallel};
-use orias_ptx::generate::declarations::{Program, program};
+use orias_generate::ptx::declarations::{Program, program};
 use std::collections::BTreeMap;
 
 /// Programs of a run that does not say how many.
@@ -188,7 +188,7 @@ fn reduce(program: &Program, questions: usize) -> Result<(), String> {
         kinds(smaller).into_iter().next()
     };
     let kind = first(&program.text).ok_or("nothing is wrong with it")?;
-    let small = orias_ptx::reduce::reduce(&program.text, questions, |text| {
+    let small = orias_generate::reduce::reduce(&program.text, questions, |text| {
         first(text).as_ref() == Some(&kind)
     });
     print!("// {kind}\n{small}");

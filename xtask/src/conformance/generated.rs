@@ -1,7 +1,8 @@
 //! `conformance generated [COUNT] [--seed=K] [--flavour=plain|rich] [--level=N]... [--timings=T] [--schedule=S]... [--write=FOLDER]`: generated
 //! programs in the interpreter and, compiled by Orias at -O0, -O1 and -O3 (or the levels given), in the emulator: once with strict timing and T
 //! times with random ones, lanes and warps in order or by each of the schedules given. `--schedule=random` is another one for
-//! every program. The interpreter must leave the same by each of them, too. The judge looks at every cubin.
+//! every program. The interpreter must leave the same by each of them, too. The judge looks at every cubin; with `--schedule=none` nothing is run and it
+//! is all there is, for many more programs.
 //!
 //! `[QUESTIONS] --reduce=SEED|FILE [--level=N]` prints a smaller program that still fails in the same way. With `--from=FOLDER`
 //! the programs are the files of a folder, which begin with the seed of their input. `--write` leaves the programs, their input, the cubins and what the
@@ -30,6 +31,7 @@ struct Request {
     levels: Vec<u8>,
     timings: u64,
     schedules: Vec<String>,
+    judged_only: bool,
     from: Option<String>,
     write: Option<String>,
     reduce: Option<String>,
@@ -44,6 +46,7 @@ impl Request {
             levels: Vec::new(),
             timings: 1,
             schedules: Vec::new(),
+            judged_only: false,
             from: None,
             write: None,
             reduce: None,
@@ -57,6 +60,7 @@ impl Request {
                 Some(("--flavour", name)) => request.flavour = Flavour::parse(name)?,
                 Some(("--level", level)) => request.levels.push(number(level)? as u8),
                 Some(("--timings", timings)) => request.timings = number(timings)?,
+                Some(("--schedule", "none")) => request.judged_only = true,
                 Some(("--schedule", schedule)) => {
                     schedule_of(schedule, 0)?;
                     request.schedules.push(schedule.to_owned());
@@ -71,7 +75,7 @@ impl Request {
         if request.levels.is_empty() {
             request.levels = vec![0, 1, 3];
         }
-        if request.schedules.is_empty() {
+        if request.schedules.is_empty() && !request.judged_only {
             request.schedules.push("in-order".to_owned());
         }
         Ok(request)
@@ -193,7 +197,10 @@ type Checked = (Vec<u8>, Vec<Result<Vec<u8>, String>>);
 fn check_all(program: &Named, request: &Request) -> Result<Checked, String> {
     let (seed, text) = (program.seed, program.text.as_str());
     let schedules = request.schedules(seed)?;
-    let expected = expected(text, seed, &schedules)?;
+    let expected = match request.judged_only {
+        true => Vec::new(),
+        false => expected(text, seed, &schedules)?,
+    };
     let levels = request.levels.iter();
     let levels =
         levels.map(|&level| check(text, seed, level, &expected, request.timings, &schedules));
@@ -278,7 +285,7 @@ fn reduce(what: &str, request: &Request) -> Result<(), String> {
     let Some((level, kind)) = first else {
         return Err("nothing is wrong with it".into());
     };
-    let small = orias_ptx::reduce::reduce(&text, request.count as usize, |text| {
+    let small = orias_generate::reduce::reduce(&text, request.count as usize, |text| {
         failure(text, level).as_deref() == Some(&kind)
     });
     print!("// -O{level}: {kind}\n{small}");

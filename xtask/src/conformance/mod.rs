@@ -17,6 +17,7 @@ mod generated;
 mod lanes;
 mod lift;
 mod lines;
+pub(crate) mod matrix;
 mod mutants;
 mod options;
 mod order;
@@ -87,7 +88,7 @@ const SUITES: &[Suite] = &[
         name: "lanes",
         about: "launches of the CUDA corpora have as many lanes per issue in the emulator as ptxas's code has",
         run: lanes::run,
-        sample: &["reduce", "--least", "0.8"],
+        sample: &["reduce"],
     },
     Suite {
         name: "lift",
@@ -100,6 +101,12 @@ const SUITES: &[Suite] = &[
         about: "nvdisasm lists the source lines of our cubins, as it does those of ptxas's",
         run: lines::run,
         sample: &["0"],
+    },
+    Suite {
+        name: "matrix",
+        about: "matrix instructions, as we compile them, leave in the emulator what ptxas's code and the interpreter leave",
+        run: matrix::run,
+        sample: &["m16n8k16", "f16.f16"],
     },
     Suite {
         name: "options",
@@ -191,6 +198,33 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 "no suite is named '{name}'; there are: {}",
                 known.join(", ")
             ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table between two markers of `docs/testing.md`. `BLESS=1` writes it.
+    #[test]
+    fn the_book_lists_the_suites() {
+        let mut table = String::from("| suite | what holds |\n| --- | --- |\n");
+        for suite in SUITES {
+            table += &format!("| `{}` | {} |\n", suite.name, suite.about);
+        }
+        let path = crate::oracle::repository().join("docs/testing.md");
+        let text = std::fs::read_to_string(&path).expect("the page exists");
+        let begin = text.find("<!-- suites:").expect("the first marker");
+        let start = begin + text[begin..].find('\n').expect("a line") + 1;
+        let stop = text
+            .find("<!-- end of suites -->")
+            .expect("the last marker");
+        if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
+            let new = format!("{}{table}{}", &text[..start], &text[stop..]);
+            std::fs::write(&path, new).expect("the page can be written");
+        } else {
+            assert_eq!(text[start..stop], table, "BLESS=1 writes what is so");
         }
     }
 }

@@ -225,7 +225,7 @@ fn reduce(path: &Path, questions: usize) -> Result<(), String> {
     let Some(wrong) = optimised(&text).filter(|run| *run != Run::Equal) else {
         return Err("-O0 and -O3 give what the interpreter gives, or neither does".into());
     };
-    let small = orias_ptx::reduce::reduce(&text, questions, |text| {
+    let small = orias_generate::reduce::reduce(&text, questions, |text| {
         optimised(text).is_some_and(|run| run.alike(&wrong))
     });
     print!("{small}");

@@ -14,8 +14,8 @@
 use super::{corpus, ptx};
 use crate::{oracle, parallel};
 use orias_cubin::Cubin;
+use orias_generate::synth::Random;
 use orias_ptx::grammar::ROWS;
-use orias_ptx::synth::Random;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};

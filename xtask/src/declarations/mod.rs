@@ -1,4 +1,4 @@
-//! Programs about declarations ([`orias_ptx::generate::declarations`]): what ptxas, the interpreter and this compiler make of them.
+//! Programs about declarations ([`orias_generate::ptx::declarations`]): what ptxas, the interpreter and this compiler make of them.
 //!
 //! The witness is ptxas -O0's code: on a GPU (`gpu declarations`), or, while nobody has asked one, in the emulator. What it saw is
 //! recorded in `xtask/data/declarations-sm90.txt.gz` with the programs themselves, so `cargo test -p xtask` can ask the interpreter and
@@ -9,7 +9,7 @@ pub mod record;
 use crate::programs::interpret;
 use crate::{gpu::job::Argument, programs};
 use orias::{Kind, Options, Source, Target, compile};
-use orias_ptx::generate::declarations::{KERNEL, OUTPUT_BYTES};
+use orias_generate::ptx::declarations::{KERNEL, OUTPUT_BYTES};
 use orias_reference::Launch;
 use std::fmt;
 

@@ -8,7 +8,7 @@ use super::hex;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use orias_ptx::generate::declarations::OUTPUT_BYTES;
+use orias_generate::ptx::declarations::OUTPUT_BYTES;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 

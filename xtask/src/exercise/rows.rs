@@ -1,8 +1,9 @@
 //! Modules made from the rows of the PTX tables: every instruction and modifier the language has on a target.
 
+use orias_generate::synth;
+use orias_ptx::NEWEST_VERSION;
 use orias_ptx::grammar::ROWS;
 use orias_ptx::target::Target;
-use orias_ptx::{NEWEST_VERSION, synth};
 use std::path::Path;
 use std::process::Command;
 

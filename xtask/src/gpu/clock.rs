@@ -214,7 +214,8 @@ fn timed(cubin: &Cubin) -> Result<Vec<Instruction>, String> {
 }
 
 fn estimated(cubin: &Cubin) -> Result<u32, String> {
-    orias_verify::estimate(&timed(cubin)?).map_err(|error| error.to_string())
+    let machine = orias_machine::Machine::judging(Target::DEFAULT);
+    orias_verify::estimate(machine, &timed(cubin)?).map_err(|error| error.to_string())
 }
 
 /// What a kernel took.

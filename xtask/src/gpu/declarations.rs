@@ -7,7 +7,7 @@ use super::driver::{DriverError, Gpu};
 use super::shards;
 use crate::declarations::record::{Record, Recorded, parse_programs};
 use crate::declarations::{Failure, Subject};
-use orias_ptx::generate::declarations::{KERNEL, OUTPUT_BYTES, Program, program};
+use orias_generate::ptx::declarations::{KERNEL, OUTPUT_BYTES, Program, program};
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 //!
 //! The form is that of the corpus's `manifest.json`, with the cubin's path added, so a manifest's test is a job.
 
+use orias_random::Rng;
 use serde_json::{Value, json};
 
 /// How a buffer or scalar argument is made.
@@ -173,22 +174,18 @@ pub fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// SplitMix64: a stream of random words that is the same everywhere.
-pub struct Words(u64);
+/// A stream of random words that is the same everywhere.
+pub struct Words(Rng);
 
 impl Words {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Rng::new(seed))
     }
 
     /// The next word.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number in [-1, 1).

@@ -7,6 +7,8 @@
 //! | `gpu digests MANIFEST CUBINS FILE` | writes the hash of every buffer after each launch of a manifest down, for the emulator |
 //! | `gpu ablation FOLDER MANIFEST` | runs a manifest's only launch with each cubin of a folder and says what the driver made of it |
 //! | `gpu forms LANES [ASSEMBLER]` | runs single operations on the chip and compares them with their definition in `eval` |
+//! | `gpu matrix [WORD]...` | runs every form of matrix instructions on the chip, our code against ptxas's, emulator and interpreter |
+//! | `gpu matrix-module [WORD]...` | prints the PTX of those forms |
 //! | `gpu forms-module` | prints the PTX of those operations |
 //! | `gpu record FILE` | writes the chip's results of single operations down, for the replay without a GPU |
 //! | `gpu matrices WARPS` | multiplies random matrices on the tensor cores and compares them with their definition |
@@ -39,6 +41,7 @@ mod heal;
 pub(crate) mod job;
 mod latency;
 mod matrices;
+mod matrix;
 mod mufu;
 mod mutants;
 mod programs;
@@ -87,6 +90,11 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["shard", first, end, "programs", folder] => programs::shard(count(first)?..count(end)?, folder),
         ["shard", first, end, "forms", lanes, assembler] => compare_forms::shard(count(first)?..count(end)?, count(lanes)?, assembler),
         ["shard", first, end, "sweeps", assembler, tier] => sweeps::shard(count(first)?..count(end)?, assembler, tier),
+        ["matrix", words @ ..] => matrix::compare(words),
+        ["matrix-module", words @ ..] => {
+            matrix::print(words);
+            Ok(())
+        }
         ["matrices", warps] => matrices::compare(warps.parse().map_err(|_| format!("'{warps}' is not a count"))?),
         ["mufu"] => mufu::compare(1),
         ["mufu", part] => mufu::compare(count(part)? as u32),

@@ -198,7 +198,7 @@ fn try_one(
         let program = &bases[base].program;
         let index = below(program.instructions.len());
         let instruction = &program.instructions[index];
-        let all = mutations(instruction);
+        let all = mutations(program.machine, instruction);
         // The kinds are to be equally frequent, not the values of a stall.
         let mut kinds: Vec<&str> = all.iter().map(|mutation| mutation.kind()).collect();
         kinds.dedup();

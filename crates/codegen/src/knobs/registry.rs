@@ -229,6 +229,78 @@ pub static POST_SCHEDULE_KEEP: Key<WhenList> = Key::<WhenList>::new(
     "functions and blocks that the phase leaves alone",
 );
 
+/// Whether loops that test before each iteration test after it instead.
+pub static ROTATE_LOOPS: Key<bool> = Key::<bool>::new(
+    10021,
+    "RotateLoops",
+    true,
+    "RotateLoops",
+    "loops that test before each iteration test after it instead",
+);
+
+/// Whether what does not change in a loop is computed before it.
+pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
+    10022,
+    "HoistInvariants",
+    true,
+    "HoistInvariants",
+    "what does not change in a loop is computed before it",
+);
+
+/// Whether loops are unrolled.
+pub static UNROLL: Key<bool> = Key::<bool>::new(
+    10025,
+    "LoopUnrolling",
+    true,
+    "LoopUnrolling",
+    "several iterations of a loop in a row, with fewer tests between them",
+);
+
+/// How many instructions a loop may take of which every iteration becomes a copy.
+pub static UNROLL_FULL: Key<i64> = Key::<i64>::new(
+    10026,
+    "UnrollFullSize",
+    1024,
+    "LoopUnrolling",
+    "instructions of a loop of which every iteration becomes a copy, at most",
+);
+
+/// How many instructions a loop of copies may take.
+pub static UNROLL_SIZE: Key<i64> = Key::<i64>::new(
+    10027,
+    "UnrollSize",
+    320,
+    "LoopUnrolling",
+    "instructions of a loop of copies, at most",
+);
+
+/// How many copies a loop may consist of.
+pub static UNROLL_FACTOR: Key<i64> = Key::<i64>::new(
+    10028,
+    "UnrollFactor",
+    4,
+    "LoopUnrolling",
+    "copies in a row, at most, where the number of iterations depends on a value",
+);
+
+/// How many copies a loop may consist of whose number of iterations is known.
+pub static UNROLL_KNOWN: Key<i64> = Key::<i64>::new(
+    10030,
+    "UnrollKnownFactor",
+    16,
+    "LoopUnrolling",
+    "copies in a row, at most, where the number of iterations is known",
+);
+
+/// Whether known terms of address sums become the offsets of accesses.
+pub static FOLD_ADDRESSES: Key<bool> = Key::<bool>::new(
+    10024,
+    "FoldAddresses",
+    true,
+    "FoldAddresses",
+    "known terms of address sums become the offsets of accesses",
+);
+
 /// Every knob, by number.
 pub static KNOBS: &[&Knob] = &[
     &MERC_GENERATE_WARS.knob,
@@ -254,7 +326,15 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::REDUCE_LIMIT_HIGH.knob,
     &scheduling::BATCH_REGISTERS.knob,
     &scheduling::BATCH_SCHEDULER.knob,
+    &ROTATE_LOOPS.knob,
+    &HOIST_INVARIANTS.knob,
+    &FOLD_ADDRESSES.knob,
+    &UNROLL.knob,
+    &UNROLL_FULL.knob,
+    &UNROLL_SIZE.knob,
+    &UNROLL_FACTOR.knob,
     &GENERAL_OPTIMIZE_KEEP.knob,
+    &UNROLL_KNOWN.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,

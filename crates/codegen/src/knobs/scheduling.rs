@@ -1,6 +1,6 @@
 //! The knobs of the scheduler.
 //!
-//! Names and numbers are ptxas's as the page gives them; 487 has none there. Where the page says two things of one number, the row
+//! Names and numbers are ptxas's as its published description gives them; 487 has no name there. Where that says two things of one number, the row
 //! says which one holds here: 741 is the number of loads that weigh as much as a texture operation (not a stall threshold), 743 limits
 //! what moves across blocks (not a property of an instruction), 763 is a register target whose 0 turns the budget off, 805
 //! the size of a batch (not a stall), 595 the instructions that keep their order, 487 the whole phase.

@@ -24,6 +24,7 @@ pub(super) fn update(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
     let elements = body.elements(statement, &statement.operands[first + 1], ty)?;
     // Vectors are updated in global memory only, so a generic address of one is in it.
     let space = match modifiers::space(form) {
+        _ if statement.op == Op::MultimemRed => Space::Global,
         Space::Generic if elements.len() > 1 => Space::Global,
         space => space,
     };

@@ -1,4 +1,4 @@
-//! Calls: of functions that the module defines by lowering them in place, of others by the abstract `call`.
+//! Calls: inlining of functions that the module defines, and the abstract `call` for others.
 //!
 //! Arguments and results are bytes in parameter space. A parameter in variables is copied word by word, which makes no
 //! code; one in the frame is copied through registers. A register has the bytes that a store of all its components would

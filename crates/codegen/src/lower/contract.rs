@@ -1,4 +1,4 @@
-//! Products and sums that are rounded once.
+//! Contraction: products and sums fused into one operation that is rounded once (FMA).
 //!
 //! PTX leaves it open whether `mul` and `add` without a rounding modifier are one operation. Contraction makes `a * b + c`
 //! an `ffma` where ptxas does (seen in what it makes of small kernels), so that results have the same bits:

@@ -1,6 +1,6 @@
 //! Variables of the module: symbols, their places, and the bytes they start with.
 
-use crate::module::{AddressKind, Linkage, Relocation, Symbol, SymbolSpace};
+use crate::module::{AddressKind, Linkage, Relocation, Symbol, SymbolSpace, constant_places};
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{
     self, Attribute, Constant, InitialiserPart, Item, Statement, Variable, VariableId,
@@ -24,6 +24,8 @@ pub(super) struct Symbols {
     /// In the order of the source.
     pub list: Vec<Symbol>,
     of: FxHashMap<VariableId, usize>,
+    /// Where each constant lies in its bank, by its place in the list.
+    constants: FxHashMap<usize, u64>,
 }
 
 impl Symbols {
@@ -32,6 +34,7 @@ impl Symbols {
         let mut symbols = Symbols {
             list: Vec::new(),
             of: FxHashMap::default(),
+            constants: FxHashMap::default(),
         };
         let mut taken = FxHashSet::default();
         let mut variables = Vec::new();
@@ -102,7 +105,18 @@ impl Symbols {
                 symbol.linkage = Linkage::Visible;
             }
         }
+        let constants = symbols.list.iter().enumerate();
+        let constants = constants.filter(|(_, symbol)| symbol.space == SymbolSpace::Const);
+        let (places, _) = constant_places(&symbols.list);
+        symbols.constants = (constants.zip(places))
+            .map(|((index, _), (_, place))| (index, place))
+            .collect();
         symbols
+    }
+
+    /// Where a variable lies in the bank of constants, if it is one.
+    pub fn constant(&self, id: VariableId) -> Option<u64> {
+        self.constants.get(&self.index(id)?).copied()
     }
 
     /// The symbol of a variable, by its place in the list.

@@ -8,12 +8,12 @@ use super::calls::{load_words, store_words, unused};
 use super::modifiers::{self, modifier, set};
 use super::movement::{pack_elements, unpack_elements, write_elements};
 use super::operands::bits;
-use crate::emit::imm;
+use crate::emit::{Emit, imm};
 use orias_ori::operation::{
     AbstractMods, AbstractOp, Cache, Count, Evict, Order, Prefetch, Scalar, Scope, Shape, Space,
     Transpose, Vector,
 };
-use orias_ori::{Address, Class, Operand, Type, Value};
+use orias_ori::{Address, Class, Guard, Operand, Type, Value};
 use orias_ptx::ast::OperandKind;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::PatternKind;
@@ -233,7 +233,7 @@ fn guarded_load(
 
 /// Several elements at once. Under a guard the tuple keeps the registers' old contents, so that taking it apart is all
 /// that is left to do.
-fn load_vector(
+pub(super) fn load_vector(
     body: &mut Body<'_, '_>,
     op: AbstractOp,
     mods: AbstractMods,
@@ -356,7 +356,10 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         }
         return Ok(());
     }
-    let space = modifiers::space(statement.form);
+    let space = match statement.op {
+        Op::MultimemSt => Space::Global,
+        _ => modifiers::space(statement.form),
+    };
     let (address, space) = body.reachable_address(statement, 0, space)?;
     let policy = policy(body, statement)?;
     let value = match elements[..] {
@@ -370,11 +373,38 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
     body.assign(AbstractOp::St, mods, &[], &[address, value, policy])
 }
 
+/// `multimem.ld_reduce`: all copies of an address in global memory are read and combined.
+pub(super) fn load_copies(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let form = statement.form;
+    let ty = element_type(statement)?;
+    let wide = form.modifiers().any(|it| it.name() == "acc::f32");
+    let op = match wide {
+        true => AbstractOp::MultimemLdWide,
+        false => AbstractOp::MultimemLd,
+    };
+    let destinations = body.element_destinations(statement, 0)?;
+    let mods = body.carried(statement, op)?;
+    let mods = set(op, mods, super::operands::scalar(ty)?);
+    let mods = set(op, mods, vector(destinations.len()));
+    let (address, _) = body.address(statement, 1, Space::Global)?;
+    let operands = [body.func.create_address(address)];
+    if let [(destination, _)] = destinations[..] {
+        let unused = unused(destination, super::body::register_type(ty));
+        return body.assign(op, mods, &[unused], &operands);
+    }
+    let words = (destinations.len() as u32 * ty.bits()).div_ceil(32);
+    let tuple = u8::try_from(words).ok();
+    let Some(tuple) = tuple.and_then(|words| Type::tuple(Class::R, words)) else {
+        return unsupported("");
+    };
+    load_vector(body, op, mods, tuple, &operands, &destinations, ty)
+}
+
 /// `prefetch` and `prefetchu`
 pub(super) fn prefetch(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
     if form.has(Modifier::Tensormap) {
-        return unsupported("");
+        return super::bulk::prefetch_map(body, statement);
     }
     let (address, space) = body.address(statement, 0, modifiers::space(form))?;
     let address = body.func.create_address(address);
@@ -559,6 +589,58 @@ fn shared_address(
         other => other,
     };
     body.address(statement, index, space)
+}
+
+/// One word, pair of words or byte of memory, weak and without hints.
+pub(super) fn load_word(
+    emit: &mut Emit<'_>,
+    space: Space,
+    scalar: Scalar,
+    address: Operand,
+) -> Operand {
+    let ty = if scalar == Scalar::B64 {
+        Type::R2
+    } else {
+        Type::R
+    };
+    let value = emit.func().create_value(ty);
+    let operands = [word_address(emit, address), Operand::None];
+    let result = [value.into()];
+    emit.put(
+        AbstractOp::Ld,
+        (space, scalar),
+        &result,
+        &operands,
+        Guard::ALWAYS,
+        &[],
+    );
+    value.into()
+}
+
+/// The opposite of [`load_word`].
+pub(super) fn store_word(
+    emit: &mut Emit<'_>,
+    space: Space,
+    scalar: Scalar,
+    address: Operand,
+    value: Operand,
+) {
+    let operands = [word_address(emit, address), value, Operand::None];
+    emit.put(
+        AbstractOp::St,
+        (space, scalar),
+        &[],
+        &operands,
+        Guard::ALWAYS,
+        &[],
+    );
+}
+
+fn word_address(emit: &mut Emit<'_>, address: Operand) -> Operand {
+    match address.reg() {
+        Some(base) => emit.func().create_address(Address::base(base, 0)),
+        None => address,
+    }
 }
 
 /// `movmatrix`

@@ -17,12 +17,14 @@
 mod arithmetic;
 mod atomics;
 mod body;
+mod bulk;
 mod calls;
 mod contract;
 mod control;
 mod convert;
 mod data;
 mod lines;
+mod matrix;
 mod mbarrier;
 mod memory;
 mod modifiers;
@@ -32,18 +34,21 @@ mod rules;
 mod special;
 mod ssa;
 mod sync;
+mod tensormap;
 mod video;
+mod warpgroup;
 
 use crate::module::{Module, SourceFile};
 use orias_ori::operation::Cache;
 use orias_ptx::Diagnostic;
 use orias_ptx::ast;
+use orias_sass::Target;
 
 /// What lowering is told.
 #[derive(Clone, Debug)]
 pub struct LowerOptions {
-    /// The target, as PTX names it: `sm_90a`.
-    pub target: String,
+    /// The target to compile for.
+    pub target: Target,
     /// Whether a product and a sum may become one operation with one rounding (`--fmad`).
     pub contract: bool,
     /// The kernels to lower; all when empty.
@@ -75,7 +80,7 @@ pub struct CacheChoice {
 impl Default for LowerOptions {
     fn default() -> Self {
         LowerOptions {
-            target: "sm_90a".to_owned(),
+            target: Target::DEFAULT,
             contract: true,
             entries: Vec::new(),
             ptx_lines: None,
@@ -109,7 +114,7 @@ pub fn lower(
     let symbols = data::Symbols::of(ptx, &mut problems);
     let lines = lines::Lines::of(ptx, options.ptx_lines);
     let mut module = Module {
-        target: options.target.clone(),
+        target: options.target,
         ptx_version: ptx.version,
         files: ptx
             .files
@@ -120,7 +125,7 @@ pub fn lower(
                 stamp: file.stamp,
             })
             .collect(),
-        ..Module::default()
+        ..Module::new(options.target)
     };
     for item in &ptx.items {
         let ast::Item::Function(id) = *item else {

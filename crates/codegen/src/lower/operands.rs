@@ -239,6 +239,10 @@ impl Body<'_, '_> {
     fn address_of(&mut self, id: VariableId, offset: i64, ty: PtxType) -> Lowered<Operand> {
         let wide = ty.bits() == 64;
         let scalar = if wide { Scalar::B64 } else { Scalar::B32 };
+        if let Some(start) = self.symbols.constant(id) {
+            let address = start.wrapping_add_signed(offset);
+            return Ok(imm(if wide { address } else { address & 0xffff_ffff }));
+        }
         if let Some(symbol) = self.symbol(id) {
             let (addend, rest) = match i32::try_from(offset) {
                 Ok(offset) => (offset, 0),
@@ -444,6 +448,14 @@ impl Body<'_, '_> {
         let Ok(short) = i32::try_from(offset) else {
             return unsupported(format!("an offset of {offset} from a variable"));
         };
+        let constant = self.symbols.constant(id).map(i32::try_from);
+        if let Some(Ok(start)) = constant {
+            let address = Address {
+                offset: short.wrapping_add(start),
+                ..Address::default()
+            };
+            return Ok((address, own));
+        }
         if let Some(symbol) = self.symbol(id) {
             let address = Address {
                 symbol: PackedOption::from(self.func.symbol(&symbol)),

@@ -7,7 +7,8 @@
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::{
-    arithmetic, atomics, calls, control, convert, mbarrier, memory, movement, sync, video,
+    arithmetic, atomics, bulk, calls, control, convert, matrix, mbarrier, memory, movement, sync,
+    tensormap, video, warpgroup,
 };
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
@@ -101,13 +102,33 @@ fn rule(op: Op) -> Option<Rule> {
         Op::Alloca => With(memory::alloca),
         Op::Stacksave => With(memory::stack_save),
         Op::Stackrestore => With(memory::stack_restore),
-        Op::Atom | Op::Red => With(atomics::update),
+        Op::Atom | Op::Red | Op::MultimemRed => With(atomics::update),
+        Op::MultimemLdReduce => With(memory::load_copies),
+        Op::MultimemSt => With(memory::store),
         Op::CpAsync => With(memory::copy_async),
         Op::CpAsyncCommitGroup => Same(A::CpAsyncCommit),
         Op::CpAsyncWaitGroup => Same(A::CpAsyncWait),
         Op::CpAsyncWaitAll => Same(A::CpAsyncWaitAll),
+        Op::CpAsyncBulk => With(bulk::copy),
+        Op::CpReduceAsyncBulk => With(bulk::reduce),
+        Op::CpAsyncBulkPrefetch => With(bulk::prefetch),
+        Op::CpAsyncBulkCommitGroup => Same(A::BulkCommit),
+        Op::CpAsyncBulkWaitGroup => With(bulk::wait),
+        Op::CpAsyncBulkTensor => With(bulk::tensor_copy),
+        Op::CpReduceAsyncBulkTensor => With(bulk::tensor_reduce),
+        Op::CpAsyncBulkPrefetchTensor => With(bulk::tensor_prefetch),
+        Op::TensormapReplace => With(tensormap::replace),
+        Op::TensormapCpFenceproxy => With(tensormap::copy),
         Op::Ldmatrix | Op::Stmatrix => With(memory::matrix),
         Op::Movmatrix => With(memory::move_matrix),
+        Op::Mma => With(matrix::multiply),
+        Op::WmmaLoadA | Op::WmmaLoadB | Op::WmmaLoadC => With(matrix::fragments::load),
+        Op::WmmaStoreD => With(matrix::fragments::store),
+        Op::WmmaMma => With(matrix::fragments::multiply),
+        Op::WgmmaMmaAsync => With(warpgroup::multiply),
+        Op::WgmmaFence => Same(A::WgmmaFence),
+        Op::WgmmaCommitGroup => Same(A::WgmmaCommit),
+        Op::WgmmaWaitGroup => With(warpgroup::wait),
         // Control.
         Op::Bra => With(control::branch),
         Op::BrxIdx => With(control::branch_indexed),

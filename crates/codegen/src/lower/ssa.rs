@@ -1,4 +1,4 @@
-//! Registers that change become values that do not.
+//! SSA construction: registers that change become values that do not.
 //!
 //! While a body is lowered, each PTX register (and the carry flag, and each word of a parameter) is a [`Variable`], and
 //! for each block it is known which value a variable has at its end so far. Reading a variable that the block has not

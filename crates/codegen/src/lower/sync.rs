@@ -117,6 +117,8 @@ pub(super) fn fence_proxy(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
             () if has("shared::cluster") => Proxy::AsyncSharedCluster,
             () => Proxy::Async,
         }
+    } else if has("tensormap::generic") {
+        return super::tensormap::fence(body, statement);
     } else {
         return unsupported("");
     };

@@ -1,16 +1,17 @@
-//! CombineWords (10007): what is written with several operations on words because PTX has no other way to write it.
+//! CombineWords (10007): idiom recognition, for what is written with several operations on words because PTX has no other way to write it.
 //!
 //! | written | becomes | why |
 //! | --- | --- | --- |
 //! | `mad.lo.cc` and `madc.hi` of the same factors, one right behind the other | one `mad.wide` on the pair of addends | the carry stays inside the wide sum |
 //! | a word moved up by 32 bits, joined with another word by `or`, `xor` or `add` of 64 bits | `collect` | the two have no bit in common |
+//! | a number moved up by some bits and the same number moved down by all the others, joined by `or`, `xor` or `add` | `shf.l.wrap`, one for each word | a rotation |
 //!
 //! It runs before ConvertUnsupportedOps, which would take products with carries apart. One visit of each instruction: linear.
 
-use crate::emit::Emit;
+use crate::emit::{Emit, imm};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{Half, Scalar, Source};
+use orias_ori::operation::{Clamp, Direction, Half, Scalar, Source};
 use orias_ori::{AbstractMods, AbstractOp, Function, Guard, Inst, Opcode, Operand, Value};
 
 /// Runs the phase.
@@ -31,6 +32,8 @@ pub fn combine_words(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseEr
             let operands = [result, low.into(), high.into()];
             let mods = AbstractMods::NONE;
             func.replace_with_abstract(inst, AbstractOp::Collect, mods, 1, &operands);
+        } else if let Some(rotation) = rotation(func, inst) {
+            rotate(func, inst, rotation)?;
         }
     }
     if products.len() < 2 {
@@ -55,6 +58,105 @@ pub fn combine_words(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseEr
 fn sources(func: &Function, inst: Inst, op: AbstractOp) -> Option<&[Operand]> {
     let plain = func.opcode(inst) == Opcode::Abstract(op) && func.inst(inst).guard().is_always();
     plain.then(|| &func.operands(inst)[func.result_count(inst)..])
+}
+
+/// A number rotated to the left.
+struct Rotation {
+    number: Value,
+    by: u32,
+    wide: bool,
+}
+
+/// What `inst` rotates, if it joins two shifts of the same number such that every bit is found in one of them.
+fn rotation(func: &Function, inst: Inst) -> Option<Rotation> {
+    let wide = match func.modifier::<Scalar>(inst)? {
+        Scalar::B64 | Scalar::U64 | Scalar::S64 => true,
+        Scalar::B32 | Scalar::U32 | Scalar::S32 => false,
+        _ => return None,
+    };
+    let &[_, a, b] = func.operands(inst) else {
+        return None;
+    };
+    if !func.inst(inst).guard().is_always() {
+        return None;
+    }
+    let bits = if wide { 64 } else { 32 };
+    [(a, b), (b, a)].into_iter().find_map(|(up, down)| {
+        let (up, down) = (plain_definition(func, up)?, plain_definition(func, down)?);
+        let &[number, Operand::Imm(by)] = sources(func, up, AbstractOp::Shl)? else {
+            return None;
+        };
+        let &[same, Operand::Imm(rest)] = sources(func, down, AbstractOp::Shr)? else {
+            return None;
+        };
+        let unsigned = match func.modifier::<Scalar>(down)? {
+            Scalar::B64 | Scalar::U64 => wide,
+            Scalar::B32 | Scalar::U32 => !wide,
+            _ => false,
+        };
+        let whole = by.bits().checked_add(rest.bits()) == Some(bits) && rest.bits() < bits;
+        let plain = number == same && number.mods().is_empty();
+        Some(Rotation {
+            number: number
+                .as_value()
+                .filter(|_| unsigned && whole && plain && by.bits() < bits)?,
+            by: by.bits() as u32,
+            wide,
+        })
+    })
+}
+
+/// What defines `operand`, which is read unchanged.
+fn plain_definition(func: &Function, operand: Operand) -> Option<Inst> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty())?;
+    func.defining_inst(value)
+}
+
+/// Makes `inst` the rotation that it is.
+fn rotate(func: &mut Function, inst: Inst, rotation: Rotation) -> Result<(), PhaseError> {
+    let Some(&result) = func.operands(inst).first() else {
+        return Ok(());
+    };
+    let number = rotation.number.into();
+    let by = imm(u64::from(rotation.by % 32));
+    let how = (Direction::Left, Clamp::Wrap);
+    let mut emit = Emit::before(func, inst);
+    if rotation.wide {
+        let (low, high) = emit.halves(number);
+        let (low, high) = match rotation.by < 32 {
+            true => (low, high),
+            false => (high, low),
+        };
+        let parts = match rotation.by % 32 {
+            0 => [low, high],
+            _ => [(high, low), (low, high)]
+                .map(|(low, high)| emit.op(AbstractOp::Shf, how, &[low, high, by])),
+        };
+        emit.put(
+            AbstractOp::Collect,
+            (),
+            &[result],
+            &parts,
+            Guard::ALWAYS,
+            &[],
+        );
+    } else {
+        let operands = [number, number, by];
+        emit.put(
+            AbstractOp::Shf,
+            how,
+            &[result],
+            &operands,
+            Guard::ALWAYS,
+            &[],
+        );
+    }
+    emit.finish().map_err(|error| PhaseError::Broken {
+        at: inst.to_string(),
+        what: error.to_string(),
+    })?;
+    func.remove_inst(inst);
+    Ok(())
 }
 
 /// The low and the high word that `inst` puts together.

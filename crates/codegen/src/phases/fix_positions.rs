@@ -1,4 +1,4 @@
-//! PostFixForMercTargets (113): what follows from the final order of blocks.
+//! PostFixForMercTargets (113): branch fix-up, what follows from the final order of blocks.
 //!
 //! Until here a block may fall through to any block. Now that the order is final:
 //!

@@ -1,4 +1,4 @@
-//! OptimizeHotColdInLoop (108) and OptimizeHotColdFlow (109): what runs often lies together.
+//! OptimizeHotColdInLoop (108) and OptimizeHotColdFlow (109): code layout by hot and cold blocks, so that what runs often lies together.
 //!
 //! Instruction fetch goes on from one line to the next, so blocks that run in a row should lie in a row. Nothing is measured here: that a
 //! loop runs more often than what is around it, and that a path which ends in a trap hardly ever runs, is all that is known.

@@ -1,30 +1,40 @@
 //! The phases: one module each, with one public function named by a verb. [`crate::pipeline`] orders them.
 
 mod combine_words;
+mod common_subexpressions;
 mod convert_unsupported;
-mod equal_values;
 mod expand_for_selection;
 mod expand_mbarrier;
 mod fix_positions;
+mod fold_addresses;
 mod general_optimize;
+mod hoist_invariants;
 mod hot_cold;
+mod if_conversion;
 mod place_blocks;
-mod predicate_branches;
 mod predicate_choices;
 mod regions;
 mod remove_nops;
+mod rotate_loops;
+mod unroll_loops;
+mod warpgroup;
 
 pub use combine_words::combine_words;
+pub use common_subexpressions::eliminate_common_subexpressions;
 pub use convert_unsupported::convert_unsupported;
 pub(crate) use convert_unsupported::{copied_number, quotient_factors};
-pub use equal_values::share_equal_values;
-pub use expand_for_selection::expand_for_selection;
+pub use expand_for_selection::{expand_for_selection, ignores_register_counts};
 pub use expand_mbarrier::expand_mbarrier;
 pub use fix_positions::fix_positions;
+pub use fold_addresses::fold_addresses;
 pub use general_optimize::optimize_general;
+pub use hoist_invariants::hoist_invariants;
 pub use hot_cold::{ColdBlocks, optimize_hot_cold_flow, optimize_hot_cold_in_loops};
+pub use if_conversion::convert_ifs;
 pub use place_blocks::place_blocks_in_source_order;
-pub use predicate_branches::predicate_branches;
 pub use predicate_choices::predicate_choices;
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
+pub use rotate_loops::rotate_loops;
+pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
+pub use warpgroup::add_warpgroup_waits;

@@ -1,4 +1,4 @@
-//! PlaceBlocksInSourceOrder (112): the final order of blocks at -O1.
+//! PlaceBlocksInSourceOrder (112): code layout at -O1.
 //!
 //! Lowering numbers blocks in the order the source has them, and later phases number the blocks they make from there on.
 //! This phase puts blocks back into the order of their numbers, whatever was moved in between. A block that may go on to

@@ -1,4 +1,4 @@
-//! PredicateChoices (10004): predicates where words and logic were.
+//! PredicateChoices (10004): predication of selects, and logic of comparisons as part of them.
 //!
 //! **Choices.** `p ? f(y) : y` becomes `f` under the guard `p`, in place of `y`. A choice costs an instruction. Where one side is computed for it alone and the other is not read afterwards, the computation can
 //! run under the choice's predicate and leave the other side as it is: the corrections of a quotient, the steps of a checksum, a factor

@@ -12,9 +12,11 @@
 //! behind:
 //! ```
 
+use super::file::{Units, insert};
 use super::refused;
 use crate::pipeline::PhaseError;
-use orias_machine::abi;
+use orias_machine::Machine;
+use orias_machine::abi::Abi;
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Class, Function, Inst, Opcode, Operand, PhysReg, Type, print_inst,
@@ -33,6 +35,15 @@ pub(super) fn has_calls(func: &Function) -> bool {
         .any(|inst| is_call(func, inst))
 }
 
+/// The general registers that a called function may change.
+pub(super) fn volatile(abi: &Abi) -> Units {
+    let mut volatile = Units::default();
+    for unit in (0..Class::R.count()).filter(|&unit| !abi.is_preserved(Class::R.into(), unit)) {
+        insert(&mut volatile, unit, 1);
+    }
+    volatile
+}
+
 /// Where a call expects something: the number of the operand and its register.
 pub(super) type Fixed = (usize, PhysReg);
 
@@ -47,10 +58,11 @@ pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseErr
         return refuse("a call under a guard");
     }
     let mut places = Vec::new();
-    let mut next = abi::FIRST_ARGUMENT;
+    let abi = Machine::of(func.target).abi;
+    let mut next = abi.first_argument;
     for (index, operand) in func.operands(inst).iter().enumerate() {
         if index == results {
-            next = abi::FIRST_ARGUMENT;
+            next = abi.first_argument;
         }
         let reg = match operand {
             Operand::Reg { reg, mods } if mods.is_empty() => *reg,
@@ -63,11 +75,11 @@ pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseErr
             return refuse("a call with registers of another kind");
         }
         let first = if index == results {
-            Some(abi::CALLEE)
+            Some(abi.callee)
         } else {
             let first = next.next_multiple_of(ty.alignment());
             next = first + ty.len();
-            (next <= abi::ARGUMENTS_END).then_some(first)
+            (next <= abi.arguments_end).then_some(first)
         };
         match first.and_then(|first| PhysReg::tuple(Class::R, first, ty.len())) {
             Some(place) => places.push((index, place)),
@@ -82,8 +94,9 @@ pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     let calls: Vec<Inst> = insts.filter(|&inst| is_call(func, inst)).collect();
     for call in calls {
-        let callee = PhysReg::tuple(Class::R, abi::CALLEE, 2);
-        let back = PhysReg::tuple(Class::R, abi::RETURN_ADDRESS, 2);
+        let abi = Machine::of(func.target).abi;
+        let callee = PhysReg::tuple(Class::R, abi.callee, 2);
+        let back = PhysReg::tuple(Class::R, abi.return_address, 2);
         let behind = func.layout.next_inst(call);
         let (Some(callee), Some(back), Some(behind)) = (callee, back, behind) else {
             return Err(PhaseError::Broken {
@@ -120,16 +133,17 @@ pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
 }
 
 /// The general registers that a called function leaves alone, up to `limit`.
-pub(super) fn preserved(class: Class, limit: u8) -> u8 {
+pub(super) fn preserved(func: &Function, class: Class, limit: u8) -> u8 {
+    let abi = Machine::of(func.target).abi;
     (0..limit)
         .filter(|&index| {
-            abi::is_preserved(class.into(), index)
-                && !(class == Class::R && index == abi::STACK_POINTER)
+            abi.is_preserved(class.into(), index)
+                && !(class == Class::R && index == abi.stack_pointer)
         })
         .count() as u8
 }
 
 /// The registers a function that calls others has to name.
-pub(super) fn fewest() -> u8 {
-    abi::RETURN_ADDRESS + Type::R2.len()
+pub(super) fn fewest(func: &Function) -> u8 {
+    Machine::of(func.target).abi.return_address + Type::R2.len()
 }

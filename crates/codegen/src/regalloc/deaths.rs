@@ -1,4 +1,4 @@
-//! One walk over all points of a function: whether everything fits, and which values end where.
+//! Last uses (kills) and pressure: one walk over all points of a function says whether everything fits, and which values end where.
 //!
 //! Blocks are walked through backwards, starting with what is live at their ends. A value that is met for the first time on this way is
 //! read there for the last time. Arguments of edges count as read where the block ends, and do not end there: they stay where they
@@ -76,7 +76,7 @@ impl Deaths {
         let mut goals = goals.map(u32::from);
         // Tokens find registers in their own way.
         goals[Class::B as usize] = u32::MAX;
-        let across = u32::from(preserved(Class::R, goals[Class::R as usize] as u8));
+        let across = u32::from(preserved(func, Class::R, goals[Class::R as usize] as u8));
         let types = (0..func.value_count()).map(|number| func.value_type(Value::new(number)));
         let mut walk = Walk {
             goals: &goals,

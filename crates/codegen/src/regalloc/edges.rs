@@ -1,4 +1,4 @@
-//! Moves on edges.
+//! Out of SSA form: moves on edges.
 //!
 //! The scan leaves live values and arguments somewhere at the end of a block and expects them somewhere at the start of the
 //! next. Where the two differ, the edge carries a parallel copy. It goes to the end of the block the edge leaves if that has

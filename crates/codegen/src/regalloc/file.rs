@@ -3,7 +3,6 @@
 //! A register may hold several values at once if their contents are equal there: the parts of a tuple that was split lie in
 //! the tuple's own registers, and a copy lies where its source does. It is free when all of them are dead.
 
-use super::affinity::Wished;
 use orias_ori::{Class, Value};
 use smallvec::SmallVec;
 
@@ -38,7 +37,8 @@ fn below(count: u16) -> Units {
     })
 }
 
-fn both(one: &Units, other: &Units) -> Units {
+/// The registers of both sets.
+pub(super) fn both(one: &Units, other: &Units) -> Units {
     std::array::from_fn(|word| one[word] & other[word])
 }
 
@@ -49,6 +49,22 @@ pub(super) fn either(one: &Units, other: &Units) -> Units {
 
 fn is_empty(units: &Units) -> bool {
     *units == [0; 4]
+}
+
+/// Where `len` registers can begin that end below `limit`.
+fn starts(limit: u8, len: u8) -> Units {
+    below((u16::from(limit) + 1).saturating_sub(u16::from(len)))
+}
+
+/// The registers that are `residue` modulo `align`, a power of two up to 64.
+pub(super) fn aligned(align: u8, residue: u8) -> Units {
+    [MULTIPLES[align.trailing_zeros() as usize] << residue; 4]
+}
+
+/// The registers from which on `len` registers, `above` further up, have none in common with `units`.
+pub(super) fn clear_of(units: &Units, len: u8, above: u8) -> Units {
+    let meets = windows(units, len, |one, other| one | other);
+    shifted_down(&meets, above).map(|word| !word)
 }
 
 /// The registers whose `by`-th successor is in the set.
@@ -93,6 +109,25 @@ fn members(units: &Units) -> impl Iterator<Item = u8> + use<> {
     })
 }
 
+/// Where there are more places than this, nobody has to look for the tightest.
+const FEW: u32 = 32;
+
+/// Of `places` for `len` registers, if they are few: those that someone has booked again for the time soonest after, as `soon` tells.
+fn tight(places: Units, len: u8, soon: impl Fn(u32) -> Units) -> Units {
+    if places.iter().map(|word| word.count_ones()).sum::<u32>() <= FEW {
+        for points in [8, 16, 32, 64, 128, 256, 1024] {
+            let tight = both(
+                &places,
+                &windows(&soon(points), len, |one, other| one | other),
+            );
+            if !is_empty(&tight) {
+                return tight;
+            }
+        }
+    }
+    places
+}
+
 /// A register file.
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -103,10 +138,6 @@ pub(super) struct File {
     taken: Units,
     /// When each register became free, by the scan's clock.
     freed: Vec<u32>,
-    /// By register: the group that wished for it last.
-    wished: Vec<u32>,
-    /// The registers whose group still waits for one.
-    waited: Units,
     /// How many registers may be used if need be.
     pub(super) usable: u8,
     /// How many registers should do.
@@ -114,8 +145,6 @@ pub(super) struct File {
     /// How many registers cost nothing more, if that saves moves.
     pub(super) cheap: u8,
 }
-
-const NOBODY: u32 = u32::MAX;
 
 /// By power of two up to 64: its multiples.
 const MULTIPLES: [u64; 7] = [
@@ -147,8 +176,6 @@ impl File {
             barred,
             taken: barred,
             freed: vec![0; count],
-            wished: vec![NOBODY; count],
-            waited: Units::default(),
             usable: usable.min(class.count()),
             enough: enough.min(usable),
             cheap: cheap.max(enough).min(usable),
@@ -193,6 +220,11 @@ impl File {
         }
     }
 
+    /// Registers that are never handed out.
+    pub(super) fn barred(&self) -> &Units {
+        &self.barred
+    }
+
     /// Whether `unit` may be handed out at all.
     pub(super) fn is_allocatable(&self, unit: u8) -> bool {
         unit < self.usable && !contains(&self.barred, unit)
@@ -204,61 +236,59 @@ impl File {
             && (at..at + len).all(|unit| !contains(&self.taken, unit) && !contains(avoid, unit))
     }
 
-    fn units_of(&self, wished: Wished) -> std::ops::Range<i16> {
-        wished.low.max(0)..wished.high.min(self.owners.len() as i16)
-    }
-
-    /// Lets a group wish for registers; `waits` says whether it has members without one.
-    pub(super) fn wish(&mut self, wished: Wished, waits: bool) {
-        for unit in self.units_of(wished) {
-            self.wished[unit as usize] = wished.group;
-            let (word, bit) = (unit as usize >> 6, 1 << (unit & 63));
-            if waits {
-                self.waited[word] |= bit;
-            } else {
-                self.waited[word] &= !bit;
-            }
-        }
-    }
-
-    /// Notes that all members of a group have a register.
-    pub(super) fn stop_waiting(&mut self, wished: Wished) {
-        for unit in self.units_of(wished) {
-            if self.wished[unit as usize] == wished.group {
-                self.waited[unit as usize >> 6] &= !(1 << (unit & 63));
-            }
-        }
-    }
-
     /// The best place for `len` registers, the first of which is `residue` modulo `align`, a power of two up to 64.
     ///
-    /// Registers below [`File::enough`] come first, and among these such that no group other than `own` waits for. Single
+    /// Registers below [`File::enough`] come first, and among these such that are not in `booked`. Single
     /// registers and pairs fill the holes of larger aligned runs, and of equally good ones the register that has been free
-    /// longest is taken, so that an instruction in flight seldom delays the next writer. Wishes count only if `own` is given.
+    /// longest is taken, so that an instruction in flight seldom delays the next writer. Where places are [`FEW`], those are best that are
+    /// booked again soon: `soon` says what is booked within so many points after the value's end.
     pub(super) fn find(
         &self,
         len: u8,
         align: u8,
         residue: u8,
         avoid: &Units,
-        own: Option<Wished>,
+        booked: &Units,
+        soon: impl Fn(u32) -> Units,
     ) -> Option<u8> {
         let usable = below(u16::from(self.usable));
         let free = std::array::from_fn(|word| usable[word] & !self.taken[word] & !avoid[word]);
-        let aligned = MULTIPLES[align.trailing_zeros() as usize] << residue;
         let places = both(
             &windows(&free, len, |one, other| one & other),
-            &[aligned; 4],
+            &aligned(align, residue),
         );
         // Beyond what should do, the lowest register is best, and only if there is none below.
-        let within = both(
-            &places,
-            &below((u16::from(self.enough) + 1).saturating_sub(u16::from(len))),
-        );
+        let within = both(&places, &starts(self.enough, len));
         if is_empty(&within) {
             return members(&places).next();
         }
-        let mut best = within;
+        let clear = both(
+            &within,
+            &windows(booked, len, |one, other| one | other).map(|word| !word),
+        );
+        match is_empty(&clear) {
+            true => self.choose(within, len),
+            false => self.choose(tight(clear, len, soon), len),
+        }
+    }
+
+    /// The best of `places` for the `span` registers of a class: below [`File::enough`] if there is one, else below [`File::cheap`], or none.
+    pub(super) fn find_for_class(
+        &self,
+        places: &Units,
+        span: u8,
+        soon: impl Fn(u32) -> Units,
+    ) -> Option<u8> {
+        let within = both(places, &starts(self.enough, span));
+        if is_empty(&within) {
+            return members(&both(places, &starts(self.cheap, span))).next();
+        }
+        self.choose(tight(within, span, soon), span)
+    }
+
+    /// The best of `places`, of which there is one at least, for `len` registers.
+    fn choose(&self, places: Units, len: u8) -> Option<u8> {
+        let mut best = places;
         let mut prefer = |wanted: Units| {
             let some = both(&best, &wanted);
             let exist = !is_empty(&some);
@@ -267,15 +297,6 @@ impl File {
             }
             exist
         };
-        if let Some(own) = own {
-            let mut others = self.waited;
-            for unit in self.units_of(own) {
-                if self.wished[unit as usize] == own.group {
-                    others[unit as usize >> 6] &= !(1 << (unit & 63));
-                }
-            }
-            prefer(windows(&others, len, |one, other| one | other).map(|word| !word));
-        }
         // A value breaks up nothing if the pair it lies in is broken already, and little if the run of four is.
         const EVEN: u64 = 0x5555_5555_5555_5555;
         const LOW_PAIRS: u64 = 0x3333_3333_3333_3333;

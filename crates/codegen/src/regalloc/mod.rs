@@ -7,25 +7,31 @@
 //! 1. Tokens of convergence regions get barrier registers ([`tokens`]).
 //! 2. Values are spilled until everything fits ([`spill`]): predicates and uniform registers to general registers, general
 //!    registers to local memory; what is cheap to compute again is computed again.
-//! 3. One scan over the blocks gives registers ([`assign`], by the wishes of [`affinity`]).
+//! 3. Values that would cost a move are joined into classes that share their registers ([`coalesce`]), and one scan over the blocks
+//!    gives registers ([`assign`]), to whole classes where that is possible.
 //! 4. Edges get the moves that remain ([`edges`]), and parallel copies become moves ([`moves`]).
 //!
 //! If alignment leaves no room although the registers would be enough, everything is started again with a smaller budget for step 2.
 //! [`check`] proves an allocation against the code before it; it shares nothing with the steps above, and runs
 //! when the knob `VerifyRegisterAllocation` is set and in tests.
 //!
-//! Cost: linear in the number of operands and of live pairs of value and block.
+//! Cost: linear in the number of operands and of live pairs of value and block, but for a logarithm in [`coalesce`] and [`timeline`].
 
-mod affinity;
 mod assign;
 mod calls;
 mod check;
+mod coalesce;
+mod contents;
+mod counts;
 mod deaths;
 mod edges;
 mod file;
 mod frame;
 mod moves;
+mod ranges;
+mod relations;
 mod spill;
+mod timeline;
 mod tokens;
 
 pub use frame::expand_after_allocation;
@@ -34,8 +40,8 @@ use crate::knobs::registry;
 use crate::pipeline::{Context, PhaseError};
 use assign::{Budget, Facts, Stop};
 use check::check_allocation;
-use orias_machine::abi;
-use orias_machine::registers::{self, RegisterFiles};
+use orias_machine::Machine;
+use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
@@ -47,9 +53,6 @@ const ATTEMPTS: u8 = 12;
 
 /// Runs the phase.
 pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
     if func
         .entry()
         .is_some_and(|entry| !func.block_params(entry).is_empty())
@@ -65,10 +68,32 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
             print_inst(func, inst)
         )));
     }
-    let files = registers::of(target);
+    let files = context.machine.registers;
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
-    let before = check.then(|| func.clone());
     keep_stack_pointer(func);
+    if counts::largest(func).is_some() {
+        let whole = func.clone();
+        attempt(func, files, check)?;
+        let entry = starting_registers(func, context.machine.target);
+        if entry.is_some_and(|entry| counts::fits(func, entry, files)) {
+            return finish(func);
+        }
+        *func = whole;
+        counts::drop_changes(func)?;
+    }
+    attempt(func, files, check)?;
+    finish(func)
+}
+
+/// What is left to do when every value has its register.
+fn finish(func: &mut Function) -> Result<(), PhaseError> {
+    moves::expand(func)?;
+    calls::expand(func)
+}
+
+/// Gives every value a register, with smaller budgets until it works.
+fn attempt(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<(), PhaseError> {
+    let before = check.then(|| func.clone());
     let mut unspilled: Option<Function> = None;
     let mut margin = [0; 5];
     for _ in 0..ATTEMPTS {
@@ -77,8 +102,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
                 if let Some(before) = before {
                     check_allocation(&before, func)?;
                 }
-                moves::expand(func)?;
-                return calls::expand(func);
+                return Ok(());
             }
             Err(Stop::Full(class)) => {
                 margin[class as usize] += 2 + margin[class as usize] / 2;
@@ -98,7 +122,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
 
 /// The stack pointer is nobody else's.
 fn keep_stack_pointer(func: &mut Function) {
-    if let Some(pointer) = PhysReg::new(Class::R, abi::STACK_POINTER)
+    if let Some(pointer) = PhysReg::new(Class::R, Machine::of(func.target).abi.stack_pointer)
         && !func.attributes.fixed.contains(&pointer)
     {
         func.attributes.fixed.push(pointer);
@@ -170,37 +194,52 @@ fn allocate(
 
 /// How many registers of `class` the function may use, by the chip and by what the source asks for.
 pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
-    let mut most = u32::from(files.file(class.into()).usable);
+    let mut most = u32::from(files.usable(class.into()));
     if class == Class::R {
         let reserved = files.reserved;
-        let wanted = &func.attributes;
-        if wanted.max_registers > 0 {
-            most = most.min(wanted.max_registers.saturating_sub(reserved));
+        if let Some(largest) = counts::largest(func) {
+            let entry = entry_count(func, files);
+            return most.min(largest.max(entry).saturating_sub(reserved)) as u8;
         }
-        let threads = wanted
-            .max_threads
-            .iter()
-            .map(|&n| n.max(1))
-            .product::<u32>();
-        if wanted.max_threads != [0; 3] {
-            let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
-            let each = files.per_multiprocessor / (warps * files.warp).max(1);
-            let whole = each / files.granularity * files.granularity;
-            most = most.min(whole.saturating_sub(reserved));
-        }
+        most = most.min(entry_count(func, files).saturating_sub(reserved));
         most = most.max(files.fewest - reserved);
         if calls::has_calls(func) {
-            most = most.max(u32::from(calls::fewest()));
+            most = most.max(u32::from(calls::fewest(func)));
         }
     }
     most as u8
+}
+
+/// How many registers a thread of a kernel starts with that changes their number: as many as it may, but no more than it ever asks for.
+pub fn starting_registers(func: &Function, target: Target) -> Option<u32> {
+    let largest = counts::largest(func)?;
+    Some(entry_count(func, Machine::of(target).registers).min(largest))
+}
+
+/// How many registers a thread starts with at most, by what the source asks for.
+fn entry_count(func: &Function, files: &RegisterFiles) -> u32 {
+    let mut most = u32::from(files.usable(Class::R.into())) + files.reserved;
+    let wanted = &func.attributes;
+    if wanted.max_registers > 0 {
+        most = most.min(wanted.max_registers);
+    }
+    let threads = wanted
+        .max_threads
+        .iter()
+        .map(|&n| n.max(1))
+        .product::<u32>();
+    if wanted.max_threads != [0; 3] {
+        let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
+        most = most.min(files.usable_with(warps) + files.reserved);
+    }
+    most
 }
 
 /// How many registers should do where `pressure` general registers are needed: these are handed to warps in portions, so the rest of the last
 /// portion costs nothing.
 fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
     let goal = if class == Class::R {
-        (pressure + files.reserved).next_multiple_of(files.granularity) - files.reserved
+        files.portion(pressure) - files.reserved
     } else {
         u32::from(limit)
     };
@@ -210,8 +249,7 @@ fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
 /// How many registers let a multiprocessor hold as many warps as it can.
 fn cheap(files: &RegisterFiles, class: Class, limit: u8) -> u8 {
     if class == Class::R {
-        let each = files.per_multiprocessor / files.most_threads;
-        (each - files.reserved).min(u32::from(limit)) as u8
+        files.free().min(u32::from(limit)) as u8
     } else {
         limit
     }

@@ -1,12 +1,12 @@
-//! Parallel copies become moves.
+//! Parallel copies made sequential: they become moves.
 //!
-//! A parallel copy reads all its sources before it writes any destination; [`orias_mercury::sequence`] finds an order of moves that
+//! A parallel copy reads all its sources before it writes any destination; [`sequence`] finds an order of moves that
 //! does the same. Two registers are swapped by three exclusive ors, which needs no spare register.
 
 use super::refused;
 use crate::pipeline::PhaseError;
-use orias_mercury::{Step, sequence};
 use orias_ori::builder::Cursor;
+use orias_ori::parallel_copy::{Step, sequence};
 use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Operand, PhysReg, SourceMods};
 use orias_sass::Op;
 

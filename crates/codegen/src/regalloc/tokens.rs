@@ -16,7 +16,7 @@
 use super::calls::is_call;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
-use orias_machine::abi;
+use orias_machine::Machine;
 use orias_ori::analysis::{FlowGraph, Liveness};
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Reg, Value};
 use rustc_hash::FxHashMap;
@@ -102,8 +102,9 @@ pub(super) fn assign(
             mark(&mut called.blocks, block.index());
         }
     }
+    let abi = Machine::of(func.target).abi;
     let volatile = (0..registers)
-        .filter(|&index| !abi::is_preserved(Class::B.into(), index))
+        .filter(|&index| !abi.is_preserved(Class::B.into(), index))
         .fold(0_u32, |set, index| set | 1 << index);
     let mut given: Vec<u8> = Vec::with_capacity(tokens.len());
     for (index, token) in tokens.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which accesses to memory may touch the same bytes.
+//! Alias analysis: which accesses to memory may touch the same bytes.
 //!
 //! Two accesses are apart when their spaces are, when one of them reads memory that nobody writes, when they name different
 //! variables, or, in local memory, when they have the same base and constant offsets that are far enough apart. Everything else may
@@ -11,6 +11,7 @@
 
 use super::build::operations;
 use super::order;
+use orias_machine::Machine;
 use orias_ori::{Function, Inst, Operand, Operation, OptReg, Reg, RegKind, SourceMods};
 use orias_sass::{Op, Space};
 use smallvec::SmallVec;
@@ -105,7 +106,8 @@ pub fn accesses(
     let Operation::Machine(op, mods) = func.inst(inst).operation() else {
         return SmallVec::new();
     };
-    let facts = operations::of(op);
+    let machine = Machine::of(func.target);
+    let facts = operations::of(machine, op);
     if !facts.touches_memory || order::is_read_only(facts, mods) {
         return SmallVec::new();
     }
@@ -122,7 +124,7 @@ pub fn accesses(
         (Some(address), None) if row.memory.len() == 1 => Some(address),
         _ => None,
     };
-    let size = access_size(op, mods);
+    let size = access_size(machine, op, mods);
     row.memory
         .iter()
         .map(|memory| {
@@ -167,8 +169,8 @@ fn is_zero(reg: Reg) -> bool {
 }
 
 /// Bytes a lane touches; none where lanes bring addresses for each other, or the row does not say.
-pub(super) fn access_size(op: Op, mods: orias_sass::Mods) -> Option<u8> {
-    let modifier = operations::of(op).size_modifier?;
+pub(super) fn access_size(machine: &Machine, op: Op, mods: orias_sass::Mods) -> Option<u8> {
+    let modifier = operations::of(machine, op).size_modifier?;
     let name = modifier.value(mods.get(modifier))?.name;
     match name {
         "U8" | "S8" => Some(1),

@@ -1,4 +1,4 @@
-//! How many registers an order may need.
+//! The register budget: how many registers an order may need, by occupancy.
 //!
 //! More registers let more latency be hidden within a warp; fewer let more warps run, which hide each other's. [`Occupancy`] says how
 //! many warps a number of registers leaves to each of the schedulers of a multiprocessor. The orders found under several budgets are
@@ -13,13 +13,10 @@
 
 use crate::regalloc;
 use orias_machine::registers::RegisterFiles;
-use orias_ori::{Class, Function};
+use orias_ori::{Class, Function, Reg};
 
 /// Threads of a block when the source does not say.
 const THREADS: u32 = 256;
-
-/// Most thread blocks of a multiprocessor.
-const BLOCKS: u32 = 32;
 
 /// Registers that the allocator needs beyond those that are live, as a rule.
 const ALIGNMENT: u32 = 2;
@@ -52,22 +49,18 @@ impl Occupancy {
 
     /// Registers a thread is given so that `live` can be live.
     pub fn portion(&self, live: u32) -> u32 {
-        (live + self.files.reserved).next_multiple_of(self.files.granularity)
+        self.files.portion(live)
     }
 
     /// Warps of each scheduler when `live` registers are live.
     pub fn warps(&self, live: u32) -> u32 {
-        let block = self.portion(live).max(self.files.granularity) * self.threads;
-        let blocks = (self.files.per_multiprocessor / block)
-            .min(self.files.most_threads / self.threads)
-            .min(BLOCKS);
+        let blocks = self.files.blocks(live, self.threads);
         (blocks * self.threads / self.files.warp / self.files.schedulers).max(1)
     }
 
     /// Live registers that leave room for as many warps as there can be.
     pub fn free(&self) -> i32 {
-        let each = self.files.per_multiprocessor / self.files.most_threads;
-        (each - self.files.reserved) as i32
+        self.files.free() as i32
     }
 
     /// The most registers that leave as many warps as `live` does, less what alignment may waste.
@@ -123,17 +116,20 @@ pub fn tightened(budget: i32) -> i32 {
     (budget - budget / 8 - 3).max(1)
 }
 
-/// How many registers of a class a physical function names.
+/// How many registers of a class a physical function names: the highest that is read or written, plus one.
 pub fn named_registers(func: &Function, class: Class) -> u32 {
     let mut most = 0;
+    let mut named = |reg: Reg| {
+        if let Some(reg) = reg.phys()
+            && reg.class() == class
+            && !reg.is_constant()
+        {
+            most = most.max(u32::from(reg.index()) + u32::from(reg.len()));
+        }
+    };
     for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-        func.for_each_def(inst, |reg| {
-            if let Some(reg) = reg.phys()
-                && reg.class() == class
-            {
-                most = most.max(u32::from(reg.index()) + u32::from(reg.len()));
-            }
-        });
+        func.for_each_use(inst, &mut named);
+        func.for_each_def(inst, &mut named);
     }
     most
 }
@@ -141,14 +137,18 @@ pub fn named_registers(func: &Function, class: Class) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orias_machine::registers;
+    use orias_machine::Machine;
     use orias_ori::{FunctionKind, Level};
-    use orias_sass::Target;
 
     fn occupancy(threads: u32) -> Occupancy {
-        let mut func = Function::new("k", FunctionKind::Entry, Level::Machine, "sm_90a");
+        let mut func = Function::new(
+            "k",
+            FunctionKind::Entry,
+            Level::Machine,
+            orias_sass::Target::DEFAULT,
+        );
         func.attributes.max_threads = [threads, 1, 1];
-        Occupancy::new(&func, registers::of(Target::Sm90a))
+        Occupancy::new(&func, Machine::of(func.target).registers)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Moving instructions into the block before.
+//! Cross-block scheduling: moving instructions into the block before.
 //!
 //! A kernel that begins with `if (i >= n) return;` computes addresses and loads parameters behind the test, although the warp stands
 //! idle in front of it, waiting for what the test compares. An instruction that has no effect but its result may as well run
@@ -8,7 +8,7 @@
 //! that do not change. Never memory that may not be there, textures, lane operations, predicates (there are few), uniform registers (which
 //! must not live across a branch that may split the warp), or anything with order to keep.
 //!
-//! **Where.** From a block to its only predecessor, if both are in the same loop (or in none): the page's rules allow pairs further apart if
+//! **Where.** From a block to its only predecessor, but not into a region in which the lanes of different masks take turns, if both are in the same loop (or in none): ptxas's rules allow pairs further apart if
 //! no block between has a long operation; here a moved instruction may be moved again, up to as many blocks as knob 744 says, which
 //! asks for the same of each step.
 //!
@@ -91,6 +91,7 @@ fn find(
         .filter(|&(block, before)| {
             nest.innermost(block) == nest.innermost(before)
                 && (!limits.loops_only || nest.innermost(block).is_some())
+                && !order::ends_in_turns(func, before)
         })
         .collect();
     // Most blocks have nothing that could go, above all in later steps, when only what went before may go on.

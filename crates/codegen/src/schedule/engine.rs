@@ -41,8 +41,6 @@ pub struct Settings {
     pub cold_budget: u32,
     /// So many long operations in the block turn the critical-path bit on.
     pub depth_threshold: u32,
-    /// Instructions whose latency is below this never get it.
-    pub latency_cutoff: u16,
     /// For so many instructions the bit is on anyway.
     pub spill_mode: u32,
     /// How many operations of a batch may wait at once.
@@ -64,8 +62,6 @@ pub struct Outcome {
     pub order: Vec<u32>,
     /// The most registers live at a time, by class.
     pub peak: Counts,
-    /// Whether some limit was exceeded.
-    pub over: bool,
 }
 
 /// Puts a block into an order; `reference` is one that keeps the limits.
@@ -80,7 +76,6 @@ pub fn schedule(
     engine.run();
     let peak = engine.pressure.peak;
     Outcome {
-        over: (0..5).any(|class| peak[class] > settings.limits[class]),
         peak,
         order: engine.order,
     }
@@ -211,7 +206,7 @@ impl<'a> Engine<'a> {
             unit: own.unit,
             pipe: own.pipe,
             is_pseudo: own.is_pseudo(),
-            may_be_critical: critical && own.latency >= settings.latency_cutoff,
+            may_be_critical: critical,
         });
         let batched = match settings.mode {
             Mode::DynBatch => count,

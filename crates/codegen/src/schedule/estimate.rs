@@ -1,4 +1,4 @@
-//! How long an order takes, as far as that can be said without running it.
+//! The static cost model: how long an order takes, as far as that can be said without running it.
 //!
 //! An instruction issues when the one before it has, its operands are there and its unit is free. Latencies are those of the graph's
 //! edges.

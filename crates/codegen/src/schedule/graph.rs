@@ -36,10 +36,6 @@ use std::ops::Range;
 /// A block with more instructions is scheduled in pieces.
 pub const PIECE: usize = 4095;
 
-/// Cycles until a variable-latency operation has read its sources, as a rule: assumed, after the distances at which ptxas waits for read
-/// barriers.
-pub const RELEASE: u16 = 14;
-
 /// An operation is long if its result takes more cycles.
 pub const LONG: u16 = 19;
 

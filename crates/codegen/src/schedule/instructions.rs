@@ -1,4 +1,4 @@
-//! ScheduleInstructions (97): an order for every block, before registers are allocated.
+//! ScheduleInstructions (97): list scheduling of every block before registers are allocated.
 //!
 //! 1. Straight-line blocks are joined ([`super::join`]), loops are pipelined if a knob asks for it ([`super::pipelining`]), and what can be
 //!    computed before a branch goes there ([`super::cross_block`]).
@@ -33,10 +33,9 @@ use super::trial;
 use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
-use orias_machine::registers::{self, RegisterFiles};
+use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::LoopNest;
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Value};
-use orias_sass::Target;
 use rustc_hash::FxHashMap;
 
 /// A function with more instructions is scheduled block by block.
@@ -53,23 +52,18 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
     // With few registers whatever moves may make a spill, between blocks, too.
     let given = trial::has_few(func).then(|| func.clone());
     join_blocks(func);
-    let mut known = None;
-    if let Some(target) = Target::from_name(&func.target) {
-        let options = Options::new(func, context)?;
-        let (limits, pipelines) = (options.cross_block(), options.pipelines());
-        let gathers = options.is_enabled();
-        let occupancy = Occupancy::new(func, registers::of(target));
-        if pipelines {
-            pipelining::pipeline_loops(func, occupancy);
-        }
-        let mut shape = Shape::new(func);
-        cross_block::hoist(func, limits, occupancy, &mut shape);
-        if gathers {
-            stores::gather_stores(func, occupancy, &shape);
-        }
-        known = Some(shape);
+    let options = Options::new(func, context)?;
+    let (limits, pipelines) = (options.cross_block(), options.pipelines());
+    let gathers = options.is_enabled();
+    let occupancy = Occupancy::new(func, context.machine.registers);
+    if pipelines {
+        pipelining::pipeline_loops(func, occupancy);
     }
-    let shape = known.unwrap_or_else(|| Shape::new(func));
+    let mut shape = Shape::new(func);
+    cross_block::hoist(func, limits, occupancy, &mut shape);
+    if gathers {
+        stores::gather_stores(func, occupancy, &shape);
+    }
     let planned = find_orders(func, context, &shape, false)?;
     let moved = given.is_some() || !planned.orders.is_empty();
     let close = moved && trial::is_close(func, planned.needed);
@@ -183,11 +177,8 @@ fn find_orders(
     shape: &Shape,
     explains: bool,
 ) -> Result<Plan, PhaseError> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
     let options = Options::new(func, context)?;
-    let files = registers::of(target);
+    let files = context.machine.registers;
     let hard = budget::hard_limit(func, files, options.careful_slack()) as i32;
     let mut scheduler = Scheduler {
         func,
@@ -305,7 +296,7 @@ impl Scheduler<'_> {
     fn limits(&self, reference: &Choice, budget: i32) -> Counts {
         let mut limits = [i32::MAX; 5];
         for class in [Class::P, Class::UR, Class::UP] {
-            let usable = i32::from(self.files.file(class.into()).usable) - 1;
+            let usable = i32::from(self.files.usable(class.into())) - 1;
             limits[class as usize] = usable.max(reference.peak[class as usize]);
         }
         limits[Class::R as usize] = budget.max(reference.registers());
@@ -321,7 +312,7 @@ impl Scheduler<'_> {
     fn may_move(&self, block: Block, body: usize, peak: &Counts) -> bool {
         // Where predicates or uniform registers are spilled whatever the order, the one it has is the one whose spills are known.
         let fits = [Class::P, Class::UR, Class::UP].into_iter().all(|class| {
-            let usable = i32::from(self.files.file(class.into()).usable);
+            let usable = i32::from(self.files.usable(class.into()));
             peak[class as usize] <= usable
         });
         fits && body > 1 && self.options.is_enabled() && !self.options.keeps_order(block)

@@ -1,4 +1,4 @@
-//! Straight-line blocks become one.
+//! Block merging: straight-line blocks become one.
 //!
 //! Labels of the source that nobody jumps to leave blocks that only fall into each other. The scheduler moves instructions within
 //! blocks, so every such seam costs it. A block is joined to the one before it if that one does nothing but fall into it, nobody else

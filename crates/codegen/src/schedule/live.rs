@@ -1,4 +1,4 @@
-//! Registers that are live while a block is put into an order.
+//! Register pressure while a block is put into an order.
 //!
 //! What is live at the two ends of a block does not depend on the order within it, so each block can be looked at alone. Values are
 //! numbered within the block; for each instruction the books say which values it reads and writes, and for each value who reads it.
@@ -6,7 +6,7 @@
 //! change: a value dies with its last reader, so when one reader is left, that reader is credited with it. Each value is credited
 //! once and each reader looked up once for it, so keeping the books is linear.
 //!
-//! Counters: R, P, UR, UP and B as the machine has them; the page's other five belong to no class of this machine.
+//! Counters: R, P, UR, UP and B as the machine has them; ptxas's other five belong to no class of this machine.
 
 use super::graph::Graph;
 use cranelift_entity::{EntityRef as _, EntitySet};

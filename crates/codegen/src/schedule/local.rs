@@ -7,15 +7,9 @@
 //! made for short loads, with two or three of them under way at a time, took 1.11 times as long as one with a dozen.)
 
 use super::budget::{Occupancy, named_registers};
-use orias_machine::registers;
+use orias_machine::Machine;
 use orias_ori::{Class, Function, Inst, Operand};
-use orias_sass::{Op, Space, Target};
-
-/// Bytes of the first cache that local memory gets.
-const CACHE: u64 = 64 * 1024;
-
-/// Cycles of a load from the next cache.
-const FAR: u16 = 250;
+use orias_sass::{Op, Space};
 
 /// The most an access touches.
 const WIDEST: i64 = 16;
@@ -30,10 +24,11 @@ pub(super) fn is_load(op: Op) -> bool {
 pub(super) fn latency(func: &Function) -> Option<u16> {
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     let frame = insts.filter_map(|inst| extent(func, inst)).max()?;
-    let files = registers::of(Target::from_name(&func.target)?);
+    let machine = Machine::of(func.target);
+    let files = machine.registers;
     let warps = Occupancy::new(func, files).warps(named_registers(func, Class::R));
     let threads = u64::from(warps * files.schedulers * files.warp);
-    (frame * threads > CACHE).then_some(FAR)
+    (frame * threads > machine.limits.local_cache).then_some(machine.limits.next_cache)
 }
 
 /// The end of what an instruction touches of local memory at most, if it does.

@@ -1,4 +1,4 @@
-//! The order of instructions.
+//! Instruction scheduling: the order of instructions.
 //!
 //! [`graph`] says what must stay in order and how many cycles lie between, and [`build`] finds it out; [`alias`] and [`order`] tell it
 //! about memory and fences. [`engine`] puts a block into an order, with [`priority`] saying who goes first, [`live`] how many registers are
@@ -6,7 +6,7 @@
 //! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for. [`cross_block`] moves instructions into the block before,
 //! [`pipelining`] loads into the trip before, [`stores`] stores to where others of their kind are; [`shape`] is what they ask of the function.
 //! [`strategies`] lists the ways to find an order and says which block gets which. [`instructions`] is the phase before allocation. [`post`]
-//! orders instructions on physical registers, and [`report`] shows what it saw.
+//! orders instructions on physical registers, and tells what it saw ([`post::tell`]).
 
 pub mod alias;
 pub mod batch;
@@ -26,7 +26,6 @@ pub mod order;
 pub mod pipelining;
 pub mod post;
 pub mod priority;
-pub mod report;
 pub mod shape;
 pub mod stores;
 pub mod strategies;

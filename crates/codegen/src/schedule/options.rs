@@ -51,11 +51,6 @@ impl Trips {
         let known = self.headed.get(&header.as_u32());
         known.copied().unwrap_or(self.all)
     }
-
-    /// Whether somebody said so.
-    pub fn is_known(&self, header: Block) -> bool {
-        self.headed.contains_key(&header.as_u32())
-    }
 }
 
 /// The options of one function.
@@ -164,7 +159,6 @@ impl<'a> Options<'a> {
             look_ahead: small(&knob::LOOK_AHEAD, 1 << 12) as usize,
             cold_budget: small(&knob::COLD_BUDGET, 1 << 20),
             depth_threshold: small(&knob::DEPTH_THRESHOLD, 1 << 20),
-            latency_cutoff: 0,
             warps: 1,
             spill_mode: small(&knob::SPILL_MODE, 1 << 20),
             batch: small(&knob::BATCH_SCHEDULER, 16),

@@ -6,7 +6,8 @@
 //! from a few patterns that rows do not express.
 
 use super::build::operations::{self, OperationFacts};
-use orias_ori::{Class, Effects, Function, Inst, Operand, Operation, RegKind};
+use orias_machine::Machine;
+use orias_ori::{Block, Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{Effects as RowEffects, Mods, Op, Space};
 
 /// A kind of thing that a fence holds back.
@@ -212,7 +213,7 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
         Operation::Machine(op, mods) => (op, mods),
         Operation::Abstract(op, _) => return of_abstract(op.row().effects),
     };
-    let facts = operations::of(op);
+    let facts = operations::of(Machine::of(func.target), op);
     let mut order = facts.order;
     if facts.is_volatile && reads_changing(func, inst) {
         order.takes = EVERYTHING;
@@ -223,7 +224,26 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
     if uniform {
         order.has = order.has.with(UNIFORM);
     }
+    if op == Op::WARPSYNC && is_exclusive(mods) {
+        order.takes = EVERYTHING;
+    }
     order
+}
+
+/// Whether the lanes of each mask go on by themselves behind a WARPSYNC with these modifiers.
+fn is_exclusive(mods: Mods) -> bool {
+    let modifier = Op::WARPSYNC.row().modifier("exclusive");
+    let value = modifier.and_then(|modifier| modifier.value(mods.get(modifier)));
+    value.is_some_and(|value| value.name == "EXCLUSIVE")
+}
+
+/// Whether what stands at the end of `block` is issued for the lanes of each mask in turn, up to the BSYNC: nothing that could stand elsewhere should
+/// be there, and nothing passes the WARPSYNC.
+pub(super) fn ends_in_turns(func: &Function, block: Block) -> bool {
+    func.block_insts(block).any(|inst| {
+        let operation = func.inst(inst).operation();
+        matches!(operation, Operation::Machine(Op::WARPSYNC, mods) if is_exclusive(mods))
+    })
 }
 
 /// Whether it reads or writes a uniform register or predicate.

@@ -1,4 +1,4 @@
-//! Software pipelining: loads of the next trip under way while this one computes.
+//! Software pipelining: loads of the next iteration under way while this one computes.
 //!
 //! ```text
 //! loop:                       before: a = load p

@@ -1,4 +1,4 @@
-//! Who goes first.
+//! The priority function of the list scheduler: who goes first.
 //!
 //! A priority is one integer of eight 8-bit fields; comparing two integers compares the fields from the most to the least important. The
 //! mode decides which factor lies in which field, and nothing else:

@@ -1,4 +1,4 @@
-//! Stores to one piece of memory, brought together.
+//! Store clustering: stores to one piece of memory, brought together.
 //!
 //! A thread that writes four words in a row writes one sector if the stores leave the warp together, and four times a part of it if
 //! something stands between them. Before orders are looked for, each store goes down to the next one of its kind

@@ -7,9 +7,9 @@
 use super::alias;
 use crate::pipeline::Context;
 use crate::regalloc;
-use orias_machine::registers;
+use orias_machine::Machine;
 use orias_ori::{Class, Function, Operation};
-use orias_sass::{Space, Target};
+use orias_sass::Space;
 
 /// So many registers below the limit an order is safe.
 const SAFE: u32 = 8;
@@ -19,18 +19,18 @@ const FEW: u32 = 64;
 
 /// Whether a function may use few registers only.
 pub(super) fn has_few(func: &Function) -> bool {
-    usable(func).is_some_and(|usable| usable <= FEW)
+    usable(func) <= FEW
 }
 
 /// Whether an order that needs so many registers has to be tried.
 pub(super) fn is_close(func: &Function, needed: u32) -> bool {
-    usable(func).is_some_and(|usable| needed + SAFE > usable)
+    needed + SAFE > usable(func)
 }
 
 /// The registers a function may use.
-fn usable(func: &Function) -> Option<u32> {
-    let files = registers::of(Target::from_name(&func.target)?);
-    Some(u32::from(regalloc::limit(func, files, Class::R)))
+fn usable(func: &Function) -> u32 {
+    let files = Machine::of(func.target).registers;
+    u32::from(regalloc::limit(func, files, Class::R))
 }
 
 /// Whether the allocator spills more in `after` than in `before`. Of functions it does not take nothing is known here; it says so itself
@@ -51,12 +51,13 @@ fn spills(func: &Function, context: &Context<'_>) -> Option<u32> {
 
 /// The bytes that all accesses to local memory touch together.
 fn local_bytes(func: &Function) -> u32 {
+    let machine = Machine::of(func.target);
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     let bytes = insts.filter_map(|inst| match func.inst(inst).operation() {
         Operation::Machine(op, mods) => {
             let memory = op.row().memory;
             let local = memory.iter().any(|memory| memory.space == Space::Local);
-            local.then(|| alias::access_size(op, mods).unwrap_or(4))
+            local.then(|| alias::access_size(machine, op, mods).unwrap_or(4))
         }
         Operation::Abstract(..) => None,
     });

@@ -1,10 +1,10 @@
 //! The ten units that the scheduler keeps the books of, and what an instruction costs them.
 //!
 //! `machine::issue` knows fourteen units, some of which never contend in practice. For choosing an order they are folded into the ten
-//! of the page: integer, FP32, FP64, tensor, load/store, texture, branch, shared memory, special function, uniform.
+//! that ptxas counts: integer, FP32, FP64, tensor, load/store, texture, branch, shared memory, special function, uniform.
 
 use orias_machine::issue::Unit;
-use orias_machine::timing::Timing;
+use orias_machine::timing::{Completion, Queue, Timing};
 use orias_sass::{Op, Space};
 
 /// One of the ten.
@@ -77,9 +77,11 @@ impl Pipe {
             Unit::Tensor | Unit::Group => Pipe::Tensor,
             Unit::Uniform | Unit::UniformMove | Unit::Constant => Pipe::Uniform,
             Unit::System | Unit::Barrier | Unit::Control => Pipe::Branch,
-            Unit::Memory => match timing.map(|timing| timing.class.name()) {
-                Some("texture") => Pipe::Texture,
-                Some("shared") => Pipe::Shared,
+            Unit::Memory => match timing {
+                Some(timing) if timing.texture => Pipe::Texture,
+                Some(timing) if timing.completion == Completion::InOrder(Queue::Shared) => {
+                    Pipe::Shared
+                }
                 _ if op
                     .row()
                     .memory
@@ -102,11 +104,6 @@ impl Usage {
     /// Adds `cycles` of `pipe`.
     pub fn add(&mut self, pipe: Pipe, cycles: u32) {
         self.0[pipe as usize] += cycles;
-    }
-
-    /// Takes `cycles` of `pipe` away.
-    pub fn subtract(&mut self, pipe: Pipe, cycles: u32) {
-        self.0[pipe as usize] = self.0[pipe as usize].saturating_sub(cycles);
     }
 
     /// The cycles of `pipe`.

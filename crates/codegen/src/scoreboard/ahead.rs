@@ -1,4 +1,4 @@
-//! What an event meets that outlives its block.
+//! Look-ahead into successors: what an event meets that outlives its block.
 //!
 //! It stays on its barrier until somebody waits for it in a block behind. If that block sets the same barrier before, the wait is for both:
 //! at the end of a loop, a copy whose sources are overwritten early in the next trip would let that trip wait for its first load.

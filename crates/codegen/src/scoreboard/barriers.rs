@@ -1,4 +1,4 @@
-//! Which of the six barriers an event gets.
+//! Barrier assignment: which of the six scoreboard barriers an event gets.
 //!
 //! A barrier is a counter: any number of events may be in flight on it, and a wait ends when all of them have happened. Sharing is
 //! free where the first instruction to wait is the same, and otherwise costs what the earlier of the two waits for the later event.

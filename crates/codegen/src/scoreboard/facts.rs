@@ -6,30 +6,25 @@
 use super::ScoreboardError;
 use super::operations::{OperationFacts, Operations, Part, count};
 use super::reuse::Sources;
+use crate::places;
 use cranelift_entity::SecondaryMap;
-use orias_machine::issue::{self, Issue, Role, Token};
+use orias_machine::Machine;
+use orias_machine::issue::{Issue, Role, Token};
 use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup};
 use orias_ori::{Block, Function, Inst, Operand, Operation, machine};
 use orias_sass::{
-    Access, EncodeError, Instruction, Mods, Op, Register, RegisterAccess, RegisterClass, Target,
+    Access, EncodeError, Instruction, Mods, Op, Register, RegisterAccess, RegisterClass,
 };
 use std::ops::Range;
 
 /// How many places there are: registers of all files, then tokens.
 pub(super) const PLACES: usize = FIRST_TOKEN + Token::COUNT;
 
-const FIRST_TOKEN: usize = 256 + 8 + 64 + 8 + 16;
+const FIRST_TOKEN: usize = places::PLACES;
 
 /// The place of a register.
 fn place(register: Register) -> u16 {
-    let base = match register.class {
-        RegisterClass::R => 0,
-        RegisterClass::P => 256,
-        RegisterClass::UR => 264,
-        RegisterClass::UP => 328,
-        RegisterClass::B => 336,
-    };
-    base + u16::from(register.index)
+    places::place(register.class, register.index)
 }
 
 fn token_place(token: Token) -> u16 {
@@ -137,6 +132,8 @@ pub(super) struct Code {
     pub(super) blocks: Vec<BlockCode>,
     /// Blocks in reverse postorder; the ones that no edge reaches (subroutines among them) start walks of their own.
     pub(super) order: Vec<usize>,
+    /// What it is to run on.
+    pub(super) machine: &'static Machine,
     /// The blocks that walks start with: entered with nothing in flight.
     pub(super) roots: Vec<usize>,
     /// Whether barrier 0 counts groups of asynchronous copies, or somebody asks how many it counts.
@@ -165,11 +162,11 @@ impl Code {
 
     /// Looks up everything about `func`.
     pub(super) fn new(func: &Function) -> Result<Code, ScoreboardError> {
-        let target = Target::from_name(&func.target)
-            .ok_or_else(|| ScoreboardError::Target(func.target.clone()))?;
-        let (count, given) = count(func);
-        let mut operations = Operations::new(given);
+        let machine = Machine::of(func.target);
+        let (count, given) = count(func, machine);
+        let mut operations = Operations::new(machine, given);
         let mut code = Code {
+            machine,
             facts: Vec::with_capacity(count),
             sources: Vec::with_capacity(count),
             blocks: Vec::new(),
@@ -190,9 +187,9 @@ impl Code {
                 let Operation::Machine(op, mods) = func.inst(inst).operation() else {
                     continue;
                 };
-                code.add(func, inst, mods, target, operations.of(op)?)?;
+                code.add(func, inst, mods, operations.of(op)?)?;
                 if op == Op::WARPGROUP_ARRIVE {
-                    code.hand_over(func, inst, target)?;
+                    code.hand_over(func, inst)?;
                 }
             }
             code.blocks.push(BlockCode {
@@ -217,7 +214,6 @@ impl Code {
         func: &Function,
         inst: Inst,
         mods: Mods,
-        target: Target,
         known: &mut OperationFacts,
     ) -> Result<(), ScoreboardError> {
         let op = known.op;
@@ -228,7 +224,7 @@ impl Code {
             self.reads.truncate(starts[0]);
             self.late.truncate(starts[1]);
             self.writes.truncate(starts[2]);
-            instruction = encoded(func, inst, target)?;
+            instruction = encoded(func, inst)?;
         }
         if let Some(instruction) = &instruction {
             check_named_barriers(instruction)?;
@@ -239,14 +235,14 @@ impl Code {
         match (&known.tokens, &instruction) {
             (Some(tokens), _) => self.add_tokens(tokens.iter().copied()),
             (None, Some(instruction)) => {
-                let tokens = issue::tokens(instruction);
+                let tokens = self.machine.tokens(instruction);
                 self.add_tokens(tokens.filter(|token| known.minds(*token)));
             }
             (None, None) => {}
         }
         self.sources.push(match known.fact.completion {
             Completion::Fixed => {
-                let sources = Sources::of(func, inst, op, target);
+                let sources = Sources::of(func, inst, op, func.target);
                 Some(sources.map_err(|error| broken(func, inst, &error))?)
             }
             _ => None,
@@ -258,7 +254,7 @@ impl Code {
             writes: starts[2] as u32..self.writes.len() as u32,
             guarded: !func.inst(inst).guard().is_always(),
             issue: match &instruction {
-                Some(instruction) => issue::of(instruction),
+                Some(instruction) => self.machine.issue(instruction),
                 None => known.fact.issue,
             },
             ..known.fact.clone()
@@ -387,12 +383,7 @@ impl Code {
 
     /// WARPGROUP.ARRIVE, which has been added last, hands the registers of the matrix operations behind it over to the tensor cores:
     /// whatever is in flight for them must be over by then. (ptxas never lets a matrix operation itself wait.)
-    fn hand_over(
-        &mut self,
-        func: &Function,
-        arrive: Inst,
-        target: Target,
-    ) -> Result<(), ScoreboardError> {
+    fn hand_over(&mut self, func: &Function, arrive: Inst) -> Result<(), ScoreboardError> {
         let mut taken = [false; PLACES];
         let mut next = func.layout.next_inst(arrive);
         while let Some(inst) = next {
@@ -403,13 +394,10 @@ impl Code {
             if op == Op::WARPGROUP_ARRIVE {
                 break;
             }
-            if !issue::is_warpgroup_matrix(op) {
+            if !self.machine.is_warpgroup_matrix(op) {
                 continue;
             }
-            for access in encoded(func, inst, target)?
-                .iter()
-                .flat_map(|i| i.accesses())
-            {
+            for access in encoded(func, inst)?.iter().flat_map(|i| i.accesses()) {
                 for register in access.registers() {
                     taken[usize::from(place(register))] = true;
                 }
@@ -510,15 +498,14 @@ fn broken(func: &Function, inst: Inst, error: &EncodeError) -> ScoreboardError {
 }
 
 /// The instruction that `inst` stands for; none for what is no instruction.
-fn encoded(
-    func: &Function,
-    inst: Inst,
-    target: Target,
-) -> Result<Option<Instruction>, ScoreboardError> {
-    machine::placeless(func, inst, target)
+fn encoded(func: &Function, inst: Inst) -> Result<Option<Instruction>, ScoreboardError> {
+    machine::placeless(func, inst, func.target)
         .transpose()
         .map_err(|error| broken(func, inst, &error))
 }
+
+/// What a DEPBAR that waits for everything names.
+const ALL_BARRIERS: u64 = 0x3f;
 
 /// A DEPBAR that counts on a barrier other than the one asynchronous copies own names a control word that is about to change.
 fn check_named_barriers(instruction: &Instruction) -> Result<(), ScoreboardError> {
@@ -528,7 +515,7 @@ fn check_named_barriers(instruction: &Instruction) -> Result<(), ScoreboardError
     };
     let op = instruction.op();
     let names_others = (op == Op::DEPBAR_LE && (named("s") != 0 || named("set") != 0))
-        || (op == Op::DEPBAR && named("set") != 0);
+        || (op == Op::DEPBAR && !matches!(named("set"), 0 | ALL_BARRIERS));
     if names_others {
         return Err(ScoreboardError::NamesBarrier { op });
     }

@@ -1,4 +1,4 @@
-//! What is in flight where one block ends and another begins.
+//! The dataflow state: what is in flight where one block ends and another begins.
 //!
 //! Two kinds of records. A *result* of fixed latency knows how many cycles ago its instruction issued at least. An *event* is the
 //! end of something of variable latency (results written, sources read); it knows which barriers cover it: waiting for any one of

@@ -52,7 +52,7 @@ mod yields;
 use crate::pipeline::{Context, PhaseError};
 use facts::Code;
 use flight::Boundary;
-use orias_machine::timing::STALL_MAX;
+use orias_machine::Machine;
 use orias_ori::{ControlWord, Function, Inst, Level, Operand, SourceMods};
 use orias_sass::{Barrier, Op};
 use walk::{Mode, Plan, Walk};
@@ -62,9 +62,6 @@ pub use plain::assign_plain_control_words;
 /// Why control words cannot be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScoreboardError {
-    /// There is no instruction table for the target.
-    #[error("there is no instruction table for {0}")]
-    Target(String),
     /// An instruction that has no encoding.
     #[error("`{inst}`: {what}")]
     Instruction {
@@ -252,7 +249,7 @@ fn stall(code: &Code, plan: &Plan, index: usize) -> u8 {
     if code.facts[index].issue.drains || plan.drains[index] {
         0
     } else {
-        plan.stall[index].min(STALL_MAX)
+        plan.stall[index].min(code.machine.limits.stall_max)
     }
 }
 
@@ -273,8 +270,8 @@ fn insert_fillers(func: &mut Function, code: &Code, plan: &Plan) {
     for (index, &missing) in plan.fillers.iter().enumerate() {
         let mut missing = missing;
         while missing > 0 {
-            let nop = filler(func, missing);
-            missing = missing.saturating_sub(u16::from(STALL_MAX));
+            let nop = filler(func, code.machine, missing);
+            missing = missing.saturating_sub(u16::from(code.machine.limits.stall_max));
             let at = code.facts[index].inst;
             if func.opcode(at).is_terminator() {
                 func.layout.insert_inst_before(nop, at);
@@ -286,8 +283,8 @@ fn insert_fillers(func: &mut Function, code: &Code, plan: &Plan) {
 }
 
 /// A NOP, in no block yet, that stalls for `cycles`, or as long as it can.
-fn filler(func: &mut Function, cycles: u16) -> Inst {
-    let stall = cycles.min(u16::from(STALL_MAX)) as u8;
+fn filler(func: &mut Function, machine: &Machine, cycles: u16) -> Inst {
+    let stall = cycles.min(u16::from(machine.limits.stall_max)) as u8;
     let nop = func.create_machine(Op::NOP, orias_sass::Mods::ZERO, &[]);
     let word = ControlWord::PLAIN.with_stall(stall);
     func.set_control(nop, word.with_yield(stall == 1));

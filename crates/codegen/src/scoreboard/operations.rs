@@ -3,21 +3,22 @@
 use super::ScoreboardError;
 use super::facts::{Arrives, EventKind, Fact};
 use cranelift_entity::packed_option::ReservedValue as _;
-use orias_machine::issue::{self, Role, Token};
+use orias_machine::Machine;
+use orias_machine::issue::{Role, Token};
 use orias_machine::timing::{self, Arrival, Completion, Place, UseGroup};
 use orias_ori::{Function, Inst};
 use orias_sass::{Mods, Op, RegisterClass};
 use smallvec::SmallVec;
 
 /// How many instructions a function has, and the tokens that they may give, as bits.
-pub(super) fn count(func: &Function) -> (usize, u8) {
+pub(super) fn count(func: &Function, machine: &Machine) -> (usize, u8) {
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     let ops = insts.filter_map(|inst| func.opcode(inst).as_machine());
     let mut met = vec![false; Op::COUNT];
     ops.fold((0, 0), |(count, given), op| {
         let gives = match std::mem::replace(&mut met[op.index()], true) {
             true => 0,
-            false => issue::gives(op),
+            false => machine.gives(op),
         };
         (count + 1, given | gives)
     })
@@ -25,6 +26,7 @@ pub(super) fn count(func: &Function) -> (usize, u8) {
 
 /// What is known of an operation in a function, whatever its operands.
 pub(super) struct OperationFacts {
+    machine: &'static Machine,
     pub(super) op: Op,
     /// All of a fact that does not depend on operands.
     pub(super) fact: Fact,
@@ -63,12 +65,12 @@ struct Told {
 impl OperationFacts {
     /// How a source is read.
     pub(super) fn used(&mut self, part: Part, mods: Mods) -> Result<UseGroup, ScoreboardError> {
-        let op = self.op;
+        let (machine, op) = (self.machine, self.op);
         let uses = &mut self.told(mods).uses;
         if let Some((_, used)) = uses.iter().find(|(known, _)| *known == part) {
             return Ok(*used);
         }
-        let used = timing::use_group(&timing::Use {
+        let used = machine.use_group(&timing::Use {
             op,
             mods,
             place: part.at,
@@ -82,12 +84,12 @@ impl OperationFacts {
 
     /// When a result is there.
     pub(super) fn arrives(&mut self, part: Part, mods: Mods) -> Result<Arrives, ScoreboardError> {
-        let op = self.op;
+        let (machine, op) = (self.machine, self.op);
         let results = &mut self.told(mods).results;
         if let Some((_, arrives)) = results.iter().find(|(known, _)| *known == part) {
             return Ok(*arrives);
         }
-        let arrival = timing::arrival(&timing::Result {
+        let arrival = machine.arrival(&timing::Result {
             op,
             mods,
             place: part.at,
@@ -114,16 +116,21 @@ impl OperationFacts {
         told
     }
 
-    fn new(op: Op, given: u8) -> Result<OperationFacts, ScoreboardError> {
-        let timing = timing::of(op).ok_or(ScoreboardError::Timing { op })?;
-        let issue = issue::of_operation(op);
+    fn new(
+        machine: &'static Machine,
+        op: Op,
+        given: u8,
+    ) -> Result<OperationFacts, ScoreboardError> {
+        let timing = machine.timing(op).ok_or(ScoreboardError::Timing { op })?;
+        let issue = machine.issue_of_operation(op);
         let typical = timing.typical;
         let typical = typical.map_or(0, |typical| i32::from(typical.cycles));
         let special = !op.row().implicit.is_empty()
-            || issue::tokens_of_operation(op).is_none()
-            || issue::is_warpgroup_matrix(op)
+            || machine.tokens_of_operation(op).is_none()
+            || machine.is_warpgroup_matrix(op)
             || matches!(op, Op::DEPBAR | Op::DEPBAR_LE);
         let mut facts = OperationFacts {
+            machine,
             op,
             fact: Fact {
                 inst: Inst::reserved_value(),
@@ -134,27 +141,32 @@ impl OperationFacts {
                 completion: timing.completion,
                 memory_queue: timing.reads_in_order,
                 guarded: false,
-                alone: issue::needs_nothing_in_flight(op),
-                counts_copies: op == Op::LDGDEPBAR,
+                alone: machine.needs_nothing_in_flight(op),
+                counts_copies: matches!(op, Op::LDGDEPBAR | Op::UTMACMDFLUSH),
                 settles: timing.settles,
-                texture: timing.class.name() == "texture",
+                texture: timing.texture,
                 issue,
                 typical,
-                release: release(op, typical),
+                release: if op.name().starts_with("LDGSTS") {
+                    // Asynchronous copies say so late, when memory is busy as late as their data is there.
+                    typical
+                } else {
+                    i32::from(machine.limits.source_released)
+                },
             },
             plain: !special,
             tokens: None,
             given,
-            reads_slowly: issue::read_to_write(issue.unit) > 1,
+            reads_slowly: machine.read_to_write(issue.unit) > 1,
             reads_late: timing.completion != Completion::Group,
-            reads_uniform_late: issue::reads_uniform_late(op),
+            reads_uniform_late: machine.reads_uniform_late(op),
             told: Told {
                 mods: Mods::ZERO,
                 uses: SmallVec::new(),
                 results: SmallVec::new(),
             },
         };
-        let tokens = issue::tokens_of_operation(op);
+        let tokens = machine.tokens_of_operation(op);
         facts.tokens = tokens.map(|tokens| tokens.filter(|token| facts.minds(*token)).collect());
         Ok(facts)
     }
@@ -167,6 +179,7 @@ impl OperationFacts {
 
 /// What is known of the operations of a function, each worked out when it is first met.
 pub(super) struct Operations {
+    machine: &'static Machine,
     given: u8,
     /// By operation: its place in `facts`, plus one.
     places: Vec<u16>,
@@ -174,8 +187,9 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    pub(super) fn new(given: u8) -> Operations {
+    pub(super) fn new(machine: &'static Machine, given: u8) -> Operations {
         Operations {
+            machine,
             given,
             places: vec![0; Op::COUNT],
             facts: Vec::new(),
@@ -185,21 +199,10 @@ impl Operations {
     pub(super) fn of(&mut self, op: Op) -> Result<&mut OperationFacts, ScoreboardError> {
         let place = &mut self.places[op.index()];
         if *place == 0 {
-            self.facts.push(OperationFacts::new(op, self.given)?);
+            self.facts
+                .push(OperationFacts::new(self.machine, op, self.given)?);
             *place = self.facts.len() as u16;
         }
         Ok(&mut self.facts[usize::from(*place) - 1])
-    }
-}
-
-/// When the sources of an instruction have been read, as a rule. Asynchronous copies say so late, when memory is busy as late as
-/// their data is there.
-fn release(op: Op, typical: i32) -> i32 {
-    /// What memory operations and others take.
-    const USUAL: i32 = 20;
-    if op.name().starts_with("LDGSTS") {
-        typical
-    } else {
-        USUAL
     }
 }

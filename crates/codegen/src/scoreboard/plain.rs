@@ -12,9 +12,9 @@
 use super::facts::{Arrives, Code, EventKind};
 use super::{ScoreboardError, broken, filler};
 use crate::pipeline::{Context, PhaseError};
-use orias_machine::timing::{STALL_MAX, Table, UseGroup, latency};
+use orias_machine::Machine;
 use orias_ori::{ControlWord, Function, Level};
-use orias_sass::Barrier;
+use orias_sass::{Barrier, Op};
 
 /// What every instruction waits for.
 const BOTH: u8 = 0b11;
@@ -26,21 +26,26 @@ pub fn assign_plain_control_words(func: &mut Function, _: &Context<'_>) -> Resul
 
 fn assign(func: &mut Function) -> Result<(), ScoreboardError> {
     let code = Code::new(func)?;
+    let machine = code.machine;
+    let stall_max = machine.limits.stall_max;
     for (index, fact) in code.facts.iter().enumerate() {
         let barrier = |number, set: bool| set.then_some(number).and_then(Barrier::new);
-        let stall = if fact.issue.drains { 0 } else { STALL_MAX };
+        let stall = if fact.issue.drains { 0 } else { stall_max };
         let word = ControlWord::PLAIN
             .with_stall(stall)
             .with_write_barrier(barrier(0, writes_late(&code, index)))
-            .with_read_barrier(barrier(1, reads_late(&code, index)))
+            .with_read_barrier(barrier(read_barrier(fact.op), reads_late(&code, index)))
             .with_wait_mask(BOTH);
         func.set_control(fact.inst, word);
-        let longest = code.writes(index).iter().filter_map(longest_latency).max();
+        let writes = code.writes(index).iter();
+        let longest = writes
+            .filter_map(|write| longest_latency(machine, write))
+            .max();
         let mut missing = longest.unwrap_or(0).saturating_sub(u16::from(stall));
         while missing > 0 {
-            let nop = filler(func, missing);
+            let nop = filler(func, machine, missing);
             func.layout.insert_inst_after(nop, fact.inst);
-            missing = missing.saturating_sub(u16::from(STALL_MAX));
+            missing = missing.saturating_sub(u16::from(stall_max));
         }
     }
     func.level = Level::Final;
@@ -53,7 +58,8 @@ fn writes_late(code: &Code, index: usize) -> bool {
     let mut writes = code.writes(index).iter();
     let written = writes.any(|write| write.arrives == Arrives::Barrier(EventKind::Written));
     let names = ["SYNCS", "LDGSTS"];
-    let copies = fact.counts_copies || names.iter().any(|name| fact.op.name().starts_with(name));
+    let group = fact.counts_copies && fact.op != Op::UTMACMDFLUSH;
+    let copies = group || names.iter().any(|name| fact.op.name().starts_with(name));
     fact.is_variable() && (written || copies)
 }
 
@@ -63,16 +69,26 @@ fn reads_late(code: &Code, index: usize) -> bool {
     let fact = &code.facts[index];
     let without = ["FENCE", "CCTL", "BMOV"];
     let quick = without.iter().any(|name| fact.op.name().starts_with(name));
-    let copies = fact.counts_copies;
+    let copies = fact.counts_copies && fact.op != Op::UTMACMDFLUSH;
     fact.is_variable() && !copies && (!quick || !code.late(index).is_empty())
 }
 
+/// The read barrier an operation sets: 1, or 0 for the end of a group of bulk copies, which DEPBAR counts there.
+fn read_barrier(op: Op) -> u8 {
+    match op {
+        Op::UTMACMDFLUSH => 0,
+        _ => 1,
+    }
+}
+
 /// Cycles until a result of fixed latency can be read by anything.
-fn longest_latency(write: &super::facts::Write) -> Option<u16> {
+fn longest_latency(machine: &Machine, write: &super::facts::Write) -> Option<u16> {
     let Arrives::Fixed(group) = write.arrives else {
         return None;
     };
-    let uses = UseGroup::all().filter(|used| used.class() == group.class());
-    uses.map(|used| u16::from(latency(Table::Safe, group, used).cycles))
+    let uses = machine
+        .use_groups()
+        .filter(|used| used.class() == group.class());
+    uses.map(|used| u16::from(machine.latency(group, used).cycles))
         .max()
 }

@@ -1,4 +1,4 @@
-//! Which events need no barrier of their own.
+//! Redundant barriers: which events need no barrier of their own.
 //!
 //! Instructions of a queue finish one after the other, and those of the memory queue read their sources one after the other. So where
 //! somebody waits for a later one anyway, before or when the earlier one is needed, that wait says enough about both, and a barrier

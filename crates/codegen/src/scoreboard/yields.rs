@@ -12,7 +12,6 @@ use super::facts::{Code, Fact};
 use super::stall;
 use super::walk::Plan;
 use orias_machine::issue::Unit;
-use orias_machine::timing::STALL_MAX_YIELDING;
 use orias_sass::Op;
 
 /// The longest stall of arithmetic that has the bit.
@@ -46,7 +45,7 @@ pub(super) fn find(code: &Code, plan: &Plan) -> Vec<bool> {
             let stall = stall(code, plan, index);
             turn += u32::from(stall);
             let gives_way = turn >= LONGEST_TURN && stall == GIVING_WAY && is_arithmetic(fact);
-            keeps[index] = may_keep(fact, stall) && !gives_way;
+            keeps[index] = may_keep(code, fact, stall) && !gives_way;
             if !keeps[index] {
                 turn = 0;
             }
@@ -65,13 +64,13 @@ fn is_arithmetic(fact: &Fact) -> bool {
 }
 
 /// Whether an instruction with this stall has the bit as long as nobody else has waited for long.
-fn may_keep(fact: &Fact, stall: u8) -> bool {
+fn may_keep(code: &Code, fact: &Fact, stall: u8) -> bool {
     let longest = if NEVER.contains(&fact.op) {
         0
     } else if is_arithmetic(fact) {
         LONGEST_ARITHMETIC
     } else {
-        STALL_MAX_YIELDING
+        code.machine.limits.stall_max_yielding
     };
     (1..=longest).contains(&stall)
 }

@@ -4,8 +4,8 @@ use super::selector::{Selector, pt, rz};
 use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
-use orias_ori::Operand;
 use orias_ori::operation::{Order, Reduce, Scalar, Scope, Space, Vector};
+use orias_ori::{AbstractOp, Operand};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -300,3 +300,28 @@ impl Selector<'_> {
         }
     }
 }
+
+/// Reads all copies of an address and combines them; as strong as can be, whatever is asked for.
+pub(super) fn load_copies(s: &mut Selector<'_>) -> Done {
+    let reduce: Reduce = s.modifier()?;
+    let wide = s.op() == Some(AbstractOp::MultimemLdWide);
+    let function = match reduce {
+        Reduce::Add if wide => "F32ADD",
+        other => function_name(other),
+    };
+    let place = s.place(0)?;
+    let address = s.bare_address(place)?;
+    let operands = sources![s.result(0), address];
+    let mods = |name, value| [("e", "E"), ("fn", function), (name, value), STRONGEST];
+    match kind(s)? {
+        Kind::Integer(size) => s.emit_guarded(Op::LDGMC, &mods("size", size), operands)?,
+        Kind::Float(ty) => {
+            let ty = ty.strip_suffix(".FTZ").unwrap_or(ty);
+            s.emit_guarded(Op::LDGMC_F, &mods("type", ty), operands)?
+        }
+    };
+    s.fence_after()
+}
+
+/// The order that loads of all copies have.
+const STRONGEST: (&str, &str) = ("order", "STRONG.SYS");

@@ -1,12 +1,13 @@
 //! Barriers of the thread block, fences, and what makes a thread wait or stop.
 
+use super::scattered::Kind;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
+use crate::memory_order;
 use crate::pipeline::PhaseError;
-use cranelift_entity::EntitySet;
-use orias_ori::operation::{Aligned, Combine, Proxy};
-use orias_ori::{AbstractOp, Function, Guard, Inst, Operand};
+use orias_ori::operation::{Combine, Proxy, Scope};
+use orias_ori::{AbstractOp, Guard, Operand, Type};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -23,7 +24,7 @@ enum Named {
 }
 
 /// Barrier and count from sources 0 and 1.
-fn named(s: &mut Selector<'_>) -> Result<Named, PhaseError> {
+fn named(s: &mut Selector<'_>, kind: Kind) -> Result<Named, PhaseError> {
     let number = s.word(0);
     let count = match s.operand(1) {
         Operand::None => Operand::imm(0).into(),
@@ -39,20 +40,34 @@ fn named(s: &mut Selector<'_>) -> Result<Named, PhaseError> {
         true => Operand::imm(0).into(),
         false => number,
     };
+    if s.is_scattered(kind) && s.scattered.takes_register(kind) {
+        let both = s.common_word()?;
+        pack(s, both, number, count)?;
+        return Ok(Named::Packed(both.into()));
+    }
     if number.constant().is_some() || count.constant().is_some() {
         let number = register_or_number(s, number)?;
         let count = register_or_number(s, count)?;
         return Ok(Named::Apart(number, count));
     }
-    // ptxas: the count above bit 16, four bits of the number below.
-    let raised = s.temporary(WORD);
-    let mods = [("dir", "L"), ("type", "U32")];
-    s.emit(
-        Op::SHF,
-        &mods,
-        sources![raised, count, Source::imm(16), rz()],
-    )?;
     let both = s.temporary(WORD);
+    pack(s, both.into(), number, count)?;
+    Ok(Named::Packed(both.into()))
+}
+
+/// Barrier and count in one register, as ptxas packs them: the count above bit 16, four bits of the number below.
+fn pack(s: &mut Selector<'_>, both: Operand, number: Source, count: Source) -> Done {
+    let raised = match count.constant() {
+        Some(count) => s.in_register(Source::imm((count as u32) << 16))?,
+        None => {
+            let raised = s.temporary(WORD);
+            let mods = [("dir", "L"), ("type", "U32")];
+            let count = s.in_register(count)?;
+            let operands = sources![raised, count, Source::imm(16), rz()];
+            s.emit(Op::SHF, &mods, operands)?;
+            raised.into()
+        }
+    };
     let number = s.in_register(number)?;
     // raised | mask & number
     let table = Operand::imm(0xf8);
@@ -66,7 +81,7 @@ fn named(s: &mut Selector<'_>) -> Result<Named, PhaseError> {
         not_pt()
     ];
     s.emit(Op::LOP3, &[], operands)?;
-    Ok(Named::Packed(both.into()))
+    Ok(())
 }
 
 fn register_or_number(s: &mut Selector<'_>, source: Source) -> Result<Source, PhaseError> {
@@ -86,112 +101,38 @@ impl Selector<'_> {
     }
 }
 
-/// How the lanes of a warp come to a barrier.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Coming {
-    /// All at once, or brought together in front of it.
-    Together,
-    /// From several places that execute one instruction together.
-    Collectively,
-}
-
-/// The kinds of barriers that lanes of one warp may come to from several places.
-#[derive(Clone, Copy)]
-enum Kind {
-    Sync,
-    Arrive,
-    Reduce,
-}
-
-/// The barriers that do not ask for whole warps and that lanes come to while others are elsewhere.
-#[derive(Default)]
-pub(super) struct ScatteredBarriers {
-    found: EntitySet<Inst>,
-    /// How many there are, by kind.
-    counts: [u32; 3],
-}
-
-impl ScatteredBarriers {
-    /// Those of `func` that are among the operations that lanes come to `apart`.
-    pub(super) fn of(func: &Function, apart: &EntitySet<Inst>) -> Self {
-        let mut scattered = Self::default();
-        for block in func.blocks() {
-            for inst in func.block_insts(block) {
-                let kind = match func.opcode(inst).as_abstract() {
-                    Some(AbstractOp::Bar) => Kind::Sync,
-                    Some(AbstractOp::BarArrive) => Kind::Arrive,
-                    Some(AbstractOp::BarRed | AbstractOp::BarRedPopc) => Kind::Reduce,
-                    _ => continue,
-                };
-                if func.modifier::<Aligned>(inst) == Some(Aligned::Any) && apart.contains(inst) {
-                    scattered.found.insert(inst);
-                    scattered.counts[kind as usize] += 1;
-                }
-            }
-        }
-        scattered
-    }
-}
-
-/// Whether one of the blocks that `are` asked about has a barrier that does not ask for whole warps.
-pub(super) fn any_for_threads(func: &Function, are: &[bool]) -> bool {
-    use AbstractOp as A;
-    let is_barrier = |inst| {
-        let op = func.opcode(inst).as_abstract();
-        matches!(op, Some(A::Bar | A::BarArrive | A::BarRed | A::BarRedPopc))
-            && func.modifier::<Aligned>(inst) == Some(Aligned::Any)
-    };
-    let mut blocks = func.blocks().filter(|block| are[block.as_u32() as usize]);
-    blocks.any(|block| func.block_insts(block).any(is_barrier))
-}
-
-/// Brings the warp together in front of a barrier, which counts warps. Where the lanes of a warp may come to barriers of one kind in
-/// several places they cannot meet in front of each: they execute one of them as a collective operation. Its instructions run with the
-/// registers of all lanes, so it takes numbers only.
-fn gather(s: &mut Selector<'_>, kind: Kind, numbers: bool) -> Result<Coming, PhaseError> {
-    let several = s.scattered.counts[kind as usize] > 1;
-    if !several || !s.scattered.found.contains(s.at) {
+/// Executes a barrier for all lanes of the warp, which the machine's barriers count: `body` emits it. Where the lanes may come to
+/// barriers of one kind in several places they cannot meet in front of each and execute one of them as a collective operation.
+fn with_whole_warp(
+    s: &mut Selector<'_>,
+    kind: Kind,
+    body: impl FnOnce(&mut Selector<'_>) -> Done,
+) -> Done {
+    if !s.is_scattered(kind) {
         s.gather_lanes()?;
-        return Ok(Coming::Together);
+        return body(s);
     }
-    let what = match kind {
-        Kind::Reduce => "barrier.red",
-        _ if !numbers => "a barrier whose number or count is in a register",
-        _ if s.guard != Guard::ALWAYS => "a barrier under a guard",
-        _ => return Ok(Coming::Collectively),
-    };
-    Err(PhaseError::Unsupported(format!(
-        "{what}, without .aligned, in several places of divergent code"
-    )))
-}
-
-/// Whether barrier and count are numbers.
-fn has_numbers(s: &mut Selector<'_>) -> bool {
-    let number = s.word(0).constant().is_some();
-    let count = match s.operand(1) {
-        Operand::None => true,
-        operand => s.word_of(operand).constant().is_some(),
-    };
-    number && count
-}
-
-/// A barrier of whole warps, by itself or as a collective operation.
-fn barrier(s: &mut Selector<'_>, kind: Kind, op: Op, packed: Op, mods: &[(&str, &str)]) -> Done {
-    let numbers = has_numbers(s);
-    let coming = gather(s, kind, numbers)?;
-    if coming == Coming::Collectively {
-        // Cutting the block behind it makes that the target.
-        let here = Operand::Block(s.block);
-        s.emit(Op::WARPSYNC_COLLECTIVE_ALL, &[], sources![pt(), here])?;
+    if s.guard != Guard::ALWAYS {
+        return Err(s.broken("a guard in a collective operation"));
     }
-    match named(s)? {
-        Named::Apart(number, count) => s.emit_guarded(op, mods, sources![number, count])?,
-        Named::Packed(both) => s.emit_guarded(packed, mods, sources![both])?,
-    };
-    if coming == Coming::Collectively {
-        s.emit(Op::ENDCOLLECTIVE, &[], sources![pt()])?;
-    }
+    // Cutting the block behind it makes that the target.
+    let here = Operand::Block(s.block);
+    s.emit(Op::WARPSYNC_COLLECTIVE_ALL, &[], sources![pt(), here])?;
+    body(s)?;
+    s.emit(Op::ENDCOLLECTIVE, &[], sources![pt()])?;
     Ok(())
+}
+
+/// A barrier without a result.
+fn barrier(s: &mut Selector<'_>, kind: Kind, op: Op, packed: Op, mods: &[(&str, &str)]) -> Done {
+    let named = named(s, kind)?;
+    with_whole_warp(s, kind, |s| {
+        match named {
+            Named::Apart(number, count) => s.emit_guarded(op, mods, sources![number, count])?,
+            Named::Packed(both) => s.emit_guarded(packed, mods, sources![both])?,
+        };
+        Ok(())
+    })
 }
 
 pub(super) fn sync(s: &mut Selector<'_>) -> Done {
@@ -204,7 +145,6 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
 
 /// Combines a predicate over the threads of a barrier; the answer is fetched afterwards.
 pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
-    gather(s, Kind::Reduce, false)?;
     let counts = s.op() == Some(AbstractOp::BarRedPopc);
     let function = match counts {
         true => "POPC",
@@ -214,22 +154,41 @@ pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
             _ => return Err(s.unsupported()),
         },
     };
-    let predicate = s.predicate(2);
     let mods = [DEFER, ("fn", function)];
-    match named(s)? {
-        Named::Apart(number, count) => {
-            s.emit_guarded(Op::BAR_RED, &mods, sources![number, count, predicate])?
-        }
-        Named::Packed(both) => {
-            s.emit_guarded(Op::BAR_RED_PACKED, &mods, sources![both, predicate])?
-        }
-    };
-    let (word, truth) = match counts {
+    let scattered = s.is_scattered(Kind::Reduce);
+    let named = named(s, Kind::Reduce)?;
+    let mut predicate = s.predicate(2);
+    let result = s.result(0);
+    let (mut word, mut truth) = match counts {
         true => (s.word_result(0), pt()),
         false => (rz(), s.predicate_result(0)),
     };
-    s.emit_guarded(Op::B2R_RESULT, &[], sources![word, truth])?;
-    Ok(())
+    if scattered {
+        let own = s.common_predicate()?;
+        s.copy_predicate(own, predicate)?;
+        predicate = own.into();
+        match counts {
+            true => word = s.common_word()?,
+            false => truth = own,
+        }
+    }
+    with_whole_warp(s, Kind::Reduce, |s| {
+        match named {
+            Named::Apart(number, count) => {
+                s.emit_guarded(Op::BAR_RED, &mods, sources![number, count, predicate])?
+            }
+            Named::Packed(both) => {
+                s.emit_guarded(Op::BAR_RED_PACKED, &mods, sources![both, predicate])?
+            }
+        };
+        s.emit_guarded(Op::B2R_RESULT, &[], sources![word, truth])?;
+        Ok(())
+    })?;
+    match result.as_value().filter(|_| scattered) {
+        Some(value) if counts => s.copy(value, word.into()),
+        Some(_) => s.copy_predicate(result, truth.into()),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn fence(s: &mut Selector<'_>) -> Done {
@@ -249,12 +208,32 @@ pub(super) fn fence_proxy(s: &mut Selector<'_>) -> Done {
         Proxy::AsyncGlobal => (None, "G"),
         Proxy::AsyncShared => (Some("CTA"), "S"),
         Proxy::Async | Proxy::AsyncSharedCluster => (Some("GPU"), "S"),
-        Proxy::None | Proxy::TensormapGeneric => return Err(s.unsupported()),
+        Proxy::TensormapGeneric => return fence_tensor_map(s),
+        Proxy::None => return Err(s.unsupported()),
     };
     if let Some(scope) = scope {
         s.emit_guarded(Op::MEMBAR, &[("sem", "ALL"), ("scope", scope)], sources![])?;
     }
     s.emit_guarded(Op::FENCE_VIEW_ASYNC, &[("space", space)], sources![])?;
+    Ok(())
+}
+
+/// Tensor maps are read through a cache of their own. What was written is brought to memory by the fence for everybody else; before it is read, the
+/// map's place in the cache is emptied, once everything before is over.
+fn fence_tensor_map(s: &mut Selector<'_>) -> Done {
+    let scope = match s.modifier::<Scope>()? {
+        Scope::Sys => Scope::Sys,
+        _ => Scope::Gpu,
+    };
+    s.memory_barrier(memory_order::membar("ALL", scope))
+}
+
+/// The other side of a fence for tensor maps.
+pub(super) fn invalidate_map(s: &mut Selector<'_>) -> Done {
+    let map = s.uniform_operand(s.operand(0))?;
+    let map = s.uniform_address(map);
+    s.emit(Op::DEPBAR, &[], sources![Operand::imm(0x3f)])?;
+    s.emit(Op::UTMACCTL, &[("fn", "IV")], sources![map])?;
     Ok(())
 }
 
@@ -292,5 +271,33 @@ pub(super) const TRAP: (&str, &str) = ("kind", "TRAP");
 
 pub(super) fn breakpoint(s: &mut Selector<'_>) -> Done {
     s.emit_guarded(Op::BPT, &[TRAP], sources![Operand::imm(1)])?;
+    Ok(())
+}
+
+/// Gives registers back: all lanes of the warp are there.
+pub(super) fn give_registers(s: &mut Selector<'_>) -> Done {
+    s.gather_lanes()?;
+    let count = s.operand(0);
+    s.emit(Op::USETMAXREG_DEALLOC, &[], sources![count])?;
+    Ok(())
+}
+
+/// Asks for registers; whether they were there.
+pub(super) fn take_registers(s: &mut Selector<'_>) -> Done {
+    s.gather_lanes()?;
+    let count = s.operand(0);
+    let got = s.temporary(Type::UP);
+    s.emit(Op::USETMAXREG_TRY_ALLOC, &[], sources![got, count])?;
+    let all = Operand::imm(0x80);
+    let operands = sources![
+        s.predicate_result(0),
+        pt(),
+        pt(),
+        pt(),
+        got,
+        all,
+        Operand::imm(0)
+    ];
+    s.emit(Op::PLOP3_UP, &[], operands)?;
     Ok(())
 }

@@ -136,14 +136,40 @@ pub(super) fn logic(s: &mut Selector<'_>) -> Done {
         .iter()
         .map(|&operand| s.words_of(operand))
         .collect();
-    let mut words = [rz(); 2];
+    let mut words = [Source::imm(0); 2];
     for (place, word) in words.iter_mut().enumerate() {
         let inputs: Vec<Source> = inputs.iter().map(|words| words[place]).collect();
-        let value = s.temporary(WORD);
-        emit_table(s, value.into(), &inputs, table.bits)?;
-        *word = value.into();
+        *word = match known_word(&inputs, table.bits) {
+            Some(known) => known,
+            None => {
+                let value = s.temporary(WORD);
+                emit_table(s, value.into(), &inputs, table.bits)?;
+                value.into()
+            }
+        };
     }
-    s.set_pair(0, words[0].into(), words[1].into())
+    s.set_pair(0, words[0], words[1])
+}
+
+/// What a table gives for inputs of which some are all zeros or all ones, where that is one of them, or all zeros or ones, too: masks of doublewords often
+/// leave a word as it is, or nothing of it.
+fn known_word(inputs: &[Source], table: u8) -> Option<Source> {
+    const PLACES: [u8; 3] = [0xf0, 0xcc, 0xaa];
+    let places = || inputs.iter().zip(PLACES);
+    let mut possible = 0xff;
+    for (input, place) in places() {
+        match input.constant().map(|bits| bits as u32) {
+            Some(0) => possible &= !place,
+            Some(u32::MAX) => possible &= place,
+            _ => {}
+        }
+    }
+    let is = |other: u8| (table ^ other) & possible == 0;
+    match table & possible {
+        0 => Some(Source::imm(0)),
+        all if all == possible => Some(Source::imm(u32::MAX)),
+        _ => (places().find(|&(_, place)| is(place))).map(|(input, _)| *input),
+    }
 }
 
 /// Defines predicate `result` by whether `operand`, logic that nobody else reads, has a bit set; whether it is such.

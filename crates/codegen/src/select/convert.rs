@@ -380,6 +380,9 @@ impl Selector<'_> {
     }
 }
 
+/// `H1` in the select field of F2FP.
+const UPPER_HALF: u8 = 1;
+
 /// A pair of narrow floats as halves, or halves as narrow floats.
 pub(super) fn unpack(s: &mut Selector<'_>) -> Done {
     let to: Scalar = s.modifier()?;
@@ -398,7 +401,16 @@ pub(super) fn unpack(s: &mut Selector<'_>) -> Done {
         return Err(s.unsupported());
     }
     let source = s.word(0);
-    let source = s.in_register(source)?;
+    let source = match s.shifted_down(source) {
+        // The upper half of a word is read in place.
+        Some(word) => {
+            let upper = word.mods().with_select(UPPER_HALF);
+            upper
+                .and_then(|mods| word.with_mods(mods))
+                .ok_or_else(|| s.broken("half of a word has no place"))?
+        }
+        None => s.in_register(source)?.into(),
+    };
     let mods = [("dst", "F16"), ("src", src), ("relu", relu)];
     s.emit(Op::F2FP_UNPACK_B, &mods, sources![s.result(0), source])?;
     Ok(())

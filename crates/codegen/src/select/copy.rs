@@ -61,7 +61,7 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
                     &[],
                     sources![pt(), off, rest, mask, rz(), and, no],
                 )?;
-                from = moved(s, from, off.into())?;
+                from = moved(s, from, [off.into(), rz().into()])?;
                 fill = "ZFILL";
                 condition = some.into();
             }
@@ -112,17 +112,17 @@ fn idle_loads(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
-/// The same place `more` bytes further on.
-fn moved(s: &mut Selector<'_>, place: Place, more: Source) -> Result<Place, PhaseError> {
+/// The same place `more` bytes further on, a number of 64 bits.
+fn moved(s: &mut Selector<'_>, place: Place, more: [Source; 2]) -> Result<Place, PhaseError> {
     let base = match place.base {
         Some(base) => s.words_of(base.into()),
         None => [rz().into(), rz().into()],
     };
     let carry = s.temporary(Type::P);
     let low = s.temporary(WORD);
-    let [a, b] = flexible_last([base[0], more]);
+    let [a, b] = flexible_last([base[0], more[0]]);
     s.emit(Op::IADD3, &[], sources![low, carry, pt(), a, b, rz()])?;
-    let high = s.add_with_carry(base[1], rz().into(), false, carry.into(), pt())?;
+    let high = s.add_with_carry(base[1], more[1], false, carry.into(), pt())?;
     let pair = s.temporary(Type::R2);
     s.count(pair);
     s.define_pair(pair, low.into(), high.into())?;
@@ -159,11 +159,8 @@ fn near_source(s: &mut Selector<'_>, place: Place, policy: Operand) -> Result<Op
     if place.offset.abs() < NEAR {
         return s.far_address(place, policy, true);
     }
-    let more = Source::imm(place.offset as u32);
-    let place = match place.offset >= 0 {
-        true => moved(s, Place { offset: 0, ..place }, more)?,
-        false => return Err(s.unsupported()),
-    };
+    let more = [place.offset, place.offset >> 32].map(|word| Source::imm(word as u32));
+    let place = moved(s, Place { offset: 0, ..place }, more)?;
     s.far_address(place, policy, true)
 }
 
@@ -173,7 +170,7 @@ pub(super) fn commit(s: &mut Selector<'_>) -> Done {
 }
 
 /// Waits until at most so many groups are under way.
-fn wait_for(s: &mut Selector<'_>, groups: u64) -> Done {
+pub(super) fn wait_for(s: &mut Selector<'_>, groups: u64) -> Done {
     let board = Operand::imm(COPY_SCOREBOARD);
     let operands = sources![board, Operand::imm(groups), Operand::imm(0)];
     s.emit_guarded(Op::DEPBAR_LE, &[], operands)?;
@@ -181,7 +178,7 @@ fn wait_for(s: &mut Selector<'_>, groups: u64) -> Done {
 }
 
 /// The most groups a wait can name.
-const MOST_GROUPS: u64 = 63;
+pub(super) const MOST_GROUPS: u64 = 63;
 
 pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     match s.operand(0) {

@@ -18,7 +18,7 @@ pub(super) type ModList<'a> = &'a [(&'a str, &'a str)];
 
 /// Modifiers at the values that are not printed: what an instruction has if nothing else is said. They are worked out when an operation
 /// is first met, and kept complemented, as zero is what is not known.
-fn quiet_mods(op: Op) -> Mods {
+fn default_modifiers(op: Op) -> Mods {
     static KNOWN: [AtomicU64; Op::COUNT] = [const { AtomicU64::new(0) }; Op::COUNT];
     let known = KNOWN[op.index()].load(Ordering::Relaxed);
     if known != 0 {
@@ -254,7 +254,7 @@ impl Selector<'_> {
     /// The modifiers of `op` with some set by name.
     pub(super) fn mods(&self, op: Op, list: ModList<'_>) -> Result<Mods, PhaseError> {
         let row = op.row();
-        let mut mods = quiet_mods(op);
+        let mut mods = default_modifiers(op);
         for (name, value) in list {
             let set = row
                 .modifier(name)

@@ -25,9 +25,7 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{
     Arrive, Order, Proxy, Reduce, Scalar, Scope, Space, Step, Vector, Wait,
 };
-use orias_ori::{
-    AbstractMods, AbstractOp, Address, Class, FunctionKind, Guard, Inst, Operand, Reg, Type, Value,
-};
+use orias_ori::{AbstractOp, Address, FunctionKind, Guard, Operand, Reg, Type, Value};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -92,7 +90,7 @@ fn init(s: &mut Selector<'_>) -> Done {
     };
     let place = s.place(0)?;
     let address = s.uniform_shared_address(place)?;
-    let pair = s.uniform_pair(words)?;
+    let pair = s.uniform_tuple(&words)?;
     if needs_view_fence(s) {
         s.emit(Op::FENCE_VIEW_ASYNC, &[("space", "S")], sources![])?;
     }
@@ -138,39 +136,6 @@ fn needs_view_fence(s: &Selector<'_>) -> bool {
 }
 
 impl Selector<'_> {
-    /// A word that all lanes agree on, in a uniform register.
-    pub(super) fn uniform_word(&mut self, source: Source) -> Result<Value, PhaseError> {
-        let uniform = self.temporary(Type::single(Class::UR));
-        match source.operand {
-            Operand::Imm(_) => {
-                self.emit(Op::UMOV, &[], sources![uniform, source])?;
-            }
-            _ => {
-                let word = self.in_register(source)?;
-                self.emit(Op::R2UR, &[], sources![pt(), uniform, word])?;
-            }
-        }
-        Ok(uniform)
-    }
-
-    /// Two words that all lanes agree on, in a pair of uniform registers.
-    pub(super) fn uniform_pair(&mut self, words: [Source; 2]) -> Result<Value, PhaseError> {
-        let Some(ty) = Type::tuple(Class::UR, 2) else {
-            return Err(self.broken("no pair of uniform registers"));
-        };
-        let pair = self.temporary(ty);
-        let mut operands = vec![Operand::from(pair)];
-        for word in words {
-            operands.push(self.uniform_word(word)?.into());
-        }
-        let mods = AbstractMods::NONE;
-        let inst: Inst = self
-            .func
-            .create_abstract(AbstractOp::Collect, mods, 1, &operands);
-        self.insert(inst);
-        Ok(pair)
-    }
-
     /// An address in shared memory that all lanes agree on, from a uniform register alone.
     pub(super) fn uniform_shared_address(
         &mut self,

@@ -3,13 +3,12 @@
 //! A sum with a known number in an address goes into the instruction's offset. Global and generic accesses name a
 //! descriptor; a cache policy takes its place.
 
-use super::selector::{Selector, Shared, not_pt, pt, rz, with_index};
+use super::selector::{Selector, Shared, not_pt, pt, rz, urz, with_index};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::memory_order::{self, Fences, Membar};
 use crate::pipeline::PhaseError;
 use crate::policy;
-use orias_machine::abi::{STACK_ALIGNMENT, STACK_POINTER};
 use orias_ori::operation::{Cache, Evict, Order, Prefetch, Scalar, Scope, Space, Vector};
 use orias_ori::{
     AbstractMods, AbstractOp, Address, BaseForm, Class, Guard, Inst, Operand, OptReg, PhysReg, Reg,
@@ -216,6 +215,19 @@ impl Selector<'_> {
         }))
     }
 
+    /// A machine address in global memory without a descriptor: `[R2.64+URZ+0x8]`.
+    pub(super) fn bare_address(&mut self, place: Place) -> Result<Operand, PhaseError> {
+        let (place, offset) = self.settled(place)?;
+        let base = self.base_pair(place)?;
+        Ok(self.func.create_address(Address {
+            base: base.into(),
+            uniform: urz().reg().into(),
+            offset,
+            form: BaseForm::Wide,
+            ..Address::default()
+        }))
+    }
+
     /// A cache policy in uniform registers.
     fn policy_register(&mut self, policy: Operand) -> Result<Value, PhaseError> {
         let known = policy.as_value().and_then(|value| {
@@ -283,7 +295,7 @@ impl Selector<'_> {
 
     /// The stack pointer, which the allocator leaves alone from now on.
     pub(super) fn stack_pointer(&mut self) -> Result<PhysReg, PhaseError> {
-        let Some(register) = PhysReg::new(Class::R, STACK_POINTER) else {
+        let Some(register) = PhysReg::new(Class::R, self.machine.abi.stack_pointer) else {
             return Err(self.broken("no stack pointer"));
         };
         if !self.func.attributes.fixed.contains(&register) {
@@ -327,14 +339,19 @@ impl Selector<'_> {
                 Some(index) => self.sum(index.into(), name.into())?,
             });
         }
-        let offset = i64::from(start) + place.offset;
-        let Ok(offset) = i16::try_from(offset) else {
-            return Err(self.unsupported());
-        };
+        let mut offset = i64::from(start) + place.offset;
+        if i16::try_from(offset).is_err() {
+            let far = Source::imm(offset as u32);
+            index = Some(match index {
+                None => self.in_register(far)?,
+                Some(index) => self.sum(index.into(), far)?,
+            });
+            offset = 0;
+        }
         Ok(with_index(Operand::Const {
             mods: orias_ori::SourceMods::NONE,
             bank,
-            offset: i32::from(offset),
+            offset: offset as i32,
             index: index.map(Reg::from).into(),
         }))
     }
@@ -669,7 +686,7 @@ pub(super) fn stack_allocate(s: &mut Selector<'_>) -> Done {
     let Operand::Imm(align) = s.operand(1) else {
         return Err(s.broken("the alignment is not a number"));
     };
-    let align = (align.bits() as u32).max(STACK_ALIGNMENT);
+    let align = (align.bits() as u32).max(s.machine.abi.stack_alignment);
     if !align.is_power_of_two() {
         return Err(s.broken("the alignment is not a power of two"));
     }

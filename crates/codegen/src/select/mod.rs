@@ -19,8 +19,8 @@
 //! carries its guard to the machine instruction that has the effect.
 //!
 //! **Uniform registers** hold the descriptor of global memory, cache policies that are known and the base of shared memory, made once in
-//! the entry block of a kernel (the whole warp runs there), and results of operations that have no other form; those are copied to a general
-//! register at once.
+//! the entry block of a kernel (the whole warp runs there), results of operations that have no other form, which are copied to a general
+//! register at once, and operands that must be there (`uniform`).
 //!
 //! What it does not do: it moves nothing between blocks, and makes no branches (see `expand` for what needs some).
 //!
@@ -30,6 +30,7 @@ mod arithmetic;
 mod atomic;
 mod barrier;
 mod bits;
+mod bulk;
 mod compare;
 mod control;
 mod convert;
@@ -39,30 +40,33 @@ mod fields;
 mod float;
 mod gathering;
 mod half;
+mod matrix;
 mod mbarrier;
 mod memory;
 mod narrowing;
 mod products;
 mod retries;
+pub(crate) mod scattered;
 mod selector;
 mod shifts;
 mod source;
 mod special;
+mod uniform;
 mod waits;
 mod warp;
+mod warpgroup;
 mod wide;
 
-use self::barrier::ScatteredBarriers;
+use self::scattered::ScatteredBarriers;
 use crate::convergence::{
     blocks_apart, blocks_apart_or_behind, blocks_left_by_lanes_that_end, ending_blocks,
 };
 use crate::pipeline::{Context, PhaseError};
+use crate::reachability::remove_unreachable;
 use cranelift_entity::{EntityRef, SecondaryMap};
-use orias_machine::constants::KernelConstants;
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
 use orias_ori::operation::Order;
 use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Level, Opcode, Type, Value};
-use orias_sass::Target;
 use selector::{Selector, only_computes};
 
 /// How an abstract operation is selected.
@@ -106,10 +110,17 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::PrefetchLine, memory::prefetch), (A::PrefetchU, memory::prefetch), (A::Discard, memory::line),
     (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::create_policy), (A::Alloca, memory::stack_allocate),
     (A::StackSave, memory::stack_save), (A::StackRestore, memory::stack_restore),
-    (A::Atom, atomic::atom), (A::Red, atomic::red),
+    (A::Atom, atomic::atom), (A::Red, atomic::red), (A::MultimemLd, atomic::load_copies), (A::MultimemLdWide, atomic::load_copies),
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
-    (A::Movmatrix, copy::move_matrix),
+    (A::Movmatrix, copy::move_matrix), (A::Mma, matrix::multiply), (A::MmaSparse, matrix::multiply_sparse),
+    // The copy engine.
+    (A::BulkCopy, bulk::copy), (A::BulkReduce, bulk::reduce), (A::BulkPrefetch, bulk::prefetch), (A::BulkCommit, bulk::commit),
+    (A::BulkWait, bulk::wait), (A::TensorCopy, bulk::tensor_copy), (A::TensorReduce, bulk::tensor_reduce),
+    (A::TensorPrefetch, bulk::tensor_prefetch), (A::PrefetchTensormap, bulk::prefetch_map),
+    (A::MapInvalidate, barrier::invalidate_map),
+    (A::Wgmma, warpgroup::multiply), (A::WgmmaSparse, warpgroup::multiply), (A::WgmmaFence, warpgroup::fence),
+    (A::WgmmaCommit, warpgroup::commit), (A::WgmmaWait, warpgroup::wait),
     // Barriers and fences.
     (A::Bar, barrier::sync), (A::BarArrive, barrier::arrive), (A::BarRed, barrier::reduce),
     (A::BarRedPopc, barrier::reduce), (A::BarWarp, warp::sync), (A::Fence, barrier::fence), (A::FenceProxy, barrier::fence_proxy),
@@ -122,8 +133,10 @@ const RULES: &[(AbstractOp, Rule)] = &[
     // Lanes.
     (A::Shfl, warp::shuffle), (A::VotePred, warp::vote), (A::Ballot, warp::ballot), (A::MatchLanes, warp::matching),
     (A::ActiveMask, warp::active), (A::Redux, warp::reduce), (A::Elect, warp::elect),
+    (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running),
     // Odds and ends.
     (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
+    (A::SetMaxNReg, barrier::give_registers), (A::RegistersTake, barrier::take_registers),
     (A::Call, special::call), (A::Ret, special::keep),
     // Control flow.
     (A::RegionOpen, control::open), (A::RegionMeet, control::meet), (A::RegionLeave, control::leave),
@@ -148,14 +161,8 @@ pub fn is_selectable(op: AbstractOp) -> bool {
 }
 
 /// Turns the abstract operations of `func` into the machine's; see the module.
-pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Result<(), PhaseError> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
-    let Some(constants) = KernelConstants::of(target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
-    drop_unreachable(func);
+pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    remove_unreachable(func, |_, _| false);
     let Some((entry, first)) = func
         .entry()
         .and_then(|entry| Some((entry, func.layout.first_inst(entry)?)))
@@ -168,7 +175,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
     let mut ending = ending_blocks(func, &graph, &walk, &divergence);
-    if barrier::any_for_threads(func, &ending) {
+    if scattered::any_for_threads(func, &ending) {
         // Who waits at a barrier before it ends is not about to end.
         ending.fill(false);
     }
@@ -182,7 +189,9 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
 
-    let mut selector = Selector::new(func, target, constants, first, entry);
+    let plain_groups = warpgroup::groups_are_plain(func);
+    let mut selector = Selector::new(func, context.machine, first, entry);
+    selector.plain_groups = plain_groups;
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);
         selector.uses[value] = chains.uses(value).len() as u32;
@@ -198,7 +207,7 @@ pub fn select_instructions(func: &mut Function, _context: &Context<'_>) -> Resul
     }
     selector.make_shared()?;
     selector.apply_renames();
-    drop_unreachable(func);
+    remove_unreachable(func, |_, _| false);
     drop_unread(func);
     control::finish(func)
 }
@@ -247,23 +256,6 @@ fn has_effect(func: &Function, inst: Inst) -> bool {
             .opcode(inst)
             .effects()
             .intersects(Effects::BEYOND_RESULTS)
-}
-
-/// Takes blocks away that nothing reaches.
-fn drop_unreachable(func: &mut Function) {
-    let graph = FlowGraph::of(func);
-    let walk = DepthFirst::new(&graph);
-    let blocks: Vec<Block> = func
-        .blocks()
-        .filter(|&block| !walk.is_reachable(block))
-        .collect();
-    for block in blocks {
-        let insts: Vec<Inst> = func.block_insts(block).collect();
-        for inst in insts {
-            func.remove_inst(inst);
-        }
-        func.layout.remove_block(block);
-    }
 }
 
 /// Takes instructions away that only compute what nobody reads: rules make words and predicates that turn out not to be

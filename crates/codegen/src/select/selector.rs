@@ -1,10 +1,11 @@
 //! What all families share: the state of a selection, what it knows of values, and uniform values made once.
 
-use super::barrier::ScatteredBarriers;
+use super::scattered::ScatteredBarriers;
 use super::source::Source;
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use orias_machine::Machine;
 use orias_machine::constants::KernelConstants;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::Modifier;
@@ -54,6 +55,7 @@ pub(super) enum Shared {
 /// A function on its way from abstract to machine operations.
 pub(super) struct Selector<'f> {
     pub(super) func: &'f mut Function,
+    pub(super) machine: &'static Machine,
     pub(super) target: Target,
     pub(super) constants: &'static KernelConstants,
     /// How often values were read before selection.
@@ -84,6 +86,10 @@ pub(super) struct Selector<'f> {
     pub(super) together: EntitySet<Inst>,
     /// Barriers that lanes may come to from several places.
     pub(super) scattered: ScatteredBarriers,
+    /// The block in which a group of warp-group products ends next, going upwards.
+    pub(super) group_ends: Option<Block>,
+    /// Whether groups of warp-group products can be counted.
+    pub(super) plain_groups: bool,
     /// The forms of shapes that have one only.
     pub(super) forms: FxHashMap<Shape, Variant>,
 }
@@ -91,8 +97,7 @@ pub(super) struct Selector<'f> {
 impl<'f> Selector<'f> {
     pub(super) fn new(
         func: &'f mut Function,
-        target: Target,
-        constants: &'static KernelConstants,
+        machine: &'static Machine,
         first: Inst,
         entry: Block,
     ) -> Self {
@@ -100,8 +105,9 @@ impl<'f> Selector<'f> {
         let values = 3 * func.value_count();
         Selector {
             func,
-            target,
-            constants,
+            machine,
+            target: machine.target,
+            constants: machine.constants,
             uses: sized(values),
             demand: sized(values),
             splits: sized(values),
@@ -116,6 +122,8 @@ impl<'f> Selector<'f> {
             whole_entry: None,
             together: EntitySet::new(),
             scattered: ScatteredBarriers::default(),
+            group_ends: None,
+            plain_groups: true,
             forms: FxHashMap::default(),
         }
     }

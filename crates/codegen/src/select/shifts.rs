@@ -56,6 +56,7 @@ pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
     let [low, high] = s.words(0);
     match amount.constant() {
         Some(0) => s.set_pair(0, low, high),
+        Some(32) => s.set_pair(0, rz().into(), low),
         Some(bits) if bits >= 64 => s.set_pair(0, rz().into(), rz().into()),
         Some(bits) if bits >= 32 => {
             let value = s.temporary(WORD);
@@ -138,6 +139,10 @@ pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
     };
     match amount.constant() {
         Some(0) => s.set_pair(0, low, high),
+        Some(32) => {
+            let fill = fill(s)?;
+            s.set_pair(0, high, fill)
+        }
         Some(bits) if bits >= 64 => {
             let fill = fill(s)?;
             s.set_pair(0, fill, fill)

@@ -5,7 +5,7 @@
 //! holds the same where the best does not fit.
 
 use super::selector::{Selector, not_pt, pt, rz};
-use orias_ori::operation::{Ftz, Order, Scalar, Space, Special, Vector};
+use orias_ori::operation::{self, Ftz, Order, Sat, Scalar, Space, Special, Vector};
 use orias_ori::{AbstractOp, Class, Function, Guard, Inst, Operand, SourceMods, Type, Value};
 
 /// How many definitions are looked through at most.
@@ -484,6 +484,28 @@ impl Selector<'_> {
             (AbstractOp::Ld, Scalar::S16) => of(Scalar::S16) || of(Scalar::S8) || of(Scalar::U8),
             (AbstractOp::Ld, Scalar::U8 | Scalar::B8) => of(Scalar::U8) || of(Scalar::B8),
             (AbstractOp::Ld, Scalar::S8) => of(Scalar::S8),
+            (AbstractOp::Cvt, Scalar::S16 | Scalar::U16) => {
+                let to = self.func.modifier::<Scalar>(inst);
+                let from = self.func.modifier::<operation::Source>(inst);
+                let plain = self.func.modifier::<Sat>(inst) == Some(Sat::Wrap);
+                match from.map(Scalar::from).filter(|_| plain) {
+                    Some(Scalar::U8) => matches!(to, Some(Scalar::U16 | Scalar::S16)),
+                    Some(Scalar::S8) => to == Some(Scalar::S16) && scalar == Scalar::S16,
+                    _ => false,
+                }
+            }
+            // Numbers that are their own extensions.
+            (AbstractOp::Selp | AbstractOp::And, Scalar::S16 | Scalar::U16 | Scalar::B16) => {
+                let is_short = |operand: &Operand| match operand {
+                    Operand::Imm(imm) => imm.bits() < 0x8000,
+                    _ => false,
+                };
+                match (op, self.func.operands(inst)) {
+                    (AbstractOp::Selp, [_, a, b, ..]) => is_short(a) && is_short(b),
+                    (AbstractOp::And, [_, a, b]) => is_short(a) || is_short(b),
+                    _ => false,
+                }
+            }
             _ => false,
         }
     }

@@ -4,7 +4,6 @@ use super::selector::{Selector, Shared, pt, rz, with_index};
 use super::source::Source;
 use super::{Rule, WORD, sources, wide};
 use crate::pipeline::PhaseError;
-use orias_machine::abi;
 use orias_ori::operation::{Scalar, Space, Special};
 use orias_ori::{AbstractMods, AbstractOp, Class, Operand, SourceMods, SymbolPart, Type, Value};
 use orias_sass::{Op, special as registers};
@@ -43,7 +42,7 @@ pub(super) fn call(s: &mut Selector<'_>) -> Done {
     let callee = s.temporary(Type::R2);
     let from = Operand::Const {
         mods: SourceMods::NONE,
-        bank: abi::ADDRESS_BANK,
+        bank: s.machine.abi.address_bank,
         offset: 0,
         index: Some(place.into()).into(),
     };

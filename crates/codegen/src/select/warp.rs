@@ -6,12 +6,12 @@
 //! it before selection (`regions`). Shuffles read only lanes of their own mask, so lanes of other masks may run with them: they are brought
 //! together only where some lane misses one of its mask, which a vote finds out.
 
-use super::selector::{Selector, not_pt, pt, rz};
+use super::selector::{Selector, not_pt, pt, rz, urz};
 use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{Match, Reduce, Scalar, Shuffle, Vote};
-use orias_ori::{Class, Guard, Operand, Type};
+use orias_ori::{AbstractOp, Class, Guard, Opcode, Operand, Type};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -26,7 +26,13 @@ impl Selector<'_> {
         if mask.constant().map(|bits| bits & ALL_LANES) == Some(ALL_LANES) {
             return self.gather_lanes();
         }
+        let set_apart = self.is_set_apart();
         let mask = self.in_register(mask)?;
+        if exclusive && !set_apart {
+            let shared = [("exclusive", "SHARED")];
+            self.emit(Op::WARPSYNC, &shared, sources![pt(), mask])?;
+            return Ok(());
+        }
         if exclusive || self.guard != Guard::ALWAYS {
             let mods = [("exclusive", if exclusive { "EXCLUSIVE" } else { "SHARED" })];
             self.emit_guarded(Op::WARPSYNC, &mods, sources![pt(), mask])?;
@@ -52,6 +58,20 @@ impl Selector<'_> {
             Guard::when(any),
         )?;
         Ok(())
+    }
+
+    /// Whether the instruction has a region of its own, as those have that lanes with different masks may run at the same time.
+    fn is_set_apart(&self) -> bool {
+        let alone = self.func.layout.prev_inst(self.at).is_none();
+        let &[behind] = self.func.successor_edges(self.block) else {
+            return false;
+        };
+        let first = self.func.layout.first_inst(self.func.edge_target(behind));
+        let meets = [
+            Opcode::Abstract(AbstractOp::RegionMeet),
+            Opcode::Machine(Op::BSYNC),
+        ];
+        alone && first.is_some_and(|inst| meets.contains(&self.func.opcode(inst)))
     }
 
     /// Copies a uniform word to the result.
@@ -180,4 +200,30 @@ pub(super) fn elect(s: &mut Selector<'_>) -> Done {
     let operands = sources![s.predicate_result(1), uniform, pt()];
     s.emit_guarded(Op::ELECT, &[], operands)?;
     s.copy_uniform(uniform, lane)
+}
+
+/// In lanes whose turn was before, nobody is elected.
+pub(super) fn elect_turn(s: &mut Selector<'_>) -> Done {
+    let (Some(turn), Some(waiting)) = (s.result(0).as_value(), s.operand(0).as_value()) else {
+        return Ok(());
+    };
+    let waits = s.guard_source(Guard::when(waiting));
+    let nobody = s.temporary(Type::P);
+    let never = Operand::imm(0x8);
+    let zero = Operand::imm(0);
+    s.emit(
+        Op::PLOP3,
+        &[],
+        sources![nobody, pt(), pt(), pt(), pt(), never, zero],
+    )?;
+    s.keep(turn, nobody);
+    s.emit_with(Op::ELECT, &[], sources![turn, urz(), pt()], waits)?;
+    Ok(())
+}
+
+pub(super) fn any_running(s: &mut Selector<'_>) -> Done {
+    let predicate = s.predicate(0);
+    let operands = sources![rz(), s.predicate_result(0), predicate];
+    s.emit(Op::VOTE, &[("mode", "ANY")], operands)?;
+    Ok(())
 }

@@ -7,7 +7,7 @@
 use thiserror::Error;
 
 use super::{
-    Address, BuildTarget, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
+    Address, Chip, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
     Subroutine, Variable,
 };
 use crate::attribute::{Attribute, Value, id};
@@ -37,27 +37,26 @@ fn contradiction(what: impl Into<String>) -> ExtractError {
 }
 
 impl Module {
-    /// Takes a cubin apart.
+    /// Takes a cubin apart. `known` is what is known of a chip, by the name of a target.
     ///
     /// # Errors
     ///
     /// Names what a module cannot say, or what in the cubin contradicts itself.
-    pub fn extract(cubin: &Cubin) -> Result<Self> {
+    pub fn extract(cubin: &Cubin, known: impl Fn(&str) -> Option<Chip>) -> Result<Self> {
         if cubin.header.kind != elf::ET_EXEC {
             return unsupported("a file that is not for the driver to load");
         }
         if cubin.header.flags.make() != Flags::ORDINARY {
             return unsupported("line or debug information");
         }
-        let mut module = Module::new(BuildTarget {
-            sm: cubin.header.flags.sm(),
-            accelerated: cubin.is_accelerated(),
-            virtual_sm: virtual_sm(cubin).unwrap_or_else(|| u16::from(cubin.header.flags.sm())),
-        });
-        let chip = super::CHIPS.iter().find(|chip| chip.sm == module.target.sm);
-        let Some(chip) = chip else {
-            return unsupported(format!("sm_{}", module.target.sm));
+        let name = cubin.target();
+        let Some(chip) = known(&name) else {
+            return unsupported(name);
         };
+        let mut module = Module::new(Chip {
+            virtual_sm: virtual_sm(cubin).unwrap_or_else(|| u16::from(cubin.header.flags.sm())),
+            ..chip
+        });
         if let Some(Value::Byte(class, _)) = compat(cubin, id::COMPAT_ISA_CLASS) {
             module.isa_class = *class;
         }

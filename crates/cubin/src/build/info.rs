@@ -75,7 +75,7 @@ impl Plan<'_> {
         vec![
             byte(
                 id::COMPAT_ACCELERATOR_TARGET,
-                u8::from(self.module.target.accelerated),
+                u8::from(self.module.chip.accelerated),
             ),
             byte(id::COMPAT_ISA_CLASS, self.module.isa_class),
             byte(id::COMPAT_INST_TCGEN05_MMA, COMPAT_TCGEN05),

@@ -9,9 +9,10 @@
 //! 3. make each section's body, now that every index is known.
 //!
 //! ```
-//! use orias_cubin::build::{BuildTarget, Entry, Function, Module, Param};
+//! use orias_cubin::build::{Chip, Entry, Function, Module, Param};
 //!
-//! let mut module = Module::new(BuildTarget::SM_90A);
+//! let chip = Chip { sm: 90, accelerated: true, virtual_sm: 90, param_base: 0x210, reserved_shared: 0x400 };
+//! let mut module = Module::new(chip);
 //! module.functions.push(Function {
 //!     name: "k".to_owned(),
 //!     entry: Some(Entry {
@@ -47,23 +48,6 @@ use plan::{Key, Plan};
 
 pub use extract::ExtractError;
 
-/// What differs between chips, as far as the container goes.
-#[derive(Clone, Copy, Debug)]
-struct Chip {
-    sm: u8,
-    /// Where parameters start in constant bank 0.
-    param_base: u16,
-    /// Shared memory at the start of a block's that the system keeps for itself.
-    reserved_shared: u64,
-}
-
-/// Chips the builder knows: measured on what ptxas 13.0.88 writes.
-const CHIPS: &[Chip] = &[Chip {
-    sm: 90,
-    param_base: 0x210,
-    reserved_shared: 0x400,
-}];
-
 /// The CUDA version the attributes state: ptxas 13.0 writes 130 in `.nv.info` and `.note.nv.cuinfo`.
 const CUDA_VERSION: u16 = 130;
 
@@ -71,7 +55,7 @@ const CUDA_VERSION: u16 = 130;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// The chip.
-    pub target: BuildTarget,
+    pub chip: Chip,
     /// Its functions, in the order of their sections.
     pub functions: Vec<Function>,
     /// Variables of the `.const` space, in bank 3.
@@ -107,30 +91,19 @@ pub struct LineInfo {
     pub ptx: Vec<u8>,
 }
 
-/// A chip, and whether the code uses what only that chip has (`sm_90a`).
+/// What a cubin says of the chip it is for, and what the layout must know of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BuildTarget {
+pub struct Chip {
     /// The chip: 90.
     pub sm: u8,
-    /// Whether the target is architecture-specific.
+    /// Whether the code uses what only that chip has (`sm_90a`).
     pub accelerated: bool,
     /// The chip the PTX was written for: 90.
     pub virtual_sm: u16,
-}
-
-impl BuildTarget {
-    /// `sm_90`.
-    pub const SM_90: Self = Self {
-        sm: 90,
-        accelerated: false,
-        virtual_sm: 90,
-    };
-    /// `sm_90a`.
-    pub const SM_90A: Self = Self {
-        sm: 90,
-        accelerated: true,
-        virtual_sm: 90,
-    };
+    /// Where parameters start in constant bank 0.
+    pub param_base: u16,
+    /// Shared memory at the start of a block's that the system keeps for itself.
+    pub reserved_shared: u64,
 }
 
 /// A function with a text section of its own.
@@ -283,9 +256,6 @@ pub struct CodeRelocation {
 /// Why a module cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BuildError {
-    /// The chip has no row in the builder's table.
-    #[error("not supported: building cubins for sm_{0}")]
-    UnknownChip(u8),
     /// Two things have the same name.
     #[error("the name '{0}' is used twice")]
     DuplicateName(String),
@@ -339,9 +309,9 @@ pub enum BuildError {
 
 impl Module {
     /// A module with nothing in it.
-    pub fn new(target: BuildTarget) -> Self {
+    pub fn new(chip: Chip) -> Self {
         Self {
-            target,
+            chip,
             functions: Vec::new(),
             constants: Vec::new(),
             globals: Vec::new(),
@@ -368,12 +338,8 @@ impl Module {
     ///
     /// Names what contradicts itself or does not fit.
     pub fn build(&self) -> Result<Cubin, BuildError> {
-        let chip = CHIPS
-            .iter()
-            .find(|chip| chip.sm == self.target.sm)
-            .ok_or(BuildError::UnknownChip(self.target.sm))?;
-        self.check(chip)?;
-        let plan = Plan::new(self, chip);
+        self.check(&self.chip)?;
+        let plan = Plan::new(self, &self.chip);
         plan.resolve_names()?;
         let sections: Vec<Section> = plan.keys.iter().map(|key| plan.section(*key)).collect();
         let segments = derive_segments(&sections);
@@ -386,7 +352,7 @@ impl Module {
                 version: 1,
                 entry: 0,
                 flags: Flags::new(
-                    self.target.sm,
+                    self.chip.sm,
                     match &self.lines {
                         None => Flags::ORDINARY,
                         Some(lines) if lines.from_source => Flags::SOURCE_LINES,

@@ -383,7 +383,7 @@ impl<'a> Plan<'a> {
                         NOTE_CUINFO,
                         NoteContent::Cuda(CudaNote {
                             version: 2,
-                            virtual_sm: module.target.virtual_sm,
+                            virtual_sm: module.chip.virtual_sm,
                             toolkit: CUDA_VERSION,
                             reserved: 0,
                         }),

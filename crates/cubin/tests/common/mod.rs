@@ -2,7 +2,7 @@
 
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
 use orias_cubin::build::{
-    Address, BuildTarget, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
+    Address, Chip, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
     Subroutine, Variable,
 };
 
@@ -51,7 +51,7 @@ pub fn small_kernel(name: &str) -> Function {
 
 /// Two kernels and a function that use everything.
 pub fn module() -> Module {
-    let mut module = Module::new(BuildTarget::SM_90A);
+    let mut module = Module::new(SM_90A);
     let mut large = small_kernel("large");
     large.barriers = 2;
     large.frame_size = 64;
@@ -137,3 +137,18 @@ pub fn module() -> Module {
     ];
     module
 }
+
+/// `sm_90`.
+pub const SM_90: Chip = Chip {
+    sm: 90,
+    accelerated: false,
+    virtual_sm: 90,
+    param_base: 0x210,
+    reserved_shared: 0x400,
+};
+
+/// `sm_90a`.
+pub const SM_90A: Chip = Chip {
+    accelerated: true,
+    ..SM_90
+};

@@ -2,7 +2,7 @@
 //!
 //! The same number gives the same input on every machine, so a failure in a test is reproduced by running it again.
 
-use orias_ori::generate::Rng;
+use orias_random::Rng;
 
 /// Makes inputs from seeds and words that mean something to the reader.
 pub struct Mutator<'a> {

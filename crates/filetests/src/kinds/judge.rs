@@ -9,7 +9,7 @@ use orias_verify::mutate::{mutations, why_safe};
 use orias_verify::program::Program;
 
 /// The target of listings.
-const TARGET: Target = Target::Sm90a;
+const TARGET: Target = Target::DEFAULT;
 
 pub(super) fn judge(case: &Case<'_>) -> Result<String, String> {
     let arguments = Arguments::parse(case, &[], &["--words"])?;
@@ -38,7 +38,7 @@ pub(super) fn mutants(case: &Case<'_>) -> Result<String, String> {
         for (index, instruction) in program.instructions.iter().enumerate() {
             let pc = (index * orias_verify::program::WORD) as u64;
             output += &format!("{pc:#06x} {}\n", print_instruction(instruction, pc));
-            for mutation in mutations(instruction) {
+            for mutation in mutations(program.machine, instruction) {
                 let mut mutant = program.clone();
                 mutant.instructions[index].control = mutation
                     .control(instruction.control)

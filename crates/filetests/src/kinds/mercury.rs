@@ -20,9 +20,11 @@ pub(super) fn mercury(case: &Case<'_>) -> Result<String, String> {
         }
     }
     let level = arguments.value("-O").unwrap_or("3");
-    let context = Context {
-        opt_level: level.parse().map_err(|_| format!("no level '{level}'"))?,
+    let opt_level = level.parse().map_err(|_| format!("no level '{level}'"))?;
+    let context = |target| Context {
+        opt_level,
         knobs: &knobs,
+        machine: orias_machine::Machine::of(target),
     };
     let first = match arguments.value("--from") {
         Some(name) => find_phase(PHASES, name)?,
@@ -48,6 +50,7 @@ pub(super) fn mercury(case: &Case<'_>) -> Result<String, String> {
             Ok(stream) => Mercury::new(stream),
             Err(error) => return Ok(format!("error: {error}")),
         };
+        let context = context(mercury.stream.target);
         match pipeline.run_mercury(&mut mercury, &context, &mut |_| ()) {
             Ok(()) => print(&mercury, &arguments, &mut text)?,
             Err(failure) => return Ok(format!("error: {failure}")),
@@ -56,6 +59,7 @@ pub(super) fn mercury(case: &Case<'_>) -> Result<String, String> {
     }
     let mut module = parse_module(case.input).map_err(|error| error.to_string())?;
     for function in &mut module.functions {
+        let context = context(function.target);
         match pipeline.run_to_mercury(function, &context, &mut |_| ()) {
             Ok(Some(mercury)) => print(&mercury, &arguments, &mut text)?,
             Ok(None) => return Ok(format!("error: {} is not final", function.name)),

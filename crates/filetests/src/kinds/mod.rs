@@ -100,10 +100,6 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// Kinds that are planned, and what each waits for.
-pub const MISSING_KINDS: &[(&str, &str)] =
-    &[("compile", "code generation"), ("run", "the emulator")];
-
 /// The words after a kind's name: `--name value` pairs and flags among them, the rest in order.
 struct Arguments<'a> {
     plain: Vec<&'a str>,

@@ -4,6 +4,7 @@ use super::Arguments;
 use crate::case::Case;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, Event, PHASES, Pipeline, find_phase};
+use orias_machine::Machine;
 use orias_ori::{Module, parse_module, print_function, verify_module};
 
 pub(super) fn print(case: &Case<'_>) -> Result<String, String> {
@@ -53,11 +54,12 @@ pub(super) fn phase(case: &Case<'_>) -> Result<String, String> {
         verify_each: true,
         ..Pipeline::default()
     };
-    let context = Context {
-        opt_level,
-        knobs: &knobs,
-    };
     for function in &mut module.functions {
+        let context = Context {
+            opt_level,
+            knobs: &knobs,
+            machine: Machine::of(function.target),
+        };
         let mut skipped = None;
         pipeline
             .run(function, &context, &mut |event| {

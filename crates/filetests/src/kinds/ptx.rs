@@ -4,6 +4,7 @@ use super::Arguments;
 use crate::case::Case;
 use orias_codegen::lower::LowerOptions;
 use orias_ptx::{Diagnostics, Module, Options};
+use orias_sass::Target;
 
 pub(super) fn check(case: &Case<'_>) -> Result<String, String> {
     let arguments = Arguments::parse(case, &["--arch"], &["--lines"])?;
@@ -52,7 +53,7 @@ pub(super) fn lower(case: &Case<'_>) -> Result<String, String> {
         return Ok(found.to_excerpts(case.file_name, source));
     }
     let options = LowerOptions {
-        target: arch.to_owned(),
+        target: Target::from_name(arch).ok_or_else(|| format!("'{arch}' is no target"))?,
         contract: !arguments.flags.contains(&"--no-fmad"),
         ..LowerOptions::default()
     };

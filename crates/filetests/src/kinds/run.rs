@@ -37,7 +37,7 @@ fn code(case: &Case<'_>) -> Result<Vec<u8>, String> {
     if case.file_type.extension != "sass" {
         return Ok(case.input.as_bytes().to_vec());
     }
-    let cubin = assemble_cubin(case.input, Target::Sm90a).map_err(|errors| {
+    let cubin = assemble_cubin(case.input, Target::DEFAULT).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         lines.join("\n")
     })?;

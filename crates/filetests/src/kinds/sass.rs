@@ -53,7 +53,7 @@ pub(super) fn disasm(case: &Case<'_>) -> Result<String, String> {
 fn target(case: &Case<'_>) -> Result<Target, String> {
     let arguments = Arguments::parse(case, &["--arch"], &[])?;
     arguments.no_more_words(case.kind)?;
-    let name = arguments.value("--arch").unwrap_or("sm_90a");
+    let name = arguments.value("--arch").unwrap_or(Target::DEFAULT.name());
     Target::from_name(name).ok_or_else(|| format!("'{name}' is no target"))
 }
 

@@ -1,7 +1,7 @@
 //! What operations write and read, as groups with one timing.
 
-use super::{Class, Completion, TABLES, names};
-use crate::met::Met;
+use super::{Class, Completion, names};
+use crate::machine::Machine;
 use orias_sass::{Instruction, Mods, Op, RegisterAccess, RegisterClass};
 
 /// Which operand a register belongs to.
@@ -64,66 +64,54 @@ pub struct Use {
 
 /// Results that become readable alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResultGroup(pub(super) u8);
+pub struct ResultGroup {
+    pub(crate) index: u8,
+    pub(crate) class: RegisterClass,
+}
 
 /// Sources that are read alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UseGroup(pub(super) u8);
+pub struct UseGroup {
+    pub(crate) index: u8,
+    pub(crate) class: RegisterClass,
+}
 
 impl ResultGroup {
     /// Its register file.
+    #[inline]
     #[must_use]
-    pub fn class(self) -> RegisterClass {
-        TABLES.groups.results[usize::from(self.0)].class
-    }
-
-    /// What it is called; unique within its register file.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        TABLES.groups.results[usize::from(self.0)].name
-    }
-
-    /// Every group.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (0..TABLES.groups.results.len() as u8).map(Self)
+    pub const fn class(self) -> RegisterClass {
+        self.class
     }
 
     /// Its number, counted from zero in the order of the table.
+    #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.index as usize
     }
 }
 
 impl UseGroup {
     /// Its register file.
+    #[inline]
     #[must_use]
-    pub fn class(self) -> RegisterClass {
-        TABLES.groups.uses[usize::from(self.0)].class
-    }
-
-    /// What it is called; unique within its register file.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        TABLES.groups.uses[usize::from(self.0)].name
-    }
-
-    /// Every group.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (0..TABLES.groups.uses.len() as u8).map(Self)
+    pub const fn class(self) -> RegisterClass {
+        self.class
     }
 
     /// Its number, counted from zero in the order of the table.
+    #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.index as usize
     }
 }
 
 /// When a result can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arrival {
-    /// After as many cycles as [`super::latency`] says.
+    /// After as many cycles as [`Machine::latency`] says.
     Fixed(ResultGroup),
     /// When the write barrier is released.
     WriteBarrier,
@@ -133,41 +121,126 @@ pub enum Arrival {
     WarpGroup,
 }
 
-/// When a result can be read; none when no row says.
-#[must_use]
-pub fn arrival(result: &Result) -> Option<Arrival> {
-    let rule = rules(result.op).results.iter().find(|rule| {
-        rule.class == result.class && rule.fits(result.place, result.offset, result.op, result.mods)
-    });
-    match rule.map(|rule| rule.group) {
-        Some(READ_BARRIER) => Some(Arrival::ReadBarrier),
-        Some(group) => Some(Arrival::Fixed(ResultGroup(group))),
-        None => match super::of(result.op)?.completion {
-            Completion::Fixed => None,
-            Completion::Group => Some(Arrival::WarpGroup),
-            Completion::Variable | Completion::InOrder(_) => Some(Arrival::WriteBarrier),
-        },
+impl Machine {
+    /// When a result can be read; none when no row says.
+    #[must_use]
+    pub fn arrival(&self, result: &Result) -> Option<Arrival> {
+        let rule = self.rules(result.op).results.iter().find(|rule| {
+            rule.class == result.class
+                && rule.fits(result.place, result.offset, result.op, result.mods)
+        });
+        match rule.map(|rule| rule.group) {
+            Some(READ_BARRIER) => Some(Arrival::ReadBarrier),
+            Some(index) => Some(Arrival::Fixed(ResultGroup {
+                index,
+                class: result.class,
+            })),
+            None => match self.timing(result.op)?.completion {
+                Completion::Fixed => None,
+                Completion::Group => Some(Arrival::WarpGroup),
+                Completion::Variable | Completion::InOrder(_) => Some(Arrival::WriteBarrier),
+            },
+        }
+    }
+
+    /// The group of a source; none when no row names it.
+    #[must_use]
+    pub fn use_group(&self, used: &Use) -> Option<UseGroup> {
+        let mut rules = self.rules(used.op).uses.iter();
+        let rule = rules.find(|rule| {
+            rule.class == used.class && rule.fits(used.place, used.offset, used.op, used.mods)
+        })?;
+        Some(UseGroup {
+            index: rule.group,
+            class: used.class,
+        })
+    }
+
+    /// Every group of results.
+    pub fn result_groups(&self) -> impl Iterator<Item = ResultGroup> + use<> {
+        let groups = self.chip.timing.groups.results.iter().enumerate();
+        groups.map(|(index, group)| ResultGroup {
+            index: index as u8,
+            class: group.class,
+        })
+    }
+
+    /// Every group of uses.
+    pub fn use_groups(&self) -> impl Iterator<Item = UseGroup> + use<> {
+        let groups = self.chip.timing.groups.uses.iter().enumerate();
+        groups.map(|(index, group)| UseGroup {
+            index: index as u8,
+            class: group.class,
+        })
+    }
+
+    fn result(&self, group: ResultGroup) -> &'static Group {
+        &self.chip.timing.groups.results[group.index()]
+    }
+
+    fn used(&self, group: UseGroup) -> &'static Group {
+        &self.chip.timing.groups.uses[group.index()]
+    }
+
+    /// What a group of results is called; unique within its register file.
+    #[must_use]
+    pub fn result_name(&self, group: ResultGroup) -> &'static str {
+        self.result(group).name
+    }
+
+    /// What a group of uses is called; unique within its register file.
+    #[must_use]
+    pub fn use_name(&self, group: UseGroup) -> &'static str {
+        self.used(group).name
+    }
+
+    /// Whether a use is as early as any of arithmetic.
+    #[must_use]
+    pub fn is_arithmetic(&self, group: UseGroup) -> bool {
+        self.used(group).arithmetic
+    }
+
+    /// Whether code on the other side of a call may begin with reading `result` so.
+    #[must_use]
+    pub fn is_ordinary(&self, result: ResultGroup, used: UseGroup) -> bool {
+        let known = self.used(used);
+        known.ordinary && !(self.result(result).not_late && known.name == "late")
+    }
+
+    /// Cycles before a write of variable latency to the same register, for results whose latencies do not tell.
+    #[must_use]
+    pub fn overwritten_late(&self, group: ResultGroup) -> Option<u8> {
+        self.result(group).overwritten_late
+    }
+
+    fn rules(&self, op: Op) -> &'static Rules {
+        self.chip.caches.rules.get_or_init(op, || {
+            let of = |lines: &[Line]| match self.timing(op) {
+                Some(timing) => lines
+                    .iter()
+                    .filter_map(|line| line.rule(op, timing.class))
+                    .collect(),
+                None => Vec::new(),
+            };
+            Rules {
+                results: of(self.chip.timing.groups.result_lines),
+                uses: of(self.chip.timing.groups.use_lines),
+            }
+        })
     }
 }
 
-/// The group of a source; none when no row names it.
-#[must_use]
-pub fn use_group(used: &Use) -> Option<UseGroup> {
-    rules(used.op)
-        .uses
-        .iter()
-        .find(|rule| {
-            rule.class == used.class && rule.fits(used.place, used.offset, used.op, used.mods)
-        })
-        .map(|rule| UseGroup(rule.group))
-}
-
 /// Stands for results that come with the read barrier.
-pub(super) const READ_BARRIER: u8 = u8::MAX;
+pub(crate) const READ_BARRIER: u8 = u8::MAX;
 
-pub(super) struct Group {
+pub(crate) struct Group {
     pub class: RegisterClass,
     pub name: &'static str,
+    /// A result that is never read late on the other side of a call.
+    pub not_late: bool,
+    pub overwritten_late: Option<u8>,
+    pub ordinary: bool,
+    pub arithmetic: bool,
 }
 
 /// A line of the table as it applies to one operation.
@@ -190,7 +263,7 @@ impl Rule {
     }
 }
 
-pub(super) struct Groups {
+pub(crate) struct Groups {
     pub results: &'static [Group],
     pub uses: &'static [Group],
     /// In the order of the table, which is the order in which they count.
@@ -199,7 +272,7 @@ pub(super) struct Groups {
 }
 
 /// A selector of a line of the table, `PATTERN[/SLOT][+N][{MODIFIER=VALUE&MODIFIER=VALUE}]`, with the group the line is about.
-pub(super) struct Line {
+pub(crate) struct Line {
     pub class: RegisterClass,
     pub group: u8,
     pub pattern: Pattern,
@@ -209,30 +282,13 @@ pub(super) struct Line {
 }
 
 /// The lines that apply to one operation.
-struct Rules {
+pub(crate) struct Rules {
     results: Vec<Rule>,
     uses: Vec<Rule>,
 }
 
-fn rules(op: Op) -> &'static Rules {
-    static RULES: Met<Rules> = Met::new();
-    RULES.get_or_init(op, || {
-        let of = |lines: &[Line]| match super::of(op) {
-            Some(timing) => lines
-                .iter()
-                .filter_map(|line| line.rule(op, timing.class))
-                .collect(),
-            None => Vec::new(),
-        };
-        Rules {
-            results: of(TABLES.groups.result_lines),
-            uses: of(TABLES.groups.use_lines),
-        }
-    })
-}
-
 /// Which operations a selector is about.
-pub(super) enum Pattern {
+pub(crate) enum Pattern {
     /// Those of a class.
     Class(Class),
     /// Those with this name, or with names that begin so.
@@ -305,6 +361,12 @@ mod tests {
 
     #[test]
     fn every_register_of_every_operation_has_a_group() {
+        for target in orias_sass::Target::ALL {
+            assert_eq!(missing(Machine::of(target)), Vec::<String>::new());
+        }
+    }
+
+    fn missing(machine: &Machine) -> Vec<String> {
         let mut missing = Vec::new();
         for op in Op::all() {
             let row = op.row();
@@ -334,7 +396,7 @@ mod tests {
                     class,
                     offset: 0,
                 };
-                if reads && use_group(&used).is_none() {
+                if reads && machine.use_group(&used).is_none() {
                     missing.push(format!("{op} reads {class:?} {place:?}"));
                 }
                 let result = Result {
@@ -344,11 +406,11 @@ mod tests {
                     class,
                     offset: 0,
                 };
-                if writes && arrival(&result).is_none() {
+                if writes && machine.arrival(&result).is_none() {
                     missing.push(format!("{op} writes {class:?} {place:?}"));
                 }
             }
         }
-        assert_eq!(missing, Vec::<String>::new());
+        missing
     }
 }

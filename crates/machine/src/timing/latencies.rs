@@ -1,7 +1,7 @@
 //! Cycles from a result group to a use group, with provenance.
 
-use super::TABLES;
 use super::groups::{ResultGroup, UseGroup};
+use crate::machine::Machine;
 use std::fmt;
 
 /// Which latencies to use.
@@ -111,7 +111,7 @@ impl Row {
     }
 }
 
-pub(super) struct Latencies {
+pub(crate) struct Latencies {
     /// By result group, then use group; none where the register files differ.
     pub edges: &'static [Option<Row>],
     pub uses: usize,
@@ -124,7 +124,7 @@ pub(super) struct Latencies {
 
 /// What is known of two writes of one register.
 #[derive(Clone, Copy)]
-pub(super) struct Overwrite {
+pub(crate) struct Overwrite {
     pub mined: Option<Source>,
     /// By the difference of the two latencies, plus one.
     pub derived: u8,
@@ -132,90 +132,94 @@ pub(super) struct Overwrite {
     pub longest: u8,
 }
 
-/// Cycles from the issue of a producer to the first issue of a consumer that may read the result.
-///
-/// # Panics
-///
-/// If the groups belong to different register files: no register connects them.
-#[must_use]
-pub fn latency(table: Table, result: ResultGroup, used: UseGroup) -> Latency {
-    row(result, used).map_or_else(
-        || {
-            panic!(
-                "{:?} {} is never read as {:?} {}",
-                result.class(),
-                result.name(),
-                used.class(),
-                used.name()
-            )
-        },
-        |row| row.latency(table),
-    )
-}
+impl Machine {
+    /// Cycles from the issue of a producer to the first issue of a consumer that may read the result.
+    ///
+    /// # Panics
+    ///
+    /// If the groups belong to different register files: no register connects them.
+    #[must_use]
+    pub fn latency(&self, result: ResultGroup, used: UseGroup) -> Latency {
+        self.row(result, used).map_or_else(
+            || {
+                panic!(
+                    "{:?} {} is never read as {:?} {}",
+                    result.class(),
+                    self.result_name(result),
+                    used.class(),
+                    self.use_name(used)
+                )
+            },
+            |row| row.latency(self.table),
+        )
+    }
 
-fn row(result: ResultGroup, used: UseGroup) -> Option<&'static Row> {
-    let latencies = &TABLES.latencies;
-    latencies.edges[usize::from(result.0) * latencies.uses + usize::from(used.0)].as_ref()
-}
+    fn row(&self, result: ResultGroup, used: UseGroup) -> Option<&'static Row> {
+        let latencies = &self.chip.timing.latencies;
+        latencies.edges[result.index() * latencies.uses + used.index()].as_ref()
+    }
 
-/// Cycles after which a later fixed-latency write of the same register is sure to be the one that stays.
-///
-/// A later write with a variable latency takes longer than any fixed one: one cycle is enough.
-#[must_use]
-pub fn overwrite(table: Table, earlier: ResultGroup, later: ResultGroup) -> u8 {
-    let latencies = &TABLES.latencies;
-    let Some(known) =
-        latencies.overwrites[usize::from(earlier.0) * latencies.results + usize::from(later.0)]
-    else {
-        return 1;
-    };
-    match (table, known.mined) {
-        (Table::Mined, Some(mined)) => mined.cycles.min(known.derived),
-        (Table::Mined, None) => known.derived,
-        // What ptxas keeps may be there for another reason; waiting until the earlier one has landed is always enough.
-        (Table::Safe, Some(mined)) => known.derived.max(mined.cycles.min(known.longest)),
-        (Table::Safe, None) => known.derived,
+    /// Cycles after which a later fixed-latency write of the same register is sure to be the one that stays.
+    ///
+    /// A later write with a variable latency takes longer than any fixed one: one cycle is enough.
+    #[must_use]
+    pub fn overwrite(&self, earlier: ResultGroup, later: ResultGroup) -> u8 {
+        let latencies = &self.chip.timing.latencies;
+        let Some(known) = latencies.overwrites[earlier.index() * latencies.results + later.index()]
+        else {
+            return 1;
+        };
+        match (self.table, known.mined) {
+            (Table::Mined, Some(mined)) => mined.cycles.min(known.derived),
+            (Table::Mined, None) => known.derived,
+            // What ptxas keeps may be there for another reason; waiting until the earlier one has landed is always enough.
+            (Table::Safe, Some(mined)) => known.derived.max(mined.cycles.min(known.longest)),
+            (Table::Safe, None) => known.derived,
+        }
+    }
+
+    /// Cycles from the issue of a fixed-latency reader to the first issue of a fixed-latency writer of the same register.
+    ///
+    /// It is 1 but for uniform registers: their readers read late, and UMOV and ULDC write early.
+    #[must_use]
+    pub fn release(&self, used: UseGroup, later: ResultGroup) -> u8 {
+        let latencies = &self.chip.timing.latencies;
+        match latencies.releases[used.index() * latencies.results + later.index()] {
+            None => 1,
+            Some((least, _)) if self.table == Table::Mined => least,
+            Some((_, most)) => most,
+        }
+    }
+
+    /// Every edge, in the order of the groups.
+    pub fn latencies(&self) -> impl Iterator<Item = &'static Row> + use<> {
+        self.chip.timing.latencies.edges.iter().flatten()
     }
 }
 
-/// Cycles from the issue of a fixed-latency reader to the first issue of a fixed-latency writer of the same register.
-///
-/// It is 1 but for uniform registers: their readers read late, and UMOV and ULDC write early.
-#[must_use]
-pub fn release(table: Table, used: UseGroup, later: ResultGroup) -> u8 {
-    let latencies = &TABLES.latencies;
-    match latencies.releases[usize::from(used.0) * latencies.results + usize::from(later.0)] {
-        None => 1,
-        Some((least, _)) if table == Table::Mined => least,
-        Some((_, most)) => most,
+impl Row {
+    /// Whether the chip was measured to be faster than ptxas dares.
+    #[must_use]
+    pub fn is_smaller_than_mined(&self) -> bool {
+        match (self.measured, self.mined) {
+            (Some(measured), Some(mined)) => measured.cycles < mined.cycles,
+            _ => false,
+        }
     }
-}
-
-/// Every edge, in the order of the groups.
-pub fn rows() -> impl Iterator<Item = &'static Row> {
-    TABLES.latencies.edges.iter().flatten()
-}
-
-/// The edges of a table that rest on an assumption.
-pub fn assumed(table: Table) -> impl Iterator<Item = &'static Row> {
-    rows().filter(move |row| row.latency(table).provenance == Provenance::Assumed)
-}
-
-/// The edges where the chip was measured to be faster than ptxas dares.
-pub fn smaller_than_mined() -> impl Iterator<Item = &'static Row> {
-    rows().filter(|row| match (row.measured, row.mined) {
-        (Some(measured), Some(mined)) => measured.cycles < mined.cycles,
-        _ => false,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orias_sass::Target;
+
+    fn machines() -> impl Iterator<Item = &'static Machine> {
+        Target::ALL.into_iter().map(Machine::of)
+    }
 
     #[test]
     fn safe_is_never_below_measured_or_mined() {
-        for row in rows() {
+        for row in machines().flat_map(Machine::latencies) {
             let safe = row.latency(Table::Safe).cycles;
             for source in [row.measured, row.mined].into_iter().flatten() {
                 assert!(safe >= source.cycles, "{row:?}");
@@ -227,28 +231,47 @@ mod tests {
     /// What ptxas dares, the chip must do: a mined row below a measured one is a wrong measurement or a wrong reading.
     #[test]
     fn nothing_mined_is_below_what_was_measured() {
-        let below: Vec<String> = rows()
-            .filter(|row| match (row.measured, row.mined) {
-                (Some(measured), Some(mined)) => mined.cycles < measured.cycles,
-                _ => false,
-            })
-            .map(|row| {
-                format!(
-                    "{:?} {} -> {}",
-                    row.result.class(),
-                    row.result.name(),
-                    row.used.name()
-                )
-            })
-            .collect();
-        assert_eq!(below, Vec::<String>::new());
+        for machine in machines() {
+            let below: Vec<String> = machine
+                .latencies()
+                .filter(|row| match (row.measured, row.mined) {
+                    (Some(measured), Some(mined)) => mined.cycles < measured.cycles,
+                    _ => false,
+                })
+                .map(|row| {
+                    format!(
+                        "{:?} {} -> {}",
+                        row.result.class(),
+                        machine.result_name(row.result),
+                        machine.use_name(row.used)
+                    )
+                })
+                .collect();
+            assert_eq!(below, Vec::<String>::new());
+        }
     }
 
     #[test]
     fn every_pair_of_groups_of_a_register_file_has_a_row() {
-        for result in ResultGroup::all() {
-            for used in UseGroup::all().filter(|used| used.class() == result.class()) {
-                assert!(row(result, used).is_some());
+        for machine in machines() {
+            for result in machine.result_groups() {
+                let uses = machine.use_groups();
+                for used in uses.filter(|used| used.class() == result.class()) {
+                    assert!(machine.row(result, used).is_some());
+                }
+            }
+        }
+    }
+
+    /// Judges and emulators never see a number that was only measured.
+    #[test]
+    fn judges_use_what_was_mined() {
+        for target in Target::ALL {
+            let (making, judging) = (Machine::of(target), Machine::judging(target));
+            for row in making.latencies() {
+                let (result, used) = (row.result, row.used);
+                assert_eq!(judging.latency(result, used), row.latency(Table::Mined));
+                assert_eq!(making.latency(result, used), row.latency(Table::Safe));
             }
         }
     }

@@ -1,78 +1,12 @@
-//! Copies and exchanges of registers.
-//!
-//! Copies that happen at once become moves one after another: a move comes before the moves that overwrite its source. Where that
-//! goes round in a circle, two registers are exchanged by three exclusive ors, which needs no spare register. Constant sources come
-//! last: nothing overwrites them.
-//!
-//! **Algorithm.** The copies form a graph in which every register has at most one source. Destinations nobody reads are written
-//! first, and free their sources in turn; what is left are circles. Linear in the number of registers copied.
+//! Copies and exchanges of registers as instructions: [`parallel_copy`](orias_ori::parallel_copy) finds the order, and an exchange is
+//! three exclusive ors.
 
 use super::{Expansion, Made, Refusal};
 use crate::stream::{NodeData, Pseudo, Run, Stream};
+use orias_ori::parallel_copy::{Step, sequence};
 use orias_sass::{
     Guard, Instruction, Op, Operand, Register, RegisterClass, SourceModifiers, Target,
 };
-use rustc_hash::FxHashMap;
-use std::hash::Hash;
-
-/// One step of a sequence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step<R> {
-    /// Writes the first register with the second.
-    Move(R, R),
-    /// Exchanges the two.
-    Swap(R, R),
-}
-
-/// The steps that do what the copies `(to, from)` of single registers do at once.
-pub fn sequence<R: Copy + Eq + Hash>(
-    copies: &[(R, R)],
-    is_constant: impl Fn(R) -> bool,
-) -> Vec<Step<R>> {
-    let mut source: FxHashMap<R, R> = FxHashMap::default();
-    let mut readers: FxHashMap<R, u32> = FxHashMap::default();
-    let mut constants = Vec::new();
-    let mut order = Vec::new();
-    for &(to, from) in copies {
-        if is_constant(from) {
-            constants.push(Step::Move(to, from));
-        } else if to != from && source.insert(to, from).is_none() {
-            *readers.entry(from).or_insert(0) += 1;
-            order.push(to);
-        }
-    }
-    let mut steps = Vec::with_capacity(copies.len());
-    let mut ready: Vec<R> = order
-        .iter()
-        .copied()
-        .filter(|to| !readers.contains_key(to))
-        .collect();
-    while let Some(to) = ready.pop() {
-        let Some(from) = source.remove(&to) else {
-            continue;
-        };
-        steps.push(Step::Move(to, from));
-        if let Some(count) = readers.get_mut(&from) {
-            *count -= 1;
-            if *count == 0 && source.contains_key(&from) {
-                ready.push(from);
-            }
-        }
-    }
-    // Circles: swapping a register with its source settles it, and the source's old contents wait where it was.
-    for &start in &order {
-        let mut at = start;
-        while let Some(from) = source.remove(&at) {
-            if from == start {
-                break;
-            }
-            steps.push(Step::Swap(at, from));
-            at = from;
-        }
-    }
-    steps.extend(constants);
-    steps
-}
 
 pub(super) fn expand_copy(stream: &Stream, _: &NodeData, pseudo: &Pseudo) -> Expansion {
     let Pseudo::Copy { guard, runs } = pseudo else {

@@ -20,8 +20,6 @@ mod control;
 mod copies;
 mod memory;
 
-pub use copies::{Step, sequence};
-
 use crate::error::EmitError;
 use crate::stream::{Body, Fixup, Node, NodeData, Origin, Pseudo, Stream};
 use orias_sass::{EncodeError, Instruction, Op, Operand};

@@ -1,6 +1,6 @@
 //! Divergence: what is the same in all lanes of a warp, and what may differ.
 //!
-//! **What is meant.** Two lanes are together at a block when both are there in the same trip of every loop around it (see [`super::trips`]). A
+//! **What is meant.** Two lanes are together at a block when both are there in the same iteration of every loop around it (see [`super::iteration_graph`]). A
 //! value is *uniform* when lanes that are together at its definition get the same; a branch is uniform when lanes that are
 //! together at it go the same way. Nothing is said about lanes that are not together: a uniform value may differ between
 //! two sides of a divergent branch, and that is why a uniform register must not live across branches in a [partial](Divergence::is_partial)
@@ -8,12 +8,12 @@
 //!
 //! **Where divergence comes from.** From operations whose results differ between lanes ([`super::uniformity`]); from parameters of
 //! device functions; through operands, guards, kept values and arguments; into parameters of blocks that lanes enter along different edges
-//! ([joins](Divergence::is_join)), unless all edges bring the same value; and out of loops that lanes leave in different trips: a value may be uniform in the loop and
-//! differ outside, as each lane has it from another trip; and from loads where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
+//! ([joins](Divergence::is_join)), unless all edges bring the same value; and out of loops that lanes leave in different iterations: a value may be uniform in the loop and
+//! differ outside, as each lane has it from another iteration; and from loads where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
 //! diverge only as a block parameter, through another such register, or by leaving a loop.
 //!
 //! Lanes are assumed to come together again at each branch's [reconvergence point](Divergence::reconvergence_point) and not before. Whoever places convergence
-//! barriers uses these points; meeting later, or never, makes no uniform value differ, but lanes in different trips must not be
+//! barriers uses these points; meeting later, or never, makes no uniform value differ, but lanes in different iterations must not be
 //! brought together.
 //!
 //! **Algorithm.** A worklist over values and branches, each entered once; a divergent branch is handed to [`Split`], which answers with the joins and
@@ -40,7 +40,7 @@ use cranelift_entity::packed_option::PackedOption;
 #[derive(Clone, Debug)]
 pub struct Divergence {
     divergent: Vec<bool>,
-    /// By value: whether a use outside sees it from different trips.
+    /// By value: whether a use outside sees it from different iterations.
     temporal: Vec<bool>,
     branches: Vec<bool>,
     joins: Vec<bool>,
@@ -101,7 +101,7 @@ impl Divergence {
             }
     }
 
-    /// Whether `value` is uniform where it is defined and is read where lanes have it from different trips.
+    /// Whether `value` is uniform where it is defined and is read where lanes have it from different iterations.
     pub fn is_temporal(&self, value: Value) -> bool {
         self.is_uniform(value) && self.temporal[value.index()]
     }
@@ -121,7 +121,7 @@ impl Divergence {
         self.partial[block.index()]
     }
 
-    /// Whether lanes may leave `each` in different trips.
+    /// Whether lanes may leave `each` in different iterations.
     pub fn is_divergent_loop(&self, each: Loop) -> bool {
         self.loops[each.index()]
     }

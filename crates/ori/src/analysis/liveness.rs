@@ -1,4 +1,4 @@
-//! Which values are live where, in SSA form.
+//! Liveness: which values are live where, in SSA form.
 //!
 //! A value is *live in* at a block that is not its definition's when a path leads from the block's start to a use. It is *live out* of a
 //! block when it is live in at a successor. The arguments of an edge are read at the end of the block it leaves, and a parameter is defined at

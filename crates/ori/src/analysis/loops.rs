@@ -1,10 +1,10 @@
-//! The loop nest.
+//! The loop nest: natural loops, and irreducible ones marked.
 //!
 //! **What a loop is.** Take the depth-first walk of the graph. Each strongly connected component with a cycle is a loop; its
 //! *header* is the block the walk met first. Take away the edges to the header from inside (the loop's back edges); the
 //! components that remain inside are the loops nested in it, and so on. For a loop with one way in this is the natural loop of its
 //! header, all back edges to one header together. A loop that can be entered past its header is *irreducible*: it is found
-//! and nested like any other and marked, because no block in it stands for "the next trip". A pass that needs a
+//! and nested like any other and marked, because no block in it stands for "the next iteration". A pass that needs a
 //! header that dominates its loop must ask [`LoopNest::is_irreducible`] first.
 //!
 //! **Algorithm.** Tarjan's, as Havlak extended it to irreducible graphs and Ramalingam made it near-linear: headers are taken

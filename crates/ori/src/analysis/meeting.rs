@@ -44,7 +44,16 @@ impl LaneNeeds {
                     _ => Self::Threads,
                 }
             }
-            A::Ldmatrix | A::Stmatrix | A::Movmatrix => Self::AllLanes,
+            A::Ldmatrix
+            | A::Stmatrix
+            | A::Movmatrix
+            | A::Mma
+            | A::MmaSparse
+            | A::Wgmma
+            | A::WgmmaSparse
+            | A::WgmmaFence
+            | A::WgmmaCommit
+            | A::WgmmaWait => Self::AllLanes,
             _ => match lane_mask(func, inst) {
                 None => Self::Nothing,
                 Some(mask) if names_all_lanes(func, mask) => Self::AllLanes,

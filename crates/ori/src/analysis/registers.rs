@@ -1,4 +1,4 @@
-//! Which physical registers are live where.
+//! Liveness of physical registers.
 //!
 //! Works on any level; values are ignored, so it is meant for functions after allocation. A tuple is its registers one by
 //! one, implicit uses and definitions count, constant registers do not. A guarded instruction may write nothing, so its

@@ -1,20 +1,20 @@
-//! What follows when branches split the warp.
+//! Control divergence: what follows when branches split the warp.
 //!
 //! Given the branches whose outcome may differ between lanes, [`Split`] finds
 //!
-//! - the **joins**: blocks that lanes which parted may enter along different edges, in the same trip of every loop around. The
+//! - the **joins**: blocks that lanes which parted may enter along different edges, in the same iteration of every loop around. The
 //!   value of a block parameter there depends on the lane even if every argument is uniform;
-//! - the **divergent loops**: loops that lanes leave in different trips. A value made inside is seen outside from
-//!   different trips;
+//! - the **divergent loops**: loops that lanes leave in different iterations. A value made inside is seen outside from
+//!   different iterations;
 //! - the **partial blocks**: blocks that may run with only some of the lanes that entered the function;
 //! - for each branch, its **reconvergence point**: where the lanes it parts are all together again.
 //!
 //! Branches may be added one at a time as they are found to diverge; each is looked at once.
 //!
-//! **Definition.** On the one-trip graphs of [`super::trips`], let `b` be a node with a divergent outcome and two edges or more.
+//! **Definition.** On the one-iteration graphs of [`super::iteration_graph`], let `b` be a node with a divergent outcome and two edges or more.
 //! A node is a join when two paths from `b` lead to it that share nothing else (Rosemann, Moll and Hack, "An abstract
 //! interpretation for SPMD divergence on reducible control flow graphs", POPL 2021). Let `w` be the immediate post-dominator of `b`. It is
-//! always a join. If `w` is no block but the end of everything, some lanes go on to the next trip while others leave: the loop
+//! always a join. If `w` is no block but the end of everything, some lanes go on to the next iteration while others leave: the loop
 //! is divergent. A loop that is divergent, or left by different exits, is itself such a node in the graph around it. Nodes on the
 //! way from `b` before `w` are partial, as is all that runs in them.
 //!
@@ -23,8 +23,8 @@
 //!
 //! **Why this is sound.** Take two lanes that are together at some block and entered it along different edges. Follow both ways back
 //! to the last node they have in common: there the lanes were together and went apart, so it had a divergent outcome, and the
-//! two ways from it share nothing: the block was marked. For lanes that leave a loop in different trips, take the last trip
-//! they made together; one way ends in the next trip, the other outside.
+//! two ways from it share nothing: the block was marked. For lanes that leave a loop in different iterations, take the last iteration
+//! they made together; one way ends in the next iteration, the other outside.
 //!
 //! **Cost.** Joins other than `w` are found by spreading labels from `b`'s successors in topological order, each node keeping the
 //! label that reached it or, where two meet, a new one of its own. The walk steps over any part with one way in and one way out, ignores
@@ -34,9 +34,9 @@
 //! coarser, never wrong. Everything else is near-linear: partial nodes are marked along the post-dominator tree, each once.
 
 use super::flow::{FlowGraph, NONE};
+use super::iteration_graph::{IterationGraph, Kind, Node};
 use super::loops::{Loop, LoopNest};
 use super::order::DepthFirst;
-use super::trips::{Kind, Node, Trips};
 use super::union_find::DisjointSets;
 use crate::Block;
 use cranelift_entity::EntityRef;
@@ -52,17 +52,17 @@ const STEPS_PER_EDGE: usize = 16;
 pub enum Consequence {
     /// The block became a join.
     Join(Block),
-    /// The loop is left in different trips.
+    /// The loop is left in different iterations.
     DivergentLoop(Loop),
     /// The irreducible loop is given up on: everything made inside is divergent.
     Scattered(Loop),
 }
 
-/// Where lanes that part are together again within one trip of the loop around, if those that leave the loop do not count.
+/// Where lanes that part are together again within one iteration of the loop around, if those that leave the loop do not count.
 ///
 /// The [reconvergence point](Split::reconvergence_point) is where *all* lanes meet: once a way leaves the loop, it lies outside.
-/// Here each one-trip graph is asked for itself, without the edges into `Kind::Out`: what is left always has a meeting point, the next
-/// trip at the latest. Lanes that leave are the business of the graph around, where the folded loop parts them.
+/// Here each one-iteration graph is asked for itself, without the edges into `Kind::Out`: what is left always has a meeting point, the next
+/// iteration at the latest. Lanes that leave are the business of the graph around, where the folded loop parts them.
 #[derive(Clone, Debug)]
 pub struct TripMeetings {
     branches: Vec<PackedOption<Block>>,
@@ -70,13 +70,13 @@ pub struct TripMeetings {
 }
 
 impl TripMeetings {
-    /// Where lanes that part at the end of `block` meet in this trip, or the header of the loop for the next trip. None if it parts no
-    /// lanes that stay, or if they meet at the end of the function only; and inside irreducible loops, which have no trips.
+    /// Where lanes that part at the end of `block` meet in this iteration, or the header of the loop for the next iteration. None if it parts no
+    /// lanes that stay, or if they meet at the end of the function only; and inside irreducible loops, which have no iterations.
     pub fn of_branch(&self, block: Block) -> Option<Block> {
         self.branches[block.index()].expand()
     }
 
-    /// Where lanes that leave `each` at different times or places meet, in the trip of the loop around it.
+    /// Where lanes that leave `each` at different times or places meet, in the iteration of the loop around it.
     pub fn of_loop(&self, each: Loop) -> Option<Block> {
         self.loops[each.index()].expand()
     }
@@ -86,7 +86,7 @@ impl TripMeetings {
 #[derive(Clone, Debug)]
 pub struct Split<'a> {
     nest: &'a LoopNest,
-    trips: Trips,
+    iterations: IterationGraph,
     /// By node: whether its outcome differs between lanes.
     divergent: Vec<bool>,
     joins: Vec<bool>,
@@ -107,8 +107,8 @@ pub struct Split<'a> {
 impl<'a> Split<'a> {
     /// No branch diverges yet and the whole warp enters the function.
     pub fn new(graph: &FlowGraph, walk: &DepthFirst, nest: &'a LoopNest) -> Self {
-        let trips = Trips::new(graph, walk, nest);
-        let count = trips.node_count();
+        let iterations = IterationGraph::new(graph, walk, nest);
+        let count = iterations.node_count();
         Split {
             nest,
             divergent: vec![false; count],
@@ -121,18 +121,18 @@ impl<'a> Split<'a> {
             divergent_pending: Vec::new(),
             consequences: Vec::new(),
             labels: Labels::new(count),
-            steps_left: STEPS_PER_EDGE * (count + trips.edge_count()),
-            points: reconvergence_points(&trips, nest),
-            trips,
+            steps_left: STEPS_PER_EDGE * (count + iterations.edge_count()),
+            points: reconvergence_points(&iterations, nest),
+            iterations,
         }
     }
 
     /// Takes every block as partial, for a function that may be called by part of a warp.
     pub fn enter_partial(&mut self, walk: &DepthFirst) {
         for &block in walk.preorder() {
-            match self.trips.hiding_block(self.nest, block) {
-                Some(hiding) => self.mark_partial(self.trips.node(Kind::Folded(hiding))),
-                None => self.mark_partial(self.trips.node(Kind::Block(block))),
+            match self.iterations.hiding_block(self.nest, block) {
+                Some(hiding) => self.mark_partial(self.iterations.node(Kind::Folded(hiding))),
+                None => self.mark_partial(self.iterations.node(Kind::Block(block))),
             }
         }
         self.settle();
@@ -143,11 +143,11 @@ impl<'a> Split<'a> {
     /// # Panics
     /// If `block` is unreachable.
     pub fn diverge(&mut self, block: Block) -> Vec<Consequence> {
-        match self.trips.hiding_block(self.nest, block) {
+        match self.iterations.hiding_block(self.nest, block) {
             Some(hiding) => self.scatter(hiding),
             None => self
                 .divergent_pending
-                .push(self.trips.node(Kind::Block(block))),
+                .push(self.iterations.node(Kind::Block(block))),
         }
         self.settle();
         std::mem::take(&mut self.consequences)
@@ -163,34 +163,34 @@ impl<'a> Split<'a> {
         self.partial[block.index()]
     }
 
-    /// Whether lanes may leave `each` in different trips.
+    /// Whether lanes may leave `each` in different iterations.
     pub fn is_divergent_loop(&self, each: Loop) -> bool {
         self.divergent_loops[each.index()]
     }
 
     /// Whether `each` is or lies in an irreducible loop that is given up on.
     pub fn is_scattered(&self, each: Loop) -> bool {
-        self.trips
+        self.iterations
             .hiding(each)
             .is_some_and(|hiding| self.scattered[hiding.index()])
     }
 
     /// Where lanes that leave `block` along different edges are all together again: a block they all come to, or the
-    /// header of a loop around `block` when they meet in the next trip. None when they meet only at the end of the function,
+    /// header of a loop around `block` when they meet in the next iteration. None when they meet only at the end of the function,
     /// or when `block` is unreachable or has one successor at most.
     ///
     /// For a block inside an irreducible loop this is where lanes are together after the loop.
     pub fn reconvergence_point(&self, block: Block) -> Option<Block> {
-        let node = match self.trips.hiding_block(self.nest, block) {
-            Some(hiding) => self.trips.node(Kind::Folded(hiding)),
-            None => self.trips.node(Kind::Block(block)),
+        let node = match self.iterations.hiding_block(self.nest, block) {
+            Some(hiding) => self.iterations.node(Kind::Folded(hiding)),
+            None => self.iterations.node(Kind::Block(block)),
         };
         self.points[node.index()].expand()
     }
 
     /// Where lanes meet loop by loop; see [`TripMeetings`]. The branches that part lanes must be known by now.
     pub fn trip_meetings(&self) -> TripMeetings {
-        let staying = self.trips.staying_post_dominators();
+        let staying = self.iterations.staying_post_dominators();
         let meets_at = |node: Node| match self.divergent[node.index()] && self.parts_staying(node) {
             true => self.staying_meeting(node, &staying),
             false => None.into(),
@@ -198,18 +198,18 @@ impl<'a> Split<'a> {
         let blocks = self.joins.len();
         let branches = (0..blocks).map(|number| {
             let block = Block::from_u32(number as u32);
-            match self.trips.hiding_block(self.nest, block) {
+            match self.iterations.hiding_block(self.nest, block) {
                 Some(_) => None.into(),
-                None => meets_at(self.trips.node(Kind::Block(block))),
+                None => meets_at(self.iterations.node(Kind::Block(block))),
             }
         });
         let loops = self.nest.loops().map(|each| {
-            let folded = match self.trips.hiding(each) {
+            let folded = match self.iterations.hiding(each) {
                 Some(hiding) => hiding == each,
                 None => true,
             };
             match folded {
-                true => meets_at(self.trips.node(Kind::Folded(each))),
+                true => meets_at(self.iterations.node(Kind::Folded(each))),
                 false => None.into(),
             }
         });
@@ -221,8 +221,8 @@ impl<'a> Split<'a> {
 
     /// Whether lanes that part at `node` and stay in the loop around it may be apart.
     fn parts_staying(&self, node: Node) -> bool {
-        self.trips.staying_ways(node) > 1
-            || matches!(self.trips.kind(node), Kind::Folded(each) if self.divergent_loops[each.index()])
+        self.iterations.staying_ways(node) > 1
+            || matches!(self.iterations.kind(node), Kind::Folded(each) if self.divergent_loops[each.index()])
     }
 
     fn staying_meeting(&self, mut node: Node, staying: &[u32]) -> PackedOption<Block> {
@@ -231,20 +231,20 @@ impl<'a> Split<'a> {
                 NONE => return None.into(),
                 meet => Node::from_u32(meet),
             };
-            match self.trips.kind(node) {
+            match self.iterations.kind(node) {
                 Kind::Block(block) => return Some(block).into(),
                 Kind::Next(each) => return Some(self.nest.header(each)).into(),
                 // An irreducible loop is entered at several places: lanes meet behind it.
-                Kind::Folded(each) if self.trips.hiding(each).is_some() => {}
+                Kind::Folded(each) if self.iterations.hiding(each).is_some() => {}
                 Kind::Folded(each) => return Some(self.nest.header(each)).into(),
                 Kind::Out(_) | Kind::Root | Kind::End => return None.into(),
             }
         }
     }
 
-    /// Makes [`STEPS_PER_EDGE`] steps run out early.
-    #[cfg(test)]
-    pub(crate) fn limit_steps(&mut self, steps: usize) {
+    /// Sets how many steps are left: when they run out, the answer is coarser, never wrong. From the start there are as many for each edge
+    /// as real code needs.
+    pub fn limit_steps(&mut self, steps: usize) {
         self.steps_left = steps;
     }
 
@@ -263,18 +263,18 @@ impl<'a> Split<'a> {
     /// Lanes part at `node`.
     fn part_at(&mut self, node: Node) {
         if std::mem::replace(&mut self.divergent[node.index()], true)
-            || self.trips.succs(node).len() < 2
+            || self.iterations.succs(node).len() < 2
         {
             return;
         }
-        let meet = self.trips.immediate_post_dominator(node);
-        match self.trips.kind(meet) {
+        let meet = self.iterations.immediate_post_dominator(node);
+        match self.iterations.kind(meet) {
             Kind::Block(_) | Kind::Folded(_) | Kind::Next(_) => self.join(meet),
             Kind::Out(left) => self
                 .divergent_pending
-                .push(self.trips.node(Kind::Folded(left))),
+                .push(self.iterations.node(Kind::Folded(left))),
             Kind::Root | Kind::End => {
-                if let Some(around) = self.trips.region(self.nest, node) {
+                if let Some(around) = self.iterations.region(self.nest, node) {
                     self.leave_in_different_trips(around);
                 }
             }
@@ -292,7 +292,7 @@ impl<'a> Split<'a> {
         self.consequences.push(Consequence::DivergentLoop(around));
         self.mark_loop_partial(around);
         self.divergent_pending
-            .push(self.trips.node(Kind::Folded(around)));
+            .push(self.iterations.node(Kind::Folded(around)));
     }
 
     fn scatter(&mut self, each: Loop) {
@@ -308,14 +308,16 @@ impl<'a> Split<'a> {
         self.consequences.push(Consequence::Scattered(each));
         self.mark_loop_partial(each);
         self.divergent_pending
-            .push(self.trips.node(Kind::Folded(each)));
+            .push(self.iterations.node(Kind::Folded(each)));
     }
 
     /// Lanes that parted come to `node` along different edges.
     fn join(&mut self, node: Node) {
-        let block = match self.trips.kind(node) {
+        let block = match self.iterations.kind(node) {
             Kind::Block(block) => block,
-            Kind::Folded(each) if self.trips.hiding(each).is_some() => return self.scatter(each),
+            Kind::Folded(each) if self.iterations.hiding(each).is_some() => {
+                return self.scatter(each);
+            }
             Kind::Folded(each) | Kind::Next(each) => self.nest.header(each),
             Kind::Out(_) | Kind::Root | Kind::End => return,
         };
@@ -329,7 +331,7 @@ impl<'a> Split<'a> {
             return;
         }
         self.not_partial.absorb(
-            self.trips.immediate_post_dominator(node).as_u32(),
+            self.iterations.immediate_post_dominator(node).as_u32(),
             node.as_u32(),
         );
         self.partial_pending.push(node);
@@ -339,34 +341,34 @@ impl<'a> Split<'a> {
     }
 
     fn mark_loop_partial(&mut self, each: Loop) {
-        if self.trips.hiding(each).is_some() {
+        if self.iterations.hiding(each).is_some() {
             for block in self.nest.blocks(each) {
                 self.partial[block.index()] = true;
             }
             return;
         }
         for &block in self.nest.own_blocks(each) {
-            self.mark_partial(self.trips.node(Kind::Block(block)));
+            self.mark_partial(self.iterations.node(Kind::Block(block)));
         }
         for &inner in self.nest.children(each) {
-            self.mark_partial(self.trips.node(Kind::Folded(inner)));
+            self.mark_partial(self.iterations.node(Kind::Folded(inner)));
         }
     }
 
     /// Marks what may run before all lanes that leave `node` are together again, and what `node` holds inside.
     fn spread_partial(&mut self, node: Node) {
-        let meet = self.trips.immediate_post_dominator(node);
-        let depth = self.trips.post_dominator_depth(meet);
-        for at in 0..self.trips.succs(node).len() {
-            let succ = self.trips.succs(node)[at];
+        let meet = self.iterations.immediate_post_dominator(node);
+        let depth = self.iterations.post_dominator_depth(meet);
+        for at in 0..self.iterations.succs(node).len() {
+            let succ = self.iterations.succs(node)[at];
             // Climb from the successor towards `meet`, over what is marked already.
             let mut on_the_way = Node::from_u32(self.not_partial.find(succ.as_u32()));
-            while self.trips.post_dominator_depth(on_the_way) > depth {
+            while self.iterations.post_dominator_depth(on_the_way) > depth {
                 self.mark_partial(on_the_way);
                 on_the_way = Node::from_u32(self.not_partial.find(on_the_way.as_u32()));
             }
         }
-        if let Kind::Folded(each) = self.trips.kind(node)
+        if let Kind::Folded(each) = self.iterations.kind(node)
             && self.partial[node.index()]
         {
             self.mark_loop_partial(each);
@@ -378,14 +380,14 @@ impl<'a> Split<'a> {
         let mut joins = std::mem::take(&mut self.labels.joins);
         let steps = self
             .labels
-            .spread(&self.trips, node, meet, self.steps_left, &mut joins);
+            .spread(&self.iterations, node, meet, self.steps_left, &mut joins);
         for join in joins.drain(..) {
             self.join(join);
         }
         self.labels.joins = joins;
         self.steps_left = self.steps_left.saturating_sub(steps);
         if self.steps_left == 0 {
-            for number in 0..self.trips.node_count() {
+            for number in 0..self.iterations.node_count() {
                 if self.partial[number] {
                     self.join_if_several_ways_lead_to(Node::new(number));
                 }
@@ -394,19 +396,19 @@ impl<'a> Split<'a> {
     }
 
     fn join_if_several_ways_lead_to(&mut self, node: Node) {
-        if self.trips.preds(node).len() >= 2 {
+        if self.iterations.preds(node).len() >= 2 {
             self.join(node);
         }
     }
 }
 
 /// For each node, where lanes that part there are together again.
-fn reconvergence_points(trips: &Trips, nest: &LoopNest) -> Vec<PackedOption<Block>> {
-    let mut points: Vec<Option<PackedOption<Block>>> = vec![None; trips.node_count()];
+fn reconvergence_points(iterations: &IterationGraph, nest: &LoopNest) -> Vec<PackedOption<Block>> {
+    let mut points: Vec<Option<PackedOption<Block>>> = vec![None; iterations.node_count()];
     let mut asking: Vec<Node> = Vec::new();
-    for number in 0..trips.node_count() {
+    for number in 0..iterations.node_count() {
         let mut node = Node::new(number);
-        if !trips.is_used(node) {
+        if !iterations.is_used(node) {
             points[number] = Some(None.into());
             continue;
         }
@@ -416,17 +418,17 @@ fn reconvergence_points(trips: &Trips, nest: &LoopNest) -> Vec<PackedOption<Bloc
                 break point;
             }
             asking.push(node);
-            let meet = trips.immediate_post_dominator(node);
-            node = match trips.kind(meet) {
+            let meet = iterations.immediate_post_dominator(node);
+            node = match iterations.kind(meet) {
                 Kind::Block(block) => break Some(block).into(),
-                Kind::Folded(each) if trips.hiding(each).is_none() => {
+                Kind::Folded(each) if iterations.hiding(each).is_none() => {
                     break Some(nest.header(each)).into();
                 }
                 Kind::Folded(_) => meet,
                 Kind::Next(each) => break Some(nest.header(each)).into(),
-                Kind::Out(each) => trips.node(Kind::Folded(each)),
-                Kind::Root | Kind::End => match trips.region(nest, node) {
-                    Some(around) => trips.node(Kind::Folded(around)),
+                Kind::Out(each) => iterations.node(Kind::Folded(each)),
+                Kind::Root | Kind::End => match iterations.region(nest, node) {
+                    Some(around) => iterations.node(Kind::Folded(around)),
                     None => break None.into(),
                 },
             };
@@ -473,7 +475,7 @@ impl Labels {
     /// met. Returns the steps spent, which are at least one and may pass `limit` by one node's edges.
     fn spread(
         &mut self,
-        trips: &Trips,
+        iterations: &IterationGraph,
         from: Node,
         meet: Node,
         limit: usize,
@@ -481,13 +483,13 @@ impl Labels {
     ) -> usize {
         self.spread += 1;
         let mut steps = 1;
-        for &succ in trips.succs(from) {
+        for &succ in iterations.succs(from) {
             steps += 1;
             if self.reached_in[succ.index()] == self.spread {
                 // Two edges of one branch to one block are two ways.
-                self.meet_at(trips, succ, joins);
+                self.meet_at(iterations, succ, joins);
             } else {
-                self.reach(trips, succ, succ, meet, joins);
+                self.reach(iterations, succ, succ, meet, joins);
             }
         }
         while self.distinct > 1 && steps <= limit {
@@ -495,20 +497,20 @@ impl Labels {
                 break;
             };
             let label = self.label[node.index()];
-            if self.joined[node.index()] && trips.is_closed(node) {
+            if self.joined[node.index()] && iterations.is_closed(node) {
                 continue;
             }
             self.no_longer_waits(label);
-            let past = trips.immediate_post_dominator(node);
-            if trips.is_closed(node) {
+            let past = iterations.immediate_post_dominator(node);
+            if iterations.is_closed(node) {
                 steps += 1;
-            } else if trips.dominates(node, past) {
+            } else if iterations.dominates(node, past) {
                 steps += 1;
-                self.reach(trips, past, label, meet, joins);
+                self.reach(iterations, past, label, meet, joins);
             } else {
-                for &succ in trips.succs(node) {
+                for &succ in iterations.succs(node) {
                     steps += 1;
-                    self.reach(trips, succ, label, meet, joins);
+                    self.reach(iterations, succ, label, meet, joins);
                 }
             }
         }
@@ -519,10 +521,17 @@ impl Labels {
         steps
     }
 
-    fn reach(&mut self, trips: &Trips, node: Node, label: Node, meet: Node, joins: &mut Vec<Node>) {
+    fn reach(
+        &mut self,
+        iterations: &IterationGraph,
+        node: Node,
+        label: Node,
+        meet: Node,
+        joins: &mut Vec<Node>,
+    ) {
         let ignored = node == meet
-            || matches!(trips.kind(node), Kind::Out(_) | Kind::End)
-            || trips.is_closed(node) && trips.preds(node).len() < 2;
+            || matches!(iterations.kind(node), Kind::Out(_) | Kind::End)
+            || iterations.is_closed(node) && iterations.preds(node).len() < 2;
         if ignored {
             return;
         }
@@ -530,15 +539,16 @@ impl Labels {
             self.reached_in[node.index()] = self.spread;
             self.label[node.index()] = label;
             self.joined[node.index()] = false;
-            self.queue.push(Reverse((trips.topological(node), node)));
+            self.queue
+                .push(Reverse((iterations.topological(node), node)));
             self.waits(label);
         } else if self.label[node.index()] != label {
-            self.meet_at(trips, node, joins);
+            self.meet_at(iterations, node, joins);
         }
     }
 
     /// Two labels met at `node`, which is waiting.
-    fn meet_at(&mut self, trips: &Trips, node: Node, joins: &mut Vec<Node>) {
+    fn meet_at(&mut self, iterations: &IterationGraph, node: Node, joins: &mut Vec<Node>) {
         if std::mem::replace(&mut self.joined[node.index()], true) {
             return;
         }
@@ -546,7 +556,7 @@ impl Labels {
         self.no_longer_waits(self.label[node.index()]);
         self.label[node.index()] = node;
         // What follows a closed node meets no other label.
-        if !trips.is_closed(node) {
+        if !iterations.is_closed(node) {
             self.waits(node);
         }
     }

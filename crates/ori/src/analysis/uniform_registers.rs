@@ -1,9 +1,9 @@
-//! Where uniform registers are used against the rule.
+//! A check of uniform registers: where they are used against the rule.
 //!
 //! A uniform register exists once for the warp. While lanes are apart, each group of lanes that gets its turn writes the same register, so
 //! between two branches its contents belong to the group that runs and after a branch to whoever ran last. The rule: a uniform register
 //! that is written in a block that may run with part of the warp is not read after that block; and a value that is not the same for
-//! all lanes that are together, because they came along different edges or from different trips, is in none.
+//! all lanes that are together, because they came along different edges or from different iterations, is in none.
 //!
 //! What is written while the whole warp runs may be read anywhere below. Convergence barriers (class B) are made to live across branches and are not looked
 //! at. Cost: O(operands).
@@ -34,7 +34,7 @@ pub struct UniformMisuse {
 pub enum Reason {
     /// Lanes that are together have different values.
     Differs,
-    /// Lanes that are together have it from different trips of a loop.
+    /// Lanes that are together have it from different iterations of a loop.
     FromDifferentTrips,
     /// It is written with part of the warp running and read after a branch.
     AcrossBranch,

@@ -53,6 +53,7 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     // Lanes take turns.
     (AbstractOp::Atom, LANES),
     (AbstractOp::MultimemLd, LANES),
+    (AbstractOp::MultimemLdWide, LANES),
     (AbstractOp::MbarrierArrive, LANES),
     (AbstractOp::MbarrierWait, LANES),
     // One answer for all threads of the barrier; sources are number, count, predicate.
@@ -67,6 +68,11 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     // Which lanes run together is nobody's promise.
     (AbstractOp::ActiveMask, LANES),
     (AbstractOp::Elect, Rule::Elect),
+    (AbstractOp::ElectTurn, LANES),
+    // A warp gets registers or does not.
+    (AbstractOp::RegistersTake, Rule::Always(Spread::Sources(0))),
+    // The same for all that run together, who stay together.
+    (AbstractOp::AnyRunning, Rule::Always(Spread::Sources(0))),
     // Each lane holds its own piece of a matrix.
     (AbstractOp::Ldmatrix, LANES),
     (AbstractOp::Movmatrix, LANES),
@@ -242,7 +248,7 @@ fn load(space: Option<Space>, order: Option<Order>) -> Spread {
 }
 
 /// Whether `inst` is a load, on the abstract level, that may find something else a moment later.
-pub(in crate::analysis) fn loads_what_may_change(function: &Function, inst: Inst) -> bool {
+pub fn loads_what_may_change(function: &Function, inst: Inst) -> bool {
     let load =
         matches!(function.opcode(inst), Opcode::Abstract(op) if RULES[op as usize] == Rule::Load);
     let constant = matches!(function.modifier(inst), Some(Space::Const | Space::Param));

@@ -316,7 +316,7 @@ impl Function {
     }
 
     /// Gives up an instruction that was never placed: what it defines has no definition any more.
-    pub(crate) fn abandon_inst(&mut self, inst: Inst) {
+    pub fn abandon_inst(&mut self, inst: Inst) {
         self.disown_definitions(inst);
     }
 

@@ -82,6 +82,8 @@ pub struct Attributes {
     pub shared: u32,
     /// Local memory (stack frame) of each thread.
     pub local: u32,
+    /// What its start must be a multiple of, where that is more than a stack pointer is anyway.
+    pub local_align: u32,
     /// Largest thread block, by dimension.
     pub max_threads: [u32; 3],
     /// The thread block is exactly that large.
@@ -96,6 +98,8 @@ pub struct Attributes {
     pub barriers: u32,
     /// Registers the allocator does not hand out; code before allocation may name them (the stack pointer).
     pub fixed: Vec<PhysReg>,
+    /// Headers of loops that are not to be unrolled: the source says so, or they were.
+    pub rolled: Vec<Block>,
 }
 
 /// A place in a source file.
@@ -152,8 +156,8 @@ pub struct Function {
     pub kind: FunctionKind,
     /// How far it has come.
     pub level: Level,
-    /// The target it is compiled for, as PTX names it: `sm_90a`.
-    pub target: String,
+    /// The target it is compiled for.
+    pub target: orias_sass::Target,
     /// What is known of it besides its code.
     pub attributes: Attributes,
     /// The parameters of a kernel.
@@ -184,13 +188,13 @@ impl Function {
         name: impl Into<String>,
         kind: FunctionKind,
         level: Level,
-        target: impl Into<String>,
+        target: orias_sass::Target,
     ) -> Function {
         Function {
             name: name.into(),
             kind,
             level,
-            target: target.into(),
+            target,
             attributes: Attributes::default(),
             kernel_params: Vec::new(),
             results: Vec::new(),

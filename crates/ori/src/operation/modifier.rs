@@ -252,10 +252,8 @@ mod values {
         Outside { Trap "trap", Clamp "clamp", Zero "zero" }
         /// How a tensor copy walks its source.
         TensorMode { Tile "tile", Im2col "im2col" }
-        /// How an asynchronous copy tells that it has ended.
-        Completion { BulkGroup "bulk_group", Mbarrier "mbarrier" }
-        /// Which way a copy goes.
-        Route { GlobalToShared "g2s", SharedToGlobal "s2g", SharedToCluster "s2c", GlobalToCluster "g2c" }
+        /// Which way a copy goes: between global and shared memory, from shared memory to that of another block, or to several blocks.
+        Route { GlobalToShared "g2s", SharedToGlobal "s2g", SharedToCluster "s2c", Multicast "multicast" }
     }
 }
 pub use values::*;

@@ -1,10 +1,10 @@
 //! The table of abstract operations.
 
 use super::ModifierKind::{
-    Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Completion, Count, Direction, Evict,
-    Ftz, Geometry, Half, Layout, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch,
-    Property, Proxy, Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special,
-    Step, TensorMode, Transpose, Vector, Vote, Wait,
+    Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Count, Direction, Evict, Ftz, Geometry,
+    Half, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch, Property, Proxy,
+    Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special, Step, TensorMode,
+    Transpose, Vector, Vote, Wait,
 };
 use super::{Arity, Edges, Effects, Kind, Levels, ModifierKind, Row, Scalar as Sc, Scalars, Slot};
 use crate::function::Level;
@@ -357,7 +357,9 @@ operations! {
     PrefetchLine = row("prefetch", "Brings a line nearer; the immediate is the cache level.")
         .mods(&[Space, Evict]).sig(&[], &[A, I]).does(SIDE);
     PrefetchU = row("prefetchu", "Brings a line into the uniform cache.").sig(&[], &[A]).does(SIDE);
-    PrefetchTensormap = row("prefetch_tensormap", "Brings a tensor map nearer.").mods(&[Space]).sig(&[], &[A]).does(SIDE);
+    PrefetchTensormap = row("prefetch_tensormap", "Brings a tensor map nearer.").sig(&[], &[N]).does(SIDE);
+    MapInvalidate = row("map_invalidate", "Takes a tensor map out of the cache of tensor maps, once everything before is over.")
+        .sig(&[], &[N]).does(BARRIER.with(UPDATES));
     Discard = row("discard", "Gives up the contents of a line.").mods(&[Space]).sig(&[], &[A, I]).does(STORES);
     ApplyPriority = row("applypriority", "Changes the eviction priority of a line.").mods(&[Space, Evict]).sig(&[], &[A, I]).does(SIDE);
     CreatePolicy = row("createpolicy", "A cache policy that holds for a fraction of accesses.")
@@ -375,10 +377,8 @@ operations! {
         .mods(&[Reduce, TY]).on(INT32.or(INT64).or(WORDS)).sig(&[], &[A, T, A]).does(UPDATES);
     MultimemLd = row("multimem_ld_reduce", "Reads all copies of an address and combines them.")
         .mods(&[Order, SCOPE, Reduce, Vector, TY]).on(ATOMIC).sig(&[V], &[A]).does(READS);
-    MultimemSt = row("multimem_st", "Stores to all copies of an address.")
-        .mods(&[Order, SCOPE, Vector, TY]).on(ATOMIC).sig(&[], &[A, V]).does(STORES);
-    MultimemRed = row("multimem_red", "Changes all copies of an address.")
-        .mods(&[Order, SCOPE, Reduce, Vector, TY]).on(ATOMIC).sig(&[], &[A, V]).does(UPDATES);
+    MultimemLdWide = row("multimem_ld_reduce_f32", "The same, combined in single precision.")
+        .mods(&[Order, SCOPE, Reduce, Vector, TY]).on(ATOMIC).sig(&[V], &[A]).does(READS);
 
     // Asynchronous copies.
     CpAsync = row("cp_async", "Copies from global to shared memory: to, from, size, bytes read, policy; nothing is read if the predicate is true.")
@@ -388,25 +388,21 @@ operations! {
     CpAsyncWaitAll = row("cp_async_wait_all", "Waits for all asynchronous copies.").does(BARRIER);
     CpAsyncArrive = row("cp_async_mbarrier_arrive", "Makes a barrier wait for the asynchronous copies so far; the immediate is 1 if the count is not raised.")
         .sig(&[], &[A, I]).does(SIDE);
-    BulkCopy = row("cp_async_bulk", "Copies a piece of memory: to, from, size, barrier, cluster mask, policy.")
-        .mods(&[Route, Completion]).sig(&[], &[A, A, R1, A_, R1_, R2_]).does(UPDATES);
-    BulkReduce = row("cp_reduce_async_bulk", "Combines a piece of memory into another: to, from, size, barrier, policy.")
-        .mods(&[Route, Completion, Reduce, TY]).on(ATOMIC).sig(&[], &[A, A, R1, A_, R2_]).does(UPDATES);
-    BulkPrefetch = row("cp_async_bulk_prefetch", "Brings a piece of memory into the second-level cache: from, size, policy.")
-        .sig(&[], &[A, R1, R2_]).does(SIDE);
+    BulkCopy = row("cp_async_bulk", "Copies a piece of memory: to (an address in global memory, or one in shared memory and its barrier), from, sixteenths of the size with the blocks of a multicast above, policy.")
+        .mods(&[Route]).sig(&[], &[N, N, R1, R2_]).does(UPDATES);
+    BulkReduce = row("cp_reduce_async_bulk", "Combines a piece of shared memory into another piece of memory: to and the others as for a copy.")
+        .mods(&[Route, Reduce, TY]).on(ATOMIC).sig(&[], &[N, N, R1, R2_]).does(UPDATES);
+    BulkPrefetch = row("cp_async_bulk_prefetch", "Brings a piece of memory into the second-level cache: from, sixteenths of the size, policy.")
+        .sig(&[], &[N, R1, R2_]).does(SIDE);
     BulkCommit = row("cp_async_bulk_commit", "Ends a group of bulk copies.").does(SIDE);
     BulkWait = row("cp_async_bulk_wait", "Waits until at most so many groups are under way; the second operand is 1 if having read is enough.")
         .sig(&[], &[I, I]).does(BARRIER);
-    TensorCopy = row("cp_async_bulk_tensor", "Copies a tile: shared address, tensor map, coordinates, offsets, barrier, cluster mask, policy.")
-        .mods(&[Route, Completion, TensorMode]).sig(&[], &[A, A, N, N_, A_, R1_, R2_]).does(UPDATES);
-    TensorReduce = row("cp_reduce_async_bulk_tensor", "Combines a tile into a tensor: tensor map, shared address, coordinates, policy.")
-        .mods(&[Reduce, TensorMode]).sig(&[], &[A, A, N, R2_]).does(UPDATES);
-    TensorPrefetch = row("cp_async_bulk_prefetch_tensor", "Brings a tile into the second-level cache: tensor map, coordinates, offsets, policy.")
-        .mods(&[TensorMode]).sig(&[], &[A, N, N_, R2_]).does(SIDE);
-    TensormapReplace = row("tensormap_replace", "Changes a field of a tensor map: map, field, ordinal, value.")
-        .mods(&[Space, TY]).on(WORDS).sig(&[], &[A, I, I_, T]).does(STORES);
-    TensormapCopyFence = row("tensormap_cp_fenceproxy", "Copies a tensor map and orders the proxies: to, from, size.")
-        .mods(&[SCOPE, Aligned]).sig(&[], &[A, A, I]).does(UPDATES.with(CONVERGENT));
+    TensorCopy = row("cp_async_bulk_tensor", "Copies a tile: shared address, barrier of a load, coordinates; tensor map; offsets with the blocks of a multicast above; policy.")
+        .mods(&[Route, TensorMode]).sig(&[], &[N, N, R1_, R2_]).does(UPDATES);
+    TensorReduce = row("cp_reduce_async_bulk_tensor", "Combines a tile into a tensor: shared address and coordinates, tensor map, policy.")
+        .mods(&[Reduce, TensorMode]).sig(&[], &[N, N, R2_]).does(UPDATES);
+    TensorPrefetch = row("cp_async_bulk_prefetch_tensor", "Brings a tile into the second-level cache: coordinates, tensor map, offsets, policy.")
+        .mods(&[TensorMode]).sig(&[], &[N, N, R1_, R2_]).does(SIDE);
 
     // Barriers and fences.
     Bar = row("bar_sync", "Waits for the threads of a barrier: number, count.")
@@ -447,6 +443,8 @@ operations! {
     ActiveMask = row("activemask", "The lanes that run.").sig(&[R1], &[]).does(CONVERGENT.with(Effects::VARIES));
     Redux = row("redux", "A value combined over the lanes of a mask.")
         .mods(&[Reduce, TY]).on(INT32.or(WORD)).sig(&[T], &[T, R1]).does(CONVERGENT);
+    ElectTurn = row("elect_turn", "Whether it is this lane's turn: one of the running lanes in which the predicate holds.").sig(&[P], &[P]).does(CONVERGENT.with(Effects::VARIES));
+    AnyRunning = row("any_running", "Whether the predicate holds in one of the running lanes.").sig(&[P], &[P]).does(CONVERGENT.with(Effects::VARIES));
     Elect = row("elect", "One lane of a mask, and whether it is this one.").sig(&[R1_, P], &[R1]).does(CONVERGENT.with(Effects::VARIES));
 
     // Matrices.
@@ -457,10 +455,10 @@ operations! {
     Movmatrix = row("movmatrix", "A matrix, transposed.")
         .mods(&[Shape, TY]).on(Scalars::of(&[Sc::B16])).sig(&[R1], &[R1]).does(CONVERGENT);
     Mma = row("mma", "A matrix product plus a matrix: A, B, C.")
-        .mods(&[Shape, Layout, Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[Shape, Sat, BitOp, Round, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N, N, N]).does(CONVERGENT);
     MmaSparse = row("mma_sp", "The same, where A is half empty: A, B, C, metadata, selector.")
-        .mods(&[Shape, Layout, Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[Shape, Sat, BitOp, Round, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N, N, N, R1, I]).does(CONVERGENT);
     Wgmma = row("wgmma", "An asynchronous matrix product of a warp group: accumulator, A (registers or descriptor), B descriptor, N, scale of D, signs of A and B, layouts of A and B.")
         .mods(&[Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
@@ -494,6 +492,7 @@ operations! {
     Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds.").sig(&[], &[R1]).does(SIDE);
     PmEvent = row("pmevent", "Triggers performance-monitor events by mask.").sig(&[], &[I]).does(SIDE);
     Brkpt = row("brkpt", "Stops for a debugger.").does(SIDE);
+    RegistersTake = row("registers_take", "Asks for so many registers in all; whether it got them.").sig(&[P], &[I]).does(BARRIER.with(Effects::VARIES));
     SetMaxNReg = row("setmaxnreg", "Asks for more registers (second operand 1) or gives some back (0).").sig(&[], &[I, I]).does(BARRIER);
 
     // Calls.

@@ -19,12 +19,13 @@ impl Parser<'_> {
                 let message = format!("`{word}` is there twice");
                 return Err(self.cursor.error_at(start, message));
             }
-            if !matches!(word, "fixed" | "param" | "loc") {
+            if !matches!(word, "fixed" | "param" | "loc" | "rolled") {
                 given.push(word);
             }
             match word {
                 "shared" => attributes.shared = self.cursor.number32()?,
                 "local" => attributes.local = self.cursor.number32()?,
+                "local_align" => attributes.local_align = self.cursor.number32()?,
                 "min_blocks" => attributes.min_blocks = self.cursor.number32()?,
                 "max_registers" => attributes.max_registers = self.cursor.number32()?,
                 "barriers" => attributes.barriers = self.cursor.number32()?,
@@ -38,6 +39,7 @@ impl Parser<'_> {
                     };
                     attributes.fixed.push(reg);
                 }
+                "rolled" => attributes.rolled.push(self.block_named()?),
                 "param" => {
                     let offset = self.cursor.number32()?;
                     let size = self.cursor.number32()?;

@@ -91,7 +91,12 @@ impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Parser<'a> {
         Parser {
             cursor: Cursor::new(text),
-            func: Function::new("", FunctionKind::Device, Level::Abstract, ""),
+            func: Function::new(
+                "",
+                FunctionKind::Device,
+                Level::Abstract,
+                orias_sass::Target::DEFAULT,
+            ),
             spare_numbers: most_numbers(text),
             operations: FxHashMap::default(),
             operands: Vec::new(),
@@ -136,7 +141,13 @@ impl<'a> Parser<'a> {
                 "expected a level: `abstract`, `machine`, `physical` or `final`",
             ));
         };
+        self.cursor.skip_blanks();
+        let start = self.cursor.at;
         let target = self.name()?;
+        let Some(target) = orias_sass::Target::from_name(&target) else {
+            let message = format!("there is no instruction table for {target}");
+            return Err(self.cursor.error_at(start, message));
+        };
         self.func = Function::new(name, kind, level, target);
         if self.cursor.eat_text("->") {
             loop {
@@ -151,7 +162,12 @@ impl<'a> Parser<'a> {
         self.header()?;
         self.blocks()?;
         self.settle_addresses();
-        let empty = Function::new("", FunctionKind::Device, Level::Abstract, "");
+        let empty = Function::new(
+            "",
+            FunctionKind::Device,
+            Level::Abstract,
+            orias_sass::Target::DEFAULT,
+        );
         Ok(std::mem::replace(&mut self.func, empty))
     }
 

@@ -122,7 +122,7 @@ impl Printer<'_> {
         self.out.push(' ');
         self.text(func.level.name());
         self.out.push(' ');
-        self.name(&func.target);
+        self.name(func.target.name());
         for (index, &ty) in func.results.iter().enumerate() {
             self.text(if index == 0 { " -> " } else { ", " });
             self.ty(ty);
@@ -140,6 +140,7 @@ impl Printer<'_> {
         let numbers = [
             ("shared", attributes.shared),
             ("local", attributes.local),
+            ("local_align", attributes.local_align),
             ("min_blocks", attributes.min_blocks),
             ("max_registers", attributes.max_registers),
             ("barriers", attributes.barriers),
@@ -163,6 +164,11 @@ impl Printer<'_> {
         for &reg in &attributes.fixed {
             self.text("  fixed ");
             self.phys(reg);
+            self.out.push('\n');
+        }
+        for &header in &attributes.rolled {
+            self.text("  rolled block");
+            self.decimal(u64::from(header.as_u32()));
             self.out.push('\n');
         }
         for param in &self.func.kernel_params {

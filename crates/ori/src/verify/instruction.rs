@@ -17,7 +17,7 @@ pub(super) type Sink<'a> = &'a mut dyn FnMut(Invariant, String);
 
 /// Checks everything that can be said of `inst` without looking at other instructions. `known` is the form of a machine
 /// instruction, where it was found already.
-pub(crate) fn check_instruction(
+pub fn check_instruction(
     func: &Function,
     inst: Inst,
     known: Option<sass::Variant>,

@@ -59,20 +59,13 @@ pub(super) fn check_machine(
     }
     let fitted = match known {
         Some(known) => known,
-        None => {
-            let Some(target) = sass::Target::from_name(&func.target) else {
-                let message = format!("there is no instruction table for {}", func.target);
-                wrong(Invariant::Encoding, message);
+        None => match machine::fit(func, inst, op, mods, func.target) {
+            Ok(fitted) => fitted,
+            Err(error) => {
+                wrong(Invariant::Encoding, error.to_string());
                 return;
-            };
-            match machine::fit(func, inst, op, mods, target) {
-                Ok(fitted) => fitted,
-                Err(error) => {
-                    wrong(Invariant::Encoding, error.to_string());
-                    return;
-                }
             }
-        }
+        },
     };
     for (index, place) in fitted.form().places.iter().enumerate() {
         check_place(func, fitted, index, operands[index], wrong);
@@ -108,6 +101,9 @@ fn check_edge_operands(func: &Function, inst: Inst, op: sass::Op, wrong: Sink<'_
     }
 }
 
+/// The uniform registers of two matrix descriptors.
+const WHOLE_DESCRIPTOR: u8 = 4;
+
 /// The lengths of the registers at one place of the form.
 fn check_place(
     func: &Function,
@@ -126,7 +122,12 @@ fn check_place(
         }
     };
     match operand {
-        Operand::Reg { reg, .. } | Operand::Descriptor(reg) => check(reg, fitted.width(index)),
+        Operand::Reg { reg, .. } => check(reg, fitted.width(index)),
+        // A descriptor of which only the upper pair is read may be named whole.
+        Operand::Descriptor(reg) => match func.reg_type(reg).len() {
+            WHOLE_DESCRIPTOR => {}
+            _ => check(reg, fitted.width(index)),
+        },
         Operand::Bindless { descriptor, .. } => check(descriptor, 2),
         Operand::Const { index, .. } => {
             if let Some(reg) = index.get() {

@@ -39,7 +39,7 @@ use crate::module::Module;
 use crate::text::print_inst;
 use std::fmt;
 
-pub(crate) use instruction::check_instruction;
+pub use instruction::check_instruction;
 
 /// How many errors are collected before the verifier stops.
 pub const MAX_ERRORS: usize = 100;

@@ -10,6 +10,7 @@ mod phases;
 mod reschedule;
 mod run;
 mod schedule_report;
+mod timeline;
 mod verify;
 
 use crate::report::Report;

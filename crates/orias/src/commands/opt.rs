@@ -7,10 +7,12 @@ use clap::Parser;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::mercury::{Mercury, TRACES};
+use orias_codegen::phases::explain_unrolling;
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
 };
 use orias_codegen::schedule::post::{self, FunctionStory};
+use orias_machine::Machine;
 use orias_mercury::Stream;
 use orias_ori::{
     Function, Level, Module, VerifyError, parse_module, print_function, verify_module,
@@ -70,6 +72,9 @@ struct Arguments {
     /// Verify functions after each phase, not only at the beginning and the end
     #[arg(long)]
     verify_each: bool,
+    /// Print what becomes of each innermost loop, and why
+    #[arg(long)]
+    explain: bool,
     /// Print how long each phase took, in all functions together
     #[arg(long)]
     time_phases: bool,
@@ -110,6 +115,7 @@ pub fn run(arguments: &[String]) -> Report {
         let context = Context {
             opt_level: arguments.opt_level,
             knobs: &plan.knobs,
+            machine: Machine::of(function.target),
         };
         let outcome = plan
             .pipeline
@@ -151,6 +157,7 @@ fn run_stream(arguments: &Arguments, plan: &Plan) -> Report {
     let context = Context {
         opt_level: arguments.opt_level,
         knobs: &plan.knobs,
+        machine: Machine::of(mercury.stream.target),
     };
     let mut watch = Watch::default();
     let all = Pipeline {
@@ -194,7 +201,12 @@ struct Plan {
     after: Vec<bool>,
     /// Whether functions are printed after lowering.
     after_lowering: bool,
+    /// The level at which decisions are explained, if they are.
+    explain: Option<u8>,
 }
+
+/// The number of the phase whose decisions are explained.
+const UNROLLING: u16 = 24;
 
 /// The step before the table.
 const LOWER: &str = "lower";
@@ -244,6 +256,7 @@ impl Plan {
         Ok(Self {
             pipeline,
             knobs,
+            explain: arguments.explain.then_some(arguments.opt_level),
             before: chosen_rows(&arguments.print_before)?,
             after,
             after_lowering: arguments
@@ -288,6 +301,19 @@ impl Watch {
             Event::Before(phase, function) => {
                 if row(phase).is_some_and(|row| plan.before[row]) {
                     self.print("before", phase, function);
+                }
+                if let Some(opt_level) = plan.explain
+                    && phase.number == UNROLLING
+                {
+                    let context = Context {
+                        opt_level,
+                        knobs: &plan.knobs,
+                        machine: Machine::of(function.target),
+                    };
+                    for line in explain_unrolling(function, &context) {
+                        // Writing to a string cannot fail.
+                        let _ = writeln!(self.printed, "; {}: {line}", function.name);
+                    }
                 }
             }
             Event::After(phase, function, time) => {
@@ -367,13 +393,16 @@ fn lower_ptx(arguments: &Arguments, source: &[u8]) -> Result<Module, String> {
     let target = match (&arguments.arch, ptx.target) {
         (Some(name), _) => name.clone(),
         (None, Some(target)) => target.to_string(),
-        (None, None) => LowerOptions::default().target,
+        (None, None) => orias_sass::Target::DEFAULT.to_string(),
     };
     let Some(options) = orias_ptx::Options::for_architecture(&target) else {
         return Err(format!("'{target}' is no architecture"));
     };
     found.append(orias_ptx::check(&ptx, &options));
     found.sort();
+    let Some(target) = orias_sass::Target::from_name(&target) else {
+        return Err(format!("not supported yet: code for {target}"));
+    };
     let options = LowerOptions {
         target,
         contract: arguments.fmad.unwrap_or(arguments.opt_level > 0),

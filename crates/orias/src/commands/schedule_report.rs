@@ -1,8 +1,8 @@
 //! `--schedule-report`, which several subcommands have.
 
+use super::timeline;
 use clap::ValueEnum;
 use orias_codegen::schedule::post::FunctionStory;
-use orias_codegen::schedule::report;
 
 /// The forms of a schedule report.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -17,8 +17,8 @@ impl Form {
     /// The report.
     pub fn render(self, functions: &[FunctionStory]) -> String {
         match self {
-            Form::Text => report::text(functions),
-            Form::Html => report::html(functions),
+            Form::Text => timeline::text(functions),
+            Form::Html => timeline::html(functions),
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | `buf:@in.bin`, `buf:f32:@in.bin` | the bytes of a file |
 
 use super::element::Element;
-use orias_ori::generate::Rng;
+use orias_random::Rng;
 
 /// Bytes a buffer has at most.
 const LARGEST_BUFFER: u64 = 1 << 32;

@@ -1,7 +1,7 @@
 //! Why a launch issued instructions for few lanes: the branches that parted them, the costliest first.
 
 use orias_cubin::Cubin;
-use orias_cubin::line_reader::{SourceLine, line_at, lines_of};
+use orias_cubin::line::{SourceLine, line_at, lines_of};
 use orias_sim::{Module, PartingCounts, Profile};
 use std::fmt::Write as _;
 

@@ -83,7 +83,7 @@ pub(crate) fn format_of(ty: Type) -> Option<(Format, u32)> {
 }
 
 /// The rounding that the modifiers name, if they do.
-fn rounding_of(form: &Form) -> Option<Rounding> {
+pub(crate) fn rounding_of(form: &Form) -> Option<Rounding> {
     form.modifiers().find_map(|modifier| {
         Some(match modifier {
             Modifier::Rn | Modifier::Rni => Rounding::NearestEven,

@@ -13,10 +13,11 @@ use orias_ptx::types::Type;
 impl<'m> Decoder<'m, '_> {
     pub(super) fn memory(&self, it: &Statics<'m>) -> Result<Option<Action>, LoadError> {
         match it.op {
-            Op::Ld | Op::Ldu => self.load(it).map(Some),
-            Op::St => self.store(it).map(Some),
+            // There is one copy of everything.
+            Op::Ld | Op::Ldu | Op::MultimemLdReduce => self.load(it).map(Some),
+            Op::St | Op::MultimemSt => self.store(it).map(Some),
             Op::Atom => self.atomic(it).map(Some),
-            Op::Red => self.atomic(it).map(Some),
+            Op::Red | Op::MultimemRed => self.atomic(it).map(Some),
             Op::CpAsync => self.copy_later(it).map(Some),
             Op::CpAsyncCommitGroup => Ok(Some(Action::CommitCopies)),
             Op::CpAsyncWaitAll => Ok(Some(Action::WaitCopies { open: None })),

@@ -3,6 +3,7 @@
 //! [`Decoder::step`] looks at an instruction's name and hands it to the family it belongs to. What none of them takes is
 //! "not supported yet", with the opcode as it is written.
 
+mod bulk;
 mod control;
 mod mbarrier;
 mod memory;
@@ -133,6 +134,7 @@ impl<'m, 'a> Decoder<'m, 'a> {
             Self::memory,
             Self::control,
             Self::mbarriers,
+            Self::bulk,
             Self::warp,
             Self::compute,
         ];

@@ -356,7 +356,7 @@ impl<'m> Decoder<'m, '_> {
         }
     }
 
-    fn address_of(
+    pub(super) fn address_of(
         &self,
         it: &Statics<'_>,
         operand: &'m Operand,

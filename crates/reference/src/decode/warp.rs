@@ -1,9 +1,10 @@
 //! What threads of a warp do together, and barriers of a CTA.
 
 use super::{Decoder, Statics};
-use crate::collective::{Collective, MatrixShape};
+use crate::collective::Collective;
 use crate::compute;
 use crate::error::LoadError;
+use crate::matrix::{MatrixShape, WarpgroupShape};
 use crate::step::{Action, BarrierAction, CollectiveStep, Element, Source};
 use orias_eval::warp::Shuffle;
 use orias_ptx::ast::Operand;
@@ -58,10 +59,11 @@ impl<'m> Decoder<'m, '_> {
         let (PatternKind::Value(value) | PatternKind::Vector(_, _, value)) = &pattern.kind else {
             return Err(self.unsupported(it.instruction));
         };
-        if pattern.access == Access::Read {
+        if pattern.access != Access::Write {
             let sources: Vec<Source> = self.sources(it, operand, value.ty)?;
             step.sources.extend(sources);
-        } else {
+        }
+        if pattern.access != Access::Read {
             let results: Vec<Element> = self.destinations(it, operand, value.ty)?;
             step.results.extend(results);
         }
@@ -111,6 +113,12 @@ impl<'m> Decoder<'m, '_> {
             },
             Op::Movmatrix => Collective::TransposeMatrix,
             Op::Mma => Collective::Multiply(MatrixShape::of(it.form).ok_or_else(unsupported)?),
+            Op::WgmmaMmaAsync => {
+                let in_registers = it.patterns.iter().any(|pattern| pattern.name == "a");
+                let shape = WarpgroupShape::of(it.form, in_registers);
+                Collective::WarpgroupMultiply(shape.ok_or_else(unsupported)?)
+            }
+            Op::WgmmaFence | Op::WgmmaCommitGroup | Op::WgmmaWaitGroup => Collective::Synchronise,
             _ => return Ok(None),
         }))
     }

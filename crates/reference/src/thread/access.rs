@@ -198,7 +198,11 @@ pub(super) fn aligned(address: u64, bytes: usize, space: Space) -> Result<(), Fa
 /// The CTA's number in the cluster and the offset in its shared memory that an address names.
 ///
 /// An address of this CTA's memory may leave the number out.
-fn shared_place(space: Space, address: u64, world: &World<'_>) -> Result<(usize, u64), Problem> {
+pub(super) fn shared_place(
+    space: Space,
+    address: u64,
+    world: &World<'_>,
+) -> Result<(usize, u64), Problem> {
     let named = (address >> RANK_SHIFT) as usize;
     let own = world.rank as usize;
     let rank = match space {

@@ -1,6 +1,7 @@
 //! One thread: its registers, its stack, and what each step does to them.
 
 mod access;
+mod bulk;
 mod calls;
 mod mbarrier;
 mod special;
@@ -266,6 +267,7 @@ impl Thread {
                     group.push(copy);
                 }
             }
+            Action::Bulk(step) => self.bulk(step, world)?,
             Action::CommitCopies => self.copies.push(Vec::new()),
             Action::WaitCopies { open } => self.finish_copies(*open, world)?,
             Action::IsSpace {

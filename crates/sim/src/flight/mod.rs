@@ -19,7 +19,9 @@ use crate::operand::Lanes;
 use crate::reuse::ReuseCache;
 use crate::schedule::{self, Schedule};
 use crate::warp::Registers;
-use orias_machine::timing::{self, Arrival, Table};
+use orias_machine::Machine;
+use orias_machine::timing::Arrival;
+use orias_random::{GOLDEN_RATIO, Rng};
 use orias_sass::{Register, RegisterClass};
 use write::{Landing, Value};
 
@@ -40,10 +42,11 @@ enum Sink {
 }
 
 /// What a warp has under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flight {
+    machine: &'static Machine,
     timed: bool,
-    random: Option<u64>,
+    random: Option<Rng>,
     cycle: u64,
     /// When the next instruction may issue.
     ready: u64,
@@ -61,19 +64,28 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// What a launch's options ask for.
-    pub fn new(timing: Timing, block: [u32; 3], warp: u32) -> Self {
+    pub fn new(machine: &'static Machine, timing: Timing, block: [u32; 3], warp: u32) -> Self {
         let seed = |seed: u64| {
             let [x, y, z] = block.map(u64::from);
             let place = x ^ y << 20 ^ z << 40 ^ u64::from(warp) << 52;
-            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place
+            Rng::new(seed.wrapping_mul(GOLDEN_RATIO) ^ place)
         };
         Self {
+            machine,
             timed: timing != Timing::Off,
             random: match timing {
                 Timing::Random(number) => Some(seed(number)),
                 Timing::Off | Timing::Strict => None,
             },
-            ..Self::default()
+            cycle: 0,
+            ready: 0,
+            draining: false,
+            landings: Vec::new(),
+            pending: Vec::new(),
+            sink: Sink::default(),
+            running: 0,
+            stores: None,
+            reuse: ReuseCache::default(),
         }
     }
 
@@ -88,22 +100,21 @@ impl Flight {
         self.timed && self.random.is_none()
     }
 
+    /// Cycles that a barrier between threads takes to hold.
+    pub fn barrier_settles(&self) -> u64 {
+        u64::from(self.machine.limits.barrier_settles)
+    }
+
     /// Cycles so far.
     pub fn cycle(&self) -> u64 {
         self.cycle
     }
 
     /// A random number below `limit`, or the limit itself in strict timing.
-    fn draw(&mut self, limit: u64) -> u64 {
+    pub fn draw(&mut self, limit: u64) -> u64 {
         match &mut self.random {
             None => limit,
-            Some(state) => {
-                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut z = *state;
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (z ^ (z >> 31)) % limit.max(1)
-            }
+            Some(random) => random.next_u64() % limit.max(1),
         }
     }
 
@@ -162,7 +173,7 @@ impl Flight {
             if landing.lands >= earlier.lands {
                 continue;
             }
-            let needed = timing::overwrite(Table::Mined, earlier.group, landing.group);
+            let needed = self.machine.overwrite(earlier.group, landing.group);
             if landing.issued >= earlier.issued + u64::from(needed) {
                 landing.lands = earlier.lands;
             } else {
@@ -202,7 +213,7 @@ impl Flight {
         let latency = if due == Due::Complete {
             pending.typical
         } else {
-            pending.typical.min(12)
+            (pending.typical).min(u64::from(self.machine.limits.source_read_least))
         };
         self.cycle = self.cycle.max(pending.issued + latency);
     }
@@ -275,7 +286,11 @@ impl Flight {
     fn seen<'a>(&'a self, schedule: &'a Schedule) -> impl Iterator<Item = &'a Landing> {
         self.landings.iter().filter(|landing| {
             let write = &landing.write;
-            landing.is_seen(schedule.use_of(write.class, write.index, false), self.cycle)
+            landing.is_seen(
+                self.machine,
+                schedule.use_of(write.class, write.index, false),
+                self.cycle,
+            )
         })
     }
 
@@ -303,7 +318,7 @@ impl Flight {
         self.landings
             .iter()
             .filter(|landing| landing.write.class == class && landing.write.index == index)
-            .filter(|landing| landing.is_seen(used, self.cycle))
+            .filter(|landing| landing.is_seen(self.machine, used, self.cycle))
             .map(|landing| &landing.write)
             .collect()
     }
@@ -330,7 +345,7 @@ impl Flight {
                 && write.index == index
                 && write.mask & lanes != 0
                 && landing.issued < issued
-                && !landing.is_seen(used, self.cycle)
+                && !landing.is_seen(self.machine, used, self.cycle)
         });
         if let Some(landing) = landing {
             return Some(landing.producer);
@@ -511,7 +526,7 @@ impl Flight {
                     producer: self.running,
                     issued: cycle,
                     group,
-                    lands: cycle + schedule::longest(group),
+                    lands: cycle + schedule::longest(self.machine, group),
                 };
                 self.push(landing);
             }

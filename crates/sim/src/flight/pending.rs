@@ -7,8 +7,6 @@ use crate::warp::Registers;
 use orias_machine::timing::Queue;
 use orias_sass::RegisterClass;
 
-/// A wait sees a barrier that was set so many cycles before, or earlier.
-const BARRIER_DELAY: u64 = orias_machine::timing::BARRIER_SET_TO_WAIT as u64;
 /// A store to shared memory that a copy makes when it completes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateStore {
@@ -83,9 +81,10 @@ impl Flight {
     /// The next pending instruction that a wait for `barriers`, begun in cycle `since`, makes read or complete. What was issued
     /// too shortly before the wait is not seen by it, however long it lasts.
     pub fn due_for(&self, barriers: u8, since: u64) -> Option<(usize, Due)> {
+        let delay = u64::from(self.machine.limits.barrier_set_to_wait);
         let names = |barrier: Option<u8>| barrier.is_some_and(|b| barriers >> b & 1 == 1);
         self.pending.iter().enumerate().find_map(|(at, pending)| {
-            if since < pending.issued + BARRIER_DELAY {
+            if since < pending.issued + delay {
                 return None;
             }
             if names(pending.write_barrier) {

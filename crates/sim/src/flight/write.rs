@@ -3,6 +3,7 @@
 use crate::operand::Lanes;
 use crate::schedule;
 use crate::warp::Registers;
+use orias_machine::Machine;
 use orias_machine::timing::{ResultGroup, UseGroup};
 use orias_sass::RegisterClass;
 
@@ -69,8 +70,8 @@ pub(super) struct Landing {
 
 impl Landing {
     /// Whether a use sees it in a cycle. A use without a row in the tables cannot be judged and sees it at once.
-    pub(super) fn is_seen(&self, used: Option<UseGroup>, cycle: u64) -> bool {
-        used.is_none_or(|used| self.issued + schedule::latency(self.group, used) <= cycle)
+    pub(super) fn is_seen(&self, machine: &Machine, used: Option<UseGroup>, cycle: u64) -> bool {
+        used.is_none_or(|used| self.issued + schedule::latency(machine, self.group, used) <= cycle)
     }
 }
 

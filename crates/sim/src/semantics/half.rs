@@ -111,21 +111,7 @@ fn halves(x: u32, y: u32, z: u32, f: impl Fn(u64, u64, u64) -> u64) -> u32 {
 }
 
 fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
-    let how = how(reader)?;
-    Ok(Box::new(move |core| {
-        let (x, y) = (both(core, &a), both(core, &b));
-        let mut value = [0; 32];
-        for l in core.lanes() {
-            value[l] = halves(x[l], y[l], 0, |x, y, _| how.add(x, y));
-        }
-        core.put(&d, 0, &value);
-        Ok(())
-    }))
+    on_both_halves(reader, Arithmetic::add)
 }
 
 /// The sum of two low halves in single precision.
@@ -161,6 +147,14 @@ fn add_single(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    on_both_halves(reader, Arithmetic::multiply)
+}
+
+/// An operation on the low halves of two sources, and on the high halves.
+fn on_both_halves(
+    reader: &Reader<'_>,
+    compute: fn(Arithmetic, u64, u64) -> u64,
+) -> Result<Action, Lack> {
     let (d, a, b) = (
         reader.target("d")?,
         reader.source("a")?,
@@ -171,7 +165,7 @@ fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         let (x, y) = (both(core, &a), both(core, &b));
         let mut value = [0; 32];
         for l in core.lanes() {
-            value[l] = halves(x[l], y[l], 0, |x, y, _| how.multiply(x, y));
+            value[l] = halves(x[l], y[l], 0, |x, y, _| compute(how, x, y));
         }
         core.put(&d, 0, &value);
         Ok(())

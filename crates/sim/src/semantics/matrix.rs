@@ -10,12 +10,13 @@ use crate::fault::{Cause, FaultKind};
 use crate::operand::{Condition, Lack, Lanes, Reader, Source, Target};
 use crate::program::Action;
 use orias_eval::float::{Arithmetic, Format, Rounding};
-use orias_eval::matrix::DotRule;
+use orias_eval::matrix::{DotRule, SparseElements};
 
 pub(super) const TABLE: Table = &[
     ("HMMA", half_multiply),
     ("HMMA.SP", sparse_multiply),
     ("IMMA", integer_multiply),
+    ("IMMA.SP", sparse_integer_multiply),
     ("BMMA", bit_multiply),
     ("DMMA", double_multiply),
     ("MOVM", transpose),
@@ -23,16 +24,16 @@ pub(super) const TABLE: Table = &[
 
 /// The sizes of a product, and how many elements of an operand stand side by side in a register.
 #[derive(Clone, Copy)]
-struct Shape {
-    m: usize,
-    n: usize,
-    k: usize,
-    packed: usize,
+pub(super) struct Shape {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) packed: usize,
 }
 
 impl Shape {
     /// Row and column of element `part` of register `index` of the left matrix.
-    fn left(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
+    pub(super) fn left(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         let blocks = self.m / 8;
         let (block, step) = (index % blocks, index / blocks);
@@ -43,18 +44,18 @@ impl Shape {
     }
 
     /// Row and column of element `part` of register `index` of the right matrix.
-    fn right(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
+    pub(super) fn right(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         (thread * self.packed + part + 4 * self.packed * index, group)
     }
 
     /// Row and column of an element of the sum.
-    fn sum(lane: usize, element: usize) -> (usize, usize) {
+    pub(super) fn sum(lane: usize, element: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         (group + 8 * (element / 2), thread * 2 + element % 2)
     }
 
-    fn left_registers(self) -> usize {
+    pub(super) fn left_registers(self) -> usize {
         self.m * self.k / (32 * self.packed)
     }
 
@@ -64,44 +65,44 @@ impl Shape {
 }
 
 /// A matrix by rows.
-struct Matrix {
-    columns: usize,
+pub(super) struct Matrix {
+    pub(super) columns: usize,
     elements: Vec<u64>,
 }
 
 impl Matrix {
-    fn new(rows: usize, columns: usize) -> Self {
+    pub(super) fn new(rows: usize, columns: usize) -> Self {
         Self {
             columns,
             elements: vec![0; rows * columns],
         }
     }
 
-    fn row(&self, row: usize) -> &[u64] {
+    pub(super) fn row(&self, row: usize) -> &[u64] {
         &self.elements[row * self.columns..(row + 1) * self.columns]
     }
 
-    fn at(&mut self, (row, column): (usize, usize)) -> &mut u64 {
+    pub(super) fn at(&mut self, (row, column): (usize, usize)) -> &mut u64 {
         &mut self.elements[row * self.columns + column]
     }
 }
 
 /// Which element of a register a part is.
-type Part = fn(u64, usize) -> u64;
+pub(super) type Part = fn(u64, usize) -> u64;
 
-fn half_part(register: u64, part: usize) -> u64 {
+pub(super) fn half_part(register: u64, part: usize) -> u64 {
     register >> (16 * part) & 0xffff
 }
 
-fn byte_part(register: u64, part: usize) -> u64 {
+pub(super) fn byte_part(register: u64, part: usize) -> u64 {
     register >> (8 * part) & 0xff
 }
 
-fn tf32_part(register: u64, _: usize) -> u64 {
+pub(super) fn tf32_part(register: u64, _: usize) -> u64 {
     register >> 13 & 0x7_ffff
 }
 
-fn whole(register: u64, _: usize) -> u64 {
+pub(super) fn whole(register: u64, _: usize) -> u64 {
     register
 }
 
@@ -123,7 +124,13 @@ fn registers(core: &mut Core<'_>, source: &Source, count: usize, wide: bool) -> 
 }
 
 /// The left factor by rows.
-fn left_factor(core: &mut Core<'_>, shape: Shape, a: &Source, part: Part, wide: bool) -> Matrix {
+pub(super) fn left_factor(
+    core: &mut Core<'_>,
+    shape: Shape,
+    a: &Source,
+    part: Part,
+    wide: bool,
+) -> Matrix {
     let mut left = Matrix::new(shape.m, shape.k);
     for (index, lanes) in registers(core, a, shape.left_registers(), wide)
         .iter()
@@ -170,7 +177,7 @@ fn factors(
 }
 
 /// All lanes of a warp must take part.
-fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
+pub(super) fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
     if core.active == u32::MAX {
         return Ok(());
     }
@@ -182,22 +189,22 @@ fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
 }
 
 /// Whether the accumulator takes part: the predicate says.
-fn accumulates(core: &mut Core<'_>, p: &Condition) -> bool {
+pub(super) fn accumulates(core: &mut Core<'_>, p: &Condition) -> bool {
     core.condition(p) != 0
 }
 
 /// Elements of the sum that a lane holds, and how many of them stand in a register.
 #[derive(Clone, Copy)]
-struct Sums {
-    elements: usize,
+pub(super) struct Sums {
+    pub(super) elements: usize,
     /// Two halves in a register.
-    packed: bool,
+    pub(super) packed: bool,
     /// Two registers for an element.
-    wide: bool,
+    pub(super) wide: bool,
 }
 
 impl Sums {
-    fn read(self, core: &mut Core<'_>, source: &Source) -> Vec<[u64; 32]> {
+    pub(super) fn read(self, core: &mut Core<'_>, source: &Source) -> Vec<[u64; 32]> {
         if self.packed {
             let words = registers(core, source, self.elements / 2, false);
             words
@@ -209,7 +216,7 @@ impl Sums {
         }
     }
 
-    fn write(self, core: &mut Core<'_>, target: &Target, values: &[[u64; 32]]) {
+    pub(super) fn write(self, core: &mut Core<'_>, target: &Target, values: &[[u64; 32]]) {
         let mut put = |index: usize, value: &Lanes| core.put(target, index as u8, value);
         if self.packed {
             for (index, pair) in values.chunks(2).enumerate() {
@@ -231,7 +238,7 @@ impl Sums {
 }
 
 /// The sum of a product, element by element.
-fn multiply(
+pub(super) fn multiply(
     sums: Sums,
     left: &Matrix,
     right: &Matrix,
@@ -313,66 +320,183 @@ fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
-/// The left matrix holds two of four neighbours; `e` tells which. Of each four lanes two hold `e`, the first pair or the
-/// second, as `s` says.
+/// What is read besides the fragments of a sparse product: the left matrix holds half of the elements, `e` tells which, and `s`
+/// which lanes of four hold the `e` that counts.
+pub(super) struct Sparse {
+    elements: SparseElements,
+    e: Source,
+    selector: usize,
+}
+
+impl Sparse {
+    pub(super) fn of(reader: &Reader<'_>, elements: SparseElements) -> Result<Self, Lack> {
+        Ok(Self {
+            elements,
+            e: reader.source("e")?,
+            selector: reader.immediate("s")? as usize,
+        })
+    }
+
+    /// The sum of a product, element by element, of the stored elements of `left` and those of `right` that they meet.
+    pub(super) fn multiply(
+        &self,
+        core: &mut Core<'_>,
+        sums: Sums,
+        left: &Matrix,
+        right: &Matrix,
+        c: &[[u64; 32]],
+        dot: impl Fn(&[u64], &[u64], u64) -> u64,
+    ) -> Vec<[u64; 32]> {
+        let metadata = core.word(&self.e, 0);
+        let stored = left.columns;
+        (0..sums.elements)
+            .map(|element| {
+                std::array::from_fn(|lane| {
+                    let (row, column) = Shape::sum(lane, element);
+                    let chosen: Vec<u64> = (0..stored)
+                        .map(|at| {
+                            let (lane, shift) =
+                                self.elements.metadata(stored, self.selector, row, at);
+                            let metadata = metadata[4 * (row % 8) + lane] >> shift;
+                            right.row(column)[self.elements.dense(at, metadata)]
+                        })
+                        .collect();
+                    dot(left.row(row), &chosen, c[element][lane])
+                })
+            })
+            .collect()
+    }
+}
+
 fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, e) = (reader.target("d")?, reader.source("e")?);
+    let d = reader.target("d")?;
     let (a, b, c) = (
         reader.source("a")?,
         reader.source("b")?,
         reader.source("c")?,
     );
-    let (p, pair) = (reader.condition("p")?, reader.immediate("s")? as usize);
-    let shape = reader.modifier("shape")?;
-    if shape != "16832" || reader.is("type", "TF32") {
-        return Err(format!(
-            "shape {shape} of {:?}",
-            reader.instruction.modifier("type")
-        ));
-    }
+    let p = reader.condition("p")?;
     if a.negate || b.negate {
         return Err("a negated matrix".to_owned());
     }
-    let (operand, part, rule) = half_rule(reader, 32)?;
+    let k = match reader.modifier("shape")? {
+        "1688" => 8,
+        "16816" => 16,
+        "16832" => 32,
+        other => return Err(format!("shape {other}")),
+    };
+    // Products that are not stored are zero and add nothing: only the stored ones are added up.
+    let (operand, part, rule) = half_rule(reader, k / 2)?;
+    let single = operand == Format::TF32;
     let dense = Shape {
         m: 16,
         n: 8,
-        k: 32,
-        packed: 2,
+        k,
+        packed: if single { 1 } else { 2 },
     };
-    let stored = Shape { k: 16, ..dense };
+    let stored = Shape { k: k / 2, ..dense };
     let sums = Sums {
         elements: 4,
         packed: rule.result == Format::F16,
         wide: false,
     };
-    // Products that are not stored are zero and add nothing: only the stored ones are added up.
-    let rule = DotRule { group: 16, ..rule };
+    let elements = match single {
+        true => SparseElements::Singles,
+        false => SparseElements::Halves,
+    };
+    let sparse = Sparse::of(reader, elements)?;
     Ok(Box::new(move |core| {
         whole_warp(core)?;
-        let places = core.word(&e, 0);
         let left = left_factor(core, stored, &a, part, false);
         let right = right_factor(core, dense, &b, part, false);
         let mut sum = sums.read(core, &c);
         if !accumulates(core, &p) {
             sum = vec![[0; 32]; sums.elements];
         }
-        let out: Vec<[u64; 32]> = (0..sums.elements)
-            .map(|element| {
-                std::array::from_fn(|lane| {
-                    let (row, column) = Shape::sum(lane, element);
-                    // A lane tells of sixteen columns: of row `g` below, of row `g + 8` above.
-                    let chosen: Vec<u64> = (0..16)
-                        .map(|at| {
-                            let places = places[4 * (row % 8) + 2 * pair + at / 8];
-                            let place = places >> (16 * (row / 8) + 2 * (at % 8)) & 3;
-                            right.row(column)[4 * (at / 2) + place as usize]
-                        })
-                        .collect();
-                    rule.dot(operand, left.row(row), &chosen, sum[element][lane])
-                })
-            })
-            .collect();
+        let out = sparse.multiply(core, sums, &left, &right, &sum, |a, b, c| {
+            rule.dot(operand, a, b, c)
+        });
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+/// How bytes are multiplied and added.
+#[derive(Clone, Copy)]
+pub(super) struct ByteRule {
+    left_signed: bool,
+    right_signed: bool,
+    saturates: bool,
+}
+
+impl ByteRule {
+    pub(super) fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+        let signed = |name: &str| Ok::<bool, Lack>(reader.modifier(name)?.starts_with('S'));
+        Ok(Self {
+            left_signed: signed("ta")?,
+            right_signed: signed("tb")?,
+            saturates: reader.is("sat", "SAT"),
+        })
+    }
+
+    pub(super) fn dot(self, a: &[u64], b: &[u64], c: u64) -> u64 {
+        let value = |x: u64, signed: bool| {
+            if signed {
+                i64::from(x as u8 as i8)
+            } else {
+                x as i64
+            }
+        };
+        let products: i64 = a
+            .iter()
+            .zip(b)
+            .map(|(a, b)| value(*a, self.left_signed) * value(*b, self.right_signed))
+            .sum();
+        let total = products + i64::from(c as u32 as i32);
+        let limited = if self.saturates {
+            total.clamp(i32::MIN.into(), i32::MAX.into())
+        } else {
+            total
+        };
+        limited.cast_unsigned() & 0xffff_ffff
+    }
+}
+
+fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, p) = (reader.target("d")?, reader.condition("p")?);
+    let (a, b, c) = (
+        reader.source("a")?,
+        reader.source("b")?,
+        reader.source("c")?,
+    );
+    let k = match reader.modifier("shape")? {
+        "16832" => 32,
+        "16864" => 64,
+        other => return Err(format!("shape {other}")),
+    };
+    let dense = Shape {
+        m: 16,
+        n: 8,
+        k,
+        packed: 4,
+    };
+    let stored = Shape { k: k / 2, ..dense };
+    let sums = Sums {
+        elements: 4,
+        packed: false,
+        wide: false,
+    };
+    let rule = ByteRule::of(reader)?;
+    let sparse = Sparse::of(reader, SparseElements::Bytes)?;
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let left = left_factor(core, stored, &a, byte_part, false);
+        let right = right_factor(core, dense, &b, byte_part, false);
+        let mut sum = sums.read(core, &c);
+        if !accumulates(core, &p) {
+            sum = vec![[0; 32]; sums.elements];
+        }
+        let out = sparse.multiply(core, sums, &left, &right, &sum, |a, b, c| rule.dot(a, b, c));
         sums.write(core, &d, &out);
         Ok(())
     }))
@@ -402,9 +526,7 @@ fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         packed: false,
         wide: false,
     };
-    let signed = |name: &str| Ok::<bool, Lack>(reader.modifier(name)?.starts_with('S'));
-    let (left_signed, right_signed) = (signed("ta")?, signed("tb")?);
-    let saturates = reader.is("sat", "SAT");
+    let rule = ByteRule::of(reader)?;
     Ok(Box::new(move |core| {
         whole_warp(core)?;
         let (left, right) = factors(core, shape, [&a, &b], byte_part, false);
@@ -412,27 +534,7 @@ fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         if !accumulates(core, &p) {
             sum = vec![[0; 32]; sums.elements];
         }
-        let value = |x: u64, signed: bool| {
-            if signed {
-                i64::from(x as u8 as i8)
-            } else {
-                x as i64
-            }
-        };
-        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
-            let products: i64 = a
-                .iter()
-                .zip(b)
-                .map(|(a, b)| value(*a, left_signed) * value(*b, right_signed))
-                .sum();
-            let total = products + i64::from(c as u32 as i32);
-            let limited = if saturates {
-                total.clamp(i32::MIN.into(), i32::MAX.into())
-            } else {
-                total
-            };
-            limited.cast_unsigned() & 0xffff_ffff
-        });
+        let out = multiply(sums, &left, &right, &sum, |a, b, c| rule.dot(a, b, c));
         sums.write(core, &d, &out);
         Ok(())
     }))

@@ -25,6 +25,8 @@ pub(super) const TABLE: Table = &[
     ("LDGSTS", copy),
     ("STAS", store_and_tell),
     ("QSPC", query_space),
+    ("LDGMC", load_copies),
+    ("LDGMC.F", load_copies),
 ];
 
 /// The space of a load, store or atomic operation, from its name.
@@ -84,6 +86,26 @@ fn load(reader: &Reader<'_>) -> Result<Action, Lack> {
                 _ => value as u32,
             };
             for (part, lanes) in out.iter_mut().enumerate().take(words as usize).skip(1) {
+                lanes[lane] = (value >> (32 * part)) as u32;
+            }
+        }
+        for part in 0..words {
+            core.put(&d, part as u8, &out[part as usize]);
+        }
+        Ok(())
+    }))
+}
+
+/// There is one copy of everything here.
+fn load_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (d, address) = (reader.target("d")?, reader.address("addr")?);
+    let words = u32::from(d.width);
+    Ok(Box::new(move |core| {
+        let addresses = core.addresses(&address);
+        let mut out = [[0u32; 32]; 4];
+        for lane in core.lanes() {
+            let value = core.load(Space::Global, lane, addresses[lane], 4 * words)?;
+            for (part, lanes) in out.iter_mut().enumerate().take(words as usize) {
                 lanes[lane] = (value >> (32 * part)) as u32;
             }
         }

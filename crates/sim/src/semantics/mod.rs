@@ -5,6 +5,7 @@
 //! no table names stops the run when it is reached.
 
 mod atomic;
+mod bulk;
 mod convert;
 mod float;
 mod half;
@@ -15,6 +16,7 @@ mod matrix;
 mod memory;
 mod moves;
 mod sync;
+mod warpgroup;
 
 use crate::flow;
 use crate::operand::{Lack, Reader};
@@ -38,8 +40,10 @@ static ALL: LazyLock<BTreeMap<&'static str, Make>> = LazyLock::new(|| {
         moves::TABLE,
         memory::TABLE,
         atomic::TABLE,
+        bulk::TABLE,
         lanes::TABLE,
         matrix::TABLE,
+        warpgroup::TABLE,
         sync::TABLE,
     ]
     .into_iter()
@@ -126,6 +130,7 @@ mod tests {
             moves::TABLE,
             memory::TABLE,
             atomic::TABLE,
+            bulk::TABLE,
             lanes::TABLE,
             matrix::TABLE,
             sync::TABLE,

@@ -2,7 +2,6 @@
 
 use super::{Table, bits};
 use crate::core::Core;
-use crate::device::MULTIPROCESSORS;
 use crate::fault::{Cause, FaultKind};
 use crate::module::SHARED_HIGH;
 use crate::operand::{Lack, Lanes, Reader};
@@ -63,7 +62,8 @@ fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
         67 => {
             let [x, y, _] = core.context.grid;
             let [i, j, k] = core.block.index;
-            [(i + x * (j + y * k)) % MULTIPROCESSORS; 32]
+            let count = core.context.kernel.machine.limits.multiprocessors;
+            [(i + x * (j + y * k)) % count; 32]
         }
         // SR_TID
         32 => std::array::from_fn(|l| {

@@ -20,7 +20,7 @@ pub(super) const TABLE: Table = &[
     ("CCTLL", nothing),
     ("CCTLL.IVALL", nothing),
     ("DEPBAR", nothing),
-    ("DEPBAR.LE", nothing),
+    ("DEPBAR.LE", wait_for_groups),
     ("LDGDEPBAR", nothing),
     ("PREEXIT", nothing),
     ("ACQBULK", nothing),
@@ -45,6 +45,15 @@ fn fence(_: &Reader<'_>) -> Result<Action, Lack> {
 
 fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
     Ok(Box::new(|_| Ok(())))
+}
+
+/// Groups of bulk copies are counted where groups of copies by LDGSTS are, which the control words take care of.
+fn wait_for_groups(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let (barrier, most) = (reader.immediate("s")?, reader.immediate("n")?);
+    Ok(Box::new(move |core| match barrier {
+        0 => core.finish_groups(most),
+        _ => Ok(()),
+    }))
 }
 
 /// There are always enough registers here.

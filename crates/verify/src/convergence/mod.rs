@@ -1,4 +1,4 @@
-//! Where the lanes of a warp are together, proved from finished code.
+//! Abstract interpretation of lanes: where those of a warp are together, proved from finished code.
 //!
 //! Lanes part at branches and meet at BSYNC, for the lanes that BSSY counted and that have neither left (BREAK) nor ended, and
 //! at WARPSYNC. Lanes that execute YIELD or NANOSLEEP are not waited for: those at BSYNC may go on without them, for good.

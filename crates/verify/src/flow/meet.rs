@@ -5,7 +5,7 @@ use super::state::State;
 use super::{Dependence, Hazard, Need};
 use crate::facts::{Distances, Fact, Facts, Guarded, Read, THREADS, Wait, Write, register};
 use crate::program::Program;
-use orias_machine::timing::{Arrival, BARRIER_SETTLES, Completion, Place};
+use orias_machine::timing::{Arrival, Completion, Place};
 
 /// Takes states through the blocks of one program.
 pub(super) struct Walk<'a> {
@@ -43,7 +43,7 @@ impl Walk<'_> {
             if fact.settled {
                 for record in &state.registers[usize::from(THREADS)] {
                     if !exclusive(record, fact.guard, &state.versions) {
-                        let needed = Some(i32::from(BARRIER_SETTLES));
+                        let needed = Some(i32::from(self.program.machine.limits.barrier_settles));
                         observe(dependence(index, record, state, Hazard::Barrier, needed));
                     }
                 }

@@ -1,4 +1,4 @@
-//! What is in flight at each point of a program, and which pairs of instructions meet in a register.
+//! Forward dataflow over finished code: what is in flight at each point, and which pairs of instructions meet in a register.
 //!
 //! The state before an instruction is a set of *records*: an earlier instruction's write or read of one register that has
 //! not surely finished. A record knows when its instruction issued and, if that takes a variable time, which barriers cover
@@ -30,11 +30,12 @@ use crate::program::Program;
 use access::{Record, join};
 use meet::Walk;
 use orias_machine::timing::{Place, ResultGroup, UseGroup};
+use orias_machine::{Machine, PerMachine};
 use orias_sass::Register;
 use state::State;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 pub use crate::facts::UnknownTiming;
 
@@ -96,8 +97,12 @@ pub struct Dependence {
     /// Whether a barrier that covers it was waited for, but before it could be seen.
     pub waited_too_early: bool,
 }
-/// The distances, worked out once.
-static MINED: LazyLock<Distances> = LazyLock::new(Distances::mined);
+/// The distances of a chip, worked out once.
+fn distances(machine: &Machine) -> &'static Distances {
+    static KNOWN: PerMachine<OnceLock<Distances>> =
+        PerMachine::new([const { OnceLock::new() }; PerMachine::<OnceLock<Distances>>::COUNT]);
+    KNOWN.of(machine).get_or_init(|| Distances::of(machine))
+}
 
 /// Runs the flow over a program to its fixed point, then hands every dependence to `observe`.
 pub fn observe(program: &Program, observe: impl FnMut(Dependence)) -> Result<(), UnknownTiming> {
@@ -110,10 +115,10 @@ pub(crate) fn observe_facts(program: &Program, facts: &Facts, mut observe: impl 
     let walk = Walk {
         program,
         facts,
-        distances: &MINED,
+        distances: distances(program.machine),
     };
     let mut entries: Vec<Option<Vec<Record>>> = vec![None; program.blocks.len()];
-    let mut state = State::new();
+    let mut state = State::new(program.machine);
     let mut out = Vec::new();
     // Blocks in address order, again and again, visiting only those whose state changed. What nothing leads to is entered from
     // outside, with nothing in flight: first where functions start, then what is left (loops that nothing reaches).

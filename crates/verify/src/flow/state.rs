@@ -2,7 +2,7 @@
 
 use super::access::{FAR, Kind, NEVER, QUEUES, Record};
 use crate::facts::REGISTERS;
-use orias_machine::timing::BARRIER_SET_TO_WAIT;
+use orias_machine::Machine;
 use smallvec::SmallVec;
 
 /// The last two instructions of a queue that set a barrier.
@@ -14,6 +14,8 @@ pub(super) struct Carriers {
 
 /// What is in flight, while a block is walked through.
 pub(super) struct State {
+    /// Cycles after which a wait sees a barrier that was set.
+    set_to_wait: i32,
     pub(super) registers: Vec<SmallVec<[Record; 2]>>,
     pub(super) touched: Vec<u16>,
     pub(super) is_touched: Vec<bool>,
@@ -31,12 +33,13 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(machine: &Machine) -> Self {
         let none = Carriers {
             last: NEVER,
             before: NEVER,
         };
         Self {
+            set_to_wait: i32::from(machine.limits.barrier_set_to_wait),
             registers: vec![SmallVec::new(); REGISTERS],
             touched: Vec::new(),
             is_touched: vec![false; REGISTERS],
@@ -119,7 +122,7 @@ impl State {
 
     /// The barriers that cover a record now, and those of them that a wait in this cycle would not see.
     pub(super) fn covers(&self, record: &Record) -> (u8, u8) {
-        let seen = self.now - i32::from(BARRIER_SET_TO_WAIT);
+        let seen = self.now - self.set_to_wait;
         let own_recent = if record.time < 0 {
             if self.now == 0 { record.recent } else { 0 }
         } else if record.time > seen {
@@ -167,7 +170,7 @@ impl State {
                 return false;
             }
             let seen = if record.time >= 0 {
-                record.time + i32::from(BARRIER_SET_TO_WAIT)
+                record.time + self.set_to_wait
             } else {
                 i32::from(record.recent >> barrier & 1)
             };
@@ -176,7 +179,7 @@ impl State {
     }
 
     pub(super) fn wait(&mut self, barriers: u8) {
-        let seen = self.now - i32::from(BARRIER_SET_TO_WAIT);
+        let seen = self.now - self.set_to_wait;
         for barrier in (0..6).filter(|barrier| barriers >> barrier & 1 == 1) {
             self.waited[barrier] = self.now;
             for queue in 0..QUEUES {

@@ -1,4 +1,4 @@
-//! Mutants of finished code: one control field changed so that it asks for less. Those of where lanes meet are in [`convergence`].
+//! Mutation testing: finished code with one control field changed so that it asks for less. Mutants of where lanes meet are in [`convergence`].
 //!
 //! They are how the judge is judged. A mutant that computes something else on the chip must be reported; one that is not
 //! reported must be safe, and [`why_safe`] says why.
@@ -7,7 +7,7 @@ pub mod convergence;
 
 use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{CONTROL_FIELD, Program};
-use orias_machine::timing::STALL_MAX_YIELDING;
+use orias_machine::Machine;
 use orias_sass::{Barrier, Control, Instruction, Operand, RegisterClass, WaitMask};
 use std::fmt;
 
@@ -84,7 +84,7 @@ impl fmt::Display for Mutation {
 
 /// Every mutation of an instruction.
 #[must_use]
-pub fn mutations(instruction: &Instruction) -> Vec<Mutation> {
+pub fn mutations(machine: &Machine, instruction: &Instruction) -> Vec<Mutation> {
     let control = instruction.control;
     let mut all = Vec::new();
     all.extend((1..control.stall()).map(Mutation::Stall));
@@ -101,7 +101,7 @@ pub fn mutations(instruction: &Instruction) -> Vec<Mutation> {
     };
     all.extend(others(control.write_barrier).map(Mutation::WriteBarrier));
     all.extend(others(control.read_barrier).map(Mutation::ReadBarrier));
-    if (1..=STALL_MAX_YIELDING).contains(&control.stall()) {
+    if (1..=machine.limits.stall_max_yielding).contains(&control.stall()) {
         for (operand, place) in instruction.operands().iter().zip(instruction.form().places) {
             let general = matches!(operand, Operand::Register(operand)
                 if operand.register.class == RegisterClass::R && !operand.register.is_constant());

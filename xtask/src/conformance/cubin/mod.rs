@@ -454,7 +454,7 @@ fn mutate(file: &[u8], name: &str) -> Mutants {
         .rev()
         .fold(0, |offset, byte| offset << 8 | u64::from(*byte));
     let headers = usize::try_from(stated).map_or(0, |at| if at < file.len() { at } else { 0 });
-    let mut random = Lcg(file.len() as u64 ^ 0x9e37_79b9_7f4a_7c15);
+    let mut random = Lcg(file.len() as u64 ^ orias_random::GOLDEN_RATIO);
     for round in 0..FLIPS + CUTS {
         let mut damaged = file.to_vec();
         let what = if round < FLIPS {

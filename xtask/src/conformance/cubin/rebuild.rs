@@ -27,7 +27,7 @@ pub enum Outcome {
 
 /// Takes a cubin apart and builds it again.
 pub fn rebuild(original: &Cubin) -> Outcome {
-    let module = match Module::extract(original) {
+    let module = match Module::extract(original, orias::chip_named) {
         Ok(module) => module,
         Err(ExtractError::Unsupported(what)) => return Outcome::Unsupported(what),
         Err(error) => return Outcome::Different(vec![error.to_string()]),

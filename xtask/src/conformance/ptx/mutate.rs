@@ -1,13 +1,13 @@
 //! Small changes to programs, some harmless, most not.
 
+use orias_generate::synth::Random;
 use orias_ptx::lex::{Lexer, Token, TokenKind};
-use orias_ptx::synth::Random;
 use orias_ptx::types::Type;
 
 /// `count` changed programs, in rounds over all seeds. What becomes of a seed in a round depends only on `choice`, so that
 /// verdicts stay known when seeds are added.
 pub fn mutants(seeds: &[String], count: usize, choice: u64) -> Vec<String> {
-    let choice = choice.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let choice = choice.wrapping_mul(orias_random::GOLDEN_RATIO);
     let mut programs = Vec::with_capacity(count);
     let mut round = 0;
     while programs.len() < count && !seeds.is_empty() && round < count as u64 {

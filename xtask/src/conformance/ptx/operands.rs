@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use orias_generate::synth::{self, Sample};
 use orias_ptx::diagnostic::Severity;
 use orias_ptx::grammar::ROWS;
 use orias_ptx::lex::{Lexer, Token, TokenKind};
-use orias_ptx::synth::{self, Sample};
 use orias_ptx::target::Target;
 use orias_ptx::{NEWEST_VERSION, Options};
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use orias_generate::synth;
+use orias_ptx::NEWEST_VERSION;
 use orias_ptx::ast::{Body, Function, Instruction, Module, Operand, OperandKind, Variable};
 use orias_ptx::grammar::ROWS;
 use orias_ptx::target::Target;
-use orias_ptx::{NEWEST_VERSION, synth};
 
 /// Samples of every row that exists for a target, up to `each` for a row.
 pub fn rows(target: &str, each: usize) -> Vec<String> {

@@ -467,7 +467,7 @@ const RECORDED: usize = 3;
 fn keep(examples: &mut Vec<u128>, word: u128) {
     let scramble = |word: &u128| {
         let folded = (word >> 64) as u64 ^ (*word as u64).rotate_left(17);
-        folded.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        folded.wrapping_mul(orias_random::GOLDEN_RATIO)
     };
     if examples.contains(&word) {
         return;

@@ -64,7 +64,7 @@ pub fn run(filter: &str, sample: bool) -> Result<(), String> {
     }
     let count = if sample { WORDS_IN_SAMPLE } else { WORDS };
     let mut tally = Tally::default();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(orias_random::GOLDEN_RATIO);
     let opcodes: Vec<_> = by_opcode.values().collect();
     for group in opcodes.chunks((WORDS_PER_CALL / count).max(1)) {
         let words: Vec<u128> = group

@@ -1,18 +1,21 @@
 //! What is done when all statements are lowered: SSA form is completed, and a kernel made of it.
 
-use super::{Body, Lowered};
+use super::{Body, Lowered, NO_UNROLLING};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
 use crate::lower::{LowerOptions, contract};
 use crate::module::{Extern, Kernel, Parameter, SharedPlace};
+use crate::reachability::remove_unreachable;
+use orias_machine::Machine;
+use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
 use orias_ori::operation::{AbstractOp, Scalar, Space};
-use orias_ori::{Block, Function, Guard, Operand, Reg};
+use orias_ori::{Block, Guard, Operand, Reg};
 use orias_ptx::ast::{self, FunctionDirectiveKind};
 
 impl Body<'_, '_> {
     /// Completes the function.
     pub(super) fn finish(&mut self, options: &LowerOptions) -> Lowered {
-        remove_unreachable(&mut self.func);
+        remove_unreachable(&mut self.func, |_, _| false);
         self.define_frame_base()?;
         std::mem::take(&mut self.ssa).finish(&mut self.func)?;
         if options.contract {
@@ -104,17 +107,35 @@ impl Body<'_, '_> {
         let attributes = &mut self.func.attributes;
         attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
         attributes.local = self.memory.1.next_multiple_of(self.memory.2);
+        let stack = Machine::of(self.func.target).abi.stack_alignment;
+        attributes.local_align = if self.memory.2 > stack {
+            self.memory.2
+        } else {
+            0
+        };
         attributes.barriers = self.barriers;
         let directive = |kind| {
             let mut directives = function.directives.iter();
             directives.find(move |it| it.kind == kind)
         };
+        // The pragma of a function or a module speaks of all its loops; one in the body of the loop it stands in.
+        let everywhere = |span| self.module.text(span).trim_matches('"') == NO_UNROLLING;
+        let mut of_function = function
+            .directives
+            .iter()
+            .filter(|it| it.kind == FunctionDirectiveKind::Pragma);
+        let keep_all = of_function.any(|it| everywhere(it.span))
+            || self.module.pragmas.iter().any(|&span| everywhere(span));
+        if keep_all && self.func.entry().is_some() {
+            let graph = FlowGraph::of(&self.func);
+            let nest = LoopNest::new(&graph, &DepthFirst::new(&graph));
+            self.func.attributes.rolled = nest.loops().map(|each| nest.header(each)).collect();
+        }
         let parameter_bytes = parameters.last().map_or(0, |last| last.offset + last.size);
         let kernel = Kernel {
             linkage: linkage(function.linkage),
             parameters,
             parameter_bytes,
-            frame_align: self.memory.2,
             shared,
             dynamic_shared,
             alloca: self.alloca,
@@ -126,31 +147,5 @@ impl Body<'_, '_> {
             code: self.func,
         };
         (kernel, self.externs)
-    }
-}
-
-/// Takes blocks that control never reaches out of the layout.
-fn remove_unreachable(func: &mut Function) {
-    let Some(entry) = func.entry() else { return };
-    let mut reached = vec![false; func.block_count()];
-    reached[entry.as_u32() as usize] = true;
-    let mut work = vec![entry];
-    while let Some(block) = work.pop() {
-        for to in func.successors(block) {
-            if !std::mem::replace(&mut reached[to.as_u32() as usize], true) {
-                work.push(to);
-            }
-        }
-    }
-    let gone: Vec<Block> = func
-        .blocks()
-        .filter(|block| !reached[block.as_u32() as usize])
-        .collect();
-    for block in gone {
-        let insts: Vec<_> = func.block_insts(block).collect();
-        for inst in insts {
-            func.remove_inst(inst);
-        }
-        func.layout.remove_block(block);
     }
 }

@@ -33,6 +33,9 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+/// The pragma that keeps loops from being unrolled.
+pub(super) const NO_UNROLLING: &str = "nounroll";
+
 /// Why an instruction was not lowered.
 pub(super) enum Refusal {
     /// It is not supported; what exactly, and where if not all of it is to blame.
@@ -197,7 +200,7 @@ pub(super) fn lower_kernel<'m>(
     let mut body = Body {
         module,
         symbols,
-        func: Function::new(name, FunctionKind::Entry, Level::Abstract, &options.target),
+        func: Function::new(name, FunctionKind::Entry, Level::Abstract, options.target),
         ssa,
         block: None,
         guard: None,
@@ -280,6 +283,12 @@ impl<'m> Body<'m, '_> {
             ast::Statement::Location(at) => self.locate(&body.locations[at as usize]),
             ast::Statement::Pragma(at) => {
                 let text = self.module.text(body.pragmas[at as usize]).into_owned();
+                // It speaks of the loop whose first block it stands in.
+                if text.trim_matches('"') == NO_UNROLLING
+                    && let Some(block) = self.block
+                {
+                    self.func.attributes.rolled.push(block);
+                }
                 self.pragmas.push(text);
             }
             ast::Statement::Open

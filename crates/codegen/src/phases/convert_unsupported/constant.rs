@@ -202,13 +202,11 @@ mod tests {
     fn numerators(divisor: u64, width: u32) -> Vec<u64> {
         let mask = u64::MAX >> (64 - width);
         let mut all = vec![0, 1, mask, mask - 1, mask >> 1, (mask >> 1) + 1];
-        let mut state = divisor.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = orias_random::Rng::new(divisor);
         for _ in 0..20 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let multiple = (state & mask) / divisor * divisor;
-            all.extend([multiple, multiple.wrapping_sub(1) & mask, state & mask]);
+            let number = random.next_u64() & mask;
+            let multiple = number / divisor * divisor;
+            all.extend([multiple, multiple.wrapping_sub(1) & mask, number]);
         }
         all
     }

@@ -91,7 +91,20 @@ fn reciprocal(expander: &mut Expander<'_>) -> Results {
 }
 
 fn quotient(expander: &mut Expander<'_>, round: Round, a: Operand, b: Operand) -> Results {
-    expander.rarely(
+    // Nothing divided is by far the most frequent of what the usual computation gets wrong (the sign, in its case).
+    let nothing = (a != ONE).then_some(|emit: &mut Emit<'_>| {
+        let (a_low, a_high) = emit.halves(a);
+        let (_, b_high) = emit.halves(b);
+        let magnitude = emit.and(a_high, imm(0x7fff_ffff));
+        let digits = emit.or(magnitude, a_low);
+        let zero = emit.setp(Compare::Eq, Scalar::U32, digits, imm(0));
+        let safe = is_safe(emit, b_high);
+        let sign = emit.xor(a_high, b_high);
+        let sign = emit.and(sign, imm(0x8000_0000));
+        let right = emit.binary(AbstractOp::And, Scalar::Pred, zero, safe);
+        (emit.join(imm(0), sign), right)
+    });
+    expander.rarely_in_steps(
         Type::R2,
         |emit| {
             let q = if a == ONE {
@@ -136,6 +149,7 @@ fn quotient(expander: &mut Expander<'_>, round: Round, a: Operand, b: Operand) -
             };
             (q, safe)
         },
+        nothing,
         |emit| long_quotient(emit, round, a, b),
     )
 }

@@ -14,7 +14,10 @@ pub(super) fn rule(asked: Asked) -> Option<Expansion> {
     let relu = asked.modifier::<Sat>() == Some(Sat::Relu);
     match asked.op {
         A::Div | A::Rem if scalar.bits() >= 32 => Some(quotient::divide),
-        A::Add | A::Sub if saturates => Some(add_saturated),
+        // PTX saturates sums of this type only; others are left for selection to refuse.
+        A::Add | A::Sub if saturates => {
+            (scalar == Scalar::S32).then_some(add_saturated as Expansion)
+        }
         A::Min | A::Max if relu && scalar == Scalar::S32 => Some(extreme_above_zero),
         A::Sad => Some(sum_of_difference),
         A::Mul24 | A::Mad24 => Some(product_24),

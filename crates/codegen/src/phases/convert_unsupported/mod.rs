@@ -1,4 +1,4 @@
-//! ConvertUnsupportedOps (5): operations no instruction of the machine does become operations that one does.
+//! ConvertUnsupportedOps (5): legalisation. Operations no instruction of the machine does become operations that one does.
 //!
 //! What goes: integer division and remainder, correctly rounded division, reciprocal and square root, approximate
 //! functions of subnormal numbers, 64-bit operations on bits, 16-bit operations that would need the unspecified high bits of
@@ -119,6 +119,18 @@ impl Expander<'_> {
         common: impl FnOnce(&mut Emit<'_>) -> (Operand, Operand),
         rare: impl FnOnce(&mut Emit<'_>) -> Operand,
     ) -> Results {
+        let no_more: Option<fn(&mut Emit<'_>) -> (Operand, Operand)> = None;
+        self.rarely_in_steps(ty, common, no_more, rare)
+    }
+
+    /// The same; where the usual computation is not right, `short` is asked first, in a block of its own.
+    fn rarely_in_steps(
+        &mut self,
+        ty: Type,
+        common: impl FnOnce(&mut Emit<'_>) -> (Operand, Operand),
+        short: Option<impl FnOnce(&mut Emit<'_>) -> (Operand, Operand)>,
+        rare: impl FnOnce(&mut Emit<'_>) -> Operand,
+    ) -> Results {
         let scalar = if ty.len() == 2 {
             Scalar::B64
         } else {
@@ -134,12 +146,26 @@ impl Expander<'_> {
         };
         let tail = self.func.split_block(self.inst);
         let result = self.func.append_block_param(tail, ty);
-        let slow = self.func.create_block();
-        self.func.layout.insert_block_after(slow, head);
+        let mut before = head;
+        let mut block = |func: &mut Function| {
+            let block = func.create_block();
+            func.layout.insert_block_after(block, before);
+            before = block;
+            block
+        };
+        let slow = block(self.func);
+        let steps = short.map(|short| (short, block(self.func)));
         let mut emit = Emit::at_end(self.func, head, span);
         let targets: [(_, &[Value]); 2] = [(tail, &[usual]), (slow, &[])];
         emit.end(AbstractOp::CondBr, &[right], &targets);
         emit.goto_end(slow);
+        if let Some((short, slower)) = steps {
+            let (made, right) = short(&mut emit);
+            let made = emit.as_value(scalar, made);
+            let targets: [(_, &[Value]); 2] = [(tail, &[made]), (slower, &[])];
+            emit.end(AbstractOp::CondBr, &[right], &targets);
+            emit.goto_end(slower);
+        }
         let computed = rare(&mut emit);
         let computed = emit.as_value(scalar, computed);
         emit.end(AbstractOp::Br, &[], &[(tail, &[computed])]);

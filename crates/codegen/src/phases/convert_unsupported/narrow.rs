@@ -1,4 +1,4 @@
-//! 16-bit integer operations whose result depends on whole numbers: done in 32 bits, on operands extended first.
+//! Type promotion: 16-bit integer operations whose result depends on whole numbers are done in 32 bits, on operands extended first.
 
 use super::{Asked, Expander, Expansion, Results, is_integer, is_signed};
 use crate::emit::{Emit, imm};

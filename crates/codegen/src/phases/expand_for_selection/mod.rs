@@ -4,12 +4,20 @@
 //! - `brx` becomes a tree of comparisons, as deep as the logarithm of the number of ways. (A table of addresses is faster for many
 //!   ways, and needs one more load.)
 //! - Atomic updates that memory cannot do by itself become loops ([`updates`]).
+//! - Guards of barriers that lanes may come to from several places become branches ([`barriers`]).
+//! - Lanes take turns at bulk copies ([`turns`]).
+//! - Requests for registers are repeated until they are granted ([`register_counts`]).
 //! - A branch to the block where a kernel ends gets an exit of its own: lanes that go there are nobody's to wait for (`convergence`).
 //!
 //! Runs before convergence regions are placed, which see the branches made here. Linear in what it makes.
 
+mod barriers;
 mod loops;
+mod register_counts;
+mod turns;
 mod updates;
+
+pub use register_counts::is_ignored as ignores_register_counts;
 
 use crate::convergence::separate_exits;
 use crate::pipeline::{Context, PhaseError};
@@ -27,12 +35,15 @@ pub fn expand_for_selection(func: &mut Function, _: &Context<'_>) -> Result<(), 
                 continue;
             };
             match op {
+                AbstractOp::SetMaxNReg => register_counts::expand(func, inst)?,
                 AbstractOp::Switch => expand_switch(func, inst)?,
                 AbstractOp::Atom | AbstractOp::Red => updates::expand(func, inst)?,
                 _ => {}
             }
         }
     }
+    barriers::expand(func)?;
+    turns::expand(func)?;
     separate_exits(func).map_err(refused)
 }
 

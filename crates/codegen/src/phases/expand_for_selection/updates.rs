@@ -1,4 +1,4 @@
-//! Atomic updates that memory cannot do by itself, as loops: floats and most 64-bit numbers in shared memory, single halves everywhere.
+//! Atomic updates that memory cannot do by itself, as compare-and-swap loops: floats and most 64-bit numbers in shared memory, single halves everywhere.
 //! Memory beyond the thread block adds floats and 64-bit numbers, shared memory does not, so generic addresses of those are told apart by where
 //! they point: to this block, to another one of the cluster, or beyond. Another block's memory adds 64-bit numbers and no floats.
 

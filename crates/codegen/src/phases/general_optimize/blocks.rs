@@ -1,4 +1,4 @@
-//! Straight-line code in one block.
+//! Block merging: straight-line code in one block.
 //!
 //! Where a block jumps to one that nobody else comes to, the two are merged: what the second does follows the first, and its parameters are
 //! the jump's arguments. Later phases work on blocks: they find more to share, to order and to choose in one than in two.

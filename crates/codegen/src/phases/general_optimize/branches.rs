@@ -1,4 +1,4 @@
-//! Branches that go one way only.
+//! Branch folding: branches that go one way only become jumps.
 
 use super::Keep;
 use orias_ori::{

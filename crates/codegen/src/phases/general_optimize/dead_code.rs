@@ -1,4 +1,4 @@
-//! Instructions and block parameters nobody needs.
+//! Dead code elimination: instructions and block parameters nobody needs.
 
 use super::Keep;
 use super::edges::Incoming;

@@ -1,4 +1,4 @@
-//! GeneralOptimize (29): the clean-up that every front end and every phase before selection may rely on.
+//! GeneralOptimize (29): dead code, copy propagation and control-flow simplification, the clean-up that every phase before selection may rely on.
 //!
 //! Five rewrites, none of which changes what a program does, are repeated until none of them finds anything:
 //!
@@ -23,12 +23,12 @@ pub(super) mod blocks;
 mod branches;
 mod dead_code;
 mod edges;
-mod reachability;
 mod values;
 
 use crate::knobs::registry::GENERAL_OPTIMIZE_KEEP;
 use crate::knobs::{Point, WhenList};
 use crate::pipeline::{Context, PhaseError};
+use crate::reachability::remove_unreachable;
 use dead_code::Removed;
 use orias_ori::{Block, Function, Inst};
 
@@ -42,7 +42,7 @@ pub fn optimize_general(function: &mut Function, context: &Context<'_>) -> Resul
         // What a rewrite has looked at need not be looked at again unless something that it depends on has changed.
         let mut changed = branches::fold(function, &keep);
         if round == 0 || changed {
-            changed |= reachability::remove_unreachable(function, &keep);
+            changed |= remove_unreachable(function, |function, block| keep.block(function, block));
         }
         changed |= values::unify(function, &keep);
         if round > 0 && !changed {

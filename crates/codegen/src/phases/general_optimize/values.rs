@@ -1,4 +1,4 @@
-//! Values that are other values under another name.
+//! Copy propagation and simplification: values that are other values under another name.
 
 use super::Keep;
 use super::branches::{copied_operand, known_predicate};

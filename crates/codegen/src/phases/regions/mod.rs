@@ -1,4 +1,4 @@
-//! ConvergenceRegions: where lanes part, a region is opened; where they are together again, they wait for one another.
+//! ConvergenceRegions (10002): reconvergence. Where lanes part, a region is opened; where they are together again, they wait for one another.
 //!
 //! A chip without regions would still compute the right thing, each group of lanes at its own pace, and never bring them
 //! together again. With them, lanes that a branch parts meet at its reconvergence point.
@@ -6,8 +6,8 @@
 //! - [`plan`] decides which regions there are: where each opens, which edges lead to where it meets, which edges take lanes out
 //!   of it.
 //! - [`apply`] puts `region_open`, `region_meet` and `region_leave` there.
-//! - Besides, an operation that works on the lanes that run (a vote, a reduction) for a mask that is not all lanes gets a region of its
-//!   own: only the lanes of the mask go through it, the others wait behind.
+//! - Besides, an operation that works on the lanes that run (a vote, a reduction) for a mask that lanes may have different ones of gets a region of its
+//!   own: only the lanes of the mask go through it, the others wait behind. Where all have the same mask, bringing its lanes together is enough.
 //!
 //! A branch that is uniform gets no region. Nor does one whose lanes meet only to exit.
 //! Regions deeper than the machine has registers for are left out: lanes then meet where the region around ends.
@@ -16,20 +16,18 @@ mod apply;
 mod plan;
 
 use crate::pipeline::{Context, PhaseError};
-use orias_machine::registers;
 use orias_ori::analysis::{
     DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest, lane_mask, names_all_lanes,
 };
 use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Type, Value};
-use orias_sass::{RegisterClass, Target};
 
 /// Opens and closes convergence regions; see the module.
-pub fn open_convergence_regions(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    let Some(target) = Target::from_name(&func.target) else {
-        return Err(PhaseError::Unsupported(format!("target {}", func.target)));
-    };
-    let most = usize::from(registers::of(target).file(RegisterClass::B).usable);
+pub fn open_convergence_regions(
+    func: &mut Function,
+    context: &Context<'_>,
+) -> Result<(), PhaseError> {
+    let most = usize::from(context.machine.registers.convergence);
     let graph = FlowGraph::of(func);
     let walk = DepthFirst::new(&graph);
     let nest = LoopNest::new(&graph, &walk);
@@ -45,8 +43,13 @@ pub fn open_convergence_regions(func: &mut Function, _: &Context<'_>) -> Result<
     };
     // One register is kept for the regions around operations on some lanes.
     let regions = plan::plan(func, &shape, most - 1);
+    let exclusive: Vec<Inst> = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block))
+        .filter(|&inst| is_exclusive(func, inst, &divergence, &nest))
+        .collect();
     apply::apply(func, &regions)?;
-    set_apart(func)
+    set_apart(func, exclusive)
 }
 
 fn refused(error: BuildError) -> PhaseError {
@@ -65,18 +68,24 @@ fn works_on_those_that_run(op: AbstractOp) -> bool {
     )
 }
 
+/// Whether `inst` works on the lanes of a mask and lanes with other masks may run it at the same time. Who runs it is among its mask, so where that is
+/// the same for all nobody else does.
+fn is_exclusive(func: &Function, inst: Inst, divergence: &Divergence, nest: &LoopNest) -> bool {
+    let op = func.opcode(inst).as_abstract();
+    let mask = (op.filter(|&op| works_on_those_that_run(op))).and(lane_mask(func, inst));
+    let Some((mask, block)) = mask.zip(func.layout.inst_block(inst)) else {
+        return false;
+    };
+    let same = match mask.as_value() {
+        Some(mask) => divergence.is_uniform_at(mask, block, nest),
+        None => true,
+    };
+    !names_all_lanes(func, mask) && !(same && func.inst(inst).guard().is_always())
+}
+
 /// Gives operations on the lanes of a mask regions of their own.
-fn set_apart(func: &mut Function) -> Result<(), PhaseError> {
-    let insts: Vec<Inst> = func
-        .blocks()
-        .flat_map(|block| func.block_insts(block))
-        .collect();
-    for inst in insts {
-        let op = func.opcode(inst).as_abstract();
-        let mask = (op.filter(|&op| works_on_those_that_run(op))).and(lane_mask(func, inst));
-        if mask.is_none_or(|mask| names_all_lanes(func, mask)) {
-            continue;
-        }
+fn set_apart(func: &mut Function, exclusive: Vec<Inst>) -> Result<(), PhaseError> {
+    for inst in exclusive {
         // block: …, open; inside: the operation; behind: meet, …
         let Some(block) = func.layout.inst_block(inst) else {
             continue;

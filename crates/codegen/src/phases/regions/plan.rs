@@ -13,6 +13,11 @@
 //! **Who leaves.** Edges that lead out of what lies between, and not to the meeting, take lanes out of the region for good: those
 //! that leave the loop, and side exits of a region that opened further up.
 //!
+//! **Meeting early.** Some ways from a branch may lead to a block that others go round: the `default` of a `switch`, the target of several `goto`s. Lanes
+//! that come there by different ways run it, and what follows up to where all meet, once for each way. So there are regions that open at the block's
+//! immediate dominator and meet at the block; lanes that go round it leave. They come last, where they do not cross others, where no lane waits for others inside, and where what they save
+//! (instructions behind the block that nobody else comes to, for each way but one) is worth BSSY, BSYNC and BREAK. ptxas has them, too.
+//!
 //! **Which are left out.** A branch inside a region that meets at the same place, or where nothing but jumps leads there, needs no region of its own. Regions deeper than
 //! the machine's registers allow are left out; the lanes meet where the one around does. A lane that has left a region may open
 //! others while the region's own lanes still need its register, so a region also counts in the blocks behind its leaving edges, up
@@ -24,7 +29,7 @@
 use crate::convergence::{ending_blocks, without_ends};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{
-    DepthFirst, Divergence, DominatorTree, FlowGraph, Loop, LoopNest, Split,
+    DepthFirst, Divergence, DominatorTree, FlowGraph, LaneNeeds, Loop, LoopNest, Split,
 };
 use orias_ori::{AbstractOp, Block, Edge, Function, Opcode};
 
@@ -83,6 +88,8 @@ pub(super) fn plan(func: &Function, shape: &Shape<'_>, most: usize) -> Vec<Regio
         most,
         depth: vec![0; func.block_count()],
         around: vec![Vec::new(); func.block_count()],
+        opened: vec![Vec::new(); func.block_count()],
+        met: vec![Vec::new(); func.block_count()],
         marks: Marks::new(func.block_count()),
         regions: Vec::new(),
     };
@@ -94,6 +101,12 @@ pub(super) fn plan(func: &Function, shape: &Shape<'_>, most: usize) -> Vec<Regio
         }
         if let Some(meeting) = meetings.of_branch(block) {
             planner.consider(Opening::End(block), meeting);
+        }
+    }
+    for &join in walk.postorder() {
+        let entered = graph.preds(join).len() > 1 && nest.headed_by(join).is_none();
+        if entered && let Some(above) = shape.dominators.immediate_dominator(join) {
+            planner.consider_early(above, join);
         }
     }
     // Outer ones first.
@@ -134,6 +147,20 @@ impl Marks {
 /// How many blocks that only jump are followed to see that lanes meet at the same place.
 const FORWARDING_BLOCKS: usize = 4;
 
+/// So many times the instructions that a region takes, those that it saves must be: each way is taken by some lanes in half of the cases.
+const EARLY_GAIN: usize = 2;
+
+/// Blocks that are looked at for such a region, at most.
+const EARLY_BLOCKS: usize = 256;
+
+/// The edges out of what lies between opening and meeting.
+struct Sides {
+    /// Those that lead to the meeting.
+    arriving: Vec<Edge>,
+    /// The others.
+    leaving: Vec<Edge>,
+}
+
 struct Planner<'a> {
     func: &'a Function,
     shape: &'a Shape<'a>,
@@ -144,6 +171,9 @@ struct Planner<'a> {
     depth: Vec<usize>,
     /// By block: the regions it is in.
     around: Vec<Vec<usize>>,
+    /// By block: the regions that open there, and those that meet there.
+    opened: Vec<Vec<usize>>,
+    met: Vec<Vec<usize>>,
     marks: Marks,
     regions: Vec<Region>,
 }
@@ -176,6 +206,101 @@ impl Planner<'_> {
             }
             opening = higher;
         }
+    }
+
+    /// Adds a region that meets at `join`, where some of the lanes come that part behind `above`, its dominator, if that pays: see the module.
+    fn consider_early(&mut self, above: Block, join: Block) {
+        let opening = self.opening(above, join);
+        if opening != Opening::End(above) || self.ending[join.index()] || self.only_ends(join) {
+            return;
+        }
+        let Some(inside) = self.up_to(above, join) else {
+            return;
+        };
+        let divergence = self.shape.divergence;
+        let parts = |block| divergence.is_divergent_branch(block);
+        if !parts(above) && !inside.iter().any(|&block| parts(block)) {
+            return;
+        }
+        let Sides { arriving, leaving } = self.sides(opening, join, &inside);
+        let made = EARLY_GAIN * (1 + arriving.len() + leaving.len());
+        let saved = arriving.len().saturating_sub(1) * self.weight(join, made);
+        let pays = saved > made && !leaving.is_empty();
+        let waits = |&block: &Block| self.waits_for_lanes(block);
+        if pays && !inside.iter().any(waits) && !self.crosses(above, join, &inside) {
+            self.add(opening, join, inside);
+        }
+    }
+
+    /// The blocks on ways from `above`, which dominates `join`, to that in one trip, if they are not too many and none of them comes behind it.
+    fn up_to(&mut self, above: Block, join: Block) -> Option<Vec<Block>> {
+        let (graph, nest) = (self.shape.graph, self.shape.nest);
+        let header = nest.innermost(above).map(|scope| nest.header(scope));
+        let seen = self.marks.start();
+        self.marks.insert(seen, above);
+        self.marks.insert(seen, join);
+        let mut inside = Vec::new();
+        let mut pending: Vec<Block> = graph.preds(join).to_vec();
+        while let Some(block) = pending.pop() {
+            if self.marks.has(seen, block) || !self.shape.walk.is_reachable(block) {
+                continue;
+            }
+            let dominated = self.shape.dominators.dominates(above, block);
+            if !dominated || Some(block) == header || inside.len() == EARLY_BLOCKS {
+                return None;
+            }
+            self.marks.insert(seen, block);
+            inside.push(block);
+            pending.extend_from_slice(graph.preds(block));
+        }
+        // Who has met and comes again without passing the opening is in no region.
+        let mut next = graph.succs(join).iter();
+        let again = next.any(|&block| block != above && self.marks.has(seen, block));
+        (!again).then_some(inside)
+    }
+
+    /// Whether `block` has an operation at which lanes may wait for others.
+    fn waits_for_lanes(&self, block: Block) -> bool {
+        self.func.block_insts(block).any(|inst| {
+            LaneNeeds::of(self.func, inst) != LaneNeeds::Nothing
+                || self.func.opcode(inst).as_abstract() == Some(AbstractOp::Call)
+        })
+    }
+
+    /// Whether a region that is there opens inside of one and ends elsewhere, or opens elsewhere and ends inside, or is the same.
+    fn crosses(&mut self, above: Block, join: Block, inside: &[Block]) -> bool {
+        let members = self.marks.start();
+        for &block in inside {
+            self.marks.insert(members, block);
+        }
+        let opens_inside = |region: &Region| self.marks.has(members, first(region.opening));
+        let ends_inside =
+            |region: &Region| region.meeting == join || self.marks.has(members, region.meeting);
+        let at = |places: &[Vec<usize>], block: Block| places[block.index()].clone();
+        let mut touching = (inside.iter()).flat_map(|&block| {
+            let opened = at(&self.opened, block).into_iter();
+            opened.chain(at(&self.met, block))
+        });
+        let same = |&region: &usize| self.regions[region].meeting == join;
+        at(&self.opened, above).iter().any(same)
+            || touching.any(|region| {
+                let region = &self.regions[region];
+                opens_inside(region) != ends_inside(region)
+            })
+    }
+
+    /// How many instructions lanes run from `join` on where nobody else comes to, in the same trip; not all if there are more than `enough`.
+    fn weight(&self, join: Block, enough: usize) -> usize {
+        let (nest, dominators) = (self.shape.nest, self.shape.dominators);
+        let scope = nest.innermost(join);
+        let mut weight = 0;
+        let mut pending = vec![join];
+        while let Some(block) = pending.pop().filter(|_| weight <= enough) {
+            weight += self.func.block_insts(block).count();
+            let next = dominators.children(block);
+            pending.extend(next.filter(|&block| nest.innermost(block) == scope));
+        }
+        weight
     }
 
     /// Where lanes that meet at `block` go without doing anything, in the same trip.
@@ -298,12 +423,39 @@ impl Planner<'_> {
     }
 
     fn add(&mut self, opening: Opening, meeting: Block, inside: Vec<Block>) {
+        let Sides { arriving, leaving } = self.sides(opening, meeting, &inside);
+        let needed = self.needed(opening, meeting, &inside, &leaving);
+        let full = |&block: &Block| self.depth[block.index()] >= self.most;
+        if needed.iter().any(full) {
+            return;
+        }
+        let number = self.regions.len();
+        for &block in &needed {
+            self.depth[block.index()] += 1;
+        }
+        for &block in &inside {
+            self.around[block.index()].push(number);
+        }
+        self.opened[first(opening).index()].push(number);
+        self.met[meeting.index()].push(number);
+        self.regions.push(Region {
+            opening,
+            entering: self.entering(opening),
+            meeting,
+            arriving,
+            leaving,
+            inside,
+        });
+    }
+
+    /// The edges along which lanes come to the meeting, and those along which they leave.
+    fn sides(&mut self, opening: Opening, meeting: Block, inside: &[Block]) -> Sides {
         let func = self.func;
         let members = self.marks.start();
-        for &block in &inside {
+        for &block in inside {
             self.marks.insert(members, block);
         }
-        let mut from: Vec<Block> = inside.clone();
+        let mut from: Vec<Block> = inside.to_vec();
         if let Opening::End(block) = opening
             && !self.marks.has(members, block)
         {
@@ -321,26 +473,7 @@ impl Planner<'_> {
                 }
             }
         }
-        let needed = self.needed(opening, meeting, &inside, &leaving);
-        let full = |&block: &Block| self.depth[block.index()] >= self.most;
-        if needed.iter().any(full) {
-            return;
-        }
-        let number = self.regions.len();
-        for &block in &needed {
-            self.depth[block.index()] += 1;
-        }
-        for &block in &inside {
-            self.around[block.index()].push(number);
-        }
-        self.regions.push(Region {
-            opening,
-            entering: self.entering(opening),
-            meeting,
-            arriving,
-            leaving,
-            inside,
-        });
+        Sides { arriving, leaving }
     }
 
     /// The blocks in which lanes of a region may be, or lanes that have left it while others are in it.

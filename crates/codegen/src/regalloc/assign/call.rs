@@ -1,4 +1,4 @@
-//! Calls: everything that lives on leaves the registers that a called function may change, and arguments go where it looks for them.
+//! Caller-saved registers at calls: everything that lives on leaves them, and arguments go where the called function looks for them.
 //!
 //! Two parallel copies stand before the call. The first brings what lives on to registers that are left alone; values that share
 //! registers move together. The second brings arguments and the callee's address to their places, all of which are free by then.
@@ -8,7 +8,7 @@ use super::super::calls::{self, is_call};
 use super::super::file::{Units, insert};
 use super::{Ending, Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
-use orias_machine::abi;
+use orias_machine::Machine;
 use orias_ori::{Class, Inst, PhysReg, Reg, Value};
 
 impl<'a> Scan<'a> {
@@ -52,23 +52,20 @@ impl<'a> Scan<'a> {
 
     /// Moves what lives on out of the registers that a called function may change.
     fn clear_volatile(&mut self, turn: &mut Turn<'_>) -> Result<(), Stop> {
+        let abi = Machine::of(self.func.target).abi;
         for class in [Class::P, Class::UR, Class::UP] {
             let file = &self.files[class as usize];
             let lost = (0..class.count())
-                .filter(|&unit| !abi::is_preserved(class.into(), unit))
+                .filter(|&unit| !abi.is_preserved(class.into(), unit))
                 .flat_map(|unit| file.owners(unit))
                 .any(|owner| !turn.dying.contains(owner));
             if lost {
                 return Err(Stop::Full(class));
             }
         }
-        let mut volatile = Units::default();
-        for unit in (0..Class::R.count()).filter(|&unit| !abi::is_preserved(Class::R.into(), unit))
-        {
-            insert(&mut volatile, unit, 1);
-        }
-        for unit in 0..abi::RETURN_ADDRESS + 2 {
-            if abi::is_preserved(Class::R.into(), unit) {
+        let volatile = calls::volatile(abi);
+        for unit in 0..abi.return_address + 2 {
+            if abi.is_preserved(Class::R.into(), unit) {
                 continue;
             }
             let owners = self.files[Class::R as usize].owners(unit);
@@ -96,7 +93,9 @@ impl<'a> Scan<'a> {
         let file = &self.files[class as usize];
         let span = bundle.high - bundle.low;
         let residue = bundle.low % bundle.align;
-        let found = file.find(span, bundle.align, residue, &blocked, None);
+        let booked = self.booked_by_others(&bundle);
+        let soon = |_| Units::default();
+        let found = file.find(span, bundle.align, residue, &blocked, &booked, soon);
         let Some(to) = found else {
             return Err(Stop::Full(class));
         };
@@ -106,6 +105,7 @@ impl<'a> Scan<'a> {
             self.file(class).vacate(value, from, ty.len(), 0);
             self.file(class).occupy(value, target, ty.len());
             self.home[value.index()] = Some(target);
+            self.book(value, target);
             turn.moves.push(Move {
                 value,
                 from,

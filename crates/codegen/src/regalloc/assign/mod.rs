@@ -1,12 +1,12 @@
-//! The scan that gives every value a register.
+//! Linear scan over SSA form: the walk that gives every value a register.
 //!
 //! Blocks are visited in reverse postorder, instructions in order. At each point the scan knows which value lies in which
 //! register ([`File`]). A block starts with its live values where one of its predecessors left them; what the other
 //! predecessors left elsewhere is moved on the edge ([`super::edges`]). In SSA form a value has one definition, which comes
 //! first, so nothing is ever revisited.
 //!
-//! At an instruction, values read for the last time give up their registers, and then results are placed: where their group
-//! wishes ([`super::affinity`]), else where they break up least. A result may take a register that the same instruction
+//! At an instruction, values read for the last time give up their registers, and then results are placed: where their class lies
+//! ([`super::coalesce`]), else where nobody has booked while they live ([`bookings`]) and they break up least. A result may take a register that the same instruction
 //! reads: the chip reads first. Where there is no run of free registers for a tuple, values are moved out of the way by a
 //! parallel copy before the instruction. Moves happen for general registers only: a uniform register belongs to the whole
 //! warp, and other lanes may be where the value still is in the old place. For the same reason, values of uniform classes that live across
@@ -19,20 +19,25 @@
 //!
 //! The scan changes nothing: what is to be done is noted ([`edits`]) and done when everything has a place.
 //!
-//! Cost: one pass; for each result at most one look at each register of its file.
+//! Cost: one pass; for each result at most one look at each register of its file, and for each of its runs a logarithm of the number of points.
 
+mod bookings;
 mod call;
 mod edits;
 mod room;
 mod tuples;
 
-use super::affinity::Affinity;
+use super::coalesce::{Classes, Place};
+use super::contents::Contents;
 use super::deaths::{Deaths, Ending};
 use super::file::{File, Units, insert};
+use super::ranges::Ranges;
 use crate::pipeline::PhaseError;
+use bookings::Bookings;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 use edits::Edits;
+use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Type,
@@ -158,8 +163,19 @@ pub(super) fn assign(
             .map(|unit| unit.index());
         File::new(class, budget.usable, budget.enough, budget.cheap, fixed)
     });
+    let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
+    let order: Vec<Block> = walk.reverse_postorder().chain(unreachable).collect();
+    let ranges = Ranges::new(func, live, deaths, order.iter().copied());
+    let crossing = crossing_values(func, live);
+    let classes = {
+        let contents = Contents::new(func, order.iter().copied());
+        let may_share = |a, b| crossing.contains(a) == crossing.contains(b);
+        Classes::new(func, loops, &ranges, &contents, &may_share)
+    };
     let mut scan = Scan {
-        affinity: Affinity::new(func, loops),
+        bookings: Bookings::new(&files, ranges, Machine::of(func.target).abi),
+        classes,
+        placed: vec![false; func.value_count()],
         types: (0..func.value_count())
             .map(|number| func.value_type(Value::new(number)))
             .collect(),
@@ -176,7 +192,7 @@ pub(super) fn assign(
             args: Lists::new(graph.block_count()),
             follows: vec![PackedOption::default(); graph.block_count()],
         },
-        crossing: crossing_values(func, live),
+        crossing,
         given: [Given::default(); 5],
         func,
         graph,
@@ -187,8 +203,7 @@ pub(super) fn assign(
     for (&token, &register) in tokens {
         scan.home[token.index()] = Some(register);
     }
-    let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
-    for block in walk.reverse_postorder().chain(unreachable) {
+    for block in order {
         scan.block(block)?;
     }
     Ok((scan.borders, scan.edits))
@@ -234,7 +249,10 @@ struct Scan<'a> {
     loops: &'a LoopNest,
     deaths: &'a Deaths,
     edits: Edits,
-    affinity: Affinity,
+    classes: Classes,
+    bookings: Bookings,
+    /// Whether each value was given a register.
+    placed: Vec<bool>,
     /// The type of each value: the scan makes none.
     types: Vec<Type>,
     /// The instructions of the block, kept for its memory.
@@ -343,21 +361,24 @@ impl<'a> Scan<'a> {
         let func = self.func;
         let params = func.block_params(block);
         let mut turn = Turn::default();
-        let mut later: SmallVec<[Value; 4]> = SmallVec::new();
+        let mut later: SmallVec<[(Value, Option<u8>); 4]> = SmallVec::new();
         for (index, &param) in params.iter().enumerate() {
             if self.ty(param).class() == Class::B {
                 continue;
             }
             self.home[param.index()] = None;
-            match from.and_then(|from| self.left_for(from, block, index)) {
-                Some(at) if self.is_free(param, at) => {
-                    self.take(param, at);
-                }
-                _ => later.push(param),
+            let left = from.and_then(|from| self.left_for(from, block, index));
+            if !self.enter_param(param, left) {
+                later.push((param, left));
             }
         }
-        for param in later {
-            self.place(param, &mut turn)?;
+        later.sort_by_key(|&(param, _)| std::cmp::Reverse(self.ty(param).len()));
+        for (param, left) in later {
+            let left = left.filter(|&at| self.is_free(param, at));
+            match left {
+                Some(at) if self.classes.is_alone(param) => self.take(param, at),
+                _ => self.place(param, &mut turn)?,
+            }
         }
         // A live value that had to make room starts out in its new place: the edges bring it there.
         for moved in &turn.moves {
@@ -372,6 +393,32 @@ impl<'a> Scan<'a> {
             self.borders.params.places.push(at.unwrap_or(NOWHERE));
         }
         Ok(())
+    }
+
+    /// Puts `param` where its class is promised to lie, or else where its argument was `left` if all of its class can lie there.
+    fn enter_param(&mut self, param: Value, left: Option<u8>) -> bool {
+        let promised = match self.classes.place(param) {
+            Some(Place {
+                at: Some(at),
+                booked: true,
+            }) => Some(at),
+            _ => None,
+        };
+        if let Some(at) = promised.filter(|&at| self.is_free(param, at)) {
+            self.take(param, at);
+            return true;
+        }
+        let Some(at) = left.filter(|&at| self.is_free(param, at) && self.is_clear(param, at))
+        else {
+            return false;
+        };
+        let settled = self.classes.is_alone(param)
+            || self.classes.place(param).is_some()
+            || self.settle_at(param, at);
+        if settled {
+            self.take(param, at);
+        }
+        settled
     }
 
     /// Where the argument for parameter `index` of `block` lies at the end of `from`.
@@ -399,13 +446,16 @@ impl<'a> Scan<'a> {
             };
             insert(units, at, ty.len());
         }
-        let settled = self.affinity.settle(value, at);
-        if settled.group.high - settled.group.low > 1 {
-            if settled.first {
-                self.file(ty.class()).wish(settled.group, settled.waits);
-            } else if settled.last {
-                self.file(ty.class()).stop_waiting(settled.group);
+        self.placed[value.index()] = true;
+        match self.classes.place(value) {
+            None if !self.classes.is_alone(value) => {
+                if !self.settle_at(value, at) {
+                    self.classes.settle(value, at, false);
+                    self.book(value, at);
+                }
             }
+            Some(place) if place.booked && place.at == Some(at) => {}
+            _ => self.book(value, at),
         }
     }
 

@@ -1,11 +1,14 @@
-//! Where a value can lie: where its group wishes, where it breaks up least, or where others make room for it.
+//! Where a value can lie: where its class lies, where it breaks up least, or where others make room for it.
+//!
+//! The first member of a class that is placed looks for registers that nobody has booked at any point at which a member lives, and they are booked
+//! for all members. If there are none, members are placed one by one.
 //!
 //! Room is made for general registers only: of the aligned windows a tuple could take, the one with the fewest registers in
 //! use is emptied, by moves before the instruction. Values that share registers move together and keep their distance. What
 //! the instruction reads for the last time stays where it is, as the moves come before the reading.
 
-use super::super::affinity::Wish;
-use super::super::file::{Units, contains, either, insert};
+use super::super::coalesce::Place;
+use super::super::file::{Units, aligned, both, clear_of, contains, either, insert};
 use super::{Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Class, Type, Value};
@@ -33,34 +36,93 @@ impl Scan<'_> {
             true => either(avoid, self.given_to_others(value)),
             false => *avoid,
         };
-        let own = Some(self.affinity.wished(value));
-        let wish = self.affinity.wish(value);
-        let file = &self.files[ty.class() as usize];
-        match wish {
-            Some(Wish::At(at)) => {
-                let aligned = at.is_multiple_of(ty.alignment());
-                if aligned && file.is_free(at, ty.len(), avoid) {
+        match self.classes.place(value) {
+            Some(Place {
+                at: Some(at),
+                booked,
+            }) => {
+                let file = &self.files[ty.class() as usize];
+                if at.is_multiple_of(ty.alignment())
+                    && file.is_free(at, ty.len(), avoid)
+                    && (booked || self.is_clear(value, at))
+                {
                     return Ok(at);
                 }
             }
-            Some(Wish::Within {
-                below,
-                span,
-                align,
-                residue,
-            }) if span > ty.len() => {
-                if let Some(base) = file.find(span, align, residue, avoid, own)
-                    && base + span <= file.cheap
-                {
-                    return Ok(base + below);
+            None if !self.classes.is_alone(value) => {
+                if let Some(at) = self.find_for_class(value, avoid) {
+                    return Ok(at);
                 }
             }
             _ => {}
         }
-        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, own) {
+        let booked = self.booked(value);
+        let file = &self.files[ty.class() as usize];
+        let soon = |points| self.booked_after(ty.class(), self.end(value), points);
+        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, &booked, soon) {
             return Ok(at);
         }
         self.make_room(ty, avoid, turn)
+    }
+
+    /// A place for `value` such that all members of its class that have none yet can lie where they should, outside of what others have booked.
+    /// It is booked for all of them.
+    pub(super) fn find_for_class(&mut self, value: Value, avoid: &Units) -> Option<u8> {
+        let ty = self.ty(value);
+        let shape = self.classes.shape(value);
+        let members = self.unplaced(value);
+        let mut places = both(
+            &aligned(shape.align, shape.residue),
+            &clear_of(avoid, ty.len(), shape.below),
+        );
+        for &(member, above) in &members {
+            let booked = self.booked(member);
+            places = both(&places, &clear_of(&booked, self.ty(member).len(), above));
+        }
+        let ends = members.iter().map(|&(member, _)| self.end(member));
+        let end = ends.max().unwrap_or_default();
+        let soon = |points| self.booked_after(ty.class(), end, points);
+        let base = self.files[ty.class() as usize].find_for_class(&places, shape.span, soon)?;
+        let at = base + shape.below;
+        self.is_free(value, at).then(|| {
+            self.settle(value, at, &members);
+            at
+        })
+    }
+
+    /// Lets the whole class of `value` lie such that `value` lies at `at`, if nobody has booked what its other members need.
+    pub(super) fn settle_at(&mut self, value: Value, at: u8) -> bool {
+        let shape = self.classes.shape(value);
+        let usable = self.files[self.ty(value).class() as usize].usable;
+        let fits = at >= shape.below
+            && u16::from(at - shape.below) + u16::from(shape.span) <= u16::from(usable)
+            && (at - shape.below) % shape.align == shape.residue;
+        if !fits {
+            return false;
+        }
+        let members = self.unplaced(value);
+        let clear = members.iter().all(|&(member, above)| {
+            member == value || self.is_clear(member, at - shape.below + above)
+        });
+        if clear {
+            self.settle(value, at, &members);
+        }
+        clear
+    }
+
+    fn settle(&mut self, value: Value, at: u8, members: &[(Value, u8)]) {
+        let base = at - self.classes.shape(value).below;
+        for &(member, above) in members {
+            self.book(member, base + above);
+        }
+        self.classes.settle(value, at, true);
+    }
+
+    /// The members of the class of `value` that have no place yet, with the registers of the class below each.
+    fn unplaced(&mut self, value: Value) -> Vec<(Value, u8)> {
+        let mut members = self.classes.members(value);
+        members.retain(|(member, _)| !self.placed[member.index()]);
+        members
     }
 
     /// The registers that `value`, of a uniform class, must not share: those of values that live across blocks if it does not, and the other way round.
@@ -142,7 +204,9 @@ impl Scan<'_> {
         for bundle in &bundles {
             let span = bundle.high - bundle.low;
             let residue = bundle.low % bundle.align;
-            let Some(to) = trial.find(span, bundle.align, residue, &blocked, None) else {
+            let booked = self.booked_by_others(bundle);
+            let soon = |_| Units::default();
+            let Some(to) = trial.find(span, bundle.align, residue, &blocked, &booked, soon) else {
                 return false;
             };
             insert(&mut blocked, to, span);
@@ -158,6 +222,7 @@ impl Scan<'_> {
                 let target = to + (from - bundle.low);
                 self.file(class).occupy(value, target, ty.len());
                 self.home[value.index()] = Some(target);
+                self.book(value, target);
                 match turn.moves.iter_mut().find(|moved| moved.value == value) {
                     Some(moved) => moved.to = target,
                     None => turn.moves.push(Move {
@@ -170,6 +235,12 @@ impl Scan<'_> {
             }
         }
         true
+    }
+
+    /// What is booked while any value of `bundle` lives.
+    pub(super) fn booked_by_others(&self, bundle: &Bundle) -> Units {
+        let sets = bundle.values.iter().map(|&value| self.booked(value));
+        sets.fold(Units::default(), |all, one| either(&all, &one))
     }
 
     /// `value` and all that shares registers with it.

@@ -3,7 +3,6 @@
 //! Their results lie in the registers of their sources wherever alignment allows, while both live; what is left becomes a
 //! parallel copy.
 
-use super::super::affinity::Wish;
 use super::super::file::Units;
 use super::{Ending, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
@@ -74,9 +73,8 @@ impl<'a> Scan<'a> {
     fn collected_in_place(&mut self, tuple: Value, parts: &[Part], turn: &Turn<'_>) -> Option<u8> {
         let ty = self.ty(tuple);
         let mut candidates: SmallVec<[u8; 8]> = SmallVec::new();
-        if let Some(Wish::At(at)) = self.affinity.wish(tuple) {
-            candidates.push(at);
-        }
+        let promised = self.classes.place(tuple).and_then(|place| place.at);
+        candidates.extend(promised);
         for (offset, part) in parts.iter().enumerate() {
             if let Part::Value(value, unit) = *part
                 && let Some(home) = self.home[value.index()]

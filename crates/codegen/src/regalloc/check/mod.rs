@@ -1,4 +1,4 @@
-//! A proof that an allocation means what the code before it meant.
+//! Translation validation: a proof that an allocation means what the code before it meant.
 //!
 //! The checker runs the allocated code on symbols. A register holds a set of names, each standing for one register of one
 //! value of the code before; an instruction that was there before must find the names it reads in the registers it reads,
@@ -19,7 +19,7 @@ use super::calls::{self, is_call};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use naming::{Naming, one_input, one_input_register};
-use orias_machine::abi;
+use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::{
     AbstractOp, Address, Block, Class, Function, Guard, Inst, Opcode, Operand, PhysReg, Reg,
@@ -359,8 +359,9 @@ impl Checker<'_> {
             Some(Operand::Address(id)) => {
                 let address = after.address(*id);
                 let base = address.base.get().and_then(Reg::phys);
-                (base.is_some_and(|base| base.index() == abi::STACK_POINTER)
-                    && address.uniform.get().is_none())
+                (base.is_some_and(|base| {
+                    base.index() == Machine::of(after.target).abi.stack_pointer
+                }) && address.uniform.get().is_none())
                 .then_some(address.offset as u32)
             }
             _ => None,
@@ -554,8 +555,9 @@ impl Checker<'_> {
                 return Err(self.wrong(inst, format!("operand {index} belongs into {place}")));
             }
         }
+        let abi = Machine::of(self.after.target).abi;
         state.held.retain(|place, _| match *place {
-            Place::Register(class, unit) => abi::is_preserved(class.into(), unit),
+            Place::Register(class, unit) => abi.is_preserved(class.into(), unit),
             Place::Frame(_) => true,
         });
         Ok(())

@@ -1,4 +1,4 @@
-//! Values that one instruction makes of one other value.
+//! Rematerialisation: values that one instruction makes of one other value.
 //!
 //! The halves of a word as two numbers, a comparison with a constant: instead of keeping such a value it is made again where
 //! it is read, as long as the value it comes from stays. That pays off

@@ -1,4 +1,4 @@
-//! Finding the points that are too full, and choosing what to spill there.
+//! Spill choice: finding the points that are too full, and choosing what to spill there.
 //!
 //! Blocks are walked through backwards. A value that is chosen leaves the point and all points above it; where it is made again of
 //! another value, that one takes its place, as it is needed down to the last use of what is made of it. So the count stays true
@@ -427,7 +427,7 @@ impl<'a> Look<'a> {
         let goals = self.goals;
         let general = goals[Class::R as usize] as u8;
         self.goals = Counts::default();
-        self.goals[Class::R as usize] = u32::from(preserved(Class::R, general));
+        self.goals[Class::R as usize] = u32::from(preserved(self.func, Class::R, general));
         self.make_fit(&[]);
         self.goals = goals;
     }

@@ -37,7 +37,7 @@ use super::refused;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use look::{Choice, Look};
-use orias_machine::abi;
+use orias_machine::Machine;
 use orias_ori::analysis::{DefUse, FlowGraph, Liveness};
 use orias_ori::builder::Cursor;
 use orias_ori::{
@@ -282,8 +282,8 @@ fn pieces(ty: Type) -> Vec<(u8, u8)> {
     pieces
 }
 
-fn stack_address(offset: u32) -> Result<Address, Stop> {
-    let pointer = PhysReg::new(Class::R, abi::STACK_POINTER);
+fn stack_address(func: &Function, offset: u32) -> Result<Address, Stop> {
+    let pointer = PhysReg::new(Class::R, Machine::of(func.target).abi.stack_pointer);
     match (pointer, i32::try_from(offset)) {
         (Some(pointer), Ok(offset)) => Ok(Address::base(pointer, offset)),
         _ => Err(Stop::Error(PhaseError::Unsupported(
@@ -344,7 +344,7 @@ fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Val
         Refuge::Frame(start) => {
             let mut parts = Vec::new();
             for (at, len) in pieces(ty) {
-                let address = stack_address(start + u32::from(at) * 4)?;
+                let address = stack_address(func, start + u32::from(at) * 4)?;
                 let part = Cursor::before(func, inst)
                     .build(Op::LDL)
                     .modifier("cache", "normal")
@@ -462,7 +462,7 @@ fn store_before(
         (Refuge::Frame(start), _) => {
             let parts = taken_apart(func, before, value, pieces(ty).into_iter());
             for ((at, len), part) in pieces(ty).into_iter().zip(parts) {
-                let address = stack_address(start + u32::from(at) * 4)?;
+                let address = stack_address(func, start + u32::from(at) * 4)?;
                 Cursor::before(func, before)
                     .build(Op::STL)
                     .modifier("cache", "normal")

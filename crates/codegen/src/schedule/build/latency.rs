@@ -1,8 +1,7 @@
 //! How many cycles lie between two instructions that touch the same register, by `machine::timing`.
 
 use super::{Builder, Reader, Writer, operations};
-use crate::schedule::graph::RELEASE;
-use orias_machine::timing::{self, Arrival, Place, Table, Timing};
+use orias_machine::timing::{self, Arrival, Place, Timing};
 use orias_ori::Class;
 
 impl Builder<'_> {
@@ -14,12 +13,12 @@ impl Builder<'_> {
         match arrival {
             Arrival::Fixed(group) => match self.used(reader, class) {
                 Some(used) if used.class() == group.class() => {
-                    u16::from(timing::latency(Table::Safe, group, used).cycles)
+                    u16::from(self.machine.latency(group, used).cycles)
                 }
                 // A pseudo-operation passes it on to somebody who is not known here.
                 _ => self.nodes[writer.node as usize].latency,
             },
-            Arrival::ReadBarrier => RELEASE,
+            Arrival::ReadBarrier => self.machine.limits.source_read,
             Arrival::WarpGroup => 1,
             Arrival::WriteBarrier => self.nodes[writer.node as usize].latency,
         }
@@ -30,16 +29,16 @@ impl Builder<'_> {
         let Some((op, _)) = self.operations[reader.node as usize] else {
             return 0;
         };
-        if timing::reads_late(op, reader.slot, class.into()) {
+        if self.machine.reads_late(op, reader.slot, class.into()) {
             // The queue of the memory pipes reads in order.
             let in_order = |node: u32| {
                 self.operations[node as usize]
-                    .is_some_and(|(op, _)| operations::of(op).reads_in_order)
+                    .is_some_and(|(op, _)| operations::of(self.machine, op).reads_in_order)
             };
             return if in_order(reader.node) && in_order(writer.node) {
                 1
             } else {
-                RELEASE
+                self.machine.limits.source_read
             };
         }
         let Some(Arrival::Fixed(later)) = writer.arrival else {
@@ -47,7 +46,7 @@ impl Builder<'_> {
         };
         match self.used(reader, class) {
             Some(used) if used.class() == later.class() => {
-                u16::from(timing::release(Table::Safe, used, later))
+                u16::from(self.machine.release(used, later))
             }
             _ => 0,
         }
@@ -59,10 +58,10 @@ impl Builder<'_> {
             (Some(Arrival::Fixed(earlier)), Some(Arrival::Fixed(later)))
                 if earlier.class() == later.class() =>
             {
-                u16::from(timing::overwrite(Table::Safe, earlier, later))
+                u16::from(self.machine.overwrite(earlier, later))
             }
             (Some(Arrival::WriteBarrier), _) => self.nodes[earlier.node as usize].latency,
-            (Some(Arrival::ReadBarrier), _) => RELEASE,
+            (Some(Arrival::ReadBarrier), _) => self.machine.limits.source_read,
             _ => 1,
         }
     }
@@ -70,7 +69,7 @@ impl Builder<'_> {
     /// How a source is read; none where no row says, and for pseudo-operations.
     fn used(&self, reader: Reader, class: Class) -> Option<timing::UseGroup> {
         let (op, mods) = self.operations[reader.node as usize]?;
-        timing::use_group(&timing::Use {
+        self.machine.use_group(&timing::Use {
             op,
             mods,
             place: reader.slot,
@@ -88,7 +87,7 @@ impl Builder<'_> {
         offset: u8,
     ) -> Option<Arrival> {
         let (op, mods) = self.operations[node as usize]?;
-        timing::arrival(&timing::Result {
+        self.machine.arrival(&timing::Result {
             op,
             mods,
             place,
@@ -98,24 +97,8 @@ impl Builder<'_> {
     }
 }
 
-/// The latency of an operation's slowest result, whoever reads it: what is typical, or the most a fixed one of its class takes.
+/// The latency of an operation's slowest result, whoever reads it: what is typical, or what to expect of a fixed one.
 pub(super) fn expected(timing: &Timing) -> u16 {
-    match timing.typical {
-        Some(typical) => typical.cycles,
-        None => fixed_latency(timing.class.name()),
-    }
-}
-
-/// Cycles from a fixed-latency result to a consumer that is not known (measured: 4 or 5 in most pipes; matrix operations 24).
-fn fixed_latency(class: &str) -> u16 {
-    match class {
-        "fp64" | "half-mma" => 8,
-        "tensor" => 24,
-        "to-uniform" | "vote-uniform" => 10,
-        "uniform" => 6,
-        "uniform-move" => 2,
-        "vote" => 13,
-        "control" | "cluster-arrive" | "cluster-wait" => 1,
-        _ => 5,
-    }
+    let known = timing.typical.or(timing.expected);
+    known.map_or(1, |cycles| cycles.cycles)
 }

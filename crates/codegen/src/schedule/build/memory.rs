@@ -52,7 +52,7 @@ impl Builder<'_> {
     /// Cycles that must pass behind a fence.
     fn after_fence(&self, fence: u32) -> u16 {
         let op = self.nodes[fence as usize].op;
-        op.map_or(0, |op| operations::of(op).after_fence)
+        op.map_or(0, |op| operations::of(self.machine, op).after_fence)
     }
 
     /// `to` stays behind `from`, which order alone asks for.
@@ -63,7 +63,7 @@ impl Builder<'_> {
 
     pub(super) fn memory(&mut self, node: u32, inst: Inst) {
         let op = self.nodes[node as usize].op;
-        if !op.is_some_and(|op| operations::of(op).touches_memory) {
+        if !op.is_some_and(|op| operations::of(self.machine, op).touches_memory) {
             return;
         }
         let refs = alias::accesses(self.func, inst, &mut |reg| match reg.kind() {

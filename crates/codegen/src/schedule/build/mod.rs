@@ -23,6 +23,7 @@ use super::order::{self, Token};
 use crate::knobs::{Point, WhenList};
 pub use memory::PENDING;
 use memory::TokenHistory;
+use orias_machine::Machine;
 use orias_machine::timing::{Arrival, Place};
 use orias_ori::analysis::{Liveness, RegisterLiveness};
 use orias_ori::{Block, Function, Inst, Operation, Reg, RegKind};
@@ -96,6 +97,7 @@ struct Writer {
 #[derive(Debug)]
 pub struct Builder<'a> {
     func: &'a Function,
+    machine: &'static Machine,
     exits: Exits<'a>,
     fences: Fences<'a>,
     /// By value: the block number it was last seen in, plus one, and its definition there in `writers`.
@@ -128,6 +130,7 @@ impl<'a> Builder<'a> {
         let values = func.value_count();
         Builder {
             func,
+            machine: Machine::of(func.target),
             exits,
             fences,
             local: match exits {
@@ -223,7 +226,9 @@ impl<'a> Builder<'a> {
             Operation::Machine(op, mods) => Some((op, mods)),
             Operation::Abstract(..) => None,
         };
-        let facts = operation.map_or(&operations::PSEUDO, |(op, _)| operations::of(op));
+        let facts = operation.map_or(&operations::PSEUDO, |(op, _)| {
+            operations::of(self.machine, op)
+        });
         let never = data.guard().reg().is_some_and(is_constant);
         self.operations.push(operation);
         self.nodes.push(Node {

@@ -5,9 +5,10 @@ use crate::schedule::graph::Heat;
 use crate::schedule::local;
 use crate::schedule::order::{self, Order};
 use crate::schedule::units::Pipe;
-use orias_machine::issue::{self, Unit};
+use orias_machine::issue::Unit;
 use orias_machine::met::Met;
 use orias_machine::timing::{self, Completion};
+use orias_machine::{Machine, PerMachine};
 use orias_sass::{Effects, MemoryEffect, Modifier, Op, Space};
 
 /// What an operation has to do with runs ([`super::runs`]).
@@ -92,14 +93,14 @@ pub(super) const PSEUDO: OperationFacts = OperationFacts {
 
 /// What is known of `op`.
 #[inline]
-pub(in crate::schedule) fn of(op: Op) -> &'static OperationFacts {
-    static FACTS: Met<OperationFacts> = Met::new();
-    FACTS.get_or_init(op, || work_out(op))
+pub(in crate::schedule) fn of(machine: &Machine, op: Op) -> &'static OperationFacts {
+    static FACTS: PerMachine<Met<OperationFacts>> = PerMachine::nothing_met();
+    FACTS.of(machine).get_or_init(op, || work_out(machine, op))
 }
 
-fn work_out(op: Op) -> OperationFacts {
-    let timing = timing::of(op);
-    let issue = issue::of_operation(op);
+fn work_out(machine: &Machine, op: Op) -> OperationFacts {
+    let timing = machine.timing(op);
+    let issue = machine.issue_of_operation(op);
     let row = op.row();
     let least = u16::from(issue.least_stall);
     let settles = timing.is_some_and(|timing| timing.settles);
@@ -113,7 +114,7 @@ fn work_out(op: Op) -> OperationFacts {
         fixed: timing.is_none_or(|timing| timing.completion == Completion::Fixed),
         reads_in_order: timing.is_some_and(|timing| timing.reads_in_order),
         after_fence: if settles {
-            least.max(timing::BARRIER_SETTLES)
+            least.max(machine.limits.barrier_settles)
         } else {
             least
         },
@@ -135,7 +136,7 @@ fn work_out(op: Op) -> OperationFacts {
         scale_modifier: accessed(op, "xs"),
         run: if op == Op::WARPGROUP_ARRIVE {
             RunRole::Arrives
-        } else if issue::is_warpgroup_matrix(op) {
+        } else if machine.is_warpgroup_matrix(op) {
             RunRole::Matrix
         } else if op.name().starts_with("LEPC") {
             RunRole::Address

@@ -3,6 +3,7 @@
 //! The operands of an instruction are looked at once; what its node must know of them ([`Operands`]) comes of the same walk.
 
 use super::{Builder, NOBODY, Reader, Writer, operations};
+use crate::places::{PLACES, place};
 use crate::schedule::graph::{EdgeClass, Kinds, Reasons};
 use cranelift_entity::EntityRef as _;
 use orias_machine::timing::Place;
@@ -11,7 +12,6 @@ use orias_sass::{Access, Op};
 use smallvec::SmallVec;
 
 /// Physical registers of all files in a row, then tokens.
-const PLACES: usize = 256 + 8 + 64 + 8 + 16;
 
 /// A guarded definition leaves earlier ones readable; of so many the graph knows the latency.
 const WRITERS: usize = 8;
@@ -143,7 +143,7 @@ impl Builder<'_> {
     /// The operation of a node, if it touches registers without naming them.
     fn implicit(&self, node: u32) -> Option<Op> {
         let op = self.nodes[node as usize].op?;
-        operations::of(op).implicit.then_some(op)
+        operations::of(self.machine, op).implicit.then_some(op)
     }
 
     fn read_row(&mut self, node: u32, op: Op) {
@@ -329,14 +329,7 @@ impl Builder<'_> {
 }
 
 fn place_of(reg: PhysReg) -> usize {
-    let base = match reg.class() {
-        Class::R => 0,
-        Class::P => 256,
-        Class::UR => 264,
-        Class::UP => 328,
-        Class::B => 336,
-    };
-    base + usize::from(reg.index())
+    usize::from(place(reg.class().into(), reg.index()))
 }
 
 pub(super) fn is_constant(reg: Reg) -> bool {

@@ -4,6 +4,7 @@ use super::operations::{self, RunRole};
 use super::{Builder, Exits, is_constant};
 use crate::schedule::graph::{Edge, EdgeClass, Kinds, Reasons};
 use crate::schedule::order;
+use orias_machine::Machine;
 use orias_ori::{Address, Function, Inst, Operand};
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ impl Builder<'_> {
             if self.never_runs(node.inst) && index + 1 < tail {
                 runs.push(index..index + 2);
             }
-            let facts = operations::of(op);
+            let facts = operations::of(self.machine, op);
             match facts.run {
                 RunRole::None => {}
                 RunRole::Arrives => {
@@ -97,9 +98,6 @@ impl Builder<'_> {
     }
 }
 
-/// Bytes that the memory system moves at once.
-const LINE: i32 = 128;
-
 /// Whether two stores write to one piece of global memory: relative to the same registers, less than a line apart. Those that leave the warp
 /// one behind the other are written together; with something in between, each is a write of a part of a sector (measured: integer
 /// kernels with four stores a thread took 1.27 times as long when one of them went early).
@@ -111,13 +109,15 @@ pub fn are_sisters(func: &Function, first: Inst, second: Inst) -> bool {
     bases(&first) == bases(&second)
         && first.symbol == second.symbol
         && first.form == second.form
-        && first.offset.abs_diff(second.offset) < LINE as u32
+        && first.offset.abs_diff(second.offset) < Machine::of(func.target).limits.cache_line
 }
 
 /// Where a plain store to global memory goes.
 fn store(func: &Function, inst: Inst) -> Option<Address> {
     let op = func.opcode(inst).as_machine()?;
-    if !operations::of(op).stores_global || !order::of(func, inst).takes.is_empty() {
+    if !operations::of(Machine::of(func.target), op).stores_global
+        || !order::of(func, inst).takes.is_empty()
+    {
         return None;
     }
     func.operands(inst)

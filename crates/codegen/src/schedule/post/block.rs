@@ -9,6 +9,7 @@ use super::stores::{Accesses, Holds, Look};
 use super::{BlockChange, PostScheduleError};
 use crate::schedule::graph::{Graph, Timeline};
 use cranelift_entity::SecondaryMap;
+use orias_machine::Machine;
 use orias_ori::{Block, Function, Inst, print_inst};
 use orias_sass::Target;
 
@@ -48,7 +49,7 @@ impl Parts {
         let sources = sources.collect::<Result<Vec<Sources>, _>>()?;
         let mut parts = Parts {
             slots: Slots::new(&graph, &sources),
-            ends: Ends::new(&graph, releases),
+            ends: Ends::new(Machine::of(target), &graph, releases),
             has_one_order: has_one_order(&graph),
             chains: Chains::default(),
             heights: Vec::new(),

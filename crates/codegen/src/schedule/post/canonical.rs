@@ -10,13 +10,11 @@ use super::ready::{self, Choice};
 use super::{Options, PostScheduleError};
 use crate::schedule::graph::Timeline;
 use orias_ori::{Function, Inst, Operand, Reg, machine};
-use orias_sass::{Target, encode};
+use orias_sass::encode;
 use std::cmp::Reverse;
 
 /// Puts the instructions of every block into that order, but of those that `options` keep.
 pub fn canonical(func: &mut Function, options: &Options<'_>) -> Result<(), PostScheduleError> {
-    let target = Target::from_name(&func.target)
-        .ok_or_else(|| PostScheduleError::Target(func.target.clone()))?;
     ready::rearrange(func, options.fences, |func, graph| {
         if options.keeps(func, graph.block) {
             return Some((0..graph.len() as u32).collect());
@@ -27,7 +25,7 @@ pub fn canonical(func: &mut Function, options: &Options<'_>) -> Result<(), PostS
             let last = ready::run(graph, node as u32).last();
             let inst = graph.nodes[last.map_or(node, |last| last as usize)].inst;
             let place = place(func, inst);
-            (Reverse(height[node]), place, word(func, inst, target))
+            (Reverse(height[node]), place, word(func, inst))
         };
         let mut keys = Keys((0..graph.len()).map(key).collect());
         ready::order(graph, &mut keys)
@@ -59,8 +57,8 @@ fn place(func: &Function, inst: Inst) -> Place {
 }
 
 /// The word of an instruction, without names, distances and control; 0 for what is none.
-fn word(func: &Function, inst: Inst, target: Target) -> u128 {
-    let instruction = machine::placeless(func, inst, target);
+fn word(func: &Function, inst: Inst) -> u128 {
+    let instruction = machine::placeless(func, inst, func.target);
     let instruction = instruction.and_then(Result::ok);
     instruction
         .and_then(|instruction| encode(&instruction).ok())

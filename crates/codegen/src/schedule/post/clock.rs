@@ -7,7 +7,8 @@
 //! A block is run through the model many times, so what the model asks of an instruction lies together in a [`Slot`]; why an
 //! instruction did not issue earlier is worked out only for those who want to know ([`causes`]).
 
-use super::ports::{CACHE_LASTS, OperandCache, PLACES, POSITIONS, Source, Sources, Span};
+use super::ports::{CACHE_LASTS, OperandCache, POSITIONS, Source, Sources, Span};
+use crate::places::PLACES;
 use crate::schedule::graph::Graph;
 use orias_machine::issue::Unit;
 

@@ -12,7 +12,6 @@ use crate::schedule::graph::Timeline;
 use crate::schedule::units::Pipe;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest, RegisterLiveness, step_back};
 use orias_ori::{Block, Class, Function, print_inst};
-use orias_sass::Target;
 
 /// A function in the order it has.
 #[derive(Clone, Debug)]
@@ -75,8 +74,6 @@ pub struct Line {
 
 /// Tells about every block of a physical or final function.
 pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, PostScheduleError> {
-    let target = Target::from_name(&func.target)
-        .ok_or_else(|| PostScheduleError::Target(func.target.clone()))?;
     let flow = FlowGraph::of(func);
     let walk = DepthFirst::new(&flow);
     let nest = LoopNest::new(&flow, &walk);
@@ -85,7 +82,13 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, Pos
     let mut states = Vec::new();
     let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
     for block in func.blocks() {
-        let parts = Parts::new(func, builder.build(block), target, false, options.thorough)?;
+        let parts = Parts::new(
+            func,
+            builder.build(block),
+            func.target,
+            false,
+            options.thorough,
+        )?;
         states.push(State {
             cold: cold.contains(block),
             ..State::new(block, parts)

@@ -11,11 +11,9 @@
 //! found once ([`Ends`]).
 
 use super::clock::Simulation;
-use super::ports::PLACES;
-use crate::schedule::graph::{Graph, Heat, Node, RELEASE};
-
-/// General registers: what is read late lies in them.
-const GENERAL: usize = 256;
+use crate::places::{GENERAL, PLACES};
+use crate::schedule::graph::{Graph, Heat, Node};
+use orias_machine::Machine;
 
 /// Sweeps over the function: forward, and once around the loops.
 pub(super) const SWEEPS: usize = 2;
@@ -54,6 +52,8 @@ pub(super) struct Ends {
     writes: Vec<(u16, u32, Option<u16>)>,
     /// The nodes that read a general register some time after they issue, which nobody writes behind them.
     late: Vec<(u16, u32)>,
+    /// Cycles until they have, as a rule.
+    source_read: u16,
 }
 
 /// Whether somebody reads the registers it reads, or may overwrite them, in the order of the queue of the memory pipes.
@@ -63,9 +63,12 @@ fn is_queued(node: &Node) -> bool {
 
 impl Ends {
     /// Finds them; who reads late, and who overwrites what is being read, only if that is to be carried on.
-    pub(super) fn new(graph: &Graph, releases: bool) -> Ends {
+    pub(super) fn new(machine: &Machine, graph: &Graph, releases: bool) -> Ends {
         let mut last = [u32::MAX; PLACES];
-        let mut ends = Ends::default();
+        let mut ends = Ends {
+            source_read: machine.limits.source_read,
+            ..Ends::default()
+        };
         // By general register: how many late readers came before its last write.
         let mut over = [0u32; GENERAL];
         for (node, data) in graph.nodes.iter().enumerate() {
@@ -132,7 +135,7 @@ impl Ends {
             }
         }
         for &(place, node) in &self.late {
-            let until = simulation.issue[node as usize] + u32::from(RELEASE);
+            let until = simulation.issue[node as usize] + u32::from(self.source_read);
             let left = &mut behind.0[PLACES + usize::from(place)];
             *left = until
                 .saturating_sub(length)

@@ -1,4 +1,4 @@
-//! PostSchedule (110): the order of instructions again, now that registers are physical.
+//! PostSchedule (110): list scheduling again, now that registers are physical.
 //!
 //! Allocation decided which registers meet in a bank, inserted spills and reloads, and made instructions wait for each other that had
 //! nothing to do with each other before. This pass takes all that as given and orders each block anew, within the block: no
@@ -65,10 +65,9 @@ use crate::pipeline::{Context, PhaseError};
 use block::{Parts, State};
 use cranelift_entity::SecondaryMap;
 use early::Early;
-use orias_machine::registers;
+use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
 use orias_ori::{Block, Class, Function, Inst};
-use orias_sass::Target;
 use search::Search;
 use sweep::Sweeps;
 
@@ -86,9 +85,6 @@ pub const ROUNDS: usize = 6;
 /// Why a function cannot be scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostScheduleError {
-    /// There is no instruction table for the target.
-    #[error("there is no instruction table for {0}")]
-    Target(String),
     /// An instruction that has no encoding.
     #[error("`{inst}`: {what}")]
     Instruction {
@@ -209,11 +205,8 @@ pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), P
 
 /// How many warps of a physical function take turns on a scheduler if launches fill the machine half, as a guess.
 pub fn warps(func: &Function) -> u32 {
-    let target = Target::from_name(&func.target);
-    target.map_or(1, |target| {
-        let occupancy = Occupancy::new(func, registers::of(target));
-        occupancy.warps(named_registers(func, Class::R)).div_ceil(2)
-    })
+    let occupancy = Occupancy::new(func, Machine::of(func.target).registers);
+    occupancy.warps(named_registers(func, Class::R)).div_ceil(2)
 }
 
 /// Orders the blocks of a physical function anew, and says what became of each.
@@ -240,8 +233,7 @@ fn order_blocks(
     func: &mut Function,
     options: &Options<'_>,
 ) -> Result<Vec<State>, PostScheduleError> {
-    let target = Target::from_name(&func.target)
-        .ok_or_else(|| PostScheduleError::Target(func.target.clone()))?;
+    let target = func.target;
     let flow = FlowGraph::of(func);
     let walk = DepthFirst::new(&flow);
     let live = RegisterLiveness::at_ends(func, &flow, &walk);

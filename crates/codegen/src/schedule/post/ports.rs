@@ -6,6 +6,7 @@
 //! written, or the warp is held back. A source that is found there takes no read of the bank. Tuples are read over several cycles and
 //! are not counted.
 
+use crate::places::GENERAL;
 use crate::schedule::graph::Node;
 use crate::sources;
 pub(super) use crate::sources::POSITIONS;
@@ -18,12 +19,6 @@ const READS_OF_A_BANK: u8 = 2;
 
 /// Behind a longer stall the operand cache is lost.
 pub(super) const CACHE_LASTS: u32 = 2;
-
-/// How many general registers there are.
-const GENERAL: u16 = 256;
-
-/// Physical registers of all files, in a row.
-pub(super) const PLACES: usize = 256 + 8 + 64 + 8 + 16;
 
 /// A general register, or several in a row, as a source: none of length 0. In 16 bits, the index below and the length above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -240,7 +235,7 @@ impl OperandCache {
         let kept = self.0.0 & !sources.taken | sources.row.0;
         self.0 = Row(kept);
         // General registers come first of all places.
-        if span.first >= GENERAL {
+        if usize::from(span.first) >= GENERAL {
             return;
         }
         for position in 0..POSITIONS {

@@ -1,4 +1,4 @@
-//! Which orders are tried for a block, and which is taken.
+//! Branch and bound over orders of a block: which are tried, and which is taken.
 //!
 //! An order is judged by cycles alone times cycles together, as the estimates before allocation are. Much is known before it is: that it is the
 //! one there is, that it has been tried, that more neighbours are apart in it, or, on the way, that it takes longer than the best.

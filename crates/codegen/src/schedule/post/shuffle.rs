@@ -4,27 +4,20 @@ use super::PostScheduleError;
 use super::ready::{self, Choice};
 use crate::schedule::build::Fences;
 use orias_ori::Function;
+use orias_random::Rng;
 
-/// SplitMix64: a stream of numbers that depends on nothing but the seed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Numbers(u64);
+/// A stream of numbers that depends on nothing but the seed.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers(Rng);
 
 impl Numbers {
     pub(super) fn new(seed: u64) -> Self {
-        Numbers(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
+        Numbers(Rng::new(seed))
     }
 
     /// A number below `end`.
     pub(super) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        (self.0.next_u64() % end as u64) as usize
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stores to neighbouring bytes go one behind the other, and so do loads.
+//! Access clustering: stores to neighbouring bytes go one behind the other, and so do loads.
 //!
 //! What a thread stores to one line of memory leaves the load-store unit as one write if the stores follow each other closely, and as
 //! several writes of parts of a line if they do not. On an H200, the same instructions took up to a quarter longer where a
@@ -13,14 +13,12 @@
 //! judged: an order in which more neighbours are apart than in the one there was is not taken ([`Look::torn`]), whatever the model says.
 //! Loads are judged alone: their later halves find their line on its way if they follow at once.
 
+use crate::places::GENERAL;
 use crate::schedule::alias::{self, Base};
 use crate::schedule::graph::{Edge, Graph, Kinds, Node};
-use orias_machine::issue;
+use orias_machine::Machine;
 use orias_ori::{Class, Function, RegKind};
 use orias_sass::Space;
-
-/// Bytes of a line.
-const LINE: i64 = 128;
 
 /// A store sinks past at most this many instructions.
 const FARTHEST: u32 = 256;
@@ -33,9 +31,6 @@ const MOST_LINES: usize = 64;
 
 /// So many nodes are walked over for all lines of a block together.
 const MOST_STEPS: usize = 1 << 18;
-
-/// General registers, the only ones whose contents are told apart.
-const GENERAL: usize = 256;
 
 /// Which accesses of a block touch one line: the same in every order the graph allows.
 #[derive(Clone, Debug, Default)]
@@ -235,10 +230,11 @@ fn is_awaited(node: &Node) -> bool {
 /// Whether neighbours of a function are looked for at all. Not where there are warpgroup matrix operations: the stores behind them are
 /// spread over what computes their values on purpose, and brought together they took 1.11 times as long.
 pub(super) fn are_gathered(func: &Function) -> bool {
+    let machine = Machine::of(func.target);
     let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
     !insts.any(|inst| {
         let op = func.opcode(inst).as_machine();
-        op.is_some_and(issue::is_warpgroup_matrix)
+        op.is_some_and(|op| machine.is_warpgroup_matrix(op))
     })
 }
 
@@ -304,7 +300,8 @@ fn line(func: &Function, node: &Node, versions: &[u32; GENERAL]) -> Option<(Base
     if !matches!(only.space, Space::Global | Space::Generic) {
         return None;
     }
-    Some((only.base?, only.offset.div_euclid(LINE)))
+    let line = i64::from(Machine::of(func.target).limits.cache_line);
+    Some((only.base?, only.offset.div_euclid(line)))
 }
 
 impl Look {

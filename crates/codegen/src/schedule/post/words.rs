@@ -4,11 +4,11 @@
 //! the warp scheduler does. It can be asked of anybody's code, so it is the one by which an order of ours is compared with the order a
 //! cubin came with. What barriers are held by is carried from block to block; where paths meet, the later one counts.
 
-use crate::schedule::graph::RELEASE;
 use crate::schedule::local;
 use cranelift_entity::SecondaryMap;
-use orias_machine::issue::{self, Unit};
-use orias_machine::timing::{self, Completion};
+use orias_machine::Machine;
+use orias_machine::issue::Unit;
+use orias_machine::timing::Completion;
 use orias_ori::{Block, Function};
 use orias_sass::Barrier;
 
@@ -68,6 +68,7 @@ pub fn cycles_by_words(func: &Function) -> Vec<WordCycles> {
 }
 
 fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Held) -> WordCycles {
+    let machine = Machine::of(func.target);
     let mut now = 0u32;
     let mut waited = 0u32;
     // The queue of the memory pipes takes one every few cycles.
@@ -84,12 +85,13 @@ fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Held) -> W
                 now = *until;
             }
         }
-        let timing = timing::of(op);
+        let timing = machine.timing(op);
         let mut start = now;
-        if issue::of_operation(op).unit == Unit::Memory {
-            let interval = timing.map_or(1, |timing| u32::from(timing.issue.cycles));
+        let issue = machine.issue_of_operation(op);
+        if issue.unit == Unit::Memory {
+            let kept = issue.keeps.iter().find(|(unit, _)| *unit == issue.unit);
             start = start.max(memory_free);
-            memory_free = start + interval;
+            memory_free = start + kept.map_or(1, |(_, cycles)| u32::from(*cycles));
         }
         let typical = timing
             .and_then(|timing| timing.typical)
@@ -100,7 +102,10 @@ fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Held) -> W
         };
         let sets = [
             (control.write_barrier(), typical),
-            (control.read_barrier(), u32::from(RELEASE)),
+            (
+                control.read_barrier(),
+                u32::from(machine.limits.source_read),
+            ),
         ];
         for (barrier, cycles) in sets {
             if let Some(barrier) = barrier {

@@ -1,4 +1,4 @@
-//! Depth first: each result right before its reader.
+//! Depth-first scheduling: each result right before its reader.
 //!
 //! From every instruction that nothing in the block waits for, in program order, down to what it needs, the longest chain first; an
 //! instruction is placed when all it needs has been. Live ranges are short, latencies are not hidden: an order to fall back on when

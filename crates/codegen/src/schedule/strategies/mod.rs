@@ -12,7 +12,7 @@
 //! | `tensor` | `batch`, for blocks with matrix operations in loops |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
 //!
-//! [`select`] is the page's cascade. Its choice competes with what the three modes found: whoever's order is estimated cheapest wins, so a
+//! [`select`] is ptxas's cascade of heuristics, by the size and the kind of a block. Its choice competes with what the three modes found: whoever's order is estimated cheapest wins, so a
 //! strategy that does not pay costs compile time and nothing else. Knob `SchedStrategy` names one to be used alone, or
 //! `combined`, which tries them all.
 
@@ -135,7 +135,7 @@ pub fn find(name: &str) -> Option<&'static Strategy> {
     STRATEGIES.iter().find(|strategy| strategy.name == name)
 }
 
-/// The page's cascade, without what no target of ours has (dual issue); software pipelining has had its turn before any order is looked for.
+/// ptxas's cascade of heuristics, without what no target of ours has (dual issue); software pipelining has had its turn before any order is looked for.
 pub fn select(task: &Task<'_>) -> &'static str {
     let tensor = task
         .graph

@@ -1,4 +1,4 @@
-//! Every order of a small block.
+//! Exhaustive search: every order of a small block.
 //!
 //! Depth-first over all orders that the graph allows, the most urgent instruction first, with what an order costs so far carried along. A
 //! branch is left when even without any further stall it could not beat the best order found, or when it exceeds a limit. The search ends

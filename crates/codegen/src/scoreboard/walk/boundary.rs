@@ -25,7 +25,9 @@ impl Walk<'_> {
             self.touch(record.place);
             let place = &mut self.places[usize::from(record.place)];
             let at = -i32::from(record.age);
-            place.until = place.until.max(at + longest(record.group));
+            place.until = place
+                .until
+                .max(at + longest(self.code.machine, record.group));
             place.results.push((record.group, at));
         }
         for flight in &before.flights {
@@ -76,7 +78,7 @@ impl Walk<'_> {
             if place.until > end {
                 let first = boundary.results.len();
                 for &(group, at) in &place.results {
-                    if end - at < longest(group) {
+                    if end - at < longest(self.code.machine, group) {
                         boundary.results.push(ResultRecord {
                             place: number as u16,
                             group,

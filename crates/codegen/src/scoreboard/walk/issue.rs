@@ -6,8 +6,9 @@ use super::super::events::{LiveEvent, event_id, instruction, kind, mask};
 use super::super::facts::{Arrives, EventKind, Fact, is_token};
 use super::super::latencies::{FORGET_AFTER, longest};
 use super::{Mode, Plan, Walk};
-use orias_machine::issue::{Unit, read_to_write};
-use orias_machine::timing::{BARRIER_SETTLES, Completion};
+use orias_machine::issue::Unit;
+use orias_machine::timing::Completion;
+use orias_sass::Op;
 
 impl Walk<'_> {
     /// Ends the events that an instruction waits for which issues at `time` but for these `barriers`.
@@ -52,7 +53,7 @@ impl Walk<'_> {
             *free = (*free).max(time + i32::from(cycles));
         }
         if fact.settles {
-            self.settled = time + i32::from(BARRIER_SETTLES);
+            self.settled = time + i32::from(code.machine.limits.barrier_settles);
         }
         if self.mode == Mode::Choose {
             self.choose_barriers(index, time, plan);
@@ -70,7 +71,7 @@ impl Walk<'_> {
         if fact.is_variable() {
             self.put_events(index, time, plan);
             self.put_reads(index);
-        } else if read_to_write(fact.issue.unit) > 1
+        } else if code.machine.read_to_write(fact.issue.unit) > 1
             && fact.completion == Completion::Fixed
             && !plan.drains[index]
         {
@@ -112,7 +113,8 @@ impl Walk<'_> {
             self.slowly_read.insert(read.place);
             let reader = &mut self.readers[usize::from(read.place)];
             // A reader that takes longer stays.
-            let until = |&(at, unit): &(i32, Unit)| at + i32::from(read_to_write(unit));
+            let until =
+                |&(at, unit): &(i32, Unit)| at + i32::from(code.machine.read_to_write(unit));
             let new = (time, code.facts[index].issue.unit);
             if until(&new) >= until(reader) {
                 *reader = new;
@@ -183,7 +185,7 @@ impl Walk<'_> {
                 // Nothing goes on before it is there.
                 Arrives::Fixed(_) if drains => {}
                 Arrives::Fixed(group) => {
-                    place.until = place.until.max(time + longest(group));
+                    place.until = place.until.max(time + longest(self.code.machine, group));
                     match place.results.iter_mut().find(|known| known.0 == group) {
                         Some(known) => known.1 = time,
                         None => place.results.push((group, time)),
@@ -206,7 +208,11 @@ impl Walk<'_> {
         plan.write_barrier[index] = None;
         plan.read_barrier[index] = None;
         if fact.counts_copies {
-            plan.write_barrier[index] = Some(0);
+            // A group of bulk copies is released like a source, one of LDGSTS like a result.
+            match fact.op {
+                Op::UTMACMDFLUSH => plan.read_barrier[index] = Some(0),
+                _ => plan.write_barrier[index] = Some(0),
+            }
             self.barriers.set(0, time, false);
             return;
         }

@@ -38,8 +38,8 @@ use super::latencies::FORGET_AFTER;
 use super::spared::Spared;
 use super::{Insertions, ScoreboardError};
 use needs::Needs;
-use orias_machine::issue::{Unit, read_to_write};
-use orias_machine::timing::{BARRIER_SET_TO_WAIT, ResultGroup, STALL_MAX};
+use orias_machine::issue::Unit;
+use orias_machine::timing::ResultGroup;
 use smallvec::SmallVec;
 
 /// Before anything that matters.
@@ -238,10 +238,12 @@ impl<'a> Walk<'a> {
         }
         // Where paths meet, a wait may go to another barrier than this path alone would ask for: all that were set are visible.
         let visible = self.barriers.set_at.iter().max();
-        let visible = visible.map_or(0, |at| at + i32::from(BARRIER_SET_TO_WAIT));
+        let visible = visible.map_or(0, |at| {
+            at + i32::from(code.machine.limits.barrier_set_to_wait)
+        });
         // What follows may overwrite what is about to be read.
         let reads = self.slowly_read.iter().map(|place| self.readers[place]);
-        let read = reads.map(|(at, unit)| at + i32::from(read_to_write(unit)));
+        let read = reads.map(|(at, unit)| at + i32::from(code.machine.read_to_write(unit)));
         let time = visible.max(read.max().unwrap_or(0)).max(self.settled);
         if time > end {
             let needs = Needs {
@@ -262,7 +264,7 @@ impl<'a> Walk<'a> {
                 let least = i32::from(self.code.facts[index - 1].issue.least_stall);
                 let free = self.unit_free[fact.issue.unit as usize];
                 let time = (before + least).max(free);
-                let cap = before + i32::from(STALL_MAX);
+                let cap = before + i32::from(self.code.machine.limits.stall_max);
                 let time = time.min(cap);
                 plan.stall[index - 1] = (time - before) as u8;
                 time

@@ -6,8 +6,7 @@ use super::super::flight::EventId;
 use super::super::latencies::{cycles, overwritten_late, settles};
 use super::super::{ScoreboardError, barriers};
 use super::{LONG_AGO, Mode, Walk};
-use orias_machine::issue::read_to_write;
-use orias_machine::timing::{self, BARRIER_SET_TO_WAIT, Completion, Table};
+use orias_machine::timing::Completion;
 
 /// What an instruction needs before it may issue.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +55,7 @@ impl Walk<'_> {
                 && place.until > soonest
             {
                 for &(group, at) in &place.results {
-                    needs.at_least(at, cycles(group, used));
+                    needs.at_least(at, cycles(self.code.machine, group, used));
                 }
             }
             if !place.written.is_empty() {
@@ -72,16 +71,16 @@ impl Walk<'_> {
             }
             let (at, unit) = self.readers[usize::from(write.place)];
             if at > LONG_AGO && unit != fact.issue.unit && !fact.is_variable() {
-                needs.at_least(at, i32::from(read_to_write(unit)));
+                needs.at_least(at, i32::from(self.code.machine.read_to_write(unit)));
             }
             let place = &self.places[usize::from(write.place)];
             if place.until > soonest {
                 for &(group, at) in &place.results {
                     let distance = match write.arrives {
                         Arrives::Fixed(later) => {
-                            i32::from(timing::overwrite(Table::Safe, group, later))
+                            i32::from(self.code.machine.overwrite(group, later))
                         }
-                        _ => overwritten_late(group),
+                        _ => overwritten_late(self.code.machine, group),
                     };
                     needs.at_least(at, distance);
                 }
@@ -124,7 +123,10 @@ impl Walk<'_> {
         self.needed.extend(events.map(|event| event.id));
         for place in self.touched.iter() {
             for &(group, at) in &self.places[place].results {
-                needs.at_least(at, settles(group) - i32::from(fact.issue.least_stall));
+                needs.at_least(
+                    at,
+                    settles(self.code.machine, group) - i32::from(fact.issue.least_stall),
+                );
             }
         }
     }
@@ -161,7 +163,7 @@ impl Walk<'_> {
         for barrier in 0..barriers::COUNT {
             if needs.wait >> barrier & 1 == 1 {
                 let at = self.barriers.set_at[barrier];
-                needs.at_least(at, i32::from(BARRIER_SET_TO_WAIT));
+                needs.at_least(at, i32::from(self.code.machine.limits.barrier_set_to_wait));
             }
         }
         Ok(())

@@ -2,7 +2,6 @@
 
 use super::needs::Needs;
 use super::{Plan, Walk};
-use orias_machine::timing::STALL_MAX;
 
 impl Walk<'_> {
     /// Gives the instruction before `index` (the end of the block included) the stall that makes `needs` true, and the ones
@@ -19,7 +18,7 @@ impl Walk<'_> {
             let most = if self.code.facts[at].issue.drains || plan.drains[at] {
                 1
             } else {
-                i32::from(STALL_MAX)
+                i32::from(self.code.machine.limits.stall_max)
             };
             let room = (most - i32::from(plan.stall[at])).clamp(0, missing);
             if room > 0 {

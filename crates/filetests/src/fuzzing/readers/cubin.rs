@@ -1,7 +1,7 @@
 //! Cubins.
 
 use super::Target;
-use orias_cubin::build::{BuildTarget, Entry, Function, Module};
+use orias_cubin::build::{Entry, Function, Module};
 use orias_cubin::{Cubin, PrintOptions};
 use orias_sass::text::ListingStyle;
 
@@ -21,7 +21,7 @@ pub(super) const TARGETS: &[Target] = &[Target {
 
 /// A cubin with one kernel.
 fn small_cubin() -> Vec<u8> {
-    let mut module = Module::new(BuildTarget::SM_90A);
+    let mut module = Module::new(orias::chip_of(orias_sass::Target::DEFAULT));
     module.functions.push(Function {
         name: "k".to_owned(),
         entry: Some(Entry::default()),
@@ -42,7 +42,7 @@ fn cubin(input: &[u8]) {
             assert!(!orias_cubin::print(&cubin, PrintOptions::default()).is_empty());
             assert!(orias_cubin::to_json(&cubin).is_object());
             for function in cubin.functions() {
-                let lines = orias_cubin::line_reader::lines_of(&cubin, function.name);
+                let lines = orias_cubin::line::lines_of(&cubin, function.name);
                 assert!(lines.is_sorted_by_key(|line| line.address));
             }
             if let Some(target) = orias::target_of(&cubin) {

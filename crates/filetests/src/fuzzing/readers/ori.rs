@@ -3,6 +3,7 @@
 use super::{Target, texts};
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
+use orias_machine::Machine;
 use orias_ori::{parse_module, print_function, verify_module};
 
 pub(super) const TARGETS: &[Target] = &[Target {
@@ -71,11 +72,12 @@ fn ori_text(input: &[u8]) {
         ..Pipeline::default()
     };
     for opt_level in [1, 3] {
-        let context = Context {
-            opt_level,
-            knobs: &Knobs::default(),
-        };
         for mut function in module.functions.iter().cloned() {
+            let context = Context {
+                opt_level,
+                knobs: &Knobs::default(),
+                machine: Machine::of(function.target),
+            };
             // What is not supported yet is refused; anything else a phase stumbles over is a mistake in it.
             match pipeline.run(&mut function, &context, &mut |_| {}) {
                 Ok(())

@@ -122,6 +122,7 @@ fn lower(input: &[u8]) {
             let context = Context {
                 opt_level: 3,
                 knobs: &knobs,
+                machine: orias_machine::Machine::of(orias_sass::Target::DEFAULT),
             };
             for mut kernel in lowered.kernels {
                 let outcome = pipeline.run(&mut kernel.code, &context, &mut |_| {});

@@ -46,12 +46,12 @@ const SASS_WORDS: &[u128] = &[
 fn sass_text(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     for line in text.lines() {
-        let Ok(parsed) = parse_instruction(line, 0x100, sass::Target::Sm90a) else {
+        let Ok(parsed) = parse_instruction(line, 0x100, sass::Target::DEFAULT) else {
             continue;
         };
         if let Ok(word) = sass::encode(&parsed.instruction) {
             assert_eq!(
-                sass::decode(word, sass::Target::Sm90a).as_ref(),
+                sass::decode(word, sass::Target::DEFAULT).as_ref(),
                 Ok(&parsed.instruction),
                 "{line}"
             );
@@ -63,7 +63,7 @@ fn sass_text(input: &[u8]) {
 fn sass_words(input: &[u8]) {
     for bytes in input.chunks_exact(16) {
         let word = u128::from_le_bytes(bytes.try_into().unwrap_or_default());
-        if let Ok(instruction) = sass::decode(word, sass::Target::Sm90a) {
+        if let Ok(instruction) = sass::decode(word, sass::Target::DEFAULT) {
             assert_eq!(sass::encode(&instruction), Ok(word), "{instruction:?}");
             let _ = print_instruction(&instruction, 0x100);
         }
@@ -77,11 +77,14 @@ mod tests {
     #[test]
     fn seeds_are_good_instructions() {
         for seed in SASS_SEEDS {
-            let parsed = parse_instruction(seed, 0, sass::Target::Sm90a);
+            let parsed = parse_instruction(seed, 0, sass::Target::DEFAULT);
             assert!(parsed.is_ok(), "{seed}: {parsed:?}");
         }
         for &word in SASS_WORDS {
-            assert!(sass::decode(word, sass::Target::Sm90a).is_ok(), "{word:x}");
+            assert!(
+                sass::decode(word, sass::Target::DEFAULT).is_ok(),
+                "{word:x}"
+            );
         }
     }
 }

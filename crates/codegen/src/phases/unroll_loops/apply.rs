@@ -1,0 +1,321 @@
+//! Copies of loops.
+//!
+//! All loops of a plan are closed first, then copied one after the other: they have no blocks in common, and what is known of one stays true when another is copied.
+
+use super::plan::Way;
+use crate::emit::Emit;
+use crate::loops::{Closing, Copied, Region, Shape, close, copy, new_block_before};
+use orias_ori::analysis::{DefUse, Iterations, Loop, Stay};
+use orias_ori::operation::{Compare, Scalar};
+use orias_ori::{AbstractMods, AbstractOp, Block, Edge, Function, Inst, Operand, Value, ValueDef};
+
+/// Unrolls these loops. Returns whether there was one.
+pub fn unroll(func: &mut Function, shape: &Shape, plans: &[(Loop, Way)]) -> bool {
+    if plans.is_empty() {
+        return false;
+    }
+    let uses = DefUse::new(func);
+    let mut ready: Vec<(Loop, Way, Region, Closing)> = Vec::new();
+    for &(of, way) in plans {
+        let region = Region::new(shape.nest.blocks(of).to_vec());
+        match close(func, shape, &uses, &region) {
+            Some(closing) => ready.push((of, way, region, closing)),
+            // It will not be different the next time.
+            None => func.attributes.rolled.push(shape.nest.header(of)),
+        }
+    }
+    for (_, _, _, closing) in &ready {
+        closing.apply(func, shape);
+    }
+    for (of, way, region, _) in &ready {
+        let unroller = Unroller {
+            header: shape.nest.header(*of),
+            region,
+            back: shape.back_edges(*of),
+            entering: shape.entering_edges(*of),
+        };
+        match *way {
+            Way::Known {
+                exit,
+                stays,
+                copies,
+            } => unroller.known(func, &exit, stays, copies),
+            Way::ByValue { exit, copies } => unroller.by_value(func, &exit, copies),
+        }
+    }
+    !ready.is_empty()
+}
+
+struct Unroller<'a> {
+    header: Block,
+    region: &'a Region,
+    /// The edges to the header from inside, and from outside.
+    back: Vec<Edge>,
+    entering: Vec<Edge>,
+}
+
+impl Unroller<'_> {
+    /// Copies in a row, of which the last leads to the first, behind as many more as make the last of the row the only one to keep its test. The counted exit is taken when it
+    /// has been passed by `stays` times.
+    fn known(&self, func: &mut Function, exit: &Iterations, stays: u64, copies: u64) {
+        let all = copies > stays;
+        let first = (stays + 1) % copies;
+        let peeled = self.copies(func, first, None);
+        for (number, copied) in peeled.iter().enumerate() {
+            match number {
+                0 => self.link(func, &self.entering, Some(copied)),
+                _ => {
+                    let back = self.copied_back(func, &peeled[number - 1]);
+                    self.link(func, &back, Some(copied));
+                }
+            }
+            go(func, copied.block(exit.block), exit.staying);
+        }
+        // The back edges of the last copy lead to the original; those of each other one to the next.
+        let row = self.copies(func, copies - 1, None);
+        self.link(func, &self.back, row.first());
+        for pair in row.windows(2) {
+            let back = self.copied_back(func, &pair[0]);
+            self.link(func, &back, pair.get(1));
+        }
+        let row = std::iter::once(None).chain(row.iter().map(Some));
+        for (number, copied) in row.enumerate() {
+            let block = copied.map_or(exit.block, |copied| copied.block(exit.block));
+            match number as u64 == copies - 1 {
+                false => go(func, block, exit.staying),
+                true if all => go(func, block, 1 - exit.staying),
+                true => {}
+            }
+        }
+        if !all {
+            func.attributes.rolled.push(self.header);
+        }
+    }
+
+    /// A loop of copies without the counted exit before the loop, run while the exit would not be taken in them: tested before the first row and after each.
+    fn by_value(&self, func: &mut Function, exit: &Iterations, copies: u64) {
+        let ValueDef::Param(_, index) = func.value_def(exit.variable) else {
+            return;
+        };
+        let before = new_block_before(func, self.header, &self.entering);
+        let again = new_block_before(func, self.header, &[]);
+        let row = self.copies(func, copies, Some(before));
+        for pair in row.windows(2) {
+            let back = self.copied_back(func, &pair[0]);
+            self.link(func, &back, pair.get(1));
+        }
+        let Some((first, last)) = row.first().zip(row.last()) else {
+            return;
+        };
+        for edge in self.copied_back(func, last) {
+            let args = func.edge_args(edge).to_vec();
+            func.set_edge(edge, again, &args);
+        }
+        for copied in &row {
+            go(func, copied.block(exit.block), exit.staying);
+        }
+        let first = first.block(self.header);
+        let test = Test {
+            exit,
+            copies: copies as i64,
+        };
+        let Some(limit) = func
+            .terminator(before)
+            .and_then(|end| test.limit(func, end))
+        else {
+            return;
+        };
+        for guard in [before, again] {
+            let params = func.block_params(guard).to_vec();
+            let Some(end) = func.terminator(guard) else {
+                return;
+            };
+            let Some(condition) = test.holds(func, end, limit, params[usize::from(index)]) else {
+                return;
+            };
+            let edges = [
+                func.create_edge(first, &params),
+                func.create_edge(self.header, &params),
+            ];
+            func.replace_with_abstract(
+                end,
+                AbstractOp::CondBr,
+                AbstractMods::NONE,
+                0,
+                &[condition],
+            );
+            func.set_edges(end, &edges);
+        }
+        func.attributes.rolled.extend([self.header, first]);
+    }
+
+    /// Copies, placed behind one another, behind `after` or behind the loop.
+    fn copies(&self, func: &mut Function, count: u64, after: Option<Block>) -> Vec<Copied> {
+        let mut after = after.or(self.region.blocks.last().copied());
+        let mut row = Vec::new();
+        for _ in 0..count {
+            let Some(place) = after else { break };
+            let copied = copy(func, self.region, self.header, place);
+            after = self.region.blocks.last().map(|&last| copied.block(last));
+            row.push(copied);
+        }
+        row
+    }
+
+    /// The edges of a copy that lead to the header of the original.
+    fn copied_back(&self, func: &Function, copied: &Copied) -> Vec<Edge> {
+        let blocks = self.region.blocks.iter();
+        blocks
+            .flat_map(|&block| func.successor_edges(copied.block(block)))
+            .copied()
+            .filter(|&edge| func.edge_target(edge) == self.header)
+            .collect()
+    }
+
+    /// Lets `edges` lead to the header of a copy.
+    fn link(&self, func: &mut Function, edges: &[Edge], copied: Option<&Copied>) {
+        let Some(copied) = copied else { return };
+        let header = copied.block(self.header);
+        for &edge in edges {
+            let args = func.edge_args(edge).to_vec();
+            func.set_edge(edge, header, &args);
+        }
+    }
+}
+
+/// Makes the branch at the end of `block` a jump along one of its edges.
+fn go(func: &mut Function, block: Block, along: usize) {
+    let Some(branch) = func.terminator(block) else {
+        return;
+    };
+    let Some(&edge) = func.edges(branch).get(along) else {
+        return;
+    };
+    func.replace_with_abstract(branch, AbstractOp::Br, AbstractMods::NONE, 0, &[]);
+    func.set_edges(branch, &[edge]);
+}
+
+/// The test whether an exit would be passed by in all of a row of copies.
+///
+/// Comparisons go in one direction and the variable does, too, so the last copy decides: its value is `K` beyond the variable. For `variable + K < bound` in whole numbers, `bound - K` is
+/// computed once, before the loop; where that would wrap, it becomes the least number, which nothing is less than. For a bound that must not be met, the
+/// distance to it is compared, which is exact modulo 2 to the width.
+struct Test<'a> {
+    exit: &'a Iterations,
+    copies: i64,
+}
+
+impl Test<'_> {
+    /// How far the last copy is from the first, in numbers.
+    fn reach(&self) -> i64 {
+        self.exit.step.wrapping_mul(self.copies - 1)
+    }
+
+    /// Computes before `at` what the variable is compared with.
+    fn limit(&self, func: &mut Function, at: Inst) -> Option<Operand> {
+        let exit = self.exit;
+        let unsigned = self.scalar(false);
+        let mut emit = Emit::before(func, at);
+        if exit.stay == Stay::NotEqual {
+            let ahead = self.number(exit.ahead);
+            let goal = emit.binary(AbstractOp::Sub, unsigned, exit.bound, ahead);
+            return emit.finish().ok().map(|()| goal);
+        }
+        let beyond = beyond(exit, self.copies)?;
+        let (least, most) = match (exit.bits, exit.signed) {
+            (32, true) => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            (32, false) => (0, i64::from(u32::MAX)),
+            (_, true) => (i64::MIN, i64::MAX),
+            // The largest number, as bits.
+            (_, false) => (0, -1),
+        };
+        let (nearest, wraps, op) = match goes_up(exit) {
+            true => (least.wrapping_add(beyond), Compare::Lt, AbstractOp::Sub),
+            false => (most.wrapping_sub(beyond), Compare::Gt, AbstractOp::Add),
+        };
+        let nearest = self.number(nearest);
+        let bits = match exit.bits {
+            32 => Scalar::B32,
+            _ => Scalar::B64,
+        };
+        let wraps = emit.setp(wraps, self.scalar(exit.signed), exit.bound, nearest);
+        let bound = emit.selp(bits, nearest, exit.bound, wraps);
+        let limit = emit.binary(op, unsigned, bound, self.number(beyond));
+        emit.finish().ok().map(|()| limit)
+    }
+
+    /// Computes before `at` whether the exit is passed by in all copies.
+    fn holds(
+        &self,
+        func: &mut Function,
+        at: Inst,
+        limit: Operand,
+        variable: Value,
+    ) -> Option<Operand> {
+        let exit = self.exit;
+        let variable = Operand::from(variable);
+        let mut emit = Emit::before(func, at);
+        let holds = match exit.stay {
+            Stay::NotEqual => {
+                // The distance from the first value that is tested to the bound, in the direction of the step.
+                let (from, to) = match exit.step > 0 {
+                    true => (variable, limit),
+                    false => (limit, variable),
+                };
+                let unsigned = self.scalar(false);
+                let distance = emit.binary(AbstractOp::Sub, unsigned, to, from);
+                let far = self.number(self.reach().wrapping_abs());
+                emit.setp(Compare::Gt, unsigned, distance, far)
+            }
+            _ => {
+                let compare = match goes_up(exit) {
+                    true => Compare::Lt,
+                    false => Compare::Gt,
+                };
+                emit.setp(compare, self.scalar(exit.signed), variable, limit)
+            }
+        };
+        emit.finish().ok().map(|()| holds)
+    }
+
+    fn scalar(&self, signed: bool) -> Scalar {
+        match (self.exit.bits, signed) {
+            (32, true) => Scalar::S32,
+            (32, false) => Scalar::U32,
+            (_, true) => Scalar::S64,
+            (_, false) => Scalar::U64,
+        }
+    }
+
+    fn number(&self, number: i64) -> Operand {
+        match self.exit.bits {
+            32 => Operand::imm(u64::from(number as u32)),
+            _ => Operand::imm(number as u64),
+        }
+    }
+}
+
+fn goes_up(exit: &Iterations) -> bool {
+    matches!(exit.stay, Stay::Less | Stay::AtMost)
+}
+
+/// How far the value that the last of `copies` copies tests is beyond the variable, so that being less, or greater, is the test; nothing if it is not
+/// beyond it, or does not fit.
+pub fn beyond(exit: &Iterations, copies: i64) -> Option<i64> {
+    let reach = exit.step.checked_mul(copies - 1)?;
+    let beyond = exit.ahead.checked_add(reach)?;
+    let beyond = match goes_up(exit) {
+        true => beyond,
+        false => beyond.checked_neg()?,
+    };
+    let inclusive = matches!(exit.stay, Stay::AtMost | Stay::AtLeast);
+    let most = i64::from(i32::MAX) / 2;
+    Some(beyond - i64::from(inclusive)).filter(|beyond| (0..most).contains(beyond))
+}
+
+/// Whether the test for a row of `copies` copies can be made.
+pub fn can_test(exit: &Iterations, copies: i64) -> bool {
+    let reach = exit.step.checked_mul(copies);
+    let near = reach.is_some_and(|reach| reach.unsigned_abs() < 1 << 30);
+    near && (exit.stay == Stay::NotEqual || beyond(exit, copies).is_some())
+}

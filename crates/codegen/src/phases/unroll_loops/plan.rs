@@ -1,0 +1,338 @@
+//! Which loops are unrolled, and how often.
+//!
+//! **What it costs** is code: an iteration takes about as many instructions as it has operations that are not free. All iterations of a loop become copies if they take at most
+//! [`knobs::UNROLL_FULL`](crate::knobs::registry::UNROLL_FULL) instructions; a row of copies that is a loop takes at most [`UNROLL_SIZE`].
+//!
+//! **What it gains** is what an iteration spends on going round ([`OVERHEAD`]), and the latency of loads: those of several iterations are on their way at
+//! the same time. A factor is worth it while a copy more saves at least one part in [`LEAST_GAIN`] of an iteration; a load counts for what is issued while one
+//! waits for shared memory.
+
+use super::apply::can_test;
+use crate::knobs::registry::{UNROLL_FACTOR, UNROLL_FULL, UNROLL_KNOWN, UNROLL_SIZE};
+use crate::loops::Shape;
+use crate::pipeline::Context;
+use cranelift_entity::SecondaryMap;
+use orias_ori::analysis::{DefUse, Divergence, Iterations, Loop, Refusal};
+use orias_ori::operation::Scalar;
+use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Operand, ValueDef};
+use std::fmt;
+
+/// Instructions an iteration spends on going round: counting, comparing, jumping.
+const OVERHEAD: u64 = 3;
+
+/// How many times as large a function may become.
+const GROWTH: u64 = 4;
+
+/// One part in so many of an iteration must be saved.
+const LEAST_GAIN: u64 = 32;
+
+/// Instructions that fit into the time a load takes that hits (about 30 cycles from shared memory), with the four warps that a scheduler has as a rule.
+const LOAD: u64 = 8;
+
+/// Why a loop stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stays {
+    /// Its iterations are not counted.
+    Uncounted(Refusal),
+    /// PTX said so, or it was unrolled before.
+    Settled,
+    /// There are operations in it that are made for one place in the code.
+    Singular,
+    /// Lanes may leave it in different iterations, or come in parts.
+    Divergent,
+    /// Two copies would take too many instructions.
+    Large,
+    /// A copy more would save too little.
+    Worthless,
+    /// The function has grown enough.
+    Crowded,
+    /// Its variable goes in steps too large to tell whether a row of copies fits.
+    Far,
+}
+
+impl fmt::Display for Stays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uncounted(why) => write!(f, "not counted: {why}"),
+            Self::Settled => f.write_str("it is to stay"),
+            Self::Singular => f.write_str("something in it must not be copied"),
+            Self::Divergent => f.write_str("lanes may leave it in different iterations"),
+            Self::Large => f.write_str("it is too large"),
+            Self::Worthless => f.write_str("nothing would be won"),
+            Self::Crowded => f.write_str("the function has grown enough"),
+            Self::Far => f.write_str("its steps are too large"),
+        }
+    }
+}
+
+/// How a loop is unrolled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The counted exit is passed by so many times, then taken; there are so many copies in a row, the last of which leads to the first.
+    Known {
+        /// The exit.
+        exit: Iterations,
+        /// How often it is passed by.
+        stays: u64,
+        /// How many copies there are: one more than `stays` if all are.
+        copies: u64,
+    },
+    /// So many copies in a row run as long as the exit is not taken in them; the rest is left to the loop.
+    ByValue {
+        /// The exit.
+        exit: Iterations,
+        /// How many copies there are.
+        copies: u64,
+    },
+}
+
+impl Way {
+    /// How many copies there are.
+    fn copies(&self) -> u64 {
+        match *self {
+            Way::Known { copies, .. } | Way::ByValue { copies, .. } => copies,
+        }
+    }
+}
+
+/// What becomes of a loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// The loop.
+    pub of: Loop,
+    /// How many instructions an iteration takes.
+    pub size: u64,
+    /// How it is unrolled, or why not.
+    pub way: Result<Way, Stays>,
+}
+
+impl Decision {
+    /// The decision in a line.
+    pub fn in_words(&self, shape: &Shape) -> String {
+        let header = shape.nest.header(self.of);
+        let what = match self.way {
+            Ok(Way::Known { stays, copies, .. }) if copies > stays => {
+                format!("all {copies} iterations")
+            }
+            Ok(Way::Known { stays, copies, .. }) => {
+                format!("{copies} of {} iterations in a row", stays + 1)
+            }
+            Ok(Way::ByValue { copies, .. }) => {
+                format!("{copies} iterations in a row, and a remainder")
+            }
+            Err(stays) => format!("stays: {stays}"),
+        };
+        format!("loop at {header}, {} instructions: {what}", self.size)
+    }
+}
+
+/// How many instructions a function may grow by: [`GROWTH`] times what it has, and room for a few loops in a small one.
+pub fn room(func: &Function) -> u64 {
+    let insts = func.blocks().map(|block| func.block_insts(block).count());
+    GROWTH * (1024 + insts.sum::<usize>() as u64)
+}
+
+/// What becomes of each innermost loop, if there is so much room; what is taken of it is subtracted.
+pub fn decide(
+    func: &Function,
+    shape: &Shape,
+    context: &Context<'_>,
+    room: &mut u64,
+) -> Vec<Decision> {
+    let mut divergence = None;
+    let nest = &shape.nest;
+    let mut rolled: SecondaryMap<Block, bool> = SecondaryMap::new();
+    for &header in &func.attributes.rolled {
+        rolled[header] = true;
+    }
+    nest.loops()
+        .filter(|&each| nest.children(each).is_empty())
+        .map(|of| {
+            let body = Body::of(func, shape, of);
+            let way = match rolled[nest.header(of)] {
+                true => Err(Stays::Settled),
+                false => way(func, shape, context, of, &body, &mut divergence),
+            };
+            let way = way.and_then(|way| {
+                let grown = way.copies().saturating_mul(body.size);
+                *room = room.checked_sub(grown).ok_or(Stays::Crowded)?;
+                Ok(way)
+            });
+            Decision {
+                of,
+                size: body.size,
+                way,
+            }
+        })
+        .collect()
+}
+
+/// What an iteration consists of.
+#[derive(Default)]
+struct Body {
+    size: u64,
+    loads: u64,
+    /// Whether there are operations that lanes do together.
+    together: bool,
+    singular: bool,
+}
+
+impl Body {
+    fn of(func: &Function, shape: &Shape, of: Loop) -> Self {
+        let mut body = Self::default();
+        for &block in shape.nest.blocks(of) {
+            for inst in func.block_insts(block) {
+                let effects = func.opcode(inst).effects();
+                body.size += instructions(func, inst);
+                body.loads += u64::from(
+                    effects.intersects(Effects::READS) && !effects.intersects(Effects::WRITES),
+                );
+                let meets = Effects::CONVERGENT.with(Effects::BARRIER);
+                body.together |= effects.intersects(meets);
+                body.singular |= effects.intersects(Effects::CALL) || is_singular(func, inst);
+            }
+        }
+        body
+    }
+}
+
+/// Whether there must be no second copy of `inst`: operations that hand registers to units which go on by themselves, and blocks that are named.
+fn is_singular(func: &Function, inst: Inst) -> bool {
+    use AbstractOp as A;
+    let named = func
+        .operands(inst)
+        .iter()
+        .any(|operand| matches!(operand, Operand::Block(_)));
+    named
+        || matches!(
+            func.opcode(inst).as_abstract(),
+            Some(
+                A::Wgmma
+                    | A::WgmmaSparse
+                    | A::WgmmaFence
+                    | A::WgmmaCommit
+                    | A::WgmmaWait
+                    | A::SetMaxNReg
+                    | A::Alloca
+                    | A::StackSave
+                    | A::StackRestore
+                    | A::Switch
+            )
+        )
+}
+
+/// About how many instructions `inst` takes.
+fn instructions(func: &Function, inst: Inst) -> u64 {
+    use AbstractOp as A;
+    let Some(op) = func.opcode(inst).as_abstract() else {
+        return 1;
+    };
+    match op {
+        A::Mov | A::Collect | A::Split | A::Undef | A::CvtaTo | A::Br => 0,
+        A::Ld | A::St | A::Atom | A::Red => 1,
+        _ => match func.modifier::<Scalar>(inst) {
+            Some(Scalar::F64) => 1,
+            Some(scalar) if scalar.bits() == 64 => match op {
+                A::Mul | A::Mad => 4,
+                _ => 2,
+            },
+            _ => 1,
+        },
+    }
+}
+
+fn way(
+    func: &Function,
+    shape: &Shape,
+    context: &Context<'_>,
+    of: Loop,
+    body: &Body,
+    divergence: &mut Option<Divergence>,
+) -> Result<Way, Stays> {
+    let header = shape.nest.header(of);
+    if body.singular {
+        return Err(Stays::Singular);
+    }
+    let back = shape.back_edges(of);
+    let exit = Iterations::of(func, &shape.nest, &shape.tree, of, &back);
+    let exit = exit.map_err(Stays::Uncounted)?;
+    let size = body.size.max(1);
+    let most = |knob| u64::try_from(context.knobs.int(knob)).unwrap_or(0);
+    let stays = start(func, shape, of, &exit).and_then(|start| exit.stays(start));
+    if body.together || stays.is_none() {
+        let divergence = divergence.get_or_insert_with(|| {
+            let uses = DefUse::new(func);
+            Divergence::new(func, &shape.graph, &shape.walk, &shape.nest, &uses)
+        });
+        let apart = divergence.is_divergent_loop(of);
+        if apart || body.together && divergence.is_partial(header) {
+            return Err(Stays::Divergent);
+        }
+    }
+    if let Some(stays) = stays
+        && (stays + 1).saturating_mul(size) <= most(&UNROLL_FULL)
+    {
+        return Ok(Way::Known {
+            exit,
+            stays,
+            copies: stays + 1,
+        });
+    }
+    if 2 * size > most(&UNROLL_SIZE) {
+        return Err(Stays::Large);
+    }
+    let worth = (OVERHEAD + LOAD * body.loads) * LEAST_GAIN;
+    let fits = |copies: u64| copies * size <= most(&UNROLL_SIZE) && worth >= copies * size;
+    let Some(stays) = stays else {
+        // Twice as many copies save half of what is left to save.
+        let mut copies = 1;
+        while 2 * copies <= most(&UNROLL_FACTOR) && fits(2 * copies) {
+            copies *= 2;
+        }
+        return match copies {
+            1 => Err(Stays::Worthless),
+            _ if !can_test(&exit, copies as i64) => Err(Stays::Far),
+            _ => Ok(Way::ByValue { exit, copies }),
+        };
+    };
+    let mut copies = 1;
+    while copies < most(&UNROLL_KNOWN) && fits(copies + 1) {
+        copies += 1;
+    }
+    // Of the larger numbers, the one that leaves least to do before the loop.
+    let copies = (copies - copies / 4..=copies)
+        .rev()
+        .min_by_key(|&copies| (stays + 1) % copies)
+        .unwrap_or(1);
+    if copies < 2 || stays < 2 * copies {
+        return Err(Stays::Worthless);
+    }
+    Ok(Way::Known {
+        exit,
+        stays,
+        copies,
+    })
+}
+
+/// What the variable of `exit` starts with, if that is known.
+fn start(func: &Function, shape: &Shape, of: Loop, exit: &Iterations) -> Option<i64> {
+    let ValueDef::Param(_, index) = func.value_def(exit.variable) else {
+        return None;
+    };
+    let mut known = None;
+    for edge in shape.entering_edges(of) {
+        let value = func.edge_args(edge)[usize::from(index)];
+        let inst = func.defining_inst(value)?;
+        let copy = func.opcode(inst).as_abstract() == Some(AbstractOp::Mov)
+            && func.inst(inst).guard().is_always();
+        let bits = match func.operands(inst) {
+            &[_, Operand::Imm(imm)] if copy => imm.bits() as i64,
+            _ => return None,
+        };
+        if known.is_some_and(|known| known != bits) {
+            return None;
+        }
+        known = Some(bits);
+    }
+    known
+}

@@ -1,0 +1,128 @@
+//! Registers are booked for the whole lives of values.
+
+use super::super::calls::volatile;
+use super::super::file::{File, Units, either, insert};
+use super::super::ranges::{Ranges, Run};
+use super::super::timeline::Timeline;
+use super::Scan;
+use orias_machine::abi::Abi;
+use orias_ori::{Class, Value};
+
+/// The timelines of all files.
+pub(super) struct Bookings {
+    ranges: Ranges,
+    general: Timeline<4>,
+    /// The other files are small and share two words.
+    others: Timeline<2>,
+}
+
+/// The word of a small file, and where its registers begin there. Tokens are never booked.
+fn place(class: Class) -> (usize, u32) {
+    match class {
+        Class::UR => (1, 0),
+        Class::UP => (0, 8),
+        Class::R | Class::P | Class::B => (0, 0),
+    }
+}
+
+impl Bookings {
+    /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
+    pub(super) fn new(files: &[File; 5], ranges: Ranges, abi: &Abi) -> Bookings {
+        let mut bookings = Bookings {
+            general: Timeline::new(ranges.points),
+            others: Timeline::new(ranges.points),
+            ranges,
+        };
+        let always = Run {
+            start: 0,
+            end: bookings.ranges.points.saturating_sub(1),
+        };
+        for class in [Class::R, Class::P, Class::UR, Class::UP] {
+            bookings.book_run(class, always, files[class as usize].barred());
+        }
+        for index in 0..bookings.ranges.calls.len() {
+            let point = bookings.ranges.calls[index];
+            let run = Run {
+                start: point,
+                end: point,
+            };
+            bookings.book_run(Class::R, run, &volatile(abi));
+        }
+        bookings
+    }
+
+    fn book_run(&mut self, class: Class, run: Run, units: &Units) {
+        match class {
+            Class::R => self.general.book(run, units),
+            _ => {
+                let (word, first) = place(class);
+                let mut words = [0; 2];
+                words[word] = units[0] << first;
+                self.others.book(run, &words);
+            }
+        }
+    }
+
+    fn booked(&self, class: Class, run: Run) -> Units {
+        match class {
+            Class::R => self.general.booked(run),
+            _ => {
+                let (word, first) = place(class);
+                let count = u32::from(class.count());
+                let booked = self.others.booked(run)[word] >> first;
+                [booked & (1_u64 << count).wrapping_sub(1), 0, 0, 0]
+            }
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// The last point at which `value` is live.
+    pub(super) fn end(&self, value: Value) -> u32 {
+        self.bookings
+            .ranges
+            .of(value)
+            .last()
+            .map_or(0, |run| run.end)
+    }
+
+    /// What is booked at any of so many `points` after `end`.
+    pub(super) fn booked_after(&self, class: Class, end: u32, points: u32) -> Units {
+        let last = self.bookings.ranges.points - 1;
+        let run = Run {
+            start: (end + 1).min(last),
+            end: (end + points).min(last),
+        };
+        self.bookings.booked(class, run)
+    }
+
+    /// What is booked while `value` lives.
+    pub(super) fn booked(&self, value: Value) -> Units {
+        let class = self.ty(value).class();
+        let runs = self.bookings.ranges.of(value).iter();
+        runs.fold(Units::default(), |all, &run| {
+            either(&all, &self.bookings.booked(class, run))
+        })
+    }
+
+    /// Whether nobody has booked the registers of `value` from `at` on while it lives.
+    pub(super) fn is_clear(&self, value: Value, at: u8) -> bool {
+        let mut own = Units::default();
+        insert(&mut own, at, self.ty(value).len());
+        let booked = self.booked(value);
+        own.iter()
+            .zip(booked)
+            .all(|(own, booked)| own & booked == 0)
+    }
+
+    /// Books the registers of `value` from `at` on for as long as it lives.
+    pub(super) fn book(&mut self, value: Value, at: u8) {
+        let ty = self.ty(value);
+        let mut units = Units::default();
+        insert(&mut units, at, ty.len());
+        for index in 0..self.bookings.ranges.of(value).len() {
+            let run = self.bookings.ranges.of(value)[index];
+            self.bookings.book_run(ty.class(), run, &units);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Bulk and tensor copies: instructions of the copy engine, with all operands in uniform registers.
+//!
+//! An instruction runs once for the warp. A guard says which lane's operands it takes, so it is on what brings them to uniform registers, not on
+//! the instruction (`expand_for_selection/turns.rs`).
+//!
+//! Groups of copies are counted on the scoreboard that groups of LDGSTS are counted on. A wait for what was written also empties the
+//! first-level cache, so that loads see it; a wait for what was read does not.
+
+use super::copy::{MOST_GROUPS, wait_for};
+use super::selector::Selector;
+use super::source::Source;
+use super::sources;
+use crate::pipeline::PhaseError;
+use orias_ori::operation::{Reduce, Route, Scalar, TensorMode};
+use orias_ori::{Guard, Operand};
+use orias_sass::Op;
+
+type Done = Result<(), PhaseError>;
+
+/// An operation without and with a cache policy.
+type Hinted = (Op, Op);
+
+/// Emits one of the engine's instructions, with a cache policy if there is one.
+fn emit_hinted(
+    s: &mut Selector<'_>,
+    (plain, hinted): Hinted,
+    mods: &[(&str, &str)],
+    operands: &[Source],
+    policy: Operand,
+) -> Done {
+    match policy {
+        Operand::None => s.emit_with(plain, mods, operands, Guard::ALWAYS)?,
+        policy => {
+            let hint = s.policy_operand(policy)?;
+            let mut operands = operands.to_vec();
+            operands.push(hint.into());
+            s.emit_with(hinted, mods, &operands, Guard::ALWAYS)?
+        }
+    };
+    Ok(())
+}
+
+/// Source `index` in uniform registers, as an address.
+fn place(s: &mut Selector<'_>, index: usize) -> Result<Source, PhaseError> {
+    let registers = s.uniform_operand(s.operand(index))?;
+    Ok(s.uniform_address(registers).into())
+}
+
+/// Source `index` in uniform registers.
+fn uniform(s: &mut Selector<'_>, index: usize) -> Result<Source, PhaseError> {
+    Ok(s.uniform_operand(s.operand(index))?.into())
+}
+
+/// The sides of a route as the machine names them: to, from.
+fn sides(route: Route) -> [(&'static str, &'static str); 2] {
+    match route {
+        Route::GlobalToShared | Route::Multicast => [("to", "S"), ("from", "G")],
+        Route::SharedToGlobal => [("to", "G"), ("from", "S")],
+        Route::SharedToCluster => [("to", "S"), ("from", "S")],
+    }
+}
+
+pub(super) fn copy(s: &mut Selector<'_>) -> Done {
+    let route: Route = s.modifier()?;
+    let multicast = match route {
+        Route::Multicast => "MULTICAST",
+        _ => "no",
+    };
+    let [to, from] = sides(route);
+    let mods = [to, from, ("multicast", multicast)];
+    let operands = [place(s, 0)?, place(s, 1)?, uniform(s, 2)?];
+    let policy = s.operand(3);
+    emit_hinted(s, (Op::UBLKCP, Op::UBLKCP_HINT), &mods, &operands, policy)
+}
+
+/// How the machine names what a copy is combined with.
+fn function(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+    Ok(match s.modifier::<Reduce>()? {
+        Reduce::Add => "ADD",
+        Reduce::Min => "MIN",
+        Reduce::Max => "MAX",
+        Reduce::Inc => "INC",
+        Reduce::Dec => "DEC",
+        Reduce::And => "AND",
+        Reduce::Or => "OR",
+        Reduce::Xor => "XOR",
+        Reduce::Exch | Reduce::Cas | Reduce::Cast => return Err(s.unsupported()),
+    })
+}
+
+pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
+    let [to, from] = sides(s.modifier()?);
+    let function = function(s)?;
+    let signed = matches!(function, "MIN" | "MAX");
+    let ty = match s.modifier::<Scalar>()? {
+        Scalar::S32 if signed => "S32",
+        Scalar::S64 if signed => "S64",
+        Scalar::B32 | Scalar::U32 | Scalar::S32 => "U32",
+        Scalar::B64 | Scalar::U64 | Scalar::S64 => "U64",
+        Scalar::F16 => "F16.RN",
+        Scalar::Bf16 => "BF16.RN",
+        Scalar::F32 => "F32.RN",
+        Scalar::F64 => "F64.RN",
+        _ => return Err(s.unsupported()),
+    };
+    let mods = [to, from, ("fn", function), ("type", ty)];
+    let operands = [place(s, 0)?, place(s, 1)?, uniform(s, 2)?];
+    let policy = s.operand(3);
+    emit_hinted(s, (Op::UBLKRED, Op::UBLKRED_HINT), &mods, &operands, policy)
+}
+
+pub(super) fn prefetch(s: &mut Selector<'_>) -> Done {
+    let operands = [place(s, 0)?, uniform(s, 1)?];
+    let policy = s.operand(2);
+    emit_hinted(s, (Op::UBLKPF, Op::UBLKPF_HINT), &[], &operands, policy)
+}
+
+pub(super) fn commit(s: &mut Selector<'_>) -> Done {
+    s.emit(Op::UTMACMDFLUSH, &[], sources![])?;
+    Ok(())
+}
+
+pub(super) fn wait(s: &mut Selector<'_>) -> Done {
+    let (Operand::Imm(groups), Operand::Imm(read)) = (s.operand(0), s.operand(1)) else {
+        return Err(s.broken("the number of groups is not a number"));
+    };
+    if groups.bits() <= MOST_GROUPS {
+        wait_for(s, groups.bits())?;
+    }
+    if read.bits() == 0 {
+        s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
+    }
+    Ok(())
+}
+
+/// The number of dimensions of a tensor access that reads so many words besides coordinates.
+fn dimensions(s: &Selector<'_>, others: u8) -> Result<(&'static str, &'static str), PhaseError> {
+    let words = s
+        .operand(0)
+        .as_value()
+        .map_or(1, |value| s.func.value_type(value).len());
+    let name = match words.checked_sub(others) {
+        Some(1) => "1D",
+        Some(2) => "2D",
+        Some(3) => "3D",
+        Some(4) => "4D",
+        Some(5) => "5D",
+        _ => return Err(s.broken("a tensor has one to five dimensions")),
+    };
+    Ok(("dim", name))
+}
+
+fn im2col(s: &Selector<'_>) -> Result<(&'static str, &'static str), PhaseError> {
+    Ok(match s.modifier::<TensorMode>()? {
+        TensorMode::Tile => ("im2col", "TILE"),
+        TensorMode::Im2col => ("im2col", "IM2COL"),
+    })
+}
+
+pub(super) fn tensor_copy(s: &mut Selector<'_>) -> Done {
+    let route: Route = s.modifier()?;
+    let im2col = im2col(s)?;
+    let mut operands = vec![place(s, 0)?, place(s, 1)?];
+    let policy = s.operand(3);
+    if route == Route::SharedToGlobal {
+        let mods = [dimensions(s, 1)?, im2col];
+        let ops = (Op::UTMASTG, Op::UTMASTG_HINT);
+        return emit_hinted(s, ops, &mods, &operands, policy);
+    }
+    let dimensions = dimensions(s, 2)?;
+    if s.operand(2) == Operand::None {
+        let ops = (Op::UTMALDG, Op::UTMALDG_HINT);
+        return emit_hinted(s, ops, &[dimensions], &operands, policy);
+    }
+    let multicast = match route {
+        Route::Multicast => "MULTICAST",
+        _ => "no",
+    };
+    operands.push(uniform(s, 2)?);
+    let mods = [dimensions, im2col, ("multicast", multicast)];
+    let ops = (Op::UTMALDG_EXTRA, Op::UTMALDG_EXTRA_HINT);
+    emit_hinted(s, ops, &mods, &operands, policy)
+}
+
+pub(super) fn tensor_reduce(s: &mut Selector<'_>) -> Done {
+    let mods = [dimensions(s, 1)?, im2col(s)?, ("fn", function(s)?)];
+    let operands = [place(s, 0)?, place(s, 1)?];
+    let policy = s.operand(2);
+    let ops = (Op::UTMAREDG, Op::UTMAREDG_HINT);
+    emit_hinted(s, ops, &mods, &operands, policy)
+}
+
+pub(super) fn tensor_prefetch(s: &mut Selector<'_>) -> Done {
+    let dimensions = dimensions(s, 0)?;
+    let mut operands = vec![place(s, 0)?, place(s, 1)?];
+    let policy = s.operand(3);
+    if s.operand(2) == Operand::None {
+        let ops = (Op::UTMAPF, Op::UTMAPF_HINT);
+        return emit_hinted(s, ops, &[dimensions], &operands, policy);
+    }
+    operands.push(uniform(s, 2)?);
+    let mods = [dimensions, im2col(s)?];
+    let ops = (Op::UTMAPF_IM2COL, Op::UTMAPF_IM2COL_HINT);
+    emit_hinted(s, ops, &mods, &operands, policy)
+}
+
+pub(super) fn prefetch_map(s: &mut Selector<'_>) -> Done {
+    let map = place(s, 0)?;
+    s.emit_with(Op::UTMACCTL, &[("fn", "PF")], &[map], Guard::ALWAYS)?;
+    Ok(())
+}

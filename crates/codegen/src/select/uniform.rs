@@ -1,0 +1,113 @@
+//! Operands in uniform registers, for instructions that run once for the warp: bulk and tensor copies, warp-group products.
+//!
+//! | source | by |
+//! | --- | --- |
+//! | a number | UMOV |
+//! | a kernel parameter or launch dimension | ULDC |
+//! | anything else | R2UR |
+//!
+//! R2UR carries the guard of the operation being selected: where it holds in one lane, that lane's word is taken; where there is no guard the
+//! word must be the same in all lanes that run. A uniform register must not live across a branch that only part of the warp takes, so the
+//! words are made in the block of the instruction that reads them.
+
+use super::selector::{Selector, pt};
+use super::source::Source;
+use super::sources;
+use crate::pipeline::PhaseError;
+use orias_ori::{AbstractMods, AbstractOp, Address, Class, Operand, Reg, SourceMods, Type, Value};
+use orias_sass::Op;
+
+impl Selector<'_> {
+    /// One word in a uniform register.
+    pub(super) fn uniform_word(&mut self, source: Source) -> Result<Value, PhaseError> {
+        let uniform = self.temporary(Type::UR);
+        match source.operand {
+            Operand::Imm(_) => {
+                self.emit(Op::UMOV, &[], &[uniform.into(), source])?;
+            }
+            Operand::Const {
+                mods: SourceMods::NONE,
+                index,
+                ..
+            } if index.get().is_none() => {
+                self.emit(Op::ULDC, &[("size", "32")], &[uniform.into(), source])?;
+            }
+            _ => {
+                let word = self.in_register(source)?;
+                self.emit_guarded(Op::R2UR, &[], sources![pt(), uniform, word])?;
+            }
+        }
+        Ok(uniform)
+    }
+
+    /// Words in consecutive uniform registers.
+    pub(super) fn uniform_tuple(&mut self, words: &[Source]) -> Result<Value, PhaseError> {
+        if let [word] = *words {
+            return self.uniform_word(word);
+        }
+        let length = u8::try_from(words.len()).ok();
+        let Some(ty) = length.and_then(|length| Type::tuple(Class::UR, length)) else {
+            return Err(self.broken("too many uniform registers"));
+        };
+        let mut operands = vec![Operand::None];
+        for &word in words {
+            operands.push(self.uniform_word(word)?.into());
+        }
+        let tuple = self.temporary(ty);
+        operands[0] = tuple.into();
+        let mods = AbstractMods::NONE;
+        let inst = self
+            .func
+            .create_abstract(AbstractOp::Collect, mods, 1, &operands);
+        self.insert(inst);
+        Ok(tuple)
+    }
+
+    /// The words of a source of any length, in uniform registers.
+    pub(super) fn uniform_operand(&mut self, operand: Operand) -> Result<Value, PhaseError> {
+        let words = self.tuple_words(operand)?;
+        self.uniform_tuple(&words)
+    }
+
+    /// The words of a source. One of more than two words must have been put together by `collect`.
+    fn tuple_words(&mut self, operand: Operand) -> Result<Vec<Source>, PhaseError> {
+        let mut words = Vec::new();
+        let mut pending = vec![operand];
+        while let Some(part) = pending.pop() {
+            let length = part
+                .as_value()
+                .map_or(1, |value| self.func.value_type(value).len());
+            match length {
+                1 => words.push(self.word_of(part)),
+                2 => words.extend(self.words_of(part)),
+                _ => {
+                    let Some((inst, AbstractOp::Collect)) =
+                        part.as_value().and_then(|value| self.definition(value))
+                    else {
+                        return Err(self.broken("a tuple that is not put together here"));
+                    };
+                    pending.extend(self.func.operands(inst)[1..].iter().rev());
+                }
+            }
+        }
+        Ok(words)
+    }
+
+    /// The address that uniform registers hold: `[UR4]`.
+    pub(super) fn uniform_address(&mut self, registers: Value) -> Operand {
+        self.func.create_address(Address {
+            uniform: Reg::from(registers).into(),
+            ..Address::default()
+        })
+    }
+
+    /// A cache policy standing alone: `desc[UR4]`.
+    pub(super) fn policy_operand(&mut self, policy: Operand) -> Result<Operand, PhaseError> {
+        let words = self.words_of(policy);
+        let pair = self.uniform_tuple(&words)?;
+        Ok(self.func.create_address(Address {
+            descriptor: Reg::from(pair).into(),
+            ..Address::default()
+        }))
+    }
+}

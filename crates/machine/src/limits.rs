@@ -1,0 +1,36 @@
+//! What the control field can say, how long barriers of all kinds take to hold, and caches: `limits.tbl`.
+
+/// The limits of a chip. Numbers of cycles are between issues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Barriers of a warp.
+    pub barriers: u8,
+    /// The longest stall the control field can say.
+    pub stall_max: u8,
+    /// The longest stall together with bit 109.
+    pub stall_max_yielding: u8,
+    /// A barrier set by an instruction is seen by a wait that issues this many cycles later, not before.
+    pub barrier_set_to_wait: u16,
+    /// A memory access, or a look at the result, must issue this many cycles after a barrier between threads, not before.
+    pub barrier_settles: u16,
+    /// What a DEPBAR waits for is sure to be there only this many cycles after it issued.
+    pub depbar_settles: u8,
+    /// Bytes of a line of the caches.
+    pub cache_line: u32,
+    /// Bytes of the first cache that local memory gets, of all threads of a multiprocessor together.
+    pub local_cache: u64,
+    /// Cycles of a load that misses the first cache.
+    pub next_cache: u16,
+    /// Cycles until an operation of variable latency has read its sources, as a rule: what an order is made with.
+    pub source_read: u16,
+    /// Cycles until it releases its read barrier, as a rule: what barriers are chosen with.
+    pub source_released: u16,
+    /// Cycles until it has read its sources at the earliest: what finished code is judged and emulated with.
+    pub source_read_least: u16,
+    /// Multiprocessors of the device.
+    pub multiprocessors: u32,
+    /// Most bytes of shared memory of a block, what the system keeps included.
+    pub most_shared: u32,
+    /// Most bytes of local memory of a thread.
+    pub most_local: u32,
+}

@@ -1,0 +1,838 @@
+use super::functions::{FUNCTIONS, any_function, function};
+use super::generate::Random;
+use super::lanes::{Moment, TripCounter};
+use super::split::Slow;
+use cranelift_entity::EntityRef;
+use orias_ori::analysis::loads_what_may_change;
+use orias_ori::analysis::{
+    DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LaneNeeds, Loop, LoopNest, Reason,
+    Spread, sees_other_threads, spread, uniform_misuses,
+};
+use orias_ori::operation::{Match, Order, Space, Special};
+use orias_ori::{
+    AbstractMods, AbstractOp, Block, Edge, Function, FunctionKind, Inst, Level, Operand, Reg, Type,
+    Value, ValueDef,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Divergence by going over the whole function until nothing changes.
+#[derive(Default)]
+struct SlowDivergence {
+    values: BTreeSet<Value>,
+    branches: BTreeSet<Block>,
+    joins: BTreeSet<Block>,
+    partial: BTreeSet<Block>,
+    loops: BTreeSet<Loop>,
+    temporal: BTreeSet<Value>,
+}
+
+/// Calls `read` for each register `inst` reads, with its place among the sources if it is one, but not for arguments.
+fn sources(function: &Function, inst: Inst, mut read: impl FnMut(Reg, Option<usize>)) {
+    if let Some(reg) = function.inst(inst).guard().reg() {
+        read(reg, None);
+    }
+    let results = function.result_count(inst);
+    for (index, &operand) in function.operands(inst).iter().enumerate() {
+        let only_written = !function.is_use(inst, index);
+        let replaced = function.is_def(inst, index) && operand.as_value().is_some();
+        for reg in function
+            .operand_regs(operand)
+            .filter(|_| !only_written && !replaced)
+        {
+            read(reg, Some(index - results));
+        }
+    }
+    for &operand in function
+        .kept(inst)
+        .iter()
+        .chain(function.implicit_uses(inst))
+    {
+        for reg in function.operand_regs(operand) {
+            read(reg, None);
+        }
+    }
+}
+
+/// Whether lanes may come to `at` in parts: whether a way back leads to something that waits for other threads, or to the end of a region that
+/// was opened so, without an operation that gathers the warp. `asked` are the regions that are being asked about.
+fn comes_in_parts(
+    function: &Function,
+    graph: &FlowGraph,
+    nest: &LoopNest,
+    at: Inst,
+    asked: &mut Vec<Inst>,
+) -> bool {
+    let home = function.layout.inst_block(at).unwrap();
+    let before: Vec<Inst> = function
+        .block_insts(home)
+        .take_while(|&inst| inst != at)
+        .collect();
+    let mut pending = vec![(home, before)];
+    let mut seen = BTreeSet::new();
+    while let Some((block, insts)) = pending.pop() {
+        let gathers = |&inst: &Inst| {
+            LaneNeeds::of(function, inst) == LaneNeeds::AllLanes
+                && function.inst(inst).guard().is_always()
+        };
+        let mut gathered = false;
+        for (index, &inst) in insts.iter().enumerate().rev() {
+            let op = function.opcode(inst).as_abstract();
+            // Once all lanes were here, those that come to a barrier of threads are all.
+            let threads = LaneNeeds::of(function, inst) == LaneNeeds::Threads
+                && function.inst(inst).guard().is_always()
+                && insts[..index].iter().any(gathers);
+            if gathers(&inst) || threads {
+                gathered = true;
+                break;
+            }
+            let waits = nest.innermost(block).is_some() && sees_other_threads(function, inst)
+                || matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
+                || LaneNeeds::of(function, inst) == LaneNeeds::SomeLanes { parts: true };
+            if waits && LaneNeeds::of(function, inst) != LaneNeeds::Threads {
+                return true;
+            }
+            let tokens = function.value_uses(inst);
+            let opened = (op == Some(AbstractOp::RegionMeet))
+                .then(|| tokens.filter_map(|token| function.defining_inst(token)))
+                .into_iter()
+                .flatten();
+            for open in opened.collect::<Vec<_>>() {
+                if !asked.contains(&open) {
+                    asked.push(open);
+                    let parts = comes_in_parts(function, graph, nest, open, asked);
+                    asked.pop();
+                    if parts {
+                        return true;
+                    }
+                }
+            }
+        }
+        if !gathered {
+            for &pred in graph.preds(block) {
+                if seen.insert(pred) {
+                    pending.push((pred, function.block_insts(pred).collect()));
+                }
+            }
+        }
+    }
+    false
+}
+
+fn slow_divergence(
+    function: &Function,
+    graph: &FlowGraph,
+    walk: &DepthFirst,
+    nest: &LoopNest,
+) -> SlowDivergence {
+    let mut found = SlowDivergence::default();
+    let mut control = Slow::new(graph, walk, nest);
+    if function.kind == FunctionKind::Device {
+        found.values.extend(function.block_params(graph.entry()));
+    }
+    loop {
+        let before = (
+            found.values.len(),
+            found.branches.len(),
+            found.temporal.len(),
+        );
+        let branches: Vec<Block> = found.branches.iter().copied().collect();
+        control.part(&branches);
+        let consequences = &control.found;
+        let in_scattered = |block: Block| {
+            consequences
+                .scattered
+                .iter()
+                .any(|&l| nest.contains(l, block))
+        };
+        // Seen from another trip: some divergent loop holds the definition and not the reader.
+        let from_other_trip = |value: Value, block: Block| {
+            let home = function.defining_block(value).expect("a definition");
+            consequences
+                .loops
+                .iter()
+                .any(|&l| nest.contains(l, home) && !nest.contains(l, block))
+        };
+        for &block in walk.preorder() {
+            for (index, &param) in function.block_params(block).iter().enumerate() {
+                let args: Vec<Value> = walk
+                    .preorder()
+                    .iter()
+                    .flat_map(|&from| function.successor_edges(from))
+                    .filter(|&&edge| function.edge_target(edge) == block)
+                    .map(|&edge| function.edge_args(edge)[index])
+                    .collect();
+                for &arg in args.iter().filter(|&&arg| from_other_trip(arg, block)) {
+                    found.temporal.insert(arg);
+                    found.values.insert(param);
+                }
+                let others: BTreeSet<Value> =
+                    args.iter().copied().filter(|&arg| arg != param).collect();
+                let chosen = consequences.joins.contains(&block) && others.len() > 1;
+                if chosen
+                    || in_scattered(block)
+                    || args.iter().any(|arg| found.values.contains(arg))
+                {
+                    found.values.insert(param);
+                }
+            }
+            for inst in function.block_insts(block) {
+                // Where it reads what differs, and whether in a register that exists once for the warp.
+                let mut read: Vec<(Option<usize>, bool)> = Vec::new();
+                sources(function, inst, |reg, place| {
+                    let Some(value) = reg.value() else { return };
+                    let per_warp = function.value_type(value).class().is_uniform();
+                    if from_other_trip(value, block) {
+                        found.temporal.insert(value);
+                        read.push((place, per_warp));
+                    } else if found.values.contains(&value) {
+                        read.push((place, per_warp));
+                    }
+                });
+                let physical = function.uses(inst).filter_map(Reg::phys);
+                read.extend(
+                    physical
+                        .filter(|reg| !reg.class().is_uniform())
+                        .map(|_| (None, false)),
+                );
+                for value in function.value_defs(inst) {
+                    let ValueDef::Inst(_, index) = function.value_def(value) else {
+                        panic!("{value} has a definition")
+                    };
+                    let once = function.value_type(value).class().is_uniform();
+                    let spread = spread(function, inst, usize::from(index));
+                    let depends = |place: Option<usize>| match spread {
+                        Spread::Lanes => true,
+                        Spread::Sources(set) => {
+                            place.is_none_or(|at| at >= 32 || set >> at & 1 != 0)
+                        }
+                    };
+                    let changes = function.level == Level::Abstract
+                        && loads_what_may_change(function, inst)
+                        && comes_in_parts(function, graph, nest, inst, &mut Vec::new());
+                    let differs = changes && !once
+                        || read
+                            .iter()
+                            .any(|&(place, per_warp)| depends(place) && (per_warp || !once))
+                        || spread == Spread::Lanes && !once;
+                    if differs || in_scattered(block) {
+                        found.values.insert(value);
+                    }
+                }
+                let last = function.layout.last_inst(block) == Some(inst);
+                if last && graph.succs(block).len() > 1 && (!read.is_empty() || in_scattered(block))
+                {
+                    found.branches.insert(block);
+                }
+            }
+        }
+        if before
+            == (
+                found.values.len(),
+                found.branches.len(),
+                found.temporal.len(),
+            )
+        {
+            break;
+        }
+    }
+    let consequences = control.found;
+    found.joins = consequences.joins;
+    found.loops = consequences.loops;
+    found.partial = match function.kind {
+        FunctionKind::Entry => consequences.partial,
+        FunctionKind::Device => walk.preorder().iter().copied().collect(),
+    };
+    found
+}
+
+struct Analysed {
+    graph: FlowGraph,
+    walk: DepthFirst,
+    nest: LoopNest,
+    divergence: Divergence,
+}
+
+fn analyse(function: &Function) -> Analysed {
+    let graph = FlowGraph::of(function);
+    let walk = DepthFirst::new(&graph);
+    let nest = LoopNest::new(&graph, &walk);
+    let divergence = Divergence::new(function, &graph, &walk, &nest, &DefUse::new(function));
+    Analysed {
+        graph,
+        walk,
+        nest,
+        divergence,
+    }
+}
+
+#[test]
+fn the_worklist_finds_what_going_over_everything_finds() {
+    let mut seen = [0; 6];
+    for seed in 0..FUNCTIONS {
+        let function = any_function(seed);
+        let Analysed {
+            graph,
+            walk,
+            nest,
+            divergence,
+        } = analyse(&function);
+        let slow = slow_divergence(&function, &graph, &walk, &nest);
+        for value in (0..function.value_count()).map(Value::new) {
+            assert_eq!(
+                divergence.is_uniform(value),
+                !slow.values.contains(&value),
+                "function {seed}: {value}"
+            );
+            let temporal = slow.temporal.contains(&value) && !slow.values.contains(&value);
+            assert_eq!(
+                divergence.is_temporal(value),
+                temporal,
+                "function {seed}: {value}"
+            );
+            seen[0] += usize::from(temporal);
+        }
+        for block in graph.blocks() {
+            assert_eq!(
+                divergence.is_divergent_branch(block),
+                slow.branches.contains(&block),
+                "function {seed}: {block}"
+            );
+            assert_eq!(
+                divergence.is_join(block),
+                slow.joins.contains(&block),
+                "function {seed}: {block}"
+            );
+            assert_eq!(
+                divergence.is_partial(block),
+                slow.partial.contains(&block),
+                "function {seed}: {block}"
+            );
+        }
+        for l in nest.loops() {
+            assert_eq!(
+                divergence.is_divergent_loop(l),
+                slow.loops.contains(&l),
+                "function {seed}: {l}"
+            );
+        }
+        let sizes = [
+            slow.values.len(),
+            slow.branches.len(),
+            slow.joins.len(),
+            slow.partial.len(),
+            slow.loops.len(),
+        ];
+        for (total, size) in seen[1..].iter_mut().zip(sizes) {
+            *total += size;
+        }
+    }
+    assert!(
+        seen.iter().all(|&total| total > 100),
+        "the generator makes too little: {seen:?}"
+    );
+}
+
+/// Mixes numbers into one, the same for the same numbers.
+fn mix(parts: impl IntoIterator<Item = u64>) -> u64 {
+    parts.into_iter().fold(0x1234_5678_9abc_def1, |hash, part| {
+        Random::new(hash ^ part).next()
+    })
+}
+
+/// What a lane did at one moment: the values it could read at its end, and where it went.
+struct Visit {
+    values: BTreeMap<Value, u64>,
+    went: Option<usize>,
+}
+
+/// Runs one lane. Operations compute some fixed function of what they depend on; a load also of the moment, as memory changes; what
+/// differs between lanes is made up.
+fn run(function: &Function, nest: &LoopNest, launch: u64, lane: u64) -> BTreeMap<Moment, Visit> {
+    let mut visits = BTreeMap::new();
+    let mut values: BTreeMap<Value, u64> = BTreeMap::new();
+    let mut trips = TripCounter::default();
+    let mut block = function.entry().expect("an entry");
+    for &param in function.block_params(block) {
+        values.insert(param, mix([launch, lane, param.as_u32().into()]));
+    }
+    for _ in 0..50 {
+        let moment = trips.enter(nest, block);
+        let when = mix(moment
+            .1
+            .iter()
+            .flat_map(|&(l, trip)| [l.as_u32().into(), trip as u64]));
+        for inst in function.block_insts(block) {
+            let mut results: Vec<(Value, u64)> = Vec::new();
+            for index in 0..function.result_count(inst) {
+                let Some(value) = function.operands(inst)[index].as_value() else {
+                    continue;
+                };
+                let what = u64::from(inst.as_u32()) << 8 | index as u64;
+                let result = match spread(function, inst, index) {
+                    Spread::Lanes => mix([launch, lane, when, what]),
+                    Spread::Sources(set) => {
+                        let mut parts = vec![launch, what];
+                        if function.opcode(inst) == AbstractOp::Ld.into() {
+                            parts.push(when);
+                        }
+                        sources(function, inst, |reg, place| {
+                            if place.is_some_and(|place| set >> place & 1 != 0) {
+                                parts.push(values[&reg.value().expect("a value")]);
+                            }
+                        });
+                        mix(parts)
+                    }
+                };
+                results.push((value, result));
+            }
+            let guard = function.inst(inst).guard();
+            let takes_effect = match guard.reg().and_then(Reg::value) {
+                Some(predicate) => (values[&predicate] & 1 != 0) != guard.is_negated(),
+                None => true,
+            };
+            for (place, (value, result)) in results.into_iter().enumerate() {
+                let kept = function
+                    .kept(inst)
+                    .get(place)
+                    .and_then(|kept| kept.as_value());
+                let result = match kept {
+                    Some(kept) if !takes_effect => values[&kept],
+                    _ => result,
+                };
+                values.insert(value, result);
+            }
+        }
+        let terminator = function.terminator(block).expect("a terminator");
+        let edges = function.edges(terminator);
+        let went = match edges.len() {
+            0 => None,
+            1 => Some(0),
+            count => {
+                let condition = function.operands(terminator)[0]
+                    .as_value()
+                    .expect("a condition");
+                Some((values[&condition] % count as u64) as usize)
+            }
+        };
+        let before = visits.insert(
+            moment,
+            Visit {
+                values: values.clone(),
+                went,
+            },
+        );
+        assert!(before.is_none(), "a moment comes once");
+        let Some(went) = went else { break };
+        let args: Vec<u64> = function
+            .edge_args(edges[went])
+            .iter()
+            .map(|arg| values[arg])
+            .collect();
+        block = function.edge_target(edges[went]);
+        for (&param, arg) in function.block_params(block).iter().zip(args) {
+            values.insert(param, arg);
+        }
+    }
+    visits
+}
+
+#[test]
+fn lanes_that_are_together_agree_on_uniform_values_and_branches() {
+    let mut compared = 0;
+    for seed in 0..FUNCTIONS {
+        let function = function(seed);
+        let Analysed {
+            graph,
+            walk,
+            nest,
+            divergence,
+        } = analyse(&function);
+        let tree = DominatorTree::new(&graph, &walk);
+        for launch in 0..3 {
+            let lanes = [0, 1, 2].map(|lane| run(&function, &nest, mix([seed, launch]), lane));
+            for (a, b) in [(0, 1), (1, 2)] {
+                for (moment, visit) in &lanes[a] {
+                    let Some(other) = lanes[b].get(moment) else {
+                        continue;
+                    };
+                    let block = moment.0;
+                    let same_way = visit.went == other.went;
+                    assert!(
+                        same_way || divergence.is_divergent_branch(block),
+                        "function {seed}: {block} splits the warp"
+                    );
+                    for (&value, known) in &visit.values {
+                        let home = function.defining_block(value).expect("a definition");
+                        if !tree.dominates(home, block)
+                            || !divergence.is_uniform_at(value, block, &nest)
+                        {
+                            continue;
+                        }
+                        compared += 1;
+                        assert_eq!(
+                            Some(known),
+                            other.values.get(&value),
+                            "function {seed}: {value} differs at {moment:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(compared > 100_000, "only {compared} values compared");
+}
+
+/// `value = op sources` at the end of `block`.
+fn emit(
+    function: &mut Function,
+    block: Block,
+    op: AbstractOp,
+    mods: AbstractMods,
+    ty: Type,
+    sources: &[Value],
+) -> Value {
+    let value = function.create_value(ty);
+    let mut operands = vec![Operand::value(value)];
+    operands.extend(sources.iter().map(|&source| Operand::value(source)));
+    let inst = function.create_abstract(op, mods, 1, &operands);
+    function.layout.append_inst(inst, block);
+    value
+}
+
+fn special(register: Special) -> AbstractMods {
+    AbstractOp::Sreg
+        .row()
+        .with_modifier(AbstractMods::NONE, register)
+        .expect("a special register")
+}
+
+#[test]
+fn a_register_for_the_whole_warp_does_not_take_divergence_from_lanes() {
+    let mut function = Function::new(
+        "f",
+        FunctionKind::Entry,
+        Level::Machine,
+        orias_sass::Target::DEFAULT,
+    );
+    let block = function.append_block();
+    let lane = emit(
+        &mut function,
+        block,
+        AbstractOp::Sreg,
+        special(Special::LaneId),
+        Type::R,
+        &[],
+    );
+    let first = emit(
+        &mut function,
+        block,
+        AbstractOp::Collect,
+        AbstractMods::NONE,
+        Type::UR,
+        &[lane],
+    );
+    let back = emit(
+        &mut function,
+        block,
+        AbstractOp::Collect,
+        AbstractMods::NONE,
+        Type::R,
+        &[first],
+    );
+    let divergence = analyse(&function).divergence;
+    assert!(!divergence.is_uniform(lane));
+    assert!(divergence.is_uniform(first));
+    assert!(divergence.is_uniform(back));
+}
+
+#[test]
+fn thread_numbers_are_uniform_where_rows_fill_warps() {
+    let cases = [
+        ([64, 2, 2], true, [false, true, true]),
+        ([16, 2, 2], true, [false, false, true]),
+        ([8, 2, 2], true, [false, false, false]),
+        ([64, 2, 2], false, [false, false, false]),
+        ([0, 0, 0], true, [false, false, false]),
+    ];
+    for (threads, required, expected) in cases {
+        let mut function = Function::new(
+            "f",
+            FunctionKind::Entry,
+            Level::Abstract,
+            orias_sass::Target::DEFAULT,
+        );
+        function.attributes.max_threads = threads;
+        function.attributes.required_threads = required;
+        let block = function.append_block();
+        let numbers = [Special::TidX, Special::TidY, Special::TidZ].map(|register| {
+            emit(
+                &mut function,
+                block,
+                AbstractOp::Sreg,
+                special(register),
+                Type::R,
+                &[],
+            )
+        });
+        let divergence = analyse(&function).divergence;
+        assert_eq!(
+            numbers.map(|value| divergence.is_uniform(value)),
+            expected,
+            "{threads:?} {required}"
+        );
+    }
+}
+
+/// Ends `block`: with a condition, in a two-way branch.
+fn branch(
+    function: &mut Function,
+    block: Block,
+    condition: Option<Value>,
+    to: &[(Block, &[Value])],
+) {
+    let op = match to.len() {
+        0 => AbstractOp::Exit,
+        1 => AbstractOp::Br,
+        _ => AbstractOp::CondBr,
+    };
+    let operands: Vec<Operand> = condition.into_iter().map(Operand::value).collect();
+    let inst = function.create_abstract(op, AbstractMods::NONE, 0, &operands);
+    let edges: Vec<Edge> = to
+        .iter()
+        .map(|&(to, args)| function.create_edge(to, args))
+        .collect();
+    function.set_edges(inst, &edges);
+    function.layout.append_inst(inst, block);
+}
+
+fn misuses(function: &Function) -> Vec<(Value, Block, Reason)> {
+    let analysed = analyse(function);
+    let chains = DefUse::new(function);
+    uniform_misuses(
+        function,
+        &analysed.walk,
+        &analysed.nest,
+        &chains,
+        &analysed.divergence,
+    )
+    .into_iter()
+    .map(|misuse| (misuse.value, misuse.block, misuse.reason))
+    .collect()
+}
+
+/// `entry` branches on the lane to `then` and `end`; `then` goes to `end`.
+fn divergent_if(kind: Special) -> (Function, [Block; 3], Value, Value) {
+    let mut function = Function::new(
+        "f",
+        FunctionKind::Entry,
+        Level::Machine,
+        orias_sass::Target::DEFAULT,
+    );
+    let blocks = [(); 3].map(|()| function.append_block());
+    let lane = emit(
+        &mut function,
+        blocks[0],
+        AbstractOp::Sreg,
+        special(kind),
+        Type::R,
+        &[],
+    );
+    let setp = AbstractOp::Setp;
+    let predicate = emit(
+        &mut function,
+        blocks[0],
+        setp,
+        AbstractMods::NONE,
+        Type::P,
+        &[lane, lane],
+    );
+    (function, blocks, lane, predicate)
+}
+
+#[test]
+fn a_uniform_register_written_by_part_of_the_warp_ends_with_its_block() {
+    for (register, wrong) in [(Special::LaneId, true), (Special::CtaidX, false)] {
+        let (mut function, [entry, then, end], lane, predicate) = divergent_if(register);
+        let collect = |function: &mut Function, block: Block, ty: Type, from: Value| {
+            emit(
+                function,
+                block,
+                AbstractOp::Collect,
+                AbstractMods::NONE,
+                ty,
+                &[from],
+            )
+        };
+        let before = collect(&mut function, entry, Type::UR, lane);
+        branch(
+            &mut function,
+            entry,
+            Some(predicate),
+            &[(then, &[]), (end, &[])],
+        );
+        // Written by the whole warp: may be read anywhere below. Written here: only here.
+        collect(&mut function, then, Type::R, before);
+        let here = collect(&mut function, then, Type::UR, lane);
+        collect(&mut function, then, Type::R, here);
+        let last = function.append_block();
+        branch(&mut function, then, None, &[(last, &[])]);
+        collect(&mut function, last, Type::R, here);
+        branch(&mut function, last, None, &[(end, &[])]);
+        collect(&mut function, end, Type::R, before);
+        branch(&mut function, end, None, &[]);
+        let expected: &[_] = match wrong {
+            true => &[(here, last, Reason::AcrossBranch)],
+            false => &[],
+        };
+        assert_eq!(misuses(&function), expected);
+    }
+}
+
+#[test]
+fn a_uniform_register_is_not_chosen_by_the_way_lanes_came() {
+    for (register, wrong) in [(Special::LaneId, true), (Special::CtaidX, false)] {
+        let (mut function, [entry, then, end], lane, predicate) = divergent_if(register);
+        let [a, b] = [(); 2].map(|()| {
+            emit(
+                &mut function,
+                entry,
+                AbstractOp::Collect,
+                AbstractMods::NONE,
+                Type::UR,
+                &[lane],
+            )
+        });
+        let param = function.append_block_param(end, Type::UR);
+        branch(
+            &mut function,
+            entry,
+            Some(predicate),
+            &[(then, &[]), (end, &[a])],
+        );
+        branch(&mut function, then, None, &[(end, &[b])]);
+        branch(&mut function, end, None, &[]);
+        let expected: &[_] = match wrong {
+            true => &[(param, end, Reason::Differs)],
+            false => &[],
+        };
+        assert_eq!(misuses(&function), expected);
+    }
+}
+
+#[test]
+fn a_uniform_register_does_not_leave_a_loop_at_different_trips() {
+    let mut function = Function::new(
+        "f",
+        FunctionKind::Entry,
+        Level::Machine,
+        orias_sass::Target::DEFAULT,
+    );
+    let [entry, body, end] = [(); 3].map(|()| function.append_block());
+    branch(&mut function, entry, None, &[(body, &[])]);
+    let lane = emit(
+        &mut function,
+        body,
+        AbstractOp::Sreg,
+        special(Special::LaneId),
+        Type::R,
+        &[],
+    );
+    let predicate = emit(
+        &mut function,
+        body,
+        AbstractOp::Setp,
+        AbstractMods::NONE,
+        Type::P,
+        &[lane, lane],
+    );
+    let made = emit(
+        &mut function,
+        body,
+        AbstractOp::Collect,
+        AbstractMods::NONE,
+        Type::UR,
+        &[lane],
+    );
+    branch(
+        &mut function,
+        body,
+        Some(predicate),
+        &[(body, &[]), (end, &[])],
+    );
+    let read = emit(
+        &mut function,
+        end,
+        AbstractOp::Collect,
+        AbstractMods::NONE,
+        Type::R,
+        &[made],
+    );
+    branch(&mut function, end, None, &[]);
+    let divergence = analyse(&function).divergence;
+    assert!(divergence.is_uniform(made) && divergence.is_temporal(made));
+    assert!(!divergence.is_uniform(read));
+    assert_eq!(
+        misuses(&function),
+        [(made, end, Reason::FromDifferentTrips)]
+    );
+}
+
+#[test]
+fn loads_and_lane_operations_spread_as_their_modifiers_say() {
+    fn spread_of(op: AbstractOp, mods: AbstractMods, index: usize) -> Spread {
+        let mut function = Function::new(
+            "f",
+            FunctionKind::Entry,
+            Level::Abstract,
+            orias_sass::Target::DEFAULT,
+        );
+        let inst = function.create_abstract(op, mods, 0, &[]);
+        spread(&function, inst, index)
+    }
+    let load = |space: Space, order: Order| {
+        let row = AbstractOp::Ld.row();
+        let mods = row
+            .with_modifier(AbstractMods::NONE, space)
+            .expect("a space");
+        spread_of(
+            AbstractOp::Ld,
+            row.with_modifier(mods, order).expect("an order"),
+            0,
+        )
+    };
+    assert_eq!(load(Space::Global, Order::Weak), Spread::ALL_SOURCES);
+    assert_eq!(load(Space::Shared, Order::Weak), Spread::ALL_SOURCES);
+    assert_eq!(load(Space::Global, Order::Relaxed), Spread::Lanes);
+    assert_eq!(load(Space::Global, Order::Volatile), Spread::Lanes);
+    assert_eq!(load(Space::Local, Order::Weak), Spread::Lanes);
+    assert_eq!(load(Space::Generic, Order::Weak), Spread::Lanes);
+    let row = AbstractOp::MatchLanes.row();
+    let matching = |which: Match| {
+        row.with_modifier(AbstractMods::NONE, which)
+            .expect("a match")
+    };
+    assert_eq!(
+        spread_of(AbstractOp::MatchLanes, matching(Match::Any), 0),
+        Spread::Lanes
+    );
+    assert_eq!(
+        spread_of(AbstractOp::MatchLanes, matching(Match::All), 0),
+        Spread::Sources(0b10)
+    );
+    assert_eq!(
+        spread_of(AbstractOp::Elect, AbstractMods::NONE, 0),
+        Spread::Sources(0b1)
+    );
+    assert_eq!(
+        spread_of(AbstractOp::Elect, AbstractMods::NONE, 1),
+        Spread::Lanes
+    );
+    assert_eq!(
+        spread_of(AbstractOp::Ballot, AbstractMods::NONE, 0),
+        Spread::Sources(0b10)
+    );
+    assert_eq!(
+        spread_of(AbstractOp::Atom, AbstractMods::NONE, 0),
+        Spread::Lanes
+    );
+}

@@ -1,0 +1,302 @@
+//! Matrix products of a warp group: four warps, sixteen rows each.
+//!
+//! A warp computes its own rows of 64, so the four need not wait for one another here. B comes from shared memory, A from there or from
+//! registers, laid out as for a warp's products; the sum is eight columns at a time as theirs is. Results are there at once: that nobody
+//! touches them before WARPGROUP.DEPBAR is for `verify` to prove. How the products of narrow floats (QGMMA) are added up is not known yet.
+
+use super::Table;
+use super::matrix::{
+    ByteRule, Matrix, Part, Shape, Sparse, Sums, accumulates, byte_part, half_part, left_factor,
+    multiply, tf32_part, whole, whole_warp,
+};
+use crate::access::Space;
+use crate::core::Core;
+use crate::fault::{Cause, FaultKind};
+use crate::operand::{Lack, Reader, Source, Target};
+use crate::program::Action;
+use orias_eval::float::{Format, Rounding};
+use orias_eval::matrix::{DotRule, SharedMatrix, SparseElements};
+use orias_sass::Operand;
+
+pub(super) const TABLE: Table = &[
+    ("HGMMA.F32", product),
+    ("HGMMA.F16", product),
+    ("HGMMA.TF32", product),
+    ("HGMMA.F32.RA", product),
+    ("HGMMA.F16.RA", product),
+    ("HGMMA.TF32.RA", product),
+    ("HGMMA.SP.F32", product),
+    ("HGMMA.SP.F16", product),
+    ("HGMMA.SP.TF32", product),
+    ("HGMMA.SP.F32.RA", product),
+    ("HGMMA.SP.F16.RA", product),
+    ("HGMMA.SP.TF32.RA", product),
+    ("IGMMA", product),
+    ("IGMMA.RA", product),
+    ("IGMMA.SP", product),
+    ("IGMMA.SP.RA", product),
+    ("BGMMA", product),
+    ("BGMMA.RA", product),
+    ("WARPGROUP.ARRIVE", nothing),
+    ("WARPGROUP.DEPBAR", nothing),
+    ("WARPGROUP.WAIT", nothing),
+];
+
+fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
+    Ok(Box::new(|_| Ok(())))
+}
+
+/// How elements are multiplied and added.
+#[derive(Clone, Copy)]
+enum Rule {
+    Floats(Format, DotRule),
+    Bytes(ByteRule),
+    Bits,
+}
+
+impl Rule {
+    fn dot(self, a: &[u64], b: &[u64], c: u64) -> u64 {
+        match self {
+            Self::Floats(operand, rule) => rule.dot(operand, a, b, c),
+            Self::Bytes(rule) => rule.dot(a, b, c),
+            Self::Bits => {
+                let ones: u32 = a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum();
+                u64::from((c as u32).wrapping_add(ones))
+            }
+        }
+    }
+}
+
+/// Where a factor in shared memory is described, and how it lies there.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The first uniform register.
+    register: u8,
+    by_k: bool,
+    negated: bool,
+}
+
+/// What elements are: in memory so many bytes, in a word so many.
+#[derive(Clone, Copy)]
+struct Elements {
+    bytes: usize,
+    part: Part,
+    sign: u64,
+}
+
+/// The rows `first` and on of a factor in shared memory, each along K.
+fn shared_factor(
+    core: &mut Core<'_>,
+    place: Place,
+    elements: Elements,
+    first: usize,
+    [rows, k]: [usize; 2],
+) -> Result<Matrix, Cause> {
+    let word = |core: &mut Core<'_>, at: u8| u64::from(core.ur(place.register + at));
+    let descriptor = word(core, 0) | word(core, 1) << 32;
+    let Some(shared) = SharedMatrix::of(descriptor) else {
+        let what = format!("a matrix descriptor with a base offset, {descriptor:#x}");
+        return Err(FaultKind::Unsupported(what).into());
+    };
+    let mut matrix = Matrix::new(rows, k);
+    let bytes = elements.bytes as u64;
+    for row in 0..rows {
+        for step in 0..k {
+            let (outer, inner) = match place.by_k {
+                true => (first + row, step),
+                false => (step, first + row),
+            };
+            let address = shared.address(place.by_k, outer as u64, inner as u64 * bytes);
+            let bits = core.load(Space::Shared, 0, address, elements.bytes as u32)? as u64;
+            let value = (elements.part)(bits, 0);
+            *matrix.at((row, step)) = if place.negated {
+                value ^ elements.sign
+            } else {
+                value
+            };
+        }
+    }
+    Ok(matrix)
+}
+
+/// What a product reads on the left.
+enum Left {
+    Registers(Source),
+    Shared(Place),
+}
+
+fn descriptor_register(reader: &Reader<'_>, name: &str) -> Result<u8, Lack> {
+    match reader.operand(name)? {
+        Operand::Descriptor(register) => Ok(register.index),
+        other => Err(format!("'{name}' is {other:?}")),
+    }
+}
+
+fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let name = reader.instruction.op().row().name;
+    let (d, c): (Target, Source) = (reader.target("d")?, reader.source("c")?);
+    let p = reader.condition("p")?;
+    let sparse = name.contains(".SP");
+    let sides: Vec<usize> = reader
+        .modifier("shape")?
+        .split('x')
+        .filter_map(|side| side.parse().ok())
+        .collect();
+    let &[_, n, k] = &sides[..] else {
+        return Err("a shape without three sides".to_owned());
+    };
+    let half_sums = name.contains(".F16");
+    let stored = if sparse { k / 2 } else { k };
+    let floats = |operand| {
+        let (result, rounding) = match half_sums {
+            true => (Format::F16, Rounding::NearestEven),
+            false => (Format::F32, Rounding::Zero),
+        };
+        let rule = DotRule {
+            group: stored,
+            kept_bits: 25,
+            result,
+            rounding,
+        };
+        Rule::Floats(operand, rule)
+    };
+    // Thirty-two bits of a row of bits count as one element.
+    let (rule, elements, places, k) = match name.split('.').next() {
+        Some("HGMMA") if name.contains("TF32") => {
+            let part: Part = tf32_part;
+            (
+                floats(Format::TF32),
+                Elements {
+                    bytes: 4,
+                    part,
+                    sign: 1 << 18,
+                },
+                SparseElements::Singles,
+                k,
+            )
+        }
+        Some("HGMMA") => {
+            let operand = match reader.is("type", "BF16") {
+                true => Format::BF16,
+                false => Format::F16,
+            };
+            let part: Part = half_part;
+            (
+                floats(operand),
+                Elements {
+                    bytes: 2,
+                    part,
+                    sign: 1 << 15,
+                },
+                SparseElements::Halves,
+                k,
+            )
+        }
+        Some("IGMMA") => {
+            let part: Part = byte_part;
+            let rule = Rule::Bytes(ByteRule::of(reader)?);
+            (
+                rule,
+                Elements {
+                    bytes: 1,
+                    part,
+                    sign: 0,
+                },
+                SparseElements::Bytes,
+                k,
+            )
+        }
+        _ => {
+            let part: Part = whole;
+            (
+                Rule::Bits,
+                Elements {
+                    bytes: 4,
+                    part,
+                    sign: 0,
+                },
+                SparseElements::Bytes,
+                k / 32,
+            )
+        }
+    };
+    let stored = if sparse { k / 2 } else { k };
+    let shape = Shape {
+        m: 16,
+        n: 8,
+        k: stored,
+        packed: 4 / elements.bytes,
+    };
+    let (left, right) = if name.ends_with(".RA") {
+        (
+            Left::Registers(reader.source("a")?),
+            descriptor_register(reader, "b")? + 2,
+        )
+    } else {
+        let register = descriptor_register(reader, "ab")?;
+        let left = Place {
+            register,
+            by_k: !reader.is("tnspa", "tnspA"),
+            negated: reader.is("nega", "negA"),
+        };
+        (Left::Shared(left), register + 2)
+    };
+    let right = Place {
+        register: right,
+        by_k: !reader.is("tnspb", "tnspB"),
+        negated: reader.is("negb", "negB"),
+    };
+    let sparse = match sparse {
+        true => Some(Sparse::of(reader, places)?),
+        false => None,
+    };
+    // The sums of all columns; eight columns at a time are four elements.
+    let sums = Sums {
+        elements: n / 2,
+        packed: half_sums,
+        wide: false,
+    };
+    let eight = Sums {
+        elements: 4,
+        ..sums
+    };
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let rows = 16 * (core.warp.number as usize % 4);
+        let left = match &left {
+            Left::Registers(a) => {
+                let plain = Source {
+                    negate: false,
+                    ..*a
+                };
+                let mut matrix = left_factor(core, shape, &plain, elements.part, false);
+                if a.negate {
+                    for row in 0..16 {
+                        for column in 0..stored {
+                            *matrix.at((row, column)) ^= elements.sign;
+                        }
+                    }
+                }
+                matrix
+            }
+            Left::Shared(place) => shared_factor(core, *place, elements, rows, [16, stored])?,
+        };
+        let mut sum = sums.read(core, &c);
+        if !accumulates(core, &p) {
+            sum = vec![[0; 32]; sums.elements];
+        }
+        let mut out = Vec::with_capacity(sums.elements);
+        for block in 0..n / 8 {
+            let right = shared_factor(core, right, elements, 8 * block, [8, k])?;
+            let sum = &sum[4 * block..4 * block + 4];
+            out.extend(match &sparse {
+                Some(sparse) => {
+                    sparse.multiply(core, eight, &left, &right, sum, |a, b, c| rule.dot(a, b, c))
+                }
+                None => multiply(eight, &left, &right, sum, |a, b, c| rule.dot(a, b, c)),
+            });
+        }
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
