@@ -30,6 +30,11 @@ BENCH = Path(__file__).resolve().parent
 #: Lanes of each role that take part, and trips of a launch.
 LANES = 128
 TRIPS = 32
+#: Groups of threads that belong together, and runs of a launch.
+GROUPS = 128
+RUNS = GROUPS * TRIPS * LANES
+#: Which run's place of x lies where this one's place of y does, in the other half: bits to flip.
+SCATTER = 0x15c0
 
 # What a thread does: ("st", place, value), ("ld", place, register) or ("fence",). `order` says which access releases or acquires
 # where accesses do the work.
@@ -108,7 +113,8 @@ def kernel(shape, way, scope, where):
     # Places of this lane in this trip: x and y apart by more than a line of the cache.
     lines.append(f"    mad.lo.u32 %r7, %r4, {TRIPS}, %r6;\n    mad.lo.u32 %r7, %r7, {LANES}, %r3;\n")
     if where == "global":
-        lines.append("    mad.wide.u32 %rd3, %r7, 256, %rd0;\n    add.u64 %rd4, %rd3, 128;\n")
+        # The lanes of a warp lie side by side, x and y far apart, in other slices of the cache from trip to trip.
+        lines.append(f"    mad.wide.u32 %rd3, %r7, 4, %rd0;\n    xor.b32 %r13, %r7, {SCATTER};\n    mad.wide.u32 %rd4, %r13, 4, %rd0;\n    add.u64 %rd4, %rd4, {4 * RUNS};\n")
         x, y = "%rd3", "%rd4"
     else:
         lines.append("    mov.u32 %r8, near;\n    mad.lo.u32 %r8, %r3, 256, %r8;\n")
@@ -125,6 +131,9 @@ def kernel(shape, way, scope, where):
         lines.append(f"    setp.ne.u32 %p0, %r0, 0;\n    @%p0 bra HERE;\n    mad.lo.u32 %r10, %r4, {TRIPS}, %r6;\n    mad.wide.u32 %rd5, %r10, 4, %rd2;\n"
                      "    red.relaxed.gpu.global.add.u32 [%rd5], 1;\n    mov.u32 %r11, 0;\nAGAIN:\n    ld.relaxed.gpu.global.u32 %r12, [%rd5];\n"
                      f"    add.u32 %r11, %r11, 1;\n    setp.lt.u32 %p1, %r12, {count};\n    setp.lt.and.u32 %p1, %r11, 4096, %p1;\n    @%p1 bra AGAIN;\nHERE:\n    bar.sync 0;\n")
+    # Roles do not always start at the same time: each trip and each warp has delays of its own.
+    lines.append("    shr.u32 %r14, %r3, 5;\n    mul.lo.u32 %r14, %r14, 5;\n    mad.lo.u32 %r14, %r6, 7, %r14;\n    mad.lo.u32 %r14, %r2, 11, %r14;\n    mad.lo.u32 %r14, %r4, 13, %r14;\n"
+                 "    and.b32 %r14, %r14, 63;\nDELAY:\n    sub.u32 %r14, %r14, 1;\n    setp.gt.s32 %p1, %r14, 0;\n    @%p1 bra DELAY;\n")
     address = {"x": x, "y": y}
     for number, role in enumerate(roles):
         lines.append(f"    setp.ne.u32 %p2, %r2, {number};\n    @%p2 bra ROLE{number + 1};\n")
@@ -227,17 +236,17 @@ def outcomes(results, places, shape, final_in_results, runs):
         elif final_in_results:
             column = table[:, 4 if key == "x" else 5]
         else:
-            column = numpy.frombuffer(places, dtype=numpy.uint32).reshape(runs, 64)[:, 0 if key == "x" else 32]
+            halves = numpy.frombuffer(places, dtype=numpy.uint32).reshape(2, runs)
+            column = halves[0] if key == "x" else halves[1][numpy.arange(runs) ^ SCATTER]
         seen &= column == value
     return int(seen.sum())
 
 
 def run(options):
     gpu = Gpu()
-    groups = 128
-    per_launch = groups * TRIPS * LANES
+    groups, per_launch = GROUPS, RUNS
     launches = max(1, -(-options.runs // per_launch))
-    places, results, counters = gpu.room(per_launch * 256), gpu.room(per_launch * 32), gpu.room(groups * TRIPS * 4)
+    places, results, counters = gpu.room(per_launch * 8), gpu.room(per_launch * 32), gpu.room(groups * TRIPS * 4)
     bad = 0
     print(f"{'test':<36}" + "".join(f"{name:>14}" for name in options.assemblers) + "   of so many runs each")
     with tempfile.TemporaryDirectory() as folder:
@@ -254,12 +263,12 @@ def run(options):
                 total = 0
                 in_results = scope in ("cta", "cluster")
                 for _ in range(launches):
-                    gpu.clear(places, per_launch * 256)
+                    gpu.clear(places, per_launch * 8)
                     gpu.clear(results, per_launch * 32)
                     gpu.clear(counters, groups * TRIPS * 4)
                     gpu.launch(function, grid, block, [places, results, counters])
                     final = any(isinstance(key, str) for key in SHAPES[shape][1])
-                    held = gpu.read(places, per_launch * 256) if final and not in_results else None
+                    held = gpu.read(places, per_launch * 8) if final and not in_results else None
                     total += outcomes(gpu.read(results, per_launch * 32), held, shape, in_results, per_launch)
                 gpu.call("cuModuleUnload", module)
                 counts.append(total)

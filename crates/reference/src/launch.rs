@@ -212,7 +212,7 @@ fn check_shape(code: &Code, launch: &Launch, static_shared: u64) -> Result<(), F
                 "{ctas} CTAs in a cluster; 1 to {LARGEST_CLUSTER} can be"
             ));
         }
-        if (0..3).any(|at| launch.grid[at] % sizes[at] != 0) {
+        if (0..3).any(|at| !launch.grid[at].is_multiple_of(sizes[at])) {
             return wrong(format!(
                 "a grid of {:?} does not consist of clusters of {sizes:?}",
                 launch.grid

@@ -243,7 +243,7 @@ fn check_shape(kernel: &Kernel, launch: &Launch, shared: usize) -> Result<(), La
                 "a cluster has 1 to {MOST_CLUSTER_BLOCKS} blocks, not {blocks}"
             ));
         }
-        if (0..3).any(|d| launch.grid[d] % sizes[d] != 0) {
+        if (0..3).any(|d| !launch.grid[d].is_multiple_of(sizes[d])) {
             return refuse(format!(
                 "a grid of {:?} blocks does not consist of clusters of {sizes:?}",
                 launch.grid
