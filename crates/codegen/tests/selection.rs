@@ -33,6 +33,16 @@ fn keep_selectable(func: &mut Function) {
             AbstractOp::BarArrive,
             AbstractOp::BarRed,
             AbstractOp::BarRedPopc,
+            AbstractOp::Mma,
+            AbstractOp::MmaSparse,
+            AbstractOp::Wgmma,
+            AbstractOp::WgmmaSparse,
+            AbstractOp::WgmmaWait,
+            AbstractOp::MapInvalidate,
+            AbstractOp::MultimemLd,
+            AbstractOp::MultimemLdWide,
+            AbstractOp::RedAsync,
+            AbstractOp::RegistersTake,
         ];
         let switch = op == AbstractOp::Switch;
         let drawn_well = !tokens.contains(&op) && !particular.contains(&op);

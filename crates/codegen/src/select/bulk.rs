@@ -40,15 +40,39 @@ fn emit_hinted(
     Ok(())
 }
 
-/// Source `index` in uniform registers, as an address.
-fn place(s: &mut Selector<'_>, index: usize) -> Result<Source, PhaseError> {
+/// How many words source `index` has.
+fn length(s: &Selector<'_>, index: usize) -> u8 {
+    let value = s.operand(index).as_value();
+    value.map_or(1, |value| s.func.value_type(value).len())
+}
+
+/// Source `index`, of so many words, in uniform registers, as an address.
+fn place(s: &mut Selector<'_>, index: usize, words: u8) -> Result<Source, PhaseError> {
+    if length(s, index) != words {
+        return Err(s.unsupported());
+    }
     let registers = s.uniform_operand(s.operand(index))?;
     Ok(s.uniform_address(registers).into())
 }
 
-/// Source `index` in uniform registers.
+/// Source `index`, one word, in a uniform register.
 fn uniform(s: &mut Selector<'_>, index: usize) -> Result<Source, PhaseError> {
+    if length(s, index) != 1 {
+        return Err(s.unsupported());
+    }
     Ok(s.uniform_operand(s.operand(index))?.into())
+}
+
+/// Words of an address of global memory, of a tensor map, and of a place in shared memory with its barrier.
+const PAIR: u8 = 2;
+
+/// The sides of a copy: to, and from. One within shared memory names the barrier beside the place it goes to.
+fn pieces(s: &mut Selector<'_>, route: Route) -> Result<[Source; 2], PhaseError> {
+    let from = match route {
+        Route::GlobalToShared | Route::Multicast => PAIR,
+        Route::SharedToGlobal | Route::SharedToCluster => 1,
+    };
+    Ok([place(s, 0, PAIR)?, place(s, 1, from)?])
 }
 
 /// The sides of a route as the machine names them: to, from.
@@ -68,7 +92,8 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
     };
     let [to, from] = sides(route);
     let mods = [to, from, ("multicast", multicast)];
-    let operands = [place(s, 0)?, place(s, 1)?, uniform(s, 2)?];
+    let [to, from] = pieces(s, route)?;
+    let operands = [to, from, uniform(s, 2)?];
     let policy = s.operand(3);
     emit_hinted(s, (Op::UBLKCP, Op::UBLKCP_HINT), &mods, &operands, policy)
 }
@@ -89,7 +114,8 @@ fn function(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
 }
 
 pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
-    let [to, from] = sides(s.modifier()?);
+    let route: Route = s.modifier()?;
+    let [to, from] = sides(route);
     let function = function(s)?;
     let signed = matches!(function, "MIN" | "MAX");
     let ty = match s.modifier::<Scalar>()? {
@@ -104,13 +130,14 @@ pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
         _ => return Err(s.unsupported()),
     };
     let mods = [to, from, ("fn", function), ("type", ty)];
-    let operands = [place(s, 0)?, place(s, 1)?, uniform(s, 2)?];
+    let [to, from] = pieces(s, route)?;
+    let operands = [to, from, uniform(s, 2)?];
     let policy = s.operand(3);
     emit_hinted(s, (Op::UBLKRED, Op::UBLKRED_HINT), &mods, &operands, policy)
 }
 
 pub(super) fn prefetch(s: &mut Selector<'_>) -> Done {
-    let operands = [place(s, 0)?, uniform(s, 1)?];
+    let operands = [place(s, 0, PAIR)?, uniform(s, 1)?];
     let policy = s.operand(2);
     emit_hinted(s, (Op::UBLKPF, Op::UBLKPF_HINT), &[], &operands, policy)
 }
@@ -122,7 +149,7 @@ pub(super) fn commit(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     let (Operand::Imm(groups), Operand::Imm(read)) = (s.operand(0), s.operand(1)) else {
-        return Err(s.broken("the number of groups is not a number"));
+        return Err(s.unsupported());
     };
     if groups.bits() <= MOST_GROUPS {
         wait_for(s, groups.bits())?;
@@ -135,19 +162,21 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
 
 /// The number of dimensions of a tensor access that reads so many words besides coordinates.
 fn dimensions(s: &Selector<'_>, others: u8) -> Result<(&'static str, &'static str), PhaseError> {
-    let words = s
-        .operand(0)
-        .as_value()
-        .map_or(1, |value| s.func.value_type(value).len());
-    let name = match words.checked_sub(others) {
+    let name = match length(s, 0).checked_sub(others) {
         Some(1) => "1D",
         Some(2) => "2D",
         Some(3) => "3D",
         Some(4) => "4D",
         Some(5) => "5D",
-        _ => return Err(s.broken("a tensor has one to five dimensions")),
+        _ => return Err(s.unsupported()),
     };
     Ok(("dim", name))
+}
+
+/// Coordinates with what stands before them, and the tensor map.
+fn tile(s: &mut Selector<'_>) -> Result<Vec<Source>, PhaseError> {
+    let coordinates = length(s, 0);
+    Ok(vec![place(s, 0, coordinates)?, place(s, 1, PAIR)?])
 }
 
 fn im2col(s: &Selector<'_>) -> Result<(&'static str, &'static str), PhaseError> {
@@ -160,7 +189,7 @@ fn im2col(s: &Selector<'_>) -> Result<(&'static str, &'static str), PhaseError> 
 pub(super) fn tensor_copy(s: &mut Selector<'_>) -> Done {
     let route: Route = s.modifier()?;
     let im2col = im2col(s)?;
-    let mut operands = vec![place(s, 0)?, place(s, 1)?];
+    let mut operands = tile(s)?;
     let policy = s.operand(3);
     if route == Route::SharedToGlobal {
         let mods = [dimensions(s, 1)?, im2col];
@@ -184,7 +213,7 @@ pub(super) fn tensor_copy(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn tensor_reduce(s: &mut Selector<'_>) -> Done {
     let mods = [dimensions(s, 1)?, im2col(s)?, ("fn", function(s)?)];
-    let operands = [place(s, 0)?, place(s, 1)?];
+    let operands = tile(s)?;
     let policy = s.operand(2);
     let ops = (Op::UTMAREDG, Op::UTMAREDG_HINT);
     emit_hinted(s, ops, &mods, &operands, policy)
@@ -192,7 +221,7 @@ pub(super) fn tensor_reduce(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn tensor_prefetch(s: &mut Selector<'_>) -> Done {
     let dimensions = dimensions(s, 0)?;
-    let mut operands = vec![place(s, 0)?, place(s, 1)?];
+    let mut operands = tile(s)?;
     let policy = s.operand(3);
     if s.operand(2) == Operand::None {
         let ops = (Op::UTMAPF, Op::UTMAPF_HINT);
@@ -205,7 +234,7 @@ pub(super) fn tensor_prefetch(s: &mut Selector<'_>) -> Done {
 }
 
 pub(super) fn prefetch_map(s: &mut Selector<'_>) -> Done {
-    let map = place(s, 0)?;
+    let map = place(s, 0, PAIR)?;
     s.emit_with(Op::UTMACCTL, &[("fn", "PF")], &[map], Guard::ALWAYS)?;
     Ok(())
 }

@@ -69,7 +69,20 @@ impl Selector<'_> {
         self.uniform_tuple(&words)
     }
 
-    /// The words of a source. One of more than two words must have been put together by `collect`.
+    /// The words of a tuple that was loaded or came from another block.
+    fn split_words(&mut self, tuple: Operand, length: u8) -> Vec<Source> {
+        let words: Vec<Value> = (0..length).map(|_| self.temporary(Type::R)).collect();
+        let mut operands: Vec<Operand> = words.iter().map(|&word| word.into()).collect();
+        operands.push(tuple);
+        let mods = AbstractMods::NONE;
+        let inst =
+            self.func
+                .create_abstract(AbstractOp::Split, mods, usize::from(length), &operands);
+        self.insert(inst);
+        words.into_iter().map(Source::from).collect()
+    }
+
+    /// The words of a source.
     fn tuple_words(&mut self, operand: Operand) -> Result<Vec<Source>, PhaseError> {
         let mut words = Vec::new();
         let mut pending = vec![operand];
@@ -80,14 +93,12 @@ impl Selector<'_> {
             match length {
                 1 => words.push(self.word_of(part)),
                 2 => words.extend(self.words_of(part)),
-                _ => {
-                    let Some((inst, AbstractOp::Collect)) =
-                        part.as_value().and_then(|value| self.definition(value))
-                    else {
-                        return Err(self.broken("a tuple that is not put together here"));
-                    };
-                    pending.extend(self.func.operands(inst)[1..].iter().rev());
-                }
+                _ => match part.as_value().and_then(|value| self.definition(value)) {
+                    Some((inst, AbstractOp::Collect)) => {
+                        pending.extend(self.func.operands(inst)[1..].iter().rev());
+                    }
+                    _ => words.extend(self.split_words(part, length)),
+                },
             }
         }
         Ok(words)

@@ -339,6 +339,10 @@ impl<'a> Parser<'a> {
         let start = self.cursor.at;
         let operation = self.operation()?;
         match operation {
+            Operation::Abstract(..) if strong => {
+                let message = "only a machine's accesses are marked by `!`";
+                return Err(self.cursor.error_at(start, message));
+            }
             Operation::Abstract(op, _) => {
                 let row = op.row();
                 fill_omitted(&mut self.operands, 0, row.results);

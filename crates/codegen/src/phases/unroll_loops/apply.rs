@@ -1,6 +1,7 @@
 //! Copies of loops.
 //!
-//! All loops of a plan are closed first, then copied one after the other: they have no blocks in common, and what is known of one stays true when another is copied.
+//! All loops of a plan are closed first, then copied one after the other: they have no blocks in common, and what is known of one stays true when another is copied. A loop whose
+//! bound another one of them computes waits for the next round: closing gives the bound another name.
 
 use super::plan::Way;
 use crate::emit::Emit;
@@ -17,6 +18,9 @@ pub fn unroll(func: &mut Function, shape: &Shape, plans: &[(Loop, Way)]) -> bool
     let uses = DefUse::new(func);
     let mut ready: Vec<(Loop, Way, Region, Closing)> = Vec::new();
     for &(of, way) in plans {
+        if is_bound_by_another(func, shape, plans, way) {
+            continue;
+        }
         let region = Region::new(shape.nest.blocks(of).to_vec());
         match close(func, shape, &uses, &region) {
             Some(closing) => ready.push((of, way, region, closing)),
@@ -44,6 +48,18 @@ pub fn unroll(func: &mut Function, shape: &Shape, plans: &[(Loop, Way)]) -> bool
         }
     }
     !ready.is_empty()
+}
+
+/// Whether one of the loops that are unrolled computes what this one counts to.
+fn is_bound_by_another(func: &Function, shape: &Shape, plans: &[(Loop, Way)], way: Way) -> bool {
+    let Way::ByValue { exit, .. } = way else {
+        return false;
+    };
+    let bound = exit.bound.as_value();
+    let Some(at) = bound.and_then(|value| func.defining_block(value)) else {
+        return false;
+    };
+    plans.iter().any(|&(of, _)| shape.nest.contains(of, at))
 }
 
 struct Unroller<'a> {
