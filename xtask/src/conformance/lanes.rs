@@ -234,7 +234,10 @@ fn profile(job: &Job, image: &[u8]) -> Result<String, String> {
     let function = function.ok_or_else(|| format!("no kernel {}", job.kernel))?;
     let program = Program::of(function, Target::Sm90a).map_err(|error| error.to_string())?;
     let mut text = profile.summary();
-    text += &format!("{} cycles of all warps by the control words\n", profile.warp_cycles);
+    text += &format!(
+        "{} cycles of all warps by the control words\n",
+        profile.warp_cycles
+    );
     for (index, (counts, instruction)) in
         (profile.instructions.iter().zip(&program.instructions)).enumerate()
     {
