@@ -13,7 +13,7 @@ type Done = Result<(), PhaseError>;
 
 /// `a ± b`.
 pub(super) fn add(s: &mut Selector<'_>, subtract: bool) -> Done {
-    if !subtract && (add_wide_product(s)? || add_shifted(s)?) {
+    if !subtract && (add_wide_product(s)? || add_shifted(s)? || add_three(s)?) {
         return Ok(());
     }
     let (a, b) = (s.words(0), s.words(1));
@@ -121,6 +121,48 @@ fn add_shifted(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
         )?;
         let operands = sources![high, pt(), shifted[0], other[1], shifted[1], amount, carry];
         s.emit(Op::LEA_HI_X, &[], operands)?;
+        s.set_pair(0, low.into(), high.into())?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// A sum of which one term is a sum that is read only here: two carries at once.
+fn add_three(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
+    let operands = [s.operand(0), s.operand(1)];
+    for place in [0, 1] {
+        let inner = operands[place].as_value();
+        let Some(inner) = inner.and_then(|value| s.absorbable(value, AbstractOp::Add)) else {
+            continue;
+        };
+        let wide = s.func.modifier::<Scalar>(inner).map(Scalar::bits) == Some(64);
+        let &[_, first, second] = s.func.operands(inner) else {
+            continue;
+        };
+        // Those become one instruction with the sum they are in.
+        let is_plain = |operand: Operand| {
+            wide_product(s, operand).is_none() && absorbed_shift(s, operand).is_none()
+        };
+        if !wide || !is_plain(first) || !is_plain(second) {
+            continue;
+        }
+        let mut terms = [first, second, operands[1 - place]].map(|operand| s.words_of(operand));
+        if terms.iter().flatten().any(|word| word.constant().is_some()) {
+            continue;
+        }
+        // The second may be something else than a register.
+        let is_register = |words: &[Source; 2]| matches!(words[0].operand, Operand::Reg { .. });
+        if let Some(flexible) = terms.iter().position(|words| !is_register(words)) {
+            terms.swap(1, flexible);
+        }
+        let carries = [s.temporary(Type::P), s.temporary(Type::P)];
+        let (low, high) = (s.temporary(WORD), s.temporary(WORD));
+        let [a, b, c] = terms.map(|words| words[0]);
+        let sum = sources![low, carries[0], carries[1], a, b, c];
+        s.emit(Op::IADD3, &[], sum)?;
+        let [a, b, c] = terms.map(|words| words[1]);
+        let sum = sources![high, pt(), pt(), a, b, c, carries[0], carries[1]];
+        s.emit(Op::IADD3_X, &[], sum)?;
         s.set_pair(0, low.into(), high.into())?;
         return Ok(true);
     }
