@@ -43,6 +43,13 @@ fn keep_selectable(func: &mut Function) {
             AbstractOp::MultimemLdWide,
             AbstractOp::RedAsync,
             AbstractOp::RegistersTake,
+            AbstractOp::SetMaxNReg,
+            AbstractOp::Mbarrier,
+            AbstractOp::MbarrierArrive,
+            AbstractOp::MbarrierWait,
+            AbstractOp::CpAsyncArrive,
+            AbstractOp::ElectTurn,
+            AbstractOp::AnyRunning,
         ];
         let switch = op == AbstractOp::Switch;
         let drawn_well = !tokens.contains(&op) && !particular.contains(&op);

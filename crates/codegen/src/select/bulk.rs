@@ -227,6 +227,10 @@ pub(super) fn tensor_prefetch(s: &mut Selector<'_>) -> Done {
         let ops = (Op::UTMAPF, Op::UTMAPF_HINT);
         return emit_hinted(s, ops, &[dimensions], &operands, policy);
     }
+    // Only accesses by columns have offsets.
+    if s.modifier::<TensorMode>()? == TensorMode::Tile {
+        return Err(s.unsupported());
+    }
     operands.push(uniform(s, 2)?);
     let mods = [dimensions, im2col(s)?];
     let ops = (Op::UTMAPF_IM2COL, Op::UTMAPF_IM2COL_HINT);
