@@ -65,7 +65,7 @@ fn pack(s: &mut Selector<'_>, both: Operand, number: Source, count: Source) -> D
             let count = s.in_register(count)?;
             let operands = sources![raised, count, Source::imm(16), rz()];
             s.emit(Op::SHF, &mods, operands)?;
-            raised.into()
+            raised
         }
     };
     let number = s.in_register(number)?;

@@ -119,8 +119,7 @@ impl Expander<'_> {
         common: impl FnOnce(&mut Emit<'_>) -> (Operand, Operand),
         rare: impl FnOnce(&mut Emit<'_>) -> Operand,
     ) -> Results {
-        let no_more: Option<fn(&mut Emit<'_>) -> (Operand, Operand)> = None;
-        self.rarely_in_steps(ty, common, no_more, rare)
+        self.rarely_in_steps(ty, common, None::<Attempt>, rare)
     }
 
     /// The same; where the usual computation is not right, `short` is asked first, in a block of its own.
@@ -173,6 +172,9 @@ impl Expander<'_> {
         Ok(vec![result.into()])
     }
 }
+
+/// Writes a computation and yields its result and whether it is right.
+type Attempt = fn(&mut Emit<'_>) -> (Operand, Operand);
 
 /// The expansion an instruction needs, if its operation and modifiers tell that it needs one.
 fn expansion_of(asked: Asked) -> Option<Expansion> {

@@ -80,7 +80,8 @@ fn is_exclusive(func: &Function, inst: Inst, divergence: &Divergence, nest: &Loo
         Some(mask) => divergence.is_uniform_at(mask, block, nest),
         None => true,
     };
-    !names_all_lanes(func, mask) && !(same && func.inst(inst).guard().is_always())
+    let shared = same && func.inst(inst).guard().is_always();
+    !names_all_lanes(func, mask) && !shared
 }
 
 /// Gives operations on the lanes of a mask regions of their own.
