@@ -112,10 +112,13 @@ pub struct Issue {
     pub drains: bool,
 }
 
+/// The unit that operations need, what they keep and for how many cycles, and which operations they are.
+type UnitRule = (Unit, &'static [(Unit, u8)], Patterns);
+
 /// What `issue.tbl` says. Patterns name operations; `=NAME` is a class of the timing table.
 pub(crate) struct Rules {
     /// Operations that do not do as their class does. The first row that names an operation counts, here and below.
-    pub(crate) units: &'static [(Unit, &'static [(Unit, u8)], Patterns)],
+    pub(crate) units: &'static [UnitRule],
     /// A matrix operation of a warpgroup with more columns than this keeps the tensor cores longer, and for how long.
     pub(crate) wide_matrix: Option<(u32, &'static [(Unit, u8)])>,
     /// Cycles until the next instruction, whatever that is; 1 for all others.

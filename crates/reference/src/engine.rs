@@ -235,7 +235,7 @@ fn move_bytes(
             )));
         }
     }
-    if bytes % UNIT != 0 {
+    if !bytes.is_multiple_of(UNIT) {
         return Err(FaultKind::Undefined(format!(
             "a bulk copy of {bytes} bytes, which is no multiple of {UNIT}"
         )));
@@ -275,7 +275,7 @@ fn move_tile(
     memory: &mut Memory,
     common: &mut Common,
 ) -> Result<u64, FaultKind> {
-    if map % 64 != 0 {
+    if !map.is_multiple_of(64) {
         return Err(FaultKind::Undefined(format!(
             "a tensor map at {map:#x}, which is no multiple of 64"
         )));

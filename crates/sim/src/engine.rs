@@ -231,7 +231,7 @@ impl Core<'_> {
         offsets: Option<u32>,
         way: Way,
     ) -> Result<u64, Cause> {
-        if map % 64 != 0 {
+        if !map.is_multiple_of(64) {
             let text = format!("a tensor map at {map:#x}, which is no multiple of 64");
             return self.engine_error(text);
         }

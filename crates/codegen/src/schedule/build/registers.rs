@@ -11,8 +11,6 @@ use orias_ori::{Block, Class, Inst, Operand, Operation, PhysReg, Reg, RegKind, V
 use orias_sass::{Access, Op};
 use smallvec::SmallVec;
 
-/// Physical registers of all files in a row, then tokens.
-
 /// A guarded definition leaves earlier ones readable; of so many the graph knows the latency.
 const WRITERS: usize = 8;
 
