@@ -9,6 +9,9 @@
 #   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
 #   sync        mbarriers and clusters, a kernel for each kind of form, -O0 and -O3, against ptxas
 #   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
+#   bulk        a kernel for every form of bulk and tensor copies, -O0 and -O3, against ptxas
+#   matrix      every form of mma, wmma and wgmma at -O0 and -O3 against ptxas
+#   litmus      litmus tests of the memory model at -O0 and -O3
 #   lanes       kernels of lanes that part, wait and meet, 1,000 times each at -O0, -O1 and -O3, against ptxas
 #   corpus      the launches of the CUDA corpus at -O0 and -O3, and ptxas's code with new control words and in new orders, against ptxas
 #   recorded    the launches of all Triton programs with small inputs, likewise
@@ -117,6 +120,23 @@ corpora() {
     for folder in ${CORPUS//:/ }; do
         basename "$folder"
     done
+}
+
+step_bulk() {
+    "$python" "$bench/bulk_forms.py" "$scratch/bulk" >"$results/bulk-made.txt"
+    launches bulk "$scratch/bulk" 3 orias orias-O0
+}
+
+# A process for each family: what a fault leaves behind ends with it.
+step_matrix() {
+    local family
+    for family in mma.sync mma.sp wmma. wgmma; do
+        step "matrix-$family" 120 "$xtask" gpu matrix "$family"
+    done
+}
+
+step_litmus() {
+    step litmus 240 "$python" "$bench/litmus.py" run --runs "$(quick 500000 10000000)"
 }
 
 step_lanes() {
@@ -246,7 +266,7 @@ step_debugger() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync bulk matrix litmus lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -255,7 +275,7 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math rare sync lanes corpus &
+chosen kernels math rare sync bulk lanes corpus &
 chosen in-place &
 chosen record &
 wait
@@ -264,7 +284,7 @@ chosen recorded &
 chosen sanitizer &
 chosen orders &
 wait
-chosen triton modules times ranks
+chosen litmus matrix triton modules times ranks
 chosen compile-time &
 chosen debugger &
 wait
