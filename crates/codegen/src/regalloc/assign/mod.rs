@@ -174,6 +174,7 @@ pub(super) fn assign(
     };
     let mut scan = Scan {
         bookings: Bookings::new(&files, ranges, Machine::of(func.target).abi),
+        wide: Units::default(),
         classes,
         placed: vec![false; func.value_count()],
         types: (0..func.value_count())
@@ -203,6 +204,7 @@ pub(super) fn assign(
     for (&token, &register) in tokens {
         scan.home[token.index()] = Some(register);
     }
+    scan.book_wide_classes();
     for block in order {
         scan.block(block)?;
     }
@@ -251,6 +253,8 @@ struct Scan<'a> {
     edits: Edits,
     classes: Classes,
     bookings: Bookings,
+    /// General registers that classes of wide tuples are promised.
+    wide: Units,
     /// Whether each value was given a register.
     placed: Vec<bool>,
     /// The type of each value: the scan makes none.

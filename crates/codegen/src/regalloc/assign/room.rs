@@ -13,6 +13,10 @@ use super::{Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Class, Type, Value};
 use smallvec::SmallVec;
+use std::cmp::Reverse;
+
+/// Tuples of so many registers are products of warp groups: memory has none that wide.
+const WIDE: u8 = 8;
 
 impl Scan<'_> {
     /// Finds a place for `value` and takes it.
@@ -59,10 +63,51 @@ impl Scan<'_> {
         let booked = self.booked(value);
         let file = &self.files[ty.class() as usize];
         let soon = |points| self.booked_after(ty.class(), self.end(value), points);
-        if let Some(at) = file.find(ty.len(), ty.alignment(), 0, avoid, &booked, soon) {
+        let find = |avoid: &Units| file.find(ty.len(), ty.alignment(), 0, avoid, &booked, soon);
+        // One more register costs less than a wide class that is not kept together.
+        let promised = match ty.class() {
+            Class::R => both(&booked, &self.wide),
+            _ => Units::default(),
+        };
+        if let Some(at) = find(&either(avoid, &promised)).or_else(|| find(avoid)) {
             return Ok(at);
         }
         self.make_room(ty, avoid, turn)
+    }
+
+    /// Books the registers of the classes of wide tuples, the widest first, before anything is placed. Accumulators of a warp group live around loops; by the time
+    /// the scan meets them, no run of registers that long would be free for all of that time.
+    pub(super) fn book_wide_classes(&mut self) {
+        let mut wide: Vec<Value> = (0..self.types.len())
+            .map(Value::new)
+            .filter(|&value| {
+                let ty = self.ty(value);
+                ty.class() == Class::R && ty.len() >= WIDE
+            })
+            .collect();
+        wide.sort_by_key(|&value| Reverse(self.ty(value).len()));
+        for value in wide {
+            if self.classes.place(value).is_none()
+                && let Some(at) = self.find_for_class(value, &Units::default())
+            {
+                let shape = self.classes.shape(value);
+                insert(&mut self.wide, at - shape.below, shape.span);
+            }
+        }
+    }
+
+    /// Whether `value` would lie at `at` where a wide class is promised to lie while it lives.
+    pub(super) fn is_in_the_way(&mut self, value: Value, at: u8) -> bool {
+        let ty = self.ty(value);
+        let mut own = Units::default();
+        insert(&mut own, at, ty.len());
+        let touches = own.iter().zip(self.wide).any(|(own, wide)| own & wide != 0);
+        if ty.class() != Class::R || !touches {
+            return false;
+        }
+        let place = self.classes.place(value);
+        let promised = place.is_some_and(|place| place.booked && place.at == Some(at));
+        !promised && !self.is_clear(value, at)
     }
 
     /// A place for `value` such that all members of its class that have none yet can lie where they should, outside of what others have booked.

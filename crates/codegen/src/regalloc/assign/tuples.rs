@@ -140,7 +140,7 @@ impl<'a> Scan<'a> {
             self.home[part.index()] = None;
             if let Some(home) = home {
                 let at = home + offset;
-                if at.is_multiple_of(ty.alignment()) {
+                if at.is_multiple_of(ty.alignment()) && !self.is_in_the_way(part, at) {
                     self.take(part, at);
                 } else {
                     misplaced.push((part, at));
@@ -151,7 +151,7 @@ impl<'a> Scan<'a> {
         let mut turn = self.turn(ending.read);
         let mut copies: SmallVec<[(PhysReg, PhysReg); 4]> = SmallVec::new();
         for (part, from) in misplaced {
-            // Off its alignment: copied out before the tuple is given up.
+            // Off its alignment, or in the way: copied out before the tuple is given up.
             let pinned = turn.pinned[self.ty(part).class() as usize];
             let to = self.find_place(part, &pinned, &mut turn)?;
             self.take(part, to);
