@@ -131,11 +131,29 @@ fn generate(
         let what = "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
         ignored.then(|| Diagnostic::new(crate::Severity::Info, what.to_owned()))
     }));
+    let asking: Vec<bool> = lowered
+        .iter()
+        .map(|kernel| {
+            let mut limits = kernel.code.attributes.clone();
+            limit(&mut limits, options);
+            orias_codegen::phases::asks_for_register_counts(&kernel.code)
+                && !orias_codegen::phases::ignores_register_counts(&kernel.code, &limits)
+        })
+        .collect();
     let finished = finish_all(lowered, options).map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
-    for kernel in finished {
+    for (kernel, asks) in finished.into_iter().zip(asking) {
         match kernel {
-            Ok(kernel) => kernels.push(kernel),
+            Ok(kernel) => {
+                if asks && !container::changes_register_count(&kernel.code) {
+                    let what = format!(
+                        "Potential Performance Loss: 'setmaxnreg' ignored in '{}'; some code needs more registers than it would have there.",
+                        kernel.kernel.code.name
+                    );
+                    warnings.push(Diagnostic::new(crate::Severity::Info, what));
+                }
+                kernels.push(kernel);
+            }
             Err(error) => errors.push(error),
         }
     }

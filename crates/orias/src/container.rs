@@ -224,10 +224,13 @@ pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
 }
 
 /// Whether the kernel changes its register count.
-fn reconfigures(code: &Code) -> Option<Attribute> {
+pub(crate) fn changes_register_count(code: &Code) -> bool {
     let changes = |op: Op| matches!(op, Op::USETMAXREG_DEALLOC | Op::USETMAXREG_TRY_ALLOC);
-    let some = code.placed.iter().any(|placed| changes(placed.op));
-    let id = attribute_id("REG_RECONFIG").filter(|_| some)?;
+    code.placed.iter().any(|placed| changes(placed.op))
+}
+
+fn reconfigures(code: &Code) -> Option<Attribute> {
+    let id = attribute_id("REG_RECONFIG").filter(|_| changes_register_count(code))?;
     Some(Attribute {
         id,
         value: Value::Flag(0),

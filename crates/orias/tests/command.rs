@@ -156,6 +156,37 @@ fn an_argument_that_is_no_text_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("is not UTF-8 text"));
 }
 
+/// 40 values that are alive at once do not fit into 24 registers: the change is left out, and that is said.
+#[test]
+fn a_register_count_that_code_does_not_keep_to_is_left_out_with_a_message() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let module = |values: u32| {
+        let mut body = String::new();
+        for value in 0..values {
+            body += &format!("ld.volatile.global.u32 %r{value}, [%d+{}];\n", 4 * value);
+        }
+        for value in (0..values).rev() {
+            body += &format!("st.volatile.global.u32 [%d+{}], %r{value};\n", 4 * value);
+        }
+        format!(
+            ".version 8.6\n.target sm_90a\n.address_size 64\n\
+             .visible .entry k(.param .u64 o) .maxntid 256, 1, 1 .minnctapersm 1\n{{ .reg .b32 %r<64>; .reg .b64 %d;\n\
+             ld.param.u64 %d, [o];\nsetmaxnreg.dec.sync.aligned.u32 24;\n{body}ret; }}\n"
+        )
+    };
+    for (values, said) in [(40, true), (4, false)] {
+        std::fs::write(folder.path().join("a.ptx"), module(values)).expect("written");
+        let arguments = ["-arch=sm_90a", "a.ptx", "-o", "a.cubin"];
+        let (code, _, messages) = orias_in(folder.path(), &arguments, b"");
+        assert_eq!(code, 0, "{messages}");
+        assert_eq!(
+            messages.contains("'setmaxnreg' ignored in 'k'"),
+            said,
+            "{messages}"
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_compiled_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -23,7 +23,9 @@ pub use combine_words::combine_words;
 pub use common_subexpressions::eliminate_common_subexpressions;
 pub use convert_unsupported::convert_unsupported;
 pub(crate) use convert_unsupported::{copied_number, quotient_factors};
-pub use expand_for_selection::{expand_for_selection, ignores_register_counts};
+pub use expand_for_selection::{
+    asks_for_register_counts, expand_for_selection, ignores_register_counts,
+};
 pub use expand_mbarrier::expand_mbarrier;
 pub use fix_positions::fix_positions;
 pub use fold_addresses::fold_addresses;

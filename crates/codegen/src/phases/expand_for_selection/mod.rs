@@ -17,7 +17,9 @@ mod register_counts;
 mod turns;
 mod updates;
 
-pub use register_counts::is_ignored as ignores_register_counts;
+pub use register_counts::{
+    asks as asks_for_register_counts, is_ignored as ignores_register_counts,
+};
 
 use crate::convergence::separate_exits;
 use crate::pipeline::{Context, PhaseError};

@@ -18,11 +18,16 @@ fn is_known(own: &Attributes) -> bool {
     own.max_registers > 0 || own.max_threads != [0; 3] && own.min_blocks > 0
 }
 
-/// Whether the function asks for register counts in vain, if its limits are these.
-pub fn is_ignored(func: &Function, limits: &Attributes) -> bool {
+/// Whether the function asks for register counts.
+pub fn asks(func: &Function) -> bool {
     let asks = |inst: Inst| func.opcode(inst).as_abstract() == Some(AbstractOp::SetMaxNReg);
     let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
-    !is_known(limits) && insts.any(asks)
+    insts.any(asks)
+}
+
+/// Whether the function asks for register counts in vain, if its limits are these.
+pub fn is_ignored(func: &Function, limits: &Attributes) -> bool {
+    !is_known(limits) && asks(func)
 }
 
 pub(super) fn expand(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
