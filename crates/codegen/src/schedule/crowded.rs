@@ -12,7 +12,10 @@ use crate::pipeline::Context;
 use orias_ori::{Block, Function, Inst};
 
 /// Cycles that an access to one spilled word costs: its slot, its share of the way to memory, and of the wait for it.
-const WORD: f64 = 8.0;
+const WORD: f64 = 20.0;
+
+/// An order with more accesses has to cost less than this share of what one with fewer does.
+const GAIN: f64 = 0.9;
 
 /// Trips of a loop, as a guess.
 const TRIPS: f64 = 10.0;
@@ -43,10 +46,6 @@ pub(super) fn settle(
     alternatives: Vec<Alternative>,
     context: &Context<'_>,
 ) {
-    let cost = |func: &Function, cycles: f64| {
-        let spills = weighted_spills(func, context, TRIPS)?;
-        Some(cycles + spills / 4.0 * WORD)
-    };
     let before = alternatives.first().map_or(0.0, |first| first.before);
     let mut candidates = vec![(func.clone(), before)];
     candidates.extend(given.map(|given| (given, before)));
@@ -57,13 +56,17 @@ pub(super) fn settle(
         }
         candidates.push((ordered, alternative.cycles));
     }
-    let mut best: Option<f64> = None;
+    let mut best: Option<(f64, f64)> = None;
     for (candidate, cycles) in candidates {
-        let Some(cost) = cost(&candidate, cycles) else {
+        let Some(spilled) = weighted_spills(&candidate, context, TRIPS) else {
             continue;
         };
-        if best.is_none_or(|known| cost < known) {
-            best = Some(cost);
+        let cost = cycles + spilled / 4.0 * WORD;
+        // More accesses are only worth while if much is gained: what an order takes is a guess.
+        let spares = best.is_none_or(|(_, fewest)| spilled <= fewest);
+        let gains = |known: f64| cost < if spares { known } else { known * GAIN };
+        if best.is_none_or(|(known, _)| gains(known)) {
+            best = Some((cost, spilled));
             *func = candidate;
         }
     }

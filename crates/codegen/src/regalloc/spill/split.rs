@@ -29,6 +29,10 @@ pub(super) fn split(func: &mut Function, goals: [u8; 5]) -> Result<(), Stop> {
     let graph = FlowGraph::of(func);
     let live = Liveness::new(func, &graph);
     let walk = DepthFirst::new(&graph);
+    if func.blocks().any(|block| !walk.is_reachable(block)) {
+        // Nothing reaches it, so nothing is known to be in registers there: values are spilled whole.
+        return Err(Stop::Full(Class::R));
+    }
     let loops = LoopNest::new(&graph, &walk);
     let facts = Facts {
         func,
