@@ -28,6 +28,7 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod select;
 mod sources;
+mod sync;
 mod tail;
 
 pub use module::*;
