@@ -30,4 +30,4 @@ mod sources;
 mod tail;
 
 pub use module::*;
-pub use regalloc::starting_registers;
+pub use regalloc::{most_registers, starting_registers};
