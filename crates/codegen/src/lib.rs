@@ -32,4 +32,4 @@ mod sync;
 mod tail;
 
 pub use module::*;
-pub use regalloc::starting_registers;
+pub use regalloc::{most_registers, starting_registers};

@@ -5,6 +5,7 @@ use super::ssa::Variable;
 use crate::emit::imm;
 use crate::lower::movement::pack_elements;
 use crate::module::SymbolSpace;
+use crate::module::near_name;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::operation::{AbstractOp, Modifier, Scalar, Source, Space};
 use orias_ori::{Address, Operand, OptReg, SourceMods, SymbolPart, Type, Value};
@@ -175,8 +176,19 @@ impl Body<'_, '_> {
                 self.address_of(id, offset, ty)
             }
             OperandKind::Function(id) => {
-                let name = self.module.name(self.module.function(id).name);
-                unsupported(format!("the address of function {name}"))
+                let function = self.module.function(self.graph.definition(id));
+                let name = self.module.name(function.name);
+                if function.body.is_none() || function.entry {
+                    return unsupported(format!("the address of function {name}"));
+                }
+                let operand = Operand::Symbol {
+                    symbol: self.func.symbol(&near_name(name)),
+                    part: SymbolPart::Whole,
+                    addend: 0,
+                };
+                let wide = ty.bits() == 64;
+                let scalar = if wide { Scalar::B64 } else { Scalar::B32 };
+                self.compute(AbstractOp::AddressOf, (scalar,), &[operand])
             }
             OperandKind::Label(_) | OperandKind::List(_) => unsupported("the address of a label"),
             OperandKind::Suffixed(inner, _) => {
