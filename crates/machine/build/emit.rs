@@ -106,8 +106,8 @@ fn emit_issue(out: &mut String, rules: &Rules<'_>) {
     }
     let _ = writeln!(
         out,
-        "], drains: &{:?}, late_uniform: &{:?}, no_tokens: &{:?}, collective: &{:?} }},",
-        rules.drains, rules.late_uniform, rules.no_tokens, rules.collective
+        "], drains: &{:?}, no_waits: &{:?}, late_uniform: &{:?}, no_tokens: &{:?}, collective: &{:?} }},",
+        rules.drains, rules.no_waits, rules.late_uniform, rules.no_tokens, rules.collective
     );
 }
 

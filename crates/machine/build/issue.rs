@@ -13,6 +13,7 @@ pub struct Rules<'t> {
     pub stalls: Vec<(u8, Patterns<'t>)>,
     pub extra: Vec<(u8, Patterns<'t>)>,
     pub drains: Patterns<'t>,
+    pub no_waits: Patterns<'t>,
     pub late_uniform: Patterns<'t>,
     pub read_to_write: Vec<(&'static str, u8)>,
     pub tokens: Vec<Token<'t>>,
@@ -72,6 +73,7 @@ fn add<'t>(rules: &mut Rules<'t>, line: &'t str, classes: &[ClassRow<'_>]) -> Re
         ("stall", [cycles]) => rules.stalls.push((read::number(Some(cycles))?, operations)),
         ("extra", [cycles]) => rules.extra.push((read::number(Some(cycles))?, operations)),
         ("drains", []) => rules.drains.extend(operations),
+        ("no-wait", []) => rules.no_waits.extend(operations),
         ("late-uniform", []) => rules.late_uniform.extend(operations),
         ("read-to-write", [unit, cycles]) => rules
             .read_to_write

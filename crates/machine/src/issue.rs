@@ -110,6 +110,8 @@ pub struct Issue {
     pub extra_cycles: u8,
     /// Whether the control field says 0 (drain) and nothing else.
     pub drains: bool,
+    /// Whether the control field has a wait mask.
+    pub waits: bool,
 }
 
 /// The unit that operations need, what they keep and for how many cycles, and which operations they are.
@@ -130,6 +132,8 @@ pub(crate) struct Rules {
     pub(crate) tokens: &'static [TokenRow],
     /// Operations whose control field drains.
     pub(crate) drains: Patterns,
+    /// Operations whose control field has no wait mask.
+    pub(crate) no_waits: Patterns,
     /// Operations that read uniform registers some time after they issued: they set read barriers for them.
     pub(crate) late_uniform: Patterns,
     /// Operations whose names begin as a pattern of a token does and that are something else.
@@ -186,6 +190,7 @@ impl Machine {
             least_stall: number(rules.stalls).unwrap_or(1),
             extra_cycles: number(rules.extra).unwrap_or(0),
             drains: self.any_fits(rules.drains, op),
+            waits: !self.any_fits(rules.no_waits, op),
         }
     }
 
@@ -309,6 +314,7 @@ mod tests {
                 .chain(rules.extra.iter().flat_map(|(_, patterns)| *patterns))
                 .chain(rules.tokens.iter().flat_map(|row| row.operations))
                 .chain(rules.drains)
+                .chain(rules.no_waits)
                 .chain(rules.late_uniform)
                 .chain(rules.collective)
                 .chain(rules.no_tokens);

@@ -62,6 +62,7 @@ pub fn judge_program(program: &Program) -> Result<Vec<Finding>, UnknownTiming> {
     // Registers of one operand fail together: the first stands for all.
     unmet.dedup_by_key(|d| (d.earlier, d.later, d.hazard, d.earlier_place, d.later_place));
     findings.extend(unmet.iter().map(|dependence| explain(program, dependence)));
+    findings.extend(unwaitable(program));
     findings.extend(uncounted(program));
     findings.extend(hasty(program));
     findings.extend(reuse::stale(program));
@@ -118,6 +119,22 @@ fn malformed(program: &Program) -> Vec<Finding> {
         alone(program, check, *index, needed, error.to_string())
     };
     program.malformed.iter().map(finding).collect()
+}
+
+/// Wait masks where the machine has none.
+fn unwaitable(program: &Program) -> Vec<Finding> {
+    let waits = |index: &usize| {
+        let instruction = &program.instructions[*index];
+        let issue = program.machine.issue_of_operation(instruction.op());
+        !issue.waits && instruction.control.wait.bits() != 0
+    };
+    let finding = |index| {
+        let needed = "no wait mask: another instruction before it waits";
+        let found = "one".to_owned();
+        alone(program, Check::ControlFormat, index, needed, found)
+    };
+    let indices = 0..program.instructions.len();
+    indices.filter(waits).map(finding).collect()
 }
 
 /// A dependence that is not met.

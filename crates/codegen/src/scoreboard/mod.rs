@@ -90,6 +90,12 @@ pub enum ScoreboardError {
         /// How many cycles are missing.
         cycles: u16,
     },
+    /// A wait in front of what has no wait mask, in code whose length is given.
+    #[error("{inst} cannot wait, and there is no room for an instruction that does")]
+    Wait {
+        /// The instruction.
+        inst: Inst,
+    },
     /// The first instruction of a block that must wait though its predecessors have waited for it: an error of this pass.
     #[error("{inst} cannot issue when its block starts")]
     LateStart {
@@ -147,6 +153,14 @@ fn broken(func: &Function, error: &ScoreboardError) -> PhaseError {
 pub fn schedule_waits(func: &mut Function, insertions: Insertions) -> Result<(), ScoreboardError> {
     let code = Code::new(func)?;
     let plan = plan(&code, insertions)?;
+    let misplaced = |index: &usize| plan.wait[*index] != 0 && !code.facts[*index].issue.waits;
+    let misplaced: Vec<usize> = (0..code.facts.len()).filter(misplaced).collect();
+    if insertions == Insertions::Forbidden
+        && let Some(&index) = misplaced.first()
+    {
+        let inst = code.facts[index].inst;
+        return Err(ScoreboardError::Wait { inst });
+    }
     if insertions == Insertions::Forbidden
         && let Some(index) = plan.fillers.iter().position(|&cycles| cycles > 0)
     {
@@ -166,7 +180,20 @@ pub fn schedule_waits(func: &mut Function, insertions: Insertions) -> Result<(),
     }
     func.level = Level::Final;
     insert_fillers(func, &code, &plan);
+    for index in misplaced {
+        wait_before(func, code.machine, code.facts[index].inst, plan.wait[index]);
+    }
     Ok(())
+}
+
+/// Lets a NOP wait in front of an instruction that has no wait mask: earlier ones may set what it waits for.
+fn wait_before(func: &mut Function, machine: &Machine, inst: Inst, mask: u8) {
+    let nop = filler(func, machine, 1);
+    for (at, mask) in [(nop, mask), (inst, 0)] {
+        let word = func.inst(at).control();
+        func.set_control(at, word.with_wait_mask(mask));
+    }
+    func.layout.insert_inst_before(nop, inst);
 }
 
 fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {

@@ -8,6 +8,8 @@
 //! Two things need more than that. Results of fixed latency above 15 cycles (matrix operations) get fillers behind them, as many as
 //! the longest latency in the tables asks for. And groups of asynchronous copies count on barrier 0: they keep doing so, and
 //! waiting for it everywhere only makes copies synchronous.
+//!
+//! What has no wait mask (WARPGROUP.DEPBAR) reads no register; what follows it waits for both.
 
 use super::facts::{Arrives, Code, EventKind};
 use super::{ScoreboardError, broken, filler};
@@ -35,7 +37,7 @@ fn assign(func: &mut Function) -> Result<(), ScoreboardError> {
             .with_stall(stall)
             .with_write_barrier(barrier(0, writes_late(&code, index)))
             .with_read_barrier(barrier(read_barrier(fact.op), reads_late(&code, index)))
-            .with_wait_mask(BOTH);
+            .with_wait_mask(if fact.issue.waits { BOTH } else { 0 });
         func.set_control(fact.inst, word);
         let writes = code.writes(index).iter();
         let longest = writes

@@ -9,7 +9,7 @@ use super::source::Source;
 use super::wide::compare_words;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Combine, Scalar};
+use orias_ori::operation::{self, Combine, Scalar};
 use orias_ori::{AbstractOp, Operand, SourceMods};
 use orias_sass::Op;
 
@@ -172,12 +172,42 @@ fn known_word(inputs: &[Source], table: u8) -> Option<Source> {
     }
 }
 
-/// Defines predicate `result` by whether `operand`, logic that nobody else reads, has a bit set; whether it is such.
+/// The lower half of a word that `operand`, which nobody else reads, is made of by extending it.
+fn extended_half(s: &Selector<'_>, operand: Operand) -> Option<Operand> {
+    let half = |scalar: Scalar| matches!(scalar, Scalar::U16 | Scalar::S16);
+    let word = |scalar: Scalar| matches!(scalar, Scalar::U32 | Scalar::S32);
+    let inst = (operand.as_value()).and_then(|value| s.absorbable(value, AbstractOp::Cvt))?;
+    let from: Scalar = s.func.modifier::<operation::Source>(inst)?.into();
+    let to = s.func.modifier::<Scalar>(inst)?;
+    let source = s.func.operands(inst)[s.func.result_count(inst)];
+    (half(from) && word(to) && source.mods().is_empty()).then_some(source)
+}
+
+/// Whether `operand` is what a mask leaves of half a word: nothing above it.
+fn is_masked(s: &Selector<'_>, operand: Operand) -> bool {
+    let mask = |operand: &Operand| matches!(operand, Operand::Imm(mask) if mask.bits() <= 0xffff);
+    let and = operand
+        .as_value()
+        .and_then(|value| s.absorbable(value, AbstractOp::And));
+    and.is_some_and(|inst| s.func.operands(inst)[1..].iter().any(mask))
+}
+
+/// Defines predicate `result` by whether `operand`, logic of a word or of the lower half of one that nobody else reads, has a bit set; whether it is such.
 pub(super) fn test(
     s: &mut Selector<'_>,
     result: Operand,
     operand: Operand,
+    scalar: Scalar,
 ) -> Result<bool, PhaseError> {
+    let half = match scalar.bits() {
+        32 => extended_half(s, operand),
+        _ => Some(operand),
+    };
+    let (operand, scalar) = match half {
+        Some(half) if is_masked(s, half) => (half, Scalar::B16),
+        _ if scalar.bits() == 32 => (operand, Scalar::B32),
+        _ => return Ok(false),
+    };
     let logic = operand.as_value().is_some_and(|value| {
         [AbstractOp::And, AbstractOp::Or, AbstractOp::Xor]
             .into_iter()
@@ -191,7 +221,7 @@ pub(super) fn test(
             inputs: Vec::new(),
             bits: 0,
         };
-        let Some(bits) = table_of(s, operand, Scalar::B32, depth, &mut table) else {
+        let Some(bits) = table_of(s, operand, scalar, depth, &mut table) else {
             continue;
         };
         if table.inputs == [operand] {

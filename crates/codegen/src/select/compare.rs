@@ -8,7 +8,7 @@ use super::source::Source;
 use super::{bits, sources};
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Combine, Compare, Scalar};
-use orias_ori::{Operand, Type};
+use orias_ori::{AbstractOp, Operand, Type, Value};
 use orias_sass::Op;
 
 type Done = Result<(), PhaseError>;
@@ -134,6 +134,41 @@ pub(super) fn setp(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
+/// The opposite of `condition`, if that says whether logic that nobody else reads is zero: the instruction for the logic tells whether it is not, and a branch
+/// can ask for the opposite.
+pub(super) fn test_for_branch(
+    s: &mut Selector<'_>,
+    condition: Operand,
+) -> Result<Option<Value>, PhaseError> {
+    let setp = (condition.as_value()).and_then(|value| s.absorbable(value, AbstractOp::Setp));
+    let Some(setp) = setp else {
+        return Ok(None);
+    };
+    let equal = s.func.modifier::<Compare>(setp) == Some(Compare::Eq)
+        && s.func.modifier::<Combine>(setp) == Some(Combine::None);
+    let results = s.func.result_count(setp);
+    let operands = s.func.operands(setp);
+    let alone = operands[1..results]
+        .iter()
+        .all(|&other| other == Operand::None);
+    let [left, right] = [operands[results], operands[results + 1]];
+    let scalar = s.func.modifier::<Scalar>(setp);
+    let Some(scalar) = scalar.filter(|scalar| equal && alone && is_integer(*scalar)) else {
+        return Ok(None);
+    };
+    if !matches!(right, Operand::Imm(number) if number.bits() == 0) {
+        return Ok(None);
+    }
+    let set = s.temporary(Type::P);
+    let tested = bits::test(s, set.into(), left, scalar)?;
+    Ok(tested.then_some(set))
+}
+
+/// Whether equal bits are equal numbers.
+fn is_integer(scalar: Scalar) -> bool {
+    !is_half(scalar) && !is_pair(scalar) && !matches!(scalar, Scalar::F32 | Scalar::F64)
+}
+
 /// Defines predicate `result` by a comparison, or by its opposite.
 ///
 /// The second predicate of a comparison is the opposite combined with the same predicate.
@@ -200,9 +235,8 @@ fn compare_integers(
     let alone = what.combine == "AND" && what.with.operand == pt();
     if name == "NE"
         && alone
-        && what.scalar.bits() == 32
         && s.word_of(what.sides[1]).is_zero()
-        && bits::test(s, result, what.sides[0])?
+        && bits::test(s, result, what.sides[0], what.scalar)?
     {
         return Ok(());
     }

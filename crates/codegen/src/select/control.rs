@@ -5,6 +5,7 @@
 //! the block behind.
 
 use super::barrier::TRAP;
+use super::compare;
 use super::selector::{Selector, pt, refused};
 use super::sources;
 use crate::pipeline::PhaseError;
@@ -83,8 +84,15 @@ pub(super) fn jump(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn branch(s: &mut Selector<'_>) -> Done {
     let (taken, other) = (s.way(0)?, s.way(1)?);
-    let predicate = s.predicate(0).operand;
-    let negated = predicate.mods().contains(SourceMods::NOT);
+    let condition = s.operand(0);
+    let (predicate, opposite) = match compare::test_for_branch(s, condition)? {
+        Some(set) => (
+            Operand::from(set),
+            !condition.mods().contains(SourceMods::NOT),
+        ),
+        None => (s.predicate(0).operand, false),
+    };
+    let negated = opposite || predicate.mods().contains(SourceMods::NOT);
     let Some(reg) = predicate.reg() else {
         return Err(s.broken("no condition"));
     };

@@ -5,7 +5,7 @@ use super::selector::{Selector, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Half, Sat, Scalar};
+use orias_ori::operation::{self, Half, Sat, Scalar};
 use orias_ori::{AbstractOp, Inst, Operand, Type, Value};
 use orias_sass::Op;
 
@@ -13,7 +13,7 @@ type Done = Result<(), PhaseError>;
 
 /// `a ± b`.
 pub(super) fn add(s: &mut Selector<'_>, subtract: bool) -> Done {
-    if !subtract && (add_wide_product(s)? || add_shifted(s)? || add_three(s)?) {
+    if !subtract && (add_wide_product(s)? || add_shifted(s)? || add_three(s)? || add_extended(s)?) {
         return Ok(());
     }
     let (a, b) = (s.words(0), s.words(1));
@@ -147,8 +147,14 @@ fn add_three(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
             continue;
         }
         let mut terms = [first, second, operands[1 - place]].map(|operand| s.words_of(operand));
-        if terms.iter().flatten().any(|word| word.constant().is_some()) {
+        let known = |word: &Source| word.constant().is_some();
+        let above = |words: &[Source; 2]| known(&words[1]) && !words[1].is_zero();
+        if terms.iter().any(|words| known(&words[0]) || above(words)) {
             continue;
+        }
+        // Words without a sign have nothing above them.
+        for words in terms.iter_mut().filter(|words| words[1].is_zero()) {
+            words[1] = rz().into();
         }
         // The second may be something else than a register.
         let is_register = |words: &[Source; 2]| matches!(words[0].operand, Operand::Reg { .. });
@@ -167,6 +173,48 @@ fn add_three(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
         return Ok(true);
     }
     Ok(false)
+}
+
+/// A sum of which one term is a word with a sign that is read only here: what is above it need not be made.
+fn add_extended(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
+    let operands = [s.operand(0), s.operand(1)];
+    for place in [1, 0] {
+        let Some(word) = absorbed_extension(s, operands[place]) else {
+            continue;
+        };
+        let other = s.words_of(operands[1 - place]);
+        let word = s.word_of(word);
+        if word.constant().is_some() || other[0].constant().is_some() {
+            continue;
+        }
+        let word = s.in_register(word)?;
+        let carry = s.temporary(Type::P);
+        let (low, high) = (s.temporary(WORD), s.temporary(WORD));
+        let [first, second] = flexible_last([word.into(), other[0]]);
+        let sum = sources![low, carry, pt(), first, second, rz()];
+        s.emit(Op::IADD3, &[], sum)?;
+        // The sign and the word without it, moved up by one: what is then above is the sign.
+        let sum = sources![high, pt(), word, other[1], Operand::imm(1), carry];
+        s.emit(Op::LEA_HI_X_SX32, &[], sum)?;
+        s.set_pair(0, low.into(), high.into())?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// The word that `operand`, read only here, extends by its sign.
+fn absorbed_extension(s: &Selector<'_>, operand: Operand) -> Option<Operand> {
+    let inst = s.absorbable(operand.as_value()?, AbstractOp::Cvt)?;
+    let from: Scalar = s.func.modifier::<operation::Source>(inst)?.into();
+    let to = s.func.modifier::<Scalar>(inst)?;
+    let source = s.func.operands(inst)[s.func.result_count(inst)];
+    let plain = operand.mods().is_empty() && source.mods().is_empty();
+    (from == Scalar::S32 && to.bits() == 64 && is_whole(to) && plain).then_some(source)
+}
+
+/// Whether it is a number without a fraction.
+fn is_whole(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::S64 | Scalar::U64 | Scalar::B64)
 }
 
 fn absorbed_shift(s: &Selector<'_>, operand: Operand) -> Option<(Inst, u32)> {
