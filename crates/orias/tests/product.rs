@@ -385,3 +385,41 @@ fn what_is_unsupported_in_a_kernel_is_said_with_its_kind() {
     let unsupported = |kind: &Kind| matches!(kind, Kind::Unsupported { .. } | Kind::Input);
     assert!(diagnostics.iter().all(|one| unsupported(&one.kind)));
 }
+
+/// A kernel of at most `most` registers that loads `count` words, all addresses computed and all words loaded before the first is used.
+fn loads_first(count: usize, most: u32) -> String {
+    let mut text = format!(
+        "{HEAD}.visible .entry k(.param .u64 p, .param .u64 q, .param .u32 stride) .maxnreg {most} {{\n.reg .b64 %rd<{}>;\n.reg .b32 %r<{}>;\n",
+        count + 3,
+        2 * count + 2
+    );
+    text += "ld.param.u64 %rd0, [p];\nld.param.u64 %rd1, [q];\nld.param.u32 %r0, [stride];\nmul.wide.u32 %rd2, %r0, 4;\n";
+    for number in 0..count {
+        let from = if number == 0 { 0 } else { number + 2 };
+        text += &format!("add.s64 %rd{}, %rd{from}, %rd2;\n", number + 3);
+    }
+    for number in 0..count {
+        text += &format!("ld.global.nc.u32 %r{}, [%rd{}];\n", number + 1, number + 3);
+    }
+    text += &format!("mov.u32 %r{}, 7;\n", count + 1);
+    for number in 0..count - 1 {
+        let sum = count + 1 + number;
+        text += &format!(
+            "mad.lo.u32 %r{}, %r{sum}, %r{}, {number};\n",
+            sum + 1,
+            number + 1
+        );
+    }
+    text + &format!("st.global.u32 [%rd1], %r{};\nret;\n}}\n", 2 * count)
+}
+
+#[test]
+fn loads_that_come_early_are_not_spilled_if_they_can_come_late() {
+    let options = Options {
+        verbose: true,
+        ..options()
+    };
+    let report = messages(&loads_first(60, 32), &options).join("\n");
+    let none = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
+    assert!(report.contains(none), "{report}");
+}

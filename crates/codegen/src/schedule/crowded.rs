@@ -65,7 +65,13 @@ pub(super) fn settle(
         // More accesses are only worth while if much is gained: what an order takes is a guess.
         let spares = best.is_none_or(|(_, fewest)| spilled <= fewest);
         let gains = |known: f64| cost < if spares { known } else { known * GAIN };
-        if best.is_none_or(|(known, _)| gains(known)) {
+        // A load whose result is stored is waited for: an order that spills nothing is the quicker one, whatever the estimate says.
+        let is_better = |(known, fewest): (f64, f64)| match (spilled > 0.0, fewest > 0.0) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => gains(known),
+        };
+        if best.is_none_or(is_better) {
             best = Some((cost, spilled));
             *func = candidate;
         }

@@ -289,6 +289,10 @@ impl Scheduler<'_> {
             let full = had > self.hard;
             if full && self.options.runs(Mode::ReduceReg, block) {
                 self.try_mode(&mut room, Mode::ReduceReg, budget::tightened(had));
+                // What is live now is no guide where all that could start needs the same; results right before their readers are.
+                if let Some(strategy) = strategies::find("depth-first") {
+                    self.try_strategy(&mut room, strategy, (strategy.name, 1), Mode::Ilp, had);
+                }
             }
             let registers = room.choices.iter().map(Choice::registers);
             let least = registers.min().unwrap_or(had).max(self.hard);

@@ -2,8 +2,9 @@
 //!
 //! A class is too full at a point when the values live there need more registers than it may use, each tuple counted with
 //! the registers its alignment may cost: then a tightly packed arrangement exists. From the values live across such a point
-//! those go that cost least: few uses, outside loops, for many registers and a long time. A value goes entirely: it is stored where it is
-//! defined and loaded before each use.
+//! those go that cost least: few uses, outside loops, for many registers and a long time. Such a value goes entirely: it is stored where it is
+//! defined and loaded before each use. General registers have a second way, on which values leave for a while only ([`split`]); the one is taken
+//! whose accesses cost less.
 //!
 //! | class | goes to | stored by | loaded by |
 //! | --- | --- | --- | --- |
