@@ -28,7 +28,8 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod select;
 mod sources;
+mod sync;
 mod tail;
 
 pub use module::*;
-pub use regalloc::starting_registers;
+pub use regalloc::{most_registers, starting_registers};

@@ -436,7 +436,16 @@ mod tests {
     #[test]
     fn mirroring_twice_and_inverting_twice_change_nothing() {
         for name in [
-            value::EQ, value::NE, value::LT, value::LE, value::GT, value::GE, value::LTU, value::GEU, value::NUM, value::NAN,
+            value::EQ,
+            value::NE,
+            value::LT,
+            value::LE,
+            value::GT,
+            value::GE,
+            value::LTU,
+            value::GEU,
+            value::NUM,
+            value::NAN,
         ] {
             assert_eq!(mirrored(mirrored(name)), name);
             let inverted = inverse(name).expect("an inverse");
