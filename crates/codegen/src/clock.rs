@@ -138,6 +138,7 @@ mod tests {
             least_stall,
             extra_cycles: 0,
             drains: false,
+            waits: true,
         }
     }
 

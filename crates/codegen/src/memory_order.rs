@@ -19,14 +19,16 @@
 //! has no such modifier, so selection marks its accesses ([`orias_ori::Function::set_strong`]).
 
 use orias_ori::operation::{Order, Scope};
+use orias_sass::ValueName;
+use orias_sass::modifier_values as value;
 
 /// A fence: what `MEMBAR` is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Membar {
     /// `SC` or `ALL`.
-    pub sem: &'static str,
+    pub sem: ValueName,
     /// `CTA`, `GPU` or `SYS`.
-    pub scope: &'static str,
+    pub scope: ValueName,
     /// Whether what reports errors follows.
     pub reports: bool,
 }
@@ -41,11 +43,11 @@ pub(crate) struct Fences {
 }
 
 /// The fence of a scope.
-pub(crate) const fn membar(sem: &'static str, scope: Scope) -> Membar {
+pub(crate) const fn membar(sem: ValueName, scope: Scope) -> Membar {
     let (scope, reports) = match scope {
-        Scope::Cta => ("CTA", false),
-        Scope::Cluster | Scope::Gpu => ("GPU", true),
-        Scope::None | Scope::Sys => ("SYS", true),
+        Scope::Cta => (value::CTA, false),
+        Scope::Cluster | Scope::Gpu => (value::GPU, true),
+        Scope::None | Scope::Sys => (value::SYS, true),
     };
     Membar {
         sem,
@@ -57,8 +59,8 @@ pub(crate) const fn membar(sem: &'static str, scope: Scope) -> Membar {
 /// The fences of an order and a scope.
 pub(crate) const fn fences(order: Order, scope: Scope) -> Fences {
     let before = match order {
-        Order::Release | Order::AcqRel => Some(membar("ALL", scope)),
-        Order::Sc => Some(membar("SC", scope)),
+        Order::Release | Order::AcqRel => Some(membar(value::ALL, scope)),
+        Order::Sc => Some(membar(value::SC, scope)),
         Order::Weak | Order::Volatile | Order::Mmio | Order::Relaxed | Order::Acquire => None,
     };
     let acquires = matches!(order, Order::Acquire | Order::AcqRel | Order::Sc);
@@ -80,13 +82,13 @@ mod tests {
     #[test]
     fn who_releases_fences_before_and_who_acquires_drops_the_cache_after() {
         let release = fences(Order::Release, Scope::Cluster);
-        assert_eq!(release.before, Some(membar("ALL", Scope::Gpu)));
+        assert_eq!(release.before, Some(membar(value::ALL, Scope::Gpu)));
         assert!(!release.drops_cache);
         let acquire = fences(Order::Acquire, Scope::Sys);
         assert!(acquire.before.is_none() && acquire.drops_cache);
         assert!(!fences(Order::AcqRel, Scope::Cta).drops_cache);
         let sc = fences(Order::Sc, Scope::Gpu).before;
-        assert!(sc.is_some_and(|membar| membar.sem == "SC" && membar.reports));
+        assert!(sc.is_some_and(|membar| membar.sem == value::SC && membar.reports));
         assert!(!is_strong(Order::Weak) && is_strong(Order::Volatile));
     }
 }

@@ -215,7 +215,7 @@ block2:
 ",
     );
     let waits = |index: usize| words[index][2..8].contains(char::is_numeric);
-    // The reader waits, for the load before the loop and for the one of the trip before; no branch does.
+    // The reader waits, for the load before the loop and for the one of the iteration before; no branch does.
     assert!(waits(2), "{words:?}");
     assert!(!waits(1) && !waits(5), "{words:?}");
 }

@@ -9,7 +9,7 @@ use orias_codegen::schedule::instructions::{plan, schedule_instructions};
 use orias_codegen::schedule::live::{BlockValues, Numbering};
 use orias_codegen::schedule::options::Options;
 use orias_codegen::schedule::priority::Mode;
-use orias_codegen::schedule::strategies::{STRATEGIES, Task};
+use orias_codegen::schedule::strategies::{Strategy, Task};
 use orias_generate::ori::{self as generate, Size};
 use orias_ori::analysis::{FlowGraph, Liveness, Pressure};
 use orias_ori::{Class, Function, Level, parse_function, print_function, verify_function};
@@ -91,7 +91,7 @@ fn generated_functions_stay_valid_and_within_what_they_may_use() {
 fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_budget() {
     let knobs = Knobs::default();
     let context = context(&knobs);
-    let mut ran = vec![0; STRATEGIES.len()];
+    let mut ran = [0; Strategy::ALL.len()];
     let (mut within, mut above) = (0, Vec::new());
     for seed in 0..200 {
         let func = generate::function(seed, Level::Machine, SIZE);
@@ -108,7 +108,7 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
             let peak = values.peak(reference.iter().copied());
             for slack in [0, 4] {
                 let limits = peak.map(|registers| registers + slack);
-                for (strategy, ran) in STRATEGIES.iter().zip(&mut ran) {
+                for (strategy, ran) in Strategy::ALL.into_iter().zip(&mut ran) {
                     let task = Task {
                         graph: &graph,
                         timeline: &timeline,
@@ -117,10 +117,8 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
                         known: None,
                         settings: options.settings(Mode::Ilp, block, false, limits),
                         carried: &[],
-                        in_loop: false,
-                        opt_level: 3,
                     };
-                    let Some(found) = (strategy.run)(&task) else {
+                    let Some(found) = strategy.run(&task) else {
                         continue;
                     };
                     let order = found.order;
@@ -128,17 +126,17 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
                         found.peak,
                         values.peak(order.iter().copied()),
                         "{seed} {}",
-                        strategy.name
+                        strategy.name()
                     );
                     *ran += 1;
-                    assert_eq!(graph.illegal(&order), None, "{seed} {}", strategy.name);
-                    if ["latency", "batch"].contains(&strategy.name) {
+                    assert_eq!(graph.illegal(&order), None, "{seed} {}", strategy.name());
+                    if matches!(strategy, Strategy::Latency | Strategy::Batch) {
                         let needs = values.peak(order.iter().copied());
                         let classes = [Class::R, Class::P, Class::UR, Class::UP];
                         let fits = |&class: &Class| needs[class as usize] <= limits[class as usize];
                         match classes.iter().all(fits) {
                             true => within += 1,
-                            false => above.push((seed, block, strategy.name)),
+                            false => above.push((seed, block, strategy.name())),
                         }
                     }
                 }
@@ -147,12 +145,16 @@ fn every_strategy_gives_a_legal_order_and_the_engine_rarely_needs_more_than_its_
     }
     // Where nothing fits, the next instruction of the reference order goes, after others did: `plan` turns such an order down.
     assert!(above.len() * 20 < within, "{within} within, {above:?}");
-    for (strategy, ran) in STRATEGIES.iter().zip(ran) {
+    for (strategy, ran) in Strategy::ALL.into_iter().zip(ran) {
         // Generated functions have no loops of one block.
         assert!(
-            ran > 0 || ["loop", "tensor", "prefetch"].contains(&strategy.name),
+            ran > 0
+                || matches!(
+                    strategy,
+                    Strategy::Loop | Strategy::Tensor | Strategy::Prefetch
+                ),
             "{}",
-            strategy.name
+            strategy.name()
         );
     }
 }

@@ -12,7 +12,7 @@ pub mod constants;
 pub mod issue;
 pub mod limits;
 mod machine;
-pub mod met;
+pub mod operation_cache;
 pub mod registers;
 pub mod timing;
 

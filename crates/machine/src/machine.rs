@@ -25,7 +25,7 @@ use crate::abi::Abi;
 use crate::constants::KernelConstants;
 use crate::issue::{self, Issue, Role, Token, TokenUse, Unit};
 use crate::limits::Limits;
-use crate::met::Met;
+use crate::operation_cache::OperationCache;
 use crate::registers::RegisterFiles;
 use crate::timing::groups::Rules;
 use crate::timing::latencies::{Row, Source};
@@ -66,19 +66,19 @@ pub(crate) struct Chip {
 
 /// What was worked out of the tables, by operation.
 pub(crate) struct Caches {
-    pub(crate) timings: Met<Option<Timing>>,
-    pub(crate) rules: Met<Rules>,
-    pub(crate) issues: Met<Issue>,
-    pub(crate) tokens: Met<Vec<TokenUse>>,
+    pub(crate) timings: OperationCache<Option<Timing>>,
+    pub(crate) rules: OperationCache<Rules>,
+    pub(crate) issues: OperationCache<Issue>,
+    pub(crate) tokens: OperationCache<Vec<TokenUse>>,
 }
 
 impl Caches {
     pub(crate) const fn new() -> Self {
         Caches {
-            timings: Met::new(),
-            rules: Met::new(),
-            issues: Met::new(),
-            tokens: Met::new(),
+            timings: OperationCache::new(),
+            rules: OperationCache::new(),
+            issues: OperationCache::new(),
+            tokens: OperationCache::new(),
         }
     }
 }
@@ -149,9 +149,9 @@ impl<T> PerMachine<T> {
     }
 }
 
-impl<T> PerMachine<Met<T>> {
-    /// Nothing has been met.
-    pub const fn nothing_met() -> Self {
-        PerMachine([const { Met::new() }; MACHINES])
+impl<T> PerMachine<OperationCache<T>> {
+    /// Nothing has been asked for.
+    pub const fn empty() -> Self {
+        PerMachine([const { OperationCache::new() }; MACHINES])
     }
 }

@@ -1,4 +1,4 @@
-//! Loops whose loads run a trip ahead compute what they did before, and read nothing that they did not read before.
+//! Loops whose loads run an iteration ahead compute what they did before, and read nothing that they did not read before.
 
 use orias::{Options, Source, Target, compile};
 use orias_cubin::Cubin;

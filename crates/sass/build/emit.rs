@@ -5,6 +5,7 @@ use crate::place::{Field, Kind};
 use crate::rows::{Operation, constant_name};
 use crate::slots::Width;
 use crate::text::{Part, Shown};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 pub fn rust(operations: &[Operation]) -> String {
@@ -32,6 +33,7 @@ pub fn rust(operations: &[Operation]) -> String {
     out.push_str("}\n\n");
     emit_index(&mut out, operations);
     emit_mnemonics(&mut out, operations);
+    emit_words(&mut out, operations);
     out
 }
 
@@ -403,4 +405,37 @@ fn emit_mnemonics(out: &mut String, operations: &[Operation]) {
         "/// Row indices by mnemonic, sorted.\npub(crate) static MNEMONICS: [(&str, u16); {}] = {names:?};",
         names.len()
     );
+}
+
+/// Constants for the names of modifiers and of their values, so that code that sets modifiers cannot name one that no row has.
+fn emit_words(out: &mut String, operations: &[Operation]) {
+    let modifiers = || operations.iter().flat_map(|row| &row.modifiers);
+    let names: BTreeSet<&str> = modifiers().map(|modifier| &*modifier.name).collect();
+    let values: BTreeSet<&str> = modifiers()
+        .flat_map(|modifier| modifier.values.iter().map(|(_, name, _)| &**name))
+        .collect();
+    out.push_str("/// The names of modifiers.\npub mod modifier_names {\n    use crate::table::ModifierName;\n");
+    for name in names {
+        let constant = constant_name(name);
+        let _ = writeln!(
+            out,
+            "    /// `{name}`.\n    pub const {constant}: ModifierName = ModifierName({name:?});"
+        );
+    }
+    out.push_str("}\n\n/// The names of values of modifiers.\npub mod modifier_values {\n    use crate::table::ValueName;\n");
+    for value in &values {
+        let mut constant = constant_name(value);
+        // Values in lower case are never printed.
+        if *value != constant && values.contains(&*constant) {
+            constant = format!("UNSAID_{constant}");
+        }
+        if constant.starts_with(|c: char| c.is_ascii_digit()) {
+            constant.insert(0, '_');
+        }
+        let _ = writeln!(
+            out,
+            "    /// `{value}`.\n    pub const {constant}: ValueName = ValueName({value:?});"
+        );
+    }
+    out.push_str("}\n");
 }

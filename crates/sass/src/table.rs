@@ -640,3 +640,35 @@ impl Operation {
         self.slots.iter().find(|slot| slot.name == name)
     }
 }
+
+/// The name of a modifier that some row has; [`crate::modifier_names`] holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModifierName(pub(crate) &'static str);
+
+/// The name of a value that some modifier has; [`crate::modifier_values`] holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueName(pub(crate) &'static str);
+
+impl ModifierName {
+    /// As the tables write it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        self.0
+    }
+}
+
+impl ValueName {
+    /// As the tables write it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        self.0
+    }
+}
+
+impl Modifier {
+    /// The name of the value that is written so, if this modifier has one.
+    #[must_use]
+    pub fn value_name(&self, text: &str) -> Option<ValueName> {
+        self.value_named(text).map(|value| ValueName(value.name))
+    }
+}

@@ -58,6 +58,15 @@ impl<'a> Core<'a> {
             .and_then(|step| step.schedule.as_ref())
     }
 
+    /// The same, where time is looked at.
+    #[inline]
+    fn timed_schedule(&self) -> Option<&'a Schedule> {
+        match self.warp.flight.is_timed() {
+            true => self.schedule(),
+            false => None,
+        }
+    }
+
     /// A general register.
     #[inline]
     pub fn r(&mut self, index: u8) -> Lanes {
@@ -161,14 +170,23 @@ impl<'a> Core<'a> {
         if self.context.options.checks.hazards {
             self.check_write(Register::r(index));
         }
-        let schedule = if self.warp.flight.is_timed() {
-            self.schedule()
-        } else {
-            None
-        };
+        let schedule = self.timed_schedule();
         let warp = &mut *self.warp;
         warp.flight
             .write_r(&mut warp.registers, index, self.active, value, schedule);
+    }
+
+    /// A register that is one word for all lanes, as the instruction sees it: what it holds is `value`.
+    #[inline]
+    fn shared_word(&mut self, register: Register, value: u32) -> u32 {
+        if self.context.options.checks.hazards {
+            self.check_read(register);
+        }
+        let Register { class, index } = register;
+        if self.warp.flight.has_landing(class, index) {
+            return self.word_in_flight(class, index, value);
+        }
+        value
     }
 
     #[cold]
@@ -192,14 +210,8 @@ impl<'a> Core<'a> {
         if index == 7 {
             return u32::MAX;
         }
-        if self.context.options.checks.hazards {
-            self.check_read(Register::p(index));
-        }
         let value = self.warp.registers.p[usize::from(index)];
-        if self.warp.flight.has_landing(RegisterClass::P, index) {
-            return self.word_in_flight(RegisterClass::P, index, value);
-        }
-        value
+        self.shared_word(Register::p(index), value)
     }
 
     /// Writes a predicate in the lanes that run.
@@ -208,11 +220,7 @@ impl<'a> Core<'a> {
         if index == 7 || self.active == 0 {
             return;
         }
-        let schedule = if self.warp.flight.is_timed() {
-            self.schedule()
-        } else {
-            None
-        };
+        let schedule = self.timed_schedule();
         let warp = &mut *self.warp;
         warp.flight
             .write_p(&mut warp.registers, index, self.active, bits, schedule);
@@ -224,14 +232,8 @@ impl<'a> Core<'a> {
         if index >= 63 {
             return 0;
         }
-        if self.context.options.checks.hazards {
-            self.check_read(Register::ur(index));
-        }
         let value = self.warp.registers.ur[usize::from(index)];
-        if self.warp.flight.has_landing(RegisterClass::UR, index) {
-            return self.word_in_flight(RegisterClass::UR, index, value);
-        }
-        value
+        self.shared_word(Register::ur(index), value)
     }
 
     /// Writes a uniform register.
@@ -243,11 +245,7 @@ impl<'a> Core<'a> {
     }
 
     fn put_uniform(&mut self, class: RegisterClass, index: u8, value: u32) {
-        let schedule = if self.warp.flight.is_timed() {
-            self.schedule()
-        } else {
-            None
-        };
+        let schedule = self.timed_schedule();
         let warp = &mut *self.warp;
         warp.flight
             .write_uniform(&mut warp.registers, class, index, value, schedule);
@@ -259,14 +257,8 @@ impl<'a> Core<'a> {
         if index == 7 {
             return u32::MAX;
         }
-        if self.context.options.checks.hazards {
-            self.check_read(Register::up(index));
-        }
         let value = self.warp.registers.up[usize::from(index)];
-        if self.warp.flight.has_landing(RegisterClass::UP, index) {
-            return self.word_in_flight(RegisterClass::UP, index, value);
-        }
-        value
+        self.shared_word(Register::up(index), value)
     }
 
     /// Writes a uniform predicate.

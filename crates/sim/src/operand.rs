@@ -69,6 +69,17 @@ pub(crate) struct Reader<'a> {
 /// Why an instruction cannot be run: what its semantics need is not there.
 pub(crate) type Lack = String;
 
+/// What `find` says of each name, or what the first one lacks.
+fn each<T, const N: usize>(
+    names: [&str; N],
+    find: impl Fn(&str) -> Result<T, Lack>,
+) -> Result<[T; N], Lack> {
+    let found: Vec<T> = names.into_iter().map(find).collect::<Result<_, _>>()?;
+    found
+        .try_into()
+        .map_err(|_| "as many operands as names".to_owned())
+}
+
 impl<'a> Reader<'a> {
     fn slot(&self, name: &str) -> Result<usize, Lack> {
         let row = self.instruction.op().row();
@@ -171,6 +182,22 @@ impl<'a> Reader<'a> {
             }),
             ref other => Err(format!("'{name}' is {other:?}")),
         }
+    }
+
+    /// Several sources, in the order of their names.
+    pub fn sources<const N: usize>(&self, names: [&str; N]) -> Result<[Source; N], Lack> {
+        each(names, |name| self.source(name))
+    }
+
+    /// Several targets, in the order of their names.
+    pub fn targets<const N: usize>(&self, names: [&str; N]) -> Result<[Target; N], Lack> {
+        each(names, |name| self.target(name))
+    }
+
+    /// A target that not every operation of a family has.
+    pub fn target_if_any(&self, name: &str) -> Result<Option<Target>, Lack> {
+        let known = self.instruction.op().row().slot_index(name);
+        known.map(|_| self.target(name)).transpose()
     }
 
     pub fn condition(&self, name: &str) -> Result<Condition, Lack> {

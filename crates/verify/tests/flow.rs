@@ -119,7 +119,7 @@ fn a_load_in_flight_around_a_loop_is_seen_by_the_next_trip() {
          [B------:R-:W-:-:S05] EXIT ;",
     );
     let around = seen.iter().find(|d| d.hazard == Hazard::ReadAfterWrite);
-    let around = around.expect("R4 is read in the next trip");
+    let around = around.expect("R4 is read in the next iteration");
     assert_eq!((around.earlier, around.later, around.met), (1, 0, false));
 }
 

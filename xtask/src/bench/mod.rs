@@ -1,9 +1,10 @@
-//! `cargo xtask bench compile | scale`: how long compilations take, beside ptxas in the same run.
+//! `cargo xtask bench compile | scale | against`: how long compilations take, beside ptxas or another build of ours in the same run.
 //!
 //! Both compilers are started as commands, in turn, and kept on one processor, so that starting up counts and threads do not. What counts
 //! is processor time, of the user and of the system, which does not depend on what else the machine does; of several runs the fastest.
 //! `ORIAS_BIN` names the command to measure; it is `target/dist/orias` otherwise, which must be there.
 
+mod against;
 mod compile;
 mod generated;
 mod scale;
@@ -22,7 +23,11 @@ pub fn run(args: &[String]) -> Result<(), String> {
     match args.split_first() {
         Some((name, rest)) if name == "compile" => compile::run(rest),
         Some((name, rest)) if name == "scale" => scale::run(rest),
-        _ => Err("usage: bench compile [RUNS] | bench scale [--ptxas] [MOST]".to_owned()),
+        Some((name, rest)) if name == "against" => against::run(rest),
+        _ => Err(
+            "usage: bench compile [RUNS] | bench scale [--ptxas] [MOST] | bench against COMMAND [ROUNDS]"
+                .to_owned(),
+        ),
     }
 }
 

@@ -32,7 +32,7 @@ knobs! {
     CROSS_BLOCK: i64 = 742 "SchedCrossBlock" 0, "0: instructions may move into the block before; 1: in loops only; 2 and above: never";
     CROSS_BLOCK_INSTS: i64 = 743 "SchedCrossBlockInstsToSpeculate" 8, "how many instructions may move from one block into another";
     CROSS_BLOCK_LIMIT: i64 = 744 "SchedCrossBlockLimit" 2, "how many blocks a moved instruction may pass";
-    LOOP_ITERATIONS: str = 750 "SchedEstimatedLoopIterations" "", "estimated trips: a number for all loops, or BLOCK:NUMBER for the loop with that header, separated by commas";
+    LOOP_ITERATIONS: str = 750 "SchedEstimatedLoopIterations" "", "estimated iterations: a number for all loops, or BLOCK:NUMBER for the loop with that header, separated by commas";
     CAREFUL_SLACK: i64 = 760 "SchedMaxRLiveCarefulSlack" 0, "registers kept free below what the chip has";
     OK_SLACK: i64 = 761 "SchedMaxRLiveOKslack" 3, "registers below the budget that only critical instructions take";
     OK_SLACK_COLD: i64 = 762 "SchedMaxRLiveOKslackColdBlocks" -1, "the same in blocks outside loops; -1: no difference";
@@ -50,7 +50,8 @@ knobs! {
     DYN_BATCH_NOT: WhenList = 10974 "ScheduleInstructionsDynBatchNot", "blocks in which DynBatch does not run";
     STRATEGY: str = 10975 "SchedStrategy" "", "the only strategy to use, by name; empty: the cascade chooses";
     KEEP_BLOCKS: WhenList = 10976 "SchedKeepOrder", "blocks that keep the order they have";
-    PIPELINE: bool = 10980 "SchedSoftwarePipelining" false, "whether loads of loops are issued a trip ahead";
+    PIPELINE: bool = 10980 "SchedSoftwarePipelining" false, "whether loads of loops are issued an iteration ahead";
+    MATRIX_FIRST: bool = 10981 "SchedMatrixFirst" false, "whether DynBatch puts matrix operations before what keeps the register pressure low";
     COLD_BUDGET: i64 = 10977 "SchedColdBudget" 64, "constant loads of a block that are told from other instructions";
     DEPTH_THRESHOLD: i64 = 10978 "SchedDepthThreshold" 1, "long operations a block must have for the critical-path bit";
     SPILL_MODE: i64 = 10979 "SchedSpillMode" 0, "instructions of a block for which the critical-path bit is on whatever they are";

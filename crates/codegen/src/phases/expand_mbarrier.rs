@@ -10,7 +10,7 @@
 //!        if this lane is not the first, go to again
 //! ```
 //!
-//! In each trip one of the lanes that are together leaves, so there are at most 32. The second branch keeps what the first lane does within
+//! In each iteration one of the lanes that are together leaves, so there are at most 32. The second branch keeps what the first lane does within
 //! the loop: behind it lanes would wait for each other. What needs no branch (the words of an mbarrier, the look at a
 //! phase, fences around them) is left to selection.
 //!

@@ -31,11 +31,11 @@ pub(super) struct Relations<'a> {
 }
 
 /// How many times more often a block runs than one outside its loop, and the depth from which on that makes no difference any more.
-const TRIPS: (u64, u32) = (8, 8);
+const ITERATIONS: (u64, u32) = (8, 8);
 
 /// How often a block in loops of this depth is thought to run.
 fn frequency(depth: u32) -> u64 {
-    TRIPS.0.pow(depth.min(TRIPS.1))
+    ITERATIONS.0.pow(depth.min(ITERATIONS.1))
 }
 
 impl<'a> Relations<'a> {

@@ -18,6 +18,7 @@
 
 use super::batch::{self, Batch, Slot};
 use super::forecast::Forecast;
+use super::frontier::Frontier;
 use super::graph::{Graph, Heat, Timeline};
 use super::live::{BlockValues, Counts, Pressure};
 use super::priority::{Candidate, Factors, Mode};
@@ -52,8 +53,8 @@ pub struct Settings {
     pub furthest: bool,
     /// Warps that take turns: each instruction takes so many slots.
     pub warps: u32,
-    /// Whether the kernel's name says that it is CUTLASS's.
-    pub cutlass: bool,
+    /// Whether matrix operations go before what keeps the pressure low, once their batch is complete.
+    pub matrix_first: bool,
 }
 
 /// An order and what it needs.
@@ -152,10 +153,8 @@ struct Engine<'a> {
     /// The first of the reference that has not gone.
     front: usize,
     gone: Vec<bool>,
-    /// By node: edges that still hold it back.
-    waits: Vec<u32>,
-    /// By node: when its operands are there.
-    ready_at: Vec<u32>,
+    /// What holds nodes back, and until when.
+    frontier: Frontier,
     /// By node: the step in which its last predecessor was placed.
     recency: Vec<u32>,
     /// By node: its key in `relief`, while it is ready.
@@ -222,10 +221,7 @@ impl<'a> Engine<'a> {
             reference,
             front: 0,
             gone: vec![false; count],
-            waits: (0..count)
-                .map(|node| graph.preds(node).len() as u32)
-                .collect(),
-            ready_at: vec![0; count],
+            frontier: Frontier::new(graph),
             recency: vec![0; count],
             key: vec![None; count],
             available: Sorted::default(),
@@ -272,13 +268,9 @@ impl<'a> Engine<'a> {
     }
 
     fn run(&mut self) {
-        let first: Vec<usize> = self
-            .graph
-            .body()
-            .filter(|&node| self.waits[node] == 0 && !self.graph.nodes[node].with_previous)
-            .collect();
+        let first: Vec<u32> = self.frontier.free().collect();
         for node in first {
-            self.make_ready(node);
+            self.make_ready(node as usize);
         }
         while self.order.len() < self.graph.body().end {
             let Some(node) = self.pick() else {
@@ -311,16 +303,17 @@ impl<'a> Engine<'a> {
         while let Some(node) = next {
             let grows = self.pressure.grows(node, Class::R);
             if self.graph.nodes[node].is_pseudo() && grows <= 0 {
-                self.settle(node, self.ready_at[node], &mut pending);
+                self.settle(node, self.frontier.ready_at(node), &mut pending);
             } else {
                 let key = relief_key(grows, self.recency[node], node);
                 self.key[node] = Some(key);
                 self.relief.insert(key);
-                if self.ready_at[node] <= self.clock.next {
+                if self.frontier.ready_at(node) <= self.clock.next {
                     self.available
                         .insert(key_by(self.timeline.latest[node], node));
                 } else {
-                    self.waiting.insert(key_by(self.ready_at[node], node));
+                    self.waiting
+                        .insert(key_by(self.frontier.ready_at(node), node));
                 }
             }
             next = pending.pop();
@@ -333,16 +326,17 @@ impl<'a> Engine<'a> {
         let own = &graph.nodes[node];
         if let Some(key) = self.key[node].take() {
             self.relief.remove(key);
-            if self.ready_at[node] <= self.clock.next {
+            if self.frontier.ready_at(node) <= self.clock.next {
                 self.available
                     .remove(key_by(self.timeline.latest[node], node));
             } else {
-                self.waiting.remove(key_by(self.ready_at[node], node));
+                self.waiting
+                    .remove(key_by(self.frontier.ready_at(node), node));
             }
         }
         let mut ready = std::mem::take(&mut self.freed);
         if own.is_pseudo() {
-            self.settle(node, self.ready_at[node], &mut ready);
+            self.settle(node, self.frontier.ready_at(node), &mut ready);
         } else {
             let issue = self.issue_at(node);
             self.clock.issue(&own.issue, issue);
@@ -381,7 +375,7 @@ impl<'a> Engine<'a> {
         if fixed.is_pseudo {
             return self.clock.next;
         }
-        self.clock.at(fixed.unit, self.ready_at[node])
+        self.clock.at(fixed.unit, self.frontier.ready_at(node))
     }
 
     /// Counts an instruction of `pipe`.
@@ -423,11 +417,8 @@ impl<'a> Engine<'a> {
         let graph = self.graph;
         for edge in graph.succs(node) {
             let to = edge.to as usize;
-            self.waits[to] -= 1;
-            self.ready_at[to] = self.ready_at[to].max(start + u32::from(edge.latency));
-            self.recency[to] = step;
-            let own = &graph.nodes[to];
-            if self.waits[to] == 0 && !own.tail && !own.with_previous {
+            if self.frontier.meet(to, start + u32::from(edge.latency)) {
+                self.recency[to] = step;
                 ready.push(to);
             }
         }
@@ -595,7 +586,7 @@ impl<'a> Engine<'a> {
         let depth = self.timeline.earliest[node];
         // Before the batch is over, neither a commit nor a hint goes ahead of it.
         let held = self.countdown > 0;
-        let hint = self.settings.cutlass && tensor && !held;
+        let hint = self.settings.matrix_first && tensor && !held;
         let depth_ok = self.batch.depth_limit.is_none_or(|limit| depth <= limit);
         u8::from(free) << 7
             | u8::from(commits && !held) << 6

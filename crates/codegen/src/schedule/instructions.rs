@@ -29,7 +29,7 @@ use super::pipelining;
 use super::priority::Mode;
 use super::shape::Shape;
 use super::stores;
-use super::strategies::{self, Carried, Found, STRATEGIES, Strategy, Task};
+use super::strategies::{self, Asked, Carried, Found, Strategy, Task};
 use super::trial;
 use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
@@ -135,13 +135,13 @@ impl Choice {
 type Question = (&'static str, Counts, u32, usize);
 
 /// A block whose order may change, and the orders found so far.
-struct Room {
+struct Candidates {
     graph: Graph,
     timeline: Timeline,
     values: BlockValues,
     frequency: u64,
     in_loop: bool,
-    /// Dependences on the trip before.
+    /// Dependences on the iteration before.
     carried: Vec<Carried>,
     /// The first is the order it has.
     choices: Vec<Choice>,
@@ -150,7 +150,7 @@ struct Room {
 }
 
 /// A block that keeps its order.
-struct Still {
+struct FixedBlock {
     block: Block,
     frequency: u64,
     /// General registers that are live in it.
@@ -219,7 +219,7 @@ impl Scheduler<'_> {
         let mut builder = Builder::new(func, Exits::Values(live), self.options.fences());
         let mut numbers = Numbering::default();
         let mut total = 0;
-        let (mut moving, mut stills) = (Vec::new(), Vec::new());
+        let (mut moving, mut fixed) = (Vec::new(), Vec::new());
         for &block in walk.postorder() {
             let count = func.block_insts(block).count();
             total += count;
@@ -227,7 +227,7 @@ impl Scheduler<'_> {
             if self.may_move(block, count - tail_length(func, block), &peak) {
                 moving.push(block);
             } else {
-                stills.push(Still {
+                fixed.push(FixedBlock {
                     block,
                     frequency: self.frequency(block, nest),
                     registers: peak[Class::R as usize],
@@ -237,28 +237,28 @@ impl Scheduler<'_> {
         }
         let whole = total <= CHUNK;
         let mut plan = Plan::default();
-        let mut rooms = Vec::new();
+        let mut movable = Vec::new();
         for block in moving {
             let graph = builder.build(block);
             let values = BlockValues::new(func, &graph, live, &mut numbers);
-            let mut room = self.room(graph, values, standing.peak(block), nest);
+            let mut candidates = self.candidates(graph, values, standing.peak(block), nest);
             if whole {
-                rooms.push(room);
+                movable.push(candidates);
             } else {
-                self.fill(&mut room, self.hard);
-                let limit = self.limit(&room, self.hard);
-                self.decide(&room, limit, &mut plan);
+                self.fill(&mut candidates, self.hard);
+                let limit = self.limit(&candidates, self.hard);
+                self.decide(&candidates, limit, &mut plan);
                 plan.budget = self.hard as u32;
             }
         }
         if whole {
-            let budget = self.choose_budget(&mut rooms, &mut stills, &mut builder);
+            let budget = self.choose_budget(&mut movable, &mut fixed, &mut builder);
             plan.budget = budget as u32;
-            for room in &rooms {
-                self.decide(room, budget, &mut plan);
+            for candidates in &movable {
+                self.decide(candidates, budget, &mut plan);
             }
         }
-        self.leave(&mut stills, &mut builder, &mut plan);
+        self.leave(&mut fixed, &mut builder, &mut plan);
         plan
     }
 
@@ -269,7 +269,7 @@ impl Scheduler<'_> {
         let live = shape.live(func);
         let blocks = shape.walk.postorder();
         let total: usize = blocks.iter().map(|&it| func.block_insts(it).count()).sum();
-        if total > CHUNK || self.options.strategy().is_some() {
+        if total > CHUNK || self.options.asked != Asked::Cascade {
             return Vec::new();
         }
         self.sharing = self.occupancy.warps(self.hard as u32).div_ceil(2);
@@ -284,33 +284,32 @@ impl Scheduler<'_> {
             }
             let graph = builder.build(block);
             let values = BlockValues::new(func, &graph, live, &mut numbers);
-            let mut room = self.room(graph, values, peak, &shape.nest);
-            let had = room.choices[0].registers();
+            let mut candidates = self.candidates(graph, values, peak, &shape.nest);
+            let had = candidates.choices[0].registers();
             let full = had > self.hard;
             if full && self.options.runs(Mode::ReduceReg, block) {
-                self.try_mode(&mut room, Mode::ReduceReg, budget::tightened(had));
+                self.try_mode(&mut candidates, Mode::ReduceReg, budget::tightened(had));
                 // What is live now is no guide where all that could start needs the same; results right before their readers are.
-                if let Some(strategy) = strategies::find("depth-first") {
-                    self.try_strategy(&mut room, strategy, (strategy.name, 1), Mode::Ilp, had);
-                }
+                let strategy = Strategy::DepthFirst;
+                self.try_strategy(&mut candidates, strategy, (strategy.name(), 1), Mode::Ilp, had);
             }
-            let registers = room.choices.iter().map(Choice::registers);
+            let registers = candidates.choices.iter().map(Choice::registers);
             let least = registers.min().unwrap_or(had).max(self.hard);
-            self.fill(&mut room, least);
-            let lean = cheapest(&room.choices, least).clone();
+            self.fill(&mut candidates, least);
+            let lean = cheapest(self.files, &candidates.choices, least).clone();
             let quick = if full {
-                self.fill(&mut room, had);
-                cheapest(&room.choices, had).clone()
+                self.fill(&mut candidates, had);
+                cheapest(self.files, &candidates.choices, had).clone()
             } else {
                 lean.clone()
             };
-            let before = room.choices[0].clone();
+            let before = candidates.choices[0].clone();
             let only_full = if full { &lean } else { &before };
             for (alternative, choice) in found.iter_mut().zip([&lean, only_full, &quick]) {
-                alternative.cycles += choice.estimate.among(1.0) * room.frequency as f64;
-                alternative.before += before.estimate.among(1.0) * room.frequency as f64;
+                alternative.cycles += choice.estimate.among(1.0) * candidates.frequency as f64;
+                alternative.before += before.estimate.among(1.0) * candidates.frequency as f64;
                 if choice.order != before.order {
-                    let insts = undefs_late(func, &room.graph, &choice.order);
+                    let insts = undefs_late(func, &candidates.graph, &choice.order);
                     alternative.orders.push((block, insts));
                 }
             }
@@ -333,15 +332,21 @@ impl Scheduler<'_> {
         while let Some(inner) = around
             && depth < self.options.depth_limit()
         {
-            let trips = self.options.trips.of(nest.header(inner));
-            frequency = frequency.saturating_mul(u64::from(trips.max(1)));
+            let iterations = self.options.iterations.of(nest.header(inner));
+            frequency = frequency.saturating_mul(u64::from(iterations.max(1)));
             around = nest.parent(inner);
             depth += 1;
         }
         frequency
     }
 
-    fn room(&self, graph: Graph, values: BlockValues, peak: Counts, nest: &LoopNest) -> Room {
+    fn candidates(
+        &self,
+        graph: Graph,
+        values: BlockValues,
+        peak: Counts,
+        nest: &LoopNest,
+    ) -> Candidates {
         let order: Vec<u32> = (0..graph.len() as u32).collect();
         debug_assert_eq!(peak, values.peak(order.iter().copied()));
         let had = Choice {
@@ -350,7 +355,7 @@ impl Scheduler<'_> {
             estimate: estimate(&graph, order.iter().copied(), self.sharing),
             order,
         };
-        Room {
+        Candidates {
             frequency: self.frequency(graph.block, nest),
             in_loop: nest.innermost(graph.block).is_some() && self.options.depth_limit() > 0,
             carried: carried(self.func, &graph),
@@ -362,11 +367,10 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Limits that `reference` keeps. Those of the small files leave one register for what the allocator may have to move.
+    /// Limits that `reference` keeps.
     fn limits(&self, reference: &Choice, budget: i32) -> Counts {
         let mut limits = [i32::MAX; 5];
-        for class in [Class::P, Class::UR, Class::UP] {
-            let usable = i32::from(self.files.usable(class.into())) - 1;
+        for (class, usable) in small_files(self.files) {
             limits[class as usize] = usable.max(reference.peak[class as usize]);
         }
         limits[Class::R as usize] = budget.max(reference.registers());
@@ -374,8 +378,8 @@ impl Scheduler<'_> {
     }
 
     /// No block may need more than this under a budget.
-    fn limit(&self, room: &Room, budget: i32) -> i32 {
-        budget.max(room.choices[0].registers().min(self.hard))
+    fn limit(&self, candidates: &Candidates, budget: i32) -> i32 {
+        budget.max(candidates.choices[0].registers().min(self.hard))
     }
 
     /// Whether the order of a block may change that needs so much and of which so many instructions may move.
@@ -389,174 +393,165 @@ impl Scheduler<'_> {
     }
 
     /// Adds an order found by `mode` within `budget`.
-    fn try_mode(&self, room: &mut Room, mode: Mode, budget: i32) {
-        let name = match mode {
-            Mode::ReduceReg => "pressure",
-            Mode::Ilp => "latency",
-            Mode::DynBatch => "batch",
-        };
-        if let Some(strategy) = strategies::find(name) {
-            self.try_strategy(room, strategy, (mode.name(), 1), mode, budget);
-        }
+    fn try_mode(&self, candidates: &mut Candidates, mode: Mode, budget: i32) {
+        let strategy = Strategy::of_mode(mode);
+        self.try_strategy(candidates, strategy, (mode.name(), 1), mode, budget);
     }
 
     /// Adds an order found by `strategy` within `budget`, under a name, for so many warps that take turns.
     fn try_strategy(
         &self,
-        room: &mut Room,
-        strategy: &Strategy,
+        candidates: &mut Candidates,
+        strategy: Strategy,
         (by, warps): (&'static str, u32),
         mode: Mode,
         budget: i32,
     ) {
-        let had = &room.choices[0];
+        let had = &candidates.choices[0];
         // The order with the fewest registers so far shows that the budget can be kept.
-        let least = (0..room.choices.len())
-            .filter(|&index| keeps_files(&room.choices[index], had))
-            .min_by_key(|&index| room.choices[index].registers())
+        let least = (0..candidates.choices.len())
+            .filter(|&index| keeps_files(self.files, &candidates.choices[index], had))
+            .min_by_key(|&index| candidates.choices[index].registers())
             .unwrap_or(0);
-        let reference = &room.choices[least];
+        let reference = &candidates.choices[least];
         let limits = self.limits(reference, budget);
-        let block = room.graph.block;
-        let mut settings = self.options.settings(mode, block, room.in_loop, limits);
+        let block = candidates.graph.block;
+        let mut settings = self
+            .options
+            .settings(mode, block, candidates.in_loop, limits);
         settings.warps = warps;
         if budget < had.registers() {
             settings.batch = self.options.scarce_batch();
         }
         let question = (by, limits, settings.batch, least);
-        if room.asked.contains(&question) {
+        if candidates.asked.contains(&question) {
             return;
         }
         let fits = |choice: &&Choice| choice.peak.iter().zip(&limits).all(|(has, may)| has <= may);
-        let known = room.choices.iter().filter(fits);
+        let known = candidates.choices.iter().filter(fits);
         let known = known.min_by_key(|choice| choice.estimate.cycles);
         let task = Task {
-            graph: &room.graph,
-            timeline: &room.timeline,
-            values: &room.values,
+            graph: &candidates.graph,
+            timeline: &candidates.timeline,
+            values: &candidates.values,
             reference: &reference.order,
             known: known
-                .filter(|_| self.options.strategy().is_none())
+                .filter(|_| self.options.asked == Asked::Cascade)
                 .map(|choice| &choice.order[..]),
             settings,
-            carried: &room.carried,
-            in_loop: room.in_loop,
-            opt_level: self.options.opt_level,
+            carried: &candidates.carried,
         };
-        let found = (strategy.run)(&task);
-        room.asked.push(question);
+        let found = strategy.run(&task);
+        candidates.asked.push(question);
         let Some(Found { order, peak }) = found else {
             return;
         };
-        debug_assert_eq!(room.graph.illegal(&order), None, "{by}");
+        debug_assert_eq!(candidates.graph.illegal(&order), None, "{by}");
         let choice = Choice {
             by,
             peak,
-            estimate: estimate(&room.graph, order.iter().copied(), self.sharing),
+            estimate: estimate(&candidates.graph, order.iter().copied(), self.sharing),
             order,
         };
-        room.choices.push(choice);
-    }
-
-    /// What the cascade names for a block.
-    fn selected(&self, room: &Room) -> &'static str {
-        let limits = room.choices[0].peak;
-        let settings = self
-            .options
-            .settings(Mode::Ilp, room.graph.block, room.in_loop, limits);
-        strategies::select(&Task {
-            graph: &room.graph,
-            timeline: &room.timeline,
-            values: &room.values,
-            reference: &room.choices[0].order,
-            known: None,
-            settings,
-            carried: &room.carried,
-            in_loop: room.in_loop,
-            opt_level: self.options.opt_level,
-        })
+        candidates.choices.push(choice);
     }
 
     /// Adds the orders that the modes find within `budget`.
-    fn fill(&self, room: &mut Room, budget: i32) {
+    fn fill(&self, candidates: &mut Candidates, budget: i32) {
         // What the cascade names is asked once: under the largest budget.
-        let first = room
+        let first = candidates
             .choices
             .iter()
             .all(|choice| choice.by != Mode::Ilp.name());
-        match self.options.strategy() {
-            None => {}
-            Some("combined") => {
-                for strategy in STRATEGIES {
-                    self.try_strategy(room, strategy, (strategy.name, 1), Mode::Ilp, budget);
+        match self.options.asked {
+            Asked::Cascade => {}
+            Asked::Combined => {
+                for strategy in Strategy::ALL {
+                    self.try_strategy(
+                        candidates,
+                        strategy,
+                        (strategy.name(), 1),
+                        Mode::Ilp,
+                        budget,
+                    );
                 }
                 return;
             }
-            Some(name) => {
-                if let Some(strategy) = strategies::find(name) {
-                    self.try_strategy(room, strategy, (strategy.name, 1), Mode::Ilp, budget);
-                }
+            Asked::Only(strategy) => {
+                self.try_strategy(
+                    candidates,
+                    strategy,
+                    (strategy.name(), 1),
+                    Mode::Ilp,
+                    budget,
+                );
                 return;
             }
         }
-        self.try_mode(room, Mode::Ilp, budget);
-        if self.sharing > 1
-            && let Some(latency) = strategies::find("latency")
-        {
+        self.try_mode(candidates, Mode::Ilp, budget);
+        if self.sharing > 1 {
             let name = (SHARED, self.sharing);
-            self.try_strategy(room, latency, name, Mode::Ilp, budget);
+            self.try_strategy(candidates, Strategy::Latency, name, Mode::Ilp, budget);
         }
         // Loads are batched by ILP as well; matrix and texture operations are not.
         let batched = |node: &&Node| matches!(node.pipe, Pipe::Tensor | Pipe::Texture);
-        let batched = room.graph.nodes.iter().filter(batched);
-        if self.options.runs(Mode::DynBatch, room.graph.block) && batched.count() > 1 {
-            self.try_mode(room, Mode::DynBatch, budget);
+        let batched = candidates.graph.nodes.iter().filter(batched);
+        if self.options.runs(Mode::DynBatch, candidates.graph.block) && batched.count() > 1 {
+            self.try_mode(candidates, Mode::DynBatch, budget);
         }
-        let selected = if first {
-            self.selected(room)
-        } else {
-            "latency"
-        };
-        if !["latency", "tensor"].contains(&selected)
-            && let Some(strategy) = strategies::find(selected)
+        if first
+            && let Some(strategy) = strategies::select(
+                &candidates.graph,
+                candidates.in_loop,
+                self.options.opt_level,
+            )
         {
-            self.try_strategy(room, strategy, (strategy.name, 1), Mode::Ilp, budget);
+            self.try_strategy(
+                candidates,
+                strategy,
+                (strategy.name(), 1),
+                Mode::Ilp,
+                budget,
+            );
         }
     }
 
     fn choose_budget(
         &self,
-        rooms: &mut [Room],
-        stills: &mut [Still],
+        movable: &mut [Candidates],
+        fixed: &mut [FixedBlock],
         builder: &mut Builder<'_>,
     ) -> i32 {
-        let had = rooms.iter().map(|room| room.choices[0].registers()).max();
-        let still = stills.iter().map(|still| still.registers).max();
-        let still = still.unwrap_or(0).max(0);
-        let had = had.unwrap_or(0).max(still);
+        let had = movable
+            .iter()
+            .map(|candidates| candidates.choices[0].registers())
+            .max();
+        let fixed_peak = fixed.iter().map(|block| block.registers).max();
+        let fixed_peak = fixed_peak.unwrap_or(0).max(0);
+        let had = had.unwrap_or(0).max(fixed_peak);
         // As many warps as before, unless knob 763 asks for something else.
         let same = self.occupancy.ceiling(had as u32) as i32;
         let roomy = match self.options.register_target() {
             None => self.hard.min(same).max(1),
             Some(_) => self.hard.max(1),
         };
-        let mut least = still;
-        let mut most = still;
+        let mut least = fixed_peak;
+        let mut most = fixed_peak;
         let (reduce, only_reduce) = self.options.reduce_limits();
-        for room in rooms.iter_mut() {
-            let now = room.choices[0].registers();
+        for candidates in movable.iter_mut() {
+            let now = candidates.choices[0].registers();
             // Below what costs nothing, and below what blocks need that keep their order, there is nothing to reduce.
-            let crowded = (now > reduce || now > self.occupancy.free().max(still))
-                && self.options.strategy().is_none();
-            if crowded && self.options.runs(Mode::ReduceReg, room.graph.block) {
-                self.try_mode(room, Mode::ReduceReg, budget::tightened(now));
+            let crowded = (now > reduce || now > self.occupancy.free().max(fixed_peak))
+                && self.options.asked == Asked::Cascade;
+            if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
+                self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));
             }
             if now <= only_reduce {
-                self.fill(room, roomy);
+                self.fill(candidates, roomy);
             }
-            let registers = room.choices.iter().map(Choice::registers);
+            let registers = candidates.choices.iter().map(Choice::registers);
             least = least.max(registers.min().unwrap_or(now));
-            most = most.max(cheapest(&room.choices, i32::MAX).registers());
+            most = most.max(cheapest(self.files, &candidates.choices, i32::MAX).registers());
         }
         if let Some(target) = self.options.register_target() {
             let budget = if target == 0 {
@@ -564,7 +559,7 @@ impl Scheduler<'_> {
             } else {
                 target as i32
             };
-            self.refill(rooms, budget);
+            self.refill(movable, budget);
             return budget.max(least);
         }
         let ceiling = roomy.max(had.min(self.hard)).max(least);
@@ -578,14 +573,14 @@ impl Scheduler<'_> {
             .collect();
         budgets.dedup();
         if let [only] = budgets[..] {
-            self.refill(rooms, only);
+            self.refill(movable, only);
             return only;
         }
-        self.estimate_stills(stills, builder);
+        self.estimate_fixed(fixed, builder);
         let mut best: Option<(f64, i32)> = None;
         for budget in budgets {
-            self.refill(rooms, budget);
-            let cost = self.cost(rooms, stills, budget, had);
+            self.refill(movable, budget);
+            let cost = self.cost(movable, fixed, budget, had);
             if best.is_none_or(|(known, _)| cost < known) {
                 best = Some((cost, budget));
             }
@@ -594,72 +589,76 @@ impl Scheduler<'_> {
     }
 
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
-    fn cost(&self, rooms: &[Room], stills: &[Still], budget: i32, had: i32) -> f64 {
+    fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> f64 {
         let warps = self.occupancy.warps(budget.max(0) as u32);
         let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
         let mut cycles = 0.0;
         let mut needed = 0;
-        for room in rooms {
-            let choice = cheapest(&room.choices, budget);
+        for candidates in movable {
+            let choice = cheapest(self.files, &candidates.choices, budget);
             needed = needed.max(choice.registers());
-            cycles += choice.estimate.among(turns) * room.frequency as f64;
+            cycles += choice.estimate.among(turns) * candidates.frequency as f64;
         }
-        for still in stills {
-            let estimate = still.estimate.as_ref();
+        for block in fixed {
+            let estimate = block.estimate.as_ref();
             let each = estimate.map_or(0.0, |estimate| estimate.among(turns));
-            cycles += each * still.frequency as f64;
+            cycles += each * block.frequency as f64;
         }
         let extra = f64::from((needed - had).max(0));
         cycles * (1.0 + self.options.bump_scale() * extra)
     }
 
     /// Adds orders within `budget` where none of the cheap ones fits.
-    fn refill(&self, rooms: &mut [Room], budget: i32) {
-        for room in rooms {
+    fn refill(&self, movable: &mut [Candidates], budget: i32) {
+        for candidates in movable {
             let fits = |choice: &Choice| {
                 choice.registers() <= budget && choice.by != Mode::ReduceReg.name()
             };
-            if !room.choices[1..].iter().any(fits) {
-                self.fill(room, budget);
+            if !candidates.choices[1..].iter().any(fits) {
+                self.fill(candidates, budget);
             }
         }
     }
 
     /// What blocks cost that keep their order.
-    fn estimate_stills(&self, stills: &mut [Still], builder: &mut Builder<'_>) {
-        for still in stills {
-            let graph = builder.build(still.block);
+    fn estimate_fixed(&self, fixed: &mut [FixedBlock], builder: &mut Builder<'_>) {
+        for block in fixed {
+            let graph = builder.build(block.block);
             let order = 0..graph.len() as u32;
-            still.estimate = Some(estimate(&graph, order, self.sharing));
+            block.estimate = Some(estimate(&graph, order, self.sharing));
         }
     }
 
     /// Writes down what blocks need that keep their order.
-    fn leave(&self, stills: &mut [Still], builder: &mut Builder<'_>, plan: &mut Plan) {
+    fn leave(&self, fixed: &mut [FixedBlock], builder: &mut Builder<'_>, plan: &mut Plan) {
         if self.explains {
-            self.estimate_stills(stills, builder);
+            self.estimate_fixed(fixed, builder);
         }
-        for still in stills {
-            plan.needed = plan.needed.max(still.registers.max(0) as u32);
-            if let Some(Estimate { cycles, .. }) = still.estimate
+        for block in fixed {
+            plan.needed = plan.needed.max(block.registers.max(0) as u32);
+            if let Some(Estimate { cycles, .. }) = block.estimate
                 && self.explains
             {
                 plan.blocks.push(Decision {
-                    block: still.block,
-                    frequency: still.frequency,
+                    block: block.block,
+                    frequency: block.frequency,
                     by: AS_IT_WAS,
                     cycles: (cycles, cycles),
-                    registers: (still.registers, still.registers),
-                    tried: vec![(AS_IT_WAS, cycles, still.registers)],
+                    registers: (block.registers, block.registers),
+                    tried: vec![(AS_IT_WAS, cycles, block.registers)],
                 });
             }
         }
     }
 
-    fn decide(&self, room: &Room, budget: i32, plan: &mut Plan) {
+    fn decide(&self, candidates: &Candidates, budget: i32, plan: &mut Plan) {
         let func = self.func;
-        let had = &room.choices[0];
-        let mut chosen = cheapest(&room.choices, self.limit(room, budget));
+        let had = &candidates.choices[0];
+        let mut chosen = cheapest(
+            self.files,
+            &candidates.choices,
+            self.limit(candidates, budget),
+        );
         if chosen.registers() > self.hard {
             // Alignment may need what is left.
             chosen = had;
@@ -667,12 +666,12 @@ impl Scheduler<'_> {
         plan.needed = plan.needed.max(chosen.registers().max(0) as u32);
         if self.explains {
             plan.blocks.push(Decision {
-                block: room.graph.block,
-                frequency: room.frequency,
+                block: candidates.graph.block,
+                frequency: candidates.frequency,
                 by: chosen.by,
                 cycles: (had.estimate.cycles, chosen.estimate.cycles),
                 registers: (had.registers(), chosen.registers()),
-                tried: room
+                tried: candidates
                     .choices
                     .iter()
                     .map(|choice| (choice.by, choice.estimate.cycles, choice.registers()))
@@ -680,26 +679,30 @@ impl Scheduler<'_> {
             });
         }
         if !std::ptr::eq(had, chosen) {
-            let insts = undefs_late(func, &room.graph, &chosen.order);
-            plan.orders.push((room.graph.block, insts));
+            let insts = undefs_late(func, &candidates.graph, &chosen.order);
+            plan.orders.push((candidates.graph.block, insts));
         }
     }
 }
 
-/// Whether an order needs no more of the small register files than they have, or than the order before did.
-fn keeps_files(choice: &Choice, had: &Choice) -> bool {
-    [(Class::P, 6), (Class::UR, 60), (Class::UP, 6)]
-        .into_iter()
-        .all(|(class, usable)| choice.peak[class as usize] <= had.peak[class as usize].max(usable))
+/// The small register files, and how many registers of each an order may need: one is left for what the allocator may have to move.
+fn small_files(files: &RegisterFiles) -> [(Class, i32); 3] {
+    [Class::P, Class::UR, Class::UP].map(|class| (class, i32::from(files.usable(class.into())) - 1))
+}
+
+/// Whether an order needs no more of the small register files than it may, or than the order before did.
+fn keeps_files(files: &RegisterFiles, choice: &Choice, had: &Choice) -> bool {
+    let mut small = small_files(files).into_iter();
+    small.all(|(class, usable)| choice.peak[class as usize] <= had.peak[class as usize].max(usable))
 }
 
 /// The cheapest of the orders that need at most `limit` registers, or the one that needs least. Of equals, the first.
-fn cheapest(choices: &[Choice], limit: i32) -> &Choice {
+fn cheapest<'a>(files: &RegisterFiles, choices: &'a [Choice], limit: i32) -> &'a Choice {
     let had = &choices[0];
     let rank = |choice: &Choice| {
         let over = (choice.registers() - limit).max(0);
         (
-            !keeps_files(choice, had),
+            !keeps_files(files, choice, had),
             over,
             choice.estimate.product(),
             choice.estimate.cycles,
@@ -715,7 +718,7 @@ fn cheapest(choices: &[Choice], limit: i32) -> &Choice {
     best
 }
 
-/// The dependences of a block that is a loop by itself on its trip before.
+/// The dependences of a block that is a loop by itself on its iteration before.
 pub(super) fn carried(func: &Function, graph: &Graph) -> Vec<Carried> {
     let block = graph.block;
     // Where each argument of the way back goes, by the parameter that its readers read.

@@ -6,47 +6,47 @@ use super::engine::Settings;
 use super::graph::PIECE;
 use super::live::Counts;
 use super::priority::Mode;
-use super::strategies::{self, STRATEGIES};
+use super::strategies::Asked;
 use crate::knobs::scheduling as knob;
 use crate::knobs::{Knobs, Point, WhenList};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::{Block, Function};
 use std::collections::BTreeMap;
 
-/// Trips of a loop about which nothing is known.
-const TRIPS: u32 = 10;
+/// Iterations of a loop about which nothing is known.
+const ITERATIONS: u32 = 10;
 
-/// Estimated trips of loops.
+/// Estimated iterations of loops.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trips {
+pub struct Iterations {
     all: u32,
     /// By the number of the header.
     headed: BTreeMap<u32, u32>,
 }
 
-impl Trips {
+impl Iterations {
     /// Reads knob 750: a number for all loops, `BLOCK:NUMBER` for one, separated by commas.
-    pub fn parse(text: &str) -> Result<Trips, String> {
-        let mut trips = Trips {
-            all: TRIPS,
+    pub fn parse(text: &str) -> Result<Iterations, String> {
+        let mut iterations = Iterations {
+            all: ITERATIONS,
             headed: BTreeMap::new(),
         };
         let number = |text: &str| {
             let parsed = text.trim().parse::<u32>();
-            parsed.map_err(|_| format!("'{text}' is no number of trips"))
+            parsed.map_err(|_| format!("'{text}' is no number of iterations"))
         };
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
             match part.split_once(':') {
                 Some((header, count)) => {
-                    trips.headed.insert(number(header)?, number(count)?);
+                    iterations.headed.insert(number(header)?, number(count)?);
                 }
-                None => trips.all = number(part)?,
+                None => iterations.all = number(part)?,
             }
         }
-        Ok(trips)
+        Ok(iterations)
     }
 
-    /// The trips of the loop with this header.
+    /// The iterations of the loop with this header.
     pub fn of(&self, header: Block) -> u32 {
         let known = self.headed.get(&header.as_u32());
         known.copied().unwrap_or(self.all)
@@ -60,35 +60,34 @@ pub struct Options<'a> {
     function: &'a str,
     /// How much to optimise.
     pub opt_level: u8,
-    /// Estimated trips.
-    pub trips: Trips,
-    /// Whether the kernel's name says that it is CUTLASS's.
-    cutlass: bool,
+    /// Estimated iterations.
+    pub iterations: Iterations,
+    /// Which strategies are asked.
+    pub asked: Asked,
 }
 
 impl<'a> Options<'a> {
     /// Reads the knobs.
     pub fn new(func: &'a Function, context: &Context<'a>) -> Result<Self, PhaseError> {
-        let trips = Trips::parse(context.knobs.text(&knob::LOOP_ITERATIONS)).map_err(|what| {
+        let iterations =
+            Iterations::parse(context.knobs.text(&knob::LOOP_ITERATIONS)).map_err(|what| {
+                PhaseError::Broken {
+                    at: "knob SchedEstimatedLoopIterations".to_owned(),
+                    what,
+                }
+            })?;
+        let asked = Asked::parse(context.knobs.text(&knob::STRATEGY)).map_err(|what| {
             PhaseError::Broken {
-                at: "knob SchedEstimatedLoopIterations".to_owned(),
+                at: "knob SchedStrategy".to_owned(),
                 what,
             }
         })?;
-        let strategy = context.knobs.text(&knob::STRATEGY);
-        if !["", "combined"].contains(&strategy) && strategies::find(strategy).is_none() {
-            let names: Vec<&str> = STRATEGIES.iter().map(|known| known.name).collect();
-            return Err(PhaseError::Broken {
-                at: "knob SchedStrategy".to_owned(),
-                what: format!("'{strategy}' is none of combined, {}", names.join(", ")),
-            });
-        }
         Ok(Options {
             knobs: context.knobs,
             function: &func.name,
             opt_level: context.opt_level,
-            trips,
-            cutlass: func.name.contains("cutlass"),
+            iterations,
+            asked,
         })
     }
 
@@ -127,11 +126,6 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The only strategy to use, where one is named; `combined` is all of them.
-    pub fn strategy(&self) -> Option<&'a str> {
-        Some(self.knobs.text(&knob::STRATEGY)).filter(|name| !name.is_empty())
-    }
-
     /// The fences the knobs put into graphs.
     pub fn fences(&self) -> Fences<'a> {
         Fences {
@@ -164,7 +158,7 @@ impl<'a> Options<'a> {
             batch: small(&knob::BATCH_SCHEDULER, 16),
             loads_per_texture: small(&knob::LOADS_PER_TEXTURE, 255),
             furthest: self.holds(self.knobs.when(&knob::FURTHEST), block),
-            cutlass: self.cutlass,
+            matrix_first: self.knobs.bool(&knob::MATRIX_FIRST),
         }
     }
 

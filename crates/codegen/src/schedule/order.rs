@@ -121,39 +121,50 @@ pub(super) const EVERYTHING: Tokens = Tokens::of(&[
 
 /// Operations that nothing passes, whatever their rows say: they change which registers there are, say that those a matrix operation
 /// of a warpgroup took are back, or look at their own place.
-const ALONE: &[&str] = &[
-    "WARPGROUP.DEPBAR",
-    "WARPGROUP.WAIT",
-    "USETMAXREG*",
-    "NOP",
-    "LEPC*",
-    "RPCMOV*",
-    "NANOSLEEP*",
-    "YIELD",
-    "KILL",
+const ALONE: &[Op] = &[
+    Op::WARPGROUP_DEPBAR,
+    Op::WARPGROUP_WAIT,
+    Op::USETMAXREG_DEALLOC,
+    Op::USETMAXREG_TRY_ALLOC,
+    Op::NOP,
+    Op::LEPC,
+    Op::LEPC_T,
+    Op::RPCMOV_R,
+    Op::RPCMOV_W,
+    Op::NANOSLEEP,
+    Op::NANOSLEEP_CLEAR,
+    Op::YIELD,
+    Op::KILL,
 ];
 
 /// Operations after which other lanes run together than before: what was written to a uniform register on one side is not what is
 /// read there on the other.
-const REGROUPING: &[&str] = &["WARPSYNC*"];
+const REGROUPING: &[Op] = &[
+    Op::WARPSYNC,
+    Op::WARPSYNC_ALL,
+    Op::WARPSYNC_COLLECTIVE,
+    Op::WARPSYNC_COLLECTIVE_ALL,
+];
 
 /// Operations that open and leave convergence regions.
-const REGIONS: &[&str] = &["BSSY", "BREAK", "BMOV*"];
+const REGIONS: &[Op] = &[
+    Op::BSSY,
+    Op::BREAK,
+    Op::BMOV_64_ATEXIT,
+    Op::BMOV_B,
+    Op::BMOV_R,
+    Op::BMOV_R_STATE,
+    Op::BMOV_STATE,
+];
+
+/// Cache control.
+const CACHE_CONTROL: &[Op] = &[Op::CCTL, Op::CCTLL, Op::CCTLL_IVALL, Op::CCTL_IVALL];
+
+/// Operations that bring results of barriers between threads.
+const BARRIER_RESULTS: &[Op] = &[Op::B2R, Op::B2R_RESULT, Op::B2R_WARP];
 
 /// Special registers whose contents change while a thread runs.
 const CHANGING: &[(u8, u8)] = &[(1, 1), (15, 15), (19, 19), (64, 66), (80, 83), (100, 131)];
-
-fn named(patterns: &[&str], op: Op) -> bool {
-    let name = op.name();
-    patterns.iter().any(|pattern| {
-        // Most differ in the first letter, which tells without comparing the rest.
-        pattern.as_bytes().first() == name.as_bytes().first()
-            && match pattern.strip_suffix('*') {
-                Some(start) => name.starts_with(start),
-                None => name == *pattern,
-            }
-    })
-}
 
 /// What the row of an operation says of the tokens.
 pub(super) fn of_operation(op: Op) -> Order {
@@ -176,10 +187,10 @@ pub(super) fn of_operation(op: Op) -> Order {
     }
     let fences = RowEffects::BARRIER | RowEffects::FENCE | RowEffects::WAIT;
     let leaves = RowEffects::CALL | RowEffects::RETURN | RowEffects::TRAP | RowEffects::EXIT;
-    let branches = effects.contains(RowEffects::BRANCH) && !named(&["BSYNC"], op);
-    if named(REGIONS, op) && !effects.contains(RowEffects::OTHER) {
+    let branches = effects.contains(RowEffects::BRANCH) && op != Op::BSYNC;
+    if REGIONS.contains(&op) && !effects.contains(RowEffects::OTHER) {
         order.takes = Tokens::of(&[Token::Regions]);
-    } else if named(ALONE, op) || effects.intersects(leaves) || branches {
+    } else if ALONE.contains(&op) || effects.intersects(leaves) || branches {
         order.takes = EVERYTHING;
     } else if effects.intersects(fences) {
         order.takes = BETWEEN_THREADS;
@@ -187,16 +198,16 @@ pub(super) fn of_operation(op: Op) -> Order {
         // Cache control and the ends of groups of copies speak of memory; the rest could be anything.
         let of_memory = effects.contains(RowEffects::ASYNC)
             || !row.memory.is_empty()
-            || op.name().starts_with("CCTL");
+            || CACHE_CONTROL.contains(&op);
         order.takes = if of_memory {
             BETWEEN_THREADS
         } else {
             EVERYTHING
         };
-    } else if effects.contains(RowEffects::VOLATILE) && op.name().starts_with("B2R") {
+    } else if effects.contains(RowEffects::VOLATILE) && BARRIER_RESULTS.contains(&op) {
         order.has = order.has.with(LANES);
     }
-    if named(REGROUPING, op) {
+    if REGROUPING.contains(&op) {
         order.takes = order.takes.with(UNIFORM);
     }
     order

@@ -11,25 +11,25 @@
 //! ```
 //!
 //! Two stages. The first holds loads and what leads to their addresses, the second everything else. A block before the loop, the
-//! *prologue*, runs the first stage of the first trip; a trip of the new loop runs its own second stage and the first stage of the
-//! trip behind it. There is no code for the *epilogue*: on the last trip the branch's own predicate turns the loads off, so
+//! *prologue*, runs the first stage of the first iteration; an iteration of the new loop runs its own second stage and the first stage of the
+//! iteration behind it. There is no code for the *epilogue*: on the last iteration the branch's own predicate turns the loads off, so
 //! that nothing is read which the loop would not have read, and arithmetic that leads to them has no effect but results nobody looks
 //! at. What is loaded crosses the way back as a parameter of the block.
 //!
 //! **Which loops.** One block that ends in a guarded branch to itself, entered by one edge, with at most [`LARGEST`] instructions. It need
-//! not be a counted one: the branch's predicate says whether there is another trip, whatever it was computed from.
+//! not be a counted one: the branch's predicate says whether there is another iteration, whatever it was computed from.
 //!
 //! **Which loads.** From global memory, unguarded, results in general registers, addresses made in the block by arithmetic alone, and not
 //! held back by anything in the block that touches memory or keeps lanes in step: no store that may write the same bytes
-//! and no barrier stands before them. Then all accesses keep their order, since the first stage of a trip comes before everything else
-//! of it that could matter and stays behind everything of the trip before.
+//! and no barrier stands before them. Then all accesses keep their order, since the first stage of an iteration comes before everything else
+//! of it that could matter and stays behind everything of the iteration before.
 //!
-//! **Whether it pays.** The *initiation interval* is what a trip takes at least: the issue slots and the busiest pipe (resources), or the
+//! **Whether it pays.** The *initiation interval* is what an iteration takes at least: the issue slots and the busiest pipe (resources), or the
 //! longest circle of dependences through a value that the loop carries (recurrence). A loop is taken if its longest chain is longer than that,
 //! because a load lies on it, and if the registers for what is under way keep the number of warps.
 //!
-//! **What it cannot do.** A load is at most one trip ahead: the register that a value is loaded into is the one it is read from a trip
-//! later, so the load waits for this trip's readers. Further ahead the loop would have to be unrolled.
+//! **What it cannot do.** A load is at most one iteration ahead: the register that a value is loaded into is the one it is read from an iteration
+//! later, so the load waits for this iteration's readers. Further ahead the loop would have to be unrolled.
 
 use super::budget::Occupancy;
 use super::build::{Builder, Exits, Fences};
@@ -58,7 +58,7 @@ struct Candidate {
     entering: Edge,
     /// The way back.
     back: Edge,
-    /// When there is another trip.
+    /// When there is another iteration.
     again: Guard,
     /// The first stage, in order.
     stage: Vec<Inst>,
@@ -69,9 +69,9 @@ struct Candidate {
 /// What was found out about a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Cycles a trip takes at least because something is busy.
+    /// Cycles an iteration takes at least because something is busy.
     pub resources: u32,
-    /// Cycles a trip takes at least because it needs something of the trip before.
+    /// Cycles an iteration takes at least because it needs something of the iteration before.
     pub recurrence: u32,
     /// Its longest chain of dependences.
     pub chain: u32,
@@ -83,7 +83,7 @@ impl Interval {
         self.resources.max(self.recurrence)
     }
 
-    /// The interval of a block with these dependences on the trip before.
+    /// The interval of a block with these dependences on the iteration before.
     pub fn new(graph: &Graph, carried: &[Carried]) -> Interval {
         let alone = estimate(graph, 0..graph.len() as u32, 1);
         let circle = |carried: &Carried| {
@@ -314,7 +314,7 @@ fn transform(func: &mut Function, candidate: &Candidate) {
         .flat_map(|&load| func.value_defs(load))
         .collect();
     let params = func.block_params(block).to_vec();
-    // The prologue: the first stage of the first trip.
+    // The prologue: the first stage of the first iteration.
     let (before, leaving) = func.split_edge(candidate.entering);
     let first: FxHashMap<Value, Value> = params
         .iter()
@@ -328,7 +328,7 @@ fn transform(func: &mut Function, candidate: &Candidate) {
     for value in &loaded {
         func.push_edge_arg(leaving, names[value]);
     }
-    // The loop: what was loaded a trip ago comes in, and the first stage of the next trip stands at the end.
+    // The loop: what was loaded an iteration ago comes in, and the first stage of the next iteration stands at the end.
     let arrived: FxHashMap<Value, Value> = loaded
         .iter()
         .map(|&value| {

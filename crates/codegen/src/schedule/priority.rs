@@ -14,8 +14,8 @@
 //! | 1 | not a fence | not a fence | not a fence |
 //! | 0 | cycles it would stall | registers it frees (last-use credit) | registers it frees |
 //!
-//! The batch byte, bit 7 first: a matrix operation whose unit is free; the end of a warpgroup's group (two bits); a hint that the
-//! kernel is CUTLASS's; pressure within the budget; member of the batch; not deeper than the batch; tie-break.
+//! The batch byte, bit 7 first: a matrix operation whose unit is free; the end of a warpgroup's group (two bits); matrix operations
+//! where knob 10981 wants them first; pressure within the budget; member of the batch; not deeper than the batch; tie-break.
 //!
 //! Between equals: the one that does not stall, then the one with the earlier deadline, then program order.
 

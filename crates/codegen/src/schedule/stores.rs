@@ -26,18 +26,18 @@ pub fn gather_stores(func: &mut Function, occupancy: Occupancy, shape: &Shape) -
 }
 
 fn find(func: &Function, occupancy: Occupancy, shape: &Shape) -> Vec<(Block, Vec<Inst>)> {
-    let torn: Vec<Block> = func
+    let separated: Vec<Block> = func
         .blocks()
-        .filter(|&block| has_torn(func, block))
+        .filter(|&block| has_separated(func, block))
         .collect();
-    if torn.is_empty() {
+    if separated.is_empty() {
         return Vec::new();
     }
     let live = shape.live(func);
     let mut builder = Builder::new(func, Exits::Values(live), Fences::none());
     let mut numbers = Numbering::default();
     let mut found = Vec::new();
-    for block in torn {
+    for block in separated {
         let graph = builder.build(block);
         let order = gathered(func, &graph);
         if order.is_sorted() || graph.illegal(&order).is_some() {
@@ -58,7 +58,7 @@ fn find(func: &Function, occupancy: Occupancy, shape: &Shape) -> Vec<(Block, Vec
 }
 
 /// Whether a block has sisters with something in between.
-fn has_torn(func: &Function, block: Block) -> bool {
+fn has_separated(func: &Function, block: Block) -> bool {
     let insts: Vec<Inst> = func.block_insts(block).collect();
     let is_store = |inst: &Inst| are_sisters(func, *inst, *inst);
     let stores: Vec<usize> = (0..insts.len())

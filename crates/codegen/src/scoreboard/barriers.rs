@@ -17,14 +17,14 @@
 //! path, they are in flight for long, and each barrier they had to themselves would be missing in the loop that follows. What is
 //! waited for behind such a load in its block keeps away from that barrier.
 //!
-//! What outlives its block meets what the blocks behind it set before it is waited for: at the end of a loop, what the next trip
-//! starts with ([`Ahead`]).
+//! What outlives its block meets what the blocks behind it set before it is waited for: at the end of a loop, what the next iteration
+//! starts with ([`LookAhead`]).
 //!
 //! Texture operations go to barriers that texture operations used last before they go to others of the same cost, so that the long
 //! waits gather. Barrier 0 belongs to groups of asynchronous copies where the function has any: DEPBAR counts them there.
 
-use super::ahead::Ahead;
 use super::events::{ELSEWHERE, LiveEvent};
+use super::look_ahead::LookAhead;
 use orias_sass::Barrier;
 
 /// How many barriers there are.
@@ -93,7 +93,7 @@ pub(super) struct Barriers {
     /// Those that texture operations set last.
     pub(super) texture: u8,
     /// What follows the block that is being walked over.
-    pub(super) ahead: Ahead,
+    pub(super) look_ahead: LookAhead,
 }
 
 impl Barriers {
@@ -153,7 +153,7 @@ impl Barriers {
             (false, true) => 1 + i32::from(foreign),
             (false, false) => 3 + i32::from(foreign),
         };
-        let cost = (theirs + ours).max(self.ahead.cost(wish, live, barrier));
+        let cost = (theirs + ours).max(self.look_ahead.cost(wish, live, barrier));
         [cost, kind, self.set_at[usize::from(barrier)]]
     }
 

@@ -9,7 +9,7 @@
 //! | `facts` | what each instruction reads and writes, and when, from the tables of `machine` |
 //! | `operations` | what is known of an operation whatever its operands |
 //! | `demand` | how soon somebody will wait for it, over all paths |
-//! | `spared` | which need no barrier, because a later one of the same queue tells |
+//! | `redundant` | which need no barrier, because a later one of the same queue tells |
 //! | `barriers` | which of the six barriers it sets |
 //! | `ahead` | what it meets on that barrier if it outlives its block |
 //! | `events` | what is in flight during a walk, with a name for each |
@@ -35,17 +35,17 @@
 //! A latency that exceeds what stalls can say gets fillers (NOPs) when code is being made. Code whose length is given already
 //! gets a stall of 0 on the producer instead, which drains: that is what ptxas -O0 has on matrix operations. Nothing is drained at the ends of blocks or of kernels, everything at calls and returns.
 
-mod ahead;
 mod barriers;
 mod demand;
 mod events;
 mod facts;
 mod flight;
 mod latencies;
+mod look_ahead;
 mod operations;
 mod plain;
+mod redundant;
 mod reuse;
-mod spared;
 mod walk;
 mod yields;
 
@@ -198,14 +198,14 @@ fn wait_before(func: &mut Function, machine: &Machine, inst: Inst, mask: u8) {
 
 fn plan(code: &Code, insertions: Insertions) -> Result<Plan, ScoreboardError> {
     let demand = demand::compute(code);
-    let spared = spared::find(code, &demand);
+    let redundant = redundant::find(code, &demand);
     let mut plan = Plan::new(code.facts.len());
     choose_barriers(
         code,
-        Walk::new(code, &demand, &spared, Mode::Choose, insertions),
+        Walk::new(code, &demand, &redundant, Mode::Choose, insertions),
         &mut plan,
     )?;
-    let mut walk = Walk::new(code, &demand, &spared, Mode::Settled, insertions);
+    let mut walk = Walk::new(code, &demand, &redundant, Mode::Settled, insertions);
     let mut starts: Vec<Option<Boundary>> = vec![None; code.blocks.len()];
     let mut dirty = vec![false; code.blocks.len()];
     for &root in &code.roots {

@@ -147,7 +147,7 @@ impl OperationFacts {
                 texture: timing.texture,
                 issue,
                 typical,
-                release: if op.name().starts_with("LDGSTS") {
+                release: if op == Op::LDGSTS {
                     // Asynchronous copies say so late, when memory is busy as late as their data is there.
                     typical
                 } else {

@@ -10,14 +10,17 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Half, Sat, Scalar};
 use orias_ori::{AbstractOp, Inst, Operand, Type, Value};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
 /// The word `sign` of an operation for a type.
-pub(super) fn sign(scalar: Scalar) -> &'static str {
+pub(super) fn sign(scalar: Scalar) -> ValueName {
     match is_signed(scalar) {
-        true => "S32",
-        false => "U32",
+        true => value::S32,
+        false => value::U32,
     }
 }
 
@@ -115,13 +118,13 @@ impl Selector<'_> {
     /// A comparison of words as a new predicate.
     pub(super) fn compare(
         &mut self,
-        cmp: &str,
-        sign: &str,
+        cmp: ValueName,
+        sign: ValueName,
         a: Source,
         b: Source,
     ) -> Result<Value, PhaseError> {
         let predicate = self.temporary(Type::P);
-        let mods = [("cmp", cmp), ("sign", sign)];
+        let mods = [(name::CMP, cmp), (name::SIGN, sign)];
         self.emit(Op::ISETP, &mods, sources![predicate, pt(), a, b, pt()])?;
         Ok(predicate)
     }
@@ -135,7 +138,11 @@ pub(super) fn add(s: &mut Selector<'_>) -> Done {
     match (scalar, s.modifier::<Sat>()?) {
         (Scalar::U16x2 | Scalar::S16x2, Sat::Wrap) => {
             let (a, b) = (s.word(0), s.word(1));
-            s.emit(Op::VIADD, &[("type", "16x2")], sources![s.result(0), a, b])?;
+            s.emit(
+                Op::VIADD,
+                &[(name::TYPE, value::_16X2)],
+                sources![s.result(0), a, b],
+            )?;
             Ok(())
         }
         (Scalar::S32, Sat::Sat) => {
@@ -180,7 +187,11 @@ fn add_words(s: &mut Selector<'_>, subtract: bool) -> Done {
                 false => Some(c),
             };
             if let Some(c) = c.filter(|c| !negated || c.is_register()) {
-                s.emit(Op::IMAD, &[("sign", "U32")], sources![s.result(0), a, b, c])?;
+                s.emit(
+                    Op::IMAD,
+                    &[(name::SIGN, value::U32)],
+                    sources![s.result(0), a, b, c],
+                )?;
                 return Ok(());
             }
         }
@@ -489,7 +500,7 @@ pub(super) fn sad(s: &mut Selector<'_>) -> Done {
     }
     let (a, b) = (s.extended(0, scalar)?, s.extended(1, scalar)?);
     let c = s.word(2);
-    let mods = [("sign", sign(scalar))];
+    let mods = [(name::SIGN, sign(scalar))];
     s.emit(Op::VABSDIFF, &mods, sources![s.result(0), pt(), a, b, c])?;
     Ok(())
 }
@@ -522,19 +533,19 @@ pub(super) fn neg(s: &mut Selector<'_>) -> Done {
 pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     let relu = match s.modifier::<Sat>()? {
-        Sat::Wrap => "no",
-        Sat::Relu => "RELU",
+        Sat::Wrap => value::NO,
+        Sat::Relu => value::RELU,
         _ => return Err(s.unsupported()),
     };
     if is_wide(scalar) {
         return match relu {
-            "no" => wide::min_max(s),
+            value::NO => wide::min_max(s),
             _ => Err(s.unsupported()),
         };
     }
     let ty = match scalar {
-        Scalar::U16 | Scalar::U16x2 => "U16x2",
-        Scalar::S16 | Scalar::S16x2 => "S16x2",
+        Scalar::U16 | Scalar::U16x2 => value::U16X2,
+        Scalar::S16 | Scalar::S16x2 => value::S16X2,
         other => sign(other),
     };
     let [a, b] = flexible_last([s.word(0), s.word(1)]);
@@ -542,7 +553,7 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
         Some(AbstractOp::Min) => pt(),
         _ => not_pt(),
     };
-    let mods = [("type", ty), ("relu", relu)];
+    let mods = [(name::TYPE, ty), (name::RELU, relu)];
     s.emit(Op::VIMNMX, &mods, sources![s.result(0), a, b, smaller])?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Atomic operations and reductions, where the chip has them. The others become loops before selection (`expand`).
 
+use super::emission::Mod;
 use super::selector::{Selector, pt, rz};
 use super::source::Source;
 use super::sources;
@@ -7,33 +8,36 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Order, Reduce, Scalar, Scope, Space, Vector};
 use orias_ori::{AbstractOp, Operand};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
 /// The name of an operation on integers.
-pub(super) fn function_name(reduce: Reduce) -> &'static str {
-    match reduce {
-        Reduce::Add => "ADD",
-        Reduce::Min => "MIN",
-        Reduce::Max => "MAX",
-        Reduce::And => "AND",
-        Reduce::Or => "OR",
-        Reduce::Xor => "XOR",
-        Reduce::Inc => "INC",
-        Reduce::Dec => "DEC",
-        Reduce::Exch => "EXCH",
-        Reduce::Cas => "CAS",
-        Reduce::Cast => "CAST",
-    }
+pub(super) fn function_name(s: &Selector<'_>, reduce: Reduce) -> Result<ValueName, PhaseError> {
+    Ok(match reduce {
+        Reduce::Add => value::ADD,
+        Reduce::Min => value::MIN,
+        Reduce::Max => value::MAX,
+        Reduce::And => value::AND,
+        Reduce::Or => value::OR,
+        Reduce::Xor => value::XOR,
+        Reduce::Inc => value::INC,
+        Reduce::Dec => value::DEC,
+        Reduce::Exch => value::EXCH,
+        // Operations of their own.
+        Reduce::Cas | Reduce::Cast => return Err(s.unsupported()),
+    })
 }
 
 /// How the machine names what an atomic operation works on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// An integer or bits of this size.
-    Integer(&'static str),
+    Integer(ValueName),
     /// Floats of this type.
-    Float(&'static str),
+    Float(ValueName),
 }
 
 /// What the operation works on, in global and generic memory.
@@ -43,27 +47,27 @@ fn kind(s: &Selector<'_>) -> Result<Kind, PhaseError> {
     let reduce: Reduce = s.modifier()?;
     // An addition of singles in memory flushes subnormals, as PTX says of global memory.
     Ok(match (scalar, vector) {
-        (Scalar::B32 | Scalar::U32, Vector::V1) => Kind::Integer("32"),
+        (Scalar::B32 | Scalar::U32, Vector::V1) => Kind::Integer(value::_32),
         (Scalar::S32, Vector::V1) => Kind::Integer(match reduce {
-            Reduce::Add | Reduce::Min | Reduce::Max => "S32",
-            _ => "32",
+            Reduce::Add | Reduce::Min | Reduce::Max => value::S32,
+            _ => value::_32,
         }),
-        (Scalar::B64 | Scalar::U64, Vector::V1) => Kind::Integer("64"),
+        (Scalar::B64 | Scalar::U64, Vector::V1) => Kind::Integer(value::_64),
         (Scalar::S64, Vector::V1) => Kind::Integer(match reduce {
-            Reduce::Min | Reduce::Max => "S64",
-            _ => "64",
+            Reduce::Min | Reduce::Max => value::S64,
+            _ => value::_64,
         }),
-        (Scalar::B128, Vector::V1) => Kind::Integer("128"),
-        (Scalar::F32, Vector::V1) => Kind::Float("F32.FTZ"),
-        (Scalar::F32, Vector::V2) => Kind::Float("F32x2.FTZ"),
-        (Scalar::F32, Vector::V4) => Kind::Float("F32x4.FTZ"),
-        (Scalar::F64, Vector::V1) => Kind::Float("F64"),
-        (Scalar::F16x2, Vector::V1) | (Scalar::F16, Vector::V2) => Kind::Float("F16x2"),
-        (Scalar::F16x2, Vector::V2) | (Scalar::F16, Vector::V4) => Kind::Float("F16x4"),
-        (Scalar::F16x2, Vector::V4) | (Scalar::F16, Vector::V8) => Kind::Float("F16x8"),
-        (Scalar::Bf16x2, Vector::V1) | (Scalar::Bf16, Vector::V2) => Kind::Float("BF16x2"),
-        (Scalar::Bf16x2, Vector::V2) | (Scalar::Bf16, Vector::V4) => Kind::Float("BF16x4"),
-        (Scalar::Bf16x2, Vector::V4) | (Scalar::Bf16, Vector::V8) => Kind::Float("BF16x8"),
+        (Scalar::B128, Vector::V1) => Kind::Integer(value::_128),
+        (Scalar::F32, Vector::V1) => Kind::Float(value::F32_FTZ),
+        (Scalar::F32, Vector::V2) => Kind::Float(value::F32X2_FTZ),
+        (Scalar::F32, Vector::V4) => Kind::Float(value::F32X4_FTZ),
+        (Scalar::F64, Vector::V1) => Kind::Float(value::F64),
+        (Scalar::F16x2, Vector::V1) | (Scalar::F16, Vector::V2) => Kind::Float(value::F16X2),
+        (Scalar::F16x2, Vector::V2) | (Scalar::F16, Vector::V4) => Kind::Float(value::F16X4),
+        (Scalar::F16x2, Vector::V4) | (Scalar::F16, Vector::V8) => Kind::Float(value::F16X8),
+        (Scalar::Bf16x2, Vector::V1) | (Scalar::Bf16, Vector::V2) => Kind::Float(value::BF16X2),
+        (Scalar::Bf16x2, Vector::V2) | (Scalar::Bf16, Vector::V4) => Kind::Float(value::BF16X4),
+        (Scalar::Bf16x2, Vector::V4) | (Scalar::Bf16, Vector::V8) => Kind::Float(value::BF16X8),
         _ => return Err(s.unsupported()),
     })
 }
@@ -88,11 +92,11 @@ impl Selector<'_> {
 }
 
 /// The order of an atomic operation: without one it is relaxed, and then of the whole GPU.
-fn order_name(s: &Selector<'_>) -> &'static str {
+fn order_name(s: &Selector<'_>) -> ValueName {
     match s.func.modifier::<Scope>(s.at) {
         Some(Scope::None) | None => match s.func.modifier::<Order>(s.at) {
-            Some(Order::Volatile) => "STRONG.SYS",
-            _ => "STRONG.GPU",
+            Some(Order::Volatile) => value::STRONG_SYS,
+            _ => value::STRONG_GPU,
         },
         _ => s.strong_scope(),
     }
@@ -131,10 +135,10 @@ fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
         let address = s.far_address(place, Operand::None, false)?;
         let (compared, stored) = (s.combined(1), s.combined(2));
         let mods = [
-            ("e", "E"),
-            ("spin", "SPIN"),
-            ("size", size),
-            ("order", "weak"),
+            (name::E, value::E),
+            (name::SPIN, value::SPIN),
+            (name::SIZE, size),
+            (name::ORDER, value::UNSAID_WEAK),
         ];
         let operands = sources![pt(), result, address, compared, stored];
         s.emit_guarded(Op::ATOM_CAST, &mods, operands)?;
@@ -144,11 +148,15 @@ fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
         let Kind::Integer(size) = kind else {
             return Err(s.unsupported());
         };
-        let size = if size == "S32" { "32" } else { size };
+        let size = if size == value::S32 { value::_32 } else { size };
         let address = s.far_address(place, Operand::None, false)?;
         let (compared, stored) = (s.combined(1), s.combined(2));
         let op = if global { Op::ATOMG_CAS } else { Op::ATOM_CAS };
-        let mods = [("e", "E"), ("size", size), ("order", order)];
+        let mods = [
+            (name::E, value::E),
+            (name::SIZE, size),
+            (name::ORDER, order),
+        ];
         s.emit_guarded(op, &mods, sources![pt(), result, address, compared, stored])?;
         return Ok(());
     }
@@ -159,10 +167,10 @@ fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
         Kind::Integer(size) => {
             let op = if global { Op::ATOMG } else { Op::ATOM };
             let mods = [
-                ("e", "E"),
-                ("fn", function_name(reduce)),
-                ("size", size),
-                ("order", order),
+                (name::E, value::E),
+                (name::FN, function_name(s, reduce)?),
+                (name::SIZE, size),
+                (name::ORDER, order),
             ];
             s.emit_guarded(op, &mods, operands)?;
         }
@@ -172,10 +180,10 @@ fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
                 return Err(s.unsupported());
             }
             let mods = [
-                ("e", "E"),
-                ("fn", function_name(reduce)),
-                ("type", ty),
-                ("order", order),
+                (name::E, value::E),
+                (name::FN, function_name(s, reduce)?),
+                (name::TYPE, ty),
+                (name::ORDER, order),
             ];
             s.emit_guarded(Op::ATOMG_F, &mods, operands)?;
         }
@@ -195,12 +203,12 @@ fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
         false => s.word_result(0),
     };
     let size = match (scalar, reduce) {
-        (Scalar::S32, Reduce::Min | Reduce::Max) => "S32",
-        (Scalar::U32 | Scalar::S32 | Scalar::B32, _) => "32",
+        (Scalar::S32, Reduce::Min | Reduce::Max) => value::S32,
+        (Scalar::U32 | Scalar::S32 | Scalar::B32, _) => value::_32,
         (Scalar::U64 | Scalar::S64 | Scalar::B64, Reduce::Exch | Reduce::Cas | Reduce::Cast) => {
-            "64"
+            value::_64
         }
-        (Scalar::B128, Reduce::Exch | Reduce::Cas) => "128",
+        (Scalar::B128, Reduce::Exch | Reduce::Cas) => value::_128,
         _ => return Err(s.unsupported()),
     };
     if matches!(reduce, Reduce::Cas | Reduce::Cast) {
@@ -221,18 +229,18 @@ fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
         let operands = sources![result, address, compared, stored];
         match reduce {
             Reduce::Cast => {
-                let mods = [("spin", "SPIN"), ("size", size)];
+                let mods = [(name::SPIN, value::SPIN), (name::SIZE, size)];
                 s.emit_guarded(Op::ATOMS_CAST, &mods, operands)?;
             }
             _ => {
-                s.emit_guarded(Op::ATOMS_CAS, &[("size", size)], operands)?;
+                s.emit_guarded(Op::ATOMS_CAS, &[(name::SIZE, size)], operands)?;
             }
         }
         return Ok(());
     }
     let address = s.shared_address(place)?;
     let value = s.combined(1);
-    let mods = [("fn", function_name(reduce)), ("size", size)];
+    let mods = [(name::FN, function_name(s, reduce)?), (name::SIZE, size)];
     s.emit_guarded(Op::ATOMS, &mods, sources![result, address, value])?;
     Ok(())
 }
@@ -252,22 +260,37 @@ pub(super) fn red(s: &mut Selector<'_>) -> Done {
     let policy = s.operand(2);
     let address = s.far_address(place, policy, true)?;
     let value = s.combined(1);
-    let name = function_name(reduce);
+    let name = function_name(s, reduce)?;
     match (kind, space) {
-        (Kind::Integer("128"), _) => return Err(s.unsupported()),
+        (Kind::Integer(value::_128), _) => return Err(s.unsupported()),
         (Kind::Integer(size), Space::Global) => {
-            let mods = [("e", "E"), ("fn", name), ("size", size), ("order", order)];
+            let mods = [
+                (name::E, value::E),
+                (name::FN, name),
+                (name::SIZE, size),
+                (name::ORDER, order),
+            ];
             s.emit_guarded(Op::REDG, &mods, sources![address, value])?;
         }
         (Kind::Float(ty), Space::Global) => {
             if !matches!(reduce, Reduce::Add | Reduce::Min | Reduce::Max) {
                 return Err(s.unsupported());
             }
-            let mods = [("e", "E"), ("fn", name), ("type", ty), ("order", order)];
+            let mods = [
+                (name::E, value::E),
+                (name::FN, name),
+                (name::TYPE, ty),
+                (name::ORDER, order),
+            ];
             s.emit_guarded(Op::REDG_F, &mods, sources![address, value])?;
         }
         (Kind::Integer(size), _) => {
-            let mods = [("e", "E"), ("fn", name), ("size", size), ("order", order)];
+            let mods = [
+                (name::E, value::E),
+                (name::FN, name),
+                (name::SIZE, size),
+                (name::ORDER, order),
+            ];
             s.emit_guarded(Op::ATOM, &mods, sources![pt(), rz(), address, value])?;
         }
         (Kind::Float(_), _) => return Err(s.unsupported()),
@@ -306,22 +329,35 @@ pub(super) fn load_copies(s: &mut Selector<'_>) -> Done {
     let reduce: Reduce = s.modifier()?;
     let wide = s.op() == Some(AbstractOp::MultimemLdWide);
     let function = match reduce {
-        Reduce::Add if wide => "F32ADD",
-        other => function_name(other),
+        Reduce::Add if wide => value::F32ADD,
+        other => function_name(s, other)?,
     };
     let place = s.place(0)?;
     let address = s.bare_address(place)?;
     let operands = sources![s.result(0), address];
-    let mods = |name, value| [("e", "E"), ("fn", function), (name, value), STRONGEST];
+    let mods = |name, value| {
+        [
+            (name::E, value::E),
+            (name::FN, function),
+            (name, value),
+            STRONGEST,
+        ]
+    };
     match kind(s)? {
-        Kind::Integer(size) => s.emit_guarded(Op::LDGMC, &mods("size", size), operands)?,
+        Kind::Integer(size) => s.emit_guarded(Op::LDGMC, &mods(name::SIZE, size), operands)?,
         Kind::Float(ty) => {
-            let ty = ty.strip_suffix(".FTZ").unwrap_or(ty);
-            s.emit_guarded(Op::LDGMC_F, &mods("type", ty), operands)?
+            // Loads of all copies have no word about subnormals.
+            let ty = match ty {
+                value::F32_FTZ => value::F32,
+                value::F32X2_FTZ => value::F32X2,
+                value::F32X4_FTZ => value::F32X4,
+                _ => ty,
+            };
+            s.emit_guarded(Op::LDGMC_F, &mods(name::TYPE, ty), operands)?
         }
     };
     s.fence_after()
 }
 
 /// The order that loads of all copies have.
-const STRONGEST: (&str, &str) = ("order", "STRONG.SYS");
+const STRONGEST: Mod = (name::ORDER, value::STRONG_SYS);

@@ -1,5 +1,6 @@
 //! Barriers of the thread block, fences, and what makes a thread wait or stop.
 
+use super::emission::Mod;
 use super::scattered::Kind;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
@@ -9,11 +10,13 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Combine, Proxy, Scope};
 use orias_ori::{AbstractOp, Guard, Operand, Type};
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
 /// A barrier that does not keep other warps from running.
-const DEFER: (&str, &str) = ("defer", "DEFER_BLOCKING");
+const DEFER: Mod = (name::DEFER, value::DEFER_BLOCKING);
 
 /// How a barrier and its number of threads are given.
 enum Named {
@@ -61,7 +64,7 @@ fn pack(s: &mut Selector<'_>, both: Operand, number: Source, count: Source) -> D
         Some(count) => s.in_register(Source::imm((count as u32) << 16))?,
         None => {
             let raised = s.temporary(WORD);
-            let mods = [("dir", "L"), ("type", "U32")];
+            let mods = [(name::DIR, value::L), (name::TYPE, value::U32)];
             let count = s.in_register(count)?;
             let operands = sources![raised, count, Source::imm(16), rz()];
             s.emit(Op::SHF, &mods, operands)?;
@@ -124,7 +127,7 @@ fn with_whole_warp(
 }
 
 /// A barrier without a result.
-fn barrier(s: &mut Selector<'_>, kind: Kind, op: Op, packed: Op, mods: &[(&str, &str)]) -> Done {
+fn barrier(s: &mut Selector<'_>, kind: Kind, op: Op, packed: Op, mods: &[Mod]) -> Done {
     let named = named(s, kind)?;
     with_whole_warp(s, kind, |s| {
         match named {
@@ -147,14 +150,14 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
 pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
     let counts = s.op() == Some(AbstractOp::BarRedPopc);
     let function = match counts {
-        true => "POPC",
+        true => value::POPC,
         false => match s.modifier::<Combine>()? {
-            Combine::And => "AND",
-            Combine::Or => "OR",
+            Combine::And => value::AND,
+            Combine::Or => value::OR,
             _ => return Err(s.unsupported()),
         },
     };
-    let mods = [DEFER, ("fn", function)];
+    let mods = [DEFER, (name::FN, function)];
     let scattered = s.is_scattered(Kind::Reduce);
     let named = named(s, Kind::Reduce)?;
     let mut predicate = s.predicate(2);
@@ -201,20 +204,24 @@ pub(super) fn fence(s: &mut Selector<'_>) -> Done {
 pub(super) fn fence_proxy(s: &mut Selector<'_>) -> Done {
     let (scope, space) = match s.modifier::<Proxy>()? {
         Proxy::Alias => {
-            let mods = [("sem", "SC"), ("scope", "SYS")];
+            let mods = [(name::SEM, value::SC), (name::SCOPE, value::SYS)];
             s.emit_guarded(Op::MEMBAR, &mods, sources![])?;
             return s.drop_cache();
         }
-        Proxy::AsyncGlobal => (None, "G"),
-        Proxy::AsyncShared => (Some("CTA"), "S"),
-        Proxy::Async | Proxy::AsyncSharedCluster => (Some("GPU"), "S"),
+        Proxy::AsyncGlobal => (None, value::G),
+        Proxy::AsyncShared => (Some(value::CTA), value::S),
+        Proxy::Async | Proxy::AsyncSharedCluster => (Some(value::GPU), value::S),
         Proxy::TensormapGeneric => return fence_tensor_map(s),
         Proxy::None => return Err(s.unsupported()),
     };
     if let Some(scope) = scope {
-        s.emit_guarded(Op::MEMBAR, &[("sem", "ALL"), ("scope", scope)], sources![])?;
+        s.emit_guarded(
+            Op::MEMBAR,
+            &[(name::SEM, value::ALL), (name::SCOPE, scope)],
+            sources![],
+        )?;
     }
-    s.emit_guarded(Op::FENCE_VIEW_ASYNC, &[("space", space)], sources![])?;
+    s.emit_guarded(Op::FENCE_VIEW_ASYNC, &[(name::SPACE, space)], sources![])?;
     Ok(())
 }
 
@@ -225,7 +232,7 @@ fn fence_tensor_map(s: &mut Selector<'_>) -> Done {
         Scope::Sys => Scope::Sys,
         _ => Scope::Gpu,
     };
-    s.memory_barrier(memory_order::membar("ALL", scope))
+    s.memory_barrier(memory_order::membar(value::ALL, scope))
 }
 
 /// The other side of a fence for tensor maps.
@@ -233,7 +240,7 @@ pub(super) fn invalidate_map(s: &mut Selector<'_>) -> Done {
     let map = s.uniform_operand(s.operand(0))?;
     let map = s.uniform_address(map);
     s.emit(Op::DEPBAR, &[], sources![Operand::imm(0x3f)])?;
-    s.emit(Op::UTMACCTL, &[("fn", "IV")], sources![map])?;
+    s.emit(Op::UTMACCTL, &[(name::FN, value::IV)], sources![map])?;
     Ok(())
 }
 
@@ -267,7 +274,7 @@ pub(super) fn event(s: &mut Selector<'_>) -> Done {
 }
 
 /// The kind of trap a debugger stops at.
-pub(super) const TRAP: (&str, &str) = ("kind", "TRAP");
+pub(super) const TRAP: Mod = (name::KIND, value::TRAP);
 
 pub(super) fn breakpoint(s: &mut Selector<'_>) -> Done {
     s.emit_guarded(Op::BPT, &[TRAP], sources![Operand::imm(1)])?;

@@ -12,6 +12,8 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Combine, Scalar};
 use orias_ori::{AbstractOp, Operand, SourceMods};
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -315,7 +317,7 @@ pub(super) fn is_zero(s: &mut Selector<'_>) -> Done {
     let one = Source::imm(1);
     if is_wide(scalar) {
         let words = s.words(0);
-        let zero = compare_words(s, "EQ", Scalar::U64, words, [rz().into(), rz().into()])?;
+        let zero = compare_words(s, value::EQ, Scalar::U64, words, [rz().into(), rz().into()])?;
         let low = s.choose(one, rz().into(), zero.into())?;
         return s.set_pair(0, low.into(), rz().into());
     }
@@ -323,7 +325,7 @@ pub(super) fn is_zero(s: &mut Selector<'_>) -> Done {
         Scalar::B16 => s.extended(0, Scalar::U16)?,
         _ => s.word(0),
     };
-    let zero = s.compare("EQ", "U32", source, rz().into())?;
+    let zero = s.compare(value::EQ, value::U32, source, rz().into())?;
     let result = s.result(0);
     s.choose_to(result, one, rz().into(), zero.into())
 }
@@ -342,13 +344,13 @@ pub(super) fn table(s: &mut Selector<'_>) -> Done {
     let lut = Operand::imm(u64::from(reorder(lut.bits() as u8, order)));
     let with = s.operand(4);
     let (pand, q) = match (s.modifier::<Combine>()?, with) {
-        (Combine::And, _) => ("PAND", s.predicate_of(with)),
-        (Combine::Or, _) => ("POR", s.predicate_of(with)),
-        (Combine::None, _) => ("POR", not_pt().into()),
+        (Combine::And, _) => (value::PAND, s.predicate_of(with)),
+        (Combine::Or, _) => (value::POR, s.predicate_of(with)),
+        (Combine::None, _) => (value::POR, not_pt().into()),
         (Combine::Xor, _) => return Err(s.unsupported()),
     };
     let operands = sources![s.predicate_result(1), s.word_result(0), a, b, c, lut, q];
-    s.emit(Op::LOP3, &[("pand", pand)], operands)?;
+    s.emit(Op::LOP3, &[(name::PAND, pand)], operands)?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 //! first-level cache, so that loads see it; a wait for what was read does not.
 
 use super::copy::{MOST_GROUPS, wait_for};
+use super::emission::Mod;
 use super::selector::Selector;
 use super::source::Source;
 use super::sources;
@@ -14,6 +15,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Reduce, Route, Scalar, TensorMode};
 use orias_ori::{Guard, Operand};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -24,7 +28,7 @@ type Hinted = (Op, Op);
 fn emit_hinted(
     s: &mut Selector<'_>,
     (plain, hinted): Hinted,
-    mods: &[(&str, &str)],
+    mods: &[Mod],
     operands: &[Source],
     policy: Operand,
 ) -> Done {
@@ -76,22 +80,22 @@ fn pieces(s: &mut Selector<'_>, route: Route) -> Result<[Source; 2], PhaseError>
 }
 
 /// The sides of a route as the machine names them: to, from.
-fn sides(route: Route) -> [(&'static str, &'static str); 2] {
+fn sides(route: Route) -> [Mod; 2] {
     match route {
-        Route::GlobalToShared | Route::Multicast => [("to", "S"), ("from", "G")],
-        Route::SharedToGlobal => [("to", "G"), ("from", "S")],
-        Route::SharedToCluster => [("to", "S"), ("from", "S")],
+        Route::GlobalToShared | Route::Multicast => [(name::TO, value::S), (name::FROM, value::G)],
+        Route::SharedToGlobal => [(name::TO, value::G), (name::FROM, value::S)],
+        Route::SharedToCluster => [(name::TO, value::S), (name::FROM, value::S)],
     }
 }
 
 pub(super) fn copy(s: &mut Selector<'_>) -> Done {
     let route: Route = s.modifier()?;
     let multicast = match route {
-        Route::Multicast => "MULTICAST",
-        _ => "no",
+        Route::Multicast => value::MULTICAST,
+        _ => value::NO,
     };
     let [to, from] = sides(route);
-    let mods = [to, from, ("multicast", multicast)];
+    let mods = [to, from, (name::MULTICAST, multicast)];
     let [to, from] = pieces(s, route)?;
     let operands = [to, from, uniform(s, 2)?];
     let policy = s.operand(3);
@@ -99,16 +103,16 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
 }
 
 /// How the machine names what a copy is combined with.
-fn function(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+fn function(s: &Selector<'_>) -> Result<ValueName, PhaseError> {
     Ok(match s.modifier::<Reduce>()? {
-        Reduce::Add => "ADD",
-        Reduce::Min => "MIN",
-        Reduce::Max => "MAX",
-        Reduce::Inc => "INC",
-        Reduce::Dec => "DEC",
-        Reduce::And => "AND",
-        Reduce::Or => "OR",
-        Reduce::Xor => "XOR",
+        Reduce::Add => value::ADD,
+        Reduce::Min => value::MIN,
+        Reduce::Max => value::MAX,
+        Reduce::Inc => value::INC,
+        Reduce::Dec => value::DEC,
+        Reduce::And => value::AND,
+        Reduce::Or => value::OR,
+        Reduce::Xor => value::XOR,
         Reduce::Exch | Reduce::Cas | Reduce::Cast => return Err(s.unsupported()),
     })
 }
@@ -117,19 +121,19 @@ pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
     let route: Route = s.modifier()?;
     let [to, from] = sides(route);
     let function = function(s)?;
-    let signed = matches!(function, "MIN" | "MAX");
+    let signed = matches!(function, value::MIN | value::MAX);
     let ty = match s.modifier::<Scalar>()? {
-        Scalar::S32 if signed => "S32",
-        Scalar::S64 if signed => "S64",
-        Scalar::B32 | Scalar::U32 | Scalar::S32 => "U32",
-        Scalar::B64 | Scalar::U64 | Scalar::S64 => "U64",
-        Scalar::F16 => "F16.RN",
-        Scalar::Bf16 => "BF16.RN",
-        Scalar::F32 => "F32.RN",
-        Scalar::F64 => "F64.RN",
+        Scalar::S32 if signed => value::S32,
+        Scalar::S64 if signed => value::S64,
+        Scalar::B32 | Scalar::U32 | Scalar::S32 => value::U32,
+        Scalar::B64 | Scalar::U64 | Scalar::S64 => value::U64,
+        Scalar::F16 => value::F16_RN,
+        Scalar::Bf16 => value::BF16_RN,
+        Scalar::F32 => value::F32_RN,
+        Scalar::F64 => value::F64_RN,
         _ => return Err(s.unsupported()),
     };
-    let mods = [to, from, ("fn", function), ("type", ty)];
+    let mods = [to, from, (name::FN, function), (name::TYPE, ty)];
     let [to, from] = pieces(s, route)?;
     let operands = [to, from, uniform(s, 2)?];
     let policy = s.operand(3);
@@ -155,22 +159,22 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
         wait_for(s, groups.bits())?;
     }
     if read.bits() == 0 {
-        s.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
+        s.emit_guarded(Op::CCTL_IVALL, &[(name::WHAT, value::IVALL)], sources![])?;
     }
     Ok(())
 }
 
 /// The number of dimensions of a tensor access that reads so many words besides coordinates.
-fn dimensions(s: &Selector<'_>, others: u8) -> Result<(&'static str, &'static str), PhaseError> {
+fn dimensions(s: &Selector<'_>, others: u8) -> Result<Mod, PhaseError> {
     let name = match length(s, 0).checked_sub(others) {
-        Some(1) => "1D",
-        Some(2) => "2D",
-        Some(3) => "3D",
-        Some(4) => "4D",
-        Some(5) => "5D",
+        Some(1) => value::_1D,
+        Some(2) => value::_2D,
+        Some(3) => value::_3D,
+        Some(4) => value::_4D,
+        Some(5) => value::_5D,
         _ => return Err(s.unsupported()),
     };
-    Ok(("dim", name))
+    Ok((name::DIM, name))
 }
 
 /// Coordinates with what stands before them, and the tensor map.
@@ -179,10 +183,10 @@ fn tile(s: &mut Selector<'_>) -> Result<Vec<Source>, PhaseError> {
     Ok(vec![place(s, 0, coordinates)?, place(s, 1, PAIR)?])
 }
 
-fn im2col(s: &Selector<'_>) -> Result<(&'static str, &'static str), PhaseError> {
+fn im2col(s: &Selector<'_>) -> Result<Mod, PhaseError> {
     Ok(match s.modifier::<TensorMode>()? {
-        TensorMode::Tile => ("im2col", "TILE"),
-        TensorMode::Im2col => ("im2col", "IM2COL"),
+        TensorMode::Tile => (name::IM2COL, value::TILE),
+        TensorMode::Im2col => (name::IM2COL, value::IM2COL),
     })
 }
 
@@ -202,17 +206,17 @@ pub(super) fn tensor_copy(s: &mut Selector<'_>) -> Done {
         return emit_hinted(s, ops, &[dimensions], &operands, policy);
     }
     let multicast = match route {
-        Route::Multicast => "MULTICAST",
-        _ => "no",
+        Route::Multicast => value::MULTICAST,
+        _ => value::NO,
     };
     operands.push(uniform(s, 2)?);
-    let mods = [dimensions, im2col, ("multicast", multicast)];
+    let mods = [dimensions, im2col, (name::MULTICAST, multicast)];
     let ops = (Op::UTMALDG_EXTRA, Op::UTMALDG_EXTRA_HINT);
     emit_hinted(s, ops, &mods, &operands, policy)
 }
 
 pub(super) fn tensor_reduce(s: &mut Selector<'_>) -> Done {
-    let mods = [dimensions(s, 1)?, im2col(s)?, ("fn", function(s)?)];
+    let mods = [dimensions(s, 1)?, im2col(s)?, (name::FN, function(s)?)];
     let operands = tile(s)?;
     let policy = s.operand(2);
     let ops = (Op::UTMAREDG, Op::UTMAREDG_HINT);
@@ -239,6 +243,11 @@ pub(super) fn tensor_prefetch(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn prefetch_map(s: &mut Selector<'_>) -> Done {
     let map = place(s, 0, PAIR)?;
-    s.emit_with(Op::UTMACCTL, &[("fn", "PF")], &[map], Guard::ALWAYS)?;
+    s.emit_with(
+        Op::UTMACCTL,
+        &[(name::FN, value::PF)],
+        &[map],
+        Guard::ALWAYS,
+    )?;
     Ok(())
 }

@@ -10,84 +10,100 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Combine, Compare, Scalar};
 use orias_ori::{AbstractOp, Operand, Type, Value};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
 /// How a comparison is written for integers: name, and whether without sign whatever the type.
-fn integer_name(compare: Compare) -> Option<(&'static str, bool)> {
+fn integer_name(compare: Compare) -> Option<(ValueName, bool)> {
     Some(match compare {
-        Compare::Eq => ("EQ", false),
-        Compare::Ne => ("NE", false),
-        Compare::Lt => ("LT", false),
-        Compare::Le => ("LE", false),
-        Compare::Gt => ("GT", false),
-        Compare::Ge => ("GE", false),
-        Compare::Lo => ("LT", true),
-        Compare::Ls => ("LE", true),
-        Compare::Hi => ("GT", true),
-        Compare::Hs => ("GE", true),
+        Compare::Eq => (value::EQ, false),
+        Compare::Ne => (value::NE, false),
+        Compare::Lt => (value::LT, false),
+        Compare::Le => (value::LE, false),
+        Compare::Gt => (value::GT, false),
+        Compare::Ge => (value::GE, false),
+        Compare::Lo => (value::LT, true),
+        Compare::Ls => (value::LE, true),
+        Compare::Hi => (value::GT, true),
+        Compare::Hs => (value::GE, true),
         _ => return None,
     })
 }
 
 /// How a comparison is written for floats.
-fn float_name(compare: Compare) -> Option<&'static str> {
+fn float_name(compare: Compare) -> Option<ValueName> {
     Some(match compare {
-        Compare::Eq => "EQ",
-        Compare::Ne => "NE",
-        Compare::Lt => "LT",
-        Compare::Le => "LE",
-        Compare::Gt => "GT",
-        Compare::Ge => "GE",
-        Compare::Equ => "EQU",
-        Compare::Neu => "NEU",
-        Compare::Ltu => "LTU",
-        Compare::Leu => "LEU",
-        Compare::Gtu => "GTU",
-        Compare::Geu => "GEU",
-        Compare::Num => "NUM",
-        Compare::Nan => "NAN",
+        Compare::Eq => value::EQ,
+        Compare::Ne => value::NE,
+        Compare::Lt => value::LT,
+        Compare::Le => value::LE,
+        Compare::Gt => value::GT,
+        Compare::Ge => value::GE,
+        Compare::Equ => value::EQU,
+        Compare::Neu => value::NEU,
+        Compare::Ltu => value::LTU,
+        Compare::Leu => value::LEU,
+        Compare::Gtu => value::GTU,
+        Compare::Geu => value::GEU,
+        Compare::Num => value::NUM,
+        Compare::Nan => value::NAN,
         _ => return None,
     })
 }
 
 /// The same comparison with the sides exchanged.
-fn mirrored(name: &'static str) -> &'static str {
-    const MIRRORED: [(&str, &str); 8] = [
-        ("LT", "GT"),
-        ("LE", "GE"),
-        ("GT", "LT"),
-        ("GE", "LE"),
-        ("LTU", "GTU"),
-        ("LEU", "GEU"),
-        ("GTU", "LTU"),
-        ("GEU", "LEU"),
+fn mirrored(name: ValueName) -> ValueName {
+    const MIRRORED: [(ValueName, ValueName); 8] = [
+        (value::LT, value::GT),
+        (value::LE, value::GE),
+        (value::GT, value::LT),
+        (value::GE, value::LE),
+        (value::LTU, value::GTU),
+        (value::LEU, value::GEU),
+        (value::GTU, value::LTU),
+        (value::GEU, value::LEU),
     ];
     MIRRORED
         .iter()
         .find(|(from, _)| *from == name)
-        .map_or(name, |(_, to)| to)
+        .map_or(name, |(_, to)| *to)
 }
 
 /// The comparison that is true exactly where this one is not.
-fn inverse(name: &str) -> Option<&'static str> {
+fn inverse(name: ValueName) -> Option<ValueName> {
     Some(match name {
-        "EQ" => "NEU",
-        "NE" => "EQU",
-        "LT" => "GEU",
-        "LE" => "GTU",
-        "GT" => "LEU",
-        "GE" => "LTU",
-        "EQU" => "NE",
-        "NEU" => "EQ",
-        "LTU" => "GE",
-        "LEU" => "GT",
-        "GTU" => "LE",
-        "GEU" => "LT",
-        "NUM" => "NAN",
-        "NAN" => "NUM",
+        value::EQ => value::NEU,
+        value::NE => value::EQU,
+        value::LT => value::GEU,
+        value::LE => value::GTU,
+        value::GT => value::LEU,
+        value::GE => value::LTU,
+        value::EQU => value::NE,
+        value::NEU => value::EQ,
+        value::LTU => value::GE,
+        value::LEU => value::GT,
+        value::GTU => value::LE,
+        value::GEU => value::LT,
+        value::NUM => value::NAN,
+        value::NAN => value::NUM,
         _ => return None,
     })
+}
+
+/// The comparison that is false where this one is true of NaNs, and the same otherwise.
+fn ordered(name: ValueName) -> ValueName {
+    match name {
+        value::EQU => value::EQ,
+        value::NEU => value::NE,
+        value::LTU => value::LT,
+        value::LEU => value::LE,
+        value::GTU => value::GT,
+        value::GEU => value::GE,
+        _ => name,
+    }
 }
 
 /// What is compared, and with which predicate the outcome is combined how.
@@ -95,16 +111,16 @@ struct Comparison {
     compare: Compare,
     scalar: Scalar,
     sides: [Operand; 2],
-    combine: &'static str,
+    combine: ValueName,
     with: Source,
 }
 
 /// The comparison of the instruction being selected: its type is `scalar`.
 fn comparison(s: &mut Selector<'_>, scalar: Scalar) -> Result<Comparison, PhaseError> {
     let combine = match s.modifier::<Combine>()? {
-        Combine::None | Combine::And => "AND",
-        Combine::Or => "OR",
-        Combine::Xor => "XOR",
+        Combine::None | Combine::And => value::AND,
+        Combine::Or => value::OR,
+        Combine::Xor => value::XOR,
     };
     let with = s.predicate(2);
     let with = match s.modifier::<Combine>()? {
@@ -196,18 +212,18 @@ fn compare_to(s: &mut Selector<'_>, what: &Comparison, result: Operand, opposite
     };
     let name = match opposite {
         // Integers always compare: the opposite needs no word about NaNs.
-        true => inverse(name).map_or(name, |name| name.trim_end_matches('U')),
+        true => inverse(name).map_or(name, ordered),
         false => name,
     };
-    let signed = if unsigned { "U32" } else { sign(scalar) };
+    let signed = if unsigned { value::U32 } else { sign(scalar) };
     compare_integers(s, what, name, signed, result)
 }
 
 fn compare_integers(
     s: &mut Selector<'_>,
     what: &Comparison,
-    name: &'static str,
-    signed: &'static str,
+    name: ValueName,
+    signed: ValueName,
     result: Operand,
 ) -> Done {
     if is_wide(what.scalar) {
@@ -218,8 +234,12 @@ fn compare_integers(
             name = mirrored(name);
         }
         let [a, b] = sides;
-        let low = s.compare(name, "U32", a[0], b[0])?;
-        let mods = [("cmp", name), ("sign", signed), ("bool", what.combine)];
+        let low = s.compare(name, value::U32, a[0], b[0])?;
+        let mods = [
+            (name::CMP, name),
+            (name::SIGN, signed),
+            (name::BOOL, what.combine),
+        ];
         s.emit(
             Op::ISETP_EX,
             &mods,
@@ -228,12 +248,12 @@ fn compare_integers(
         return Ok(());
     }
     let extension = match (what.scalar, signed) {
-        (Scalar::U16 | Scalar::S16 | Scalar::B16, "S32") => Scalar::S16,
+        (Scalar::U16 | Scalar::S16 | Scalar::B16, value::S32) => Scalar::S16,
         (Scalar::U16 | Scalar::S16 | Scalar::B16, _) => Scalar::U16,
         (other, _) => other,
     };
-    let alone = what.combine == "AND" && what.with.operand == pt();
-    if name == "NE"
+    let alone = what.combine == value::AND && what.with.operand == pt();
+    if name == value::NE
         && alone
         && s.word_of(what.sides[1]).is_zero()
         && bits::test(s, result, what.sides[0], what.scalar)?
@@ -249,7 +269,11 @@ fn compare_integers(
         sides.swap(0, 1);
         name = mirrored(name);
     }
-    let mods = [("cmp", name), ("sign", signed), ("bool", what.combine)];
+    let mods = [
+        (name::CMP, name),
+        (name::SIGN, signed),
+        (name::BOOL, what.combine),
+    ];
     s.emit(
         Op::ISETP,
         &mods,
@@ -261,7 +285,7 @@ fn compare_integers(
 fn compare_floats(
     s: &mut Selector<'_>,
     what: &Comparison,
-    name: &'static str,
+    name: ValueName,
     result: Operand,
 ) -> Done {
     let mut sides = [s.number(0, what.scalar)?, s.number(1, what.scalar)?];
@@ -273,14 +297,14 @@ fn compare_floats(
     let [a, b] = sides;
     if what.scalar == Scalar::F32 {
         let mods = [
-            ("cmp", name),
-            ("ftz", ftz_name(flushes(s))),
-            ("bool", what.combine),
+            (name::CMP, name),
+            (name::FTZ, ftz_name(flushes(s))),
+            (name::BOOL, what.combine),
         ];
         s.emit(Op::FSETP, &mods, sources![result, pt(), a, b, what.with])?;
     } else {
         let a = s.double_register(a)?;
-        let mods = [("cmp", name), ("bool", what.combine)];
+        let mods = [(name::CMP, name), (name::BOOL, what.combine)];
         s.emit(Op::DSETP, &mods, sources![result, pt(), a, b, what.with])?;
     }
     Ok(())
@@ -315,9 +339,9 @@ fn compare_halves_named(
         Op::HSETP2
     };
     let mods = [
-        ("cmp", name),
-        ("ftz", ftz_name(flushes(s))),
-        ("bool", what.combine),
+        (name::CMP, name),
+        (name::FTZ, ftz_name(flushes(s))),
+        (name::BOOL, what.combine),
     ];
     s.emit(op, &mods, sources![p, q, sides[0], sides[1], what.with])?;
     Ok(())
@@ -349,8 +373,8 @@ fn set_halves(s: &mut Selector<'_>, what: &Comparison, scalar: Scalar) -> Done {
         return Err(s.unsupported());
     };
     let bf = match scalar {
-        scalar if scalar == what.scalar => "BF",
-        Scalar::U32 | Scalar::S32 => "BM",
+        scalar if scalar == what.scalar => value::BF,
+        Scalar::U32 | Scalar::S32 => value::BM,
         _ => return Err(s.unsupported()),
     };
     let mut sides = [s.halves(0, what.scalar)?, s.halves(1, what.scalar)?];
@@ -364,10 +388,10 @@ fn set_halves(s: &mut Selector<'_>, what: &Comparison, scalar: Scalar) -> Done {
         Op::HSET2
     };
     let mods = [
-        ("bf", bf),
-        ("cmp", name),
-        ("ftz", ftz_name(flushes(s))),
-        ("bool", what.combine),
+        (name::BF, bf),
+        (name::CMP, name),
+        (name::FTZ, ftz_name(flushes(s))),
+        (name::BOOL, what.combine),
     ];
     s.emit(
         op,
@@ -413,7 +437,7 @@ pub(super) fn slct(s: &mut Selector<'_>) -> Done {
     let predicate = s.temporary(Type::P);
     if source == Scalar::F32 {
         let value = s.number(2, source)?;
-        let mods = [("cmp", "GE"), ("ftz", ftz_name(flushes(s)))];
+        let mods = [(name::CMP, value::GE), (name::FTZ, ftz_name(flushes(s)))];
         s.emit(
             Op::FSETP,
             &mods,
@@ -421,7 +445,7 @@ pub(super) fn slct(s: &mut Selector<'_>) -> Done {
         )?;
     } else {
         let value = s.word(2);
-        let mods = [("cmp", "GE"), ("sign", "S32")];
+        let mods = [(name::CMP, value::GE), (name::SIGN, value::S32)];
         s.emit(
             Op::ISETP,
             &mods,
@@ -446,7 +470,16 @@ mod tests {
     #[test]
     fn mirroring_twice_and_inverting_twice_change_nothing() {
         for name in [
-            "EQ", "NE", "LT", "LE", "GT", "GE", "LTU", "GEU", "NUM", "NAN",
+            value::EQ,
+            value::NE,
+            value::LT,
+            value::LE,
+            value::GT,
+            value::GE,
+            value::LTU,
+            value::GEU,
+            value::NUM,
+            value::NAN,
         ] {
             assert_eq!(mirrored(mirrored(name)), name);
             let inverted = inverse(name).expect("an inverse");

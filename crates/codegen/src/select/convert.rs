@@ -11,6 +11,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Round, Sat, Scalar};
 use orias_ori::{Operand, SourceMods};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -20,23 +23,23 @@ fn is_float(scalar: Scalar) -> bool {
 }
 
 /// The rounding of a result that is a float.
-pub(super) fn float_rounding(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+pub(super) fn float_rounding(s: &Selector<'_>) -> Result<ValueName, PhaseError> {
     Ok(match s.modifier::<Round>()? {
-        Round::Default | Round::Rn => "RN",
-        Round::Rz => "RZ",
-        Round::Rm => "RM",
-        Round::Rp => "RP",
+        Round::Default | Round::Rn => value::RN,
+        Round::Rz => value::RZ,
+        Round::Rm => value::RM,
+        Round::Rp => value::RP,
         _ => return Err(s.unsupported()),
     })
 }
 
 /// The rounding of a result that is a whole number.
-pub(super) fn integer_rounding(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+pub(super) fn integer_rounding(s: &Selector<'_>) -> Result<ValueName, PhaseError> {
     Ok(match s.modifier::<Round>()? {
-        Round::Rni | Round::Rn => "ROUND",
-        Round::Default | Round::Rzi | Round::Rz => "TRUNC",
-        Round::Rmi | Round::Rm => "FLOOR",
-        Round::Rpi | Round::Rp => "CEIL",
+        Round::Rni | Round::Rn => value::ROUND,
+        Round::Default | Round::Rzi | Round::Rz => value::TRUNC,
+        Round::Rmi | Round::Rm => value::FLOOR,
+        Round::Rpi | Round::Rp => value::CEIL,
         Round::Rna => return Err(s.unsupported()),
     })
 }
@@ -136,7 +139,11 @@ fn sign_word(s: &mut Selector<'_>, low: Source, signed: bool) -> Result<Source, 
         return Ok(Source::imm((bits as u32 as i32 >> 31) as u32));
     }
     let value = s.temporary(WORD);
-    let mods = [("dir", "R"), ("type", "S32"), ("part", "HI")];
+    let mods = [
+        (name::DIR, value::R),
+        (name::TYPE, value::S32),
+        (name::PART, value::HI),
+    ];
     s.emit(Op::SHF, &mods, sources![value, rz(), Source::imm(31), low])?;
     Ok(value.into())
 }
@@ -163,7 +170,11 @@ fn saturate(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
         }
     };
     let wide = from.bits() == 64;
-    let sign = if is_signed(from) { "S32" } else { "U32" };
+    let sign = if is_signed(from) {
+        value::S32
+    } else {
+        value::U32
+    };
     // Only limits the source's type can pass are looked at.
     for (limit, over, passable) in [
         (most, true, most < from_most),
@@ -172,7 +183,7 @@ fn saturate(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
         if !passable {
             continue;
         }
-        let cmp = if over { "GT" } else { "LT" };
+        let cmp = if over { value::GT } else { value::LT };
         let limit = [Source::imm(limit as u32), Source::imm((limit >> 32) as u32)];
         let passed = match wide {
             true => {
@@ -217,26 +228,26 @@ fn integer_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
         false => s.result(0),
     };
     let dst = match to {
-        Scalar::F16 => "F16",
-        Scalar::Bf16 => "BF16",
-        Scalar::F32 => "F32",
-        Scalar::F64 => "F64",
+        Scalar::F16 => value::F16,
+        Scalar::Bf16 => value::BF16,
+        Scalar::F32 => value::F32,
+        Scalar::F64 => value::F64,
         _ => return Err(s.unsupported()),
     };
     let signed = is_signed(from);
     let name = |signed_name, unsigned_name| if signed { signed_name } else { unsigned_name };
     let double = to == Scalar::F64;
-    let fast = to == Scalar::F32 && matches!(rnd, "RN" | "RZ");
+    let fast = to == Scalar::F32 && matches!(rnd, value::RN | value::RZ);
     match from.bits() {
         // In a known time, where that exists.
         32 if fast => {
             let source = s.word(0);
-            let mods = [("src", name("S32", "U32")), ("rnd", rnd)];
+            let mods = [(name::SRC, name(value::S32, value::U32)), (name::RND, rnd)];
             s.emit(Op::I2FP, &mods, sources![result, source])?;
         }
         8 | 16 if fast => {
             let source = s.extended(0, from)?;
-            let mods = [("src", name("S32", "U32")), ("rnd", rnd)];
+            let mods = [(name::SRC, name(value::S32, value::U32)), (name::RND, rnd)];
             s.emit(Op::I2FP, &mods, sources![result, source])?;
         }
         bits => {
@@ -249,19 +260,23 @@ fn integer_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
                 _ => Source::from(s.in_register(source)?),
             };
             let (op, src) = match (double, bits) {
-                (false, 8) => (Op::I2F_8, name("S8", "U8")),
-                (false, 16) => (Op::I2F_16, name("S16", "U16")),
-                (false, 32) => (Op::I2F, name("S32", "U32")),
-                (false, _) => (Op::I2F_64, name("S64", "U64")),
-                (true, 8) => (Op::I2F_F64_8, name("S8", "U8")),
-                (true, 16) => (Op::I2F_F64_16, name("S16", "U16")),
-                (true, 32) => (Op::I2F_F64, name("S32", "U32")),
-                (true, _) => (Op::I2F_F64_64, name("S64", "U64")),
+                (false, 8) => (Op::I2F_8, name(value::S8, value::U8)),
+                (false, 16) => (Op::I2F_16, name(value::S16, value::U16)),
+                (false, 32) => (Op::I2F, name(value::S32, value::U32)),
+                (false, _) => (Op::I2F_64, name(value::S64, value::U64)),
+                (true, 8) => (Op::I2F_F64_8, name(value::S8, value::U8)),
+                (true, 16) => (Op::I2F_F64_16, name(value::S16, value::U16)),
+                (true, 32) => (Op::I2F_F64, name(value::S32, value::U32)),
+                (true, _) => (Op::I2F_F64_64, name(value::S64, value::U64)),
             };
             match double {
-                true => s.emit(op, &[("src", src), ("rnd", rnd)], sources![result, source])?,
+                true => s.emit(
+                    op,
+                    &[(name::SRC, src), (name::RND, rnd)],
+                    sources![result, source],
+                )?,
                 false => {
-                    let mods = [("src", src), ("rnd", rnd), ("dst", dst)];
+                    let mods = [(name::SRC, src), (name::RND, rnd), (name::DST, dst)];
                     s.emit(op, &mods, sources![result, source])?
                 }
             };
@@ -270,7 +285,7 @@ fn integer_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
     if saturates {
         s.emit(
             Op::FADD,
-            &[("sat", "SAT")],
+            &[(name::SAT, value::SAT)],
             sources![s.result(0), rz(), result],
         )?;
     }
@@ -284,14 +299,14 @@ fn float_to_integer(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
     let rnd = integer_rounding(s)?;
     let ftz = ftz_name(flushes(s));
     let dst = match to {
-        Scalar::U8 => "U8",
-        Scalar::S8 => "S8",
-        Scalar::U16 => "U16",
-        Scalar::S16 => "S16",
-        Scalar::U32 => "U32",
-        Scalar::S32 => "S32",
-        Scalar::U64 => "U64",
-        _ => "S64",
+        Scalar::U8 => value::U8,
+        Scalar::S8 => value::S8,
+        Scalar::U16 => value::U16,
+        Scalar::S16 => value::S16,
+        Scalar::U32 => value::U32,
+        Scalar::S32 => value::S32,
+        Scalar::U64 => value::U64,
+        _ => value::S64,
     };
     let result = s.result(0);
     let wide = to.bits() == 64;
@@ -300,28 +315,37 @@ fn float_to_integer(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
         Scalar::F32 => {
             let source = s.number(0, from)?;
             let op = if wide { Op::F2I_64 } else { Op::F2I };
-            let ntz = if wide { "no" } else { "NTZ" };
-            let mods = [("ftz", ftz), ("dst", dst), ("rnd", rnd), ("ntz", ntz)];
+            let ntz = if wide { value::NO } else { value::NTZ };
+            let mods = [
+                (name::FTZ, ftz),
+                (name::DST, dst),
+                (name::RND, rnd),
+                (name::NTZ, ntz),
+            ];
             s.emit(op, &mods, sources![result, source])?;
         }
         Scalar::F64 => {
             let source = s.number(0, from)?;
             let op = if wide { Op::F2I_64_F64 } else { Op::F2I_F64 };
-            let mods = [("dst", dst), ("rnd", rnd)];
+            let mods = [(name::DST, dst), (name::RND, rnd)];
             s.emit(op, &mods, sources![result, source])?;
         }
         Scalar::F16 | Scalar::Bf16 => {
             let source = s.word(0);
             let source = s.in_register(source)?;
-            let src = if from == Scalar::F16 { "F16" } else { "BF16" };
+            let src = if from == Scalar::F16 {
+                value::F16
+            } else {
+                value::BF16
+            };
             let op = if wide { Op::F2I_64_F16 } else { Op::F2I_F16 };
-            let ntz = if wide { "no" } else { "NTZ" };
+            let ntz = if wide { value::NO } else { value::NTZ };
             let mods = [
-                ("ftz", ftz),
-                ("dst", dst),
-                ("src", src),
-                ("rnd", rnd),
-                ("ntz", ntz),
+                (name::FTZ, ftz),
+                (name::DST, dst),
+                (name::SRC, src),
+                (name::RND, rnd),
+                (name::NTZ, ntz),
             ];
             s.emit(op, &mods, sources![result, source])?;
         }
@@ -336,14 +360,14 @@ fn float_to_integer(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
 pub(super) fn pair(s: &mut Selector<'_>) -> Done {
     let to: Scalar = s.modifier()?;
     let (relu, finite) = match s.modifier::<Sat>()? {
-        Sat::Wrap => ("no", "no"),
-        Sat::Relu => ("RELU", "no"),
-        Sat::Satfinite => ("no", "SATFINITE"),
-        Sat::SatfiniteRelu => ("RELU", "SATFINITE"),
+        Sat::Wrap => (value::NO, value::NO),
+        Sat::Relu => (value::RELU, value::NO),
+        Sat::Satfinite => (value::NO, value::SATFINITE),
+        Sat::SatfiniteRelu => (value::RELU, value::SATFINITE),
         Sat::Sat => return Err(s.unsupported()),
     };
     let rnd = match float_rounding(s)? {
-        rnd @ ("RN" | "RZ") => rnd,
+        rnd @ (value::RN | value::RZ) => rnd,
         _ => return Err(s.unsupported()),
     };
     let (high, low) = (s.word(0), s.word(1));
@@ -351,17 +375,25 @@ pub(super) fn pair(s: &mut Selector<'_>) -> Done {
     match to {
         Scalar::F16x2 | Scalar::Bf16x2 => {
             let mods = [
-                ("dst", float_name(to)),
-                ("rnd", rnd),
-                ("relu", relu),
-                ("sat", finite),
+                (name::DST, float_name(to)),
+                (name::RND, rnd),
+                (name::RELU, relu),
+                (name::SAT, finite),
             ];
             s.emit(Op::F2FP, &mods, sources![s.result(0), high, low])?;
         }
-        Scalar::E4m3x2 | Scalar::E5m2x2 if rnd == "RN" => {
-            let dst = if to == Scalar::E4m3x2 { "E4M3" } else { "E5M2" };
+        Scalar::E4m3x2 | Scalar::E5m2x2 if rnd == value::RN => {
+            let dst = if to == Scalar::E4m3x2 {
+                value::E4M3
+            } else {
+                value::E5M2
+            };
             // Only with saturation; ptxas has no other.
-            let mods = [("dst", dst), ("relu", relu), ("sat", "SATFINITE")];
+            let mods = [
+                (name::DST, dst),
+                (name::RELU, relu),
+                (name::SAT, value::SATFINITE),
+            ];
             let operands = sources![s.result(0), high, low, rz()];
             s.emit(Op::F2FP_PACK_AB_MERGE_C, &mods, operands)?;
         }
@@ -388,13 +420,13 @@ pub(super) fn unpack(s: &mut Selector<'_>) -> Done {
     let to: Scalar = s.modifier()?;
     let from: Scalar = s.modifier::<operation::Source>()?.into();
     let relu = match s.modifier::<Sat>()? {
-        Sat::Relu | Sat::SatfiniteRelu => "RELU",
-        Sat::Wrap | Sat::Satfinite => "no",
+        Sat::Relu | Sat::SatfiniteRelu => value::RELU,
+        Sat::Wrap | Sat::Satfinite => value::NO,
         Sat::Sat => return Err(s.unsupported()),
     };
     let src = match from {
-        Scalar::E4m3x2 => "E4M3",
-        Scalar::E5m2x2 => "E5M2",
+        Scalar::E4m3x2 => value::E4M3,
+        Scalar::E5m2x2 => value::E5M2,
         _ => return Err(s.unsupported()),
     };
     if to != Scalar::F16x2 {
@@ -411,7 +443,11 @@ pub(super) fn unpack(s: &mut Selector<'_>) -> Done {
         }
         None => s.in_register(source)?.into(),
     };
-    let mods = [("dst", "F16"), ("src", src), ("relu", relu)];
+    let mods = [
+        (name::DST, value::F16),
+        (name::SRC, src),
+        (name::RELU, relu),
+    ];
     s.emit(Op::F2FP_UNPACK_B, &mods, sources![s.result(0), source])?;
     Ok(())
 }
@@ -421,14 +457,14 @@ pub(super) fn pack(s: &mut Selector<'_>) -> Done {
     let to: Scalar = s.modifier()?;
     // The third source is read from its bottom: so many of its bits as the first two leave room for.
     let (op, dst, bottom) = match to {
-        Scalar::U16 => (Op::I2IP, "U16", 0),
-        Scalar::S16 => (Op::I2IP, "S16", 0),
-        Scalar::U8 => (Op::I2IP, "U8", 0),
-        Scalar::S8 => (Op::I2IP, "S8", 0),
-        Scalar::U4 => (Op::I2IP_4, "U4", 2),
-        Scalar::S4 => (Op::I2IP_4, "S4", 2),
-        Scalar::U2 => (Op::I2IP_2, "U2", 3),
-        Scalar::S2 => (Op::I2IP_2, "S2", 3),
+        Scalar::U16 => (Op::I2IP, value::U16, 0),
+        Scalar::S16 => (Op::I2IP, value::S16, 0),
+        Scalar::U8 => (Op::I2IP, value::U8, 0),
+        Scalar::S8 => (Op::I2IP, value::S8, 0),
+        Scalar::U4 => (Op::I2IP_4, value::U4, 2),
+        Scalar::S4 => (Op::I2IP_4, value::S4, 2),
+        Scalar::U2 => (Op::I2IP_2, value::U2, 3),
+        Scalar::S2 => (Op::I2IP_2, value::S2, 3),
         _ => return Err(s.unsupported()),
     };
     if s.modifier::<operation::Source>()? != operation::Source::S32 {
@@ -444,7 +480,7 @@ pub(super) fn pack(s: &mut Selector<'_>) -> Done {
         .with_select(bottom)
         .and_then(|mods| c.operand.with_mods(mods))
         .ok_or_else(|| s.unsupported())?;
-    let mods = [("dst", dst), ("sat", "SAT")];
+    let mods = [(name::DST, dst), (name::SAT, value::SAT)];
     s.emit(op, &mods, sources![s.result(0), a, b, c])?;
     Ok(())
 }

@@ -12,6 +12,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Cache, Count, Prefetch, Scalar, Transpose};
 use orias_ori::{Address, Guard, Operand, Reg, Type};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -26,13 +29,13 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
         return Err(s.broken("the size is not a number"));
     };
     let size = match bytes.bits() {
-        4 => "32",
-        8 => "64",
-        16 => "128",
+        4 => value::_32,
+        8 => value::_64,
+        16 => value::_128,
         _ => return Err(s.broken("a copy is 4, 8 or 16 bytes")),
     };
     let mut from = s.place(1)?;
-    let (mut fill, mut condition) = ("KEEP", Source::from(pt()));
+    let (mut fill, mut condition) = (value::KEEP, Source::from(pt()));
     let read = s.operand(3);
     if read != Operand::None {
         let read = s.word_of(read);
@@ -43,7 +46,7 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
             _ => {
                 // The first byte that is not read tells how much is filled, by how far the address is off its alignment.
                 let read = s.in_register(read)?;
-                let some = s.compare("NE", "U32", read.into(), rz().into())?;
+                let some = s.compare(value::NE, value::U32, read.into(), rz().into())?;
                 let minus = Source::from(read).negated().unwrap_or(read.into());
                 let rest = s.temporary(WORD);
                 let size = Source::imm(bytes.bits() as u32);
@@ -62,7 +65,7 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
                     sources![pt(), off, rest, mask, rz(), and, no],
                 )?;
                 from = moved(s, from, [off.into(), rz().into()])?;
-                fill = "ZFILL";
+                fill = value::ZFILL;
                 condition = some.into();
             }
         }
@@ -73,14 +76,14 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
         condition = s.complement(ignored);
     }
     let bypass = match s.modifier::<Cache>()? {
-        Cache::Cg => "BYPASS",
-        _ => "ACCESS",
+        Cache::Cg => value::BYPASS,
+        _ => value::ACCESS,
     };
     let ahead = match s.modifier::<Prefetch>()? {
-        Prefetch::None => "none",
-        Prefetch::B64 => "LTC64B",
-        Prefetch::B128 => "LTC128B",
-        Prefetch::B256 => "LTC256B",
+        Prefetch::None => value::NONE,
+        Prefetch::B64 => value::LTC64B,
+        Prefetch::B128 => value::LTC128B,
+        Prefetch::B256 => value::LTC256B,
     };
     let policy = s.operand(5);
     let to = s.place(0)?;
@@ -88,10 +91,10 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
     let from = near_source(s, from, policy)?;
     idle_loads(s)?;
     let mods = [
-        ("bypass", bypass),
-        ("ltc", ahead),
-        ("size", size),
-        ("fill", fill),
+        (name::BYPASS, bypass),
+        (name::LTC, ahead),
+        (name::SIZE, size),
+        (name::FILL, fill),
     ];
     s.emit_guarded(Op::LDGSTS, &mods, sources![to, from, condition])?;
     Ok(())
@@ -195,18 +198,18 @@ pub(super) fn wait_all(s: &mut Selector<'_>) -> Done {
 }
 
 /// Shape and count of matrices, as the machine names them.
-fn matrix_names(s: &Selector<'_>) -> Result<(&'static str, &'static str), PhaseError> {
+fn matrix_names(s: &Selector<'_>) -> Result<(ValueName, ValueName), PhaseError> {
     if s.modifier::<Scalar>()? != Scalar::B16 {
         return Err(s.unsupported());
     }
     let shape = match s.modifier::<Transpose>()? {
-        Transpose::Straight => "M88",
-        Transpose::Trans => "MT88",
+        Transpose::Straight => value::M88,
+        Transpose::Trans => value::MT88,
     };
     let count = match s.modifier::<Count>()? {
-        Count::X1 => "1",
-        Count::X2 => "2",
-        Count::X4 => "4",
+        Count::X1 => value::_1,
+        Count::X2 => value::_2,
+        Count::X4 => value::_4,
     };
     Ok((shape, count))
 }
@@ -216,7 +219,7 @@ pub(super) fn load_matrix(s: &mut Selector<'_>) -> Done {
     s.gather_lanes()?;
     let place = s.place(0)?;
     let address = s.shared_address(place)?;
-    let mods = [("shape", shape), ("count", count)];
+    let mods = [(name::SHAPE, shape), (name::COUNT, count)];
     s.emit_guarded(Op::LDSM, &mods, sources![s.result(0), address])?;
     Ok(())
 }
@@ -227,7 +230,7 @@ pub(super) fn store_matrix(s: &mut Selector<'_>) -> Done {
     let place = s.place(0)?;
     let address = s.shared_address(place)?;
     let value = s.operand(1);
-    let mods = [("shape", shape), ("count", count)];
+    let mods = [(name::SHAPE, shape), (name::COUNT, count)];
     s.emit_guarded(Op::STSM, &mods, sources![address, value])?;
     Ok(())
 }
@@ -235,6 +238,10 @@ pub(super) fn store_matrix(s: &mut Selector<'_>) -> Done {
 pub(super) fn move_matrix(s: &mut Selector<'_>) -> Done {
     s.gather_lanes()?;
     let source = s.word(0);
-    s.emit_guarded(Op::MOVM, &[("mode", "MT88")], sources![s.result(0), source])?;
+    s.emit_guarded(
+        Op::MOVM,
+        &[(name::MODE, value::MT88)],
+        sources![s.result(0), source],
+    )?;
     Ok(())
 }

@@ -9,12 +9,18 @@ use orias_ori::{
     AbstractMods, AbstractOp, Class, Guard, Inst, Operand, Operation, Reg, Shape, SourceMods, Type,
     Value,
 };
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 use orias_sass::{EncodeError, Mods, Op, Variant};
+use orias_sass::{ModifierName, ValueName};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The names and values of modifiers.
-pub(super) type ModList<'a> = &'a [(&'a str, &'a str)];
+/// A modifier and its value, both from the tables.
+pub(super) type Mod = (ModifierName, ValueName);
+
+pub(super) type ModList<'a> = &'a [Mod];
 
 /// Modifiers at the values that are not printed: what an instruction has if nothing else is said. They are worked out when an operation
 /// is first met, and kept complemented, as zero is what is not known.
@@ -256,11 +262,16 @@ impl Selector<'_> {
         let row = op.row();
         let mut mods = default_modifiers(op);
         for (name, value) in list {
-            let set = row
-                .modifier(name)
-                .and_then(|modifier| Some(mods.with(modifier, modifier.value_named(value)?.value)));
-            mods =
-                set.ok_or_else(|| self.broken(format!("{op} has no modifier {name}={value}")))?;
+            let set = row.modifier(name.text()).and_then(|modifier| {
+                Some(mods.with(modifier, modifier.value_named(value.text())?.value))
+            });
+            mods = set.ok_or_else(|| {
+                self.broken(format!(
+                    "{op} has no modifier {}={}",
+                    name.text(),
+                    value.text()
+                ))
+            })?;
         }
         Ok(mods)
     }
@@ -358,7 +369,11 @@ impl Selector<'_> {
             Operand::Const { .. } if width == 2 => {
                 let value = self.temporary(Type::R2);
                 let operand = with_index(plain);
-                self.emit(Op::LDC, &[("size", "64")], &[value.into(), operand.into()])?;
+                self.emit(
+                    Op::LDC,
+                    &[(name::SIZE, value::_64)],
+                    &[value.into(), operand.into()],
+                )?;
                 value
             }
             Operand::Imm(imm) if width == 2 => {

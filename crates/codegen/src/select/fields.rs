@@ -10,23 +10,26 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Clamp, Permute, Scalar};
 use orias_ori::{AbstractOp, Operand, Value};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
 pub(super) fn permute(s: &mut Selector<'_>) -> Done {
     let mode = match s.modifier::<Permute>()? {
-        Permute::Index => "IDX",
-        Permute::F4e => "F4E",
-        Permute::B4e => "B4E",
-        Permute::Rc8 => "RC8",
-        Permute::Ecl => "ECL",
-        Permute::Ecr => "ECR",
-        Permute::Rc16 => "RC16",
+        Permute::Index => value::IDX,
+        Permute::F4e => value::F4E,
+        Permute::B4e => value::B4E,
+        Permute::Rc8 => value::RC8,
+        Permute::Ecl => value::ECL,
+        Permute::Ecr => value::ECR,
+        Permute::Rc16 => value::RC16,
     };
     let (a, b, select) = (s.word(0), s.word(1), s.word(2));
     s.emit(
         Op::PRMT,
-        &[("mode", mode)],
+        &[(name::MODE, mode)],
         sources![s.result(0), a, select, b],
     )?;
     Ok(())
@@ -72,8 +75,8 @@ pub(super) fn reverse(s: &mut Selector<'_>) -> Done {
 /// there is none.
 fn flo(s: &mut Selector<'_>, result: Operand, signed: bool, shift: bool, source: Source) -> Done {
     let mods = [
-        ("sign", if signed { "S32" } else { "U32" }),
-        ("shift", if shift { "SH" } else { "no" }),
+        (name::SIGN, if signed { value::S32 } else { value::U32 }),
+        (name::SHIFT, if shift { value::SH } else { value::NO }),
     ];
     s.emit(Op::FLO, &mods, sources![result, pt(), source])?;
     Ok(())
@@ -94,7 +97,7 @@ pub(super) fn leading_zeros(s: &mut Selector<'_>) -> Done {
     }
     // The high word if it has a bit, else the low one, which is 32 further down.
     let [low, high] = s.words(0);
-    let in_high = s.compare("NE", "U32", high, rz().into())?;
+    let in_high = s.compare(value::NE, value::U32, high, rz().into())?;
     let word = s.choose(high, low, in_high.into())?;
     flo(s, position.into(), false, false, word.into())?;
     let top = s.choose(Source::imm(31), Source::imm(63), in_high.into())?;
@@ -125,7 +128,7 @@ pub(super) fn find(s: &mut Selector<'_>) -> Done {
         shf(
             s,
             fill.into(),
-            ("R", "S32", "HI", CLAMP),
+            (value::R, value::S32, value::HI, CLAMP),
             rz().into(),
             Source::imm(31),
             high,
@@ -137,12 +140,12 @@ pub(super) fn find(s: &mut Selector<'_>) -> Done {
     let lower = s.temporary(WORD);
     flo(s, lower.into(), false, shift, low)?;
     let none = Source::imm(u32::MAX);
-    let in_high = s.compare("NE", "U32", upper.into(), none)?;
+    let in_high = s.compare(value::NE, value::U32, upper.into(), none)?;
     let result = s.result(0);
     if shift {
         // From the top: the low word is 32 further away, unless it has no such bit either.
         let further = s.sum(lower.into(), Source::imm(32))?;
-        let found = s.compare("NE", "U32", lower.into(), none)?;
+        let found = s.compare(value::NE, value::U32, lower.into(), none)?;
         let lower = s.choose(further.into(), lower.into(), found.into())?;
         s.choose_to(result, upper.into(), lower.into(), in_high.into())
     } else {
@@ -171,24 +174,24 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
         shf(
             s,
             shifted.into(),
-            ("R", sign(scalar), "HI", CLAMP),
+            (value::R, sign(scalar), value::HI, CLAMP),
             rz().into(),
             position,
             source,
         )?;
-        let mods = [("sign", sign(scalar))];
+        let mods = [(name::SIGN, sign(scalar))];
         s.emit(Op::SGXT, &mods, sources![s.result(0), shifted, length])?;
         return Ok(());
     }
     let [low, high] = s.words(0);
     let position: Source = s.in_register(position)?.into();
     let length: Source = s.in_register(length)?.into();
-    let pair_type = if signed { "S64" } else { "U64" };
+    let pair_type = if signed { value::S64 } else { value::U64 };
     let (a, b) = (s.temporary(WORD), s.temporary(WORD));
     shf(
         s,
         a.into(),
-        ("R", pair_type, "LO", CLAMP),
+        (value::R, pair_type, value::LO, CLAMP),
         low,
         position,
         high,
@@ -196,7 +199,7 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
     shf(
         s,
         b.into(),
-        ("R", sign(scalar), "HI", CLAMP),
+        (value::R, sign(scalar), value::HI, CLAMP),
         rz().into(),
         position,
         high,
@@ -207,7 +210,7 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
     shf(
         s,
         d.into(),
-        ("L", "U64", "HI", CLAMP),
+        (value::L, value::U64, value::HI, CLAMP),
         a.into(),
         rest,
         b.into(),
@@ -215,7 +218,7 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
     shf(
         s,
         c.into(),
-        ("L", "U32", "LO", CLAMP),
+        (value::L, value::U32, value::LO, CLAMP),
         a.into(),
         rest,
         rz().into(),
@@ -224,7 +227,7 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
     shf(
         s,
         e.into(),
-        ("R", pair_type, "LO", CLAMP),
+        (value::R, pair_type, value::LO, CLAMP),
         c.into(),
         rest,
         d.into(),
@@ -232,7 +235,7 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
     shf(
         s,
         f.into(),
-        ("R", sign(scalar), "HI", CLAMP),
+        (value::R, sign(scalar), value::HI, CLAMP),
         rz().into(),
         rest,
         d.into(),
@@ -241,7 +244,7 @@ pub(super) fn extract(s: &mut Selector<'_>) -> Done {
         return s.set_pair(0, e.into(), f.into());
     }
     // A field of no bits is zero, whatever the sign.
-    let some = s.compare("NE", "U32", length, rz().into())?;
+    let some = s.compare(value::NE, value::U32, length, rz().into())?;
     let low = s.choose(e.into(), rz().into(), some.into())?;
     let high = s.choose(f.into(), rz().into(), some.into())?;
     s.set_pair(0, low.into(), high.into())
@@ -259,7 +262,7 @@ pub(super) fn insert(s: &mut Selector<'_>) -> Done {
         shf(
             s,
             shifted.into(),
-            ("L", "U32", "LO", CLAMP),
+            (value::L, value::U32, value::LO, CLAMP),
             field,
             position,
             rz().into(),
@@ -283,11 +286,18 @@ pub(super) fn insert(s: &mut Selector<'_>) -> Done {
     let (low, high) = (s.temporary(WORD), s.temporary(WORD));
     let limit = bits_beyond(s, length)?;
     let all: Source = s.in_register(ones)?.into();
-    shf(s, low.into(), ("R", "U64", "LO", CLAMP), all, limit, all)?;
+    shf(
+        s,
+        low.into(),
+        (value::R, value::U64, value::LO, CLAMP),
+        all,
+        limit,
+        all,
+    )?;
     shf(
         s,
         high.into(),
-        ("R", "U32", "HI", CLAMP),
+        (value::R, value::U32, value::HI, CLAMP),
         rz().into(),
         limit,
         all,
@@ -295,11 +305,18 @@ pub(super) fn insert(s: &mut Selector<'_>) -> Done {
     let mut words = [rz(); 2];
     let shift_pair = |s: &mut Selector<'_>, low: Source, high: Source| {
         let (a, b) = (s.temporary(WORD), s.temporary(WORD));
-        shf(s, b.into(), ("L", "U64", "HI", CLAMP), low, position, high)?;
+        shf(
+            s,
+            b.into(),
+            (value::L, value::U64, value::HI, CLAMP),
+            low,
+            position,
+            high,
+        )?;
         shf(
             s,
             a.into(),
-            ("L", "U32", "LO", CLAMP),
+            (value::L, value::U32, value::LO, CLAMP),
             low,
             position,
             rz().into(),
@@ -329,7 +346,7 @@ fn bits_beyond(s: &mut Selector<'_>, length: Source) -> Result<Source, PhaseErro
     let limit = s.temporary(WORD);
     s.emit(
         Op::VIMNMX,
-        &[("type", "S32")],
+        &[(name::TYPE, value::S32)],
         sources![limit, rest, rz(), not_pt()],
     )?;
     Ok(limit.into())
@@ -344,22 +361,22 @@ fn field_mask(position: u64, length: u64) -> u64 {
     if position < 64 { ones << position } else { 0 }
 }
 
-fn wraps(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+fn wraps(s: &Selector<'_>) -> Result<ValueName, PhaseError> {
     Ok(match s.modifier::<Clamp>()? {
         Clamp::Clamp => CLAMP,
-        Clamp::Wrap => "W",
+        Clamp::Wrap => value::W,
     })
 }
 
 pub(super) fn extend(s: &mut Selector<'_>) -> Done {
-    let mods = [("wrap", wraps(s)?), ("sign", sign(s.modifier()?))];
+    let mods = [(name::WRAP, wraps(s)?), (name::SIGN, sign(s.modifier()?))];
     let (value, length) = (s.word(0), s.word(1));
     s.emit(Op::SGXT, &mods, sources![s.result(0), value, length])?;
     Ok(())
 }
 
 pub(super) fn mask(s: &mut Selector<'_>) -> Done {
-    let mods = [("wrap", wraps(s)?)];
+    let mods = [(name::WRAP, wraps(s)?)];
     let (position, length) = (s.word(0), s.word(1));
     s.emit(Op::BMSK, &mods, sources![s.result(0), position, length])?;
     Ok(())

@@ -5,6 +5,7 @@
 //! uses.
 
 use super::arithmetic::flexible_last;
+use super::emission::Mod;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, half, sources};
@@ -12,16 +13,19 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Ftz, MinMax, Precision, Property, Round, Sat, Scalar};
 use orias_ori::{AbstractOp, Operand, SourceMods, Type, Value};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
 /// The rounding of arithmetic, as the machine names it.
-pub(super) fn rounding(s: &Selector<'_>, round: Round) -> Result<&'static str, PhaseError> {
+pub(super) fn rounding(s: &Selector<'_>, round: Round) -> Result<ValueName, PhaseError> {
     Ok(match round {
-        Round::Default | Round::Rn => "RN",
-        Round::Rz => "RZ",
-        Round::Rm => "RM",
-        Round::Rp => "RP",
+        Round::Default | Round::Rn => value::RN,
+        Round::Rz => value::RZ,
+        Round::Rm => value::RM,
+        Round::Rp => value::RP,
         _ => return Err(s.unsupported()),
     })
 }
@@ -30,15 +34,15 @@ pub(super) fn flushes(s: &Selector<'_>) -> bool {
     s.func.modifier::<Ftz>(s.at) == Some(Ftz::Ftz)
 }
 
-pub(super) fn ftz_name(ftz: bool) -> &'static str {
-    if ftz { "FTZ" } else { "no" }
+pub(super) fn ftz_name(ftz: bool) -> ValueName {
+    if ftz { value::FTZ } else { value::NO }
 }
 
 /// Whether the result is clamped to 0…1.
-fn saturation(s: &Selector<'_>) -> Result<&'static str, PhaseError> {
+fn saturation(s: &Selector<'_>) -> Result<ValueName, PhaseError> {
     match s.func.modifier::<Sat>(s.at) {
-        None | Some(Sat::Wrap) => Ok("no"),
-        Some(Sat::Sat) => Ok("SAT"),
+        None | Some(Sat::Wrap) => Ok(value::NO),
+        Some(Sat::Sat) => Ok(value::SAT),
         Some(_) => Err(s.unsupported()),
     }
 }
@@ -114,23 +118,27 @@ pub(super) fn add(s: &mut Selector<'_>) -> Done {
     match scalar {
         Scalar::F32 => {
             let ftz = ftz_name(flushes(s));
-            let mods = [("ftz", ftz), ("rnd", rnd), ("sat", saturation(s)?)];
+            let mods = [
+                (name::FTZ, ftz),
+                (name::RND, rnd),
+                (name::SAT, saturation(s)?),
+            ];
             s.emit(Op::FADD, &mods, sources![s.result(0), a, b])?;
         }
         _ => {
-            if saturation(s)? != "no" {
+            if saturation(s)? != value::NO {
                 return Err(s.unsupported());
             }
             let a = s.double_register(a)?;
-            s.emit(Op::DADD, &[("rnd", rnd)], sources![s.result(0), a, b])?;
+            s.emit(Op::DADD, &[(name::RND, rnd)], sources![s.result(0), a, b])?;
         }
     }
     Ok(())
 }
 
 /// The way subnormals are treated, where products have a field for it.
-fn fmz(ftz: bool) -> &'static str {
-    if ftz { "FTZ" } else { "no" }
+fn fmz(ftz: bool) -> ValueName {
+    if ftz { value::FTZ } else { value::NO }
 }
 
 pub(super) fn mul(s: &mut Selector<'_>) -> Done {
@@ -143,15 +151,15 @@ pub(super) fn mul(s: &mut Selector<'_>) -> Done {
     match scalar {
         Scalar::F32 => {
             let mods = [
-                ("fmz", fmz(flushes(s))),
-                ("rnd", rnd),
-                ("sat", saturation(s)?),
+                (name::FMZ, fmz(flushes(s))),
+                (name::RND, rnd),
+                (name::SAT, saturation(s)?),
             ];
             s.emit(Op::FMUL, &mods, sources![s.result(0), a, b])?;
         }
         _ => {
             let a = s.double_register(a)?;
-            s.emit(Op::DMUL, &[("rnd", rnd)], sources![s.result(0), a, b])?;
+            s.emit(Op::DMUL, &[(name::RND, rnd)], sources![s.result(0), a, b])?;
         }
     }
     Ok(())
@@ -168,9 +176,9 @@ pub(super) fn fma(s: &mut Selector<'_>) -> Done {
     match scalar {
         Scalar::F32 => {
             let mods = [
-                ("fmz", fmz(flushes(s))),
-                ("rnd", rnd),
-                ("sat", saturation(s)?),
+                (name::FMZ, fmz(flushes(s))),
+                (name::RND, rnd),
+                (name::SAT, saturation(s)?),
             ];
             s.emit(Op::FFMA, &mods, sources![s.result(0), a, b, c])?;
         }
@@ -181,7 +189,11 @@ pub(super) fn fma(s: &mut Selector<'_>) -> Done {
                 true => c,
                 false => s.double_register(c)?,
             };
-            s.emit(Op::DFMA, &[("rnd", rnd)], sources![s.result(0), a, b, c])?;
+            s.emit(
+                Op::DFMA,
+                &[(name::RND, rnd)],
+                sources![s.result(0), a, b, c],
+            )?;
         }
     }
     Ok(())
@@ -217,7 +229,7 @@ pub(super) fn sign(s: &mut Selector<'_>) -> Done {
     match scalar {
         Scalar::F32 => {
             // The first place takes registers only.
-            let mods = [("ftz", ftz_name(ftz))];
+            let mods = [(name::FTZ, ftz_name(ftz))];
             let (a, b) = match changed.is_register() {
                 true => (changed, zero),
                 false => (zero, changed),
@@ -239,13 +251,13 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
     let smaller = s.op() == Some(AbstractOp::Fmin);
     let (nan, xorsign) = min_max_names(s)?;
     if scalar == Scalar::F64 {
-        if nan != "no" || xorsign != "no" {
+        if nan != value::NO || xorsign != value::NO {
             return Err(s.unsupported());
         }
         return min_max_double(s, smaller);
     }
     let pair = match xorsign {
-        "no" => [s.number(0, scalar)?, s.number(1, scalar)?],
+        value::NO => [s.number(0, scalar)?, s.number(1, scalar)?],
         // The signs of the operands count: none may have become a modifier.
         _ => {
             let [a, b] = [s.word(0), s.word(1)];
@@ -255,21 +267,21 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
     let [a, b] = flexible_last(pair);
     let which = if smaller { pt() } else { not_pt() };
     let mods = [
-        ("ftz", ftz_name(flushes(s))),
-        ("nan", nan),
-        ("xorsign", xorsign),
+        (name::FTZ, ftz_name(flushes(s))),
+        (name::NAN, nan),
+        (name::XORSIGN, xorsign),
     ];
     s.emit(Op::FMNMX, &mods, sources![s.result(0), a, b, which])?;
     Ok(())
 }
 
 /// What a minimum does with NaNs and signs, as the machine names it.
-pub(super) fn min_max_names(s: &Selector<'_>) -> Result<(&'static str, &'static str), PhaseError> {
+pub(super) fn min_max_names(s: &Selector<'_>) -> Result<(ValueName, ValueName), PhaseError> {
     Ok(match s.modifier::<MinMax>()? {
-        MinMax::Number => ("no", "no"),
-        MinMax::Nan => ("NAN", "no"),
-        MinMax::XorSign => ("no", "XORSIGN"),
-        MinMax::NanXorSign => ("NAN", "XORSIGN"),
+        MinMax::Number => (value::NO, value::NO),
+        MinMax::Nan => (value::NAN, value::NO),
+        MinMax::XorSign => (value::NO, value::XORSIGN),
+        MinMax::NanXorSign => (value::NAN, value::XORSIGN),
     })
 }
 
@@ -304,11 +316,11 @@ fn min_max_double(s: &mut Selector<'_>, smaller: bool) -> Done {
     let (wa, wb) = (s.words(0), s.words(1));
     let first = s.temporary(Type::P);
     let quiet = s.temporary(Type::P);
-    let cmp = if smaller { "MIN" } else { "MAX" };
+    let cmp = if smaller { value::MIN } else { value::MAX };
     let (a, b) = (s.through_pair(a)?, s.through_pair(b)?);
     s.emit(
         Op::DSETP,
-        &[("cmp", cmp)],
+        &[(name::CMP, cmp)],
         sources![first, quiet, a, b, pt()],
     )?;
     let low = s.choose(wa[0], wb[0], first.into())?;
@@ -374,16 +386,16 @@ fn scaling(op: AbstractOp) -> Option<Scaling> {
 }
 
 /// The name of an approximate function in the machine.
-fn function_name(op: AbstractOp) -> &'static str {
+fn function_name(op: AbstractOp) -> ValueName {
     match op {
-        AbstractOp::Rcp => "RCP",
-        AbstractOp::Sqrt => "SQRT",
-        AbstractOp::Rsqrt => "RSQ",
-        AbstractOp::Sin => "SIN",
-        AbstractOp::Cos => "COS",
-        AbstractOp::Lg2 => "LG2",
-        AbstractOp::Ex2 => "EX2",
-        _ => "TANH",
+        AbstractOp::Rcp => value::RCP,
+        AbstractOp::Sqrt => value::SQRT,
+        AbstractOp::Rsqrt => value::RSQ,
+        AbstractOp::Sin => value::SIN,
+        AbstractOp::Cos => value::COS,
+        AbstractOp::Lg2 => value::LG2,
+        AbstractOp::Ex2 => value::EX2,
+        _ => value::TANH,
     }
 }
 
@@ -405,14 +417,14 @@ pub(super) fn function(s: &mut Selector<'_>) -> Done {
     if scalar == Scalar::F64 {
         return function_double(s, op, ftz);
     }
-    let fn_mod = [("fn", function_name(op))];
+    let fn_mod = [(name::FN, function_name(op))];
     let source = s.number(0, scalar)?;
     let result = s.result(0);
     match op {
         AbstractOp::Sin | AbstractOp::Cos => {
             let turns = s.temporary(WORD);
             // Subnormals are kept here, whatever the operation says: ptxas flushes them in neither form.
-            let mods = [("rnd", "RZ")];
+            let mods = [(name::RND, value::RZ)];
             s.emit(Op::FMUL, &mods, sources![turns, source, Source::imm(TURNS)])?;
             s.emit(Op::MUFU, &fn_mod, sources![result, turns])?;
         }
@@ -430,7 +442,7 @@ pub(super) fn function(s: &mut Selector<'_>) -> Done {
 /// A function on a scaled source where that is needed.
 fn scaled(
     s: &mut Selector<'_>,
-    function: &[(&str, &str)],
+    function: &[Mod],
     scaling: Scaling,
     source: Source,
     result: Operand,
@@ -444,7 +456,7 @@ fn scaled(
     let limit = Source::imm(scaling.limit);
     s.emit(
         Op::FSETP,
-        &[("cmp", "GEU")],
+        &[(name::CMP, value::GEU)],
         sources![normal, pt(), compared, limit, pt()],
     )?;
     let times = s.temporary(WORD);
@@ -494,14 +506,14 @@ fn reciprocal(s: &mut Selector<'_>, source: Source, result: Operand) -> Done {
     let least = Source::imm(SMALLEST_NORMAL);
     s.emit(
         Op::FSETP,
-        &[("cmp", "GEU")],
+        &[(name::CMP, value::GEU)],
         sources![normal, pt(), magnitude, least, pt()],
     )?;
     // 2^126.
     let most = Source::imm(0x7e80_0000);
     s.emit(
         Op::FSETP,
-        &[("cmp", "GT")],
+        &[(name::CMP, value::GT)],
         sources![large, pt(), magnitude, most, pt()],
     )?;
     // 2^24 for small ones, 1/4 for large ones, else 1.
@@ -514,7 +526,7 @@ fn reciprocal(s: &mut Selector<'_>, source: Source, result: Operand) -> Done {
     let argument = s.temporary(WORD);
     s.emit(Op::FMUL, &[], sources![argument, source, factor])?;
     let raw = s.temporary(WORD);
-    s.emit(Op::MUFU, &[("fn", "RCP")], sources![raw, argument])?;
+    s.emit(Op::MUFU, &[(name::FN, value::RCP)], sources![raw, argument])?;
     s.emit(Op::FMUL, &[], sources![result, factor, raw])?;
     Ok(())
 }
@@ -522,14 +534,14 @@ fn reciprocal(s: &mut Selector<'_>, source: Source, result: Operand) -> Done {
 /// The upper half of a double: the lower becomes zero.
 fn function_double(s: &mut Selector<'_>, op: AbstractOp, ftz: bool) -> Done {
     let name = match op {
-        AbstractOp::Rcp if ftz => "RCP64H",
-        AbstractOp::Rsqrt if ftz => "RSQ64H",
+        AbstractOp::Rcp if ftz => value::RCP64H,
+        AbstractOp::Rsqrt if ftz => value::RSQ64H,
         _ => return Err(s.unsupported()),
     };
     let [_, high] = s.words(0);
     let value = s.temporary(WORD);
     let high = s.in_register(high)?;
-    s.emit(Op::MUFU_64H, &[("fn", name)], sources![value, high])?;
+    s.emit(Op::MUFU_64H, &[(name::FN, name)], sources![value, high])?;
     s.set_pair(0, rz().into(), value.into())
 }
 
@@ -584,13 +596,13 @@ pub(super) fn test(s: &mut Selector<'_>) -> Done {
         let limit = Source::imm(limit);
         match wide {
             true => {
-                let below = s.compare(cmp, "U32", low, rz().into())?;
-                let mods = [("cmp", cmp), ("sign", "U32")];
+                let below = s.compare(cmp, value::U32, low, rz().into())?;
+                let mods = [(name::CMP, cmp), (name::SIGN, value::U32)];
                 let operands = sources![result, pt(), magnitude, limit, with, below];
                 s.emit(Op::ISETP_EX, &mods, operands)?;
             }
             false => {
-                let mods = [("cmp", cmp), ("sign", "U32")];
+                let mods = [(name::CMP, cmp), (name::SIGN, value::U32)];
                 s.emit(
                     Op::ISETP,
                     &mods,
@@ -602,18 +614,18 @@ pub(super) fn test(s: &mut Selector<'_>) -> Done {
     };
     let always = Source::from(pt());
     match property {
-        Property::Finite => against(s, "LT", infinity, result, always),
-        Property::Infinite => against(s, "EQ", infinity, result, always),
-        Property::Number => against(s, "LE", infinity, result, always),
-        Property::NotANumber => against(s, "GT", infinity, result, always),
+        Property::Finite => against(s, value::LT, infinity, result, always),
+        Property::Infinite => against(s, value::EQ, infinity, result, always),
+        Property::Number => against(s, value::LE, infinity, result, always),
+        Property::NotANumber => against(s, value::GT, infinity, result, always),
         Property::Normal => {
             // ptxas counts zero as normal.
             let below = s.temporary(Type::P);
-            against(s, "LT", infinity, below.into(), always)?;
+            against(s, value::LT, infinity, below.into(), always)?;
             let above = s.temporary(Type::P);
-            against(s, "GE", normal, above.into(), below.into())?;
+            against(s, value::GE, normal, above.into(), below.into())?;
             let zero = s.temporary(Type::P);
-            against(s, "EQ", 0, zero.into(), always)?;
+            against(s, value::EQ, 0, zero.into(), always)?;
             let or = Operand::imm(0xfc);
             let operands = sources![result, pt(), above, zero, pt(), or, Operand::imm(0)];
             s.emit(Op::PLOP3, &[], operands)?;
@@ -621,8 +633,8 @@ pub(super) fn test(s: &mut Selector<'_>) -> Done {
         }
         Property::Subnormal => {
             let below = s.temporary(Type::P);
-            against(s, "LT", normal, below.into(), always)?;
-            against(s, "GT", 0, result, below.into())
+            against(s, value::LT, normal, below.into(), always)?;
+            against(s, value::GT, 0, result, below.into())
         }
     }
 }

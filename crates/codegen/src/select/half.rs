@@ -8,6 +8,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Sat, Scalar};
 use orias_ori::{AbstractOp, Operand, SourceMods};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -125,11 +128,11 @@ impl Selector<'_> {
 }
 
 /// The saturation of the instruction being selected: name for `sat`, and whether negative results become zero.
-fn saturation(s: &Selector<'_>) -> Result<(&'static str, bool), PhaseError> {
+fn saturation(s: &Selector<'_>) -> Result<(ValueName, bool), PhaseError> {
     match s.func.modifier::<Sat>(s.at) {
-        None | Some(Sat::Wrap) => Ok(("no", false)),
-        Some(Sat::Sat) => Ok(("SAT", false)),
-        Some(Sat::Relu) => Ok(("no", true)),
+        None | Some(Sat::Wrap) => Ok((value::NO, false)),
+        Some(Sat::Sat) => Ok((value::SAT, false)),
+        Some(Sat::Relu) => Ok((value::NO, true)),
         Some(_) => Err(s.unsupported()),
     }
 }
@@ -137,7 +140,7 @@ fn saturation(s: &Selector<'_>) -> Result<(&'static str, bool), PhaseError> {
 /// Only rounding to nearest exists.
 fn check_rounding(s: &Selector<'_>) -> Result<(), PhaseError> {
     match rounding(s, s.modifier()?)? {
-        "RN" => Ok(()),
+        value::RN => Ok(()),
         _ => Err(s.unsupported()),
     }
 }
@@ -171,7 +174,7 @@ pub(super) fn add(s: &mut Selector<'_>) -> Done {
     } else {
         Op::HADD2
     };
-    let mods = [("ftz", ftz_name(flushes(s))), ("sat", sat)];
+    let mods = [(name::FTZ, ftz_name(flushes(s))), (name::SAT, sat)];
     s.emit(op, &mods, sources![s.result(0), a, b])?;
     Ok(())
 }
@@ -189,7 +192,7 @@ pub(super) fn mul(s: &mut Selector<'_>) -> Done {
     } else {
         Op::HMUL2
     };
-    let mods = [("fmz", ftz_name(flushes(s))), ("sat", sat)];
+    let mods = [(name::FMZ, ftz_name(flushes(s))), (name::SAT, sat)];
     s.emit(op, &mods, sources![s.result(0), a, b])?;
     Ok(())
 }
@@ -201,7 +204,7 @@ pub(super) fn fma(s: &mut Selector<'_>) -> Done {
     let c = s.halves(2, scalar)?;
     let (sat, relu) = saturation(s)?;
     let fmz = match s.op() {
-        Some(AbstractOp::FfmaOob) => "OOB",
+        Some(AbstractOp::FfmaOob) => value::OOB,
         _ => ftz_name(flushes(s)),
     };
     let bfloat = is_bfloat(scalar);
@@ -211,12 +214,16 @@ pub(super) fn fma(s: &mut Selector<'_>) -> Done {
         } else {
             Op::HFMA2_RELU
         };
-        s.emit(op, &[("fmz", fmz)], sources![s.result(0), a, b, c, pt()])?;
+        s.emit(
+            op,
+            &[(name::FMZ, fmz)],
+            sources![s.result(0), a, b, c, pt()],
+        )?;
     } else {
         let op = if bfloat { Op::HFMA2_BF16 } else { Op::HFMA2 };
         s.emit(
             op,
-            &[("fmz", fmz), ("sat", sat)],
+            &[(name::FMZ, fmz), (name::SAT, sat)],
             sources![s.result(0), a, b, c],
         )?;
     }
@@ -256,7 +263,7 @@ pub(super) fn sign(s: &mut Selector<'_>) -> Done {
         let plain = low_twice
             .and_then(|mods| rz().with_mods(mods))
             .unwrap_or(rz());
-        let mods = [("fmz", ftz)];
+        let mods = [(name::FMZ, ftz)];
         s.emit(
             Op::HFMA2_BF16,
             &mods,
@@ -267,7 +274,7 @@ pub(super) fn sign(s: &mut Selector<'_>) -> Done {
             true => (changed, zero),
             false => (zero, changed),
         };
-        s.emit(Op::HADD2, &[("ftz", ftz)], sources![s.result(0), a, b])?;
+        s.emit(Op::HADD2, &[(name::FTZ, ftz)], sources![s.result(0), a, b])?;
     }
     Ok(())
 }
@@ -276,10 +283,10 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     let (nan, xorsign) = min_max_names(s)?;
     let mut pair = match xorsign {
-        "no" => [s.halves(0, scalar)?, s.halves(1, scalar)?],
+        value::NO => [s.halves(0, scalar)?, s.halves(1, scalar)?],
         _ => [s.plain_halves(0, scalar)?, s.plain_halves(1, scalar)?],
     };
-    if xorsign != "no" {
+    if xorsign != value::NO {
         for source in &mut pair {
             *source = match source.constant() {
                 Some(_) => {
@@ -309,23 +316,23 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
         Op::HMNMX2
     };
     let mods = [
-        ("ftz", ftz_name(flushes(s))),
-        ("nan", nan),
-        ("xorsign", xorsign),
+        (name::FTZ, ftz_name(flushes(s))),
+        (name::NAN, nan),
+        (name::XORSIGN, xorsign),
     ];
     s.emit(op, &mods, sources![s.result(0), a, b, which])?;
     Ok(())
 }
 
 /// An approximate function of one half, or of both one after the other.
-pub(super) fn function(s: &mut Selector<'_>, name: &str) -> Done {
+pub(super) fn function(s: &mut Selector<'_>, name: ValueName) -> Done {
     let scalar: Scalar = s.modifier()?;
     let op = if is_bfloat(scalar) {
         Op::MUFU_BF16
     } else {
         Op::MUFU_F16
     };
-    let mods = [("fn", name)];
+    let mods = [(name::FN, name)];
     let source = s.word(0);
     let source = Operand::from(s.in_register(source)?);
     if !is_pair(scalar) {

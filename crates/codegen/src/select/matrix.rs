@@ -3,6 +3,7 @@
 //! Fragments are tuples, aligned as their length asks. A C of zeros is RZ. The machine has a row for each shape it can do; lowering has
 //! made everything else of those.
 
+use super::emission::Mod;
 use super::selector::{Selector, rz};
 use super::source::Source;
 use super::sources;
@@ -10,6 +11,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, AbstractOp, Round, Sat, Scalar, Second, Shape};
 use orias_ori::{Class, Operand, Value};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -50,11 +54,11 @@ impl Selector<'_> {
 /// How a row of a product is spelt: the operation and its modifiers.
 struct Spelling {
     op: Op,
-    mods: Vec<(&'static str, &'static str)>,
+    mods: Vec<Mod>,
 }
 
 /// The name of a shape in a column of names.
-fn named(shape: Shape, names: &[(Shape, &'static str)]) -> Option<&'static str> {
+fn named(shape: Shape, names: &[(Shape, ValueName)]) -> Option<ValueName> {
     names
         .iter()
         .find(|(have, _)| *have == shape)
@@ -62,28 +66,28 @@ fn named(shape: Shape, names: &[(Shape, &'static str)]) -> Option<&'static str> 
 }
 
 /// Shapes as HMMA, IMMA, BMMA and DMMA name them; those of sparse products have K twice as long.
-const HALF_SHAPES: &[(Shape, &str)] = &[
-    (Shape::M16n8k4, "1684"),
-    (Shape::M16n8k8, "1688"),
-    (Shape::M16n8k16, "16816"),
-    (Shape::M16n8k32, "16832"),
+const HALF_SHAPES: &[(Shape, ValueName)] = &[
+    (Shape::M16n8k4, value::_1684),
+    (Shape::M16n8k8, value::_1688),
+    (Shape::M16n8k16, value::_16816),
+    (Shape::M16n8k32, value::_16832),
 ];
-const BYTE_SHAPES: &[(Shape, &str)] = &[
-    (Shape::M8n8k16, "8816"),
-    (Shape::M16n8k16, "16816"),
-    (Shape::M16n8k32, "16832"),
-    (Shape::M16n8k64, "16864"),
+const BYTE_SHAPES: &[(Shape, ValueName)] = &[
+    (Shape::M8n8k16, value::_8816),
+    (Shape::M16n8k16, value::_16816),
+    (Shape::M16n8k32, value::_16832),
+    (Shape::M16n8k64, value::_16864),
 ];
-const BIT_SHAPES: &[(Shape, &str)] = &[
-    (Shape::M8n8k128, "88128"),
-    (Shape::M16n8k128, "168128"),
-    (Shape::M16n8k256, "168256"),
+const BIT_SHAPES: &[(Shape, ValueName)] = &[
+    (Shape::M8n8k128, value::_88128),
+    (Shape::M16n8k128, value::_168128),
+    (Shape::M16n8k256, value::_168256),
 ];
-const DOUBLE_SHAPES: &[(Shape, &str)] = &[
-    (Shape::M8n8k4, "8x8x4"),
-    (Shape::M16n8k4, "16x8x4"),
-    (Shape::M16n8k8, "16x8x8"),
-    (Shape::M16n8k16, "16x8x16"),
+const DOUBLE_SHAPES: &[(Shape, ValueName)] = &[
+    (Shape::M8n8k4, value::_8X8X4),
+    (Shape::M16n8k4, value::_16X8X4),
+    (Shape::M16n8k8, value::_16X8X8),
+    (Shape::M16n8k16, value::_16X8X16),
 ];
 
 /// The instruction of the product being selected.
@@ -99,48 +103,62 @@ fn spelling(s: &Selector<'_>, sparse: bool) -> Result<Option<Spelling>, PhaseErr
     let found = match left {
         Scalar::F16 | Scalar::Bf16 | Scalar::Tf32 => {
             let op = if sparse { Op::HMMA_SP } else { Op::HMMA };
-            let acc = if result == Scalar::F16 { "F16" } else { "F32" };
+            let acc = if result == Scalar::F16 {
+                value::F16
+            } else {
+                value::F32
+            };
             let ty = match left {
-                Scalar::F16 => "F16",
-                Scalar::Bf16 => "BF16",
-                _ => "TF32",
+                Scalar::F16 => value::F16,
+                Scalar::Bf16 => value::BF16,
+                _ => value::TF32,
             };
             named(shape, HALF_SHAPES).map(|shape| Spelling {
                 op,
-                mods: vec![("shape", shape), ("acc", acc), ("type", ty)],
+                mods: vec![(name::SHAPE, shape), (name::ACC, acc), (name::TYPE, ty)],
             })
         }
         Scalar::U8 | Scalar::S8 => {
             let op = if sparse { Op::IMMA_SP } else { Op::IMMA };
-            let byte = |scalar| if scalar == Scalar::S8 { "S8" } else { "U8" };
+            let byte = |scalar| {
+                if scalar == Scalar::S8 {
+                    value::S8
+                } else {
+                    value::U8
+                }
+            };
             let sat = match s.modifier::<Sat>()? {
-                Sat::Satfinite => "SAT",
-                _ => "no",
+                Sat::Satfinite => value::SAT,
+                _ => value::NO,
             };
             named(shape, BYTE_SHAPES).map(|shape| Spelling {
                 op,
                 mods: vec![
-                    ("shape", shape),
-                    ("ta", byte(left)),
-                    ("tb", byte(right)),
-                    ("sat", sat),
+                    (name::SHAPE, shape),
+                    (name::TA, byte(left)),
+                    (name::TB, byte(right)),
+                    (name::SAT, sat),
                 ],
             })
         }
         Scalar::B1 if !sparse => named(shape, BIT_SHAPES).map(|shape| Spelling {
             op: Op::BMMA,
-            mods: vec![("shape", shape), ("fn", "AND"), ("sum", "POPC")],
+            mods: vec![
+                (name::SHAPE, shape),
+                (name::FN, value::AND),
+                (name::SUM, value::POPC),
+            ],
         }),
         Scalar::F64 if !sparse => {
             let rnd = match s.modifier::<Round>()? {
-                Round::Rz => "RZ",
-                Round::Rm => "RM",
-                Round::Rp => "RP",
-                _ => "RN",
+                Round::Rz => value::RZ,
+                Round::Rm => value::RM,
+                Round::Rp => value::RP,
+                _ => value::RN,
             };
             named(shape, DOUBLE_SHAPES).map(|shape| Spelling {
                 op: Op::DMMA,
-                mods: vec![("shape", shape), ("rnd", rnd)],
+                mods: vec![(name::SHAPE, shape), (name::RND, rnd)],
             })
         }
         _ => None,

@@ -27,6 +27,8 @@ use orias_ori::operation::{
 };
 use orias_ori::{AbstractOp, Address, FunctionKind, Guard, Operand, Reg, Type, Value};
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -44,18 +46,18 @@ pub(super) fn adjust(s: &mut Selector<'_>) -> Done {
         Step::Init => init(s),
         Step::Inval => {
             let address = s.mbarrier_address(place)?;
-            s.emit_guarded(Op::SYNCS_CCTL, &[("fn", "IV")], sources![address])?;
+            s.emit_guarded(Op::SYNCS_CCTL, &[(name::FN, value::IV)], sources![address])?;
             Ok(())
         }
         Step::ExpectTx | Step::CompleteTx => {
             let tx = match step {
-                Step::ExpectTx => "A0TR",
-                _ => "A0TX",
+                Step::ExpectTx => value::A0TR,
+                _ => value::A0TX,
             };
             let count = s.word(1);
             let count = s.in_register_or_zero(count)?;
             let address = s.mbarrier_address(place)?;
-            let mods = [("kind", "RED"), ("tx", tx)];
+            let mods = [(name::KIND, value::RED), (name::TX, tx)];
             s.emit_guarded(Op::SYNCS_ARRIVE, &mods, sources![rz(), address, count])?;
             Ok(())
         }
@@ -80,7 +82,7 @@ fn init(s: &mut Selector<'_>) -> Done {
             let mut words = Vec::with_capacity(2);
             for by in [EXPECTED_AT, PENDING_AT] {
                 let word = s.temporary(WORD);
-                let mods = [("dir", "L"), ("type", "U32")];
+                let mods = [(name::DIR, value::L), (name::TYPE, value::U32)];
                 let operands = sources![word, missing, Source::imm(by), rz()];
                 s.emit(Op::SHF, &mods, operands)?;
                 words.push(Source::from(word));
@@ -92,7 +94,7 @@ fn init(s: &mut Selector<'_>) -> Done {
     let address = s.uniform_shared_address(place)?;
     let pair = s.uniform_tuple(&words)?;
     if needs_view_fence(s) {
-        s.emit(Op::FENCE_VIEW_ASYNC, &[("space", "S")], sources![])?;
+        s.emit(Op::FENCE_VIEW_ASYNC, &[(name::SPACE, value::S)], sources![])?;
     }
     s.emit(Op::SYNCS_EXCH, &[], sources![urz(), address, pair])?;
     Ok(())
@@ -226,20 +228,20 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
     let masked =
         matches!(kind, Arrive::NoComplete | Arrive::DropNoComplete) && s.result(0) != Operand::None;
     let optout = match kind {
-        Arrive::Drop | Arrive::DropExpectTx | Arrive::DropNoComplete => "OPTOUT",
-        Arrive::Arrive | Arrive::ExpectTx | Arrive::NoComplete => "no",
+        Arrive::Drop | Arrive::DropExpectTx | Arrive::DropNoComplete => value::OPTOUT,
+        Arrive::Arrive | Arrive::ExpectTx | Arrive::NoComplete => value::NO,
     };
     let expects = matches!(kind, Arrive::ExpectTx | Arrive::DropExpectTx);
     let tx = match (expects, &count) {
-        (true, _) => "ARTX",
-        (false, Some(_)) => "ART0",
-        (false, None) if masked => "ART0",
-        (false, None) => "A1T0",
+        (true, _) => value::ARTX,
+        (false, Some(_)) => value::ART0,
+        (false, None) if masked => value::ART0,
+        (false, None) => value::A1T0,
     };
     let kind = match space {
-        Space::SharedCluster => "RED",
-        _ if masked => "TMASK",
-        _ => "normal",
+        Space::SharedCluster => value::RED,
+        _ if masked => value::TMASK,
+        _ => value::NORMAL,
     };
     let brought: Source = match count {
         Some(count) => s.in_register(count)?.into(),
@@ -255,7 +257,7 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
         s.memory_barrier(memory_order::membar(membar.sem, Scope::Cta))?;
         s.memory_barrier(membar)?;
     }
-    let mods = [("kind", kind), ("optout", optout), ("tx", tx)];
+    let mods = [(name::KIND, kind), (name::OPTOUT, optout), (name::TX, tx)];
     if !masked {
         let result = s.word_result(0);
         s.emit_guarded(Op::SYNCS_ARRIVE, &mods, sources![result, address, brought])?;
@@ -281,13 +283,13 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
     let number = s.temporary(WORD);
     s.emit(Op::POPC, &[], sources![number, before])?;
     let raised = s.temporary(WORD);
-    let mods = [("dir", "L"), ("type", "U32")];
+    let mods = [(name::DIR, value::L), (name::TYPE, value::U32)];
     let operands = sources![raised, number, Source::imm(PENDING_AT), rz()];
     s.emit(Op::SHF, &mods, operands)?;
     let high = s.temporary(WORD);
     s.emit(
         Op::IMAD,
-        &[("sign", "U32")],
+        &[(name::SIGN, value::U32)],
         sources![high, raised, brought, state],
     )?;
     s.set_pair(0, lanes, high.into())
@@ -308,7 +310,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
                 Some(parity) => s.in_register(Source::imm((parity as u32) << 31))?,
                 None => {
                     let phase = s.temporary(WORD);
-                    let mods = [("dir", "L"), ("type", "U32")];
+                    let mods = [(name::DIR, value::L), (name::TYPE, value::U32)];
                     let operands = sources![phase, parity, Source::imm(31), rz()];
                     s.emit(Op::SHF, &mods, operands)?;
                     phase
@@ -317,8 +319,8 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
         }
     };
     let tries = match kind {
-        Wait::Try | Wait::TryParity => "TRYWAIT",
-        Wait::Test | Wait::TestParity => "no",
+        Wait::Try | Wait::TryParity => value::TRYWAIT,
+        Wait::Test | Wait::TestParity => value::NO,
     };
     let limit = s.operand(2);
     let place = s.place(0)?;
@@ -327,13 +329,13 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     match limit {
         Operand::None => {
             let operands = sources![over, address, phase];
-            s.emit_guarded(Op::SYNCS_PHASECHK, &[("try", tries)], operands)?;
+            s.emit_guarded(Op::SYNCS_PHASECHK, &[(name::TRY, tries)], operands)?;
         }
         limit => {
             // A phase that was over at the first look counts, whatever the second says.
             let [first, second] = [(); 2].map(|()| s.temporary(Type::P));
             let operands = sources![first, address, phase];
-            s.emit(Op::SYNCS_PHASECHK, &[("try", tries)], operands)?;
+            s.emit(Op::SYNCS_PHASECHK, &[(name::TRY, tries)], operands)?;
             let time = s.word_of(limit);
             let time = match time.is_zero() {
                 true => Operand::imm(0).into(),
@@ -342,7 +344,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
             let unless = Guard::unless(first);
             s.emit_with(
                 Op::NANOSLEEP,
-                &[("wake", "SYNCS")],
+                &[(name::WAKE, value::SYNCS)],
                 sources![pt(), time],
                 unless,
             )?;
@@ -358,7 +360,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     if memory_order::fences(order, scope).drops_cache
         && let Some(over) = over.as_value()
     {
-        let mods = [("what", "IVALL")];
+        let mods = [(name::WHAT, value::IVALL)];
         s.emit_with(Op::CCTL_IVALL, &mods, sources![], Guard::when(over))?;
     }
     Ok(())
@@ -368,7 +370,11 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
 pub(super) fn pending(s: &mut Selector<'_>) -> Done {
     let [_, high] = s.words(0);
     let moved = s.temporary(WORD);
-    let mods = [("dir", "R"), ("type", "U32"), ("part", "HI")];
+    let mods = [
+        (name::DIR, value::R),
+        (name::TYPE, value::U32),
+        (name::PART, value::HI),
+    ];
     let operands = sources![moved, rz(), Source::imm(PENDING_AT), high];
     s.emit(Op::SHF, &mods, operands)?;
     let count = s.temporary(WORD);
@@ -398,11 +404,11 @@ pub(super) fn arrive_after_copies(s: &mut Selector<'_>) -> Done {
     let address = s.mbarrier_address(place)?;
     let count = match counted.bits() {
         0 => {
-            let mods = [("kind", "RED"), ("tx", "A0T1")];
+            let mods = [(name::KIND, value::RED), (name::TX, value::A0T1)];
             s.emit_guarded(Op::SYNCS_ARRIVE, &mods, sources![rz(), address, rz()])?;
-            "TRANSCNT"
+            value::TRANSCNT
         }
-        _ => "ARVCNT",
+        _ => value::ARVCNT,
     };
     // It takes its address from a uniform register only: with a general one the chip calls it illegal.
     let Operand::Address(id) = s.uniform_shared_address(place)? else {
@@ -415,7 +421,7 @@ pub(super) fn arrive_after_copies(s: &mut Selector<'_>) -> Done {
     let address = s.func.create_address(address);
     s.emit_guarded(
         Op::ARRIVES_LDGSTSBAR,
-        &[("count", count)],
+        &[(name::COUNT, count)],
         sources![address],
     )?;
     Ok(())
@@ -428,7 +434,7 @@ pub(super) fn map_address(s: &mut Selector<'_>) -> Done {
     let rank = s.in_register(rank)?;
     // The lowest byte of the rank above three bytes of the address.
     let select = Source::imm(0x0654);
-    let mods = [("mode", "IDX")];
+    let mods = [(name::MODE, value::IDX)];
     if scalar.bits() == 64 {
         let [low, high] = s.words(0);
         let word = s.temporary(WORD);
@@ -449,7 +455,11 @@ pub(super) fn rank_of(s: &mut Selector<'_>) -> Done {
         64 => s.words(0)[0],
         _ => s.word(0),
     };
-    let mods = [("dir", "R"), ("type", "U32"), ("part", "HI")];
+    let mods = [
+        (name::DIR, value::R),
+        (name::TYPE, value::U32),
+        (name::PART, value::HI),
+    ];
     let by = Source::imm(s.constants.shared_rank_shift as u32);
     s.emit(Op::SHF, &mods, sources![s.result(0), rz(), by, low])?;
     Ok(())
@@ -477,23 +487,26 @@ pub(super) fn tell(s: &mut Selector<'_>) -> Done {
             Vector::V8 => return Err(s.unsupported()),
         };
         let size = match size {
-            32 => "32",
-            64 => "64",
-            128 => "128",
+            32 => value::_32,
+            64 => value::_64,
+            128 => value::_128,
             _ => return Err(s.unsupported()),
         };
         let value = s.payload(1, size);
-        s.emit_guarded(Op::STAS, &[("size", size)], sources![address, value])?;
+        s.emit_guarded(Op::STAS, &[(name::SIZE, size)], sources![address, value])?;
         return Ok(());
     }
     let reduce: Reduce = s.modifier()?;
     let size = match scalar {
-        Scalar::S32 if matches!(reduce, Reduce::Min | Reduce::Max) => "S32",
-        Scalar::U64 | Scalar::S64 | Scalar::B64 => "64",
-        _ => "32",
+        Scalar::S32 if matches!(reduce, Reduce::Min | Reduce::Max) => value::S32,
+        Scalar::U64 | Scalar::S64 | Scalar::B64 => value::_64,
+        _ => value::_32,
     };
     let value = s.payload(1, size);
-    let mods = [("fn", super::atomic::function_name(reduce)), ("size", size)];
+    let mods = [
+        (name::FN, super::atomic::function_name(s, reduce)?),
+        (name::SIZE, size),
+    ];
     s.emit_guarded(Op::REDAS, &mods, sources![address, value])?;
     Ok(())
 }

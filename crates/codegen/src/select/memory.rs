@@ -15,6 +15,9 @@ use orias_ori::{
     SymbolPart, Type, Value,
 };
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -31,9 +34,9 @@ pub(super) struct Place {
 
 /// How an access is ordered and cached.
 pub(super) struct Access {
-    pub(super) order: &'static str,
-    pub(super) cache: &'static str,
-    pub(super) ahead: &'static str,
+    pub(super) order: ValueName,
+    pub(super) cache: ValueName,
+    pub(super) ahead: ValueName,
 }
 
 impl Selector<'_> {
@@ -357,7 +360,7 @@ impl Selector<'_> {
     }
 
     /// The size field of an access.
-    pub(super) fn access_size(&self) -> Result<&'static str, PhaseError> {
+    pub(super) fn access_size(&self) -> Result<ValueName, PhaseError> {
         let scalar: Scalar = self.modifier()?;
         let count: u16 = match self.modifier::<Vector>()? {
             Vector::V1 => 1,
@@ -366,13 +369,13 @@ impl Selector<'_> {
             Vector::V8 => 8,
         };
         Ok(match (scalar, count * scalar.bits()) {
-            (Scalar::S8, 8) => "S8",
-            (_, 8) => "U8",
-            (Scalar::S16, 16) => "S16",
-            (_, 16) => "U16",
-            (_, 32) => "32",
-            (_, 64) => "64",
-            (_, 128) => "128",
+            (Scalar::S8, 8) => value::S8,
+            (_, 8) => value::U8,
+            (Scalar::S16, 16) => value::S16,
+            (_, 16) => value::U16,
+            (_, 32) => value::_32,
+            (_, 64) => value::_64,
+            (_, 128) => value::_128,
             _ => return Err(self.unsupported()),
         })
     }
@@ -386,14 +389,14 @@ impl Selector<'_> {
             .unwrap_or(Cache::Default);
         let strong = self.strong_scope();
         let order = match (order, cache) {
-            (Order::Weak, Cache::Nc) if load => "CONSTANT",
-            (Order::Weak, Cache::Ca) if load => "STRONG.SM",
-            (Order::Weak, Cache::Wb) => "STRONG.SM",
-            (Order::Weak, Cache::Cg) => "STRONG.GPU",
-            (Order::Weak, Cache::Cv | Cache::Wt) => "STRONG.SYS",
-            (Order::Weak, _) => "weak",
-            (Order::Volatile, _) => "STRONG.SYS",
-            (Order::Mmio, _) => "MMIO.SYS",
+            (Order::Weak, Cache::Nc) if load => value::CONSTANT,
+            (Order::Weak, Cache::Ca) if load => value::STRONG_SM,
+            (Order::Weak, Cache::Wb) => value::STRONG_SM,
+            (Order::Weak, Cache::Cg) => value::STRONG_GPU,
+            (Order::Weak, Cache::Cv | Cache::Wt) => value::STRONG_SYS,
+            (Order::Weak, _) => value::UNSAID_WEAK,
+            (Order::Volatile, _) => value::STRONG_SYS,
+            (Order::Mmio, _) => value::MMIO_SYS,
             _ => strong,
         };
         let evict = self
@@ -401,18 +404,18 @@ impl Selector<'_> {
             .modifier::<Evict>(self.at)
             .unwrap_or(Evict::Default);
         let cache = match (evict, cache) {
-            (Evict::First, _) | (Evict::Default, Cache::Cs) => "EF",
-            (Evict::Last, _) => "EL",
-            (Evict::Unchanged, _) => "EU",
-            (Evict::NoAllocate, _) => "NA",
-            (Evict::Default, Cache::Lu) => "LU",
-            _ => "normal",
+            (Evict::First, _) | (Evict::Default, Cache::Cs) => value::EF,
+            (Evict::Last, _) => value::EL,
+            (Evict::Unchanged, _) => value::EU,
+            (Evict::NoAllocate, _) => value::NA,
+            (Evict::Default, Cache::Lu) => value::LU,
+            _ => value::NORMAL,
         };
         let ahead = match self.func.modifier::<Prefetch>(self.at) {
-            Some(Prefetch::B64) => "LTC64B",
-            Some(Prefetch::B128) => "LTC128B",
-            Some(Prefetch::B256) => "LTC256B",
-            _ => "none",
+            Some(Prefetch::B64) => value::LTC64B,
+            Some(Prefetch::B128) => value::LTC128B,
+            Some(Prefetch::B256) => value::LTC256B,
+            _ => value::NONE,
         };
         Ok(Access {
             order,
@@ -422,11 +425,11 @@ impl Selector<'_> {
     }
 
     /// The order of an access that threads of the instruction's scope agree on.
-    pub(super) fn strong_scope(&self) -> &'static str {
+    pub(super) fn strong_scope(&self) -> ValueName {
         match self.func.modifier::<Scope>(self.at) {
-            Some(Scope::Cta) => "STRONG.SM",
-            Some(Scope::Cluster | Scope::Gpu) => "STRONG.GPU",
-            _ => "STRONG.SYS",
+            Some(Scope::Cta) => value::STRONG_SM,
+            Some(Scope::Cluster | Scope::Gpu) => value::STRONG_GPU,
+            _ => value::STRONG_SYS,
         }
     }
 
@@ -455,13 +458,13 @@ impl Selector<'_> {
 
     /// Drops what the first-level cache holds.
     pub(super) fn drop_cache(&mut self) -> Done {
-        self.emit_guarded(Op::CCTL_IVALL, &[("what", "IVALL")], sources![])?;
+        self.emit_guarded(Op::CCTL_IVALL, &[(name::WHAT, value::IVALL)], sources![])?;
         Ok(())
     }
 
     /// A fence. The mark says that what reports errors of accesses before it will follow it (LateExpandSyncInstructions).
     pub(super) fn memory_barrier(&mut self, membar: Membar) -> Done {
-        let mods = [("sem", membar.sem), ("scope", membar.scope)];
+        let mods = [(name::SEM, membar.sem), (name::SCOPE, membar.scope)];
         let inst = self.emit_guarded(Op::MEMBAR, &mods, sources![])?;
         self.func.set_strong(inst, membar.reports);
         Ok(())
@@ -485,24 +488,24 @@ pub(super) fn load(s: &mut Selector<'_>) -> Done {
         Space::Param | Space::Const => return load_bank(s, place, space, size),
         Space::Shared => {
             let address = s.shared_address(place)?;
-            let inst = s.emit_guarded(Op::LDS, &[("size", size)], sources![result, address])?;
+            let inst = s.emit_guarded(Op::LDS, &[(name::SIZE, size)], sources![result, address])?;
             s.mark_strong(inst);
             s.fence_after()?;
         }
         Space::Local => {
             let address = s.local_address(place)?;
-            let mods = [("size", size), ("cache", access.cache)];
+            let mods = [(name::SIZE, size), (name::CACHE, access.cache)];
             s.emit_guarded(Op::LDL, &mods, sources![result, address])?;
         }
         Space::Global | Space::Generic => {
-            let described = access.order != "MMIO.SYS";
+            let described = access.order != value::MMIO_SYS;
             let address = s.far_address(place, policy, described)?;
             let mods = [
-                ("e", "E"),
-                ("size", size),
-                ("order", access.order),
-                ("cache", access.cache),
-                ("ltc", access.ahead),
+                (name::E, value::E),
+                (name::SIZE, size),
+                (name::ORDER, access.order),
+                (name::CACHE, access.cache),
+                (name::LTC, access.ahead),
             ];
             match space {
                 Space::Global => {
@@ -518,11 +521,11 @@ pub(super) fn load(s: &mut Selector<'_>) -> Done {
 }
 
 /// A load from a constant bank, in pieces of at most 64 bits.
-fn load_bank(s: &mut Selector<'_>, place: Place, space: Space, size: &'static str) -> Done {
-    if size != "128" {
+fn load_bank(s: &mut Selector<'_>, place: Place, space: Space, size: ValueName) -> Done {
+    if size != value::_128 {
         let from = s.bank_place(place, space)?;
         let result = s.result(0);
-        s.emit_guarded(Op::LDC, &[("size", size)], sources![result, from])?;
+        s.emit_guarded(Op::LDC, &[(name::SIZE, size)], sources![result, from])?;
         return Ok(());
     }
     let Some(result) = s.result(0).as_value().filter(|_| s.guard == Guard::ALWAYS) else {
@@ -536,7 +539,7 @@ fn load_bank(s: &mut Selector<'_>, place: Place, space: Space, size: &'static st
         };
         let from = s.bank_place(half, space)?;
         let value = s.temporary(Type::R2);
-        s.emit(Op::LDC, &[("size", "64")], sources![value, from])?;
+        s.emit(Op::LDC, &[(name::SIZE, value::_64)], sources![value, from])?;
         operands.push(value.into());
     }
     let inst = s
@@ -548,10 +551,10 @@ fn load_bank(s: &mut Selector<'_>, place: Place, space: Space, size: &'static st
 
 impl Selector<'_> {
     /// What is stored or combined: source `index`, as wide as the access is.
-    pub(super) fn payload(&mut self, index: usize, size: &str) -> Source {
+    pub(super) fn payload(&mut self, index: usize, size: ValueName) -> Source {
         match size {
-            "128" => self.operand(index).into(),
-            "64" | "S64" => self.pair(index),
+            value::_128 => self.operand(index).into(),
+            value::_64 | value::S64 => self.pair(index),
             _ => self.word(index),
         }
     }
@@ -560,8 +563,8 @@ impl Selector<'_> {
 pub(super) fn store(s: &mut Selector<'_>) -> Done {
     let space: Space = s.modifier()?;
     let size = match s.access_size()? {
-        "S8" => "U8",
-        "S16" => "U16",
+        value::S8 => value::U8,
+        value::S16 => value::U16,
         other => other,
     };
     let place = s.place(0)?;
@@ -572,23 +575,23 @@ pub(super) fn store(s: &mut Selector<'_>) -> Done {
         Space::Shared => {
             s.fence_before()?;
             let address = s.shared_address(place)?;
-            let inst = s.emit_guarded(Op::STS, &[("size", size)], sources![address, value])?;
+            let inst = s.emit_guarded(Op::STS, &[(name::SIZE, size)], sources![address, value])?;
             s.mark_strong(inst);
         }
         Space::Local => {
             let address = s.local_address(place)?;
-            let mods = [("size", size), ("cache", access.cache)];
+            let mods = [(name::SIZE, size), (name::CACHE, access.cache)];
             s.emit_guarded(Op::STL, &mods, sources![address, value])?;
         }
         Space::Global | Space::Generic => {
-            let described = access.order != "MMIO.SYS";
+            let described = access.order != value::MMIO_SYS;
             s.fence_before()?;
             let address = s.far_address(place, policy, described)?;
             let mods = [
-                ("e", "E"),
-                ("size", size),
-                ("order", access.order),
-                ("cache", access.cache),
+                (name::E, value::E),
+                (name::SIZE, size),
+                (name::ORDER, access.order),
+                (name::CACHE, access.cache),
             ];
             let op = match space {
                 Space::Global => Op::STG,
@@ -602,10 +605,14 @@ pub(super) fn store(s: &mut Selector<'_>) -> Done {
 }
 
 /// Cache control of a line.
-fn line_control(s: &mut Selector<'_>, what: &str) -> Done {
+fn line_control(s: &mut Selector<'_>, what: ValueName) -> Done {
     let place = s.place(0)?;
     let address = s.far_address(place, Operand::None, false)?;
-    s.emit_guarded(Op::CCTL, &[("e", "E"), ("what", what)], sources![address])?;
+    s.emit_guarded(
+        Op::CCTL,
+        &[(name::E, value::E), (name::WHAT, what)],
+        sources![address],
+    )?;
     Ok(())
 }
 
@@ -616,9 +623,9 @@ pub(super) fn prefetch(s: &mut Selector<'_>) -> Done {
     };
     let evict = s.func.modifier::<Evict>(s.at).unwrap_or(Evict::Default);
     let what = match (level, evict) {
-        (1, Evict::Default | Evict::Normal) => "PF1",
-        (2, Evict::Default | Evict::Normal) => "PF2",
-        (2, Evict::Last) => "PML2",
+        (1, Evict::Default | Evict::Normal) => value::PF1,
+        (2, Evict::Default | Evict::Normal) => value::PF2,
+        (2, Evict::Last) => value::PML2,
         _ => return Err(s.unsupported()),
     };
     line_control(s, what)
@@ -627,8 +634,8 @@ pub(super) fn prefetch(s: &mut Selector<'_>) -> Done {
 /// Gives up a line's contents, or its priority.
 pub(super) fn line(s: &mut Selector<'_>) -> Done {
     match s.op() {
-        Some(AbstractOp::Discard) => line_control(s, "RML2"),
-        _ => line_control(s, "DML2"),
+        Some(AbstractOp::Discard) => line_control(s, value::RML2),
+        _ => line_control(s, value::DML2),
     }
 }
 

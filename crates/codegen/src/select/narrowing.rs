@@ -11,6 +11,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Round, Sat, Scalar};
 use orias_ori::{Operand, SourceMods, Type};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 /// The upper half of a word.
 const UPPER_HALF: u32 = 0xffff_0000;
@@ -56,14 +59,14 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
                 let factor = Source::imm(0x1_0000);
                 s.emit(
                     Op::IMAD,
-                    &[("sign", "U32")],
+                    &[(name::SIGN, value::U32)],
                     sources![result, source, factor, rz()],
                 )?;
                 Ok(())
             })
         }
         (Scalar::F64, Scalar::F16 | Scalar::Bf16) if sat == Sat::Sat => {
-            let mods = [("dst", float_name(to)), ("rnd", float_rounding(s)?)];
+            let mods = [(name::DST, float_name(to)), (name::RND, float_rounding(s)?)];
             let source = s.number(0, from)?;
             let raw = Operand::from(s.temporary(WORD));
             s.emit(Op::F2F_FROM_F64, &mods, sources![raw, source])?;
@@ -76,7 +79,7 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
             let ftz = ftz_name(flushes(s));
             let source = s.number(0, from)?;
             saturated(s, sat, |s, result| {
-                let mods = [("dst", dst), ("rnd", rnd), ("ftz", ftz)];
+                let mods = [(name::DST, dst), (name::RND, rnd), (name::FTZ, ftz)];
                 s.emit(Op::F2F_FROM_F64, &mods, sources![result, source])?;
                 Ok(())
             })
@@ -86,7 +89,7 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
             let source = s.number(0, from)?;
             s.emit(
                 Op::F2F_F64_F32,
-                &[("ftz", ftz)],
+                &[(name::FTZ, ftz)],
                 sources![s.result(0), source],
             )?;
             Ok(())
@@ -94,7 +97,7 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
         (Scalar::F16 | Scalar::Bf16, Scalar::F64) => {
             let source = s.word(0);
             let source = s.in_register(source)?;
-            let mods = [("src", float_name(from))];
+            let mods = [(name::SRC, float_name(from))];
             s.emit(Op::F2F_F64_F16, &mods, sources![s.result(0), source])?;
             Ok(())
         }
@@ -106,7 +109,7 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
                 Scalar::Bf16 => Op::F2F_BF16_F16,
                 _ => Op::F2F_F16_BF16,
             };
-            s.emit(op, &[("rnd", rnd)], sources![s.result(0), source])?;
+            s.emit(op, &[(name::RND, rnd)], sources![s.result(0), source])?;
             Ok(())
         }
         _ => Err(s.unsupported()),
@@ -115,18 +118,26 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
 
 /// Two halves as two narrow floats.
 fn halves_to_narrow(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
-    if from != Scalar::F16x2 || float_rounding(s)? != "RN" {
+    if from != Scalar::F16x2 || float_rounding(s)? != value::RN {
         return Err(s.unsupported());
     }
     let relu = match s.modifier::<Sat>()? {
-        Sat::Satfinite => "no",
-        Sat::SatfiniteRelu => "RELU",
+        Sat::Satfinite => value::NO,
+        Sat::SatfiniteRelu => value::RELU,
         _ => return Err(s.unsupported()),
     };
     let source = s.word(0);
     let source = s.in_register(source)?;
-    let dst = if to == Scalar::E4m3x2 { "E4M3" } else { "E5M2" };
-    let mods = [("dst", dst), ("relu", relu), ("sat", "SATFINITE")];
+    let dst = if to == Scalar::E4m3x2 {
+        value::E4M3
+    } else {
+        value::E5M2
+    };
+    let mods = [
+        (name::DST, dst),
+        (name::RELU, relu),
+        (name::SAT, value::SATFINITE),
+    ];
     s.emit(
         Op::F2FP_UNPACK_B_MERGE_C,
         &mods,
@@ -135,11 +146,11 @@ fn halves_to_narrow(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
     Ok(())
 }
 
-pub(super) fn float_name(scalar: Scalar) -> &'static str {
+pub(super) fn float_name(scalar: Scalar) -> ValueName {
     match scalar {
-        Scalar::F16 | Scalar::F16x2 => "F16",
-        Scalar::Bf16 | Scalar::Bf16x2 => "BF16",
-        _ => "F32",
+        Scalar::F16 | Scalar::F16x2 => value::F16,
+        Scalar::Bf16 | Scalar::Bf16x2 => value::BF16,
+        _ => value::F32,
     }
 }
 
@@ -159,7 +170,7 @@ fn saturated(
             make(s, raw.into())?;
             s.emit(
                 Op::FADD,
-                &[("sat", "SAT")],
+                &[(name::SAT, value::SAT)],
                 sources![s.result(0), rz(), raw],
             )?;
             Ok(())
@@ -174,28 +185,37 @@ fn narrow_single(s: &mut Selector<'_>, to: Scalar, sat: Sat) -> Done {
     let source = s.word(0);
     let dst = float_name(to);
     let (relu, finite) = match sat {
-        Sat::Wrap | Sat::Sat => ("no", "no"),
-        Sat::Relu => ("RELU", "no"),
-        Sat::Satfinite => ("no", "SATFINITE"),
-        Sat::SatfiniteRelu => ("RELU", "SATFINITE"),
+        Sat::Wrap | Sat::Sat => (value::NO, value::NO),
+        Sat::Relu => (value::RELU, value::NO),
+        Sat::Satfinite => (value::NO, value::SATFINITE),
+        Sat::SatfiniteRelu => (value::RELU, value::SATFINITE),
     };
-    let plain = relu == "no" && finite == "no";
+    let plain = relu == value::NO && finite == value::NO;
     let result = match sat {
         Sat::Sat => Operand::from(s.temporary(WORD)),
         _ => s.result(0),
     };
     match rnd {
-        "RN" | "RZ" if plain => {
-            let mods = [("dst", dst), ("rnd", rnd)];
+        value::RN | value::RZ if plain => {
+            let mods = [(name::DST, dst), (name::RND, rnd)];
             s.emit(Op::F2FP, &mods, sources![result, rz(), source])?;
         }
-        "RN" | "RZ" => {
-            let mods = [("dst", dst), ("rnd", rnd), ("relu", relu), ("sat", finite)];
+        value::RN | value::RZ => {
+            let mods = [
+                (name::DST, dst),
+                (name::RND, rnd),
+                (name::RELU, relu),
+                (name::SAT, finite),
+            ];
             s.emit(Op::F2FP_MERGE_C, &mods, sources![result, source, rz()])?;
         }
         _ if plain => {
             let source = s.in_register(source)?;
-            let mods = [("dst", dst), ("rnd", rnd), ("ftz", ftz_name(flushes(s)))];
+            let mods = [
+                (name::DST, dst),
+                (name::RND, rnd),
+                (name::FTZ, ftz_name(flushes(s))),
+            ];
             s.emit(Op::F2F_FROM_F32, &mods, sources![result, source])?;
         }
         _ => return Err(s.unsupported()),
@@ -219,7 +239,7 @@ fn clamp_half(s: &mut Selector<'_>, source: Operand, scalar: Scalar) -> Done {
         Scalar::Bf16 => Op::HADD2_BF16,
         _ => Op::HADD2,
     };
-    s.emit(op, &[("sat", "SAT")], sources![s.result(0), a, b])?;
+    s.emit(op, &[(name::SAT, value::SAT)], sources![s.result(0), a, b])?;
     Ok(())
 }
 
@@ -244,7 +264,7 @@ fn same_float(s: &mut Selector<'_>, scalar: Scalar, round: Round) -> Done {
             Scalar::F32 => s.number(0, scalar)?,
             _ => s.word(0),
         };
-        let mods = [("rnd", rnd), ("ftz", ftz)];
+        let mods = [(name::RND, rnd), (name::FTZ, ftz)];
         return match sat {
             Sat::Wrap => {
                 s.emit(op, &mods, sources![s.result(0), source])?;
@@ -253,7 +273,7 @@ fn same_float(s: &mut Selector<'_>, scalar: Scalar, round: Round) -> Done {
             Sat::Sat if scalar == Scalar::F32 => {
                 let whole = s.temporary(WORD);
                 s.emit(op, &mods, sources![whole, source])?;
-                let mods = [("sat", "SAT"), ("ftz", ftz)];
+                let mods = [(name::SAT, value::SAT), (name::FTZ, ftz)];
                 s.emit(Op::FADD, &mods, sources![s.result(0), rz(), whole])?;
                 Ok(())
             }
@@ -266,7 +286,7 @@ fn same_float(s: &mut Selector<'_>, scalar: Scalar, round: Round) -> Done {
         };
     }
     match (scalar, sat) {
-        (Scalar::F32, Sat::Wrap) if ftz == "no" => {
+        (Scalar::F32, Sat::Wrap) if ftz == value::NO => {
             let source = s.word(0);
             let result = s.result(0);
             give(s, result, source)
@@ -278,16 +298,16 @@ fn same_float(s: &mut Selector<'_>, scalar: Scalar, round: Round) -> Done {
                 true => (source, zero),
                 false => (zero, source),
             };
-            s.emit(Op::FADD, &[("ftz", ftz)], sources![s.result(0), a, b])?;
+            s.emit(Op::FADD, &[(name::FTZ, ftz)], sources![s.result(0), a, b])?;
             Ok(())
         }
         (Scalar::F32, Sat::Sat) => {
             let source = s.number(0, scalar)?;
-            let mods = [("sat", "SAT"), ("ftz", ftz)];
+            let mods = [(name::SAT, value::SAT), (name::FTZ, ftz)];
             s.emit(Op::FADD, &mods, sources![s.result(0), rz(), source])?;
             Ok(())
         }
-        (Scalar::F16 | Scalar::Bf16, Sat::Wrap) if ftz == "no" => {
+        (Scalar::F16 | Scalar::Bf16, Sat::Wrap) if ftz == value::NO => {
             let source = s.word(0);
             let result = s.result(0);
             give(s, result, source)
@@ -311,12 +331,20 @@ fn to_tf32(s: &mut Selector<'_>, from: Scalar, round: Round) -> Done {
         return Err(s.unsupported());
     }
     let sat: Sat = s.modifier()?;
-    let relu = if sat == Sat::Relu { "RELU" } else { "no" };
+    let relu = if sat == Sat::Relu {
+        value::RELU
+    } else {
+        value::NO
+    };
     let source = s.word(0);
     match (round, sat) {
         (Round::Default | Round::Rn | Round::Rz, Sat::Wrap | Sat::Relu) => {
-            let rnd = if round == Round::Rz { "RZ" } else { "RN" };
-            let mods = [("relu", relu), ("rnd", rnd)];
+            let rnd = if round == Round::Rz {
+                value::RZ
+            } else {
+                value::RN
+            };
+            let mods = [(name::RELU, relu), (name::RND, rnd)];
             s.emit(Op::F2FP_PACK_B, &mods, sources![s.result(0), source])?;
             Ok(())
         }
@@ -327,7 +355,7 @@ fn to_tf32(s: &mut Selector<'_>, from: Scalar, round: Round) -> Done {
             let magnitude = magnitude.unwrap_or(source.into());
             let infinity = Source::imm(0x7f80_0000);
             let special = s.temporary(Type::P);
-            let mods = [("cmp", "GEU")];
+            let mods = [(name::CMP, value::GEU)];
             s.emit(
                 Op::FSETP,
                 &mods,

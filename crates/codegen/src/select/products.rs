@@ -8,6 +8,8 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Half, Sat, Scalar};
 use orias_ori::{Operand, Type};
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -25,16 +27,16 @@ pub(super) fn mul(s: &mut Selector<'_>) -> Done {
         Half::Lo => {
             s.emit(
                 Op::IMAD,
-                &[("sign", "U32")],
+                &[(name::SIGN, value::U32)],
                 sources![s.result(0), a, b, rz()],
             )?;
         }
         Half::Hi => {
-            let mods = [("sign", sign(scalar))];
+            let mods = [(name::SIGN, sign(scalar))];
             s.emit(Op::IMAD_HI, &mods, sources![s.result(0), pt(), a, b, rz()])?;
         }
         Half::Wide => {
-            let mods = [("sign", sign(scalar))];
+            let mods = [(name::SIGN, sign(scalar))];
             s.emit(
                 Op::IMAD_WIDE,
                 &mods,
@@ -57,7 +59,7 @@ fn mul_half_words(
         Half::Hi | Half::Wide => (s.extended(0, scalar)?, s.extended(1, scalar)?),
     };
     let [a, b] = flexible_last([a, b]);
-    let mods = [("sign", "U32")];
+    let mods = [(name::SIGN, value::U32)];
     if half != Half::Hi {
         let addend = addend.unwrap_or(rz().into());
         s.emit(Op::IMAD, &mods, sources![s.result(0), a, b, addend])?;
@@ -69,7 +71,11 @@ fn mul_half_words(
         Some(_) => Operand::from(s.temporary(WORD)),
         None => s.result(0),
     };
-    let mods = [("dir", "R"), ("type", sign(scalar)), ("part", "HI")];
+    let mods = [
+        (name::DIR, value::R),
+        (name::TYPE, sign(scalar)),
+        (name::PART, value::HI),
+    ];
     s.emit(
         Op::SHF,
         &mods,
@@ -97,7 +103,7 @@ pub(super) fn mad(s: &mut Selector<'_>) -> Done {
         let product = s.temporary(WORD);
         s.emit(
             Op::IMAD_HI,
-            &[("sign", "S32")],
+            &[(name::SIGN, value::S32)],
             sources![product, pt(), a, b, rz()],
         )?;
         let c = s.word(2);
@@ -112,11 +118,15 @@ pub(super) fn mad(s: &mut Selector<'_>) -> Done {
         return mul_half_words(s, scalar, half, Some(addend));
     }
     let [a, b] = flexible_last([s.word(0), s.word(1)]);
-    let mods = [("sign", sign(scalar))];
+    let mods = [(name::SIGN, sign(scalar))];
     match half {
         Half::Lo => {
             let c = s.word(2);
-            s.emit(Op::IMAD, &[("sign", "U32")], sources![s.result(0), a, b, c])?;
+            s.emit(
+                Op::IMAD,
+                &[(name::SIGN, value::U32)],
+                sources![s.result(0), a, b, c],
+            )?;
         }
         Half::Hi => {
             // The addend takes part above the low word, as the upper half of a pair.
@@ -154,9 +164,13 @@ pub(super) fn mad_carry(s: &mut Selector<'_>) -> Done {
     let [a, b] = flexible_last([s.word(0), s.word(1)]);
     let product = s.temporary(WORD);
     match half {
-        Half::Lo => s.emit(Op::IMAD, &[("sign", "U32")], sources![product, a, b, rz()])?,
+        Half::Lo => s.emit(
+            Op::IMAD,
+            &[(name::SIGN, value::U32)],
+            sources![product, a, b, rz()],
+        )?,
         _ => {
-            let mods = [("sign", sign(scalar))];
+            let mods = [(name::SIGN, sign(scalar))];
             s.emit(Op::IMAD_HI, &mods, sources![product, pt(), a, b, rz()])?
         }
     };
@@ -169,7 +183,7 @@ pub(super) fn mad_carry(s: &mut Selector<'_>) -> Done {
 fn low24(s: &mut Selector<'_>, index: usize, scalar: Scalar) -> Result<Source, PhaseError> {
     let source = s.word(index);
     let value = s.temporary(WORD);
-    let mods = [("sign", sign(scalar))];
+    let mods = [(name::SIGN, sign(scalar))];
     s.emit(Op::SGXT, &mods, sources![value, source, Source::imm(24)])?;
     Ok(value.into())
 }
@@ -198,13 +212,13 @@ fn product24(s: &mut Selector<'_>, addend: Option<Source>) -> Done {
             let addend = addend.unwrap_or(rz().into());
             s.emit(
                 Op::IMAD,
-                &[("sign", "U32")],
+                &[(name::SIGN, value::U32)],
                 sources![s.result(0), a, b, addend],
             )?;
         }
         Half::Hi => {
             let product = s.temporary(Type::R2);
-            let mods = [("sign", sign(scalar))];
+            let mods = [(name::SIGN, sign(scalar))];
             s.emit(Op::IMAD_WIDE, &mods, sources![product, pt(), a, b, rz()])?;
             s.count(product);
             let [low, high] = s.split_pair(product);
@@ -212,7 +226,7 @@ fn product24(s: &mut Selector<'_>, addend: Option<Source>) -> Done {
                 Some(_) => Operand::from(s.temporary(WORD)),
                 None => s.result(0),
             };
-            let mods = [("dir", "R"), ("type", "U64")];
+            let mods = [(name::DIR, value::R), (name::TYPE, value::U64)];
             s.emit(Op::SHF, &mods, sources![middle, low, Source::imm(16), high])?;
             match addend {
                 Some(addend) if saturates => {
@@ -239,9 +253,9 @@ fn dot_types(s: &Selector<'_>) -> Result<[bool; 2], PhaseError> {
 }
 
 pub(super) fn dot4(s: &mut Selector<'_>) -> Done {
-    let [ta, tb] = dot_types(s)?.map(|signed| if signed { "S8" } else { "U8" });
+    let [ta, tb] = dot_types(s)?.map(|signed| if signed { value::S8 } else { value::U8 });
     let (a, b, c) = (s.word(0), s.word(1), s.word(2));
-    let mods = [("ta", ta), ("tb", tb)];
+    let mods = [(name::TA, ta), (name::TB, tb)];
     s.emit(Op::IDP_4A, &mods, sources![s.result(0), a, b, c])?;
     Ok(())
 }
@@ -249,14 +263,14 @@ pub(super) fn dot4(s: &mut Selector<'_>) -> Done {
 pub(super) fn dot2(s: &mut Selector<'_>) -> Done {
     let [ta, tb] = dot_types(s)?;
     let part = match s.modifier::<Half>()? {
-        Half::Lo => "LO",
-        Half::Hi => "HI",
+        Half::Lo => value::LO,
+        Half::Hi => value::HI,
         Half::Wide => return Err(s.unsupported()),
     };
     let mods = [
-        ("part", part),
-        ("ta", if ta { "S16" } else { "U16" }),
-        ("tb", if tb { "S8" } else { "U8" }),
+        (name::PART, part),
+        (name::TA, if ta { value::S16 } else { value::U16 }),
+        (name::TB, if tb { value::S8 } else { value::U8 }),
     ];
     let (a, b, c) = (s.word(0), s.word(1), s.word(2));
     s.emit(Op::IDP_2A, &mods, sources![s.result(0), a, b, c])?;

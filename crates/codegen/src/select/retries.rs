@@ -8,10 +8,10 @@
 //!
 //! 1. every way around passes a branch behind the exchange that goes on only if the exchange failed: it stored nothing, because what memory
 //!    holds is not what was compared;
-//! 2. what is compared in the next trip is what memory held: the exchange's result, at an address that is the same in every trip, or what a load
-//!    of the same address found in that trip. *Exactly* that value: `old & ~LOCKED` waits for the lock to be released.
+//! 2. what is compared in the next iteration is what memory held: the exchange's result, at an address that is the same in every iteration, or what a load
+//!    of the same address found in that iteration. *Exactly* that value: `old & ~LOCKED` waits for the lock to be released.
 //!
-//! Nothing is asked of other branches, for they can only leave earlier or skip parts of a trip that ends at the failed exchange. A try-lock (compares with a constant), an
+//! Nothing is asked of other branches, for they can only leave earlier or skip parts of an iteration that ends at the failed exchange. A try-lock (compares with a constant), an
 //! exchange, a ticket, a flag, and a loop that goes around on other grounds do not fulfil it. In doubt a loop waits.
 //!
 //! Cost: linear in the instructions of loops, for each comparing exchange at most once through the blocks of its loop.
@@ -227,7 +227,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Whether what is compared is what memory held when this trip or the exchange of the last one looked.
+    /// Whether what is compared is what memory held when this iteration or the exchange of the last one looked.
     fn compares_with_memory(&self) -> bool {
         let func = self.func;
         match func.value_def(self.origin(self.exchange.compared)) {
@@ -279,7 +279,7 @@ impl Looking<'_> {
             && bits(load) == bits(exchange)
     }
 
-    /// Whether the address of the exchange is the same in every trip.
+    /// Whether the address of the exchange is the same in every iteration.
     fn address_stays(&self) -> bool {
         let func = self.func;
         let place = func.operands(self.exchange.inst)[func.result_count(self.exchange.inst)];

@@ -13,6 +13,8 @@ use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Effects, Function, Guard, Inst, Opcode, Operand, Reg,
     Shape, SourceMods, Type, Value, ValueDef, print_inst,
 };
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 use orias_sass::{Op, Target, Variant};
 use rustc_hash::FxHashMap;
 
@@ -487,7 +489,11 @@ impl<'f> Selector<'f> {
             match kind {
                 Shared::Descriptor => {
                     let place = Operand::constant(self.constants.bank, self.constants.descriptor);
-                    self.emit(Op::ULDC, &[("size", "64")], &[value.into(), place.into()])?;
+                    self.emit(
+                        Op::ULDC,
+                        &[(name::SIZE, value::_64)],
+                        &[value.into(), place.into()],
+                    )?;
                 }
                 Shared::Policy(upper) => {
                     let words = [0, upper].map(|word| Operand::imm(u64::from(word)));
@@ -513,7 +519,7 @@ impl<'f> Selector<'f> {
                         &[rank.into(), Operand::Special(number).into()],
                     )?;
                     let shift = Operand::imm(u64::from(self.constants.shared_rank_shift));
-                    let mods = [("dir", "L"), ("type", "U32")];
+                    let mods = [(name::DIR, value::L), (name::TYPE, value::U32)];
                     let operands = [value.into(), rank.into(), shift.into(), urz().into()];
                     self.emit(Op::USHF, &mods, &operands)?;
                 }

@@ -8,6 +8,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::Operand;
 use orias_ori::operation::{Clamp, Direction, Scalar};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -15,17 +18,22 @@ type Done = Result<(), PhaseError>;
 pub(super) fn shf(
     s: &mut Selector<'_>,
     result: Operand,
-    (dir, ty, part, wrap): (&str, &str, &str, &str),
+    (dir, ty, part, wrap): (ValueName, ValueName, ValueName, ValueName),
     low: Source,
     amount: Source,
     high: Source,
 ) -> Done {
-    let mods = [("dir", dir), ("type", ty), ("part", part), ("wrap", wrap)];
+    let mods = [
+        (name::DIR, dir),
+        (name::TYPE, ty),
+        (name::PART, part),
+        (name::WRAP, wrap),
+    ];
     s.emit(Op::SHF, &mods, sources![result, low, amount, high])?;
     Ok(())
 }
 
-pub(super) const CLAMP: &str = "CLAMP";
+pub(super) const CLAMP: ValueName = value::CLAMP;
 
 pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
@@ -38,7 +46,7 @@ pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
                 let factor = Source::imm(1 << bits);
                 s.emit(
                     Op::IMAD,
-                    &[("sign", "U32")],
+                    &[(name::SIGN, value::U32)],
                     sources![result, value, factor, rz()],
                 )?;
                 Ok(())
@@ -46,7 +54,7 @@ pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
             _ => shf(
                 s,
                 result,
-                ("L", "U32", "LO", CLAMP),
+                (value::L, value::U32, value::LO, CLAMP),
                 value,
                 amount,
                 rz().into(),
@@ -64,7 +72,7 @@ pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
             shf(
                 s,
                 value.into(),
-                ("L", "U32", "LO", CLAMP),
+                (value::L, value::U32, value::LO, CLAMP),
                 low,
                 amount,
                 rz().into(),
@@ -81,7 +89,7 @@ pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
             shf(
                 s,
                 new_high.into(),
-                ("L", "U64", "HI", CLAMP),
+                (value::L, value::U64, value::HI, CLAMP),
                 low,
                 amount,
                 high,
@@ -89,7 +97,7 @@ pub(super) fn shift_left(s: &mut Selector<'_>) -> Done {
             shf(
                 s,
                 new_low.into(),
-                ("L", "U32", "LO", CLAMP),
+                (value::L, value::U32, value::LO, CLAMP),
                 low,
                 amount,
                 rz().into(),
@@ -113,7 +121,7 @@ pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
         return shf(
             s,
             result,
-            ("R", word_type, "HI", CLAMP),
+            (value::R, word_type, value::HI, CLAMP),
             rz().into(),
             amount,
             value,
@@ -128,7 +136,7 @@ pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
             shf(
                 s,
                 value.into(),
-                ("R", "S32", "HI", CLAMP),
+                (value::R, value::S32, value::HI, CLAMP),
                 rz().into(),
                 all,
                 high,
@@ -153,7 +161,7 @@ pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
             shf(
                 s,
                 value.into(),
-                ("R", word_type, "HI", CLAMP),
+                (value::R, word_type, value::HI, CLAMP),
                 rz().into(),
                 amount,
                 high,
@@ -168,11 +176,11 @@ pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
                 Some(_) => amount,
                 None => s.in_register(amount)?.into(),
             };
-            let pair_type = if signed { "S64" } else { "U64" };
+            let pair_type = if signed { value::S64 } else { value::U64 };
             shf(
                 s,
                 new_low.into(),
-                ("R", pair_type, "LO", CLAMP),
+                (value::R, pair_type, value::LO, CLAMP),
                 low,
                 amount,
                 high,
@@ -180,7 +188,7 @@ pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
             shf(
                 s,
                 new_high.into(),
-                ("R", word_type, "HI", CLAMP),
+                (value::R, word_type, value::HI, CLAMP),
                 rz().into(),
                 amount,
                 high,
@@ -193,11 +201,11 @@ pub(super) fn shift_right(s: &mut Selector<'_>) -> Done {
 pub(super) fn funnel(s: &mut Selector<'_>) -> Done {
     let wrap = match s.modifier::<Clamp>()? {
         Clamp::Clamp => CLAMP,
-        Clamp::Wrap => "W",
+        Clamp::Wrap => value::W,
     };
     let how = match s.modifier::<Direction>()? {
-        Direction::Left => ("L", "U32", "HI", wrap),
-        Direction::Right => ("R", "U32", "LO", wrap),
+        Direction::Left => (value::L, value::U32, value::HI, wrap),
+        Direction::Right => (value::R, value::U32, value::LO, wrap),
     };
     let (low, high, amount) = (s.word(0), s.word(1), s.word(2));
     let result = s.result(0);

@@ -7,6 +7,8 @@ use crate::module::is_near;
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{Scalar, Space, Special};
 use orias_ori::{AbstractMods, AbstractOp, Class, Operand, SourceMods, SymbolPart, Type, Value};
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 use orias_sass::{Op, special as registers};
 
 type Done = Result<(), PhaseError>;
@@ -52,7 +54,7 @@ pub(super) fn call(s: &mut Selector<'_>) -> Done {
         offset: 0,
         index: Some(place.into()).into(),
     };
-    s.emit(Op::LDC, &[("size", "64")], sources![callee, from])?;
+    s.emit(Op::LDC, &[(name::SIZE, value::_64)], sources![callee, from])?;
     let results = s.result_count();
     let mut operands: Vec<Operand> = (0..results).map(|index| s.result(index)).collect();
     operands.push(callee.into());
@@ -130,7 +132,7 @@ pub(super) fn mov(s: &mut Selector<'_>) -> Done {
         Scalar::B64 => match operand {
             Operand::Const { offset, index, .. } if offset % 8 == 0 || index.get().is_some() => {
                 let from = with_index(operand);
-                s.emit(Op::LDC, &[("size", "64")], sources![result, from])?;
+                s.emit(Op::LDC, &[(name::SIZE, value::_64)], sources![result, from])?;
                 Ok(())
             }
             _ => {
@@ -273,7 +275,7 @@ pub(super) fn special(s: &mut Selector<'_>) -> Done {
         };
         if let Some(offset) = offset {
             let from = with_index(Operand::constant(bank, offset));
-            s.emit_guarded(Op::LDC, &[("size", "64")], sources![result, from])?;
+            s.emit_guarded(Op::LDC, &[(name::SIZE, value::_64)], sources![result, from])?;
             return Ok(());
         }
     } else if let Some(offset) = s.special_constant(s.at) {
@@ -306,7 +308,7 @@ pub(super) fn special(s: &mut Selector<'_>) -> Done {
         Special::AggrSmemSize if !wide => {
             let size = read_word(s, "SR_SMEMSZ")?;
             let limit = Operand::constant(bank, s.constants.shared_limit);
-            let mods = [("type", "U32")];
+            let mods = [(name::TYPE, value::U32)];
             s.emit_guarded(Op::VIMNMX, &mods, sources![result, size, limit, pt()])?;
             return Ok(());
         }
@@ -324,13 +326,17 @@ pub(super) fn special(s: &mut Selector<'_>) -> Done {
             Some((first, count)) => {
                 let word = read_word(s, name)?;
                 let shifted = s.temporary(WORD);
-                let mods = [("dir", "R"), ("type", "U32"), ("part", "HI")];
+                let mods = [
+                    (name::DIR, value::R),
+                    (name::TYPE, value::U32),
+                    (name::PART, value::HI),
+                ];
                 s.emit(
                     Op::SHF,
                     &mods,
                     sources![shifted, rz(), Source::imm(first), word],
                 )?;
-                let mods = [("sign", "U32")];
+                let mods = [(name::SIGN, value::U32)];
                 s.emit_guarded(
                     Op::SGXT,
                     &mods,
@@ -487,9 +493,9 @@ fn is_param(s: &mut Selector<'_>) -> Done {
     let [first, last] = [s.constants.param_window, s.constants.param_window_last]
         .map(|offset| [0, 4].map(|more| Source::from(Operand::constant(bank, offset + more))));
     let address = s.words(0);
-    let above = wide::compare_words(s, "GE", Scalar::U64, address, first)?;
-    let low = s.compare("LE", "U32", address[0], last[0])?;
-    let mods = [("cmp", "LE"), ("sign", "U32")];
+    let above = wide::compare_words(s, value::GE, Scalar::U64, address, first)?;
+    let low = s.compare(value::LE, value::U32, address[0], last[0])?;
+    let mods = [(name::CMP, value::LE), (name::SIGN, value::U32)];
     let operands = sources![s.result(0), pt(), address[1], last[1], above, low];
     s.emit(Op::ISETP_EX, &mods, operands)?;
     Ok(())
@@ -498,10 +504,10 @@ fn is_param(s: &mut Selector<'_>) -> Done {
 pub(super) fn is_in_space(s: &mut Selector<'_>) -> Done {
     let space = match s.modifier::<Space>()? {
         Space::Param => return is_param(s),
-        Space::Global => "G",
-        Space::Local => "L",
-        Space::Shared => "S",
-        Space::SharedCluster => "D",
+        Space::Global => value::G,
+        Space::Local => value::L,
+        Space::Shared => value::S,
+        Space::SharedCluster => value::D,
         _ => return Err(s.unsupported()),
     };
     let base = s.pair(0);
@@ -510,7 +516,7 @@ pub(super) fn is_in_space(s: &mut Selector<'_>) -> Done {
         return Err(s.broken("no address"));
     };
     let address = s.func.create_address(orias_ori::Address::base(base, 0));
-    let mods = [("e", "E"), ("space", space)];
+    let mods = [(name::E, value::E), (name::SPACE, space)];
     s.emit(Op::QSPC, &mods, sources![s.result(0), rz(), address])?;
     Ok(())
 }

@@ -16,6 +16,8 @@ use super::sources;
 use crate::pipeline::PhaseError;
 use orias_ori::{AbstractMods, AbstractOp, Address, Class, Operand, Reg, SourceMods, Type, Value};
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 impl Selector<'_> {
     /// One word in a uniform register.
@@ -30,7 +32,11 @@ impl Selector<'_> {
                 index,
                 ..
             } if index.get().is_none() => {
-                self.emit(Op::ULDC, &[("size", "32")], &[uniform.into(), source])?;
+                self.emit(
+                    Op::ULDC,
+                    &[(name::SIZE, value::_32)],
+                    &[uniform.into(), source],
+                )?;
             }
             _ => {
                 let word = self.in_register(source)?;

@@ -11,8 +11,8 @@
 //!
 //! **Algorithm.** For each such loop that has such an operation and does not retry:
 //!
-//! 1. The branches that decide whether it is left: those that no block of the loop and not the next trip post-dominates, on the graph of
-//!    one trip.
+//! 1. The branches that decide whether it is left: those that no block of the loop and not the next iteration post-dominates, on the graph of
+//!    one iteration.
 //! 2. Backwards from their conditions to everything in the loop that they are made from. Where a block parameter has several
 //!    arguments, the branches between the block and its immediate dominator choose among them.
 //!
@@ -122,7 +122,7 @@ impl Slice<'_> {
         for (number, &block) in blocks.iter().enumerate() {
             place[block] = Some(number as u32);
         }
-        // The graph of one trip, backwards: from the end of everything, by way of the next trip or not.
+        // The graph of one iteration, backwards: from the end of everything, by way of the next iteration or not.
         let (end, next) = (blocks.len() as u32, blocks.len() as u32 + 1);
         let mut edges: Vec<(Block, Block)> = vec![(Block::from_u32(end), Block::from_u32(next))];
         for (number, &block) in blocks.iter().enumerate() {
@@ -136,8 +136,8 @@ impl Slice<'_> {
             let from = Block::from_u32(number as u32);
             edges.extend(to.chain(ends).map(|to| (Block::from_u32(to), from)));
         }
-        let trip = FlowGraph::from_edges(blocks.len() + 2, Block::from_u32(end), &edges);
-        let post_dominators = DominatorTree::new(&trip, &DepthFirst::new(&trip));
+        let iteration = FlowGraph::from_edges(blocks.len() + 2, Block::from_u32(end), &edges);
+        let post_dominators = DominatorTree::new(&iteration, &DepthFirst::new(&iteration));
         let leaves = |number: usize| {
             let behind = post_dominators.immediate_dominator(Block::from_u32(number as u32));
             behind.is_none_or(|behind| behind.as_u32() == end)
@@ -160,7 +160,7 @@ impl Slice<'_> {
 
     fn trace_parameter(&mut self, block: Block, index: usize) {
         let func = self.func;
-        // Whether it is the first trip of a loop is nobody's choice.
+        // Whether it is the first iteration of a loop is nobody's choice.
         let headed = self.nest.headed_by(block);
         let mut from: Vec<Block> = Vec::new();
         let mut args: Vec<Value> = Vec::new();

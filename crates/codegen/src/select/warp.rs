@@ -13,6 +13,8 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{Match, Reduce, Scalar, Shuffle, Vote};
 use orias_ori::{AbstractOp, Class, Guard, Opcode, Operand, Type};
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -29,12 +31,19 @@ impl Selector<'_> {
         let set_apart = self.is_set_apart();
         let mask = self.in_register(mask)?;
         if exclusive && !set_apart {
-            let shared = [("exclusive", "SHARED")];
+            let shared = [(name::EXCLUSIVE, value::SHARED)];
             self.emit(Op::WARPSYNC, &shared, sources![pt(), mask])?;
             return Ok(());
         }
         if exclusive || self.guard != Guard::ALWAYS {
-            let mods = [("exclusive", if exclusive { "EXCLUSIVE" } else { "SHARED" })];
+            let mods = [(
+                name::EXCLUSIVE,
+                if exclusive {
+                    value::EXCLUSIVE
+                } else {
+                    value::SHARED
+                },
+            )];
             self.emit_guarded(Op::WARPSYNC, &mods, sources![pt(), mask])?;
             return Ok(());
         }
@@ -44,13 +53,13 @@ impl Selector<'_> {
             self.temporary(Type::P),
             self.temporary(Type::P),
         );
-        let mode = [("mode", "ANY")];
+        let mode = [(name::MODE, value::ANY)];
         self.emit(Op::VOTE, &mode, sources![running, pt(), pt()])?;
         let but_not = Operand::imm(0x30);
         let operands = sources![misses, rz(), mask, running, rz(), but_not, not_pt()];
         self.emit(Op::LOP3, &[], operands)?;
         self.emit(Op::VOTE, &mode, sources![rz(), any, misses])?;
-        let shared = [("exclusive", "SHARED")];
+        let shared = [(name::EXCLUSIVE, value::SHARED)];
         self.emit_with(
             Op::WARPSYNC,
             &shared,
@@ -97,10 +106,10 @@ pub(super) fn sync(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn shuffle(s: &mut Selector<'_>) -> Done {
     let mode = match s.modifier::<Shuffle>()? {
-        Shuffle::Up => "UP",
-        Shuffle::Down => "DOWN",
-        Shuffle::Bfly => "BFLY",
-        Shuffle::Idx => "IDX",
+        Shuffle::Up => value::UP,
+        Shuffle::Down => value::DOWN,
+        Shuffle::Bfly => value::BFLY,
+        Shuffle::Idx => value::IDX,
     };
     s.meet_lanes(3, false)?;
     let value = s.word(0);
@@ -108,7 +117,7 @@ pub(super) fn shuffle(s: &mut Selector<'_>) -> Done {
     let lane = bounded(s, 1, 0x1f)?;
     let clamp = bounded(s, 2, 0x1fff)?;
     let operands = sources![s.predicate_result(1), s.word_result(0), value, lane, clamp];
-    s.emit_guarded(Op::SHFL, &[("mode", mode)], operands)?;
+    s.emit_guarded(Op::SHFL, &[(name::MODE, mode)], operands)?;
     Ok(())
 }
 
@@ -123,15 +132,15 @@ fn bounded(s: &mut Selector<'_>, index: usize, most: u64) -> Result<Source, Phas
 
 pub(super) fn vote(s: &mut Selector<'_>) -> Done {
     let mode = match s.modifier::<Vote>()? {
-        Vote::All => "ALL",
-        Vote::Any => "ANY",
-        Vote::Uni => "EQ",
+        Vote::All => value::ALL,
+        Vote::Any => value::ANY,
+        Vote::Uni => value::EQ,
         Vote::Ballot => return Err(s.unsupported()),
     };
     s.meet_lanes(1, true)?;
     let predicate = s.predicate(0);
     let operands = sources![rz(), s.predicate_result(0), predicate];
-    s.emit_guarded(Op::VOTE, &[("mode", mode)], operands)?;
+    s.emit_guarded(Op::VOTE, &[(name::MODE, mode)], operands)?;
     Ok(())
 }
 
@@ -139,14 +148,14 @@ pub(super) fn ballot(s: &mut Selector<'_>) -> Done {
     s.meet_lanes(1, true)?;
     let predicate = s.predicate(0);
     let operands = sources![s.word_result(0), pt(), predicate];
-    s.emit_guarded(Op::VOTE, &[("mode", "ANY")], operands)?;
+    s.emit_guarded(Op::VOTE, &[(name::MODE, value::ANY)], operands)?;
     Ok(())
 }
 
 pub(super) fn active(s: &mut Selector<'_>) -> Done {
     s.emit_guarded(
         Op::VOTE,
-        &[("mode", "ANY")],
+        &[(name::MODE, value::ANY)],
         sources![s.word_result(0), pt(), pt()],
     )?;
     Ok(())
@@ -159,7 +168,7 @@ pub(super) fn matching(s: &mut Selector<'_>) -> Done {
         true => s.pair(0),
         false => s.word(0),
     };
-    let mods = [("type", if wide { "U64" } else { "U32" })];
+    let mods = [(name::TYPE, if wide { value::U64 } else { value::U32 })];
     match s.modifier::<Match>()? {
         Match::Any => s.emit_guarded(Op::MATCH_ANY, &mods, sources![s.word_result(0), value])?,
         Match::All => {
@@ -172,22 +181,22 @@ pub(super) fn matching(s: &mut Selector<'_>) -> Done {
 
 pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
     let function = match s.modifier::<Reduce>()? {
-        Reduce::Add => "SUM",
-        Reduce::Min => "MIN",
-        Reduce::Max => "MAX",
-        Reduce::And => "AND",
-        Reduce::Or => "OR",
-        Reduce::Xor => "XOR",
+        Reduce::Add => value::SUM,
+        Reduce::Min => value::MIN,
+        Reduce::Max => value::MAX,
+        Reduce::And => value::AND,
+        Reduce::Or => value::OR,
+        Reduce::Xor => value::XOR,
         _ => return Err(s.unsupported()),
     };
     let sign = match (s.modifier::<Scalar>()?, function) {
-        (Scalar::S32, "MIN" | "MAX") => "S32",
-        _ => "U32",
+        (Scalar::S32, value::MIN | value::MAX) => value::S32,
+        _ => value::U32,
     };
     s.meet_lanes(1, true)?;
     let value = s.word(0);
     let uniform = s.temporary(Type::single(Class::UR));
-    let mods = [("fn", function), ("sign", sign)];
+    let mods = [(name::FN, function), (name::SIGN, sign)];
     s.emit_guarded(Op::REDUX, &mods, sources![uniform, value])?;
     let result = s.result(0);
     s.copy_uniform(uniform, result)
@@ -224,6 +233,6 @@ pub(super) fn elect_turn(s: &mut Selector<'_>) -> Done {
 pub(super) fn any_running(s: &mut Selector<'_>) -> Done {
     let predicate = s.predicate(0);
     let operands = sources![rz(), s.predicate_result(0), predicate];
-    s.emit(Op::VOTE, &[("mode", "ANY")], operands)?;
+    s.emit(Op::VOTE, &[(name::MODE, value::ANY)], operands)?;
     Ok(())
 }

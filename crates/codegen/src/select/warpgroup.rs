@@ -6,6 +6,7 @@
 //! A group that has no product of its own block before it, and a product that no commit of its own block follows, make counting groups
 //! hopeless; a function with one of these ends a group with every product and waits for all of them.
 
+use super::emission::Mod;
 use super::selector::{Selector, rz};
 use super::source::Source;
 use super::{matrix, sources};
@@ -13,6 +14,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, AbstractOp, Sat, Scalar, Second};
 use orias_ori::{AbstractMods, Class, Function, Operand, SourceMods, Type, Value};
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
+use orias_sass::{ModifierName, ValueName};
 
 type Done = Result<(), PhaseError>;
 
@@ -51,7 +55,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
         Operand::Imm(groups) if s.plain_groups => groups.bits(),
         _ => 0,
     };
-    let mods = [("le", "LE"), ("gsb", "gsb0")];
+    let mods = [(name::LE, value::LE), (name::GSB, value::GSB0)];
     s.emit_guarded(Op::WARPGROUP_DEPBAR, &mods, sources![Operand::imm(groups)])?;
     Ok(())
 }
@@ -78,34 +82,34 @@ fn row(s: &Selector<'_>, sparse: bool) -> Result<Option<(String, u32)>, PhaseErr
 }
 
 /// The modifiers that name types.
-fn types(s: &Selector<'_>) -> Result<Vec<(&'static str, &'static str)>, PhaseError> {
+fn types(s: &Selector<'_>) -> Result<Vec<Mod>, PhaseError> {
     let left: Scalar = s.modifier::<operation::Source>()?.into();
     let second = s.modifier::<Second>()?;
     let name = |scalar| match scalar {
-        Scalar::E4m3 => "E4M3",
-        Scalar::E5m2 => "E5M2",
-        Scalar::U8 => "U8",
-        _ => "S8",
+        Scalar::E4m3 => value::E4M3,
+        Scalar::E5m2 => value::E5M2,
+        Scalar::U8 => value::U8,
+        _ => value::S8,
     };
     let right = match second {
-        Second::E4m3 => "E4M3",
-        Second::E5m2 => "E5M2",
-        Second::U8 => "U8",
-        Second::S8 => "S8",
+        Second::E4m3 => value::E4M3,
+        Second::E5m2 => value::E5M2,
+        Second::U8 => value::U8,
+        Second::S8 => value::S8,
         _ => name(left),
     };
     Ok(match left {
-        Scalar::F16 => vec![("type", "F16")],
-        Scalar::Bf16 => vec![("type", "BF16")],
-        Scalar::E4m3 | Scalar::E5m2 => vec![("ta", name(left)), ("tb", right)],
+        Scalar::F16 => vec![(name::TYPE, value::F16)],
+        Scalar::Bf16 => vec![(name::TYPE, value::BF16)],
+        Scalar::E4m3 | Scalar::E5m2 => vec![(name::TA, name(left)), (name::TB, right)],
         Scalar::U8 | Scalar::S8 => {
             let sat = match s.modifier::<Sat>()? {
-                Sat::Satfinite => "SAT",
-                _ => "no",
+                Sat::Satfinite => value::SAT,
+                _ => value::NO,
             };
-            vec![("ta", name(left)), ("tb", right), ("sat", sat)]
+            vec![(name::TA, name(left)), (name::TB, right), (name::SAT, sat)]
         }
-        Scalar::B1 => vec![("fn", "AND"), ("sum", "POPC")],
+        Scalar::B1 => vec![(name::FN, value::AND), (name::SUM, value::POPC)],
         _ => Vec::new(),
     })
 }
@@ -134,17 +138,19 @@ pub(super) fn multiply(s: &mut Selector<'_>) -> Done {
     let shape = format!("64x{columns}x{depth}");
     let ends = s.group_ends.take() == Some(s.block) || !s.plain_groups;
     let mut mods = types(s)?;
-    mods.push(("shape", &shape));
-    mods.push(("gsb", if ends { "gsb0" } else { "none" }));
-    let mut flag = |set: bool, name: &'static str, value: &'static str| {
+    let shapes = op.row().modifier(name::SHAPE.text());
+    let shape = shapes.and_then(|shapes| shapes.value_name(&shape));
+    mods.push((name::SHAPE, shape.ok_or_else(|| s.unsupported())?));
+    mods.push((name::GSB, if ends { value::GSB0 } else { value::NONE }));
+    let mut flag = |set: bool, name: ModifierName, value: ValueName| {
         if set {
             mods.push((name, value));
         }
     };
-    flag(negate_left && !in_registers, "nega", "negA");
-    flag(negate_right, "negb", "negB");
-    flag(turn_left, "tnspa", "tnspA");
-    flag(turn_right, "tnspb", "tnspB");
+    flag(negate_left && !in_registers, name::NEGA, value::NEGA);
+    flag(negate_right, name::NEGB, value::NEGB);
+    flag(turn_left, name::TNSPA, value::TNSPA);
+    flag(turn_right, name::TNSPB, value::TNSPB);
     // Whether the accumulator takes part.
     let scale = s.predicate(4);
     let (adds, never) = match scale.operand {
@@ -203,7 +209,7 @@ fn uniform_predicate(
     let urz = super::selector::urz();
     s.emit(
         Op::VOTEU,
-        &[("mode", "ANY")],
+        &[(name::MODE, value::ANY)],
         sources![urz, uniform, predicate],
     )?;
     Ok((uniform.into(), false))

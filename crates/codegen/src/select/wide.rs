@@ -8,6 +8,9 @@ use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Half, Sat, Scalar};
 use orias_ori::{AbstractOp, Inst, Operand, Type, Value};
 use orias_sass::Op;
+use orias_sass::ValueName;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -81,7 +84,7 @@ fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
         let factors = [s.func.operands(inst)[1], s.func.operands(inst)[2]];
         let [a, b] = flexible_last(factors.map(|operand| s.word_of(operand)));
         let c = s.pair_of(operands[1 - place]);
-        let mods = [("sign", sign(scalar))];
+        let mods = [(name::SIGN, sign(scalar))];
         s.emit(Op::IMAD_WIDE, &mods, sources![s.result(0), pt(), a, b, c])?;
         return Ok(true);
     }
@@ -254,7 +257,7 @@ fn low_product(
     b: [Source; 2],
     c: Source,
 ) -> Result<[Source; 2], PhaseError> {
-    let unsigned = [("sign", "U32")];
+    let unsigned = [(name::SIGN, value::U32)];
     // Below the low word only the low words count; the mixed products go on top.
     let mut cross = Source::from(rz());
     for (x, y) in [(a[1], b[0]), (a[0], b[1])] {
@@ -293,7 +296,7 @@ fn high_product(
         };
     }
     let [a0, a1, b0, b1] = registers;
-    let unsigned = [("sign", "U32")];
+    let unsigned = [(name::SIGN, value::U32)];
     let first = s.temporary(Type::R2);
     s.emit(
         Op::IMAD_WIDE,
@@ -335,7 +338,7 @@ fn high_product(
     if signed {
         // A negative factor counts 2^64 too much: the other factor is taken off the high half.
         for (factor, other) in [(b1, [a0, a1]), (a1, [b0, b1])] {
-            let negative = s.compare("LT", "S32", factor, rz().into())?;
+            let negative = s.compare(value::LT, value::S32, factor, rz().into())?;
             let less = sum_words(s, words, other, true)?;
             for place in [0, 1] {
                 let chosen = s.choose(less[place].into(), words[place], negative.into())?;
@@ -374,7 +377,7 @@ pub(super) fn abs(s: &mut Selector<'_>) -> Done {
     let source = s.words(0);
     let zero = [rz().into(), rz().into()];
     let opposite = sum_words(s, zero, source, true)?;
-    let negative = s.compare("LT", "S32", source[1], rz().into())?;
+    let negative = s.compare(value::LT, value::S32, source[1], rz().into())?;
     let low = s.choose(opposite[0].into(), source[0], negative.into())?;
     let high = s.choose(opposite[1].into(), source[1], negative.into())?;
     s.set_pair(0, low.into(), high.into())
@@ -383,14 +386,14 @@ pub(super) fn abs(s: &mut Selector<'_>) -> Done {
 /// A comparison of pairs as a new predicate: the low words without sign, the high words with the result of those.
 pub(super) fn compare_words(
     s: &mut Selector<'_>,
-    cmp: &str,
+    cmp: ValueName,
     scalar: Scalar,
     a: [Source; 2],
     b: [Source; 2],
 ) -> Result<Value, PhaseError> {
-    let low = s.compare(cmp, "U32", a[0], b[0])?;
+    let low = s.compare(cmp, value::U32, a[0], b[0])?;
     let predicate = s.temporary(Type::P);
-    let mods = [("cmp", cmp), ("sign", sign(scalar))];
+    let mods = [(name::CMP, cmp), (name::SIGN, sign(scalar))];
     let operands = sources![predicate, pt(), a[1], b[1], pt(), low];
     s.emit(Op::ISETP_EX, &mods, operands)?;
     Ok(predicate)
@@ -400,8 +403,8 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     let (a, b) = (s.words(0), s.words(1));
     let cmp = match s.op() {
-        Some(AbstractOp::Min) => "LT",
-        _ => "GT",
+        Some(AbstractOp::Min) => value::LT,
+        _ => value::GT,
     };
     let first = compare_words(s, cmp, scalar, a, b)?;
     let low = s.choose(a[0], b[0], first.into())?;
@@ -413,7 +416,7 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
 pub(super) fn sad(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     let (a, b) = (s.words(0), s.words(1));
-    let over = compare_words(s, "GE", scalar, a, b)?;
+    let over = compare_words(s, value::GE, scalar, a, b)?;
     let one = sum_words(s, a, b, true)?;
     let other = sum_words(s, b, a, true)?;
     let low = s.choose(one[0].into(), other[0].into(), over.into())?;

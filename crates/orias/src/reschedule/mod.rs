@@ -135,8 +135,8 @@ fn one(
         for (index, (old, new)) in same.iter().zip(&after).enumerate() {
             let (block, insts) = &original[index];
             // Unless it brings stores together: that may be worth a few cycles of the warp, which the words know nothing of.
-            let gathers =
-                changes[index].torn < model[index].torn && new.cycles < old.cycles * 11 / 10;
+            let gathers = changes[index].separated < model[index].separated
+                && new.cycles < old.cycles * 11 / 10;
             let moved = !func.block_insts(*block).eq(insts.iter().copied());
             kept[index] = new.cycles > old.cycles && moved && !gathers;
         }

@@ -4,7 +4,7 @@ use orias_ori::Block;
 use std::fmt;
 
 /// A loop is taken to run this many times as often as what is around it.
-const TRIPS: f64 = 8.0;
+const ITERATIONS: f64 = 8.0;
 
 /// Deeper loops count no more.
 const DEEPEST: u32 = 6;
@@ -48,7 +48,7 @@ impl FunctionReport {
     pub fn cycles(&self) -> (f64, f64) {
         let mut sums = (0.0, 0.0);
         for block in &self.blocks {
-            let weight = TRIPS.powi(block.depth.min(DEEPEST) as i32);
+            let weight = ITERATIONS.powi(block.depth.min(DEEPEST) as i32);
             sums.0 += weight * f64::from(block.words.0);
             sums.1 += weight * f64::from(block.words.1);
         }

@@ -129,16 +129,8 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
     }
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
     let row = reader.instruction.op().row();
-    let d = if row.slot_index("d").is_some() {
-        Some(reader.target("d")?)
-    } else {
-        None
-    };
-    let p = if row.slot_index("p").is_some() {
-        Some(reader.target("p")?)
-    } else {
-        None
-    };
+    let d = reader.target_if_any("d")?;
+    let p = reader.target_if_any("p")?;
     let space = space_of(row.name);
     let (function, (size, signed)) = (Function::of(reader)?, size_of(reader)?);
     Ok(Box::new(move |core| {
@@ -218,16 +210,8 @@ fn float_type(name: &str) -> Result<(Format, u32, bool), Lack> {
 fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
     let row = reader.instruction.op().row();
-    let d = if row.slot_index("d").is_some() {
-        Some(reader.target("d")?)
-    } else {
-        None
-    };
-    let p = if row.slot_index("p").is_some() {
-        Some(reader.target("p")?)
-    } else {
-        None
-    };
+    let d = reader.target_if_any("d")?;
+    let p = reader.target_if_any("p")?;
     let space = space_of(row.name);
     let (format, elements, flush) = float_type(reader.modifier("type")?)?;
     let how = Arithmetic {
@@ -302,11 +286,7 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, d) = (reader.address("addr")?, reader.target("d")?);
     let (b, c) = (reader.source("b")?, reader.source("c")?);
     let row = reader.instruction.op().row();
-    let p = if row.slot_index("p").is_some() {
-        Some(reader.target("p")?)
-    } else {
-        None
-    };
+    let p = reader.target_if_any("p")?;
     let space = space_of(row.name);
     let (size, _) = size_of(reader)?;
     Ok(Box::new(move |core| {
@@ -352,10 +332,7 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (size, _) = size_of(reader)?;
     let row = reader.instruction.op().row();
     let space = space_of(row.name);
-    let p = match row.slot_index("p") {
-        Some(_) => Some(reader.target("p")?),
-        None => None,
-    };
+    let p = reader.target_if_any("p")?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
         let wide = size == 8;

@@ -223,11 +223,7 @@ fn clamp(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// `a` above `b`, each narrowed; for bytes the lower half of `c` goes above them.
 fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let to = integer_named(reader.modifier("dst")?)?;
     let sat = reader.modifier("sat")?;
     let (saturates, relu) = (sat != "no", sat == "SATRELU");
@@ -257,11 +253,7 @@ fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn float_to_packed_integers(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let to = integer_named(reader.modifier("dst")?)?;
     let (rounding, relu) = (rounding(reader)?, reader.is("relu", "RELU"));
     let nan = if reader.is("ntz", "NTZ") {
@@ -320,11 +312,8 @@ impl Narrow {
 
 /// Two numbers side by side, `a` above `b`; eight-bit ones below the chosen half of `c`.
 fn pack(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let merges = reader.instruction.op().name().ends_with("MERGE_C");
     let c = if merges {
         Some(reader.source("c")?)
@@ -358,11 +347,8 @@ fn pack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// One number below the chosen half of `c`.
 fn merge(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b, c) = (
-        reader.target("d")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let d = reader.target("d")?;
+    let [b, c] = reader.sources(["b", "c"])?;
     let narrow = Narrow::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, z) = (core.single(&b), core.word(&c, 0));
@@ -395,11 +381,8 @@ fn unpack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Two halves as two eight-bit numbers below the chosen half of `c`.
 fn narrow_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b, c) = (
-        reader.target("d")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let d = reader.target("d")?;
+    let [b, c] = reader.sources(["b", "c"])?;
     let narrow = Narrow::of(reader)?;
     if narrow.to.width() != 8 {
         return Err(format!("format {:?}", reader.instruction.modifier("dst")));

@@ -157,11 +157,8 @@ fn fused_native(a: u32, b: u32, c: u32) -> f32 {
 }
 
 fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let how = Single::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
@@ -171,11 +168,8 @@ fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let how = Single::of(reader)?;
     if !reader.is("scale", "M1") {
         return Err(format!("scale {:?}", reader.instruction.modifier("scale")));
@@ -189,11 +183,7 @@ fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let how = Single::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.single(&a), core.single(&b), core.single(&c));
@@ -207,11 +197,8 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
@@ -230,11 +217,8 @@ fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
     let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
     Ok(Box::new(move |core| {
@@ -329,11 +313,8 @@ fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
     let combine = Combine::of(reader)?;
     Ok(Box::new(move |core| {
@@ -355,11 +336,8 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Whether a quotient needs the long way: the operands are special, or a step of the short way could leave the range.
 fn check_division(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, a, b) = (
-        reader.target("p")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let p = reader.target("p")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         let long = bits(|l| mufu::division_needs_care(x[l], y[l]));
@@ -481,53 +459,39 @@ fn accept_double(native: bool, result: impl Fn() -> f64, exact: impl Fn() -> u64
     exact()
 }
 
-fn double_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+/// A sum or a product of doubles: what the host makes of them where that is the same, and how it is defined.
+fn double_arithmetic(
+    reader: &Reader<'_>,
+    host: fn(f64, f64) -> f64,
+    exact: fn(&Arithmetic, u64, u64) -> u64,
+) -> Result<Action, Lack> {
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let how = double_how(reader)?;
     let native = how.rounding == Rounding::NearestEven;
     Ok(Box::new(move |core| {
         let (x, y) = (core.double(&a), core.double(&b));
         let mut value = [0; 32];
         for l in core.lanes() {
-            let host = || f64::from_bits(x[l]) + f64::from_bits(y[l]);
-            value[l] = accept_double(native, host, || how.add(x[l], y[l]));
+            let host = || host(f64::from_bits(x[l]), f64::from_bits(y[l]));
+            value[l] = accept_double(native, host, || exact(&how, x[l], y[l]));
         }
         core.put_pair(&d, &value);
         Ok(())
     }))
 }
 
+fn double_add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    double_arithmetic(reader, |x, y| x + y, |how, x, y| how.add(x, y))
+}
+
 fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
-    let how = double_how(reader)?;
-    let native = how.rounding == Rounding::NearestEven;
-    Ok(Box::new(move |core| {
-        let (x, y) = (core.double(&a), core.double(&b));
-        let mut value = [0; 32];
-        for l in core.lanes() {
-            let host = || f64::from_bits(x[l]) * f64::from_bits(y[l]);
-            value[l] = accept_double(native, host, || how.multiply(x[l], y[l]));
-        }
-        core.put_pair(&d, &value);
-        Ok(())
-    }))
+    double_arithmetic(reader, |x, y| x * y, |how, x, y| how.multiply(x, y))
 }
 
 fn double_fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let how = double_how(reader)?;
     let native = how.rounding == Rounding::NearestEven;
     Ok(Box::new(move |core| {

@@ -116,11 +116,8 @@ fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The sum of two low halves in single precision.
 fn add_single(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let how = Arithmetic {
         flush: flushes(reader)?,
         saturate: reader.is("sat", "SAT"),
@@ -155,11 +152,8 @@ fn on_both_halves(
     reader: &Reader<'_>,
     compute: fn(Arithmetic, u64, u64) -> u64,
 ) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let how = how(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
@@ -174,11 +168,7 @@ fn on_both_halves(
 
 fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     check_select(&b)?;
     let how = how(reader)?;
     let bounded = reader.is("fmz", "OOB");
@@ -210,11 +200,8 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The smaller or larger of two numbers, or of three.
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let third = match reader.instruction.op().name().starts_with("VHMNMX") {
         true => Some(reader.source("c")?),
         false => None,
@@ -253,11 +240,8 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
     let format = format_of(reader.instruction.op().name());
     let combine = Combine::of(reader)?;

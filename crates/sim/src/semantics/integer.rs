@@ -62,16 +62,8 @@ fn summand(core: &mut crate::core::Core<'_>, source: &Source) -> (crate::operand
 }
 
 fn add_three(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co, cp) = (
-        reader.target("d")?,
-        reader.target("co")?,
-        reader.target("cp")?,
-    );
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [d, co, cp] = reader.targets(["d", "co", "cp"])?;
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let plain = co.register.is_constant() && cp.register.is_constant();
     if plain {
         return Ok(Box::new(move |core| {
@@ -93,16 +85,8 @@ fn add_three(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn add_three_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co, cp) = (
-        reader.target("d")?,
-        reader.target("co")?,
-        reader.target("cp")?,
-    );
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [d, co, cp] = reader.targets(["d", "co", "cp"])?;
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let (ci, cj) = (reader.condition("ci")?, reader.condition("cj")?);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
@@ -117,16 +101,8 @@ fn add_three_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn add_three_wide(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co, cp) = (
-        reader.target("d")?,
-        reader.target("co")?,
-        reader.target("cp")?,
-    );
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [d, co, cp] = reader.targets(["d", "co", "cp"])?;
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     Ok(Box::new(move |core| {
         let mut sums = [0u128; 32];
         for source in [&a, &b, &c] {
@@ -148,11 +124,7 @@ fn add_three_wide(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn multiply_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let value = zip3(&x, &y, &z, |x, y, z| x.wrapping_mul(y).wrapping_add(z));
@@ -163,11 +135,7 @@ fn multiply_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn multiply_add_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, ci) = (reader.target("d")?, reader.condition("ci")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let carry = core.condition(&ci);
@@ -204,11 +172,7 @@ fn wide_sum(
 
 fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let signed = reader.is("sign", "S32");
     let extended = reader.instruction.op().name().ends_with(".X");
     let ci = if extended {
@@ -227,11 +191,7 @@ fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let signed = reader.is("sign", "S32");
     let extended = reader.instruction.op().name().ends_with(".X");
     let ci = if extended {
@@ -250,11 +210,7 @@ fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn dot_product(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let four = reader.instruction.op().name() == "IDP.4A";
     let signed_a = reader.modifier("ta")?.starts_with('S');
     let signed_b = reader.modifier("tb")?.starts_with('S');
@@ -283,11 +239,8 @@ fn negate_halves(x: u32) -> u32 {
 }
 
 fn vector_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     if reader.is("type", "32") {
         return Ok(Box::new(move |core| {
             let (x, y) = (core.integer(&a), core.integer(&b));
@@ -356,11 +309,8 @@ impl Extreme {
 }
 
 fn extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, y) = (core.word(&a, 0), core.word(&b, 0));
@@ -373,11 +323,8 @@ fn extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The predicates tell whether the low and the high half came from the first source.
 fn extreme_with_origin(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let (u, v) = (reader.target("u")?, reader.target("v")?);
     let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
     if !how.packed || how.relu {
@@ -396,11 +343,7 @@ fn extreme_with_origin(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn extreme_of_three(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
@@ -416,11 +359,7 @@ fn extreme_of_three(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn add_extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, mut y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
@@ -449,11 +388,7 @@ fn add_extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.target("p")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }
@@ -475,11 +410,7 @@ fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn absolute_differences(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.target("p")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }

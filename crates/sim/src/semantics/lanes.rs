@@ -16,11 +16,7 @@ pub(super) const TABLE: Table = &[
 
 fn shuffle(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, d) = (reader.target("p")?, reader.target("d")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let mode = reader.modifier("mode")?;
     let from: fn(u32, u32, u32, u32) -> (u32, bool) = match mode {
         "IDX" => |lane, by, limit, segment| {
@@ -99,11 +95,8 @@ fn match_any(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn match_all(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, d, a) = (
-        reader.target("p")?,
-        reader.target("d")?,
-        reader.source("a")?,
-    );
+    let [p, d] = reader.targets(["p", "d"])?;
+    let a = reader.source("a")?;
     let wide = reader.is("type", "U64");
     Ok(Box::new(move |core| {
         let x = if wide {

@@ -44,11 +44,7 @@ fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
         reader.target("p")?,
         reader.condition("q")?,
     );
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let table = reader.immediate("lut")? as u8;
     let both = reader.is("pand", "PAND");
     let sets = !p.register.is_constant();
@@ -73,11 +69,7 @@ fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// The high or low word of a pair shifted as a whole; 32-bit types limit the amount to 32, 64-bit types to 64.
 fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let left = reader.is("dir", "L");
     let wrap = reader.is("wrap", "W");
     let ty = reader.modifier("type")?;
@@ -110,11 +102,8 @@ fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let (wrap, signed) = (reader.is("wrap", "W"), reader.is("sign", "S32"));
     Ok(Box::new(move |core| {
         let (x, n) = (core.word(&a, 0), core.word(&b, 0));
@@ -127,11 +116,8 @@ fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let wrap = reader.is("wrap", "W");
     Ok(Box::new(move |core| {
         let (x, n) = (core.word(&a, 0), core.word(&b, 0));
@@ -142,11 +128,7 @@ fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let mode = match reader.instruction.modifier("mode").unwrap_or("IDX") {
         "IDX" => Permutation::Index,
         "F4E" => Permutation::Forward4,
@@ -165,11 +147,8 @@ fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn find_leading_one(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p, b) = (
-        reader.target("d")?,
-        reader.target("p")?,
-        reader.source("b")?,
-    );
+    let [d, p] = reader.targets(["d", "p"])?;
+    let b = reader.source("b")?;
     let (signed, shift) = (reader.is("sign", "S32"), reader.is("shift", "SH"));
     Ok(Box::new(move |core| {
         let x = core.integer(&b);
@@ -204,11 +183,8 @@ fn reverse(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let p = reader.condition("p")?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.word(&a, 0), core.word(&b, 0));
@@ -285,11 +261,8 @@ fn named(core: &crate::core::Core<'_>, names: &[u32; 32]) -> u32 {
 
 /// The predicates that `b` names, as bits of a byte; the rest comes from `a`.
 fn predicates_to_register(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a, b) = (
-        reader.target("d")?,
-        reader.source("a")?,
-        reader.source("b")?,
-    );
+    let d = reader.target("d")?;
+    let [a, b] = reader.sources(["a", "b"])?;
     let shift = byte_shift(reader)?;
     Ok(Box::new(move |core| {
         let (x, names) = (core.word(&a, 0), core.word(&b, 0));

@@ -188,11 +188,6 @@ pub(super) fn whole_warp(core: &Core<'_>) -> Result<(), Cause> {
     .into())
 }
 
-/// Whether the accumulator takes part: the predicate says.
-pub(super) fn accumulates(core: &mut Core<'_>, p: &Condition) -> bool {
-    core.condition(p) != 0
-}
-
 /// Elements of the sum that a lane holds, and how many of them stand in a register.
 #[derive(Clone, Copy)]
 pub(super) struct Sums {
@@ -204,6 +199,29 @@ pub(super) struct Sums {
 }
 
 impl Sums {
+    /// So many elements, each in a register of its own.
+    fn words(elements: usize) -> Sums {
+        Sums {
+            elements,
+            packed: false,
+            wide: false,
+        }
+    }
+
+    /// What is added to: the accumulator, or nothing where the predicate says so.
+    pub(super) fn read_if(
+        self,
+        core: &mut Core<'_>,
+        source: &Source,
+        p: &Condition,
+    ) -> Vec<[u64; 32]> {
+        let sum = self.read(core, source);
+        match core.condition(p) {
+            0 => vec![[0; 32]; self.elements],
+            _ => sum,
+        }
+    }
+
     pub(super) fn read(self, core: &mut Core<'_>, source: &Source) -> Vec<[u64; 32]> {
         if self.packed {
             let words = registers(core, source, self.elements / 2, false);
@@ -278,11 +296,7 @@ fn half_rule(reader: &Reader<'_>, k: usize) -> Result<(Format, Part, DotRule), L
 
 fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let p = reader.condition("p")?;
     if a.negate || b.negate {
         return Err("a negated matrix".to_owned());
@@ -308,10 +322,7 @@ fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     Ok(Box::new(move |core| {
         whole_warp(core)?;
         let (left, right) = factors(core, shape, [&a, &b], part, false);
-        let mut sum = sums.read(core, &c);
-        if !accumulates(core, &p) {
-            sum = vec![[0; 32]; sums.elements];
-        }
+        let sum = sums.read_if(core, &c, &p);
         let out = multiply(sums, &left, &right, &sum, |a, b, c| {
             rule.dot(operand, a, b, c)
         });
@@ -370,11 +381,7 @@ impl Sparse {
 
 fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let p = reader.condition("p")?;
     if a.negate || b.negate {
         return Err("a negated matrix".to_owned());
@@ -409,10 +416,7 @@ fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         whole_warp(core)?;
         let left = left_factor(core, stored, &a, part, false);
         let right = right_factor(core, dense, &b, part, false);
-        let mut sum = sums.read(core, &c);
-        if !accumulates(core, &p) {
-            sum = vec![[0; 32]; sums.elements];
-        }
+        let sum = sums.read_if(core, &c, &p);
         let out = sparse.multiply(core, sums, &left, &right, &sum, |a, b, c| {
             rule.dot(operand, a, b, c)
         });
@@ -464,11 +468,7 @@ impl ByteRule {
 
 fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let k = match reader.modifier("shape")? {
         "16832" => 32,
         "16864" => 64,
@@ -481,21 +481,14 @@ fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         packed: 4,
     };
     let stored = Shape { k: k / 2, ..dense };
-    let sums = Sums {
-        elements: 4,
-        packed: false,
-        wide: false,
-    };
+    let sums = Sums::words(4);
     let rule = ByteRule::of(reader)?;
     let sparse = Sparse::of(reader, SparseElements::Bytes)?;
     Ok(Box::new(move |core| {
         whole_warp(core)?;
         let left = left_factor(core, stored, &a, byte_part, false);
         let right = right_factor(core, dense, &b, byte_part, false);
-        let mut sum = sums.read(core, &c);
-        if !accumulates(core, &p) {
-            sum = vec![[0; 32]; sums.elements];
-        }
+        let sum = sums.read_if(core, &c, &p);
         let out = sparse.multiply(core, sums, &left, &right, &sum, |a, b, c| rule.dot(a, b, c));
         sums.write(core, &d, &out);
         Ok(())
@@ -504,11 +497,7 @@ fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let (m, k) = match reader.modifier("shape")? {
         "8816" => (8, 16),
         "16816" => (16, 16),
@@ -521,19 +510,12 @@ fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         k,
         packed: 4,
     };
-    let sums = Sums {
-        elements: m / 4,
-        packed: false,
-        wide: false,
-    };
+    let sums = Sums::words(m / 4);
     let rule = ByteRule::of(reader)?;
     Ok(Box::new(move |core| {
         whole_warp(core)?;
         let (left, right) = factors(core, shape, [&a, &b], byte_part, false);
-        let mut sum = sums.read(core, &c);
-        if !accumulates(core, &p) {
-            sum = vec![[0; 32]; sums.elements];
-        }
+        let sum = sums.read_if(core, &c, &p);
         let out = multiply(sums, &left, &right, &sum, |a, b, c| rule.dot(a, b, c));
         sums.write(core, &d, &out);
         Ok(())
@@ -542,11 +524,7 @@ fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     // Thirty-two bits of a register count as one element.
     let (m, k) = match reader.modifier("shape")? {
         "88128" => (8, 4),
@@ -560,18 +538,11 @@ fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         k,
         packed: 1,
     };
-    let sums = Sums {
-        elements: m / 4,
-        packed: false,
-        wide: false,
-    };
+    let sums = Sums::words(m / 4);
     Ok(Box::new(move |core| {
         whole_warp(core)?;
         let (left, right) = factors(core, shape, [&a, &b], whole, false);
-        let mut sum = sums.read(core, &c);
-        if !accumulates(core, &p) {
-            sum = vec![[0; 32]; sums.elements];
-        }
+        let sum = sums.read_if(core, &c, &p);
         let out = multiply(sums, &left, &right, &sum, |a, b, c| {
             let ones: u32 = a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum();
             u64::from((c as u32).wrapping_add(ones))
@@ -583,11 +554,7 @@ fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let (a, b, c) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.source("c")?,
-    );
+    let [a, b, c] = reader.sources(["a", "b", "c"])?;
     if [&a, &b, &c]
         .iter()
         .any(|source| source.negate || source.absolute)
@@ -619,10 +586,7 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     Ok(Box::new(move |core| {
         whole_warp(core)?;
         let (left, right) = factors(core, shape, [&a, &b], whole, true);
-        let mut sum = sums.read(core, &c);
-        if !accumulates(core, &p) {
-            sum = vec![[0; 32]; sums.elements];
-        }
+        let sum = sums.read_if(core, &c, &p);
         let out = multiply(sums, &left, &right, &sum, |a, b, c| {
             a.iter()
                 .zip(b)

@@ -30,27 +30,25 @@ pub(crate) type Make = fn(&Reader<'_>) -> Result<Action, Lack>;
 /// Row names and what makes their actions.
 pub(crate) type Table = &'static [(&'static str, Make)];
 
-static ALL: LazyLock<BTreeMap<&'static str, Make>> = LazyLock::new(|| {
-    [
-        integer::TABLE,
-        logic::TABLE,
-        float::TABLE,
-        half::TABLE,
-        convert::TABLE,
-        moves::TABLE,
-        memory::TABLE,
-        atomic::TABLE,
-        bulk::TABLE,
-        lanes::TABLE,
-        matrix::TABLE,
-        warpgroup::TABLE,
-        sync::TABLE,
-    ]
-    .into_iter()
-    .flatten()
-    .copied()
-    .collect()
-});
+/// The tables of all families.
+const TABLES: [Table; 13] = [
+    integer::TABLE,
+    logic::TABLE,
+    float::TABLE,
+    half::TABLE,
+    convert::TABLE,
+    moves::TABLE,
+    memory::TABLE,
+    atomic::TABLE,
+    bulk::TABLE,
+    lanes::TABLE,
+    matrix::TABLE,
+    warpgroup::TABLE,
+    sync::TABLE,
+];
+
+static ALL: LazyLock<BTreeMap<&'static str, Make>> =
+    LazyLock::new(|| TABLES.into_iter().flatten().copied().collect());
 
 /// How an instruction runs. `Err(None)` when its operation is not known, `Err(Some(_))` when a part of it is not.
 pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Result<Run, Option<Lack>> {
@@ -121,22 +119,8 @@ mod tests {
 
     #[test]
     fn every_row_named_here_exists_once() {
-        let tables = [
-            integer::TABLE,
-            logic::TABLE,
-            float::TABLE,
-            half::TABLE,
-            convert::TABLE,
-            moves::TABLE,
-            memory::TABLE,
-            atomic::TABLE,
-            bulk::TABLE,
-            lanes::TABLE,
-            matrix::TABLE,
-            sync::TABLE,
-        ];
         let mut seen = std::collections::BTreeSet::new();
-        for (name, _) in tables.into_iter().flatten() {
+        for (name, _) in TABLES.into_iter().flatten() {
             assert!(
                 orias_sass::Op::from_name(name).is_some(),
                 "no row is called {name}"

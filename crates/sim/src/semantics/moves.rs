@@ -124,11 +124,8 @@ fn special_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The value of the lowest lane; the predicate tells which lanes have another one (`OR`: or had before).
 fn to_uniform(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, d, a) = (
-        reader.target("p")?,
-        reader.target("d")?,
-        reader.source("a")?,
-    );
+    let [p, d] = reader.targets(["p", "d"])?;
+    let a = reader.source("a")?;
     let keeps = reader.instruction.op().name() == "R2UR.OR";
     let before = if keeps {
         Some(reader.condition("p")?)

@@ -6,8 +6,8 @@
 
 use super::Table;
 use super::matrix::{
-    ByteRule, Matrix, Part, Shape, Sparse, Sums, accumulates, byte_part, half_part, left_factor,
-    multiply, tf32_part, whole, whole_warp,
+    ByteRule, Matrix, Part, Shape, Sparse, Sums, byte_part, half_part, left_factor, multiply,
+    tf32_part, whole, whole_warp,
 };
 use crate::access::Space;
 use crate::core::Core;
@@ -281,10 +281,7 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
             }
             Left::Shared(place) => shared_factor(core, *place, elements, rows, [16, stored])?,
         };
-        let mut sum = sums.read(core, &c);
-        if !accumulates(core, &p) {
-            sum = vec![[0; 32]; sums.elements];
-        }
+        let sum = sums.read_if(core, &c, &p);
         let mut out = Vec::with_capacity(sums.elements);
         for block in 0..n / 8 {
             let right = shared_factor(core, right, elements, 8 * block, [8, k])?;

@@ -6,7 +6,7 @@ use crate::schedule::local;
 use crate::schedule::order::{self, Order};
 use crate::schedule::units::Pipe;
 use orias_machine::issue::{Issue, Unit};
-use orias_machine::met::Met;
+use orias_machine::operation_cache::OperationCache;
 use orias_machine::timing::{self, Completion};
 use orias_machine::{Machine, PerMachine};
 use orias_sass::{Effects, MemoryEffect, Modifier, Op, Space};
@@ -71,6 +71,7 @@ pub(super) const PSEUDO: OperationFacts = OperationFacts {
         least_stall: 0,
         extra_cycles: 0,
         drains: false,
+        waits: true,
     },
     pipe: Pipe::Branch,
     latency: 0,
@@ -96,7 +97,7 @@ pub(super) const PSEUDO: OperationFacts = OperationFacts {
 /// What is known of `op`.
 #[inline]
 pub(in crate::schedule) fn of(machine: &Machine, op: Op) -> &'static OperationFacts {
-    static FACTS: PerMachine<Met<OperationFacts>> = PerMachine::nothing_met();
+    static FACTS: PerMachine<OperationCache<OperationFacts>> = PerMachine::empty();
     FACTS.of(machine).get_or_init(op, || work_out(machine, op))
 }
 
@@ -138,7 +139,7 @@ fn work_out(machine: &Machine, op: Op) -> OperationFacts {
             RunRole::Arrives
         } else if machine.is_warpgroup_matrix(op) {
             RunRole::Matrix
-        } else if op.name().starts_with("LEPC") {
+        } else if matches!(op, Op::LEPC | Op::LEPC_T) {
             RunRole::Address
         } else if row.effects.contains(Effects::CALL) {
             RunRole::Calls

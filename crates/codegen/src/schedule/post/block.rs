@@ -13,7 +13,7 @@ use orias_machine::Machine;
 use orias_ori::{Block, Function, Inst, print_inst};
 use orias_sass::Target;
 
-/// What orders are compared by: neighbours torn apart, cycles alone times cycles together, how late long operations are, and reads.
+/// What orders are compared by: neighbours separated, cycles alone times cycles together, how late long operations are, and reads.
 pub(super) type Rank = (usize, u128, u64, u64);
 
 /// What is the same in every order the graph of a block allows.
@@ -223,7 +223,7 @@ impl State {
         }
         std::mem::swap(&mut self.now, now);
         self.simulated = true;
-        // What was torn is measured by the order there is.
+        // What was separated is measured by the order there is.
         self.cost = Some((0, cost.1, cost.2, cost.3));
         self.found_by = found_by;
         self.dirty = true;
@@ -231,9 +231,9 @@ impl State {
     }
 
     /// How many neighbours are apart in `order`.
-    pub(super) fn torn(&self, order: &[u32], look: &mut Look) -> usize {
+    pub(super) fn separated(&self, order: &[u32], look: &mut Look) -> usize {
         let parts = &self.parts;
-        look.torn(&parts.graph, &parts.accesses, &parts.holds, order)
+        look.separated(&parts.graph, &parts.accesses, &parts.holds, order)
     }
 
     /// The same order, which is that of this graph now.
@@ -270,7 +270,7 @@ impl State {
             chain: Timeline::new(&self.parts.graph).length,
             conflicts: (first.1, conflicts),
             hits: (first.2, hits),
-            torn: self.torn(&self.order, &mut Look::default()),
+            separated: self.separated(&self.order, &mut Look::default()),
             cold: self.cold,
         }
     }

@@ -22,6 +22,7 @@ use super::early::Early;
 use super::model::{MachineState, Model, Slot, Slots, Step, Wait};
 use super::ports::Row;
 use super::stores::Holds;
+use crate::schedule::frontier::{Frontier, held_by};
 use crate::schedule::graph::Graph;
 use orias_machine::issue::Unit;
 use std::cmp::Reverse;
@@ -89,7 +90,7 @@ pub(super) struct Present<'a> {
 /// The edges of a graph as the scheduler follows them: those between nodes that may move.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chains {
-    /// By node that may move: how many edges hold it back, and one more if it comes with the node before it.
+    /// By node that may move: how much holds it back.
     missing: Vec<u32>,
     /// By node: the nodes behind it, and after how many cycles.
     behind: Vec<Wait>,
@@ -110,8 +111,7 @@ impl Chains {
         for node in body.clone() {
             let comes_along = graph.nodes[node].with_previous;
             chains.runs |= comes_along;
-            let missing = graph.preds(node).len() as u32 + u32::from(comes_along);
-            chains.missing.push(missing);
+            chains.missing.push(held_by(graph, node));
             chains.starts.push(chains.behind.len() as u32);
             let edges = graph
                 .succs(node)
@@ -140,15 +140,6 @@ struct Asks {
     unit: Option<Unit>,
 }
 
-/// What keeps a node from being a candidate.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    /// How many edges still hold it back.
-    missing: u32,
-    /// When what it needs is there, as far as that has issued.
-    ready: u32,
-}
-
 /// How an order was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
@@ -160,8 +151,8 @@ pub(super) struct Found {
 /// The list scheduler; made once and used for all blocks.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
-    /// By node that may move.
-    pending: Vec<Pending>,
+    /// What holds the nodes back that may move, and until when.
+    frontier: Frontier,
     /// What nothing holds back but time: when, and the node.
     waiting: BinaryHeap<Reverse<u64>>,
     /// What can issue now, by key; the best one last.
@@ -189,10 +180,7 @@ impl Scheduler {
         early: bool,
     ) -> Option<Found> {
         let graph = model.graph;
-        self.pending.clear();
-        let nodes = present.chains.missing.iter().zip(model.floors);
-        self.pending
-            .extend(nodes.map(|(&missing, &ready)| Pending { missing, ready }));
+        self.frontier.restart(&present.chains.missing, model.floors);
         self.asks.clear();
         let order = present.order.iter();
         self.asks.extend(order.map(|node| {
@@ -228,7 +216,7 @@ impl Scheduler {
         };
         let body = graph.body().len();
         for node in 0..body {
-            if list.state.pending[node].missing == 0 {
+            if list.state.frontier.is_free(node) {
                 list.offer(node as u32);
             }
         }
@@ -239,7 +227,7 @@ impl Scheduler {
             let mut next = node as usize + 1;
             while present.chains.runs && next < body && graph.nodes[next].with_previous {
                 let slot = list.slots.of(next as u32);
-                let at = list.machine.at(slot, list.state.pending[next].ready);
+                let at = list.machine.at(slot, list.state.frontier.ready_at(next));
                 list.issue(next as u32, at);
                 next += 1;
             }
@@ -273,7 +261,7 @@ impl List<'_> {
             self.state.aside.push(node);
             return;
         }
-        let mut ready = self.state.pending[node as usize].ready;
+        let mut ready = self.state.frontier.ready_at(node as usize);
         if let Some(line) = self.present.holds.line(node) {
             let (missing, all) = self.state.held[line];
             if missing > 0 {
@@ -457,10 +445,7 @@ impl List<'_> {
         let lines = !self.state.held.is_empty();
         for wait in self.present.chains.behind(node) {
             let there = at + wait.cycles;
-            let pending = &mut self.state.pending[wait.node as usize];
-            pending.ready = pending.ready.max(there);
-            pending.missing -= 1;
-            let free = pending.missing == 0;
+            let free = self.state.frontier.meet(wait.node as usize, there);
             if lines && let Some(line) = self.present.holds.line(wait.node) {
                 let all = &mut self.state.held[line].1;
                 *all = (*all).max(there);

@@ -185,7 +185,7 @@ pub struct BlockChange {
     /// Sources found in the operand cache before and after.
     pub hits: (u32, u32),
     /// Accesses to one line of memory that are apart now.
-    pub torn: usize,
+    pub separated: usize,
     /// Whether it hardly ever runs.
     pub cold: bool,
 }

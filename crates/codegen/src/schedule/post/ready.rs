@@ -5,6 +5,7 @@
 
 use super::{PostScheduleError, arrange};
 use crate::schedule::build::{Builder, Exits, Fences};
+use crate::schedule::frontier::Frontier;
 use crate::schedule::graph::Graph;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
 use orias_ori::{Block, Function};
@@ -20,15 +21,8 @@ pub(super) trait Choice {
 
 /// The order of a block that `choice` makes, tail included; none if the graph has a circle, which no graph of a block has.
 pub(super) fn order(graph: &Graph, choice: &mut impl Choice) -> Option<Vec<u32>> {
-    let mut missing: Vec<u32> = (0..graph.len())
-        .map(|node| graph.preds(node).len() as u32)
-        .collect();
-    let is_first = |node: usize| !graph.nodes[node].with_previous;
-    let mut ready: Vec<u32> = graph
-        .body()
-        .filter(|&node| missing[node] == 0 && is_first(node))
-        .map(|node| node as u32)
-        .collect();
+    let mut frontier = Frontier::new(graph);
+    let mut ready: Vec<u32> = frontier.free().collect();
     let mut order = Vec::with_capacity(graph.len());
     while order.len() < graph.body().len() {
         if ready.is_empty() {
@@ -39,9 +33,7 @@ pub(super) fn order(graph: &Graph, choice: &mut impl Choice) -> Option<Vec<u32>>
             order.push(node);
             choice.placed(node);
             for edge in graph.succs(node as usize) {
-                let to = edge.to as usize;
-                missing[to] -= 1;
-                if missing[to] == 0 && graph.body().contains(&to) && is_first(to) {
+                if frontier.meet(edge.to as usize, 0) {
                     ready.push(edge.to);
                 }
             }

@@ -41,9 +41,9 @@ impl Search {
         let judge = Judge {
             state,
             warps,
-            torn: match fresh {
+            separated: match fresh {
                 true => 0,
-                false => state.torn(&state.order, &mut self.look),
+                false => state.separated(&state.order, &mut self.look),
             },
             least: [1, warps].map(|warps| state.parts.slots.issue_cycles(warps)),
         };
@@ -78,8 +78,8 @@ impl Search {
                 Some((known, _)) => known,
                 None => present,
             };
-            let torn = state.torn(order, &mut self.look);
-            let cost = judge.cheaper(order, torn, known, &mut self.alone, &mut self.together);
+            let separated = state.separated(order, &mut self.look);
+            let cost = judge.cheaper(order, separated, known, &mut self.alone, &mut self.together);
             if let Some(cost) = cost {
                 best = Some((cost, (found.stable && !sank).then_some(way)));
                 best_is_early = early;
@@ -135,7 +135,7 @@ struct Judge<'a> {
     state: &'a State,
     warps: u32,
     /// How many neighbours are apart in the order there is.
-    torn: usize,
+    separated: usize,
     /// No order takes fewer cycles alone, and none fewer together.
     least: [u32; 2],
 }
@@ -154,21 +154,21 @@ impl Judge<'_> {
         (0, product, alone.long, alone.reads)
     }
 
-    /// What `order` costs, in which so many are `torn`, if that is less than what is `known`.
+    /// What `order` costs, in which so many are `separated`, if that is less than what is `known`.
     fn cheaper(
         &self,
         order: &[u32],
-        torn: usize,
+        separated: usize,
         known: Rank,
         alone: &mut Simulation,
         together: &mut Simulation,
     ) -> Option<Rank> {
-        let torn = torn.saturating_sub(self.torn);
-        if torn > known.0 {
+        let separated = separated.saturating_sub(self.separated);
+        if separated > known.0 {
             return None;
         }
-        // The product decides if as many are torn: neither factor may be so large that the other one cannot make up for it.
-        let most = |other: u64| match torn == known.0 {
+        // The product decides if as many are separated: neither factor may be so large that the other one cannot make up for it.
+        let most = |other: u64| match separated == known.0 {
             true => u64::try_from(known.1 / u128::from(other.max(1))).unwrap_or(u64::MAX),
             false => u64::MAX,
         };
@@ -198,7 +198,7 @@ impl Judge<'_> {
         } else {
             product *= u128::from(weighted);
         }
-        let cost = (torn, product, long, reads);
+        let cost = (separated, product, long, reads);
         (cost < known).then_some(cost)
     }
 }

@@ -10,7 +10,7 @@
 //! So the stores of one line go in one go, as far as the graph allows: none of them is a candidate of the list scheduler before all that any
 //! of them needs has issued and is there, and then they, and what has to come between them, go first ([`Holds`]). Orders are mended
 //! before they are judged: of the stores of one line, the earlier ones sink to the last one ([`Look::gather`]). What cannot be mended is
-//! judged: an order in which more neighbours are apart than in the one there was is not taken ([`Look::torn`]), whatever the model says.
+//! judged: an order in which more neighbours are apart than in the one there was is not taken ([`Look::separated`]), whatever the model says.
 //! Loads are judged alone: their later halves find their line on its way if they follow at once.
 
 use crate::places::GENERAL;
@@ -306,7 +306,7 @@ fn line(func: &Function, node: &Node, versions: &[u32; GENERAL]) -> Option<(Base
 
 impl Look {
     /// How many neighbours are apart in `order`.
-    pub(super) fn torn(
+    pub(super) fn separated(
         &mut self,
         graph: &Graph,
         accesses: &Accesses,

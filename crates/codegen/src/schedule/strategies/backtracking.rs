@@ -7,6 +7,7 @@
 
 use super::Task;
 use crate::clock::Clock;
+use crate::schedule::frontier::Frontier;
 use crate::schedule::live::Pressure;
 use orias_ori::Class;
 
@@ -19,8 +20,7 @@ const STALL: u32 = 4;
 #[derive(Clone)]
 struct State<'a> {
     order: Vec<u32>,
-    waits: Vec<u32>,
-    ready_at: Vec<u32>,
+    frontier: Frontier,
     ready: Vec<u32>,
     clock: Clock,
     pressure: Pressure<'a>,
@@ -35,19 +35,12 @@ pub(super) fn schedule(task: &Task<'_>) -> Option<Vec<u32>> {
     let most = 10.min(graph.len() / 4);
     let mut state = State {
         order: Vec::new(),
-        waits: (0..graph.len())
-            .map(|node| graph.preds(node).len() as u32)
-            .collect(),
-        ready_at: vec![0; graph.len()],
+        frontier: Frontier::new(graph),
         ready: Vec::new(),
         clock: Clock::new(1),
         pressure: Pressure::new(task.values),
     };
-    for node in graph.body() {
-        if state.waits[node] == 0 {
-            state.ready.push(node as u32);
-        }
-    }
+    state.ready.extend(state.frontier.free());
     // Choices that may still be taken back: the state before each, what was chosen and what has been rejected there.
     let mut taken: Vec<(State<'_>, u32, Vec<u32>)> = Vec::new();
     let mut rejected: Vec<u32> = Vec::new();
@@ -99,7 +92,7 @@ fn stall(task: &Task<'_>, state: &State<'_>, node: u32) -> u32 {
     if own.is_pseudo() {
         return 0;
     }
-    let ready = state.ready_at[node as usize];
+    let ready = state.frontier.ready_at(node as usize);
     state.clock.at(own.issue.unit, ready) - state.clock.next
 }
 
@@ -125,7 +118,7 @@ fn is_acceptable(task: &Task<'_>, state: &State<'_>, node: u32) -> bool {
 fn place<'a>(task: &Task<'a>, state: &mut State<'a>, node: u32) {
     let graph = task.graph;
     let own = &graph.nodes[node as usize];
-    let ready = state.ready_at[node as usize];
+    let ready = state.frontier.ready_at(node as usize);
     let start = if own.is_pseudo() {
         ready
     } else {
@@ -138,9 +131,7 @@ fn place<'a>(task: &Task<'a>, state: &mut State<'a>, node: u32) {
     state.pressure.schedule(node as usize, &mut |_| {});
     for edge in graph.succs(node as usize) {
         let to = edge.to as usize;
-        state.waits[to] -= 1;
-        state.ready_at[to] = state.ready_at[to].max(start + u32::from(edge.latency));
-        if state.waits[to] == 0 && graph.body().contains(&to) {
+        if (state.frontier).meet(to, start + u32::from(edge.latency)) {
             state.ready.push(edge.to);
         }
     }

@@ -8,12 +8,12 @@
 //! | `permutation` | every order of a small block, best first, until none can be better |
 //! | `backtracking` | a list scheduler that takes choices back when they stall or exceed the budget |
 //! | `depth-first` | each result right before its reader, deepest chain first |
-//! | `loop` | `latency`, with chains that go on in the next trip counted in full |
-//! | `tensor` | `batch`, for blocks with matrix operations in loops |
+//! | `loop` | `latency`, with chains that go on in the next iteration counted in full |
+//! | `tensor` | `batch`, for blocks with matrix operations |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
 //!
-//! [`select`] is ptxas's cascade of heuristics, by the size and the kind of a block. Its choice competes with what the three modes found: whoever's order is estimated cheapest wins, so a
-//! strategy that does not pay costs compile time and nothing else. Knob `SchedStrategy` names one to be used alone, or
+//! [`select`] is ptxas's cascade of heuristics, by the size and the kind of a block. Its choice competes with what the three modes found:
+//! whoever's order is estimated cheapest wins, so a strategy that does not pay costs compile time and nothing else. Knob `SchedStrategy` names one to be used alone, or
 //! `combined`, which tries them all.
 
 mod backtracking;
@@ -30,13 +30,13 @@ use orias_sass::Space;
 /// Blocks of at most so many instructions are permuted.
 pub const PERMUTED: usize = 12;
 
-/// A dependence from one trip of a loop to the next: the node that makes a value, a node that reads it a trip later, and the cycles
+/// A dependence from one iteration of a loop to the next: the node that makes a value, a node that reads it an iteration later, and the cycles
 /// between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// Who makes it.
     pub from: u32,
-    /// Who reads it in the next trip.
+    /// Who reads it in the next iteration.
     pub to: u32,
     /// Cycles from issue to issue.
     pub latency: u16,
@@ -57,21 +57,31 @@ pub struct Task<'a> {
     pub known: Option<&'a [u32]>,
     /// Limits and what the knobs say.
     pub settings: Settings,
-    /// Dependences on the trip before, if the block is a loop by itself.
+    /// Dependences on the iteration before, if the block is a loop by itself.
     pub carried: &'a [Carried],
-    /// Whether the block is in a loop.
-    pub in_loop: bool,
-    /// How much to optimise.
-    pub opt_level: u8,
 }
 
 /// A way to find an order.
-#[derive(Clone, Copy, Debug)]
-pub struct Strategy {
-    /// What reports and the knob call it.
-    pub name: &'static str,
-    /// Finds an order; none if the block is not one it works on.
-    pub run: fn(&Task<'_>) -> Option<Found>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// The engine in ReduceReg mode.
+    Pressure,
+    /// The engine in ILP mode.
+    Latency,
+    /// The engine in DynBatch mode.
+    Batch,
+    /// Branch and bound over all orders of a small block.
+    Permutation,
+    /// A list scheduler that takes choices back.
+    Backtracking,
+    /// Each result right before its reader.
+    DepthFirst,
+    /// ILP, with chains that go on in the next iteration.
+    Loop,
+    /// DynBatch, for blocks with matrix operations.
+    Tensor,
+    /// ILP, with loads from global memory first.
+    Prefetch,
 }
 
 /// An order that a strategy found.
@@ -90,69 +100,110 @@ impl Found {
     }
 }
 
-/// Every strategy.
-pub const STRATEGIES: &[Strategy] = &[
-    Strategy {
-        name: "pressure",
-        run: pressure,
-    },
-    Strategy {
-        name: "latency",
-        run: latency,
-    },
-    Strategy {
-        name: "batch",
-        run: batch,
-    },
-    Strategy {
-        name: "permutation",
-        run: |task| permutation::permute(task).map(|order| Found::new(task, order)),
-    },
-    Strategy {
-        name: "backtracking",
-        run: |task| backtracking::schedule(task).map(|order| Found::new(task, order)),
-    },
-    Strategy {
-        name: "depth-first",
-        run: |task| depth_first::schedule(task).map(|order| Found::new(task, order)),
-    },
-    Strategy {
-        name: "loop",
-        run: loop_aware,
-    },
-    Strategy {
-        name: "tensor",
-        run: tensor,
-    },
-    Strategy {
-        name: "prefetch",
-        run: prefetch,
-    },
-];
+impl Strategy {
+    /// Every strategy.
+    pub const ALL: [Strategy; 9] = [
+        Strategy::Pressure,
+        Strategy::Latency,
+        Strategy::Batch,
+        Strategy::Permutation,
+        Strategy::Backtracking,
+        Strategy::DepthFirst,
+        Strategy::Loop,
+        Strategy::Tensor,
+        Strategy::Prefetch,
+    ];
 
-/// The strategy of that name.
-pub fn find(name: &str) -> Option<&'static Strategy> {
-    STRATEGIES.iter().find(|strategy| strategy.name == name)
+    /// What reports and the knob call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Strategy::Pressure => "pressure",
+            Strategy::Latency => "latency",
+            Strategy::Batch => "batch",
+            Strategy::Permutation => "permutation",
+            Strategy::Backtracking => "backtracking",
+            Strategy::DepthFirst => "depth-first",
+            Strategy::Loop => "loop",
+            Strategy::Tensor => "tensor",
+            Strategy::Prefetch => "prefetch",
+        }
+    }
+
+    /// The strategy of that name.
+    pub fn named(name: &str) -> Option<Strategy> {
+        let mut all = Strategy::ALL.into_iter();
+        all.find(|strategy| strategy.name() == name)
+    }
+
+    /// The one that is the engine in a mode and nothing else.
+    pub const fn of_mode(mode: Mode) -> Strategy {
+        match mode {
+            Mode::ReduceReg => Strategy::Pressure,
+            Mode::Ilp => Strategy::Latency,
+            Mode::DynBatch => Strategy::Batch,
+        }
+    }
+
+    /// Finds an order; none if the block is not one it works on.
+    pub fn run(self, task: &Task<'_>) -> Option<Found> {
+        let found = |order| Found::new(task, order);
+        match self {
+            Strategy::Pressure => Some(with_mode(task, Mode::ReduceReg, task.timeline)),
+            Strategy::Latency => Some(with_mode(task, Mode::Ilp, task.timeline)),
+            Strategy::Batch => Some(with_mode(task, Mode::DynBatch, task.timeline)),
+            Strategy::Permutation => permutation::permute(task).map(found),
+            Strategy::Backtracking => backtracking::schedule(task).map(found),
+            Strategy::DepthFirst => depth_first::schedule(task).map(found),
+            Strategy::Loop => loop_aware(task),
+            Strategy::Tensor => {
+                has_matrix(task.graph).then(|| with_mode(task, Mode::DynBatch, task.timeline))
+            }
+            Strategy::Prefetch => prefetch(task),
+        }
+    }
 }
 
-/// ptxas's cascade of heuristics, without what no target of ours has (dual issue); software pipelining has had its turn before any order is looked for.
-pub fn select(task: &Task<'_>) -> &'static str {
-    let tensor = task
-        .graph
-        .nodes
-        .iter()
-        .any(|node| node.pipe == Pipe::Tensor);
-    if task.in_loop && task.opt_level >= 3 {
-        return if tensor { "tensor" } else { "loop" };
+/// Which strategies are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The modes, and what [`select`] names.
+    Cascade,
+    /// One alone.
+    Only(Strategy),
+    /// All of them.
+    Combined,
+}
+
+impl Asked {
+    /// What knob `SchedStrategy` says.
+    pub fn parse(text: &str) -> Result<Asked, String> {
+        match text {
+            "" => Ok(Asked::Cascade),
+            "combined" => Ok(Asked::Combined),
+            name => Strategy::named(name).map(Asked::Only).ok_or_else(|| {
+                let names = Strategy::ALL.map(Strategy::name);
+                format!("'{name}' is none of combined, {}", names.join(", "))
+            }),
+        }
     }
-    if issued(task.graph) <= PERMUTED {
-        return "permutation";
+}
+
+/// What competes with the orders of the modes: ptxas's cascade of heuristics, without what no target of ours has (dual issue), and without what
+/// the modes have tried by then; software pipelining has had its turn before any order is looked for.
+pub fn select(graph: &Graph, in_loop: bool, opt_level: u8) -> Option<Strategy> {
+    if in_loop && opt_level >= 3 {
+        // With matrix operations it is DynBatch's turn, which is one of the modes.
+        (!has_matrix(graph)).then_some(Strategy::Loop)
+    } else if issued(graph) <= PERMUTED {
+        Some(Strategy::Permutation)
+    } else {
+        None
     }
-    match task.settings.mode {
-        Mode::ReduceReg => "pressure",
-        Mode::Ilp => "latency",
-        Mode::DynBatch => "backtracking",
-    }
+}
+
+/// Whether there are matrix operations.
+fn has_matrix(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| node.pipe == Pipe::Tensor)
 }
 
 /// Instructions that take a slot and may move.
@@ -161,31 +212,19 @@ pub fn issued(graph: &Graph) -> usize {
     body.iter().filter(|node| !node.is_pseudo()).count()
 }
 
-fn with_mode(task: &Task<'_>, mode: Mode, timeline: &Timeline) -> Option<Found> {
+fn with_mode(task: &Task<'_>, mode: Mode, timeline: &Timeline) -> Found {
     let settings = Settings {
         mode,
         ..task.settings
     };
     let outcome = engine::schedule(task.graph, timeline, task.values, task.reference, &settings);
-    Some(Found {
+    Found {
         order: outcome.order,
         peak: outcome.peak,
-    })
+    }
 }
 
-fn pressure(task: &Task<'_>) -> Option<Found> {
-    with_mode(task, Mode::ReduceReg, task.timeline)
-}
-
-fn latency(task: &Task<'_>) -> Option<Found> {
-    with_mode(task, Mode::Ilp, task.timeline)
-}
-
-fn batch(task: &Task<'_>) -> Option<Found> {
-    with_mode(task, Mode::DynBatch, task.timeline)
-}
-
-/// A chain that ends in a value for the next trip goes on there: its height is what the reader's is then.
+/// A chain that ends in a value for the next iteration goes on there: its height is what the reader's is then.
 fn loop_aware(task: &Task<'_>) -> Option<Found> {
     if task.carried.is_empty() {
         return None;
@@ -197,16 +236,7 @@ fn loop_aware(task: &Task<'_>) -> Option<Found> {
         *slot = (*slot).max(beyond);
     }
     let timeline = Timeline::with_heights(task.graph, &base);
-    with_mode(task, Mode::Ilp, &timeline)
-}
-
-fn tensor(task: &Task<'_>) -> Option<Found> {
-    let any = task
-        .graph
-        .nodes
-        .iter()
-        .any(|node| node.pipe == Pipe::Tensor);
-    any.then(|| with_mode(task, Mode::DynBatch, task.timeline))?
+    Some(with_mode(task, Mode::Ilp, &timeline))
 }
 
 /// Loads from global memory, and all that leads to them, go before everything else.
@@ -228,5 +258,5 @@ fn prefetch(task: &Task<'_>) -> Option<Found> {
         return None;
     }
     let timeline = Timeline::with_heights(task.graph, &base);
-    with_mode(task, Mode::Ilp, &timeline)
+    Some(with_mode(task, Mode::Ilp, &timeline))
 }

@@ -232,7 +232,7 @@ impl Walk<'_> {
         let long = far.fold(0, |barriers, event| barriers | mask(event.own));
         let now = time + self.lag;
         let at = |distance: u16| now + i32::from(distance) * CYCLES_PER_INSTRUCTION;
-        if written != NEVER && !self.spared.of(index, EventKind::Written) {
+        if written != NEVER && !self.redundant.of(index, EventKind::Written) {
             let place = self.place(index, EventKind::Written, now, plan);
             let wish = Wish {
                 place,
@@ -244,7 +244,7 @@ impl Walk<'_> {
                 leaves: if fact.typical < LONG {
                     0
                 } else {
-                    self.spared.short_until(index, written).min(LEFT)
+                    self.redundant.short_until(index, written).min(LEFT)
                 },
                 far: fact.typical >= LONG,
             };
@@ -263,7 +263,7 @@ impl Walk<'_> {
             });
         }
         // Once the results are waited for, the sources have been read, too.
-        if released < written && !self.spared.of(index, EventKind::Released) {
+        if released < written && !self.redundant.of(index, EventKind::Released) {
             let place = self.place(index, EventKind::Released, now, plan);
             let wish = Wish {
                 place,
@@ -288,18 +288,18 @@ impl Walk<'_> {
         if waiter >= self.end {
             let far = kind == EventKind::Written && self.code.facts[index].typical >= LONG;
             if !far {
-                let ahead = &mut self.barriers.ahead;
-                if !ahead.known {
-                    ahead.find(self.code, self.demand, plan, self.block);
+                let look_ahead = &mut self.barriers.look_ahead;
+                if !look_ahead.known {
+                    look_ahead.find(self.code, self.demand, plan, self.block);
                 }
-                ahead.seek(self.code, self.demand, self.block, (index, kind));
+                look_ahead.seek(self.code, self.demand, self.block, (index, kind));
             }
             return Place::Outlives {
                 end: at(self.end),
                 behind: self.end as i32,
             };
         }
-        match self.spared.outliving_behind(index, self.end) {
+        match self.redundant.outliving_behind(index, self.end) {
             Some(load) if load < waiter => Place::Before(at(load) + self.code.facts[load].typical),
             _ => Place::Inside,
         }

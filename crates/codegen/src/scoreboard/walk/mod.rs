@@ -35,7 +35,7 @@ use super::events::LiveEvent;
 use super::facts::{Code, PLACES};
 use super::flight::{Boundary, EventId};
 use super::latencies::FORGET_AFTER;
-use super::spared::Spared;
+use super::redundant::RedundantBarriers;
 use super::{Insertions, ScoreboardError};
 use crate::clock::Units;
 use needs::Needs;
@@ -115,7 +115,7 @@ impl PlaceSet {
 pub(super) struct Walk<'a> {
     code: &'a Code,
     demand: &'a Demand,
-    spared: &'a Spared,
+    redundant: &'a RedundantBarriers,
     mode: Mode,
     places: Vec<InFlight>,
     /// Places and readers that are not as they are at the start of a function: all that a block begins and ends with.
@@ -151,14 +151,14 @@ impl<'a> Walk<'a> {
     pub(super) fn new(
         code: &'a Code,
         demand: &'a Demand,
-        spared: &'a Spared,
+        redundant: &'a RedundantBarriers,
         mode: Mode,
         insertions: Insertions,
     ) -> Walk<'a> {
         Walk {
             code,
             demand,
-            spared,
+            redundant,
             mode,
             places: (0..PLACES).map(|_| InFlight::default()).collect(),
             touched: PlaceSet::default(),
@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
         // Each attempt finds at least one instruction that must drain, or succeeds.
         loop {
             (self.block, self.start, self.end) = (block, range.start, range.end);
-            self.barriers.ahead.known = false;
+            self.barriers.look_ahead.known = false;
             self.enter(before, plan);
             self.drain = None;
             let end = self.attempt(block, plan)?;

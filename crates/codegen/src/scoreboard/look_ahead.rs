@@ -1,7 +1,7 @@
 //! Look-ahead into successors: what an event meets that outlives its block.
 //!
 //! It stays on its barrier until somebody waits for it in a block behind. If that block sets the same barrier before, the wait is for both:
-//! at the end of a loop, a copy whose sources are overwritten early in the next trip would let that trip wait for its first load.
+//! at the end of a loop, a copy whose sources are overwritten early in the next iteration would let that iteration wait for its first load.
 //! So the blocks behind are looked at, as far as their barriers have been chosen: always so at the end of a loop, whose start comes
 //! first.
 
@@ -16,7 +16,7 @@ const LOOKED_AT: usize = 128;
 
 /// What the blocks behind one do with barriers, as far as that has been chosen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct LookAhead {
     /// Whether it has been looked up for the block that is being walked over.
     pub(super) known: bool,
     sets: Vec<Set>,
@@ -40,7 +40,7 @@ struct Set {
     takes: i32,
 }
 
-impl Ahead {
+impl LookAhead {
     /// Looks at the blocks behind one.
     pub(super) fn find(&mut self, code: &Code, demand: &Demand, plan: &Plan, block: usize) {
         self.known = true;

@@ -6,7 +6,7 @@
 //! barrier on the second one, stores in front of a load that is waited for).
 //!
 //! A backward walk over each block keeps, for every queue, the first instruction that waits for one of the instructions seen so
-//! far. An event whose own first waiter does not come before that one is spared. What is predicated off takes its turn in the queue and
+//! far. An event whose own first waiter does not come before that one is redundant. What is predicated off takes its turn in the queue and
 //! counts as well (so ptxas has it, and the judge of finished code knows it). Calls wait for everything: what comes behind one cannot help what is in front of it, because the call
 //! is a waiter that comes first.
 
@@ -17,7 +17,7 @@ use orias_machine::timing::Completion;
 
 /// For each instruction, whether its events are known from others'.
 #[derive(Debug)]
-pub(super) struct Spared {
+pub(super) struct RedundantBarriers {
     written: Vec<bool>,
     released: Vec<bool>,
     /// How many short events with a barrier of their own there are in front of each instruction.
@@ -29,7 +29,7 @@ pub(super) struct Spared {
 /// No such instruction.
 const NONE: u32 = u32::MAX;
 
-impl Spared {
+impl RedundantBarriers {
     /// How many short events need a barrier from the instruction at `index` on until `distance` instructions later.
     pub(super) fn short_until(&self, index: usize, distance: u16) -> usize {
         let end = (index + usize::from(distance)).min(self.short.len() - 1);
@@ -75,9 +75,9 @@ fn put(list: &mut Vec<(Completion, usize)>, queue: Completion, waiter: usize) {
 }
 
 /// Finds the events that need no barrier.
-pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
+pub(super) fn find(code: &Code, demand: &Demand) -> RedundantBarriers {
     let count = code.facts.len();
-    let mut spared = Spared {
+    let mut redundant = RedundantBarriers {
         written: vec![false; count],
         released: vec![false; count],
         short: Vec::with_capacity(count + 1),
@@ -88,7 +88,7 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
         let mut outliving = NONE;
         for index in block.range.clone().rev() {
             let fact = &code.facts[index];
-            spared.outliving[index] = outliving;
+            redundant.outliving[index] = outliving;
             if !fact.is_variable() {
                 continue;
             }
@@ -106,15 +106,16 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
             let results = queue.and_then(|queue| first(&waits.results, queue));
             let sources = queue.and_then(|queue| first(&waits.sources, queue));
             let memory = waits.memory.filter(|_| fact.memory_queue);
-            spared.written[index] = known(results, written);
+            redundant.written[index] = known(results, written);
             let outlives = written.is_some_and(|waiter| waiter >= block.range.end);
-            if outlives && fact.typical >= LONG && !spared.written[index] {
+            if outlives && fact.typical >= LONG && !redundant.written[index] {
                 outliving = index as u32;
-                spared.outliving[index] = outliving;
+                redundant.outliving[index] = outliving;
             }
             // What says so late is neither told by others nor tells about them.
             let late = fact.release >= LONG;
-            spared.released[index] = !late && (known(sources, released) || known(memory, released));
+            redundant.released[index] =
+                !late && (known(sources, released) || known(memory, released));
             if let (Some(queue), Some(written)) = (queue, written) {
                 put(&mut waits.results, queue, written);
             }
@@ -129,16 +130,16 @@ pub(super) fn find(code: &Code, demand: &Demand) -> Spared {
         }
     }
     let mut short = 0;
-    spared.short.push(short);
+    redundant.short.push(short);
     for (index, fact) in code.facts.iter().enumerate() {
         let of = |kind| demand.of(index, kind);
         if fact.is_variable() {
-            let results = of(EventKind::Written) != NEVER && !spared.written[index];
+            let results = of(EventKind::Written) != NEVER && !redundant.written[index];
             let sources = of(EventKind::Released) < of(EventKind::Written);
             short += u32::from(results && fact.typical < LONG);
-            short += u32::from(sources && !spared.released[index]);
+            short += u32::from(sources && !redundant.released[index]);
         }
-        spared.short.push(short);
+        redundant.short.push(short);
     }
-    spared
+    redundant
 }

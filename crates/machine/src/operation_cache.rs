@@ -1,4 +1,4 @@
-//! Facts about operations that are worked out when they are first asked for.
+//! A lazily filled cache by operation: what is worked out when it is first asked for.
 //!
 //! There are some nine hundred operations and a program uses a few dozen. In a table by number these would lie on a page each; here they
 //! lie side by side, in the order in which they were met.
@@ -9,17 +9,17 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What is known of the operations that were met so far.
 #[derive(Debug)]
-pub struct Met<T> {
+pub struct OperationCache<T> {
     /// By operation: its place among those that were met, plus one.
     places: [AtomicU16; Op::COUNT],
     count: Mutex<u16>,
     facts: [OnceLock<T>; Op::COUNT],
 }
 
-impl<T> Met<T> {
-    /// Nothing has been met.
+impl<T> OperationCache<T> {
+    /// Nothing has been asked for.
     pub const fn new() -> Self {
-        Met {
+        OperationCache {
             places: [const { AtomicU16::new(0) }; Op::COUNT],
             count: Mutex::new(0),
             facts: [const { OnceLock::new() }; Op::COUNT],
@@ -50,9 +50,9 @@ impl<T> Met<T> {
     }
 }
 
-impl<T> Default for Met<T> {
+impl<T> Default for OperationCache<T> {
     fn default() -> Self {
-        Met::new()
+        OperationCache::new()
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn each_operation_is_worked_out_once_and_keeps_what_is_its_own() {
-        static NAMES: Met<&str> = Met::new();
+        static NAMES: OperationCache<&str> = OperationCache::new();
         for _ in 0..2 {
             for op in Op::all() {
                 assert_eq!(*NAMES.get_or_init(op, || op.name()), op.name());
