@@ -8,6 +8,7 @@ use crate::options::Options;
 use crate::target::TargetKind;
 use crate::usage;
 use orias_codegen::Kernel;
+use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
 use orias_machine::Machine;
@@ -294,6 +295,7 @@ fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic>
         kernel,
         declared,
         code,
+        reports_at_exit: options.knobs.bool(&GEN_ERRBAR_AT_EXIT),
         time: start.elapsed(),
     })
 }

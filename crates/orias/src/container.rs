@@ -30,6 +30,8 @@ pub(crate) struct Finished {
     pub(crate) declared: Attributes,
     /// Its bytes.
     pub(crate) code: Code,
+    /// Whether errors of its accesses are reported before its threads end.
+    pub(crate) reports_at_exit: bool,
     /// How long it took.
     pub(crate) time: Duration,
 }
@@ -169,6 +171,7 @@ fn function(
             size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
             align: shared_align,
         }),
+        reports_at_exit: finished.reports_at_exit,
         exits: offsets(code, Effects::EXIT),
         externs: externs(module, code),
         attributes: system_calls(offsets(code, Effects::CALL))

@@ -9,6 +9,7 @@
 //!
 //! Cost: one walk.
 
+use crate::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::{Effects, Function, Inst};
 use orias_sass::{Op, Target};
@@ -17,7 +18,9 @@ use orias_sass::{Op, Target};
 const INSERTED: [Op; 2] = [Op::ERRBAR, Op::CGAERRBAR];
 
 /// Runs phase 99.
-pub fn check_sync(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn check_sync(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    // Those before an exit belong to no fence.
+    let alone = context.knobs.bool(&GEN_ERRBAR_AT_EXIT);
     for block in func.blocks() {
         // What a report may follow: nothing that touches memory came since.
         let mut last: Option<Op> = None;
@@ -26,8 +29,12 @@ pub fn check_sync(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError
                 continue;
             };
             match op {
-                Op::ERRBAR if last != Some(Op::MEMBAR) => return Err(broken(func, inst, "no MEMBAR before it")),
-                Op::CGAERRBAR if last != Some(Op::ERRBAR) => return Err(broken(func, inst, "no ERRBAR before it")),
+                Op::ERRBAR if last != Some(Op::MEMBAR) && !alone => {
+                    return Err(broken(func, inst, "no MEMBAR before it"));
+                }
+                Op::CGAERRBAR if last != Some(Op::ERRBAR) => {
+                    return Err(broken(func, inst, "no ERRBAR before it"));
+                }
                 Op::MEMBAR | Op::ERRBAR => last = Some(op),
                 _ if touches(op) => last = None,
                 _ => {}
@@ -40,7 +47,12 @@ pub fn check_sync(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError
 /// Whether an operation touches memory or synchronises.
 fn touches(op: Op) -> bool {
     let effects = orias_ori::Opcode::Machine(op).effects();
-    effects.intersects(Effects::READS.with(Effects::WRITES).with(Effects::BARRIER).with(Effects::CALL))
+    effects.intersects(
+        Effects::READS
+            .with(Effects::WRITES)
+            .with(Effects::BARRIER)
+            .with(Effects::CALL),
+    )
 }
 
 fn broken(func: &Function, inst: Inst, what: &str) -> PhaseError {
@@ -58,7 +70,9 @@ pub fn reads_registers(target: Target) -> bool {
 
 /// Runs phase 100, on a target that needs it.
 pub fn apply_sync_wars(_: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    Err(PhaseError::Unsupported("synchronisation that reads registers".to_owned()))
+    Err(PhaseError::Unsupported(
+        "synchronisation that reads registers".to_owned(),
+    ))
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "Print the PTX versions that are understood."),
     row("machine", "m", NumberOf(&[64]), "<64>", Effective, nothing,
         "Bits of the host's addresses."),
-    row("make-errors-visible-at-exit", "make-errors-visible-at-exit", Nothing, "", Refused("error barriers at exit"), nothing,
+    row("make-errors-visible-at-exit", "make-errors-visible-at-exit", Nothing, "", Effective, set_errors_at_exit,
         "Make memory faults visible before a kernel ends."),
     row("maxntid", "maxntid", List, "<N>,...", Effective, set_thread_counts,
         "Most threads of a block, in up to three dimensions."),
@@ -646,6 +646,11 @@ fn set_extern_sync(invocation: &mut Invocation, value: &Value) -> Result<(), Dia
     Ok(())
 }
 
+fn set_errors_at_exit(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    let set = invocation.options.knobs.set("GenErrbarAtExit=true");
+    set.map_err(|error| fatal(error.to_string()))
+}
+
 /// Only targets before sm_80 have masks that may overlap.
 fn warn_membermasks(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     let target = invocation.options.target.to_string();
@@ -653,7 +658,9 @@ fn warn_membermasks(invocation: &mut Invocation, _: &Value) -> Result<(), Diagno
     if digits.parse().is_ok_and(|number: u32| number >= 80) {
         warn(
             invocation,
-            format!("Command line option '--print-potentially-overlapping-membermasks' not supported for '{target}', will be ignored"),
+            format!(
+                "Command line option '--print-potentially-overlapping-membermasks' not supported for '{target}', will be ignored"
+            ),
         );
     }
     Ok(())
