@@ -418,7 +418,8 @@ fn lower_ptx(arguments: &Arguments, source: &[u8]) -> Result<Module, String> {
     if !found.has_errors() {
         match lower(&ptx, &options) {
             Ok(module) => {
-                let functions = module.kernels.into_iter().map(|kernel| kernel.code);
+                let kernels = module.kernels.into_iter().map(|kernel| kernel.code);
+                let functions = kernels.chain(module.functions.into_iter().map(|it| it.code));
                 return Ok(Module {
                     functions: functions.collect(),
                 });
