@@ -37,3 +37,50 @@ fn every_point_is_answered_once() {
         assert!(!row[2].is_empty(), "{} has no answer", row[0]);
     }
 }
+
+/// What an answer without a test says it waits for.
+const WAITS: [&str; 2] = ["for textures", "target yet"];
+
+/// What stands between backticks in an answer.
+fn quoted(answer: &str) -> impl Iterator<Item = &str> {
+    answer.split('`').skip(1).step_by(2)
+}
+
+/// The text of every Rust file of the workspace below `dir`.
+fn sources(dir: &std::path::Path, text: &mut String) {
+    let entries = std::fs::read_dir(dir).expect("a folder");
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            text.push_str(&std::fs::read_to_string(&path).expect("a readable file"));
+        }
+    }
+}
+
+#[test]
+fn answers_name_tests_that_exist() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let page =
+        std::fs::read_to_string(root.join("docs/seed-coverage.md")).expect("the page exists");
+    let mut rust = String::new();
+    sources(&root.join("crates"), &mut rust);
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let files: Vec<&str> = quoted(line).filter(|it| it.starts_with("tests/")).collect();
+        for file in &files {
+            assert!(root.join(file).exists(), "there is no {file}: {line}");
+        }
+        if !line.starts_with("| SYN-") {
+            continue;
+        }
+        assert!(!line.contains("not built"), "{line}");
+        let mut names = quoted(line).filter(|it| it.contains('_'));
+        let by_name = names.any(|it| {
+            rust.contains(&format!("#[test]\n    fn {it}()"))
+                || rust.contains(&format!("#[test]\nfn {it}()"))
+        });
+        let waits = WAITS.iter().any(|what| line.contains(what));
+        assert!(!files.is_empty() || by_name || waits, "no test: {line}");
+    }
+}

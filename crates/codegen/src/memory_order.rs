@@ -10,7 +10,7 @@
 //! | sc | `MEMBAR.SC` | as acquire |
 //!
 //! A cluster is as wide as the GPU here: its blocks run on several multiprocessors. Beyond the block a `MEMBAR` is followed by
-//! `ERRBAR` and `CGAERRBAR`, which report what went wrong with accesses before it. Within a block the first-level cache is common, so there is
+//! `ERRBAR` and `CGAERRBAR`, which report what went wrong with accesses before it (phase 72 adds them to fences that are marked). Within a block the first-level cache is common, so there is
 //! nothing to drop.
 //!
 //! **What may pass what.** Optimisations on abstract operations move nothing across an access that is not weak, nor across an operation with

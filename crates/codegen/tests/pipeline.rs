@@ -181,3 +181,29 @@ fn stages_follow_each_other_and_names_are_unique() {
         assert!(*phase.gate.opt_levels.end() <= 3);
     }
 }
+
+#[test]
+fn phases_of_synchronisation_have_their_gates() {
+    let gates = [
+        (25, "-O3, knob LoopUnrolling, knob SchedulingEnable"),
+        (26, "-O2 and above"),
+        (42, "always, target has mbarriers"),
+        (71, "-O3, knob SchedulingEnable"),
+        (72, "always"),
+        (99, "-O2 and above"),
+        (
+            100,
+            "-O2 and above, target has synchronisation that reads registers",
+        ),
+        (114, "-O2 and above"),
+    ];
+    let places: Vec<usize> = gates
+        .iter()
+        .map(|(number, gate)| {
+            let place = find_phase(PHASES, &number.to_string()).expect("a row");
+            assert_eq!(PHASES[place].gate.to_string(), *gate, "{number}");
+            place
+        })
+        .collect();
+    assert!(places.is_sorted());
+}

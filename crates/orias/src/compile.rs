@@ -7,6 +7,7 @@ use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;
 use crate::usage;
+use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
 use orias_codegen::{DeviceFunction, Kernel, most_registers};
@@ -335,6 +336,7 @@ fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic>
         kernel,
         declared,
         code,
+        reports_at_exit: options.knobs.bool(&GEN_ERRBAR_AT_EXIT),
         time: start.elapsed(),
     })
 }

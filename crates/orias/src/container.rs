@@ -33,6 +33,8 @@ pub(crate) struct Finished {
     pub(crate) declared: Attributes,
     /// Its bytes.
     pub(crate) code: Code,
+    /// Whether errors of its accesses are reported before its threads end.
+    pub(crate) reports_at_exit: bool,
     /// How long it took.
     pub(crate) time: Duration,
 }
@@ -188,6 +190,7 @@ fn function(
             size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
             align: shared_align,
         }),
+        reports_at_exit: finished.reports_at_exit,
         exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
         externs: externs(module, text),
         subroutines: text.subroutines(&function.name, attributes.local),

@@ -382,6 +382,15 @@ pub static DISABLE_ERRBAR: Key<bool> = Key::<bool>::new(
     "no ERRBAR and no CGAERRBAR behind MEMBAR",
 );
 
+/// Whether errors of accesses are reported before a thread ends.
+pub static GEN_ERRBAR_AT_EXIT: Key<bool> = Key::<bool>::new(
+    10074,
+    "GenErrbarAtExit",
+    false,
+    "LateExpandSyncInstructions",
+    "ERRBAR and CGAERRBAR before each EXIT (--make-errors-visible-at-exit)",
+);
+
 /// Whether regions are made late.
 pub static EXPAND_SYNC_LATE: Key<bool> = Key::<bool>::new(
     10073,
@@ -435,6 +444,7 @@ pub static KNOBS: &[&Knob] = &[
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,
+    &GEN_ERRBAR_AT_EXIT.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,

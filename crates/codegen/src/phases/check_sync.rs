@@ -9,6 +9,7 @@
 //!
 //! Cost: one walk.
 
+use crate::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::{Effects, Function, Inst};
 use orias_sass::{Op, Target};
@@ -17,7 +18,9 @@ use orias_sass::{Op, Target};
 const INSERTED: [Op; 2] = [Op::ERRBAR, Op::CGAERRBAR];
 
 /// Runs phase 99.
-pub fn check_sync(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn check_sync(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    // Those before an exit belong to no fence.
+    let alone = context.knobs.bool(&GEN_ERRBAR_AT_EXIT);
     for block in func.blocks() {
         // What a report may follow: nothing that touches memory came since.
         let mut last: Option<Op> = None;
@@ -26,7 +29,7 @@ pub fn check_sync(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError
                 continue;
             };
             match op {
-                Op::ERRBAR if last != Some(Op::MEMBAR) => {
+                Op::ERRBAR if last != Some(Op::MEMBAR) && !alone => {
                     return Err(broken(func, inst, "no MEMBAR before it"));
                 }
                 Op::CGAERRBAR if last != Some(Op::ERRBAR) => {

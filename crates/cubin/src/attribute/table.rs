@@ -224,6 +224,8 @@ pub mod id {
     pub const CBANK_PARAM_SIZE: u8 = 0x19;
     /// The register limit the kernel was compiled with.
     pub const MAXREG_COUNT: u8 = 0x1b;
+    /// Errors of a function's accesses are reported before its threads end.
+    pub const GEN_ERRBAR_AT_EXIT: u8 = 0x53;
     /// Where the function exits.
     pub const EXIT_INSTR_OFFSETS: u8 = 0x1c;
     /// Size of the call and branch stack of older chips.

@@ -122,6 +122,13 @@ fn function_value(cubin: &Cubin, id: u8, function: u32) -> Option<u32> {
         })
 }
 
+/// Whether `.nv.info` says that errors are reported at exits: of one function it says it of all.
+fn reports_at_exit(cubin: &Cubin) -> bool {
+    let attributes = cubin.section(".nv.info").and_then(Section::attributes);
+    let mut attributes = attributes.into_iter().flatten();
+    attributes.any(|attribute| attribute.id == id::GEN_ERRBAR_AT_EXIT)
+}
+
 fn function(
     cubin: &Cubin,
     index: usize,
@@ -148,6 +155,7 @@ fn function(
             .ok_or_else(|| contradiction(format!("{name} has no register count")))?,
         frame_size: function_value(cubin, id::FRAME_SIZE, symbol_index).unwrap_or(0),
         min_stack_size: function_value(cubin, id::MIN_STACK_SIZE, symbol_index).unwrap_or(0),
+        reports_at_exit: reports_at_exit(cubin),
         ..Function::default()
     };
     for (other_index, other) in cubin.symbols().iter().enumerate() {

@@ -57,6 +57,12 @@ impl Plan<'_> {
                 attributes.push(about(id::FRAME_SIZE, &inner.name, inner.frame_size));
             }
             attributes.push(about(id::FRAME_SIZE, &function.name, function.frame_size));
+            if function.reports_at_exit {
+                attributes.push(Attribute {
+                    id: id::GEN_ERRBAR_AT_EXIT,
+                    value: Value::Flag(0),
+                });
+            }
         }
         for function in &self.module.functions {
             if function.entry.is_some() {

@@ -129,6 +129,8 @@ pub struct Function {
     pub frame_size: u32,
     /// Bytes of stack that it and what it calls use; 0 if that cannot be known.
     pub min_stack_size: u32,
+    /// Whether errors of its accesses are reported before its threads end.
+    pub reports_at_exit: bool,
     /// The register limit it was compiled with.
     pub max_registers: Option<u16>,
     /// Static shared memory.

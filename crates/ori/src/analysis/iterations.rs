@@ -446,3 +446,50 @@ fn stay(compare: Compare, holds: bool) -> Option<(Stay, Option<bool>)> {
     };
     Some((stay, sign))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_numbers_of_their_own() {
+        for (index, (number, refusal)) in Refusal::BY_NUMBER.iter().enumerate() {
+            assert_eq!(usize::from(*number), 12 + index);
+            assert_eq!(refusal.number(), *number);
+        }
+        assert_eq!(Refusal::NoInductionVariable.number(), 13);
+    }
+
+    #[test]
+    fn counts_are_refused_for_the_reason_there_is() {
+        let exit = Iterations {
+            block: Block::from_u32(0),
+            staying: 0,
+            variable: Value::from_u32(0),
+            step: 3,
+            ahead: 0,
+            stay: Stay::NotEqual,
+            signed: false,
+            bits: 32,
+            bound: Operand::imm(9),
+        };
+        assert_eq!(exit.count(Some(0)), Ok(3));
+        assert_eq!(exit.count(Some(1)), Err(Refusal::PassesBy));
+        assert_eq!(exit.count(None), Err(Refusal::StartUnknown));
+        let less = Iterations {
+            stay: Stay::Less,
+            ..exit
+        };
+        assert_eq!(less.count(Some(1)), Ok(3));
+        let bound = Operand::imm(u64::from(u32::MAX));
+        assert_eq!(
+            Iterations { bound, ..less }.count(Some(1)),
+            Err(Refusal::Wraps)
+        );
+        let bound = Operand::from(Value::from_u32(1));
+        assert_eq!(
+            Iterations { bound, ..less }.count(Some(0)),
+            Err(Refusal::BoundUnknown)
+        );
+    }
+}

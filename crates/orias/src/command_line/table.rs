@@ -177,7 +177,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "Print the PTX versions that are understood."),
     row("machine", "m", NumberOf(&[64]), "<64>", Effective, nothing,
         "Bits of the host's addresses."),
-    row("make-errors-visible-at-exit", "make-errors-visible-at-exit", Nothing, "", Refused("error barriers at exit"), nothing,
+    row("make-errors-visible-at-exit", "make-errors-visible-at-exit", Nothing, "", Effective, set_errors_at_exit,
         "Make memory faults visible before a kernel ends."),
     row("maxntid", "maxntid", List, "<N>,...", Effective, set_thread_counts,
         "Most threads of a block, in up to three dimensions."),
@@ -644,6 +644,11 @@ fn set_extern_sync(invocation: &mut Invocation, value: &Value) -> Result<(), Dia
         return set.map_err(|error| fatal(error.to_string()));
     }
     Ok(())
+}
+
+fn set_errors_at_exit(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    let set = invocation.options.knobs.set("GenErrbarAtExit=true");
+    set.map_err(|error| fatal(error.to_string()))
 }
 
 /// Only targets before sm_80 have masks that may overlap.

@@ -1,6 +1,7 @@
 //! Functions: their directives, their parameters, and the instructions of their bodies.
 
 use super::gates::Verdicts;
+use super::intrinsics;
 use super::variables::{alignment, size};
 use super::{Checker, Mode};
 use crate::ast::{Function, FunctionDirectiveKind, Item, Linkage, Space, Statement, VariableId};
@@ -157,10 +158,9 @@ impl Checker<'_, '_> {
         let builtin = matches!(name, "vprintf" | "malloc" | "free" | "__assertfail");
         let launched_elsewhere = function.entry && function.linkage == Linkage::Extern;
         if !(defined || alias || builtin || launched_elsewhere) {
-            self.error(
-                function.span,
-                format!("Unresolved extern function '{name}'"),
-            );
+            let unresolved = || format!("Unresolved extern function '{name}'");
+            let message = intrinsics::refusal(name).unwrap_or_else(unresolved);
+            self.error(function.span, message);
         }
     }
 

@@ -8,6 +8,7 @@
 mod calls;
 mod functions;
 mod gates;
+mod intrinsics;
 mod named;
 mod parameters;
 mod variables;
