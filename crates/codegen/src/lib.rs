@@ -7,6 +7,7 @@
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.
 
+mod clock;
 mod convergence;
 mod emit;
 pub mod fold;
@@ -27,6 +28,7 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod select;
 mod sources;
+mod sync;
 mod tail;
 
 pub use module::*;

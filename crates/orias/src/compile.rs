@@ -2,7 +2,7 @@
 
 use crate::check::{parse_and_check, translate};
 use crate::container::{self, Called, Finished};
-use crate::diagnostics::{Diagnostic, Diagnostics, Kind};
+use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;
@@ -411,6 +411,10 @@ fn not_finished(name: &str, failure: Failure) -> Diagnostic {
             error: PhaseError::Unsupported(what),
             ..
         } => Diagnostic::unsupported(format!("{what} in '{name}'")),
+        Failure::Phase {
+            error: PhaseError::Refused(what),
+            ..
+        } => Diagnostic::new(Severity::Fatal, what),
         Failure::Phase {
             phase,
             error: PhaseError::Broken { at, what },

@@ -78,6 +78,9 @@ pub(crate) fn build(
             .collect(),
     };
     for symbol in &module.symbols {
+        if symbol.space == SymbolSpace::Global && cubin.constants.is_empty() {
+            cubin.globals_first = true;
+        }
         let variables = match symbol.space {
             SymbolSpace::Global => &mut cubin.globals,
             SymbolSpace::Const => &mut cubin.constants,

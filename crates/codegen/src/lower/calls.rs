@@ -235,7 +235,7 @@ impl<'m> Body<'m, '_> {
         argument: &ast::Operand,
         ty: PtxType,
     ) -> Lowered<Argument> {
-        if let OperandKind::Variable(id, 0) = argument.kind
+        if let OperandKind::Variable(id) = argument.kind
             && self.module.variable(id).space == ast::Space::Param
         {
             return match self.place(id)? {
@@ -502,7 +502,7 @@ impl<'m> Body<'m, '_> {
     fn receive(&mut self, actual: &ast::Operand, argument: Argument) -> Lowered {
         match actual.kind {
             OperandKind::Register(register) => self.put_in_register(register, argument),
-            OperandKind::Variable(id, 0) => {
+            OperandKind::Variable(id) => {
                 let storage = self.place(id)?;
                 self.put_in_storage(storage, self.module.variable(id).bytes(), argument)
             }

@@ -439,7 +439,9 @@ impl<'m> Body<'m, '_> {
             }
             for operand in body.operands(instruction) {
                 match operand.kind {
-                    ast::OperandKind::Variable(id, _) | ast::OperandKind::Element(id, _)
+                    ast::OperandKind::Variable(id)
+                    | ast::OperandKind::Offset(id, _)
+                    | ast::OperandKind::Element(id, _)
                         if self.module.variable(id).space == ast::Space::Param =>
                     {
                         scan.taken.push(id);
