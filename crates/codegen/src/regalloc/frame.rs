@@ -97,24 +97,26 @@ fn expand_called(
         )));
     }
     let mut saved = changed(func, abi, Class::R);
-    let barriers = changed(func, abi, Class::B);
+    let barriers: Vec<PhysReg> = changed(func, abi, Class::B).into_iter().collect();
     let limit = super::limit(func, context.machine.registers, Class::R);
     let free = |reg: &PhysReg| !saved.contains(reg);
     let general = (0..limit).filter(|&unit| abi.is_saved(Class::R.into(), unit));
     let general = general.filter_map(|unit| PhysReg::new(Class::R, unit));
     let refuges: Vec<PhysReg> = general.filter(free).take(barriers.len()).collect();
-    if refuges.len() < barriers.len() {
-        return Err(PhaseError::Unsupported(
-            "a function that is called with too few registers to keep its caller's barriers"
-                .to_owned(),
-        ));
-    }
     saved.extend(&refuges);
     let start = func.attributes.local.next_multiple_of(WORD);
     let places: Vec<(PhysReg, u32)> = (saved.iter().copied().zip(0_u32..))
         .map(|(reg, number)| (reg, start + WORD * number))
         .collect();
-    let frame = (start + WORD * places.len() as u32).next_multiple_of(abi.stack_alignment);
+    let end = start + WORD * places.len() as u32;
+    // Barriers for which no register is left go to the frame, too, through one that holds nothing at both ends of the function.
+    let scratch = (0..abi.first_argument)
+        .filter(|&unit| unit != abi.stack_pointer && !abi.is_saved(Class::R.into(), unit))
+        .find_map(|unit| PhysReg::new(Class::R, unit));
+    let stored: Vec<(PhysReg, PhysReg, u32)> = (barriers.iter().skip(refuges.len()).zip(0_u32..))
+        .filter_map(|(&barrier, number)| Some((barrier, scratch?, end + WORD * number)))
+        .collect();
+    let frame = (end + WORD * stored.len() as u32).next_multiple_of(abi.stack_alignment);
     func.attributes.local = frame;
     place_incoming(func, frame);
     let kept: Vec<(PhysReg, PhysReg)> = barriers.into_iter().zip(refuges).collect();
@@ -122,45 +124,83 @@ fn expand_called(
     at.set_span(None);
     move_pointer(&mut at, pointer, frame.wrapping_neg())?;
     for &(reg, offset) in &places {
-        at.build(Op::STL)
-            .modifier("cache", "normal")
-            .modifier("size", "32")
-            .address(Address::base(pointer, offset as i32))
-            .operand(reg)
-            .finish()
-            .map_err(refused)?;
+        store(&mut at, pointer, reg, offset)?;
     }
     for &(barrier, refuge) in &kept {
-        at.build(Op::BMOV_R)
-            .modifier("clear", "CLEAR")
-            .operand(refuge)
-            .operand(barrier)
-            .finish()
-            .map_err(refused)?;
+        keep_barrier(&mut at, barrier, refuge)?;
+    }
+    for &(barrier, scratch, offset) in &stored {
+        keep_barrier(&mut at, barrier, scratch)?;
+        store(&mut at, pointer, scratch, offset)?;
     }
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     let ret = Opcode::Machine(Op::RET_REL);
     let returns: Vec<Inst> = insts.filter(|&inst| func.opcode(inst) == ret).collect();
     for inst in returns {
         let mut at = Cursor::before(func, inst);
+        for &(barrier, scratch, offset) in &stored {
+            load(&mut at, pointer, scratch, offset)?;
+            give_back(&mut at, barrier, scratch)?;
+        }
         for &(barrier, refuge) in &kept {
-            at.build(Op::BMOV_B)
-                .operand(barrier)
-                .operand(refuge)
-                .finish()
-                .map_err(refused)?;
+            give_back(&mut at, barrier, refuge)?;
         }
         for &(reg, offset) in &places {
-            at.build(Op::LDL)
-                .modifier("cache", "normal")
-                .modifier("size", "32")
-                .operand(reg)
-                .address(Address::base(pointer, offset as i32))
-                .finish()
-                .map_err(refused)?;
+            load(&mut at, pointer, reg, offset)?;
         }
         move_pointer(&mut at, pointer, frame)?;
     }
+    Ok(())
+}
+
+fn store(
+    at: &mut Cursor<'_>,
+    pointer: PhysReg,
+    reg: PhysReg,
+    offset: u32,
+) -> Result<(), PhaseError> {
+    at.build(Op::STL)
+        .modifier("cache", "normal")
+        .modifier("size", "32")
+        .address(Address::base(pointer, offset as i32))
+        .operand(reg)
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
+
+fn load(
+    at: &mut Cursor<'_>,
+    pointer: PhysReg,
+    reg: PhysReg,
+    offset: u32,
+) -> Result<(), PhaseError> {
+    at.build(Op::LDL)
+        .modifier("cache", "normal")
+        .modifier("size", "32")
+        .operand(reg)
+        .address(Address::base(pointer, offset as i32))
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
+
+fn keep_barrier(at: &mut Cursor<'_>, barrier: PhysReg, reg: PhysReg) -> Result<(), PhaseError> {
+    at.build(Op::BMOV_R)
+        .modifier("clear", "CLEAR")
+        .operand(reg)
+        .operand(barrier)
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
+
+fn give_back(at: &mut Cursor<'_>, barrier: PhysReg, reg: PhysReg) -> Result<(), PhaseError> {
+    at.build(Op::BMOV_B)
+        .operand(barrier)
+        .operand(reg)
+        .finish()
+        .map_err(refused)?;
     Ok(())
 }
 
