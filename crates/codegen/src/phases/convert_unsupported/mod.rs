@@ -28,9 +28,9 @@ use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::builder::BuildError;
-use orias_ori::operation::{AbstractMods, AbstractOp, Modifier, Scalar, Source};
+use orias_ori::operation::{AbstractMods, AbstractOp, Half, Modifier, Scalar, Source};
 use orias_ori::{Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// What an expansion yields: an operand for each result.
@@ -193,11 +193,37 @@ struct Known {
     replaced: SecondaryMap<Value, PackedOption<Value>>,
     /// The expansions of operations that were met.
     expansions: FxHashMap<Asked, Option<Expansion>>,
+    /// The factors of products of 64 bits whose high half is asked for, in order.
+    high_products: FxHashSet<[Value; 2]>,
+}
+
+/// The factors of a product of 64 bits, in order, if `half` of it is what `inst` computes.
+fn wide_factors(func: &Function, inst: Inst, half: Half) -> Option<[Value; 2]> {
+    let is_product = func.opcode(inst) == Opcode::Abstract(AbstractOp::Mul)
+        && func.modifier::<Half>(inst) == Some(half)
+        && func.modifier::<Scalar>(inst)?.bits() == 64;
+    let &[_, a, b] = func.operands(inst) else {
+        return None;
+    };
+    let plain = |operand: Operand| operand.as_value().filter(|_| operand.mods().is_empty());
+    let (a, b) = (plain(a)?, plain(b)?);
+    is_product.then_some([a.min(b), a.max(b)])
+}
+
+/// The factors of which the high half of the product is computed somewhere.
+fn high_products(func: &Function) -> FxHashSet<[Value; 2]> {
+    func.blocks()
+        .flat_map(|block| func.block_insts(block))
+        .filter_map(|inst| wide_factors(func, inst, Half::Hi))
+        .collect()
 }
 
 /// Runs the phase.
 pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    let mut known = Known::default();
+    let mut known = Known {
+        high_products: high_products(function),
+        ..Known::default()
+    };
     let mut seen = 0;
     loop {
         let made = function.inst_count();
@@ -253,7 +279,12 @@ fn expand(func: &mut Function, inst: Inst, known: &mut Known) -> Result<(), Buil
     };
     let asked = Asked { op, mods };
     let expansion = known.expansions.entry(asked);
-    let expansion = *expansion.or_insert_with(|| expansion_of(asked));
+    let mut expansion = *expansion.or_insert_with(|| expansion_of(asked));
+    if !known.high_products.is_empty()
+        && wide_factors(func, inst, Half::Lo).is_some_and(|it| known.high_products.contains(&it))
+    {
+        expansion = Some(integer::product_low_64);
+    }
     if expansion.is_none() && !policy::makes_policy(op) {
         return Ok(());
     }
