@@ -29,7 +29,7 @@ use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractMods, AbstractOp, Half, Modifier, Scalar, Source};
-use orias_ori::{Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
+use orias_ori::{Block, Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -122,7 +122,44 @@ impl Expander<'_> {
         self.rarely_in_steps(ty, common, None::<Attempt>, rare)
     }
 
-    /// The same; where the usual computation is not right, `short` is asked first, in a block of its own.
+    /// A result that is computed in one of two blocks: `usual` where `condition` holds, and the code falls from there to what follows, or `rare`.
+    fn one_of_two(
+        &mut self,
+        ty: Type,
+        condition: impl FnOnce(&mut Emit<'_>) -> Operand,
+        usual: impl FnOnce(&mut Emit<'_>) -> Operand,
+        rare: impl FnOnce(&mut Emit<'_>) -> Operand,
+    ) -> Results {
+        let scalar = if ty.len() == 2 {
+            Scalar::B64
+        } else {
+            Scalar::B32
+        };
+        let condition = self.write(condition)?;
+        let span = self.func.inst(self.inst).span();
+        let Some(head) = self.func.layout.inst_block(self.inst) else {
+            return self.one(usual);
+        };
+        let tail = self.func.split_block(self.inst);
+        let result = self.func.append_block_param(tail, ty);
+        let [first, second] = [rare_block(self.func, head), self.func.create_block()];
+        self.func.layout.insert_block_after(second, first);
+        let mut emit = Emit::at_end(self.func, head, span);
+        let targets: [(_, &[Value]); 2] = [(second, &[]), (first, &[])];
+        emit.end(AbstractOp::CondBr, &[condition], &targets);
+        emit.goto_end(first);
+        let computed = rare(&mut emit);
+        let computed = emit.as_value(scalar, computed);
+        emit.end(AbstractOp::Br, &[], &[(tail, &[computed])]);
+        emit.goto_end(second);
+        let computed = usual(&mut emit);
+        let computed = emit.as_value(scalar, computed);
+        emit.end(AbstractOp::Br, &[], &[(tail, &[computed])]);
+        emit.finish()?;
+        Ok(vec![result.into()])
+    }
+
+    /// The same as [`Expander::rarely`]; where the usual computation is not right, `short` is asked first, in a block of its own.
     fn rarely_in_steps(
         &mut self,
         ty: Type,
@@ -173,6 +210,13 @@ impl Expander<'_> {
     }
 }
 
+/// A new block right behind `head`.
+fn rare_block(func: &mut Function, head: Block) -> Block {
+    let block = func.create_block();
+    func.layout.insert_block_after(block, head);
+    block
+}
+
 /// Writes a computation and yields its result and whether it is right.
 type Attempt = fn(&mut Emit<'_>) -> (Operand, Operand);
 
@@ -220,6 +264,10 @@ fn high_products(func: &Function) -> FxHashSet<[Value; 2]> {
 
 /// Runs the phase.
 pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    quotient::share_quotients(function).map_err(|error| PhaseError::Broken {
+        at: "a remainder".to_owned(),
+        what: error.to_string(),
+    })?;
     let mut known = Known {
         high_products: high_products(function),
         ..Known::default()
