@@ -301,6 +301,15 @@ pub static FOLD_ADDRESSES: Key<bool> = Key::<bool>::new(
     "known terms of address sums become the offsets of accesses",
 );
 
+/// Whether what known bits tell is made use of.
+pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
+    10031,
+    "SimplifyWords",
+    true,
+    "SimplifyWords",
+    "operations are simplified by the bits that are known of their operands",
+);
+
 /// Every knob, by number.
 pub static KNOBS: &[&Knob] = &[
     &MERC_GENERATE_WARS.knob,
@@ -335,6 +344,7 @@ pub static KNOBS: &[&Knob] = &[
     &UNROLL_FACTOR.knob,
     &GENERAL_OPTIMIZE_KEEP.knob,
     &UNROLL_KNOWN.knob,
+    &SIMPLIFY_WORDS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,

@@ -16,6 +16,7 @@ mod predicate_choices;
 mod regions;
 mod remove_nops;
 mod rotate_loops;
+mod simplify_words;
 mod unroll_loops;
 mod warpgroup;
 
@@ -38,5 +39,6 @@ pub use predicate_choices::predicate_choices;
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
 pub use rotate_loops::rotate_loops;
+pub use simplify_words::simplify_words;
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
