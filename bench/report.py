@@ -89,7 +89,7 @@ def results(folder):
     for tool in ("memcheck", "synccheck", "initcheck", "racecheck"):
         mine = [row for row in checks if row[0] == tool]
         if mine:
-            bad = [f"{row[1].rstrip('.')}: {row[4]}" for row in mine if "SUMMARY: 0 " not in row[4]]
+            bad = [f"{row[1].rstrip('.')}: {row[3]} ({row[4]})" for row in mine if "SUMMARY: 0 " not in row[3]]
             print(f"| compute-sanitizer {tool}, our code of the corpus in scope and of CUB | {len(mine) - len(bad)} of {len(mine)} modules clean{'; ' + '; '.join(bad) if bad else ''} |")
 
 

@@ -7,6 +7,7 @@
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.
 
+mod clock;
 mod convergence;
 mod emit;
 pub mod fold;
@@ -27,7 +28,8 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod select;
 mod sources;
+mod sync;
 mod tail;
 
 pub use module::*;
-pub use regalloc::starting_registers;
+pub use regalloc::{most_registers, starting_registers};

@@ -13,8 +13,12 @@ pub struct Module {
     pub target: Target,
     /// `.version` of the PTX, ten times the major number plus the minor one.
     pub ptx_version: u16,
-    /// The kernels, in the order of the source. Device functions are inlined where they are called and leave no code.
+    /// The kernels, in the order of the source.
     pub kernels: Vec<Kernel>,
+    /// The functions that kernels call. Others are inlined where they are called and leave no code.
+    pub functions: Vec<DeviceFunction>,
+    /// The functions of this module that pointers may name, by what code calls them.
+    pub pointers: Vec<String>,
     /// Variables in shared, global and constant memory, in the order of the source.
     pub symbols: Vec<Symbol>,
     /// Functions that are called and not defined here, such as `vprintf`.
@@ -33,11 +37,20 @@ impl Module {
             target,
             ptx_version: 0,
             kernels: Vec::new(),
+            functions: Vec::new(),
+            pointers: Vec::new(),
             symbols: Vec::new(),
             externs: Vec::new(),
             files: Vec::new(),
             debug_strings: Vec::new(),
         }
+    }
+
+    /// What programs take for the address of the function that code calls `name`: where the kernel's table of functions says where it lies.
+    #[must_use]
+    pub fn pointer(&self, name: &str) -> Option<u64> {
+        let number = self.pointers.iter().position(|it| it == name)?;
+        Some((number as u64 + 1) * POINTER_BYTES)
     }
 
     /// The symbol of that name.
@@ -61,6 +74,8 @@ pub struct Kernel {
     pub shared: Vec<SharedPlace>,
     /// Where dynamic shared memory begins: the end of static shared memory, aligned for the extern arrays used.
     pub dynamic_shared: Option<u32>,
+    /// The functions that it and these call, by their names in code.
+    pub callees: Vec<String>,
     /// Whether the kernel allocates on the stack at run time, so that its frame has no fixed size.
     pub alloca: bool,
     /// Strings of `.pragma` on the kernel and in its body.
@@ -71,6 +86,15 @@ pub struct Kernel {
     pub explicit_cluster: bool,
     /// Whether the grid is given in clusters (`.blocksareclusters`).
     pub blocks_are_clusters: bool,
+}
+
+/// A function that is called, by kernels and others like it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceFunction {
+    /// The code; its parameters are those of the entry block.
+    pub code: Function,
+    /// The shared variables it uses, by their numbers among the symbols of its source.
+    pub(crate) shared: Vec<usize>,
 }
 
 /// A kernel parameter.
@@ -198,6 +222,34 @@ pub enum AddressKind {
     Generic,
     /// The address of a kernel.
     Kernel,
+    /// What programs take for the address of a function.
+    Function,
+}
+
+/// What the name of a function starts with that lies in the same text as those that call it.
+const NEAR: char = '$';
+/// The start of the text that code lies in.
+pub const TEXT_START: &str = "$";
+/// The place behind the next call.
+pub const BEHIND_CALL: &str = "$behind";
+
+/// Where arguments in memory start for the function that is called, until its frame has a size: past anything that a frame can hold.
+pub(crate) const INCOMING: u32 = 1 << 22;
+
+/// Bytes of an entry of the table from which calls through pointers read where a function lies. The first one is nobody's: that of the
+/// null pointer.
+pub const POINTER_BYTES: u64 = 8;
+
+/// What code calls the function `name` of its own text.
+#[must_use]
+pub fn near_name(name: &str) -> String {
+    format!("{NEAR}{NEAR}{name}")
+}
+
+/// Whether code finds `name` in its own text.
+#[must_use]
+pub fn is_near(name: &str) -> bool {
+    name.starts_with(NEAR)
 }
 
 /// A function that is called and defined elsewhere.

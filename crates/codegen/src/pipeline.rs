@@ -19,7 +19,7 @@
 //! [`PHASES`] is the table. A phase that is not written yet is not in it. [`Pipeline::run`] takes a function through it;
 //! printing, timing and stopping are done by whoever watches the [`Event`]s it reports.
 
-use crate::knobs::{Key, Knobs, registry as knobs};
+use crate::knobs::{Key, Knobs, registry as knobs, scheduling};
 use crate::mercury::{self, Mercury};
 use crate::names;
 use crate::phases;
@@ -58,6 +58,10 @@ pub const PHASES: &[Phase] = &[
         "what does not change in a loop is computed before it"),
     phase(24, "LoopUnrolling", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::UNROLL), phases::unroll_loops,
         "several iterations of a loop in a row, with fewer tests between them"),
+    phase(25, "StageAndFence", Stage::Optimize, ABSTRACT, gate_level_knobs(3..=3, &knobs::UNROLL, &scheduling::SCHEDULING), phases::stage_and_fence,
+        "fences between the iterations of unrolled loops, where knob 437 asks for them"),
+    phase(26, "OriRemoveRedundantBarriers", Stage::Optimize, ABSTRACT, gate(2..=3), phases::remove_redundant_barriers,
+        "fences and barriers that repeat one before them"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
         "choices become guards, and logic of comparisons part of them"),
     phase(42, "ExpandMbarrier", Stage::EarlySync, ABSTRACT, gate_feature(MBARRIER), phases::expand_mbarrier,
@@ -68,8 +72,16 @@ pub const PHASES: &[Phase] = &[
         "where lanes part and where they meet again"),
     phase(10003, "SelectInstructions", Stage::Select, ABSTRACT, gate(0..=3), select_instructions,
         "abstract operations become the machine's"),
+    phase(71, "OptimizeSyncInstructions", Stage::LateSync, MACHINE, gate_level_knob(3..=3, &scheduling::SCHEDULING), phases::optimize_sync,
+        "fences and waits of the machine that repeat one before them"),
+    phase(72, "LateExpandSyncInstructions", Stage::LateSync, MACHINE, gate(0..=3), phases::late_expand_sync,
+        "what reports errors behind fences"),
     phase(97, "ScheduleInstructions", Stage::PreRaSchedule, MACHINE, gate(1..=3), schedule::schedule_instructions,
         "an order that hides latencies within the register budget"),
+    phase(99, "OriDoSyncronization", Stage::SyncCheck, MACHINE, gate(2..=3), phases::check_sync,
+        "nothing came between a fence and what belongs to it"),
+    phase(100, "ApplyPostSyncronizationWars", Stage::SyncCheck, MACHINE, gate_level_feature(2..=3, SYNC_READS_REGISTERS), phases::apply_sync_wars,
+        "registers that inserted synchronisation reads"),
     phase(101, "AllocateRegisters", Stage::Allocate, MACHINE, gate(0..=3), regalloc::allocate_registers,
         "values become physical registers"),
     phase(104, "PostExpansion", Stage::Allocate, PHYSICAL, gate(0..=3), regalloc::expand_after_allocation,
@@ -88,6 +100,8 @@ pub const PHASES: &[Phase] = &[
         "blocks in the order of the source"),
     phase(113, "PostFixForMercTargets", Stage::PostRa, PHYSICAL, gate(0..=3), phases::fix_positions,
         "jumps that the final order of blocks makes necessary or needless"),
+    phase(114, "FixUpTexDepBarAndSync", Stage::PostRa, PHYSICAL, gate(2..=3), phases::fix_group_waits,
+        "waits for groups of copies that the final order made needless"),
     phase(115, "AdvancedScoreboardsAndOpexes", Stage::ControlWords, PHYSICAL, gate(1..=3), scoreboard::assign_control_words,
         "stalls, barriers, waits, yield bits and reuse flags"),
     phase(116, "ProcessO0WaitsAndSBs", Stage::ControlWords, PHYSICAL, gate(0..=0), scoreboard::assign_plain_control_words,
@@ -124,8 +138,12 @@ pub enum Stage {
     EarlySync,
     /// Abstract operations become the machine's.
     Select,
+    /// Synchronisation as the machine has it.
+    LateSync,
     /// An order within the register budget.
     PreRaSchedule,
+    /// What the order makes necessary.
+    SyncCheck,
     /// Values become physical registers.
     Allocate,
     /// The final order.
@@ -143,7 +161,9 @@ impl fmt::Display for Stage {
             Self::Optimize => "optimize",
             Self::EarlySync => "early sync",
             Self::Select => "select",
+            Self::LateSync => "late sync",
             Self::PreRaSchedule => "pre-RA schedule",
+            Self::SyncCheck => "sync check",
             Self::Allocate => "allocate",
             Self::PostRa => "post-RA",
             Self::ControlWords => "control words",
@@ -192,8 +212,8 @@ pub struct Gate {
     pub opt_levels: RangeInclusive<u8>,
     /// What the target must have.
     pub feature: Option<Feature>,
-    /// A knob that must be true.
-    pub knob: Option<&'static Key<bool>>,
+    /// Knobs that must be true.
+    pub knobs: [Option<&'static Key<bool>>; 2],
 }
 
 /// Something a target has or lacks.
@@ -266,7 +286,7 @@ const fn gate(opt_levels: RangeInclusive<u8>) -> Gate {
     Gate {
         opt_levels,
         feature: None,
-        knob: None,
+        knobs: [None, None],
     }
 }
 
@@ -281,17 +301,28 @@ const fn gate_feature(feature: Feature) -> Gate {
     Gate {
         opt_levels: 0..=3,
         feature: Some(feature),
-        knob: None,
+        knobs: [None, None],
+    }
+}
+
+/// A target on which something that the phases of synchronisation insert reads a register.
+const SYNC_READS_REGISTERS: Feature = Feature {
+    name: "synchronisation that reads registers",
+    present: phases::sync_reads_registers,
+};
+
+/// A gate that targets with a feature open at some levels.
+const fn gate_level_feature(opt_levels: RangeInclusive<u8>, feature: Feature) -> Gate {
+    Gate {
+        opt_levels,
+        feature: Some(feature),
+        knobs: [None, None],
     }
 }
 
 /// A gate that a knob opens at all levels.
 const fn gate_knob(knob: &'static Key<bool>) -> Gate {
-    Gate {
-        opt_levels: 0..=3,
-        feature: None,
-        knob: Some(knob),
-    }
+    gate_level_knob(0..=3, knob)
 }
 
 /// A gate that a knob opens at some levels.
@@ -299,7 +330,20 @@ const fn gate_level_knob(opt_levels: RangeInclusive<u8>, knob: &'static Key<bool
     Gate {
         opt_levels,
         feature: None,
-        knob: Some(knob),
+        knobs: [Some(knob), None],
+    }
+}
+
+/// A gate that two knobs open at some levels, both.
+const fn gate_level_knobs(
+    opt_levels: RangeInclusive<u8>,
+    knob: &'static Key<bool>,
+    other: &'static Key<bool>,
+) -> Gate {
+    Gate {
+        opt_levels,
+        feature: None,
+        knobs: [Some(knob), Some(other)],
     }
 }
 
@@ -315,10 +359,9 @@ impl Gate {
             }
             _ => {}
         }
-        match self.knob {
-            Some(knob) if !context.knobs.bool(knob) => Some(Skip::Knob(knob.knob.name)),
-            _ => None,
-        }
+        let mut knobs = self.knobs.iter().flatten();
+        let off = knobs.find(|knob| !context.knobs.bool(knob));
+        off.map(|knob| Skip::Knob(knob.knob.name))
     }
 }
 
@@ -334,7 +377,7 @@ impl fmt::Display for Gate {
         if let Some(feature) = self.feature {
             text += &format!(", target has {}", feature.name);
         }
-        if let Some(knob) = self.knob {
+        for knob in self.knobs.iter().flatten() {
             text += &format!(", knob {}", knob.knob.name);
         }
         f.pad(&text)
@@ -358,6 +401,9 @@ pub enum PhaseError {
     /// It met something it cannot handle yet.
     #[error("{0} is not supported yet")]
     Unsupported(String),
+    /// It was asked for something that the target does not have.
+    #[error("{0}")]
+    Refused(&'static str),
     /// It met something that an earlier phase must not leave behind.
     #[error("{at}: {what}")]
     Broken {

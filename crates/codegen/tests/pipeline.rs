@@ -36,7 +36,7 @@ fn row(name: &'static str) -> Phase {
         gate: Gate {
             opt_levels: 0..=3,
             feature: None,
-            knob: None,
+            knobs: [None, None],
         },
         run: Run::Ori(mark),
         about: "",
@@ -94,7 +94,7 @@ fn a_closed_gate_passes_a_row_over_and_says_why() {
     let mut level = row("Level");
     level.gate.opt_levels = 2..=3;
     let mut knob = row("Knob");
-    knob.gate.knob = Some(&SWITCH);
+    knob.gate.knobs[0] = Some(&SWITCH);
     let table = [level, knob];
     let mut knobs = Knobs::new(REGISTRY);
     knobs.set("Switch=off").expect("a good knob");

@@ -22,9 +22,12 @@ pub struct Abi {
     pub return_address: u8,
     /// The first of two general registers that hold neither arguments nor what a call leaves alone: for the callee's address.
     pub callee: u8,
-    /// The constant bank from which code reads the addresses of functions.
+    /// The constant bank in which a kernel's code finds where functions lie, by what programs take for their addresses.
+    pub pointer_bank: u8,
+    /// The constant bank from which code reads the addresses of functions of the driver.
     pub address_bank: u8,
     pub(crate) preserved_general: Ranges,
+    pub(crate) saved_general: Ranges,
     pub(crate) preserved_predicates: Ranges,
     pub(crate) preserved_uniform: Ranges,
     pub(crate) preserved_uniform_predicates: Ranges,
@@ -42,7 +45,20 @@ impl Abi {
             RegisterClass::UP => self.preserved_uniform_predicates,
             RegisterClass::B => self.preserved_convergence,
         };
-        let mut ranges = ranges.iter();
-        ranges.any(|(first, last)| (*first..=*last).contains(&index))
+        contains(ranges, index)
     }
+
+    /// Whether a function that is called saves a register before it changes it, and gives it back as it was. Callers do not count on all of them.
+    #[must_use]
+    pub fn is_saved(&self, class: RegisterClass, index: u8) -> bool {
+        match class {
+            RegisterClass::R => contains(self.saved_general, index),
+            _ => self.is_preserved(class, index),
+        }
+    }
+}
+
+fn contains(ranges: Ranges, index: u8) -> bool {
+    let mut ranges = ranges.iter();
+    ranges.any(|(first, last)| (*first..=*last).contains(&index))
 }

@@ -1,16 +1,17 @@
 //! PTX in, cubin out.
 
 use crate::check::{parse_and_check, translate};
-use crate::container::{self, Finished};
-use crate::diagnostics::{Diagnostic, Diagnostics, Kind};
+use crate::container::{self, Called, Finished};
+use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;
 use crate::usage;
-use orias_codegen::Kernel;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
+use orias_codegen::{DeviceFunction, Kernel, most_registers};
 use orias_machine::Machine;
+use orias_mercury::Code;
 use orias_ptx::diagnostic::LineIndex;
 use rayon::prelude::*;
 use std::time::Instant;
@@ -160,12 +161,21 @@ fn generate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let cubin = container::build(&module, &kernels, lines, target).map_err(|error| vec![error])?;
+    let functions = std::mem::take(&mut module.functions);
+    if let Some(twice) = defined_twice(&functions) {
+        let what = format!("two functions of the name '{twice}' in several modules");
+        return Err(vec![Diagnostic::unsupported(what)]);
+    }
+    let functions = finish_functions(functions, &kernels, options).map_err(|error| vec![error])?;
+    let cubin = container::build(&module, &kernels, &functions, lines, target)
+        .map_err(|error| vec![error])?;
     let mut report = warnings;
     if options.verbose {
-        report.extend(usage::report(&module, &kernels, options, target));
+        report.extend(usage::report(
+            &module, &kernels, &functions, options, target,
+        ));
     }
-    report.extend(usage::warnings(&kernels, options));
+    report.extend(usage::warnings(&kernels, &functions, options));
     Ok((cubin, report))
 }
 
@@ -196,6 +206,9 @@ fn lower_source(
     })?;
     for kernel in &mut module.kernels {
         kernel.code.renumber_values();
+    }
+    for function in &mut module.functions {
+        function.code.renumber_values();
     }
     Ok(module)
 }
@@ -239,6 +252,8 @@ fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
     module.target = lowered.target;
     module.ptx_version = module.ptx_version.max(lowered.ptx_version);
     module.kernels.extend(lowered.kernels);
+    module.functions.extend(lowered.functions);
+    module.pointers.extend(lowered.pointers);
     module.symbols.extend(lowered.symbols);
     module.externs.extend(lowered.externs);
     module.files.extend(lowered.files);
@@ -263,8 +278,10 @@ fn renumbered(
     for file in &mut lowered.files {
         file.index += files;
     }
-    for kernel in &mut lowered.kernels {
-        for location in kernel.code.locations.values_mut() {
+    let kernels = lowered.kernels.iter_mut().map(|kernel| &mut kernel.code);
+    let functions = lowered.functions.iter_mut().map(|it| &mut it.code);
+    for code in kernels.chain(functions) {
+        for location in code.locations.values_mut() {
             location.file += if location.line > 0 { files } else { 0 };
             location.function = location.function.map(|at| at + strings);
         }
@@ -272,12 +289,58 @@ fn renumbered(
     lowered
 }
 
+/// A name that two of the functions have.
+fn defined_twice(functions: &[DeviceFunction]) -> Option<&str> {
+    let mut names: Vec<&str> = functions.iter().map(|it| it.code.name.as_str()).collect();
+    names.sort_unstable();
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    twice.map(|pair| pair[0].trim_start_matches('$'))
+}
+
+/// Takes the functions that kernels call through the pipeline. None may use more registers than each of its callers may have.
+fn finish_functions(
+    functions: Vec<DeviceFunction>,
+    kernels: &[Finished],
+    options: &Options,
+) -> Result<Vec<Called>, Diagnostic> {
+    let finish = |function: DeviceFunction| {
+        let mut function = function.code;
+        let declared = function.attributes.clone();
+        let callers = kernels
+            .iter()
+            .filter(|it| it.kernel.callees.contains(&function.name));
+        let target = function.target;
+        let limits = callers.map(|it| most_registers(&it.kernel.code.attributes, target));
+        function.attributes.max_registers = limits.min().unwrap_or(0);
+        let code = encode(&mut function, options)?;
+        Ok(Called {
+            function,
+            declared,
+            code,
+        })
+    };
+    if functions.len() < 2 || options.threads == Some(1) {
+        return functions.into_iter().map(finish).collect();
+    }
+    functions.into_par_iter().map(finish).collect()
+}
+
 /// Takes a kernel through the pipeline and encodes it.
 fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic> {
     let start = Instant::now();
-    let function = &mut kernel.code;
-    let declared = function.attributes.clone();
-    limit(&mut function.attributes, options);
+    let declared = kernel.code.attributes.clone();
+    limit(&mut kernel.code.attributes, options);
+    let code = encode(&mut kernel.code, options)?;
+    Ok(Finished {
+        kernel,
+        declared,
+        code,
+        time: start.elapsed(),
+    })
+}
+
+/// Takes a function through the pipeline and encodes it.
+fn encode(function: &mut orias_ori::Function, options: &Options) -> Result<Code, Diagnostic> {
     let context = Context {
         opt_level: options.level(),
         knobs: &options.knobs,
@@ -286,15 +349,9 @@ fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic>
     let mercury = Pipeline::default()
         .run_to_mercury(function, &context, &mut |_| ())
         .map_err(|failure| not_finished(&function.name, failure))?;
-    let code = mercury.and_then(|mercury| mercury.code).ok_or_else(|| {
+    mercury.and_then(|mercury| mercury.code).ok_or_else(|| {
         let what = format!("'{}' has no code", function.name);
         Diagnostic::internal("MercGenerateSassUCode", None, what)
-    })?;
-    Ok(Finished {
-        kernel,
-        declared,
-        code,
-        time: start.elapsed(),
     })
 }
 
@@ -354,6 +411,10 @@ fn not_finished(name: &str, failure: Failure) -> Diagnostic {
             error: PhaseError::Unsupported(what),
             ..
         } => Diagnostic::unsupported(format!("{what} in '{name}'")),
+        Failure::Phase {
+            error: PhaseError::Refused(what),
+            ..
+        } => Diagnostic::new(Severity::Fatal, what),
         Failure::Phase {
             phase,
             error: PhaseError::Broken { at, what },

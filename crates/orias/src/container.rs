@@ -5,6 +5,7 @@
 
 mod data;
 mod mbarriers;
+mod text;
 
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
@@ -14,12 +15,14 @@ use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
+use orias_cubin::line::LineRow;
 use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
 use orias_sass::{Effects, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
+pub(crate) use text::{Called, Text, called_by};
 
 /// A kernel with its finished code.
 #[derive(Debug)]
@@ -60,6 +63,7 @@ pub fn chip_named(name: &str) -> Option<Chip> {
 pub(crate) fn build(
     module: &Module,
     kernels: &[Finished],
+    functions: &[Called],
     lines: LineTables,
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
@@ -74,6 +78,9 @@ pub(crate) fn build(
             .collect(),
     };
     for symbol in &module.symbols {
+        if symbol.space == SymbolSpace::Global && cubin.constants.is_empty() {
+            cubin.globals_first = true;
+        }
         let variables = match symbol.space {
             SymbolSpace::Global => &mut cubin.globals,
             SymbolSpace::Const => &mut cubin.constants,
@@ -97,13 +104,31 @@ pub(crate) fn build(
         .collect();
     let files = lines.files(module);
     for finished in kernels {
-        let mut function = function(module, finished, &constants, target)?;
+        let text = Text::new(finished, functions);
+        let mut function = function(module, finished, &text, &constants, target)?;
         for callee in &function.externs {
             cubin.calls.push((function.name.clone(), callee.clone()));
         }
         if lines.wanted() {
-            function.lines = lines::source_rows(&finished.kernel.code, &finished.code, &files);
-            function.ptx_lines = lines::ptx_rows(&finished.kernel.code, &finished.code);
+            for part in &text.parts {
+                let rows = lines::source_rows(part.function, part.code, &files);
+                let known = function.lines.len() as u32;
+                function.lines.extend(rows.into_iter().map(|row| LineRow {
+                    address: row.address + u64::from(part.start),
+                    inlined_at: match row.inlined_at {
+                        0 => 0,
+                        row => row + known,
+                    },
+                    ..row
+                }));
+                let rows = lines::ptx_rows(part.function, part.code);
+                function
+                    .ptx_lines
+                    .extend(rows.into_iter().map(|row| LineRow {
+                        address: row.address + u64::from(part.start),
+                        ..row
+                    }));
+            }
         }
         cubin.functions.push(function);
     }
@@ -119,20 +144,14 @@ fn internal(error: impl std::fmt::Display) -> Diagnostic {
 fn function(
     module: &Module,
     finished: &Finished,
+    text: &Text<'_>,
     constants: &FxHashMap<&str, u64>,
     target: Target,
 ) -> Result<build::Function, Diagnostic> {
     let Finished { kernel, code, .. } = finished;
     let function = &kernel.code;
     let attributes = &function.attributes;
-    let mut bytes = code.bytes.clone();
-    let mut relocations = Vec::new();
-    for relocation in &code.relocations {
-        match place_of(module, kernel, constants, &relocation.symbol) {
-            Some(address) => patch(&mut bytes, relocation, address)?,
-            None => relocations.push(relocate(relocation)?),
-        }
-    }
+    let (bytes, relocations) = text.link(module, finished, constants)?;
     let dimensions = |wanted: bool| wanted.then(|| attributes.max_threads.map(|n| n.max(1)));
     let limited = attributes.max_threads != [0; 3];
     let shared_align = kernel
@@ -157,8 +176,8 @@ fn function(
             blocks_are_clusters: kernel.blocks_are_clusters,
         }),
         code: bytes,
-        registers: register_count(function, target),
-        barriers: barrier_count(function),
+        registers: text_registers(text, target),
+        barriers: text_barriers(text),
         frame_size: attributes.local,
         min_stack_size: if kernel.alloca { 0 } else { attributes.local },
         max_registers: u16::try_from(attributes.max_registers)
@@ -169,11 +188,13 @@ fn function(
             size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
             align: shared_align,
         }),
-        exits: offsets(code, Effects::EXIT),
-        externs: externs(module, code),
-        attributes: system_calls(offsets(code, Effects::CALL))
+        exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
+        externs: externs(module, text),
+        subroutines: text.subroutines(&function.name, attributes.local),
+        bank2: text.table(module),
+        attributes: system_calls(text.offsets(|op| op == Op::CALL_ABS))
             .into_iter()
-            .chain(meetings(code))
+            .chain(meetings(text))
             .chain(mbarriers)
             .chain(reconfigures(code))
             .collect(),
@@ -211,6 +232,20 @@ const fn pointee_space(pointer: Pointer) -> u8 {
         Some(SymbolSpace::Global | SymbolSpace::Const) => 4,
         None => 5,
     }
+}
+
+/// Registers of a thread in all of a kernel's text.
+pub(crate) fn text_registers(text: &Text<'_>, target: Target) -> u32 {
+    let parts = text.parts.iter();
+    let counts = parts.map(|part| register_count(part.function, target));
+    counts.max().unwrap_or(0)
+}
+
+/// Named barriers in all of a kernel's text.
+pub(crate) fn text_barriers(text: &Text<'_>) -> u8 {
+    let parts = text.parts.iter();
+    let counts = parts.map(|part| barrier_count(part.function));
+    counts.max().unwrap_or(0)
 }
 
 /// Registers of a thread: the highest that is named, plus one, plus those the hardware keeps.
@@ -270,8 +305,8 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
 const ADDRESS_BYTES: u64 = 8;
 
 /// The functions that lie elsewhere and that a kernel calls, in the order of the module.
-fn externs(module: &Module, code: &Code) -> Vec<String> {
-    let called = |name: &str| code.relocations.iter().any(|it| it.symbol == name);
+fn externs(module: &Module, text: &Text<'_>) -> Vec<String> {
+    let called = |name: &str| text.names(name);
     let names = module.externs.iter().map(|it| it.name.clone());
     names.filter(|name| called(name)).collect()
 }
@@ -292,22 +327,13 @@ const TOGETHER: [&str; 3] = ["SHFL", "MATCH", "REDUX"];
 
 /// What tools that look for races have to know: where the lanes of a warp meet, and that all of them do. In kernels that sort lanes
 /// by masks, which lanes a shuffle's are is not told.
-fn meetings(code: &Code) -> Vec<Attribute> {
+fn meetings(text: &Text<'_>) -> Vec<Attribute> {
     let mnemonic = |op: Op| op.row().mnemonic;
-    let masked = code
-        .placed
-        .iter()
-        .any(|placed| mnemonic(placed.op) == "WARPSYNC" && placed.op != Op::WARPSYNC_ALL);
-    let meets: Vec<u32> = code
-        .placed
-        .iter()
-        .enumerate()
-        .filter(|(_, placed)| {
-            matches!(placed.op, Op::NOP | Op::WARPSYNC_ALL)
-                || !masked && TOGETHER.contains(&mnemonic(placed.op))
-        })
-        .map(|(number, _)| number as u32 * 16)
-        .collect();
+    let masked = text.offsets(|op| mnemonic(op) == "WARPSYNC" && op != Op::WARPSYNC_ALL);
+    let meets = text.offsets(|op| {
+        matches!(op, Op::NOP | Op::WARPSYNC_ALL)
+            || masked.is_empty() && TOGETHER.contains(&mnemonic(op))
+    });
     let Some(masks) = attribute_id("COOP_GROUP_MASK_REGIDS").filter(|_| !meets.is_empty()) else {
         return Vec::new();
     };
@@ -321,16 +347,6 @@ fn meetings(code: &Code) -> Vec<Attribute> {
             value: Value::Offsets(meets),
         },
     ]
-}
-
-/// Offsets of the instructions with the effects `wanted`.
-fn offsets(code: &Code, wanted: Effects) -> Vec<u32> {
-    code.placed
-        .iter()
-        .enumerate()
-        .filter(|(_, placed)| placed.op.row().effects.contains(wanted))
-        .map(|(number, _)| number as u32 * 16)
-        .collect()
 }
 
 /// The address of a name that is known now: in shared or constant memory, or in the bank of addresses.

@@ -1,6 +1,6 @@
 //! The report of `-v`: what each kernel uses, in ptxas's words.
 
-use crate::container::{Finished, barrier_count, register_count};
+use crate::container::{Called, Finished, Text, called_by, text_barriers, text_registers};
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::options::Options;
 use orias_codegen::{Module, SymbolSpace};
@@ -12,6 +12,7 @@ use orias_sass::{Op, Target};
 pub(crate) fn report(
     module: &Module,
     kernels: &[Finished],
+    functions: &[Called],
     options: &Options,
     target: Target,
 ) -> Vec<Diagnostic> {
@@ -37,22 +38,33 @@ pub(crate) fn report(
     }
     lines.push(info(format!("{global} bytes gmem")));
     for finished in kernels.iter().rev() {
-        lines.extend(kernel(finished, target));
+        lines.extend(kernel(finished, functions, target));
+        let called = called_by(finished, functions).into_iter();
+        lines.extend(called.map(|it| properties(it.name(), it.declared.local, &it.function)));
     }
     lines
 }
 
 /// The warnings about memory that options ask for.
-pub(crate) fn warnings(kernels: &[Finished], options: &Options) -> Vec<Diagnostic> {
+pub(crate) fn warnings(
+    kernels: &[Finished],
+    functions: &[Called],
+    options: &Options,
+) -> Vec<Diagnostic> {
     let warning = |message| Diagnostic::new(Severity::Warning, message);
     let mut lines = Vec::new();
     if !(options.warn_on_spills || options.warn_on_local_memory) {
         return lines;
     }
-    for finished in kernels.iter().rev() {
-        let function = &finished.kernel.code;
-        let (name, frame) = (&function.name, function.attributes.local);
-        let (stores, loads) = spills(finished.declared.local, function);
+    let all = kernels.iter().rev().map(|it| {
+        let function = &it.kernel.code;
+        (function.name.as_str(), it.declared.local, function)
+    });
+    let called = functions.iter();
+    let called = called.map(|it| (it.name(), it.declared.local, &it.function));
+    for (name, locals, function) in all.chain(called) {
+        let frame = function.attributes.local;
+        let (stores, loads) = spills(locals, function);
         if options.warn_on_spills && stores + loads > 0 {
             lines.push(warning(format!(
                 "Registers are spilled to local memory in function '{name}', {stores} bytes spill stores, {loads} bytes spill loads"
@@ -71,15 +83,24 @@ fn info(message: String) -> Diagnostic {
     Diagnostic::new(Severity::Info, message)
 }
 
-fn kernel(finished: &Finished, target: Target) -> [Diagnostic; 4] {
+/// The frame and the spills of a function.
+fn properties(name: &str, locals: u32, function: &Function) -> Diagnostic {
+    let (stores, loads) = spills(locals, function);
+    info(format!(
+        "Function properties for {name}\n    {} bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads",
+        function.attributes.local
+    ))
+}
+
+fn kernel(finished: &Finished, functions: &[Called], target: Target) -> [Diagnostic; 4] {
     let function = &finished.kernel.code;
     let name = &function.name;
     let attributes = &function.attributes;
-    let (stores, loads) = spills(finished.declared.local, function);
+    let text = Text::new(finished, functions);
     let mut used = format!(
         "Used {} registers, used {} barriers",
-        register_count(function, target),
-        barrier_count(function)
+        text_registers(&text, target),
+        text_barriers(&text)
     );
     if attributes.local > 0 {
         used += &format!(", {} bytes cumulative stack size", attributes.local);
@@ -89,10 +110,7 @@ fn kernel(finished: &Finished, target: Target) -> [Diagnostic; 4] {
     }
     [
         info(format!("Compiling entry function '{name}' for '{target}'")),
-        info(format!(
-            "Function properties for {name}\n    {} bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads",
-            attributes.local
-        )),
+        properties(name, finished.declared.local, function),
         info(used),
         info(format!(
             "Compile time = {:.3} ms",
@@ -128,7 +146,9 @@ fn spilled_bytes(locals: u32, function: &Function, inst: Inst, address: usize, d
         .get()
         .and_then(Reg::phys)
         .is_some_and(|base| base.index() == Machine::of(function.target).abi.stack_pointer);
-    let above = u32::try_from(at.offset).is_ok_and(|offset| offset >= locals);
+    // What lies above the frame are arguments.
+    let own = locals..function.attributes.local;
+    let above = u32::try_from(at.offset).is_ok_and(|offset| own.contains(&offset));
     match function.inst(inst).operation() {
         orias_ori::Operation::Machine(op, mods) if from_frame && above => {
             u32::from(machine::slot_width(op, mods, data)) * 4

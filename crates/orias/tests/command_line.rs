@@ -195,6 +195,24 @@ fn the_next_argument_is_a_value_even_when_it_looks_like_an_option() {
 }
 
 #[test]
+fn options_about_synchronisation_that_ptxas_takes_without_listing_them() {
+    for value in ["true", "false"] {
+        let read = read(&format!(
+            "-arch=sm_90a --assume-extern-functions-do-not-sync {value} --no-membermask-overlap={value} a.ptx"
+        ));
+        assert_eq!((read.remarks, read.warnings), (vec![], vec![]));
+        let knob = &orias_codegen::knobs::registry::ASSUME_EXTERN_DO_NOT_SYNC;
+        assert_eq!(read.options.knobs.bool(knob), value == "true");
+    }
+    let warned = read("--print-potentially-overlapping-membermasks -arch=sm_90a a.ptx");
+    let warnings: Vec<&str> = warned.warnings.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(
+        warnings,
+        ["Command line option '--print-potentially-overlapping-membermasks' not supported for 'sm_90a', will be ignored"]
+    );
+}
+
+#[test]
 fn clients_command_lines_are_understood() {
     // Triton.
     let triton = read(

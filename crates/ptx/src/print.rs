@@ -424,11 +424,10 @@ impl Printer<'_, '_> {
             OperandKind::Unsigned(value) => self.constant(Constant::Unsigned(value)),
             OperandKind::Single(bits) => self.constant(Constant::Single(bits)),
             OperandKind::Double(bits) => self.constant(Constant::Double(bits)),
-            OperandKind::Variable(id, offset) => {
+            OperandKind::Variable(id) => self.push(module.name(module.variable(id).name)),
+            OperandKind::Offset(id, offset) => {
                 self.push(module.name(module.variable(id).name));
-                if offset != 0 {
-                    self.write(format_args!("+{offset}"));
-                }
+                self.write(format_args!("+{offset}"));
             }
             OperandKind::Element(id, offset) => {
                 let variable = module.variable(id);

@@ -6,6 +6,7 @@
 //! do not explain.
 
 mod compile;
+mod constructs;
 mod control;
 mod convergence;
 pub(crate) mod corpus;
@@ -47,6 +48,12 @@ const SUITES: &[Suite] = &[
         about: "the corpus compiles, the judge finds nothing, and launches give in the emulator what they gave on the H200",
         run: compile::run,
         sample: &["--sample"],
+    },
+    Suite {
+        name: "constructs",
+        about: "declarations, operands and constants written in every way, right and wrong, get ptxas's verdict",
+        run: constructs::run,
+        sample: &["20"],
     },
     Suite {
         name: "control",

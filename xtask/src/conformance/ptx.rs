@@ -17,7 +17,7 @@
 mod mutate;
 mod operands;
 mod seeds;
-mod verdict;
+pub(super) mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -31,13 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What ptxas exits with when it refuses its input.
 const REFUSED: i32 = 255;
 
-struct Program {
-    name: String,
-    text: Vec<u8>,
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) text: Vec<u8>,
 }
 
 /// What became of a program.
-enum Verdict {
+pub(super) enum Verdict {
     Compiled,
     /// Refused: because something is not supported yet, or because it is wrong.
     Unsupported,
@@ -105,7 +105,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 }
 
 /// The command that is tried: built like this one, and built now where it is missing.
-fn command() -> Result<PathBuf, String> {
+pub(super) fn command() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ORIAS_BIN") {
         return Ok(PathBuf::from(path));
     }
@@ -180,7 +180,7 @@ fn keep(program: &Program, complaint: &str) -> Result<String, String> {
 }
 
 /// Runs the command on a program, in a folder of its own; an error is what it should not have done.
-fn judge(command: &Path, program: &Program) -> Result<Verdict, String> {
+pub(super) fn judge(command: &Path, program: &Program) -> Result<Verdict, String> {
     let failed = |error: std::io::Error| error.to_string();
     let folder = tempfile::tempdir().map_err(failed)?;
     let told = tempfile::NamedTempFile::new().map_err(failed)?;

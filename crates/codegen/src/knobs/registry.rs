@@ -310,13 +310,107 @@ pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
     "operations are simplified by the bits that are known of their operands",
 );
 
+/// How far fences and barriers that repeat one before them are looked for.
+pub static SYNC_MODE: Key<i64> = Key::<i64>::new(
+    358,
+    "SyncMode",
+    3,
+    "OriRemoveRedundantBarriers",
+    "fences and barriers that repeat one before them: 0 stay, 1 go within blocks, 2 fences across blocks, 3 barriers of the thread block, too",
+);
+
+/// Loops whose fences are decided by hand.
+pub static FENCE_LOOPS: Key<str> = Key::<str>::new(
+    429,
+    "FenceLoops",
+    "",
+    "StageAndFence",
+    "loops that get a fence (+N-) or none (-N-), by number; others as the rest decides",
+);
+
+/// Whether loops that were unrolled get fences between their iterations.
+pub static FENCE_MODE: Key<i64> = Key::<i64>::new(
+    437,
+    "FenceMode",
+    -1,
+    "StageAndFence",
+    "-1: no fences between the iterations of unrolled loops; 0 or 2: the strength to start from",
+);
+
+/// Whether facts about synchronisation are followed from block to block.
+pub static BARRIER_LIVENESS: Key<bool> = Key::<bool>::new(
+    472,
+    "BarrierLiveness",
+    true,
+    "OriRemoveRedundantBarriers",
+    "what is known of fences and barriers is followed from block to block",
+);
+
+/// Whether fences between iterations are only put where they can matter.
+pub static FENCE_PROFIT: Key<bool> = Key::<bool>::new(
+    892,
+    "FenceProfitability",
+    true,
+    "StageAndFence",
+    "no fence in a loop that does not go round again",
+);
+
+/// How much of the budget of a fence an iteration takes.
+pub static FENCE_BUDGET: Key<f64> = Key::<f64>::new(
+    900,
+    "FenceBudgetScale",
+    0.5,
+    "StageAndFence",
+    "what each iteration takes off the budget that makes a fence needless",
+);
+
+/// The strength of fences between iterations.
+pub static FENCE_STRENGTH: Key<i64> = Key::<i64>::new(
+    903,
+    "FenceStrength",
+    -1,
+    "StageAndFence",
+    "0, 1 or 2: the fence is for the block, the GPU or the system; -1: decided",
+);
+
+/// Whether functions that lie elsewhere are taken not to synchronise.
+pub static ASSUME_EXTERN_DO_NOT_SYNC: Key<bool> = Key::<bool>::new(
+    10054,
+    "AssumeExternFunctionsDoNotSync",
+    false,
+    "OriRemoveRedundantBarriers",
+    "functions that lie elsewhere do not synchronise (--assume-extern-functions-do-not-sync)",
+);
+
+/// Whether fences beyond the block go without what reports errors.
+pub static DISABLE_ERRBAR: Key<bool> = Key::<bool>::new(
+    10072,
+    "DisableErrbarAfterMembar",
+    false,
+    "LateExpandSyncInstructions",
+    "no ERRBAR and no CGAERRBAR behind MEMBAR",
+);
+
+/// Whether regions are made late.
+pub static EXPAND_SYNC_LATE: Key<bool> = Key::<bool>::new(
+    10073,
+    "ExpandSyncInstLate",
+    false,
+    "LateExpandSyncInstructions",
+    "refused: no target of Orias has a use for it",
+);
+
 /// Every knob, by number.
 pub static KNOBS: &[&Knob] = &[
     &MERC_GENERATE_WARS.knob,
     &MERC_OPEX_CLEAR_PENALTIES.knob,
     &scheduling::FENCE_CODE.knob,
     &scheduling::FENCE_INTERFERENCE.knob,
+    &SYNC_MODE.knob,
+    &FENCE_LOOPS.knob,
+    &FENCE_MODE.knob,
     &scheduling::DEPTH_LIMIT.knob,
+    &BARRIER_LIVENESS.knob,
     &scheduling::SCHEDULING.knob,
     &scheduling::PRESERVE_ORDER.knob,
     &scheduling::BUMP_SCALE.knob,
@@ -335,6 +429,9 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::REDUCE_LIMIT_HIGH.knob,
     &scheduling::BATCH_REGISTERS.knob,
     &scheduling::BATCH_SCHEDULER.knob,
+    &FENCE_PROFIT.knob,
+    &FENCE_BUDGET.knob,
+    &FENCE_STRENGTH.knob,
     &ROTATE_LOOPS.knob,
     &HOIST_INVARIANTS.knob,
     &FOLD_ADDRESSES.knob,
@@ -345,6 +442,9 @@ pub static KNOBS: &[&Knob] = &[
     &GENERAL_OPTIMIZE_KEEP.knob,
     &UNROLL_KNOWN.knob,
     &SIMPLIFY_WORDS.knob,
+    &ASSUME_EXTERN_DO_NOT_SYNC.knob,
+    &DISABLE_ERRBAR.knob,
+    &EXPAND_SYNC_LATE.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,

@@ -4,16 +4,19 @@
 //! - [`preheader`]: a block that every way into a loop goes through just before the header.
 //! - [`close`]: after it, whatever a region computes leaves it through parameters of the blocks it leads to, so that a copy of the region may lead there, too.
 //! - [`copy`]: a copy of a region, with its blocks, values and edges.
+//! - [`start`]: what an induction variable starts with.
 //!
 //! Each is linear in what it looks at. Snapshots are not kept up to date: whoever changes the graph of one loop may go on with loops that have no block in common with it.
 
 mod close;
 mod copy;
 mod preheader;
+mod start;
 
 pub use close::{Closing, close};
 pub use copy::{Copied, copy};
 pub use preheader::{new_block_before, preheader};
+pub use start::start;
 
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{Csr, DepthFirst, DominatorTree, FlowGraph, Loop, LoopNest};

@@ -3,25 +3,139 @@
 //! Arguments and results are bytes in parameter space. A parameter in variables is copied word by word, which makes no
 //! code; one in the frame is copied through registers. A register has the bytes that a store of all its components would
 //! write: one word for each 32 bits, components of 8 and 16 bits packed. Predicates travel as they are.
+//!
+//! Functions that are not inlined ([`super::graph`]) are called by the ABI, be they of the module, reached through a pointer or of the driver. [`Convention`]
+//! says where each parameter travels, on both sides: in words from R4 on, each at the first free place that its alignment allows, or on the
+//! stack, where it finds none. A result that is too large for registers lies in the caller's frame, and its address is the first argument.
 
 use super::body::{Body, Destination, Frame, Lowered, Statement, Storage, unsupported};
+use super::data::alignment;
 use super::movement::pack_word;
 use super::ssa::Variable;
 use crate::emit::imm;
-use crate::module::Extern;
+use crate::module::{Extern, INCOMING, is_near, near_name};
+use orias_machine::Machine;
+use orias_machine::abi::Abi;
 use orias_ori::operation::{AbstractOp, Scalar, Space, Vector};
-use orias_ori::{Address, Class, Operand, SymbolPart, Type, Value};
+use orias_ori::{Address, Operand, SymbolPart, Type, Value};
 use orias_ptx::ast::{
-    self, FunctionDirectiveKind, FunctionId, OperandKind, RegisterId, VariableId,
+    self, FunctionDirectiveKind, FunctionId, OperandKind, RegisterId, TargetListKind, VariableId,
 };
 use orias_ptx::opcode::PatternKind;
 use orias_ptx::types::Type as PtxType;
+
+/// Bytes of a register.
+const WORD: u64 = 4;
+
+/// Where something travels in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In registers: the first, counted from that of the first argument.
+    Registers(u32),
+    /// On the stack, from that byte on.
+    Stack(u32),
+}
+
+/// How a call passes its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Convention {
+    /// Where the parameters are.
+    pub parameters: Vec<Place>,
+    /// Registers for arguments, gaps included.
+    pub registers: u32,
+    /// Bytes on the stack.
+    pub stack: u32,
+    /// Whether the result lies in memory, at the address in the first argument register.
+    pub result_in_memory: bool,
+    /// Registers for results.
+    pub results: u32,
+}
+
+impl Convention {
+    /// The convention of a signature; none for one that the ABI has no way for.
+    pub fn new(
+        module: &orias_ptx::Module<'_>,
+        abi: &Abi,
+        returns: &[VariableId],
+        parameters: &[VariableId],
+    ) -> Option<Convention> {
+        let most = u32::from(abi.arguments_end - abi.first_argument);
+        let shape = |id: &VariableId| {
+            let variable = module.variable(*id);
+            (variable.ty != PtxType::Pred)
+                .then(|| (variable.bytes(), u64::from(alignment(variable))))
+        };
+        let results = match returns {
+            [] => 0,
+            [one] => u32::try_from(shape(one)?.0.div_ceil(WORD)).ok()?,
+            _ => return None,
+        };
+        let result_in_memory = results > most;
+        let mut free = vec![true; most as usize];
+        if result_in_memory {
+            free[0] = false;
+        }
+        let mut convention = Convention {
+            parameters: Vec::with_capacity(parameters.len()),
+            registers: u32::from(result_in_memory),
+            stack: 0,
+            result_in_memory,
+            results: if result_in_memory { 0 } else { results },
+        };
+        for id in parameters {
+            let (bytes, align) = shape(id)?;
+            let words = u32::try_from(bytes.div_ceil(WORD)).ok()?;
+            let step = (align / WORD).clamp(1, 4) as usize;
+            let fits = |&first: &usize| {
+                let run = free.get(first..first + words as usize);
+                run.is_some_and(|run| run.iter().all(|&free| free))
+            };
+            let found = (0..free.len()).step_by(step).find(fits);
+            convention.parameters.push(match found {
+                Some(first) => {
+                    free[first..first + words as usize].fill(false);
+                    let end = first as u32 + words;
+                    convention.registers = convention.registers.max(end);
+                    Place::Registers(first as u32)
+                }
+                None => {
+                    let align = u32::try_from(align.max(WORD)).ok()?;
+                    let start = convention.stack.next_multiple_of(align);
+                    convention.stack = start.checked_add(words * WORD as u32)?;
+                    Place::Stack(start)
+                }
+            });
+        }
+        Some(convention)
+    }
+}
+
+/// Whom a call reaches.
+enum Callee {
+    /// A function, here or elsewhere, by its name.
+    Name(String),
+    /// What a pointer says.
+    Pointer(Value),
+}
+
+/// What a call of something is told by.
+struct Signature {
+    returns: Vec<VariableId>,
+    parameters: Vec<VariableId>,
+    no_return: bool,
+}
+
+fn never_returns(directives: &[ast::FunctionDirective]) -> bool {
+    let mut directives = directives.iter();
+    directives.any(|it| it.kind == FunctionDirectiveKind::NoReturn)
+}
 
 /// `call`
 pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let mut results = Vec::new();
     let mut arguments = Vec::new();
     let mut callee = None;
+    let mut list = None;
     for (operand, pattern) in statement.operands.iter().zip(statement.patterns) {
         match (&pattern.kind, operand.kind) {
             (PatternKind::CallReturn, OperandKind::Arguments(parts)) => {
@@ -30,21 +144,46 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
             (PatternKind::CallArguments, OperandKind::Arguments(parts)) => {
                 arguments = statement.body.parts(parts).to_vec();
             }
-            (PatternKind::Function, OperandKind::Function(id)) => callee = Some(id),
-            (PatternKind::Function, _) => return unsupported("indirect calls"),
+            (PatternKind::Function, kind) => callee = Some(kind),
+            (_, OperandKind::List(id)) => list = Some(&statement.body.lists[id.index()].kind),
             _ => {}
         }
     }
-    let Some(id) = callee.map(|id| body.definition(id)) else {
-        return unsupported("");
+    let id = match callee {
+        Some(OperandKind::Function(id)) => body.graph.definition(id),
+        Some(pointer @ OperandKind::Register(_)) => {
+            let signature = match list {
+                Some(TargetListKind::Prototype(prototype)) => Signature {
+                    returns: prototype.returns.clone(),
+                    parameters: prototype.parameters.clone(),
+                    no_return: never_returns(&prototype.directives),
+                },
+                Some(TargetListKind::Call(functions)) if !functions.is_empty() => {
+                    body.signature(functions[0])
+                }
+                _ => return unsupported("a call through a pointer without a prototype"),
+            };
+            return body.branch_if_guarded(|body| {
+                let pointer = body.value_of(statement, pointer, PtxType::B64)?;
+                let pointer = body.in_registers(pointer, 64)?;
+                let word = body.with(|emit| emit.words(pointer))?[0];
+                let callee = Callee::Pointer(word);
+                body.call_out(statement, callee, &signature, &results, &arguments)
+            });
+        }
+        _ => return unsupported(""),
     };
-    let name = body.module.name(body.module.function(id).name);
-    if body.frames.iter().any(|frame| frame.id == id) {
-        return unsupported(format!("recursive call of {name}"));
-    }
     if body.module.function(id).body.is_none() {
         return body
             .branch_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
+    }
+    if body.graph.is_recursive(id) {
+        return body.branch_if_guarded(|body| {
+            let name = body.module.name(body.module.function(id).name);
+            let callee = Callee::Name(near_name(name));
+            let signature = body.signature(id);
+            body.call_out(statement, callee, &signature, &results, &arguments)
+        });
     }
     // Where the guard does not hold, control goes on behind the call, past where its results are taken.
     let after = body.func.create_block();
@@ -55,7 +194,8 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         body.open(taken);
         on
     });
-    let values = body.arguments(statement, id, &arguments)?;
+    let formals = &body.module.function(id).parameters;
+    let values = body.arguments(statement, formals, &arguments)?;
     body.enter(id, Some(after), results);
     if let Some(frame) = body.frames.last_mut() {
         frame.on = on;
@@ -72,44 +212,13 @@ pub(super) enum Argument {
 }
 
 impl<'m> Body<'m, '_> {
-    /// The function that defines what `id` declares, if the module has it.
-    fn definition(&self, id: FunctionId) -> FunctionId {
-        let function = self.module.function(id);
-        if function.body.is_some() {
-            return id;
-        }
-        let found = self
-            .module
-            .functions
-            .iter()
-            .position(|it| it.name == function.name && it.body.is_some());
-        match found {
-            Some(index) => FunctionId(index as u32),
-            None => {
-                let alias = self
-                    .module
-                    .aliases
-                    .iter()
-                    .find(|it| it.name == function.name);
-                let target = alias.and_then(|alias| {
-                    let functions = &self.module.functions;
-                    functions
-                        .iter()
-                        .position(|it| it.name == alias.of && it.body.is_some())
-                });
-                target.map_or(id, |index| FunctionId(index as u32))
-            }
-        }
-    }
-
     /// Reads the arguments of a call in the caller.
     fn arguments(
         &mut self,
         statement: &Statement<'_>,
-        callee: FunctionId,
+        formals: &[VariableId],
         arguments: &[ast::Operand],
     ) -> Lowered<Vec<Argument>> {
-        let formals = &self.module.function(callee).parameters;
         formals
             .iter()
             .zip(arguments)
@@ -126,7 +235,7 @@ impl<'m> Body<'m, '_> {
         argument: &ast::Operand,
         ty: PtxType,
     ) -> Lowered<Argument> {
-        if let OperandKind::Variable(id, 0) = argument.kind
+        if let OperandKind::Variable(id) = argument.kind
             && self.module.variable(id).space == ast::Space::Param
         {
             return match self.place(id)? {
@@ -355,11 +464,12 @@ impl<'m> Body<'m, '_> {
         })
     }
 
-    /// Takes the results of a function that was lowered in place, back in the caller.
-    pub fn take_results(&mut self, frame: &Frame<'m>) -> Lowered {
-        for (&formal, actual) in frame.function.returns.iter().zip(&frame.returns) {
+    /// What a function that was lowered gives back.
+    fn results_of(&mut self, frame: &Frame<'m>) -> Lowered<Vec<Argument>> {
+        let mut results = Vec::with_capacity(frame.function.returns.len());
+        for &formal in &frame.function.returns {
             let variable = self.module.variable(formal);
-            let argument = match variable.register {
+            results.push(match variable.register {
                 Some(register) => {
                     // The callee's frame is gone; its variables are not.
                     let shape = &frame.body.registers[register.index()];
@@ -374,7 +484,15 @@ impl<'m> Body<'m, '_> {
                     Storage::Frame(start) => Argument::Frame(start, variable.bytes()),
                     Storage::Kernel(_) => return unsupported("a call of a kernel"),
                 },
-            };
+            });
+        }
+        Ok(results)
+    }
+
+    /// Takes the results of a function that was lowered in place, back in the caller.
+    pub fn take_results(&mut self, frame: &Frame<'m>) -> Lowered {
+        let results = self.results_of(frame)?;
+        for (argument, actual) in results.into_iter().zip(&frame.returns) {
             self.receive(actual, argument)?;
         }
         Ok(())
@@ -384,7 +502,7 @@ impl<'m> Body<'m, '_> {
     fn receive(&mut self, actual: &ast::Operand, argument: Argument) -> Lowered {
         match actual.kind {
             OperandKind::Register(register) => self.put_in_register(register, argument),
-            OperandKind::Variable(id, 0) => {
+            OperandKind::Variable(id) => {
                 let storage = self.place(id)?;
                 self.put_in_storage(storage, self.module.variable(id).bytes(), argument)
             }
@@ -393,7 +511,16 @@ impl<'m> Body<'m, '_> {
         }
     }
 
-    /// Calls a function that is defined elsewhere: scalar arguments and results are values, longer ones tuples.
+    fn signature(&self, id: FunctionId) -> Signature {
+        let function = self.module.function(id);
+        Signature {
+            returns: function.returns.clone(),
+            parameters: function.parameters.clone(),
+            no_return: never_returns(&function.directives),
+        }
+    }
+
+    /// Calls a function that is defined elsewhere.
     fn call_extern(
         &mut self,
         statement: &Statement<'_>,
@@ -404,41 +531,114 @@ impl<'m> Body<'m, '_> {
         let function = self.module.function(callee);
         let name = self.module.name(function.name);
         let size = |id: &VariableId| self.module.variable(*id).bytes() as u32;
+        let signature = self.signature(callee);
         let record = Extern {
             name: name.to_owned(),
             parameters: function.parameters.iter().map(size).collect(),
             results: function.returns.iter().map(size).collect(),
-            no_return: function
-                .directives
-                .iter()
-                .any(|it| it.kind == FunctionDirectiveKind::NoReturn),
+            no_return: signature.no_return,
         };
-        let no_return = record.no_return;
+        if is_near(name) {
+            return unsupported(format!("a function of the name {name} that lies elsewhere"));
+        }
         if !self.externs.contains(&record) {
             self.externs.push(record);
         }
-        let mut operands = vec![Operand::Symbol {
-            symbol: self.func.symbol(name),
-            part: SymbolPart::Whole,
-            addend: 0,
+        let callee = Callee::Name(name.to_owned());
+        self.call_out(statement, callee, &signature, results, arguments)
+    }
+
+    /// The convention of a call.
+    fn convention(&self, signature: &Signature) -> Lowered<Convention> {
+        let abi = Machine::of(self.func.target).abi;
+        match Convention::new(self.module, abi, &signature.returns, &signature.parameters) {
+            Some(convention) => Ok(convention),
+            None => unsupported("a call with such parameters that is not inlined"),
+        }
+    }
+
+    /// The words of an argument, wherever they are.
+    fn words_of(&mut self, argument: Argument) -> Lowered<Vec<Value>> {
+        match argument {
+            Argument::Words(words) => {
+                let predicate = |&word: &Value| self.func.value_type(word) == Type::P;
+                if words.iter().any(predicate) {
+                    return unsupported("a predicate as argument of a call that is not inlined");
+                }
+                Ok(words)
+            }
+            Argument::Frame(start, bytes) => self.load_all(start, bytes),
+        }
+    }
+
+    /// Calls a function by the ABI.
+    fn call_out(
+        &mut self,
+        statement: &Statement<'_>,
+        callee: Callee,
+        signature: &Signature,
+        results: &[ast::Operand],
+        arguments: &[ast::Operand],
+    ) -> Lowered {
+        let convention = self.convention(signature)?;
+        if convention.stack > 0 && self.alloca {
+            return unsupported("arguments on a stack that grows at run time");
+        }
+        let mut slots: Vec<Option<Value>> = vec![None; convention.registers as usize];
+        let given = self.arguments(statement, &signature.parameters, arguments)?;
+        if given.len() < signature.parameters.len() {
+            return unsupported("a call that leaves arguments out");
+        }
+        for ((argument, &place), id) in
+            (given.into_iter().zip(&convention.parameters)).zip(&signature.parameters)
+        {
+            let words = self.words_of(argument)?;
+            match place {
+                Place::Registers(first) => {
+                    for (slot, word) in slots[first as usize..].iter_mut().zip(words) {
+                        *slot = Some(word);
+                    }
+                }
+                Place::Stack(start) => {
+                    let bytes = self.module.variable(*id).bytes();
+                    for (index, word) in words.into_iter().enumerate() {
+                        let left = bytes.saturating_sub(4 * index as u64);
+                        self.store_word(start + 4 * index as u32, word, left)?;
+                    }
+                }
+            }
+        }
+        let mut in_memory = None;
+        if let (true, &[id]) = (convention.result_in_memory, &signature.returns[..]) {
+            let bytes = self.module.variable(id).bytes();
+            let align = alignment(self.module.variable(id));
+            let start = self.frame_space(bytes, align)?;
+            let base = self.frame_base();
+            let address = self.with(|emit| {
+                let offset = imm(u64::from(start));
+                let sum = emit.binary(AbstractOp::Add, Scalar::U32, base.into(), offset);
+                emit.as_value(Scalar::B32, sum)
+            })?;
+            slots[0] = Some(address);
+            in_memory = Some(Argument::Frame(start, bytes));
+        }
+        let mut operands = vec![match callee {
+            Callee::Name(name) => Operand::Symbol {
+                symbol: self.func.symbol(&name),
+                part: SymbolPart::Whole,
+                addend: 0,
+            },
+            Callee::Pointer(value) => value.into(),
         }];
-        for argument in self.arguments(statement, callee, arguments)? {
-            let Argument::Words(words) = argument else {
-                return unsupported(format!("an argument in memory for {name}"));
-            };
-            operands.push(self.gather(&words, Type::R)?.into());
+        for slot in slots {
+            operands.push(match slot {
+                Some(value) => value.into(),
+                None => self.undefined(Type::R)?.into(),
+            });
         }
-        let mut values = Vec::new();
-        for &id in &function.returns {
-            let words = self.module.variable(id).bytes().div_ceil(4);
-            let ty = u8::try_from(words)
-                .ok()
-                .and_then(|words| Type::tuple(Class::R, words));
-            let Some(ty) = ty else {
-                return unsupported(format!("a result as large as that of {name}"));
-            };
-            values.push(self.func.create_value(ty));
-        }
+        let values: Vec<Value> = (0..convention.results)
+            .map(|_| self.func.create_value(Type::R))
+            .collect();
         self.with(|emit| {
             let results: Vec<Operand> = values.iter().map(|&value| value.into()).collect();
             emit.put(
@@ -450,13 +650,69 @@ impl<'m> Body<'m, '_> {
                 &[],
             );
         })?;
-        for (actual, value) in results.iter().zip(values) {
-            let words = self.with(|emit| emit.words(value))?;
-            self.receive(actual, Argument::Words(words))?;
+        if let Some(actual) = results.first() {
+            self.receive(actual, in_memory.unwrap_or(Argument::Words(values)))?;
         }
-        if no_return {
+        if signature.no_return {
             self.end(AbstractOp::Unreachable, &[], &[]);
         }
+        Ok(())
+    }
+
+    /// Takes the parameters of a function that is called: those of its entry block, and what lies on the stack.
+    pub fn take_parameters(&mut self, id: FunctionId) -> Lowered {
+        let signature = self.signature(id);
+        let convention = self.convention(&signature)?;
+        let Some(entry) = self.block else {
+            return unsupported("");
+        };
+        let words: Vec<Value> = (0..convention.registers)
+            .map(|_| self.func.append_block_param(entry, Type::R))
+            .collect();
+        if convention.result_in_memory {
+            let pointer = self.ssa.declare(Type::R);
+            self.set(pointer, words[0]);
+            self.result_pointer = Some(pointer);
+        }
+        self.func.results = vec![Type::R; convention.results as usize];
+        let mut arguments = Vec::with_capacity(signature.parameters.len());
+        for (&id, &place) in signature.parameters.iter().zip(&convention.parameters) {
+            let bytes = self.module.variable(id).bytes();
+            arguments.push(Argument::Words(match place {
+                Place::Registers(first) => {
+                    let count = bytes.div_ceil(WORD) as usize;
+                    words[first as usize..first as usize + count].to_vec()
+                }
+                Place::Stack(start) => self.load_all(INCOMING + start, bytes)?,
+            }));
+        }
+        self.pass(id, arguments)
+    }
+
+    /// Returns from a function that is called, which was lowered.
+    pub fn give_results(&mut self, frame: &Frame<'m>) -> Lowered {
+        let mut values = Vec::new();
+        for argument in self.results_of(frame)? {
+            let words = self.words_of(argument)?;
+            match self.result_pointer {
+                None => values.extend(words),
+                Some(pointer) => {
+                    let pointer = self.read(pointer);
+                    for (index, word) in words.into_iter().enumerate() {
+                        self.with(|emit| {
+                            let address = Address::base(pointer, 4 * index as i32);
+                            let address = emit.func().create_address(address);
+                            let mods = (Space::Local, Vector::V1, Scalar::B32);
+                            let operands = [address, word.into()];
+                            let always = orias_ori::Guard::ALWAYS;
+                            emit.put(AbstractOp::St, mods, &[], &operands, always, &[]);
+                        })?;
+                    }
+                }
+            }
+        }
+        let operands: Vec<Operand> = values.into_iter().map(Operand::from).collect();
+        self.end(AbstractOp::Ret, &operands, &[]);
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Variables of the module: symbols, their places, and the bytes they start with.
 
-use crate::module::{AddressKind, Linkage, Relocation, Symbol, SymbolSpace, constant_places};
+use crate::module::{
+    AddressKind, Linkage, Relocation, Symbol, SymbolSpace, constant_places, near_name,
+};
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{
     self, Attribute, Constant, InitialiserPart, Item, Statement, Variable, VariableId,
@@ -239,8 +241,15 @@ impl Symbols {
             }
             InitialiserPart::Function(id) => {
                 let name = module.name(module.function(id).name);
-                let what = format!("the address of the function '{name}' as initial value");
-                Err(unsupported(variable, &what))
+                let defined =
+                    |it: &ast::Function| it.name == module.function(id).name && it.body.is_some();
+                if !module.functions.iter().any(defined) {
+                    let what = format!(
+                        "the address of the function '{name}', which is not defined here, as initial value"
+                    );
+                    return Err(unsupported(variable, &what));
+                }
+                Ok((near_name(name), 0, AddressKind::Function))
             }
             _ => Err(unsupported(variable, "this initial value")),
         }

@@ -23,6 +23,7 @@ mod contract;
 mod control;
 mod convert;
 mod data;
+mod graph;
 mod lines;
 mod matrix;
 mod mbarrier;
@@ -38,11 +39,12 @@ mod tensormap;
 mod video;
 mod warpgroup;
 
-use crate::module::{Module, SourceFile};
+use crate::module::{Module, SourceFile, near_name};
 use orias_ori::operation::Cache;
 use orias_ptx::Diagnostic;
 use orias_ptx::ast;
 use orias_sass::Target;
+use rustc_hash::FxHashMap;
 
 /// What lowering is told.
 #[derive(Clone, Debug)]
@@ -127,6 +129,7 @@ pub fn lower(
             .collect(),
         ..Module::new(options.target)
     };
+    let mut kernels = Vec::new();
     for item in &ptx.items {
         let ast::Item::Function(id) = *item else {
             continue;
@@ -134,21 +137,50 @@ pub fn lower(
         let function = ptx.function(id);
         let name = ptx.name(function.name);
         let wanted = options.entries.is_empty() || options.entries.iter().any(|it| it == name);
-        if !function.entry || function.body.is_none() || !wanted {
-            continue;
+        if function.entry && function.body.is_some() && wanted {
+            kernels.push(id);
         }
-        match body::lower_kernel(ptx, &symbols, &lines, id, options) {
-            Ok((kernel, externs)) => {
-                module.kernels.push(kernel);
-                for it in externs {
-                    if !module.externs.contains(&it) {
-                        module.externs.push(it);
-                    }
-                }
+    }
+    let graph = graph::CallGraph::of(ptx, &symbols, options.target);
+    let around = body::Surroundings {
+        module: ptx,
+        symbols: &symbols,
+        lines: &lines,
+        graph: &graph,
+        options,
+    };
+    let mut externs = Vec::new();
+    let mut functions = FxHashMap::default();
+    for id in graph.reached(&kernels) {
+        match body::lower_function(&around, id) {
+            Ok((function, called)) => {
+                functions.insert(id, function);
+                externs.extend(called);
             }
             Err(found) => problems.extend(found),
         }
     }
+    for id in kernels {
+        let called = graph.reached(&[id]);
+        let called: Vec<_> = called.iter().filter_map(|id| functions.get(id)).collect();
+        match body::lower_kernel(&around, id, &called) {
+            Ok((kernel, called)) => {
+                module.kernels.push(kernel);
+                externs.extend(called);
+            }
+            Err(found) => problems.extend(found),
+        }
+    }
+    for it in externs {
+        if !module.externs.contains(&it) {
+            module.externs.push(it);
+        }
+    }
+    let name = |id: &ast::FunctionId| near_name(ptx.name(ptx.function(*id).name));
+    module.pointers = graph.pointers().iter().map(name).collect();
+    let mut functions: Vec<_> = functions.into_iter().collect();
+    functions.sort_by_key(|(id, _)| id.index());
+    module.functions = functions.into_iter().map(|(_, it)| it).collect();
     module.symbols = symbols.list;
     module.debug_strings = lines.strings;
     if problems.is_empty() {

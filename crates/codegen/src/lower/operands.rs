@@ -3,7 +3,9 @@
 use super::body::{Body, Destination, Lowered, Statement, Storage, register_type, unsupported};
 use super::ssa::Variable;
 use crate::emit::imm;
+use crate::lower::movement::pack_elements;
 use crate::module::SymbolSpace;
+use crate::module::near_name;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::operation::{AbstractOp, Modifier, Scalar, Source, Space};
 use orias_ori::{Address, Operand, OptReg, SourceMods, SymbolPart, Type, Value};
@@ -120,6 +122,20 @@ impl Body<'_, '_> {
         kind: OperandKind,
         ty: PtxType,
     ) -> Lowered<Operand> {
+        // Constants and addresses have 64 bits; above them are zeros, below a sign too.
+        let narrow = matches!(
+            kind,
+            OperandKind::Signed(_)
+                | OperandKind::Unsigned(_)
+                | OperandKind::Variable(_)
+                | OperandKind::Offset(..)
+                | OperandKind::Element(..)
+        );
+        if ty.bits() == 128 && narrow {
+            let low = self.value_of(statement, kind, PtxType::B64)?;
+            let pair = self.with(|emit| pack_elements(emit, &[low, imm(0)], 64))?;
+            return Ok(pair.into());
+        }
         match kind {
             OperandKind::Register(register) => self.register(register, 0, ty),
             OperandKind::Component(register, component) => self.register(register, component, ty),
@@ -155,12 +171,24 @@ impl Body<'_, '_> {
                 let value = self.special(special, component)?;
                 self.fit(value.into(), ty)
             }
-            OperandKind::Variable(id, offset) | OperandKind::Element(id, offset) => {
+            OperandKind::Variable(id) => self.address_of(id, 0, ty),
+            OperandKind::Offset(id, offset) | OperandKind::Element(id, offset) => {
                 self.address_of(id, offset, ty)
             }
             OperandKind::Function(id) => {
-                let name = self.module.name(self.module.function(id).name);
-                unsupported(format!("the address of function {name}"))
+                let function = self.module.function(self.graph.definition(id));
+                let name = self.module.name(function.name);
+                if function.body.is_none() || function.entry {
+                    return unsupported(format!("the address of function {name}"));
+                }
+                let operand = Operand::Symbol {
+                    symbol: self.func.symbol(&near_name(name)),
+                    part: SymbolPart::Whole,
+                    addend: 0,
+                };
+                let wide = ty.bits() == 64;
+                let scalar = if wide { Scalar::B64 } else { Scalar::B32 };
+                self.compute(AbstractOp::AddressOf, (scalar,), &[operand])
             }
             OperandKind::Label(_) | OperandKind::List(_) => unsupported("the address of a label"),
             OperandKind::Suffixed(inner, _) => {
@@ -424,8 +452,9 @@ impl Body<'_, '_> {
                 Ok((address, space))
             }
             OperandKind::AtVariable(id, offset)
-            | OperandKind::Variable(id, offset)
+            | OperandKind::Offset(id, offset)
             | OperandKind::Element(id, offset) => self.at_variable(id, offset, space),
+            OperandKind::Variable(id) => self.at_variable(id, 0, space),
             _ => unsupported(""),
         }
     }

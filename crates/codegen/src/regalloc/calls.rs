@@ -1,34 +1,57 @@
-//! Calls by the ABI.
+//! Calls by the ABI, from both sides.
 //!
-//! A call of a function that lies elsewhere (`vprintf`, `__assertfail`) reaches the allocator as `call callee(arguments), &name`, with
-//! the callee's address in a pair of registers. The places are fixed ([`places`]): arguments and results from R4 on, each aligned to
-//! its size, the address in R2. Whatever else must survive the call is brought to registers that a called function leaves alone
+//! A call reaches the allocator as `call callee, arguments`: the callee is a name, if it lies in the same text as its caller, or a pair of
+//! registers with its address. A function that is called has its parameters in its entry block, and ends with `ret results`. All of
+//! these are the same to the allocator: operands with fixed places ([`places`]), arguments and results one after another from R4 on, a
+//! callee's address in R2, the address to return to in R20. So a function that is called starts with a `call` that has results and
+//! nothing else ([`enter`]): the parameters, and the address to return to, which every `ret` reads.
+//!
+//! Whatever else must survive a call is brought to registers that a called function leaves alone
 //! (spilling sees to it that there are enough), and the scan writes the call with its registers. [`expand`] then makes
 //! instructions of it:
 //!
 //! ```text
-//! LEPC R20, `(behind)
-//! CALL.ABS.NOINC R2
-//! behind:
+//! MOV R20, behind            LDC.64 R2, c[0x2][pointer]      LEPC R20, `(behind)
+//! MOV R21, 0                 MOV R20, behind …               CALL.ABS.NOINC R2
+//! CALL.REL.NOINC `(callee)   CALL.REL.NOINC R2 `(text)       behind:
+//! behind:                    behind:
 //! ```
+//!
+//! by name, through a pointer, and a function of the driver; and `RET.REL.NODEC R20 (text)`. Addresses of code are counted from the
+//! start of the text they lie in, which is a kernel's: the container puts the kernel and all it calls there, one behind the other, and
+//! knows what `$` (the start) and `$behind` (the place behind the next call) are.
 
 use super::file::{Units, insert};
 use super::refused;
+use crate::module::{BEHIND_CALL, TEXT_START, is_near};
 use crate::pipeline::PhaseError;
 use orias_machine::Machine;
 use orias_machine::abi::Abi;
 use orias_ori::builder::Cursor;
 use orias_ori::{
-    AbstractMods, AbstractOp, Class, Function, Inst, Opcode, Operand, PhysReg, Type, print_inst,
+    AbstractMods, AbstractOp, Class, Function, FunctionKind, Inst, Opcode, Operand, PhysReg,
+    SymbolPart, Type, print_inst,
 };
 use orias_sass::Op;
 
-/// Whether `inst` is a call by the ABI.
+/// All four groups of lanes.
+const ALL_LANES: u64 = 0xf;
+
+/// Whether the operands of `inst` have places by the ABI: a call, the start of a function that is called, a return.
 pub(super) fn is_call(func: &Function, inst: Inst) -> bool {
-    func.opcode(inst) == Opcode::Abstract(AbstractOp::Call)
+    matches!(
+        func.opcode(inst),
+        Opcode::Abstract(AbstractOp::Call | AbstractOp::Ret)
+    )
 }
 
-/// Whether `func` has a call by the ABI.
+/// Whether `inst` calls a function.
+pub(super) fn calls_out(func: &Function, inst: Inst) -> bool {
+    func.opcode(inst) == Opcode::Abstract(AbstractOp::Call)
+        && func.operands(inst).len() > func.result_count(inst)
+}
+
+/// Whether `func` has operands with places by the ABI.
 pub(super) fn has_calls(func: &Function) -> bool {
     func.blocks()
         .flat_map(|block| func.block_insts(block))
@@ -44,10 +67,52 @@ pub(super) fn volatile(abi: &Abi) -> Units {
     volatile
 }
 
+/// Makes the parameters of a function that is called results of an instruction, and lets its returns read where they go to.
+pub(super) fn enter(func: &mut Function) {
+    let Some(entry) = func.entry().filter(|_| {
+        func.kind == FunctionKind::Device && !func.blocks().any(|it| started(func, it))
+    }) else {
+        return;
+    };
+    let params = func.block_params(entry).to_vec();
+    for index in (0..params.len()).rev() {
+        func.remove_block_param(entry, index, &[]);
+    }
+    let back = func.create_value(Type::R2);
+    let mut results: Vec<Operand> = params.into_iter().map(Operand::from).collect();
+    results.push(back.into());
+    let mods = AbstractMods::NONE;
+    let start = func.create_abstract(AbstractOp::Call, mods, results.len(), &results);
+    match func.layout.first_inst(entry) {
+        Some(first) => func.layout.insert_inst_before(start, first),
+        None => func.layout.append_inst(start, entry),
+    }
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let ret = Opcode::Abstract(AbstractOp::Ret);
+    let returns: Vec<Inst> = insts.filter(|&inst| func.opcode(inst) == ret).collect();
+    for inst in returns {
+        let mut operands = func.operands(inst).to_vec();
+        operands.push(back.into());
+        func.replace_with_abstract(inst, AbstractOp::Ret, mods, 0, &operands);
+    }
+}
+
+/// Whether `block` has the instruction that [`enter`] makes.
+fn started(func: &Function, block: orias_ori::Block) -> bool {
+    let first = func.layout.first_inst(block);
+    first.is_some_and(|inst| is_call(func, inst) && starts(func, inst))
+}
+
+/// Whether `inst` is the start of a function that is called.
+fn starts(func: &Function, inst: Inst) -> bool {
+    func.opcode(inst) == Opcode::Abstract(AbstractOp::Call)
+        && func.operands(inst).len() == func.result_count(inst)
+}
+
 /// Where a call expects something: the number of the operand and its register.
 pub(super) type Fixed = (usize, PhysReg);
 
-/// Where a call expects its operands: results and arguments one after another from the first register on, the callee apart.
+/// Where the ABI has the operands of `inst`: results and arguments one after another from the first register on, addresses apart.
 pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseError> {
     let results = func.result_count(inst);
     let refuse = |why: &str| {
@@ -59,27 +124,33 @@ pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseErr
     }
     let mut places = Vec::new();
     let abi = Machine::of(func.target).abi;
+    let calls = calls_out(func, inst);
     let mut next = abi.first_argument;
-    for (index, operand) in func.operands(inst).iter().enumerate() {
+    let operands = func.operands(inst);
+    for (index, operand) in operands.iter().enumerate() {
         if index == results {
             next = abi.first_argument;
         }
         let reg = match operand {
             Operand::Reg { reg, mods } if mods.is_empty() => *reg,
-            // Names at the end are all that the call may reach.
-            Operand::Symbol { .. } if index > results => continue,
+            // A callee in the same text, and at the end names of all that the call may reach.
+            Operand::Symbol { .. } if calls && index >= results => continue,
             _ => return refuse("a call of or with something that is not in a register"),
         };
         let ty = func.reg_type(reg);
-        if ty.class() != Class::R || index == results && ty != Type::R2 {
+        let callee = calls && index == results;
+        let back = !calls && index + 1 == operands.len();
+        if ty.class() != Class::R || (callee || back) && ty != Type::R2 {
             return refuse("a call with registers of another kind");
         }
-        let first = if index == results {
-            Some(abi.callee)
-        } else {
-            let first = next.next_multiple_of(ty.alignment());
-            next = first + ty.len();
-            (next <= abi.arguments_end).then_some(first)
+        let first = match (callee, back) {
+            (true, _) => Some(abi.callee),
+            (_, true) => Some(abi.return_address),
+            _ => {
+                let first = next.next_multiple_of(ty.alignment());
+                next = first + ty.len();
+                (next <= abi.arguments_end).then_some(first)
+            }
         };
         match first.and_then(|first| PhysReg::tuple(Class::R, first, ty.len())) {
             Some(place) => places.push((index, place)),
@@ -89,22 +160,98 @@ pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseErr
     Ok(places)
 }
 
-/// Makes instructions of the calls of an allocated function.
+/// Makes instructions of the calls and returns of an allocated function.
 pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     let calls: Vec<Inst> = insts.filter(|&inst| is_call(func, inst)).collect();
     for call in calls {
-        let abi = Machine::of(func.target).abi;
-        let callee = PhysReg::tuple(Class::R, abi.callee, 2);
-        let back = PhysReg::tuple(Class::R, abi.return_address, 2);
-        let behind = func.layout.next_inst(call);
-        let (Some(callee), Some(back), Some(behind)) = (callee, back, behind) else {
-            return Err(PhaseError::Broken {
-                at: print_inst(func, call),
-                what: "a call ends its block".to_owned(),
-            });
+        if starts(func, call) {
+            func.remove_inst(call);
+        } else if calls_out(func, call) {
+            expand_call(func, call)?;
+        } else {
+            expand_return(func, call)?;
+        }
+    }
+    Ok(())
+}
+
+/// The registers of a pair that the ABI names.
+fn pair(func: &Function, inst: Inst, first: u8) -> Result<PhysReg, PhaseError> {
+    PhysReg::tuple(Class::R, first, 2).ok_or_else(|| PhaseError::Broken {
+        at: print_inst(func, inst),
+        what: format!("R{first} is not the first of a pair"),
+    })
+}
+
+/// A place in code.
+fn place(func: &mut Function, name: &str) -> Operand {
+    Operand::Symbol {
+        symbol: func.symbol(name),
+        part: SymbolPart::Whole,
+        addend: 0,
+    }
+}
+
+fn expand_return(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
+    let abi = Machine::of(func.target).abi;
+    let back = pair(func, inst, abi.return_address)?;
+    let text = place(func, TEXT_START);
+    Cursor::before(func, inst)
+        .build(Op::RET_REL)
+        .modifier("dec", "NODEC")
+        .operand(PhysReg::PT)
+        .operand(back)
+        .operand(text)
+        .finish()
+        .map_err(refused)?;
+    func.remove_inst(inst);
+    Ok(())
+}
+
+fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
+    let abi = Machine::of(func.target).abi;
+    let callee = pair(func, call, abi.callee)?;
+    let back = pair(func, call, abi.return_address)?;
+    let Some(behind) = func.layout.next_inst(call) else {
+        return Err(PhaseError::Broken {
+            at: print_inst(func, call),
+            what: "a call ends its block".to_owned(),
+        });
+    };
+    let tail = func.split_block(behind);
+    let sources = &func.operands(call)[func.result_count(call)..];
+    let named = sources.first().and_then(|operand| match *operand {
+        Operand::Symbol { symbol, .. } => Some(func.symbol_name(symbol).to_owned()),
+        _ => None,
+    });
+    let near = sources.iter().all(|operand| match *operand {
+        Operand::Symbol { symbol, .. } => is_near(func.symbol_name(symbol)),
+        _ => true,
+    });
+    if near {
+        let to = place(func, named.as_deref().unwrap_or(TEXT_START));
+        let after = place(func, BEHIND_CALL);
+        let mut units = back.units();
+        let (Some(low), Some(high)) = (units.next(), units.next()) else {
+            return Ok(());
         };
-        let tail = func.split_block(behind);
+        let mut cursor = Cursor::before(func, call);
+        let set = cursor.build(Op::MOV).operand(low).operand(after);
+        set.imm(ALL_LANES).finish().map_err(refused)?;
+        let set = cursor.build(Op::MOV).operand(high).operand(PhysReg::RZ);
+        set.imm(ALL_LANES).finish().map_err(refused)?;
+        let op = match named {
+            Some(_) => Op::CALL_REL,
+            None => Op::CALL_REL_R,
+        };
+        let mut made = cursor.build(op).modifier("inc", "NOINC");
+        made = made.operand(PhysReg::PT);
+        if op == Op::CALL_REL_R {
+            made = made.operand(callee);
+        }
+        made.operand(to).finish().map_err(refused)?;
+    } else {
         let mut cursor = Cursor::before(func, call);
         cursor
             .build(Op::LEPC_T)
@@ -120,15 +267,15 @@ pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
             .none()
             .finish()
             .map_err(refused)?;
-        let Some(block) = func.layout.inst_block(call) else {
-            continue;
-        };
-        func.remove_inst(call);
-        let next = func.create_abstract(AbstractOp::FallThrough, AbstractMods::NONE, 0, &[]);
-        let edge = func.create_edge(tail, &[]);
-        func.set_edges(next, &[edge]);
-        func.layout.append_inst(next, block);
     }
+    let Some(block) = func.layout.inst_block(call) else {
+        return Ok(());
+    };
+    func.remove_inst(call);
+    let next = func.create_abstract(AbstractOp::FallThrough, AbstractMods::NONE, 0, &[]);
+    let edge = func.create_edge(tail, &[]);
+    func.set_edges(next, &[edge]);
+    func.layout.append_inst(next, block);
     Ok(())
 }
 
@@ -143,7 +290,7 @@ pub(super) fn preserved(func: &Function, class: Class, limit: u8) -> u8 {
         .count() as u8
 }
 
-/// The registers a function that calls others has to name.
+/// The registers a function that calls others or is called has to name.
 pub(super) fn fewest(func: &Function) -> u8 {
     Machine::of(func.target).abi.return_address + Type::R2.len()
 }

@@ -4,17 +4,30 @@
 //! only after allocation, so this is where it is made: the stack pointer is read from the constant bank at the start of the
 //! kernel, and lowered by the size of the frame; where a variable asks for more alignment than a stack pointer has, it is rounded down to that. A kernel without a frame reads the stack pointer, too: tools that patch
 //! finished code (compute-sanitizer) call their own functions from there, and these need a stack.
+//!
+//! A function that is called lowers the pointer it is given and raises it again before it returns. Registers that its caller counts on and that it changes
+//! are stored to its frame first and loaded last; a barrier register is kept in a general register meanwhile, as ptxas does, which is
+//! one more of these. Arguments that found no register lie above the frame: loads of them have offsets from [`INCOMING`] on until the
+//! frame has its size.
 
 use super::refused;
+use crate::module::INCOMING;
 use crate::pipeline::{Context, PhaseError};
+use orias_machine::abi::Abi;
 use orias_ori::builder::Cursor;
-use orias_ori::{Class, Function, FunctionKind, Operand, OptReg, PhysReg, SourceMods};
+use orias_ori::{
+    Address, Class, Function, FunctionKind, Inst, Opcode, Operand, OptReg, PhysReg, Reg, SourceMods,
+};
 use orias_sass::Op;
+use std::collections::BTreeSet;
 
 /// The truth table of a conjunction of the first two sources.
 const AND: u64 = 0xc0;
 
-/// Makes the frame of a kernel.
+/// Bytes of a register in the frame.
+const WORD: u32 = 4;
+
+/// Makes the frame of a function.
 pub fn expand_after_allocation(
     func: &mut Function,
     context: &Context<'_>,
@@ -22,9 +35,12 @@ pub fn expand_after_allocation(
     let abi = context.machine.abi;
     let first = func.entry().and_then(|entry| func.layout.first_inst(entry));
     let pointer = PhysReg::new(Class::R, abi.stack_pointer);
-    let (FunctionKind::Entry, Some(pointer), Some(first)) = (func.kind, pointer, first) else {
+    let (Some(pointer), Some(first)) = (pointer, first) else {
         return Ok(());
     };
+    if func.kind == FunctionKind::Device {
+        return expand_called(func, context, pointer, first);
+    }
     let align = func.attributes.local_align.max(abi.stack_alignment);
     let frame = func.attributes.local.next_multiple_of(align);
     // What aligning the pointer may skip belongs to the frame.
@@ -64,4 +80,134 @@ pub fn expand_after_allocation(
             .map_err(refused)?;
     }
     Ok(())
+}
+
+/// Makes the frame of a function that is called.
+fn expand_called(
+    func: &mut Function,
+    context: &Context<'_>,
+    pointer: PhysReg,
+    first: Inst,
+) -> Result<(), PhaseError> {
+    let abi = context.machine.abi;
+    if func.attributes.local_align > abi.stack_alignment {
+        return Err(PhaseError::Unsupported(format!(
+            "a variable aligned to {} bytes in a function that is called",
+            func.attributes.local_align
+        )));
+    }
+    let mut saved = changed(func, abi, Class::R);
+    let barriers = changed(func, abi, Class::B);
+    let limit = super::limit(func, context.machine.registers, Class::R);
+    let free = |reg: &PhysReg| !saved.contains(reg);
+    let general = (0..limit).filter(|&unit| abi.is_saved(Class::R.into(), unit));
+    let general = general.filter_map(|unit| PhysReg::new(Class::R, unit));
+    let refuges: Vec<PhysReg> = general.filter(free).take(barriers.len()).collect();
+    if refuges.len() < barriers.len() {
+        return Err(PhaseError::Unsupported(
+            "a function that is called with too few registers to keep its caller's barriers"
+                .to_owned(),
+        ));
+    }
+    saved.extend(&refuges);
+    let start = func.attributes.local.next_multiple_of(WORD);
+    let places: Vec<(PhysReg, u32)> = (saved.iter().copied().zip(0_u32..))
+        .map(|(reg, number)| (reg, start + WORD * number))
+        .collect();
+    let frame = (start + WORD * places.len() as u32).next_multiple_of(abi.stack_alignment);
+    func.attributes.local = frame;
+    place_incoming(func, frame);
+    let kept: Vec<(PhysReg, PhysReg)> = barriers.into_iter().zip(refuges).collect();
+    let mut at = Cursor::before(func, first);
+    at.set_span(None);
+    move_pointer(&mut at, pointer, frame.wrapping_neg())?;
+    for &(reg, offset) in &places {
+        at.build(Op::STL)
+            .modifier("cache", "normal")
+            .modifier("size", "32")
+            .address(Address::base(pointer, offset as i32))
+            .operand(reg)
+            .finish()
+            .map_err(refused)?;
+    }
+    for &(barrier, refuge) in &kept {
+        at.build(Op::BMOV_R)
+            .modifier("clear", "CLEAR")
+            .operand(refuge)
+            .operand(barrier)
+            .finish()
+            .map_err(refused)?;
+    }
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let ret = Opcode::Machine(Op::RET_REL);
+    let returns: Vec<Inst> = insts.filter(|&inst| func.opcode(inst) == ret).collect();
+    for inst in returns {
+        let mut at = Cursor::before(func, inst);
+        for &(barrier, refuge) in &kept {
+            at.build(Op::BMOV_B)
+                .operand(barrier)
+                .operand(refuge)
+                .finish()
+                .map_err(refused)?;
+        }
+        for &(reg, offset) in &places {
+            at.build(Op::LDL)
+                .modifier("cache", "normal")
+                .modifier("size", "32")
+                .operand(reg)
+                .address(Address::base(pointer, offset as i32))
+                .finish()
+                .map_err(refused)?;
+        }
+        move_pointer(&mut at, pointer, frame)?;
+    }
+    Ok(())
+}
+
+fn move_pointer(at: &mut Cursor<'_>, pointer: PhysReg, by: u32) -> Result<(), PhaseError> {
+    if by == 0 {
+        return Ok(());
+    }
+    at.build(Op::VIADD)
+        .operand(pointer)
+        .operand(pointer)
+        .imm(u64::from(by))
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
+
+/// The registers of `class` that `func` changes and has to give back.
+fn changed(func: &Function, abi: &Abi, class: Class) -> BTreeSet<PhysReg> {
+    let mut found = BTreeSet::new();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        func.for_each_def(inst, |reg: Reg| {
+            let units = reg.phys().into_iter().flat_map(|reg| reg.units());
+            found.extend(
+                units.filter(|unit| {
+                    unit.class() == class && abi.is_saved(class.into(), unit.index())
+                }),
+            );
+        });
+    }
+    found
+}
+
+/// Gives loads of arguments above the frame their places.
+fn place_incoming(func: &mut Function, frame: u32) {
+    let incoming = INCOMING as i32;
+    let insts: Vec<Inst> = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block))
+        .filter(|&inst| func.opcode(inst) == Opcode::Machine(Op::LDL))
+        .collect();
+    for inst in insts {
+        for index in 0..func.operands(inst).len() {
+            if let Operand::Address(id) = func.operands(inst)[index]
+                && func.address(id).offset >= incoming
+            {
+                func.address_mut(id).offset += frame as i32 - incoming;
+            }
+        }
+    }
 }

@@ -44,7 +44,7 @@ use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
-use orias_ori::{Class, Function, Inst, Level, PhysReg, Reg, print_inst};
+use orias_ori::{Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst};
 use orias_sass::Target;
 use spill::Fitting;
 
@@ -53,15 +53,6 @@ const ATTEMPTS: u8 = 12;
 
 /// Runs the phase.
 pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    if func
-        .entry()
-        .is_some_and(|entry| !func.block_params(entry).is_empty())
-    {
-        return Err(PhaseError::Unsupported(format!(
-            "`{}`, a function that takes its parameters in registers,",
-            func.name
-        )));
-    }
     if let Some(inst) = named_register(func) {
         return Err(PhaseError::Unsupported(format!(
             "`{}`, which names a register before allocation,",
@@ -71,6 +62,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let files = context.machine.registers;
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
     keep_stack_pointer(func);
+    calls::enter(func);
     if counts::largest(func).is_some() {
         let whole = func.clone();
         attempt(func, files, check)?;
@@ -207,6 +199,12 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
             most = most.max(u32::from(calls::fewest(func)));
         }
     }
+    if class == Class::UR && func.kind == FunctionKind::Device {
+        // Those above belong to the caller.
+        let abi = Machine::of(func.target).abi;
+        let own = (0..most).take_while(|&unit| !abi.is_preserved(class.into(), unit as u8));
+        most = own.count() as u32;
+    }
     most as u8
 }
 
@@ -216,10 +214,18 @@ pub fn starting_registers(func: &Function, target: Target) -> Option<u32> {
     Some(entry_count(func, Machine::of(target).registers).min(largest))
 }
 
-/// How many registers a thread starts with at most, by what the source asks for.
+/// How many registers a thread of a kernel starts with at most, by what the source asks for.
+#[must_use]
+pub fn most_registers(wanted: &Attributes, target: Target) -> u32 {
+    entry_limit(wanted, Machine::of(target).registers)
+}
+
 fn entry_count(func: &Function, files: &RegisterFiles) -> u32 {
+    entry_limit(&func.attributes, files)
+}
+
+fn entry_limit(wanted: &Attributes, files: &RegisterFiles) -> u32 {
     let mut most = u32::from(files.usable(Class::R.into())) + files.reserved;
-    let wanted = &func.attributes;
     if wanted.max_registers > 0 {
         most = most.min(wanted.max_registers);
     }

@@ -13,7 +13,7 @@
 //! **Algorithm.** One walk over the graph for each token, then the lowest register no overlapping token has, in the order
 //! tokens are made. Cost: O(tokens × blocks), and regions nest, so tokens are few wherever their blocks are many.
 
-use super::calls::is_call;
+use super::calls::calls_out;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use orias_machine::Machine;
@@ -98,7 +98,7 @@ pub(super) fn assign(
         ..Token::default()
     };
     for block in func.blocks() {
-        if func.block_insts(block).any(|inst| is_call(func, inst)) {
+        if func.block_insts(block).any(|inst| calls_out(func, inst)) {
             mark(&mut called.blocks, block.index());
         }
     }

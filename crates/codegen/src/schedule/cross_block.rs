@@ -21,6 +21,7 @@ use super::graph::{Graph, Timeline};
 use super::live::{BlockValues, Numbering};
 use super::order;
 use super::shape::Shape;
+use crate::clock;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, Reg, Value, ValueDef};
 use orias_sass::{MemoryEffect, Space as MemorySpace};
@@ -144,7 +145,7 @@ struct Space {
 /// Cycles on the critical path in which the block issues nothing.
 fn idle_cycles(graph: &Graph) -> usize {
     let issued = graph.nodes.iter().filter(|node| !node.is_pseudo());
-    let busy: u32 = issued.map(|node| u32::from(node.least_stall.max(1))).sum();
+    let busy: u32 = issued.map(|node| clock::slots(&node.issue, 1)).sum();
     Timeline::new(graph).length.saturating_sub(busy) as usize
 }
 

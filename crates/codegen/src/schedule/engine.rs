@@ -22,6 +22,7 @@ use super::graph::{Graph, Heat, Timeline};
 use super::live::{BlockValues, Counts, Pressure};
 use super::priority::{Candidate, Factors, Mode};
 use super::units::{Pipe, Usage};
+use crate::clock::Clock;
 use orias_machine::issue::Unit;
 use orias_ori::Class;
 use orias_sass::Op;
@@ -162,7 +163,7 @@ struct Engine<'a> {
     available: Sorted,
     waiting: Sorted,
     relief: Sorted,
-    free: [u32; Unit::COUNT],
+    clock: Clock,
     usage: Usage,
     /// The use of the busiest pipe.
     busiest: u32,
@@ -170,7 +171,6 @@ struct Engine<'a> {
     idle: [u8; Pipe::COUNT],
     /// By node: what does not change.
     fixed: Vec<Fixed>,
-    now: u32,
     order: Vec<u32>,
     /// What the instructions just placed made ready.
     freed: Vec<usize>,
@@ -203,7 +203,7 @@ impl<'a> Engine<'a> {
         let fixed = graph.nodes.iter().enumerate().map(|(node, own)| Fixed {
             priority: 0,
             latest: timeline.latest[node],
-            unit: own.unit,
+            unit: own.issue.unit,
             pipe: own.pipe,
             is_pseudo: own.is_pseudo(),
             may_be_critical: critical,
@@ -231,12 +231,11 @@ impl<'a> Engine<'a> {
             available: Sorted::default(),
             waiting: Sorted::default(),
             relief: Sorted::default(),
-            free: [0; Unit::COUNT],
+            clock: Clock::new(settings.warps),
             usage: Usage::default(),
             busiest: 1,
             idle: [255; Pipe::COUNT],
             fixed: fixed.collect(),
-            now: 0,
             order: Vec::with_capacity(count),
             freed: Vec::new(),
             nodes: Vec::new(),
@@ -317,7 +316,7 @@ impl<'a> Engine<'a> {
                 let key = relief_key(grows, self.recency[node], node);
                 self.key[node] = Some(key);
                 self.relief.insert(key);
-                if self.ready_at[node] <= self.now {
+                if self.ready_at[node] <= self.clock.next {
                     self.available
                         .insert(key_by(self.timeline.latest[node], node));
                 } else {
@@ -334,7 +333,7 @@ impl<'a> Engine<'a> {
         let own = &graph.nodes[node];
         if let Some(key) = self.key[node].take() {
             self.relief.remove(key);
-            if self.ready_at[node] <= self.now {
+            if self.ready_at[node] <= self.clock.next {
                 self.available
                     .remove(key_by(self.timeline.latest[node], node));
             } else {
@@ -346,11 +345,8 @@ impl<'a> Engine<'a> {
             self.settle(node, self.ready_at[node], &mut ready);
         } else {
             let issue = self.issue_at(node);
-            for &(unit, cycles) in own.keeps {
-                self.free[unit as usize] = issue + u32::from(cycles) * self.settings.warps;
-            }
+            self.clock.issue(&own.issue, issue);
             self.use_pipe(own.pipe);
-            self.now = issue + u32::from(own.least_stall).max(self.settings.warps);
             self.spill_mode = self.spill_mode.saturating_sub(1);
             if own.heat == Heat::Cold && self.cold_budget > 0 {
                 self.cold_budget -= 1;
@@ -370,7 +366,7 @@ impl<'a> Engine<'a> {
         }
         self.freed = ready;
         while let Some(&key) = self.waiting.0.last()
-            && key >> NODE_BITS <= u64::from(self.now)
+            && key >> NODE_BITS <= u64::from(self.clock.next)
         {
             self.waiting.0.pop();
             let node = node_of(key) as usize;
@@ -383,11 +379,9 @@ impl<'a> Engine<'a> {
     fn issue_at(&self, node: usize) -> u32 {
         let fixed = &self.fixed[node];
         if fixed.is_pseudo {
-            return self.now;
+            return self.clock.next;
         }
-        self.now
-            .max(self.ready_at[node])
-            .max(self.free[fixed.unit as usize])
+        self.clock.at(fixed.unit, self.ready_at[node])
     }
 
     /// Counts an instruction of `pipe`.
@@ -537,7 +531,7 @@ impl<'a> Engine<'a> {
 
     #[inline]
     fn candidate(&self, node: usize) -> Candidate {
-        let stall = self.issue_at(node) - self.now;
+        let stall = self.issue_at(node) - self.clock.next;
         // Each mode for itself, so that what it does not look at is not computed.
         let changing = match self.settings.mode {
             Mode::ReduceReg => self.priority(Mode::ReduceReg, node, stall),
@@ -570,7 +564,7 @@ impl<'a> Engine<'a> {
         } else {
             255 - byte(1 + over as u32 * 4)
         };
-        let late = fixed.latest <= self.now;
+        let late = fixed.latest <= self.clock.next;
         let critical = self.spill_mode > 0 || fixed.may_be_critical && late;
         let factors = Factors {
             frees: (128 - grows).clamp(0, 255) as u8,
@@ -596,7 +590,7 @@ impl<'a> Engine<'a> {
     fn batch_byte(&self, node: usize, pressure_ok: bool) -> u8 {
         let own = &self.graph.nodes[node];
         let tensor = own.pipe == Pipe::Tensor;
-        let free = tensor && self.free[own.unit as usize] <= self.now;
+        let free = tensor && self.clock.units.free_at(own.issue.unit) <= self.clock.next;
         let commits = commits(self.graph, node);
         let depth = self.timeline.earliest[node];
         // Before the batch is over, neither a commit nor a hint goes ahead of it.

@@ -3,14 +3,13 @@
 //! An instruction issues when the one before it has, its operands are there and its unit is free. Latencies are those of the graph's
 //! edges.
 //!
-//! Warps that share a scheduler run the same code and take turns. So it is as if each instruction took as many slots as there are
-//! warps, and kept its unit as many times as long: with sixteen of them nobody notices the four cycles after an addition, but whatever
-//! stands before a load delays that load sixteenfold. An order is estimated for a warp alone and for several ([`Estimate::product`]),
+//! Warps that share a scheduler take turns ([`crate::clock`]): with sixteen of them nobody notices the four cycles after an addition, but
+//! whatever stands before a load delays that load sixteenfold. An order is estimated for a warp alone and for several ([`Estimate::product`]),
 //! since nobody knows how many a launch will bring.
 
 use super::graph::Graph;
 use super::units::{Pipe, Usage};
-use orias_machine::issue::Unit;
+use crate::clock::Clock;
 
 /// What an order costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,8 +54,7 @@ fn after(at: Both, cycles: u32) -> Both {
 /// Estimates `order` for a warp alone and for `warps` of them, by playing it through.
 pub fn estimate(graph: &Graph, order: impl IntoIterator<Item = u32>, warps: u32) -> Estimate {
     let mut start: Vec<Both> = vec![[0; 2]; graph.len()];
-    let mut free: [Both; Unit::COUNT] = [[0; 2]; Unit::COUNT];
-    let mut now: Both = [0; 2];
+    let mut clocks = [Clock::new(1), Clock::new(warps)];
     let mut busy = 0u32;
     let mut usage = Usage::default();
     for node in order {
@@ -71,21 +69,18 @@ pub fn estimate(graph: &Graph, order: impl IntoIterator<Item = u32>, warps: u32)
             start[node] = ready;
             continue;
         }
-        let issue = later(later(now, ready), free[own.unit as usize]);
-        start[node] = issue;
-        for &(unit, cycles) in own.keeps {
-            let cycles = u32::from(cycles);
-            free[unit as usize] = [issue[0] + cycles, issue[1] + cycles * warps];
-            if unit == own.unit {
-                usage.add(own.pipe, cycles);
-            }
+        for (clock, (start, ready)) in (clocks.iter_mut()).zip(start[node].iter_mut().zip(ready)) {
+            *start = clock.at(own.issue.unit, ready);
+            clock.issue(&own.issue, *start);
         }
-        let stall = u32::from(own.least_stall.max(1));
-        busy += stall;
-        now = [issue[0] + stall, issue[1] + stall.max(warps)];
+        let kept = (own.issue.keeps.iter()).filter(|(unit, _)| *unit == own.issue.unit);
+        for &(_, cycles) in kept {
+            usage.add(own.pipe, u32::from(cycles));
+        }
+        busy += clocks[0].slots(&own.issue);
     }
     // What is still on its way is somebody else's wait, but only if it comes late: count what fixed latencies leave open.
-    let mut end = now;
+    let mut end = clocks.map(|clock| clock.next);
     for node in graph.body() {
         let own = &graph.nodes[node];
         if own.leaves && own.fixed {

@@ -27,7 +27,7 @@
 
 use super::order::Order;
 use super::units::Pipe;
-use orias_machine::issue::Unit;
+use orias_machine::issue::Issue;
 use orias_machine::timing;
 use orias_ori::{Block, Class, Inst};
 use orias_sass::Op;
@@ -165,14 +165,10 @@ pub struct Node {
     pub op: Option<Op>,
     /// The scheduling class; none for pseudo-operations.
     pub class: Option<timing::Class>,
-    /// The unit it needs.
-    pub unit: Unit,
-    /// What it keeps, and for how long.
-    pub keeps: &'static [(Unit, u8)],
+    /// The unit it needs, what it keeps, and its least stall; nothing for pseudo-operations.
+    pub issue: Issue,
     /// The pipe it is counted under.
     pub pipe: Pipe,
-    /// Cycles until the next instruction, whatever that is; 0 for pseudo-operations.
-    pub least_stall: u8,
     /// Cycles until its slowest result can be used, as far as that is known without a consumer.
     pub latency: u16,
     /// Whether that is a fixed number.

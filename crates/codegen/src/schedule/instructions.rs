@@ -19,6 +19,7 @@
 use super::budget::{self, Occupancy};
 use super::build::{Builder, Exits, tail_length};
 use super::cross_block;
+use super::crowded::{self, Alternative};
 use super::estimate::{Estimate, estimate};
 use super::graph::{Graph, Node, Timeline};
 use super::join::join_blocks;
@@ -65,6 +66,10 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
         stores::gather_stores(func, occupancy, &shape);
     }
     let planned = find_orders(func, context, &shape, false)?;
+    if !planned.crowded.is_empty() {
+        crowded::settle(func, given, planned.crowded, context);
+        return Ok(());
+    }
     let moved = given.is_some() || !planned.orders.is_empty();
     let close = moved && trial::is_close(func, planned.needed);
     let before = close.then(|| given.unwrap_or_else(|| func.clone()));
@@ -90,6 +95,8 @@ pub struct Plan {
     pub budget: u32,
     /// The most general registers live at a time.
     pub needed: u32,
+    /// Where something is spilled whatever the order: the orders to choose from, by what the allocator makes of them.
+    pub(super) crowded: Vec<Alternative>,
 }
 
 /// What was decided for one block.
@@ -200,10 +207,10 @@ impl Scheduler<'_> {
         let standing = Standing::new(func, live);
         let needed = standing.needed;
         if needed > u32::from(regalloc::limit(func, self.files, Class::R)) {
-            // Something is spilled whatever the order, and the allocator knows what in the order it is. Another order, even of
-            // a block where nothing is, may make it spill more.
+            // In this order something is spilled. What another order spills only the allocator can tell.
             return Plan {
                 needed,
+                crowded: self.alternatives(shape, &standing),
                 ..Plan::default()
             };
         }
@@ -253,6 +260,65 @@ impl Scheduler<'_> {
         }
         self.leave(&mut stills, &mut builder, &mut plan);
         plan
+    }
+
+    /// Orders for a function that needs more registers in the one it has than there are: the leanest orders of full blocks and the
+    /// cheapest of the others, the same with full blocks only, and the cheapest orders that need no more than before.
+    fn alternatives(&mut self, shape: &Shape, standing: &Standing) -> Vec<Alternative> {
+        let func = self.func;
+        let live = shape.live(func);
+        let blocks = shape.walk.postorder();
+        let total: usize = blocks.iter().map(|&it| func.block_insts(it).count()).sum();
+        if total > CHUNK || self.options.strategy().is_some() {
+            return Vec::new();
+        }
+        self.sharing = self.occupancy.warps(self.hard as u32).div_ceil(2);
+        let mut builder = Builder::new(func, Exits::Values(live), self.options.fences());
+        let mut numbers = Numbering::default();
+        let mut found = [const { Alternative::NOTHING }; 3];
+        for &block in blocks {
+            let count = func.block_insts(block).count();
+            let peak = standing.peak(block);
+            if !self.may_move(block, count - tail_length(func, block), &peak) {
+                continue;
+            }
+            let graph = builder.build(block);
+            let values = BlockValues::new(func, &graph, live, &mut numbers);
+            let mut room = self.room(graph, values, peak, &shape.nest);
+            let had = room.choices[0].registers();
+            let full = had > self.hard;
+            if full && self.options.runs(Mode::ReduceReg, block) {
+                self.try_mode(&mut room, Mode::ReduceReg, budget::tightened(had));
+            }
+            let registers = room.choices.iter().map(Choice::registers);
+            let least = registers.min().unwrap_or(had).max(self.hard);
+            self.fill(&mut room, least);
+            let lean = cheapest(&room.choices, least).clone();
+            let quick = if full {
+                self.fill(&mut room, had);
+                cheapest(&room.choices, had).clone()
+            } else {
+                lean.clone()
+            };
+            let before = room.choices[0].clone();
+            let only_full = if full { &lean } else { &before };
+            for (alternative, choice) in found.iter_mut().zip([&lean, only_full, &quick]) {
+                alternative.cycles += choice.estimate.among(1.0) * room.frequency as f64;
+                alternative.before += before.estimate.among(1.0) * room.frequency as f64;
+                if choice.order != before.order {
+                    let insts = undefs_late(func, &room.graph, &choice.order);
+                    alternative.orders.push((block, insts));
+                }
+            }
+        }
+        let mut alternatives: Vec<Alternative> = Vec::new();
+        for one in found {
+            let known = alternatives.iter().any(|other| other.orders == one.orders);
+            if !one.orders.is_empty() && !known {
+                alternatives.push(one);
+            }
+        }
+        alternatives
     }
 
     /// How often a block runs, as a guess.

@@ -5,7 +5,7 @@
 //! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`estimate`] says how long an order
 //! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for. [`cross_block`] moves instructions into the block before,
 //! [`pipelining`] loads into the trip before, [`stores`] stores to where others of their kind are; [`shape`] is what they ask of the function.
-//! [`strategies`] lists the ways to find an order and says which block gets which. [`instructions`] is the phase before allocation. [`post`]
+//! [`crowded`] chooses where registers do not suffice. [`strategies`] lists the ways to find an order and says which block gets which. [`instructions`] is the phase before allocation. [`post`]
 //! orders instructions on physical registers, and tells what it saw ([`post::tell`]).
 
 pub mod alias;
@@ -13,6 +13,7 @@ pub mod batch;
 pub mod budget;
 pub mod build;
 pub mod cross_block;
+mod crowded;
 pub mod engine;
 pub mod estimate;
 pub mod forecast;

@@ -8,7 +8,8 @@ use super::alias;
 use crate::pipeline::Context;
 use crate::regalloc;
 use orias_machine::Machine;
-use orias_ori::{Class, Function, Operation};
+use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
+use orias_ori::{Block, Class, Function, Operation};
 use orias_sass::Space;
 
 /// So many registers below the limit an order is safe.
@@ -51,15 +52,36 @@ fn spills(func: &Function, context: &Context<'_>) -> Option<u32> {
 
 /// The bytes that all accesses to local memory touch together.
 fn local_bytes(func: &Function) -> u32 {
+    let blocks = func.blocks();
+    blocks.map(|block| block_bytes(func, block)).sum()
+}
+
+/// The bytes that accesses of one block to local memory touch together.
+fn block_bytes(func: &Function, block: Block) -> u32 {
     let machine = Machine::of(func.target);
-    let insts = func.blocks().flat_map(|block| func.block_insts(block));
-    let bytes = insts.filter_map(|inst| match func.inst(inst).operation() {
-        Operation::Machine(op, mods) => {
-            let memory = op.row().memory;
-            let local = memory.iter().any(|memory| memory.space == Space::Local);
-            local.then(|| alias::access_size(machine, op, mods).unwrap_or(4))
-        }
-        Operation::Abstract(..) => None,
+    let bytes = func.block_insts(block).filter_map(|inst| {
+        let Operation::Machine(op, mods) = func.inst(inst).operation() else {
+            return None;
+        };
+        let memory = op.row().memory;
+        let local = memory.iter().any(|memory| memory.space == Space::Local);
+        local.then(|| alias::access_size(machine, op, mods).unwrap_or(4))
     });
     bytes.map(u32::from).sum()
+}
+
+/// How many bytes of accesses to local memory a run of the function has that allocation added, each block weighted by `trips` for every loop
+/// around it.
+pub(super) fn weighted_spills(func: &Function, context: &Context<'_>, trips: f64) -> Option<f64> {
+    let mut allocated = func.clone();
+    regalloc::allocate_registers(&mut allocated, context).ok()?;
+    let weighted = |func: &Function| {
+        let graph = FlowGraph::of(func);
+        let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
+        let weight = |block| trips.powi(loops.block_depth(block).min(6) as i32);
+        let bytes = |block| f64::from(block_bytes(func, block));
+        let blocks = func.blocks();
+        blocks.map(|it| bytes(it) * weight(it)).sum::<f64>()
+    };
+    Some(weighted(&allocated) - weighted(func))
 }

@@ -459,14 +459,11 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// A fence, with what reports errors of accesses before it.
+    /// A fence. The mark says that what reports errors of accesses before it will follow it (LateExpandSyncInstructions).
     pub(super) fn memory_barrier(&mut self, membar: Membar) -> Done {
         let mods = [("sem", membar.sem), ("scope", membar.scope)];
-        self.emit_guarded(Op::MEMBAR, &mods, sources![])?;
-        if membar.reports {
-            self.emit_guarded(Op::ERRBAR, &[], sources![])?;
-            self.emit_guarded(Op::CGAERRBAR, &[], sources![])?;
-        }
+        let inst = self.emit_guarded(Op::MEMBAR, &mods, sources![])?;
+        self.func.set_strong(inst, membar.reports);
         Ok(())
     }
 

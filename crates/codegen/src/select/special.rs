@@ -3,6 +3,7 @@
 use super::selector::{Selector, Shared, pt, rz, with_index};
 use super::source::Source;
 use super::{Rule, WORD, sources, wide};
+use crate::module::is_near;
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{Scalar, Space, Special};
 use orias_ori::{AbstractMods, AbstractOp, Class, Operand, SourceMods, SymbolPart, Type, Value};
@@ -17,12 +18,10 @@ pub(super) fn keep(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
-/// A call of a function that lies elsewhere: its address is in a bank that the driver fills, where the name says. The call itself
+/// A call. A function of the same text is called by its name. Where one lies that a pointer names is in a bank of the kernel's, from which
+/// the pointer is an offset; the address of one that lies elsewhere is in a bank that the driver fills, where the name says. The call itself
 /// stays until registers are known.
 pub(super) fn call(s: &mut Selector<'_>) -> Done {
-    let Operand::Symbol { symbol, .. } = s.operand(0) else {
-        return Err(s.unsupported());
-    };
     // The ABI hands results back in general registers.
     let given_back = &s.func.operands(s.at)[..s.result_count()];
     let general = |value| s.func.value_type(value).class() == Class::R;
@@ -33,16 +32,23 @@ pub(super) fn call(s: &mut Selector<'_>) -> Done {
     {
         return Err(s.unsupported());
     }
-    let name = |part| Operand::Symbol {
-        symbol,
-        part,
-        addend: 0,
+    let abi = s.machine.abi;
+    let (place, bank) = match s.operand(0) {
+        Operand::Symbol { symbol, .. } if is_near(s.func.symbol_name(symbol)) => return keep(s),
+        Operand::Symbol { symbol, .. } => {
+            let low = Operand::Symbol {
+                symbol,
+                part: SymbolPart::Low,
+                addend: 0,
+            };
+            (s.in_register(low.into())?, abi.address_bank)
+        }
+        pointer => (s.in_register(pointer.into())?, abi.pointer_bank),
     };
-    let place = s.in_register(name(SymbolPart::Low).into())?;
     let callee = s.temporary(Type::R2);
     let from = Operand::Const {
         mods: SourceMods::NONE,
-        bank: s.machine.abi.address_bank,
+        bank,
         offset: 0,
         index: Some(place.into()).into(),
     };
@@ -52,7 +58,13 @@ pub(super) fn call(s: &mut Selector<'_>) -> Done {
     operands.push(callee.into());
     let arguments = s.func.operands(s.at)[results + 1..].to_vec();
     operands.extend(arguments);
-    operands.push(name(SymbolPart::Whole));
+    if let Operand::Symbol { symbol, .. } = s.operand(0) {
+        operands.push(Operand::Symbol {
+            symbol,
+            part: SymbolPart::Whole,
+            addend: 0,
+        });
+    }
     let mods = AbstractMods::NONE;
     let inst = s
         .func

@@ -70,6 +70,11 @@ impl Module {
         module.globals = variables(cubin, ".nv.global")?;
         module.globals.extend(variables(cubin, ".nv.global.init")?);
         module.addresses = address_table(cubin)?;
+        let section = |name| cubin.section_index(name);
+        module.globals_first = matches!(
+            (section(".nv.constant4"), section(".nv.constant3")),
+            (Some(addresses), Some(constants)) if addresses < constants
+        );
         module.externs = cubin
             .symbols()
             .iter()

@@ -62,6 +62,8 @@ pub struct Module {
     pub constants: Vec<Variable>,
     /// Variables of the `.global` space.
     pub globals: Vec<Variable>,
+    /// Whether the first variable is in `.global` space: then bank 4 stands before bank 3.
+    pub globals_first: bool,
     /// 64-bit addresses in bank 4, from which code loads the addresses of variables.
     pub addresses: Vec<Address>,
     /// Functions that are called and lie elsewhere: those the driver provides (`malloc`, `free`, `vprintf`, …).
@@ -315,6 +317,7 @@ impl Module {
             functions: Vec::new(),
             constants: Vec::new(),
             globals: Vec::new(),
+            globals_first: false,
             addresses: Vec::new(),
             externs: Vec::new(),
             calls: Vec::new(),

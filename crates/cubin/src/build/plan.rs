@@ -444,7 +444,7 @@ impl<'a> Plan<'a> {
             Key::Bank3 => new(
                 sht::PROGBITS,
                 DATA,
-                align_of(&module.constants, 4),
+                align_of(&module.constants),
                 Body::Bytes(image(&module.constants)),
             ),
             Key::Bank4 => new(
@@ -480,7 +480,7 @@ impl<'a> Plan<'a> {
                 new(
                     sht::PROGBITS,
                     MEMORY,
-                    align_of(&variables, 1),
+                    align_of(&variables),
                     Body::Bytes(image(&variables)),
                 )
             }
@@ -504,7 +504,7 @@ impl<'a> Plan<'a> {
                 new(
                     sht::NOBITS,
                     MEMORY,
-                    align_of(&variables, 1),
+                    align_of(&variables),
                     Body::Memory(end.unwrap_or(0)),
                 )
             }
@@ -627,9 +627,9 @@ fn uninitialised(variables: &[Variable]) -> Vec<Variable> {
     chosen.cloned().collect()
 }
 
-fn align_of(variables: &[Variable], least: u64) -> u64 {
+fn align_of(variables: &[Variable]) -> u64 {
     let aligns = variables.iter().map(|variable| variable.align);
-    aligns.max().unwrap_or(1).max(least)
+    aligns.max().unwrap_or(1)
 }
 
 /// The initial bytes of variables that lie in one section.
@@ -701,8 +701,16 @@ fn section_keys(module: &Module) -> Vec<Key> {
         Key::DebugLineSassRelocations,
     ));
     keys.extend(optional(framed, Key::DebugFrameRelocations));
-    keys.extend(optional(!module.constants.is_empty(), Key::Bank3));
-    keys.extend(optional(!module.addresses.is_empty(), Key::Bank4));
+    let mut banks = [
+        (!module.constants.is_empty(), Key::Bank3),
+        (!module.addresses.is_empty(), Key::Bank4),
+    ];
+    if module.globals_first {
+        banks.reverse();
+    }
+    for (present, bank) in banks {
+        keys.extend(optional(present, bank));
+    }
     keys.extend(which(&|function| !function.bank2.is_empty(), &Key::Bank2));
     keys.extend(which(&|_| true, &Key::Text));
     keys.extend(optional(has_initialised, Key::GlobalInit));

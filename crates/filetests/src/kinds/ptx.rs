@@ -67,6 +67,16 @@ pub(super) fn lower(case: &Case<'_>) -> Result<String, String> {
         }
     };
     let mut text = String::new();
+    for function in &lowered.functions {
+        if let Err(errors) = orias_ori::verify_function(&function.code) {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return Err(format!("lowering made unsound code: {}", errors.join("; ")));
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &orias_ori::print_function(&function.code);
+    }
     for kernel in &lowered.kernels {
         if let Err(errors) = orias_ori::verify_function(&kernel.code) {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -35,6 +35,40 @@ pub enum Refusal {
     StaysWhileEqual,
     /// The variable moves away from the bound: it would wrap first.
     MovesAway,
+    /// What the variable starts with is not known.
+    StartUnknown,
+    /// What it is compared with is not known.
+    BoundUnknown,
+    /// A value wraps before the exit is taken.
+    Wraps,
+    /// The variable passes by a bound that it must meet: their distance is no multiple of the step.
+    PassesBy,
+    /// More iterations than a number of 31 bits counts.
+    TooMany,
+}
+
+impl Refusal {
+    /// The refusals by number, from 12 on: the published description of ptxas numbers those of its own analysis 11 to 23, and names 13. (11 is given by who asks.)
+    pub const BY_NUMBER: [(u8, Refusal); 12] = [
+        (12, Self::Irreducible),
+        (13, Self::NoInductionVariable),
+        (14, Self::NoSteadyExit),
+        (15, Self::NoComparison),
+        (16, Self::BoundChanges),
+        (17, Self::StaysWhileEqual),
+        (18, Self::MovesAway),
+        (19, Self::StartUnknown),
+        (20, Self::BoundUnknown),
+        (21, Self::Wraps),
+        (22, Self::PassesBy),
+        (23, Self::TooMany),
+    ];
+
+    /// Its number.
+    pub fn number(self) -> u8 {
+        let mut rows = Self::BY_NUMBER.iter();
+        rows.find(|(_, it)| *it == self).map_or(0, |&(number, _)| number)
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -47,6 +81,11 @@ impl fmt::Display for Refusal {
             Self::BoundChanges => "the bound changes in the loop",
             Self::StaysWhileEqual => "it goes on while two things are equal",
             Self::MovesAway => "its variable moves away from the bound",
+            Self::StartUnknown => "what its variable starts with is not known",
+            Self::BoundUnknown => "the bound is not known",
+            Self::Wraps => "its variable wraps before it meets the bound",
+            Self::PassesBy => "its variable passes by the bound",
+            Self::TooMany => "it has too many iterations",
         })
     }
 }
@@ -315,8 +354,14 @@ impl Iterations {
     /// How often the exit is passed by before it is taken, if the variable starts with `start` and the bound is known. Nothing if a value would wrap first, or if
     /// the variable passes by a bound that it must meet.
     pub fn stays(&self, start: i64) -> Option<u64> {
+        self.count(Some(start)).ok()
+    }
+
+    /// The same, or why it is not known.
+    pub fn count(&self, start: Option<i64>) -> Result<u64, Refusal> {
+        let start = start.ok_or(Refusal::StartUnknown)?;
         let Operand::Imm(bound) = self.bound else {
-            return None;
+            return Err(Refusal::BoundUnknown);
         };
         let number = |bits: i64| match (self.bits, self.signed) {
             (32, true) => i128::from(bits as i32),
@@ -343,20 +388,21 @@ impl Iterations {
                 // Modulo 2 to the width, in the direction of the step.
                 let modulus = 1_i128 << self.bits;
                 let distance = ((bound - first) * step.signum()).rem_euclid(modulus);
-                return (distance % step.abs() == 0)
-                    .then(|| u64::try_from(distance / step.abs()).ok())
-                    .flatten();
+                if distance % step.abs() != 0 {
+                    return Err(Refusal::PassesBy);
+                }
+                return u64::try_from(distance / step.abs()).map_err(|_| Refusal::TooMany);
             }
         };
         if distance <= 0 {
-            return Some(0);
+            return Ok(0);
         }
         let stays = (distance + step.abs() - 1) / step.abs();
         let last = first + stays * step;
-        (least..=most)
-            .contains(&last)
-            .then(|| u64::try_from(stays).ok())
-            .flatten()
+        if !(least..=most).contains(&last) {
+            return Err(Refusal::Wraps);
+        }
+        u64::try_from(stays).map_err(|_| Refusal::TooMany)
     }
 }
 

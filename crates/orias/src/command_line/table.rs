@@ -237,6 +237,14 @@ pub const OPTIONS: &[OptionRow] = &[
     // Not in ptxas's help.
     row("regAllocOptLevel", "regAllocOptLevel", Number, "<N>", ONE_ALLOCATOR, nothing,
         "Effort of register allocation; Triton passes it."),
+    row("assume-extern-functions-do-not-sync", "assume-extern-functions-do-not-sync", Truth, "<true|false>", Effective, set_extern_sync,
+        "Functions that lie elsewhere are taken not to synchronise."),
+    row("no-membermask-overlap", "no-membermask-overlap", Truth, "<true|false>",
+        NoEffect("a promise for sm_70 to sm_75; ptxas takes it without a word elsewhere"), nothing,
+        "No two masks of lanes that synchronise overlap without being equal."),
+    row("print-potentially-overlapping-membermasks", "print-potentially-overlapping-membermasks", Nothing, "",
+        NoEffect("ptxas ignores it from sm_80 on"), warn_membermasks,
+        "Say where masks of lanes must be taken to overlap."),
     // Orias's own.
     row("knob-file", "knob-file", FileText, "<file>", Effective, set_knob_files,
         "Set knobs from a file, one NAME=VALUE a line."),
@@ -626,5 +634,27 @@ fn warn_legacy_bar(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnos
         invocation,
         "Command line option '--legacy-bar-warp-wide-behavior' not supported for '.target sm_70', will be ignored",
     );
+    Ok(())
+}
+
+fn set_extern_sync(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Bool(assume) = value {
+        let knob = format!("AssumeExternFunctionsDoNotSync={assume}");
+        let set = invocation.options.knobs.set(&knob);
+        return set.map_err(|error| fatal(error.to_string()));
+    }
+    Ok(())
+}
+
+/// Only targets before sm_80 have masks that may overlap.
+fn warn_membermasks(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    let target = invocation.options.target.to_string();
+    let digits: String = target.chars().filter(char::is_ascii_digit).collect();
+    if digits.parse().is_ok_and(|number: u32| number >= 80) {
+        warn(
+            invocation,
+            format!("Command line option '--print-potentially-overlapping-membermasks' not supported for '{target}', will be ignored"),
+        );
+    }
     Ok(())
 }

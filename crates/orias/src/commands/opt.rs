@@ -7,7 +7,7 @@ use clap::Parser;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::mercury::{Mercury, TRACES};
-use orias_codegen::phases::explain_unrolling;
+use orias_codegen::phases::{explain_fences, explain_redundant_barriers, explain_unrolling};
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
 };
@@ -205,8 +205,15 @@ struct Plan {
     explain: Option<u8>,
 }
 
-/// The number of the phase whose decisions are explained.
-const UNROLLING: u16 = 24;
+/// What a phase would do with a function, in words.
+type Explain = fn(&Function, &Context<'_>) -> Vec<String>;
+
+/// The phases whose decisions are explained, by number.
+const EXPLAINED: [(u16, Explain); 3] = [
+    (24, explain_unrolling),
+    (25, explain_fences),
+    (26, explain_redundant_barriers),
+];
 
 /// The step before the table.
 const LOWER: &str = "lower";
@@ -303,14 +310,14 @@ impl Watch {
                     self.print("before", phase, function);
                 }
                 if let Some(opt_level) = plan.explain
-                    && phase.number == UNROLLING
+                    && let Some((_, explain)) = EXPLAINED.iter().find(|it| it.0 == phase.number)
                 {
                     let context = Context {
                         opt_level,
                         knobs: &plan.knobs,
                         machine: Machine::of(function.target),
                     };
-                    for line in explain_unrolling(function, &context) {
+                    for line in explain(function, &context) {
                         // Writing to a string cannot fail.
                         let _ = writeln!(self.printed, "; {}: {line}", function.name);
                     }
@@ -411,7 +418,8 @@ fn lower_ptx(arguments: &Arguments, source: &[u8]) -> Result<Module, String> {
     if !found.has_errors() {
         match lower(&ptx, &options) {
             Ok(module) => {
-                let functions = module.kernels.into_iter().map(|kernel| kernel.code);
+                let kernels = module.kernels.into_iter().map(|kernel| kernel.code);
+                let functions = kernels.chain(module.functions.into_iter().map(|it| it.code));
                 return Ok(Module {
                     functions: functions.collect(),
                 });

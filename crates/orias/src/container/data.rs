@@ -49,6 +49,7 @@ impl KnownNames<'_> {
     fn constant(&self, relocation: &Relocation) -> Option<u64> {
         let place = match relocation.kind {
             AddressKind::Space => *self.constants.get(relocation.symbol.as_str())?,
+            AddressKind::Function => self.module.pointer(&relocation.symbol)?,
             AddressKind::Generic | AddressKind::Kernel => return None,
         };
         Some(place.wrapping_add_signed(relocation.addend) >> relocation.shift)
@@ -62,6 +63,7 @@ impl KnownNames<'_> {
     ) -> Result<Vec<DataRelocation>, Diagnostic> {
         let name = &relocation.symbol;
         let known = match relocation.kind {
+            AddressKind::Function => false,
             AddressKind::Kernel => self.kernels.contains(name.as_str()),
             AddressKind::Space | AddressKind::Generic => self
                 .module
@@ -77,7 +79,9 @@ impl KnownNames<'_> {
         }
         let (whole, byte) = match relocation.kind {
             AddressKind::Kernel => (r_cuda::FUNCTION_64, r_cuda::FUNCTION_8),
-            AddressKind::Space | AddressKind::Generic => (r_cuda::GENERIC_64, r_cuda::GENERIC_8),
+            AddressKind::Space | AddressKind::Generic | AddressKind::Function => {
+                (r_cuda::GENERIC_64, r_cuda::GENERIC_8)
+            }
         };
         let at = |offset: u64, kind: u32| DataRelocation {
             offset: relocation.offset + offset,

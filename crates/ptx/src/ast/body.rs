@@ -246,8 +246,10 @@ pub enum OperandKind {
     Single(u32),
     /// The bits of a double.
     Double(u64),
-    /// The address of a variable plus an offset.
-    Variable(VariableId, i64),
+    /// The name of a variable: its address.
+    Variable(VariableId),
+    /// `name+4`: the address of a variable plus an offset. ptxas takes it wherever it reads an integer register, the bare name in few places.
+    Offset(VariableId, i64),
     /// An element of an array variable, `name[3]`: its address, as a byte offset. Stands for an address or a bracket.
     Element(VariableId, i64),
     /// A function.

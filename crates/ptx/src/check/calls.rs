@@ -152,10 +152,10 @@ impl Checker<'_, '_> {
         way: Way,
     ) {
         let module = self.module;
-        // An array of open length may be left out.
+        // An array of open length may be left out behind others.
         let open = |id: &VariableId| module.variable(*id).dimensions.first() == Some(&0);
         let least = match formal.last() {
-            Some(last) if way == Way::Argument && open(last) => formal.len() - 1,
+            Some(last) if way == Way::Argument && open(last) => (formal.len() - 1).max(1),
             _ => formal.len(),
         };
         if !(least..=formal.len()).contains(&given.len()) {
@@ -176,7 +176,7 @@ impl Checker<'_, '_> {
                     );
                     true
                 }
-                OperandKind::Variable(id, _) => {
+                OperandKind::Variable(id) => {
                     let actual = module.variable(id);
                     if !matches!(actual.space, Space::Param | Space::Reg) {
                         let text = module.name(actual.name);

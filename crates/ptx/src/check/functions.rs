@@ -187,8 +187,10 @@ impl Checker<'_, '_> {
         }
         for operand in &body.operands {
             use crate::ast::OperandKind as Kind;
-            if let Kind::AtVariable(id, _) | Kind::Variable(id, _) | Kind::Element(id, _) =
-                operand.kind
+            if let Kind::AtVariable(id, _)
+            | Kind::Variable(id)
+            | Kind::Offset(id, _)
+            | Kind::Element(id, _) = operand.kind
             {
                 add(id);
             }

@@ -76,7 +76,9 @@ impl Checker<'_, '_> {
         }
         if family == "mov" && narrow {
             for operand in body.operands(instruction) {
-                if let OperandKind::Variable(id, _) | OperandKind::Element(id, _) = operand.kind
+                if let OperandKind::Variable(id)
+                | OperandKind::Offset(id, _)
+                | OperandKind::Element(id, _) = operand.kind
                     && self.module.variable(id).space == Space::Global
                 {
                     self.error(operand.span, MESSAGE);
@@ -132,7 +134,10 @@ impl Checker<'_, '_> {
     ) {
         let space = form.get("space").map_or("shared", |it| it.name());
         for operand in body.operands(instruction) {
-            let (OperandKind::Variable(id, _) | OperandKind::Element(id, _)) = operand.kind else {
+            let (OperandKind::Variable(id)
+            | OperandKind::Offset(id, _)
+            | OperandKind::Element(id, _)) = operand.kind
+            else {
                 continue;
             };
             if !in_space(self.module.variable(id).space, Some(space), &[]) {

@@ -11,6 +11,9 @@ use crate::types::{Type, TypeClass};
 /// The constant memory of a module.
 const CONSTANT_BYTES: u64 = 65536;
 
+/// The largest variable in global memory. ptxas takes larger ones, which no chip can load.
+const MOST_GLOBAL_BYTES: u64 = 1 << 40;
+
 const MISMATCH: &str = "Initial value type mismatch";
 const ARRAY_COUNT: &str = "Greater number of elements in array initializer";
 const VECTOR_COUNT: &str = "Incorrect number of elements in vector initializer";
@@ -174,7 +177,11 @@ impl Checker<'_, '_> {
         }
         let open = variable.dimensions.first() == Some(&0);
         match &variable.initialiser {
-            Some(_) if variable.ty == Type::F16 => {
+            // ptxas minds values, and braces but for an array's own.
+            Some(initialiser)
+                if variable.ty == Type::F16
+                    && (variable.dimensions.is_empty() || initialiser.parts.len() > 2) =>
+            {
                 self.error(span, "No initial value is allowed for .f16 type");
             }
             Some(_) if variable.linkage == Linkage::Extern => self.error(
@@ -195,6 +202,13 @@ impl Checker<'_, '_> {
                 );
             }
             None => {}
+        }
+        if variable.space == Space::Global && variable.bytes() > MOST_GLOBAL_BYTES {
+            let bytes = variable.bytes();
+            self.error(
+                span,
+                format!("Variable '{name}' has {bytes} bytes, the limit is {MOST_GLOBAL_BYTES}"),
+            );
         }
         if variable.vector > 1 && variable.element_bytes() > 16 {
             self.error(span, "Vector type too large, exceeds 128 bit limit");

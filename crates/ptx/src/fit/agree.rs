@@ -56,7 +56,7 @@ pub(super) fn constant_agrees(kind: &OperandKind, wanted: Type) -> bool {
     }
 }
 
-/// Whether a special register may stand where `wanted` is. Those that had 16 bits in old versions may still be read so.
+/// Whether a special register may stand where `wanted` is: never for floating point, even where it has no type of its own. Those that had 16 bits in old versions may still be read so.
 pub(super) fn special_agrees(row: &SpecialRegister, wanted: &ValuePattern) -> bool {
     const ONCE_NARROW: &[&str] = &["%tid", "%ntid", "%ctaid", "%nctaid", "%gridid"];
     let bits = wanted.ty.bits();
@@ -67,7 +67,8 @@ pub(super) fn special_agrees(row: &SpecialRegister, wanted: &ValuePattern) -> bo
     let narrow = ONCE_NARROW.contains(&row.name)
         && integer
         && (bits == 16 || (bits == 32 && row.ty.bits() == 64));
-    narrow || register_agrees(row.ty, wanted.ty, wanted.form.relaxed, true)
+    let float = matches!(wanted.ty.class(), TypeClass::Float | TypeClass::Packed);
+    narrow || (!float && register_agrees(row.ty, wanted.ty, wanted.form.relaxed, true))
 }
 
 /// Whether a variable's space is the one an address wants; a generic address may be in any of `generic`.

@@ -136,7 +136,7 @@ impl Context<'_> {
                 OperandKind::Special(..) if !form.constant => {
                     return fail(part, Reason::SpecialResult);
                 }
-                OperandKind::Variable(..) | OperandKind::Element(..) => {
+                OperandKind::Variable(..) | OperandKind::Offset(..) | OperandKind::Element(..) => {
                     return fail(part, Reason::Kind("a register or a constant".to_owned()));
                 }
                 _ => {}

@@ -138,7 +138,9 @@ impl Context<'_> {
         if operand.kind == OperandKind::Error {
             return Ok(());
         }
-        if matches!(operand.kind, OperandKind::Sum(..)) && pattern.access != Access::Read {
+        if matches!(operand.kind, OperandKind::Sum(..) | OperandKind::Offset(..))
+            && pattern.access != Access::Read
+        {
             return fail(Reason::Kind("a register".to_owned()));
         }
         match &pattern.kind {
@@ -275,12 +277,16 @@ impl Context<'_> {
                     fail(kind())
                 }
             }
-            OperandKind::Variable(variable, _) | OperandKind::Element(variable, _) => {
+            OperandKind::Variable(variable)
+            | OperandKind::Offset(variable, _)
+            | OperandKind::Element(variable, _) => {
+                let sum = matches!(operand.kind, OperandKind::Offset(..));
                 let integer = matches!(
                     wanted.ty.class(),
                     TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
                 );
-                if form.name && integer && self.variable(variable).space != Space::Reg {
+                let taken = form.name || (sum && form.register);
+                if taken && integer && self.variable(variable).space != Space::Reg {
                     Ok(())
                 } else {
                     fail(kind())
@@ -405,7 +411,8 @@ impl Context<'_> {
                 }
             }
             OperandKind::AtVariable(variable, _)
-            | OperandKind::Variable(variable, _)
+            | OperandKind::Variable(variable)
+            | OperandKind::Offset(variable, _)
             | OperandKind::Element(variable, _) => {
                 if in_space(self.variable(variable).space, space, self.address.generic) {
                     Ok(())
@@ -433,7 +440,8 @@ impl Context<'_> {
                 let register = &self.body.registers[register.index()];
                 register.vector == 1 && register.ty.bits() == 64 && addresses(register.ty)
             }
-            OperandKind::Variable(variable, _)
+            OperandKind::Variable(variable)
+            | OperandKind::Offset(variable, _)
             | OperandKind::AtVariable(variable, _)
             | OperandKind::Element(variable, _) => {
                 let variable = self.variable(variable);

@@ -20,6 +20,7 @@ use crate::lex::{Lexer, Token, TokenKind};
 use crate::name::{Name, Names};
 use crate::target::{Target, Variant};
 use scope::Scopes;
+use variable::WARP_SIZE;
 
 /// The newest PTX version that is read, as `10 * major + minor`.
 pub const NEWEST_VERSION: u16 = 90;
@@ -592,8 +593,10 @@ impl<'a> Parser<'a> {
         Ok(self.advance())
     }
 
+    /// One integer as directives take it: a literal or `WARP_SZ`, no expression.
     fn integer_token(&mut self, what: &str) -> Parsed<u64> {
         let value = match self.token.kind {
+            TokenKind::Word if self.current() == b"WARP_SZ" => Some(WARP_SIZE),
             TokenKind::Integer => crate::lex::integer(self.current()).map(|it| it.value),
             _ => None,
         };

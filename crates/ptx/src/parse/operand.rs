@@ -351,7 +351,7 @@ impl Parser<'_> {
         if self.token.is(b'+') {
             self.advance();
             let offset = self.integer_constant("an offset")?;
-            return Ok(OperandKind::Variable(variable, offset));
+            return Ok(OperandKind::Offset(variable, offset));
         }
         if self.token.is(b'[') {
             self.advance();
@@ -360,7 +360,7 @@ impl Parser<'_> {
             let bytes = self.module.variable(variable).element_bytes() as i64;
             return Ok(OperandKind::Element(variable, index.wrapping_mul(bytes)));
         }
-        Ok(OperandKind::Variable(variable, 0))
+        Ok(OperandKind::Variable(variable))
     }
 
     fn vector(&mut self) -> Parsed<OperandKind> {
@@ -371,7 +371,7 @@ impl Parser<'_> {
                 return Err(self.unexpected("an element of a vector"));
             }
             let element = self.simple_operand()?;
-            if let OperandKind::Sum(..) = element.kind {
+            if let OperandKind::Sum(..) | OperandKind::Offset(..) = element.kind {
                 self.report(
                     Diagnostic::error(
                         element.span,

@@ -252,15 +252,7 @@ impl Parser<'_> {
             let mut count = None;
             if self.eat(b'<') {
                 let at = self.token;
-                let written = match at.kind {
-                    TokenKind::Integer => crate::lex::integer(self.current()),
-                    _ => None,
-                };
-                let Some(written) = written else {
-                    return Err(self.unexpected("how many registers"));
-                };
-                self.advance();
-                let written = written.value;
+                let written = self.integer_token("how many registers")?;
                 if written > MAX_RANGE {
                     self.report(Diagnostic::error(
                         at.span(),

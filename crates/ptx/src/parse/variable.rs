@@ -250,12 +250,7 @@ impl Parser<'_> {
                 dimensions.push(0);
                 continue;
             }
-            let size = if self.token.kind == TokenKind::Word && self.current() == b"WARP_SZ" {
-                self.advance();
-                WARP_SIZE
-            } else {
-                self.integer_token("the size of an array")?
-            };
+            let size = self.integer_token("the size of an array")?;
             self.expect(b']')?;
             dimensions.push(size);
         }

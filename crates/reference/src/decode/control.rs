@@ -137,7 +137,7 @@ impl<'m> Decoder<'m, '_> {
     ) -> Result<Passed, LoadError> {
         Ok(match operand.kind {
             OperandKind::Sink => Passed::Nothing,
-            OperandKind::Variable(id, 0) => match self.place(id) {
+            OperandKind::Variable(id) => match self.place(id) {
                 Place::Frame(offset) => Passed::Frame {
                     offset,
                     bytes: self.module.variable(id).bytes() as u32,
@@ -175,7 +175,7 @@ impl<'m> Decoder<'m, '_> {
         Ok(match operand.kind {
             OperandKind::Sink => Returned::Nothing,
             OperandKind::Register(id) => Returned::Registers(self.registers.pieces(id)),
-            OperandKind::Variable(id, 0) => match self.place(id) {
+            OperandKind::Variable(id) => match self.place(id) {
                 Place::Frame(offset) => Returned::Frame {
                     offset,
                     bytes: self.module.variable(id).bytes() as u32,

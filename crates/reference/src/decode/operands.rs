@@ -171,7 +171,8 @@ impl<'m> Decoder<'m, '_> {
             OperandKind::Special(special, component) => {
                 Source::Special(self.special(it, special, component)?)
             }
-            OperandKind::Variable(id, offset) | OperandKind::Element(id, offset) => {
+            OperandKind::Variable(id) => self.variable_address(it, id, 0)?,
+            OperandKind::Offset(id, offset) | OperandKind::Element(id, offset) => {
                 self.variable_address(it, id, offset)?
             }
             OperandKind::Function(id) => {

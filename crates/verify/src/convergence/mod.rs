@@ -16,13 +16,15 @@
 //! **Lattice.** Before each instruction ([`state::State`]): registers that may differ between lanes that run together; the
 //! branches at which lanes parted and have not met since, each with the arm taken (none < one < several), whether somebody has
 //! yielded since, and the registers written since; the barriers that may be open, each with the set of BSSYs that may have
-//! opened it and whether some path comes with it closed; barriers kept in general registers by BMOV. Everything grows when
-//! paths join. Where lanes from several arms join, the registers written since the branch become different.
+//! opened it, whether some path comes with it closed, what its lanes parted by since and what they wrote; barriers kept in general registers by BMOV.
+//! Everything grows when paths join. Where lanes from several arms join, the registers written since the branch become different. Behind a place
+//! that all lanes of a branch come through ([`postdominators`]), if at different times, they go the same ways as long as they decide by equal
+//! values: what is written there is different only if its sources are, until they come to the branch again.
 //!
 //! **Transfer** ([`walk::Walk`]). A branch on a predicate that may differ parts lanes: each successor gets its arm, and whoever
 //! comes to the branch again with another arm already has several (lanes leave a loop in different trips). BSYNC takes back
 //! every parting since its BSSY except where somebody has yielded; what was apart at the BSSY still is. Lanes that left by
-//! BREAK, and those that met where others have left, part by that. WARPSYNC, and the way past BRA.DIV, end all partings; with a
+//! BREAK, and those that met where others have left, part by that, unless no branch has parted them since the BSSY: then all of them leave. WARPSYNC, and the way past BRA.DIV, end all partings; with a
 //! mask that is not known to name all lanes they make one arm of those that are here; behind WARPSYNC.EXCLUSIVE and the one
 //! exchange it is for, those of different masks are apart. Between WARPSYNC.COLLECTIVE and ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on the same
 //! predicates. Calls are stepped over ([`procedures`]).
@@ -36,6 +38,7 @@
 //! lattice is as high as branches nest without meeting.
 
 mod acts;
+mod postdominators;
 mod procedures;
 mod registers;
 mod report;
@@ -47,7 +50,8 @@ use crate::facts::Facts;
 use crate::finding::Finding;
 use crate::program::Program;
 use acts::{Act, Acts};
-use orias_sass::Effects;
+use orias_sass::{Effects, Op};
+use postdominators::PostDominators;
 use procedures::{Procedures, successors};
 use registers::RegisterSet;
 use state::State;
@@ -70,6 +74,7 @@ pub(crate) fn check(program: &Program, facts: &Facts) -> Vec<Finding> {
         .map(|block| successors(program, block).collect())
         .collect();
     let matters = matters(program, &acts, &following);
+    let passed = PostDominators::new(&onward(program, &following), &matters);
     let walk = Walk {
         program,
         facts,
@@ -77,6 +82,7 @@ pub(crate) fn check(program: &Program, facts: &Facts) -> Vec<Finding> {
         procedures: &procedures,
         sameness: &sameness,
         matters: &matters,
+        passed: &passed,
     };
     let solved = solve(&walk, &following);
     let mut faults: Vec<(usize, Fault)> = Vec::new();
@@ -116,6 +122,16 @@ fn matters(program: &Program, acts: &Acts, following: &[Vec<usize>]) -> Vec<bool
         }
     }
     matters
+}
+
+/// Where lanes go on, what they do between WARPSYNC.COLLECTIVE and ENDCOLLECTIVE left out: they come back from there to the place it names.
+fn onward(program: &Program, following: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let ends = |block: &usize| {
+        program.instructions[program.blocks[*block].end - 1].op() == Op::ENDCOLLECTIVE
+    };
+    (following.iter())
+        .map(|next| next.iter().copied().filter(|next| !ends(next)).collect())
+        .collect()
 }
 
 /// The fixed point.

@@ -16,17 +16,23 @@ impl Arm {
     pub(super) const LEFT: Self = Self(0);
     /// BSYNC, where others have left.
     pub(super) const MET: Self = Self(1);
+    /// All of them: whoever took one has come through a place behind the branch, and none has come to the branch since.
+    pub(super) const PASSED: Self = Self(u16::MAX - 2);
 
     pub(super) fn new(successor: usize) -> Self {
         Self(
             u16::try_from(successor)
-                .unwrap_or(u16::MAX - 2)
-                .min(u16::MAX - 2),
+                .unwrap_or(u16::MAX - 3)
+                .min(u16::MAX - 3),
         )
     }
 
     pub(super) fn join(self, other: Self) -> Self {
-        if self == other { self } else { Self::SEVERAL }
+        match (self, other) {
+            (Self::PASSED, arm) | (arm, Self::PASSED) => arm,
+            _ if self == other => self,
+            _ => Self::SEVERAL,
+        }
     }
 }
 
@@ -49,10 +55,29 @@ pub(super) struct Parting {
     pub cause: Cause,
     /// Where the lanes went that are here now.
     pub arm: Arm,
+    /// Whether those that went different ways before they all came through one place may be here at different times.
+    pub apart: bool,
     /// An instruction since then with which lanes let others go on that wait for them; [`NONE`] if there is none.
     pub yielded: u32,
-    /// What was written since then: different in lanes that took different arms.
+    /// What was written since then, until all came through one place: different in lanes that took different arms.
     pub written: RegisterSet,
+}
+
+impl Parting {
+    /// Whether its lanes may be here at different times.
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart || self.arm == Arm::SEVERAL
+    }
+
+    /// All its lanes come through this place, maybe at different times. From here on they go the same ways until they come to the branch again, and what they
+    /// make of equal values is equal.
+    pub(super) fn pass(&mut self) {
+        if self.arm != Arm::GATHERED {
+            self.apart = self.is_apart();
+            self.arm = Arm::PASSED;
+            self.written = RegisterSet::default();
+        }
+    }
 }
 
 /// Stands for no instruction.
@@ -102,6 +127,10 @@ pub(super) struct Region {
     pub unknown: bool,
     /// Lanes for which this holds have left.
     pub left_if: Option<Condition>,
+    /// What its lanes parted by since it was opened and have not met since: without, all that opened it together are together.
+    pub parted: SmallVec<[Cause; 2]>,
+    /// What was written since it was opened.
+    pub written: RegisterSet,
 }
 
 impl Region {
@@ -112,6 +141,8 @@ impl Region {
             closed: false,
             unknown: false,
             left_if: None,
+            parted: SmallVec::new(),
+            written: RegisterSet::default(),
         }
     }
 
@@ -122,11 +153,16 @@ impl Region {
             closed: false,
             unknown: true,
             left_if: None,
+            parted: SmallVec::new(),
+            written: RegisterSet::default(),
         }
     }
 
     fn join(&mut self, other: &Self) -> bool {
-        let before = (self.sites.len(), self.closed, self.unknown, self.left_if);
+        let size = |region: &Self| (region.sites.len(), region.parted.len());
+        let before = (size(self), self.closed, self.unknown, self.left_if);
+        other.parted.iter().for_each(|cause| self.part(*cause));
+        let written = self.written.extend(&other.written);
         for site in &other.sites {
             if let Err(at) = self.sites.binary_search(site) {
                 self.sites.insert(at, *site);
@@ -138,7 +174,13 @@ impl Region {
             self.left_if = None;
             self.unknown = true;
         }
-        before != (self.sites.len(), self.closed, self.unknown, self.left_if)
+        written || before != (size(self), self.closed, self.unknown, self.left_if)
+    }
+
+    fn part(&mut self, cause: Cause) {
+        if let Err(at) = self.parted.binary_search(&cause) {
+            self.parted.insert(at, cause);
+        }
     }
 }
 
@@ -180,11 +222,12 @@ impl State {
             let at = match found {
                 Ok(at) => {
                     let mine = &mut self.partings[at];
-                    let (arm, yielded) = (mine.arm, mine.yielded);
-                    mine.arm = arm.join(theirs.arm);
-                    mine.yielded = yielded.min(theirs.yielded);
+                    let before = (mine.arm, mine.apart, mine.yielded);
+                    mine.arm = mine.arm.join(theirs.arm);
+                    mine.apart |= theirs.apart;
+                    mine.yielded = mine.yielded.min(theirs.yielded);
                     changed |= mine.written.extend(&theirs.written);
-                    changed |= (arm, yielded) != (mine.arm, mine.yielded);
+                    changed |= before != (mine.arm, mine.apart, mine.yielded);
                     at
                 }
                 Err(at) => {
@@ -224,6 +267,7 @@ impl State {
 
     /// Lanes part, and this is the state of those that take `arm`.
     pub(super) fn part(&mut self, cause: Cause, arm: Arm) {
+        self.all_regions().for_each(|region| region.part(cause));
         match self.partings.binary_search_by_key(&cause, |p| p.cause) {
             Ok(at) => {
                 // Lanes have been here before: those that took another arm then are elsewhere.
@@ -241,6 +285,7 @@ impl State {
                 Parting {
                     cause,
                     arm,
+                    apart: false,
                     yielded: NONE,
                     written: RegisterSet::default(),
                 },
@@ -248,22 +293,81 @@ impl State {
         }
     }
 
+    /// Lanes that opened a region part: some left it and others meet.
+    pub(super) fn part_region(&mut self, region: &Region, arm: Arm) {
+        for &site in &region.sites {
+            self.part(Cause::Break(site), arm);
+            self.write_since(Cause::Break(site), &region.written);
+        }
+    }
+
+    /// Registers were written since lanes parted, before they came here.
+    fn write_since(&mut self, cause: Cause, written: &RegisterSet) {
+        let parting = self.partings.iter_mut().find(|p| p.cause == cause);
+        if let Some(parting) = parting {
+            parting.written.extend(written);
+            if parting.arm == Arm::SEVERAL {
+                self.divergent.extend(&parting.written);
+            }
+        }
+    }
+
+    /// Registers are written.
+    pub(super) fn write(&mut self, written: &RegisterSet) {
+        let since = |p: &&mut Parting| p.arm != Arm::PASSED;
+        for parting in self.partings.iter_mut().filter(since) {
+            parting.written.extend(written);
+        }
+        self.all_regions().for_each(|region| {
+            region.written.extend(written);
+        });
+    }
+
+    /// Regions that are open or kept in a register.
+    fn all_regions(&mut self) -> impl Iterator<Item = &mut Region> {
+        let saved = self.saved.iter_mut().map(|(_, region)| region);
+        self.regions.iter_mut().chain(saved)
+    }
+
+    /// All lanes that parted by `cause` come through this place.
+    pub(super) fn pass(&mut self, passed: impl Fn(Cause) -> bool) {
+        if self.partings.is_empty() {
+            return;
+        }
+        let partings = self.partings.iter_mut();
+        partings.filter(|p| passed(p.cause)).for_each(Parting::pass);
+        self.all_regions()
+            .for_each(|region| region.parted.retain(|cause| !passed(*cause)));
+    }
+
+    /// Lanes of the partings that `met` names have met.
+    pub(super) fn end_all(&mut self, met: impl Fn(&Parting) -> bool) {
+        let over = |parting: &Parting| met(parting).then_some(parting.cause);
+        let over: SmallVec<[Cause; 2]> = self.partings.iter().filter_map(over).collect();
+        self.partings
+            .retain(|parting| !over.contains(&parting.cause));
+        self.all_regions()
+            .for_each(|region| region.parted.retain(|cause| !over.contains(cause)));
+    }
+
     /// All lanes of the warp that have not ended are here.
     pub(super) fn together(&mut self) {
         self.partings.clear();
+        self.all_regions().for_each(|region| region.parted.clear());
     }
 
     /// The lanes of a mask are here.
     pub(super) fn gather(&mut self) {
         for parting in &mut self.partings {
             parting.arm = Arm::GATHERED;
+            parting.apart = false;
             parting.yielded = NONE;
         }
     }
 
     /// The first parting whose lanes may be here at different times.
     pub(super) fn apart(&self) -> Option<&Parting> {
-        self.partings.iter().find(|p| p.arm == Arm::SEVERAL)
+        self.partings.iter().find(|p| p.is_apart())
     }
 
     pub(super) fn region(&self, barrier: u8) -> Option<&Region> {

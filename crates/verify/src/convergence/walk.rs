@@ -1,9 +1,10 @@
 //! The transfer functions: what an instruction, and an edge, does to what is known.
 
 use super::acts::{Act, Acts, When, conditions, is_all_lanes, is_exchange, when};
+use super::postdominators::PostDominators;
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
-use super::state::{Arm, Cause, NONE, Region, State};
+use super::state::{Arm, Cause, NONE, Parting, Region, State};
 use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
 use crate::program::{Outside, Program, WORD};
@@ -13,8 +14,8 @@ use smallvec::SmallVec;
 /// What is known where a BSSY stands.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Site {
-    /// Where lanes have parted before, with the arms taken.
-    pub partings: Vec<(Cause, Arm)>,
+    /// Where lanes have parted before, with the arms taken and whether they may be there at different times.
+    pub partings: Vec<(Cause, Arm, bool)>,
     /// Barriers that are open around it, and who opened them.
     pub around: SmallVec<[(u8, SmallVec<[u32; 2]>); 2]>,
     /// Whether lanes leave it by BREAK.
@@ -89,6 +90,7 @@ pub(super) struct Walk<'a> {
     pub sameness: &'a [Sameness],
     /// By block: whether it, or one behind it, asks whether lanes are apart.
     pub matters: &'a [bool],
+    pub passed: &'a PostDominators,
 }
 
 impl Walk<'_> {
@@ -105,6 +107,7 @@ impl Walk<'_> {
         let bounds = &self.program.blocks[block];
         let mut at = bounds.start;
         let mut passed = Passed::default();
+        state.pass(|cause| self.passed.passes(self.parted_at(cause), block));
         for &(index, act) in self.acts.of(block) {
             let index = index as usize;
             self.registers(at, index, state, &mut passed);
@@ -115,9 +118,13 @@ impl Walk<'_> {
                 }
                 Act::Meet { barrier } => {
                     passed.end_exclusion(state);
+                    state.write(&std::mem::take(&mut passed.written));
                     self.meet(block, index, barrier, state, sites, &mut observe);
                 }
-                Act::Leave { barrier, when } => leave(barrier, when, state, sites, &mut again),
+                Act::Leave { barrier, when } => {
+                    state.write(&std::mem::take(&mut passed.written));
+                    leave(barrier, when, state, sites, &mut again);
+                }
                 Act::Save {
                     barrier,
                     to,
@@ -188,8 +195,19 @@ impl Walk<'_> {
                 }
             }
         }
-        for parting in &mut state.partings {
-            parting.written.extend(&passed.written);
+        state.write(&passed.written);
+    }
+
+    /// The block in which lanes part, or open what some of them leave.
+    fn parted_at(&self, cause: Cause) -> usize {
+        let block_of = |index: u32| {
+            let blocks = &self.program.blocks;
+            blocks.partition_point(|block| block.end <= index as usize)
+        };
+        match cause {
+            Cause::Branch(block) | Cause::Found(block) => block as usize,
+            Cause::Break(site) => block_of(self.acts.sites[site as usize]),
+            Cause::Masks(index) => block_of(index),
         }
     }
 
@@ -272,8 +290,8 @@ impl Walk<'_> {
             .filter(|region| region.barrier != barrier)
             .map(|region| (region.barrier, region.sites.clone()));
         let known = &mut sites[site as usize];
-        let partings: Vec<(Cause, Arm)> = (state.partings.iter())
-            .map(|parting| (parting.cause, parting.arm))
+        let partings: Vec<(Cause, Arm, bool)> = (state.partings.iter())
+            .map(|parting| (parting.cause, parting.arm, parting.apart))
             .collect();
         let around = around.collect();
         if known.partings != partings || known.around != around {
@@ -325,7 +343,7 @@ impl Walk<'_> {
             return;
         };
         if region.unknown {
-            state.partings.retain(|parting| parting.arm != Arm::SEVERAL);
+            state.end_all(Parting::is_apart);
             return;
         }
         if region.closed {
@@ -367,24 +385,22 @@ impl Walk<'_> {
                 .sites
                 .iter()
                 .flat_map(|site| &sites[*site as usize].partings);
-            (known.filter(|(known, _)| *known == cause))
-                .map(|(_, arm)| *arm)
-                .reduce(Arm::join)
+            (known.filter(|(known, _, _)| *known == cause))
+                .map(|(_, arm, apart)| (*arm, *apart))
+                .reduce(|a, b| (a.0.join(b.0), a.1 | b.1))
         };
         // Lanes that parted since have met, unless some went on because others let them.
-        state
-            .partings
-            .retain(|parting| match before(parting.cause) {
-                Some(arm) => {
-                    parting.arm = arm;
-                    true
+        state.end_all(|parting| before(parting.cause).is_none() && parting.yielded == NONE);
+        for parting in &mut state.partings {
+            if let Some((arm, apart)) = before(parting.cause) {
+                (parting.arm, parting.apart) = (arm, apart);
+                if arm == Arm::PASSED {
+                    parting.written = RegisterSet::default();
                 }
-                None => parting.yielded != NONE,
-            });
-        for &site in &region.sites {
-            if sites[site as usize].left {
-                state.part(Cause::Break(site), Arm::MET);
             }
+        }
+        if region.sites.iter().any(|&site| sites[site as usize].left) {
+            state.part_region(&region, Arm::MET);
         }
     }
 
@@ -487,13 +503,13 @@ impl Walk<'_> {
         };
         for (arm, &next) in successors.iter().enumerate() {
             let mut state = state.clone();
+            if parts {
+                state.part(Cause::Branch(block as u32), Arm::new(arm));
+            }
             if let Some(condition) = condition {
                 for region in state.decide(condition, next != fallthrough) {
                     gone(&region, &mut state, sites, &mut again);
                 }
-            }
-            if parts {
-                state.part(Cause::Branch(block as u32), Arm::new(arm));
             }
             go(next, state);
         }
@@ -560,10 +576,13 @@ fn leave(
     }
 }
 
-/// Lanes have left a region: from those that meet in it they are apart.
+/// Lanes have left a region: from those that meet in it they are apart, unless all that opened it together are here.
 fn gone(region: &Region, state: &mut State, sites: &mut [Site], again: &mut impl FnMut(usize)) {
+    if region.parted.is_empty() {
+        return;
+    }
+    state.part_region(region, Arm::LEFT);
     for &site in &region.sites {
-        state.part(Cause::Break(site), Arm::LEFT);
         let known = &mut sites[site as usize];
         if !std::mem::replace(&mut known.left, true) {
             known.meets.iter().for_each(|block| again(*block as usize));

@@ -97,7 +97,8 @@ impl Needs {
             | OperandKind::AtRegister(id, _) => {
                 self.registers.insert(id.0, ());
             }
-            OperandKind::Variable(id, _)
+            OperandKind::Variable(id)
+            | OperandKind::Offset(id, _)
             | OperandKind::AtVariable(id, _)
             | OperandKind::Element(id, _) => {
                 self.globals.insert(id.0);

@@ -4,7 +4,7 @@ use super::{Body, Lowered, NO_UNROLLING};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
 use crate::lower::{LowerOptions, contract};
-use crate::module::{Extern, Kernel, Parameter, SharedPlace};
+use crate::module::{DeviceFunction, Extern, Kernel, Parameter, SharedPlace};
 use crate::reachability::remove_unreachable;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
@@ -67,6 +67,29 @@ impl Body<'_, '_> {
         Ok(())
     }
 
+    /// The function that is called, and the functions it calls that are not here.
+    pub(super) fn into_function(mut self) -> (DeviceFunction, Vec<Extern>) {
+        self.set_frame();
+        let function = DeviceFunction {
+            shared: self.shared.into_iter().collect(),
+            code: self.func,
+        };
+        (function, self.externs)
+    }
+
+    /// Says how large the frame is, as far as the source goes, and how many barriers there are.
+    fn set_frame(&mut self) {
+        let attributes = &mut self.func.attributes;
+        attributes.local = self.memory.1.next_multiple_of(self.memory.2);
+        let stack = Machine::of(self.func.target).abi.stack_alignment;
+        attributes.local_align = if self.memory.2 > stack {
+            self.memory.2
+        } else {
+            0
+        };
+        attributes.barriers = self.barriers;
+    }
+
     /// The kernel, and the functions it calls that are not here.
     pub(super) fn into_kernel(
         mut self,
@@ -104,16 +127,8 @@ impl Body<'_, '_> {
             }
             start
         });
-        let attributes = &mut self.func.attributes;
-        attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
-        attributes.local = self.memory.1.next_multiple_of(self.memory.2);
-        let stack = Machine::of(self.func.target).abi.stack_alignment;
-        attributes.local_align = if self.memory.2 > stack {
-            self.memory.2
-        } else {
-            0
-        };
-        attributes.barriers = self.barriers;
+        self.func.attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
+        self.set_frame();
         let directive = |kind| {
             let mut directives = function.directives.iter();
             directives.find(move |it| it.kind == kind)
@@ -138,6 +153,7 @@ impl Body<'_, '_> {
             parameter_bytes,
             shared,
             dynamic_shared,
+            callees: Vec::new(),
             alloca: self.alloca,
             pragmas: self.pragmas,
             max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)

@@ -15,12 +15,13 @@ mod values;
 pub(super) use values::Destination;
 
 use super::data::{Symbols, alignment};
+use super::graph::CallGraph;
 use super::lines::{At, Lines};
 use super::rules;
 use super::ssa::{Ssa, Variable};
 use super::{Caches, LowerOptions};
 use crate::emit::Emit;
-use crate::module::{Extern, Kernel};
+use crate::module::{DeviceFunction, Extern, Kernel, near_name};
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractMods, AbstractOp};
 use orias_ori::{Block, Function, FunctionKind, Level, Operand, SourceMods, Span, Type, Value};
@@ -101,7 +102,6 @@ pub(super) struct Scan {
 
 /// A function being lowered into the kernel.
 pub(super) struct Frame<'m> {
-    pub id: FunctionId,
     pub function: &'m ast::Function,
     pub body: &'m ast::Body,
     scan: Rc<Scan>,
@@ -156,6 +156,10 @@ pub(super) struct Body<'m, 'a> {
     /// Symbols of shared memory in use.
     pub shared: BTreeSet<usize>,
     pub externs: Vec<Extern>,
+    /// Who calls whom in the module.
+    pub graph: &'m CallGraph,
+    /// The address that the caller wants the result at, if it lies in memory.
+    pub result_pointer: Option<Variable>,
     /// Whether the stack grows at run time.
     pub alloca: bool,
     /// How many named barriers are in use.
@@ -185,32 +189,103 @@ pub(super) fn register_type(ty: PtxType) -> Type {
     }
 }
 
-/// Lowers one kernel; the functions it calls that are not here come with it.
-pub(super) fn lower_kernel<'m>(
-    module: &'m orias_ptx::Module<'_>,
-    symbols: &'m Symbols,
-    lines: &'m Lines<'m>,
+/// What the functions of a module are lowered with.
+pub(super) struct Surroundings<'m, 'a> {
+    pub module: &'m orias_ptx::Module<'a>,
+    pub symbols: &'m Symbols,
+    pub lines: &'m Lines<'m>,
+    pub graph: &'m CallGraph,
+    pub options: &'m LowerOptions,
+}
+
+/// Lowers one kernel, which calls `functions`; the functions it calls that are not here come with it.
+pub(super) fn lower_kernel(
+    around: &Surroundings<'_, '_>,
     id: FunctionId,
-    options: &LowerOptions,
+    functions: &[&DeviceFunction],
 ) -> Result<(Kernel, Vec<Extern>), Vec<Diagnostic>> {
-    let function = module.function(id);
-    let name = module.name(function.name);
-    let mut ssa = Ssa::default();
-    let carry = ssa.declare(Type::P);
-    let mut body = Body {
+    let function = around.module.function(id);
+    let name = around.module.name(function.name);
+    let mut body = body(around, id, name, FunctionKind::Entry);
+    let parameters = body.parameters(function);
+    body.directives(function);
+    body.run(id);
+    let mut body = finished(body, function, around.options)?;
+    for called in functions {
+        body.shared.extend(&called.shared);
+        body.barriers = body.barriers.max(called.code.attributes.barriers);
+    }
+    let (mut kernel, externs) = body.into_kernel(function, parameters);
+    kernel.callees = functions.iter().map(|it| it.code.name.clone()).collect();
+    Ok((kernel, externs))
+}
+
+/// Lowers a function that is called.
+pub(super) fn lower_function(
+    around: &Surroundings<'_, '_>,
+    id: FunctionId,
+) -> Result<(DeviceFunction, Vec<Extern>), Vec<Diagnostic>> {
+    let function = around.module.function(id);
+    let name = near_name(around.module.name(function.name));
+    let mut body = body(around, id, &name, FunctionKind::Device);
+    body.run(id);
+    if body.alloca {
+        let what = "a stack that grows at run time in a function that is not inlined".to_owned();
+        body.report(function.span, Refusal::Unsupported(what));
+    }
+    let body = finished(body, function, around.options)?;
+    Ok(body.into_function())
+}
+
+/// Completes what was lowered, if nothing was refused.
+fn finished<'m, 'a>(
+    mut body: Body<'m, 'a>,
+    function: &ast::Function,
+    options: &LowerOptions,
+) -> Result<Body<'m, 'a>, Vec<Diagnostic>> {
+    if body.problems.is_empty()
+        && let Err(refusal) = body.finish(options)
+    {
+        body.report(function.span, refusal);
+    }
+    match body.problems.is_empty() {
+        true => Ok(body),
+        false => Err(body.problems),
+    }
+}
+
+fn body<'m, 'a>(
+    around: &Surroundings<'m, 'a>,
+    id: FunctionId,
+    name: &str,
+    kind: FunctionKind,
+) -> Body<'m, 'a> {
+    let &Surroundings {
         module,
         symbols,
-        func: Function::new(name, FunctionKind::Entry, Level::Abstract, options.target),
+        lines,
+        graph,
+        options,
+    } = around;
+    let mut ssa = Ssa::default();
+    let carry = ssa.declare(Type::P);
+    let outgoing = graph.outgoing(id);
+    Body {
+        module,
+        symbols,
+        func: Function::new(name, kind, Level::Abstract, options.target),
         ssa,
         block: None,
         guard: None,
         frames: Vec::new(),
         carry,
         storage: FxHashMap::default(),
-        memory: (0, 0, 1),
+        memory: (outgoing, outgoing, 1),
         frame_base: None,
         shared: BTreeSet::new(),
         externs: Vec::new(),
+        graph,
+        result_pointer: None,
         alloca: false,
         barriers: 0,
         explicit_cluster: false,
@@ -222,27 +297,21 @@ pub(super) fn lower_kernel<'m>(
         pragmas: Vec::new(),
         statements: 0,
         problems: Vec::new(),
-    };
-    let parameters = body.parameters(function);
-    body.directives(function);
-    body.run(id);
-    if body.problems.is_empty()
-        && let Err(refusal) = body.finish(options)
-    {
-        body.report(function.span, refusal);
     }
-    if !body.problems.is_empty() {
-        return Err(body.problems);
-    }
-    Ok(body.into_kernel(function, parameters))
 }
 
 impl<'m> Body<'m, '_> {
-    /// Lowers the kernel and what it calls.
+    /// Lowers the kernel or the function and what is inlined into it.
     fn run(&mut self, id: FunctionId) {
         let entry = self.func.append_block();
         self.block = Some(entry);
-        self.enter(id, None, Vec::new());
+        let called = self.func.kind == FunctionKind::Device;
+        let after = called.then(|| self.func.create_block());
+        self.enter(id, after, Vec::new());
+        if called && let Err(refusal) = self.take_parameters(id) {
+            self.report(self.module.function(id).span, refusal);
+            return;
+        }
         while let Some(frame) = self.frames.last_mut() {
             let Some(&statement) = frame.body.statements.get(frame.next) else {
                 self.leave();
@@ -309,7 +378,6 @@ impl<'m> Body<'m, '_> {
             self.ssa.declare(ty);
         }
         self.frames.push(Frame {
-            id,
             function,
             body,
             scan,
@@ -336,7 +404,11 @@ impl<'m> Body<'m, '_> {
         self.at.resume(&self.func, frame.called_from);
         if let Some(after) = frame.after {
             self.open(after);
-            if let Err(refusal) = self.take_results(&frame) {
+            let taken = match self.frames.is_empty() {
+                true => self.give_results(&frame),
+                false => self.take_results(&frame),
+            };
+            if let Err(refusal) = taken {
                 self.report(frame.function.span, refusal);
             }
             if let Some(on) = frame.on {
@@ -367,7 +439,9 @@ impl<'m> Body<'m, '_> {
             }
             for operand in body.operands(instruction) {
                 match operand.kind {
-                    ast::OperandKind::Variable(id, _) | ast::OperandKind::Element(id, _)
+                    ast::OperandKind::Variable(id)
+                    | ast::OperandKind::Offset(id, _)
+                    | ast::OperandKind::Element(id, _)
                         if self.module.variable(id).space == ast::Space::Param =>
                     {
                         scan.taken.push(id);
@@ -410,8 +484,13 @@ impl<'m> Body<'m, '_> {
 
     /// Gives a variable a place in the frame, from now until the function being lowered ends.
     pub fn place_in_frame(&mut self, id: VariableId, bytes: u64) -> Lowered<u32> {
-        let variable = self.module.variable(id);
-        let align = alignment(variable);
+        let offset = self.frame_space(bytes, alignment(self.module.variable(id)))?;
+        self.storage.insert(id, Storage::Frame(offset));
+        Ok(offset)
+    }
+
+    /// So many bytes of the frame, from now until the function being lowered ends.
+    pub fn frame_space(&mut self, bytes: u64, align: u32) -> Lowered<u32> {
         let (top, highest, most) = self.memory;
         let offset = u64::from(top).next_multiple_of(u64::from(align));
         let end = offset.saturating_add(bytes);
@@ -420,7 +499,6 @@ impl<'m> Body<'m, '_> {
             return unsupported("more than 512 KB of local memory");
         }
         self.memory = (end as u32, highest.max(end as u32), most.max(align));
-        self.storage.insert(id, Storage::Frame(offset as u32));
         Ok(offset as u32)
     }
 

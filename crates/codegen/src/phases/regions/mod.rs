@@ -9,6 +9,8 @@
 //! - Besides, an operation that works on the lanes that run (a vote, a reduction) for a mask that lanes may have different ones of gets a region of its
 //!   own: only the lanes of the mask go through it, the others wait behind. Where all have the same mask, bringing its lanes together is enough.
 //!
+//! - So does a call through a pointer that lanes may have different ones of: those that called the same function come back together, the others wait behind.
+//!
 //! A branch that is uniform gets no region. Nor does one whose lanes meet only to exit.
 //! Regions deeper than the machine has registers for are left out: lanes then meet where the region around ends.
 
@@ -16,18 +18,20 @@ mod apply;
 mod plan;
 
 use crate::pipeline::{Context, PhaseError};
+use orias_machine::Machine;
 use orias_ori::analysis::{
     DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest, lane_mask, names_all_lanes,
 };
 use orias_ori::builder::{BuildError, Cursor};
-use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Type, Value};
+
+use orias_ori::{AbstractOp, Block, Class, Function, Inst, Operand, Type, Value};
 
 /// Opens and closes convergence regions; see the module.
 pub fn open_convergence_regions(
     func: &mut Function,
     context: &Context<'_>,
 ) -> Result<(), PhaseError> {
-    let most = usize::from(context.machine.registers.convergence);
+    let most = barriers(func, context.machine);
     let graph = FlowGraph::of(func);
     let walk = DepthFirst::new(&graph);
     let nest = LoopNest::new(&graph, &walk);
@@ -46,10 +50,37 @@ pub fn open_convergence_regions(
     let exclusive: Vec<Inst> = func
         .blocks()
         .flat_map(|block| func.block_insts(block))
-        .filter(|&inst| is_exclusive(func, inst, &divergence, &nest))
+        .filter(|&inst| {
+            is_exclusive(func, inst, &divergence, &nest)
+                || calls_apart(func, inst, &divergence, &nest)
+        })
         .collect();
     apply::apply(func, &regions)?;
     set_apart(func, exclusive)
+}
+
+/// How many regions may be open at once: where functions are called, as many as have registers that these leave alone.
+fn barriers(func: &Function, machine: &Machine) -> usize {
+    let all = machine.registers.convergence;
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let calls = |inst: Inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Call);
+    let outlives = |&number: &u8| machine.abi.is_preserved(Class::B.into(), number);
+    match insts.into_iter().any(calls) {
+        true => (0..all).filter(outlives).count(),
+        false => usize::from(all),
+    }
+}
+
+/// Whether `inst` calls a function through a pointer that lanes may have different ones of: they come back one function after the other.
+fn calls_apart(func: &Function, inst: Inst, divergence: &Divergence, nest: &LoopNest) -> bool {
+    if func.opcode(inst).as_abstract() != Some(AbstractOp::Call) {
+        return false;
+    }
+    let callee = func.operands(inst).get(func.result_count(inst));
+    let pointer = callee.and_then(|callee| callee.as_value());
+    pointer
+        .zip(func.layout.inst_block(inst))
+        .is_some_and(|(pointer, block)| !divergence.is_uniform_at(pointer, block, nest))
 }
 
 fn refused(error: BuildError) -> PhaseError {

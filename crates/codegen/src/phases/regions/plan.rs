@@ -15,7 +15,7 @@
 //!
 //! **Meeting early.** Some ways from a branch may lead to a block that others go round: the `default` of a `switch`, the target of several `goto`s. Lanes
 //! that come there by different ways run it, and what follows up to where all meet, once for each way. So there are regions that open at the block's
-//! immediate dominator and meet at the block; lanes that go round it leave. They come last, where they do not cross others, where no lane waits for others inside, and where what they save
+//! immediate dominator and meet at the block; lanes that go round it leave. They come last, where lanes are apart that come there (they parted and have not met before), where they do not cross others, where no lane waits for others inside, and where what they save
 //! (instructions behind the block that nobody else comes to, for each way but one) is worth BSSY, BSYNC and BREAK. ptxas has them, too.
 //!
 //! **Which are left out.** A branch inside a region that meets at the same place, or where nothing but jumps leads there, needs no region of its own. Regions deeper than
@@ -106,7 +106,12 @@ pub(super) fn plan(func: &Function, shape: &Shape<'_>, most: usize) -> Vec<Regio
     for &join in walk.postorder() {
         let entered = graph.preds(join).len() > 1 && nest.headed_by(join).is_none();
         if entered && let Some(above) = shape.dominators.immediate_dominator(join) {
-            planner.consider_early(above, join);
+            planner.consider_early(above, join, &|block| {
+                let of_loop = nest
+                    .headed_by(block)
+                    .and_then(|each| meetings.of_loop(each));
+                (meetings.of_branch(block), of_loop)
+            });
         }
     }
     // Outer ones first.
@@ -208,8 +213,14 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds a region that meets at `join`, where some of the lanes come that part behind `above`, its dominator, if that pays: see the module.
-    fn consider_early(&mut self, above: Block, join: Block) {
+    /// Adds a region that meets at `join`, where some of the lanes come that part behind `above`, its dominator, if that pays: see the module. `meetings` says
+    /// where those meet that part at a block, and those that leave the loop with this header.
+    fn consider_early(
+        &mut self,
+        above: Block,
+        join: Block,
+        meetings: &dyn Fn(Block) -> (Option<Block>, Option<Block>),
+    ) {
         let opening = self.opening(above, join);
         if opening != Opening::End(above) || self.ending[join.index()] || self.only_ends(join) {
             return;
@@ -217,9 +228,15 @@ impl Planner<'_> {
         let Some(inside) = self.up_to(above, join) else {
             return;
         };
-        let divergence = self.shape.divergence;
-        let parts = |block| divergence.is_divergent_branch(block);
-        if !parts(above) && !inside.iter().any(|&block| parts(block)) {
+        // Lanes that part and meet before, or at the join, come there together as they are.
+        let met = |meeting: Block| meeting == join || inside.contains(&meeting);
+        let decides = |block: Block, within: bool| {
+            let (of_branch, of_loop) = meetings(block);
+            let branches = self.shape.divergence.is_divergent_branch(block);
+            let leaves = within && of_loop.is_some_and(|meeting| !met(meeting));
+            branches && !of_branch.is_some_and(met) || leaves
+        };
+        if !decides(above, false) && !inside.iter().any(|&block| decides(block, true)) {
             return;
         }
         let Sides { arriving, leaving } = self.sides(opening, join, &inside);

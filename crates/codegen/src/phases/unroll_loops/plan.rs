@@ -9,12 +9,12 @@
 
 use super::apply::can_test;
 use crate::knobs::registry::{UNROLL_FACTOR, UNROLL_FULL, UNROLL_KNOWN, UNROLL_SIZE};
-use crate::loops::Shape;
+use crate::loops::{Shape, start};
 use crate::pipeline::Context;
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, Divergence, Iterations, Loop, Refusal};
 use orias_ori::operation::Scalar;
-use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Operand, ValueDef};
+use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Operand};
 use std::fmt;
 
 /// Instructions an iteration spends on going round: counting, comparing, jumping.
@@ -312,27 +312,4 @@ fn way(
         stays,
         copies,
     })
-}
-
-/// What the variable of `exit` starts with, if that is known.
-fn start(func: &Function, shape: &Shape, of: Loop, exit: &Iterations) -> Option<i64> {
-    let ValueDef::Param(_, index) = func.value_def(exit.variable) else {
-        return None;
-    };
-    let mut known = None;
-    for edge in shape.entering_edges(of) {
-        let value = func.edge_args(edge)[usize::from(index)];
-        let inst = func.defining_inst(value)?;
-        let copy = func.opcode(inst).as_abstract() == Some(AbstractOp::Mov)
-            && func.inst(inst).guard().is_always();
-        let bits = match func.operands(inst) {
-            &[_, Operand::Imm(imm)] if copy => imm.bits() as i64,
-            _ => return None,
-        };
-        if known.is_some_and(|known| known != bits) {
-            return None;
-        }
-        known = Some(bits);
-    }
-    known
 }

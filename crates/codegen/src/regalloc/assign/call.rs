@@ -64,7 +64,7 @@ impl<'a> Scan<'a> {
             }
         }
         let volatile = calls::volatile(abi);
-        for unit in 0..abi.return_address + 2 {
+        for unit in 0..self.files[Class::R as usize].usable {
             if abi.is_preserved(Class::R.into(), unit) {
                 continue;
             }

@@ -481,7 +481,7 @@ impl<'a> Scan<'a> {
             Opcode::Abstract(AbstractOp::Collect) => self.collect(inst, ending, now),
             Opcode::Abstract(AbstractOp::Split) => self.split(inst, ending, now),
             Opcode::Abstract(AbstractOp::ParCopy) => self.copy(inst, ending, now),
-            Opcode::Abstract(AbstractOp::Call) => self.call(inst, ending, now),
+            Opcode::Abstract(AbstractOp::Call | AbstractOp::Ret) => self.call(inst, ending, now),
             Opcode::Abstract(AbstractOp::FallThrough) | Opcode::Machine(_) => {
                 self.machine(inst, ending, now)
             }

@@ -28,17 +28,21 @@
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
 mod derive;
+mod distances;
 mod look;
 mod params;
+mod residence;
+mod split;
 
 use super::assign::Stop;
+use super::calls::has_calls;
 use super::deaths::Deaths;
 use super::refused;
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use look::{Choice, Look};
 use orias_machine::Machine;
-use orias_ori::analysis::{DefUse, FlowGraph, Liveness};
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
@@ -59,7 +63,63 @@ pub(super) struct Fitting {
 }
 
 /// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
+///
+/// Where general registers are short there are two ways, and the one is taken whose accesses cost less: values leave as a whole, or they leave for
+/// a while ([`split`]).
 pub(super) fn fit(
+    func: &mut Function,
+    goals: [u8; 5],
+    before: &mut Option<Function>,
+) -> Result<Fitting, Stop> {
+    let mut changed = None;
+    let whole = spill_whole(func, goals, &mut changed);
+    let Some(original) = changed else {
+        return whole;
+    };
+    let mut parts = original.clone();
+    if !has_calls(&original)
+        && let Ok(fitting) = spill_parts(&mut parts, goals)
+        && (whole.is_err() || accesses(&parts) <= accesses(func))
+    {
+        *func = parts;
+        *before = Some(original);
+        return Ok(fitting);
+    }
+    *before = Some(original);
+    whole
+}
+
+/// Spills with live ranges of general registers split; what is too much even so, and what other classes need, goes as a whole.
+fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
+    let mut others = goals;
+    others[Class::R as usize] = u8::MAX;
+    spill_whole(func, others, &mut None)?;
+    split::split(func, goals)?;
+    spill_whole(func, goals, &mut None)
+}
+
+/// What accesses to the frame cost, and what is made again, by how often it runs.
+fn accesses(func: &Function) -> f64 {
+    let graph = FlowGraph::of(func);
+    let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
+    let mut cost = 0.0;
+    for block in func.blocks() {
+        let often = 8_f64.powi(loops.block_depth(block).min(6) as i32);
+        for inst in func.block_insts(block) {
+            let Some(op) = func.opcode(inst).as_machine() else {
+                continue;
+            };
+            cost += match op {
+                Op::LDL | Op::STL => often,
+                _ => often / 16.0,
+            };
+        }
+    }
+    cost
+}
+
+/// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
+fn spill_whole(
     func: &mut Function,
     goals: [u8; 5],
     before: &mut Option<Function>,

@@ -85,7 +85,7 @@ pub(super) fn widen_predicates(
     Ok(widened)
 }
 
-fn unterminated(block: Block) -> Stop {
+pub(super) fn unterminated(block: Block) -> Stop {
     Stop::Error(PhaseError::Broken {
         at: block.to_string(),
         what: "a block that ends without a terminator".to_owned(),
@@ -93,7 +93,7 @@ fn unterminated(block: Block) -> Stop {
 }
 
 /// The edges that lead to `block`, and where they come from.
-fn entering_edges(func: &Function, graph: &FlowGraph, block: Block) -> Vec<(Block, Edge)> {
+pub(super) fn entering_edges(func: &Function, graph: &FlowGraph, block: Block) -> Vec<(Block, Edge)> {
     let mut preds = graph.preds(block).to_vec();
     preds.dedup();
     let mut edges: Vec<(Block, Edge)> = Vec::new();
@@ -228,7 +228,7 @@ fn is_undefined(func: &Function, value: Value) -> bool {
 }
 
 /// The instruction before which code for `edge` alone goes; a block is made for it if need be.
-fn room_on(func: &mut Function, pred: Block, edge: Edge) -> Option<Inst> {
+pub(super) fn room_on(func: &mut Function, pred: Block, edge: Edge) -> Option<Inst> {
     let terminator = func.terminator(pred)?;
     if func.edges(terminator).len() == 1 {
         return Some(before_end(func, terminator));

@@ -77,7 +77,7 @@ impl Builder<'_> {
         let crowded = pending.len() >= PENDING;
         for &(earlier, other) in &pending {
             if crowded || refs.iter().any(|mine| mine.conflicts(&other)) {
-                let latency = u16::from(self.nodes[earlier as usize].least_stall);
+                let latency = u16::from(self.nodes[earlier as usize].issue.least_stall);
                 self.edge(
                     earlier,
                     node,

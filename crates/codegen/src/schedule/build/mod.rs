@@ -24,6 +24,7 @@ use crate::knobs::{Point, WhenList};
 pub use memory::PENDING;
 use memory::TokenHistory;
 use orias_machine::Machine;
+use orias_machine::issue::Issue;
 use orias_machine::timing::{Arrival, Place};
 use orias_ori::analysis::{Liveness, RegisterLiveness};
 use orias_ori::{Block, Function, Inst, Operation, Reg, RegKind};
@@ -235,10 +236,11 @@ impl<'a> Builder<'a> {
             inst,
             op: operation.map(|(op, _)| op),
             class: facts.class,
-            unit: facts.unit,
-            keeps: if never { &[] } else { facts.keeps },
+            issue: Issue {
+                keeps: if never { &[] } else { facts.issue.keeps },
+                ..facts.issue
+            },
             pipe: facts.pipe,
-            least_stall: facts.least_stall,
             latency: match self.local {
                 Some(latency) if facts.loads_local => latency,
                 _ => facts.latency,

@@ -5,7 +5,7 @@ use crate::schedule::graph::Heat;
 use crate::schedule::local;
 use crate::schedule::order::{self, Order};
 use crate::schedule::units::Pipe;
-use orias_machine::issue::Unit;
+use orias_machine::issue::{Issue, Unit};
 use orias_machine::met::Met;
 use orias_machine::timing::{self, Completion};
 use orias_machine::{Machine, PerMachine};
@@ -30,10 +30,8 @@ pub(in crate::schedule) enum RunRole {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::schedule) struct OperationFacts {
     pub(super) class: Option<timing::Class>,
-    pub(super) unit: Unit,
-    pub(super) keeps: &'static [(Unit, u8)],
+    pub(super) issue: Issue,
     pub(super) pipe: Pipe,
-    pub(super) least_stall: u8,
     /// Cycles until its slowest result can be used.
     pub(super) latency: u16,
     /// Whether that is a fixed number.
@@ -67,10 +65,14 @@ pub(in crate::schedule) struct OperationFacts {
 /// For what is no machine operation.
 pub(super) const PSEUDO: OperationFacts = OperationFacts {
     class: None,
-    unit: Unit::Control,
-    keeps: &[],
+    issue: Issue {
+        unit: Unit::Control,
+        keeps: &[],
+        least_stall: 0,
+        extra_cycles: 0,
+        drains: false,
+    },
     pipe: Pipe::Branch,
-    least_stall: 0,
     latency: 0,
     fixed: true,
     reads_in_order: false,
@@ -106,10 +108,8 @@ fn work_out(machine: &Machine, op: Op) -> OperationFacts {
     let settles = timing.is_some_and(|timing| timing.settles);
     OperationFacts {
         class: timing.map(|timing| timing.class),
-        unit: issue.unit,
-        keeps: issue.keeps,
+        issue,
         pipe: Pipe::of(op, issue.unit, timing.as_ref()),
-        least_stall: issue.least_stall,
         latency: timing.map_or(0, |timing| expected(&timing)),
         fixed: timing.is_none_or(|timing| timing.completion == Completion::Fixed),
         reads_in_order: timing.is_some_and(|timing| timing.reads_in_order),

@@ -7,6 +7,7 @@
 use super::PostScheduleError;
 use super::ready::{self, Choice};
 use super::shuffle::Numbers;
+use crate::clock;
 use crate::schedule::build::Fences;
 use crate::schedule::graph::{Graph, Timeline};
 use orias_ori::Function;
@@ -66,7 +67,7 @@ impl Choice for Greedy<'_> {
         let own = &self.graph.nodes[node as usize];
         let start = self.at[node as usize].max(self.now);
         if !own.is_pseudo() {
-            self.now = start + u32::from(own.least_stall.max(1));
+            self.now = start + clock::slots(&own.issue, 1);
         }
         for edge in self.graph.succs(node as usize) {
             let at = &mut self.at[edge.to as usize];

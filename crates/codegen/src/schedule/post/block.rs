@@ -1,9 +1,9 @@
 //! A block on its way through the rounds.
 
-use super::clock::{Model, Simulation, Slots};
 use super::early::Early;
 use super::flight::{Ends, Flight};
 use super::list::{Chains, Present};
+use super::model::{Model, Simulation, Slots};
 use super::ports::Sources;
 use super::stores::{Accesses, Holds, Look};
 use super::{BlockChange, PostScheduleError};

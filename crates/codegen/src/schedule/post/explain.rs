@@ -155,7 +155,11 @@ fn block_story(func: &Function, state: &State, depth: u32, live: &RegisterLivene
                     format!("{} {} cycles", edge.kinds.name(), edge.latency)
                 }),
         };
-        let keeps = data.keeps.iter().map(|(_, cycles)| u32::from(*cycles));
+        let keeps = data
+            .issue
+            .keeps
+            .iter()
+            .map(|(_, cycles)| u32::from(*cycles));
         lines.push(Line {
             text: print_inst(func, data.inst),
             issue,

@@ -10,7 +10,7 @@
 //! Which nodes of a block read what was there before it, and which write first and last, is the same in every order the graph allows, and
 //! found once ([`Ends`]).
 
-use super::clock::Simulation;
+use super::model::Simulation;
 use crate::places::{GENERAL, PLACES};
 use crate::schedule::graph::{Graph, Heat, Node};
 use orias_machine::Machine;

@@ -18,8 +18,8 @@
 //! Stores to one line of memory are candidates when all that any of them needs is there, and then go before all others
 //! ([`super::stores`]).
 
-use super::clock::{Clock, Model, Slot, Slots, Step, Wait};
 use super::early::Early;
+use super::model::{MachineState, Model, Slot, Slots, Step, Wait};
 use super::ports::Row;
 use super::stores::Holds;
 use crate::schedule::graph::Graph;
@@ -199,7 +199,11 @@ impl Scheduler {
             let slot = model.slots.of(*node);
             Asks {
                 row: slot.sources.row,
-                unit: if slot.pseudo { None } else { Some(slot.unit) },
+                unit: if slot.pseudo {
+                    None
+                } else {
+                    Some(slot.issue.unit)
+                },
             }
         }));
         self.waiting.clear();
@@ -217,7 +221,7 @@ impl Scheduler {
             plain: weights.is_plain(),
             short_first: weights.chain < 0.0,
             most_is_chain: weights.bank >= 0.0 && weights.rewrite >= 0.0 && weights.stall >= 0.0,
-            clock: Clock::new(model.slots, warps),
+            machine: MachineState::new(model.slots, warps),
             state: self,
             stable: !early,
             loads: if early { present.early.count } else { 0 },
@@ -235,7 +239,7 @@ impl Scheduler {
             let mut next = node as usize + 1;
             while present.chains.runs && next < body && graph.nodes[next].with_previous {
                 let slot = list.slots.of(next as u32);
-                let at = list.clock.at(slot, list.state.pending[next].ready);
+                let at = list.machine.at(slot, list.state.pending[next].ready);
                 list.issue(next as u32, at);
                 next += 1;
             }
@@ -255,7 +259,7 @@ struct List<'a> {
     short_first: bool,
     /// Whether conflicts, rewriting and waiting only take from the score.
     most_is_chain: bool,
-    clock: Clock<'a>,
+    machine: MachineState<'a>,
     state: &'a mut Scheduler,
     stable: bool,
     /// How many of the first loads have not issued, if others wait for that.
@@ -278,7 +282,7 @@ impl List<'_> {
             }
             ready = ready.max(all);
         }
-        if ready <= self.clock.next {
+        if ready <= self.machine.clock.next {
             self.put(node);
         } else {
             let waits = u64::from(ready) << 32 | u64::from(node);
@@ -344,7 +348,7 @@ impl List<'_> {
     /// Takes the best candidate out of the tree: which it is, and when it issues.
     fn choose(&mut self) -> Option<(u32, u32)> {
         loop {
-            let now = self.clock.next;
+            let now = self.machine.clock.next;
             let mut soonest = None;
             while let Some(&Reverse(waits)) = self.state.waiting.peek() {
                 let ready = (waits >> 32) as u32;
@@ -358,7 +362,7 @@ impl List<'_> {
             let Some((at, issue)) = self.evaluate(now) else {
                 // Nothing can issue: time passes.
                 match soonest {
-                    Some(soonest) => self.clock.next = soonest,
+                    Some(soonest) => self.machine.clock.next = soonest,
                     None if !self.state.aside.is_empty() => {
                         self.loads = 0;
                         self.offer_aside();
@@ -377,7 +381,7 @@ impl List<'_> {
             if let Some(soonest) = soonest
                 && issue > soonest
             {
-                self.clock.next = soonest;
+                self.machine.clock.next = soonest;
                 self.stable = false;
                 continue;
             }
@@ -393,9 +397,9 @@ impl List<'_> {
         if count > LOOKED_AT {
             self.stable = false;
         }
-        let last = self.clock.last.map(|node| self.slots.of(node));
+        let last = self.machine.last.map(|node| self.slots.of(node));
         let first = count.saturating_sub(LOOKED_AT);
-        let cache = self.clock.cache_at(now);
+        let cache = self.machine.cache_at(now);
         let most = self.weights.reuse.max(0.0) * f64::from(cache.kept());
         let mut best: Option<(usize, f64, u32)> = None;
         for (index, &key) in self.state.tree[first..].iter().enumerate().rev() {
@@ -408,14 +412,14 @@ impl List<'_> {
                 // Its unit may be busy; only sources in the cache could make up for that.
                 if self.most_is_chain {
                     let asks = self.asks(key);
-                    let bound = chain - self.weights.stall * self.clock.busy(asks.unit);
+                    let bound = chain - self.weights.stall * self.machine.busy(asks.unit);
                     if known >= bound && (known >= bound + most || !cache.has_any(asks.row)) {
                         continue;
                     }
                 }
             }
             let slot = self.slots.of(self.node(key));
-            let at = self.clock.at(slot, now);
+            let at = self.machine.at(slot, now);
             let score = self.score(slot, last, height, at, now);
             if best.is_none_or(|(_, known, _)| score > known) {
                 best = Some((first + index, score, at));
@@ -434,15 +438,15 @@ impl List<'_> {
             (step, false)
         } else {
             let rewrites = last.is_some_and(|last| self.slots.rewrites(last, slot));
-            (self.clock.step(slot, at), rewrites)
+            (self.machine.step(slot, at), rewrites)
         };
         self.weights.score(height, step, rewrites, now)
     }
 
     fn issue(&mut self, node: u32, at: u32) {
         let slot = self.slots.of(node);
-        let conflicts = self.clock.step(slot, at).conflicts;
-        self.clock.issue(node, slot, at, conflicts);
+        let conflicts = self.machine.step(slot, at).conflicts;
+        self.machine.issue(node, slot, at, conflicts);
         self.state.order.push(node);
         if self.loads > 0 && self.present.early.is_load(node) {
             self.loads -= 1;

@@ -7,7 +7,7 @@
 //! | module | concern |
 //! | --- | --- |
 //! | `ports` | banks and the operand cache |
-//! | `clock` | the cycle model: when each instruction issues in an order, and why not earlier |
+//! | `model` | the cycle model: when each instruction issues in an order, and why not earlier |
 //! | `list` | the list scheduler with its ordered tree and weighted score |
 //! | `early` | what leads to the first loads of a block, which may go before all else |
 //! | `stores` | stores to one line of memory, which go together |
@@ -43,11 +43,12 @@
 mod alternative;
 mod block;
 mod canonical;
-mod clock;
+
 mod early;
 mod explain;
 mod flight;
 mod list;
+mod model;
 mod ports;
 mod ready;
 mod search;
@@ -73,9 +74,9 @@ use sweep::Sweeps;
 
 pub use alternative::{Alternative, alternative};
 pub use canonical::canonical;
-pub use clock::{Cause, Cost, Simulation};
 pub use explain::{BlockStory, FunctionStory, Line, tell};
 pub use list::Weights;
+pub use model::{Cause, Cost, Simulation};
 pub use shuffle::shuffle;
 pub use words::{WordCycles, cycles_by_words};
 

@@ -11,8 +11,8 @@
 //! one of 2,000. Somebody who compiles goes without both; they are for those who want the best order ([`Options::thorough`]).
 
 use super::block::{Rank, State};
-use super::clock::{Cost, Limit, Simulation};
 use super::list::Scheduler;
+use super::model::{Cost, Limit, Simulation};
 use super::stores::Look;
 use super::{Options, Weights};
 use smallvec::SmallVec;

@@ -6,8 +6,8 @@
 //! the state aside costs as much as the block is long.
 
 use super::Task;
+use crate::clock::Clock;
 use crate::schedule::live::Pressure;
-use orias_machine::issue::Unit;
 use orias_ori::Class;
 
 /// Blocks with more nodes are left to the engine.
@@ -22,8 +22,7 @@ struct State<'a> {
     waits: Vec<u32>,
     ready_at: Vec<u32>,
     ready: Vec<u32>,
-    free: [u32; Unit::COUNT],
-    now: u32,
+    clock: Clock,
     pressure: Pressure<'a>,
 }
 
@@ -41,8 +40,7 @@ pub(super) fn schedule(task: &Task<'_>) -> Option<Vec<u32>> {
             .collect(),
         ready_at: vec![0; graph.len()],
         ready: Vec::new(),
-        free: [0; Unit::COUNT],
-        now: 0,
+        clock: Clock::new(1),
         pressure: Pressure::new(task.values),
     };
     for node in graph.body() {
@@ -101,8 +99,8 @@ fn stall(task: &Task<'_>, state: &State<'_>, node: u32) -> u32 {
     if own.is_pseudo() {
         return 0;
     }
-    let start = state.ready_at[node as usize].max(state.free[own.unit as usize]);
-    start.saturating_sub(state.now)
+    let ready = state.ready_at[node as usize];
+    state.clock.at(own.issue.unit, ready) - state.clock.next
 }
 
 fn best(task: &Task<'_>, state: &State<'_>, rejected: &[u32]) -> Option<u32> {
@@ -127,18 +125,14 @@ fn is_acceptable(task: &Task<'_>, state: &State<'_>, node: u32) -> bool {
 fn place<'a>(task: &Task<'a>, state: &mut State<'a>, node: u32) {
     let graph = task.graph;
     let own = &graph.nodes[node as usize];
-    let stalls = stall(task, state, node);
+    let ready = state.ready_at[node as usize];
     let start = if own.is_pseudo() {
-        state.ready_at[node as usize]
+        ready
     } else {
-        state.now + stalls
+        let start = state.clock.at(own.issue.unit, ready);
+        state.clock.issue(&own.issue, start);
+        start
     };
-    if !own.is_pseudo() {
-        for &(unit, cycles) in own.keeps {
-            state.free[unit as usize] = start + u32::from(cycles);
-        }
-        state.now = start + u32::from(own.least_stall.max(1));
-    }
     state.order.push(node);
     state.ready.retain(|&other| other != node);
     state.pressure.schedule(node as usize, &mut |_| {});

@@ -12,9 +12,9 @@
 //! There is one state, in which an instruction is placed and taken back. Sets of nodes are bits of a word: the block is small.
 
 use super::{PERMUTED, Task, issued};
+use crate::clock::{self, Clock};
 use crate::schedule::graph::Node;
 use crate::schedule::live::Counts;
-use orias_machine::issue::Unit;
 use orias_ori::Class;
 
 /// How many placements are tried.
@@ -47,8 +47,7 @@ struct Search<'a> {
     ready: u64,
     waits: [u32; NODES],
     ready_at: [u32; NODES],
-    free: [u32; Unit::COUNT],
-    now: u32,
+    clock: Clock,
     /// Slots that those take that are not placed and may move.
     slots: u32,
     /// By value: readers that are still to come.
@@ -61,8 +60,7 @@ struct Search<'a> {
 /// What taking a placement back restores.
 struct Placed {
     node: u32,
-    free: [u32; Unit::COUNT],
-    now: u32,
+    clock: Clock,
     live: Counts,
     log: usize,
 }
@@ -98,8 +96,7 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
         ready: nodes(&|node| waits[node] == 0),
         waits,
         ready_at: [0; NODES],
-        free: [0; Unit::COUNT],
-        now: 0,
+        clock: Clock::new(1),
         remaining: (0..values.len() as u32)
             .map(|value| values.users(value).len() as u32)
             .collect(),
@@ -122,7 +119,7 @@ pub(super) fn permute(task: &Task<'_>) -> Option<Vec<u32>> {
 fn slots(node: &Node) -> u32 {
     match node.is_pseudo() {
         true => 0,
-        false => u32::from(node.least_stall.max(1)),
+        false => clock::slots(&node.issue, 1),
     }
 }
 
@@ -215,8 +212,7 @@ impl Search<'_> {
     fn place(&mut self, node: u32, live: Counts) -> Placed {
         let placed = Placed {
             node,
-            free: self.free,
-            now: self.now,
+            clock: self.clock,
             live: std::mem::replace(&mut self.live, live),
             log: self.log.len(),
         };
@@ -226,12 +222,8 @@ impl Search<'_> {
         let start = if own.is_pseudo() {
             self.ready_at[index]
         } else {
-            let start = self.now.max(self.ready_at[index]);
-            let start = start.max(self.free[own.unit as usize]);
-            for &(unit, cycles) in own.keeps {
-                self.free[unit as usize] = start + u32::from(cycles);
-            }
-            self.now = start + slots(own);
+            let start = self.clock.at(own.issue.unit, self.ready_at[index]);
+            self.clock.issue(&own.issue, start);
             start
         };
         self.slots -= slots(own);
@@ -275,20 +267,20 @@ impl Search<'_> {
         self.order.pop();
         self.unplaced |= 1 << placed.node;
         self.ready |= 1 << placed.node;
-        self.free = placed.free;
-        self.now = placed.now;
+        self.clock = placed.clock;
         self.live = placed.live;
     }
 
     /// Cycles that no completion of the order can go below.
     fn bound(&self) -> u32 {
         let heights = &self.task.timeline.height;
-        let mut bound = self.now + self.slots;
+        let now = self.clock.next;
+        let mut bound = now + self.slots;
         let mut left = self.unplaced;
         while left != 0 {
             let node = left.trailing_zeros() as usize;
             left &= left - 1;
-            bound = bound.max(self.ready_at[node].max(self.now) + heights[node]);
+            bound = bound.max(self.ready_at[node].max(now) + heights[node]);
         }
         bound
     }

@@ -5,6 +5,7 @@ use super::super::facts::EventKind;
 use super::super::flight::{Boundary, EventRecord, Flight, ResultRecord, SETTLED};
 use super::super::latencies::longest;
 use super::{LONG_AGO, Mode, Plan, Walk};
+use crate::clock::Units;
 use orias_machine::issue::Unit;
 
 impl Walk<'_> {
@@ -14,7 +15,7 @@ impl Walk<'_> {
         self.settled = 0;
         self.lag = 0;
         self.events.clear();
-        self.unit_free = [0; Unit::COUNT];
+        self.units = Units::default();
         for number in std::mem::take(&mut self.touched).iter() {
             self.forget_place(number);
         }

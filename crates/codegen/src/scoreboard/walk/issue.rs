@@ -48,10 +48,8 @@ impl Walk<'_> {
     pub(super) fn issue(&mut self, index: usize, time: i32, plan: &mut Plan) {
         let code = self.code;
         let fact = &code.facts[index];
-        for &(unit, cycles) in fact.issue.keeps {
-            let free = &mut self.unit_free[unit as usize];
-            *free = (*free).max(time + i32::from(cycles));
-        }
+        // Nothing issues before the block starts.
+        self.units.keep(&fact.issue, time as u32, 1);
         if fact.settles {
             self.settled = time + i32::from(code.machine.limits.barrier_settles);
         }

@@ -37,6 +37,7 @@ use super::flight::{Boundary, EventId};
 use super::latencies::FORGET_AFTER;
 use super::spared::Spared;
 use super::{Insertions, ScoreboardError};
+use crate::clock::Units;
 use needs::Needs;
 use orias_machine::issue::Unit;
 use orias_machine::timing::ResultGroup;
@@ -123,7 +124,7 @@ pub(super) struct Walk<'a> {
     /// Index of each event among `events`, plus one; 0 if it is not in flight.
     event_slots: Vec<u32>,
     barriers: Barriers,
-    unit_free: [i32; Unit::COUNT],
+    units: Units,
     /// The last fixed-latency reader of each place, of a unit that takes its time to read: when it issued, and its unit.
     readers: Vec<(i32, Unit)>,
     /// Places that have one.
@@ -164,7 +165,7 @@ impl<'a> Walk<'a> {
             events: Vec::new(),
             event_slots: vec![0; 2 * code.facts.len()],
             barriers: Barriers::default(),
-            unit_free: [0; Unit::COUNT],
+            units: Units::default(),
             readers: vec![(LONG_AGO, Unit::Control); PLACES],
             slowly_read: PlaceSet::default(),
             issued: Vec::new(),
@@ -262,7 +263,7 @@ impl<'a> Walk<'a> {
         let earliest = match self.issued.last() {
             Some(&before) => {
                 let least = i32::from(self.code.facts[index - 1].issue.least_stall);
-                let free = self.unit_free[fact.issue.unit as usize];
+                let free = self.units.free_at(fact.issue.unit) as i32;
                 let time = (before + least).max(free);
                 let cap = before + i32::from(self.code.machine.limits.stall_max);
                 let time = time.min(cap);

@@ -1,16 +1,17 @@
 //! When the instructions of a block issue in a given order: the one cycle model by which orders are chosen and compared.
 //!
-//! One warp, alone on its scheduler, or several that take turns, as in [`crate::schedule::estimate`]. An instruction issues when the one before it lets it, its unit is free, what its edges ask for has
-//! passed, and what was in flight when the block started is there. Reading three registers of a bank takes a cycle more. What is
-//! not in the model: misses of caches, and that waits for barriers are shared.
+//! One warp, alone on its scheduler, or several that take turns. [`crate::clock`] says when the one before and its unit let an instruction
+//! issue; besides, what its edges ask for must have passed, and what was in flight when the block started be there. Reading three
+//! registers of a bank takes a cycle more. What is not in the model: misses of caches, and that waits for barriers are shared.
 //!
 //! A block is run through the model many times, so what the model asks of an instruction lies together in a [`Slot`]; why an
 //! instruction did not issue earlier is worked out only for those who want to know ([`causes`]).
 
 use super::ports::{CACHE_LASTS, OperandCache, POSITIONS, Source, Sources, Span};
+use crate::clock::{self, Clock};
 use crate::places::PLACES;
 use crate::schedule::graph::Graph;
-use orias_machine::issue::Unit;
+use orias_machine::issue::{Issue, Unit};
 
 /// Why an instruction did not issue earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,14 +33,12 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) sources: Sources,
-    keeps: &'static [(Unit, u8)],
+    pub(super) issue: Issue,
     /// Its results in [`Slots::writes`].
     writes: (u32, u32),
     span: Span,
     /// Cycles until its slowest result is there.
     latency: u16,
-    pub(super) unit: Unit,
-    least_stall: u8,
     pub(super) pseudo: bool,
     long: bool,
     leaves: bool,
@@ -78,12 +77,10 @@ impl Slots {
                 writes.extend_from_slice(written);
                 Slot {
                     sources: *sources,
-                    unit: node.unit,
-                    least_stall: node.least_stall,
+                    issue: node.issue,
                     latency: node.latency,
                     writes: (start, writes.len() as u32),
                     span: Span::of(written),
-                    keeps: node.keeps,
                     pseudo: node.is_pseudo(),
                     long: node.is_long(),
                     leaves: node.leaves,
@@ -95,7 +92,7 @@ impl Slots {
         for node in 0..graph.len() {
             for edge in graph.preds(node) {
                 let from = &slots[edge.from as usize];
-                if from.pseudo || u32::from(edge.latency) > from.cycles(1) {
+                if from.pseudo || u32::from(edge.latency) > clock::slots(&from.issue, 1) {
                     waits.push(Wait {
                         node: edge.from,
                         cycles: u32::from(edge.latency),
@@ -138,7 +135,7 @@ impl Slots {
     /// Cycles in which nothing but the nodes themselves issues, in whatever order.
     pub(super) fn issue_cycles(&self, warps: u32) -> u32 {
         let real = self.slots.iter().filter(|slot| !slot.pseudo);
-        real.map(|slot| slot.cycles(warps)).sum()
+        real.map(|slot| clock::slots(&slot.issue, warps)).sum()
     }
 
     /// Whether one node writes what another one writes.
@@ -177,13 +174,6 @@ fn is_plain(slots: &[Slot], writes: &[u16]) -> bool {
         && !slots.iter().any(|slot| slot.sources.may_meet())
 }
 
-impl Slot {
-    /// Cycles until the next instruction, whatever that is.
-    fn cycles(&self, warps: u32) -> u32 {
-        u32::from(self.least_stall).max(warps)
-    }
-}
-
 /// When an instruction can issue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
@@ -194,31 +184,24 @@ pub(super) struct Step {
     pub(super) hits: u8,
 }
 
-/// The state of the machine between two instructions.
+/// The state of the machine between two instructions: the clock, and what is in the operand cache.
 #[derive(Clone, Debug)]
-pub(super) struct Clock<'a> {
+pub(super) struct MachineState<'a> {
     slots: &'a Slots,
-    /// Warps that take turns.
-    warps: u32,
-    /// The first cycle in which something can issue.
-    pub(super) next: u32,
+    pub(super) clock: Clock,
     /// The last node that took a slot.
     pub(super) last: Option<u32>,
-    /// When each unit is free.
-    free: [u32; Unit::COUNT],
     cache: OperandCache,
     /// The last cycle in which something is in the cache.
     cache_until: u32,
 }
 
-impl<'a> Clock<'a> {
-    pub(super) fn new(slots: &'a Slots, warps: u32) -> Clock<'a> {
-        Clock {
+impl<'a> MachineState<'a> {
+    pub(super) fn new(slots: &'a Slots, warps: u32) -> MachineState<'a> {
+        MachineState {
             slots,
-            warps,
-            next: 0,
+            clock: Clock::new(warps),
             last: None,
-            free: [0; Unit::COUNT],
             cache: OperandCache::default(),
             cache_until: 0,
         }
@@ -228,16 +211,16 @@ impl<'a> Clock<'a> {
     #[inline]
     pub(super) fn at(&self, slot: &Slot, ready: u32) -> u32 {
         if slot.pseudo {
-            return self.next;
+            return self.clock.next;
         }
-        self.next.max(ready).max(self.free[slot.unit as usize])
+        self.clock.at(slot.issue.unit, ready)
     }
 
     /// Cycles until the unit is free, for what takes an issue slot.
     #[inline]
     pub(super) fn busy(&self, unit: Option<Unit>) -> f64 {
-        let free = unit.map_or(0, |unit| self.free[unit as usize]);
-        f64::from(free.saturating_sub(self.next))
+        let free = unit.map_or(0, |unit| self.clock.units.free_at(unit));
+        f64::from(free.saturating_sub(self.clock.next))
     }
 
     /// What issuing a node at `at` finds.
@@ -271,11 +254,8 @@ impl<'a> Clock<'a> {
         self.cache
             .issue(&slot.sources, slot.span, self.slots.writes(slot));
         self.cache_until = at + CACHE_LASTS;
-        for &(unit, cycles) in slot.keeps {
-            let free = &mut self.free[unit as usize];
-            *free = (*free).max(at + u32::from(cycles) * self.warps);
-        }
-        self.next = at + slot.cycles(self.warps) + u32::from(conflicts) * self.warps;
+        self.clock.issue(&slot.issue, at);
+        self.clock.lose(u32::from(conflicts));
         self.last = Some(node);
     }
 }
@@ -378,7 +358,7 @@ impl Model<'_> {
         limit: Limit,
         into: &mut Simulation,
     ) -> bool {
-        let mut clock = Clock::new(self.slots, warps);
+        let mut state = MachineState::new(self.slots, warps);
         let mut sum = Sum::default();
         // The cost is at least five times the length, and what is left takes its cycles.
         let longest = u32::try_from(limit.most / 5).unwrap_or(u32::MAX);
@@ -387,21 +367,21 @@ impl Model<'_> {
         into.issue.resize(self.slots.len(), 0);
         for &node in order {
             let slot = self.slots.of(node);
-            let step = clock.step(slot, clock.at(slot, self.ready(node, &into.issue)));
-            clock.issue(node, slot, step.at, step.conflicts);
+            let step = state.step(slot, state.at(slot, self.ready(node, &into.issue)));
+            state.issue(node, slot, step.at, step.conflicts);
             into.issue[node as usize] = step.at;
             sum.add(slot, step);
             if longest != u32::MAX && !slot.pseudo {
-                left -= slot.cycles(warps);
-                if clock.next + left > longest {
+                left -= state.clock.slots(&slot.issue);
+                if state.clock.next + left > longest {
                     return false;
                 }
             }
         }
-        into.length = clock.next;
+        into.length = state.clock.next;
         into.conflicts = sum.conflicts;
         into.hits = sum.hits;
-        into.cost = sum.cost(clock.next);
+        into.cost = sum.cost(state.clock.next);
         into.cost.weighted <= limit.most
     }
 
@@ -414,20 +394,20 @@ impl Model<'_> {
 
     /// By node: why it did not issue earlier in an order that was simulated for one warp.
     pub(super) fn causes(&self, order: &[u32], simulation: &Simulation) -> Vec<Cause> {
-        let mut clock = Clock::new(self.slots, 1);
+        let mut state = MachineState::new(self.slots, 1);
         let mut keepers = [u32::MAX; Unit::COUNT];
         let mut causes = vec![Cause::Start; self.slots.len()];
         for &node in order {
             let slot = self.slots.of(node);
             let ready = self.ready(node, &simulation.issue);
-            let at = clock.at(slot, ready);
-            causes[node as usize] = if slot.pseudo || at == clock.next {
-                match clock.last {
+            let at = state.at(slot, ready);
+            causes[node as usize] = if slot.pseudo || at == state.clock.next {
+                match state.last {
                     Some(_) => Cause::Previous,
                     None => Cause::Start,
                 }
             } else if at > ready {
-                Cause::Unit(keepers[slot.unit as usize])
+                Cause::Unit(keepers[slot.issue.unit as usize])
             } else {
                 let holds = |from: u32, latency: u16| {
                     simulation.issue[from as usize] + u32::from(latency) == ready
@@ -438,11 +418,11 @@ impl Model<'_> {
                     _ => Cause::Entry,
                 }
             };
-            let free = clock.free;
-            clock.issue(node, slot, at, clock.step(slot, at).conflicts);
-            for (unit, keeper) in keepers.iter_mut().enumerate() {
-                if clock.free[unit] > free[unit] {
-                    *keeper = node;
+            let before = state.clock.units;
+            state.issue(node, slot, at, state.step(slot, at).conflicts);
+            for &(unit, _) in slot.issue.keeps {
+                if state.clock.units.free_at(unit) > before.free_at(unit) {
+                    keepers[unit as usize] = node;
                 }
             }
         }

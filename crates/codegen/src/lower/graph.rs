@@ -1,0 +1,224 @@
+//! Who calls whom.
+//!
+//! A function is inlined where it is called by name, unless it may come to be called again before it returns: such functions, the members of
+//! cycles of the graph of calls, are compiled by themselves and called. So are functions whose address is taken, for whoever calls through a
+//! pointer. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
+
+use super::calls::Convention;
+use super::data::Symbols;
+use crate::module::{AddressKind, near_name};
+use orias_machine::Machine;
+use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};
+use orias_ptx::grammar::Op;
+use orias_sass::Target;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The calls of a module.
+pub(super) struct CallGraph {
+    /// By function: the one that defines it, or itself.
+    definition: Vec<FunctionId>,
+    /// By function: those that it calls by name.
+    calls: Vec<Vec<FunctionId>>,
+    /// By function: whether it calls through pointers.
+    indirect: Vec<bool>,
+    /// By function: whether it may be called again before it returns.
+    recursive: Vec<bool>,
+    /// Functions whose address is taken.
+    pointers: Vec<FunctionId>,
+    /// Bytes of the stack that arguments of calls need.
+    outgoing: u32,
+}
+
+impl CallGraph {
+    /// The calls of `module`, whose variables are `symbols`.
+    pub fn of(module: &orias_ptx::Module<'_>, symbols: &Symbols, target: Target) -> CallGraph {
+        let count = module.functions.len();
+        let mut graph = CallGraph {
+            definition: definitions(module),
+            calls: vec![Vec::new(); count],
+            indirect: vec![false; count],
+            recursive: vec![false; count],
+            pointers: Vec::new(),
+            outgoing: 0,
+        };
+        let mut taken: FxHashSet<FunctionId> = FxHashSet::default();
+        for (caller, function) in module.functions.iter().enumerate() {
+            let Some(body) = &function.body else { continue };
+            for instruction in &body.instructions {
+                let calls = module.opcode(instruction).op == Some(Op::Call);
+                let operands = body.operands(instruction);
+                let named = operands.iter().filter_map(|operand| match operand.kind {
+                    OperandKind::Function(id) => Some(graph.definition[id.index()]),
+                    _ => None,
+                });
+                let named: Vec<FunctionId> = named.collect();
+                match (calls, named.is_empty()) {
+                    (true, true) => graph.indirect[caller] = true,
+                    (true, false) => graph.calls[caller].extend(named),
+                    (false, _) => taken.extend(named),
+                }
+            }
+        }
+        let relocations = symbols.list.iter().flat_map(|symbol| &symbol.relocations);
+        let named: FxHashSet<&str> = relocations
+            .filter(|it| it.kind == AddressKind::Function)
+            .map(|it| it.symbol.as_str())
+            .collect();
+        for (index, function) in module.functions.iter().enumerate() {
+            let id = FunctionId(index as u32);
+            if function.body.is_none() || function.entry {
+                continue;
+            }
+            let in_data = !named.is_empty() && {
+                named.contains(near_name(module.name(function.name)).as_str())
+            };
+            if in_data || taken.contains(&id) {
+                graph.pointers.push(id);
+            }
+        }
+        graph.find_cycles();
+        graph.find_outgoing(module, target);
+        graph
+    }
+
+    /// The function that defines what `id` declares, if the module has it.
+    pub fn definition(&self, id: FunctionId) -> FunctionId {
+        self.definition[id.index()]
+    }
+
+    /// Whether `id` may be called again before it returns.
+    pub fn is_recursive(&self, id: FunctionId) -> bool {
+        self.recursive[id.index()]
+    }
+
+    /// Functions whose address is taken, in the order of the source.
+    pub fn pointers(&self) -> &[FunctionId] {
+        &self.pointers
+    }
+
+    /// Bytes at the bottom of the frame of `id` for the arguments of what it calls.
+    pub fn outgoing(&self, id: FunctionId) -> u32 {
+        if self.outgoing == 0 || self.reached(&[id]).is_empty() {
+            return 0;
+        }
+        self.outgoing
+    }
+
+    /// The functions that code of `from` may call and that are not inlined, and what these call, in the order of the source.
+    pub fn reached(&self, from: &[FunctionId]) -> Vec<FunctionId> {
+        let mut seen = vec![false; self.calls.len()];
+        let mut called = vec![false; self.calls.len()];
+        let mut pending: Vec<FunctionId> = from.to_vec();
+        while let Some(id) = pending.pop() {
+            if std::mem::replace(&mut seen[id.index()], true) {
+                continue;
+            }
+            for &callee in &self.calls[id.index()] {
+                called[callee.index()] |= self.is_recursive(callee);
+                pending.push(callee);
+            }
+            if self.indirect[id.index()] {
+                for &callee in &self.pointers {
+                    called[callee.index()] = true;
+                    pending.push(callee);
+                }
+            }
+        }
+        let all = (0..called.len()).filter(|&index| called[index]);
+        all.map(|index| FunctionId(index as u32)).collect()
+    }
+
+    /// Marks the members of cycles: Tarjan's algorithm, with a stack of its own.
+    fn find_cycles(&mut self) {
+        let count = self.calls.len();
+        let mut number = vec![0_u32; count];
+        let mut low = vec![0_u32; count];
+        let mut open = vec![false; count];
+        let mut component: Vec<usize> = Vec::new();
+        let mut next = 1;
+        for root in 0..count {
+            let mut walk: Vec<(usize, usize)> = Vec::new();
+            if number[root] == 0 {
+                walk.push((root, 0));
+            }
+            while let Some((at, edge)) = walk.pop() {
+                if edge == 0 {
+                    number[at] = next;
+                    low[at] = next;
+                    next += 1;
+                    open[at] = true;
+                    component.push(at);
+                }
+                match self.calls[at].get(edge).map(|callee| callee.index()) {
+                    Some(callee) => {
+                        walk.push((at, edge + 1));
+                        if number[callee] == 0 {
+                            walk.push((callee, 0));
+                        } else if open[callee] {
+                            low[at] = low[at].min(number[callee]);
+                        }
+                    }
+                    None => {
+                        if let Some(&(above, _)) = walk.last() {
+                            low[above] = low[above].min(low[at]);
+                        }
+                        if low[at] == number[at] {
+                            let start = component.iter().rposition(|&it| it == at).unwrap_or(0);
+                            let members = component.split_off(start);
+                            let itself = self.calls[at].iter().any(|it| it.index() == at);
+                            for &member in &members {
+                                open[member] = false;
+                                self.recursive[member] = members.len() > 1 || itself;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds out how much of the stack arguments need.
+    fn find_outgoing(&mut self, module: &orias_ptx::Module<'_>, target: Target) {
+        let abi = Machine::of(target).abi;
+        let mut need = |returns: &[_], parameters: &[_]| {
+            if let Some(convention) = Convention::new(module, abi, returns, parameters) {
+                let bytes = convention.stack.next_multiple_of(abi.stack_alignment);
+                self.outgoing = self.outgoing.max(bytes);
+            }
+        };
+        for (index, function) in module.functions.iter().enumerate() {
+            let id = FunctionId(index as u32);
+            if self.recursive[index] || self.pointers.contains(&id) {
+                need(&function.returns, &function.parameters);
+            }
+            let lists = function.body.iter().flat_map(|body| &body.lists);
+            for list in lists {
+                if let TargetListKind::Prototype(prototype) = &list.kind {
+                    need(&prototype.returns, &prototype.parameters);
+                }
+            }
+        }
+    }
+}
+
+/// By function: the one that defines it; itself where the module has none.
+fn definitions(module: &orias_ptx::Module<'_>) -> Vec<FunctionId> {
+    let defined: FxHashMap<_, FunctionId> = (module.functions.iter().enumerate().rev())
+        .filter(|(_, function)| function.body.is_some())
+        .map(|(index, function)| (function.name, FunctionId(index as u32)))
+        .collect();
+    let aliases: FxHashMap<_, _> = (module.aliases.iter().rev())
+        .map(|alias| (alias.name, alias.of))
+        .collect();
+    let functions = module.functions.iter().enumerate();
+    functions
+        .map(|(index, function)| {
+            let own = FunctionId(index as u32);
+            if function.body.is_some() {
+                return own;
+            }
+            let alias = aliases.get(&function.name).and_then(|of| defined.get(of));
+            *defined.get(&function.name).or(alias).unwrap_or(&own)
+        })
+        .collect()
+}

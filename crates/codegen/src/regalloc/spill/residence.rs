@@ -1,0 +1,400 @@
+//! Which values are in registers where: Belady's choice, over a whole function.
+//!
+//! After Braun and Hack (2009). Blocks are visited in reverse postorder. A set of values, never more than there is room for, is carried through each
+//! block: what an instruction reads is brought in, and where that is too much, whatever is read again furthest on leaves ([`distances`]). At the
+//! start of a block those are in registers that are so on all ways there, and then the nearest of those that are on some way; at the head of a loop the
+//! nearest of what the loop reads, and of what lives through it as much as its own needs leave room for. Edges make the
+//! two sides agree: values are loaded, or just forgotten.
+//!
+//! A value that can be made again counts as further away, since it is cheap to bring back; accumulators of warp groups stay as long as there is anybody else.
+//!
+//! Cost: O(operands + live pairs of value and block), and for each value that leaves, a look at all that are there.
+
+use super::can_repeat;
+use super::distances::{Distances, EXIT, NEVER, for_each_read};
+use cranelift_entity::EntityRef;
+use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::{Block, Class, Function, Inst, Opcode, AbstractOp, Value};
+
+/// Tuples of more registers leave last.
+const WIDE: u32 = 4;
+
+/// What can be made again counts as so many times as far away.
+const CHEAP: u32 = 4;
+
+/// Who is where.
+#[derive(Default)]
+pub(super) struct Residence {
+    /// By block: what is in registers at its start, parameters included, in ascending order.
+    pub(super) entry: Vec<Vec<Value>>,
+    /// By block: what is in registers at its end, in ascending order.
+    pub(super) exit: Vec<Vec<Value>>,
+    /// What is brought back, and before which instruction.
+    pub(super) reloads: Vec<(Inst, Value)>,
+    /// Where values leave that are read again.
+    pub(super) left: Vec<(Value, Block)>,
+}
+
+/// What holds for a function.
+pub(super) struct Facts<'a> {
+    pub(super) func: &'a Function,
+    pub(super) graph: &'a FlowGraph,
+    pub(super) walk: &'a DepthFirst,
+    pub(super) loops: &'a LoopNest,
+    pub(super) live: &'a Liveness,
+}
+
+struct Walk<'a> {
+    facts: &'a Facts<'a>,
+    distances: &'a Distances,
+    room: u32,
+    /// By value.
+    weights: Vec<u32>,
+    cheap: Vec<bool>,
+    /// By value: the place in the block at hand at which it is read next.
+    next: Vec<u32>,
+    /// Where in `here` a value is, one more than that; or zero.
+    place: Vec<u32>,
+    here: Vec<Value>,
+    weight: u32,
+    found: Residence,
+}
+
+/// Decides who is where with `room` general registers.
+pub(super) fn decide(facts: &Facts<'_>, room: u32) -> Residence {
+    let &Facts {
+        func,
+        graph,
+        walk,
+        loops,
+        live,
+    } = facts;
+    let distances = Distances::new(func, graph, walk, loops, live);
+    let values = func.value_count();
+    let mut weights = vec![0; values];
+    let mut cheap = vec![false; values];
+    for number in 0..values {
+        let value = Value::new(number);
+        let ty = func.value_type(value);
+        if ty.class() == Class::R {
+            weights[number] = u32::from(ty.len().next_multiple_of(ty.alignment()));
+            let inst = func.defining_inst(value);
+            cheap[number] = inst.is_some_and(|inst| can_repeat(func, inst));
+        }
+    }
+    let blocks = func.block_count();
+    let mut walk = Walk {
+        facts,
+        distances: &distances,
+        room,
+        weights,
+        cheap,
+        next: vec![NEVER; values],
+        place: vec![0; values],
+        here: Vec::new(),
+        weight: 0,
+        found: Residence {
+            entry: vec![Vec::new(); blocks],
+            exit: vec![Vec::new(); blocks],
+            ..Residence::default()
+        },
+    };
+    let peaks = walk.peaks();
+    let order: Vec<Block> = facts.walk.postorder().iter().rev().copied().collect();
+    let mut visited = vec![false; blocks];
+    for block in order {
+        walk.enter(block, &visited, &peaks);
+        walk.run(block);
+        visited[block.index()] = true;
+    }
+    walk.found
+}
+
+/// Whether a value may be anything.
+pub(super) fn is_undefined(func: &Function, value: Value) -> bool {
+    func.defining_inst(value)
+        .is_some_and(|inst| func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef))
+}
+
+impl Walk<'_> {
+    /// By block: the most general registers that it would need.
+    fn peaks(&mut self) -> Vec<u32> {
+        let Facts { func, live, .. } = *self.facts;
+        let mut peaks = vec![0; func.block_count()];
+        let mut seen = vec![0u32; func.value_count()];
+        let mut stamp = 0;
+        for block in func.blocks() {
+            stamp += 1;
+            let mut now = 0;
+            for &value in live.live_out(block) {
+                seen[value.index()] = stamp;
+                now += self.weights[value.index()];
+            }
+            let mut peak = now;
+            for inst in func.block_insts(block).rev() {
+                func.for_each_def(inst, |reg| {
+                    if let Some(value) = reg.value()
+                        && seen[value.index()] == stamp
+                    {
+                        seen[value.index()] = 0;
+                        now -= self.weights[value.index()];
+                    }
+                });
+                func.for_each_use(inst, |reg| {
+                    if let Some(value) = reg.value()
+                        && seen[value.index()] != stamp
+                    {
+                        seen[value.index()] = stamp;
+                        now += self.weights[value.index()];
+                    }
+                });
+                peak = peak.max(now);
+            }
+            peaks[block.index()] = peak;
+        }
+        peaks
+    }
+
+    fn is_here(&self, value: Value) -> bool {
+        self.place[value.index()] != 0
+    }
+
+    fn add(&mut self, value: Value) {
+        if !self.is_here(value) {
+            self.here.push(value);
+            self.place[value.index()] = self.here.len() as u32;
+            self.weight += self.weights[value.index()];
+        }
+    }
+
+    fn remove(&mut self, value: Value) {
+        let place = std::mem::take(&mut self.place[value.index()]) as usize;
+        if place == 0 {
+            return;
+        }
+        self.here.swap_remove(place - 1);
+        if let Some(&moved) = self.here.get(place - 1) {
+            self.place[moved.index()] = place as u32;
+        }
+        self.weight -= self.weights[value.index()];
+    }
+
+    /// Chooses what is in registers at the start of `block`.
+    fn enter(&mut self, block: Block, visited: &[bool], peaks: &[u32]) {
+        let Facts {
+            func,
+            graph,
+            live,
+            loops,
+            ..
+        } = *self.facts;
+        while let Some(&value) = self.here.last() {
+            self.remove(value);
+        }
+        let mut candidates: Vec<(Value, u32)> = Vec::new();
+        let distances = self.distances;
+        distances.at_start(func, live, block, |value, distance| {
+            if distance != NEVER {
+                candidates.push((value, distance));
+            }
+        });
+        let mut room = self.room;
+        let preds = graph.preds(block);
+        let is_header = loops.headed_by(block);
+        let mut ranked: Vec<(u32, u32, Value)> = Vec::new();
+        match is_header {
+            Some(own) => {
+                let blocks = loops.blocks(own).iter();
+                let peak = blocks.map(|it| peaks[it.index()]).max().unwrap_or(0);
+                // What lives through without being read.
+                let through: u32 = candidates
+                    .iter()
+                    .filter(|(_, distance)| *distance >= EXIT)
+                    .map(|(value, _)| self.weights[value.index()])
+                    .sum();
+                let needed = peak.saturating_sub(through);
+                let mut spare = room.saturating_sub(needed);
+                candidates.sort_unstable_by_key(|&(value, distance)| (distance, value));
+                for (value, distance) in candidates {
+                    let weight = self.weights[value.index()];
+                    if distance >= EXIT {
+                        let outside = |pred: &&Block| visited[pred.index()];
+                        let mut before = preds.iter().filter(outside);
+                        let there =
+                            before.all(|it| self.found.exit[it.index()].binary_search(&value).is_ok());
+                        let is_param = func.block_params(block).contains(&value);
+                        if weight > spare || !(there || is_param) {
+                            continue;
+                        }
+                        spare -= weight;
+                    }
+                    ranked.push((0, distance, value));
+                }
+            }
+            None => {
+                for (value, distance) in candidates {
+                    let index = func.block_params(block).iter().position(|&it| it == value);
+                    let mut there = 0;
+                    let mut all = 0;
+                    for &pred in preds {
+                        if !visited[pred.index()] {
+                            continue;
+                        }
+                        for &edge in func.successor_edges(pred) {
+                            if func.edge_target(edge) != block {
+                                continue;
+                            }
+                            let source = index.map_or(value, |index| func.edge_args(edge)[index]);
+                            let exit = &self.found.exit[pred.index()];
+                            all += 1;
+                            if exit.binary_search(&source).is_ok() || is_undefined(func, source) {
+                                there += 1;
+                            }
+                        }
+                    }
+                    if there == all {
+                        ranked.push((0, distance, value));
+                    } else if there > 0 {
+                        ranked.push((1, distance, value));
+                    }
+                }
+            }
+        }
+        ranked.sort_unstable();
+        for (_, _, value) in ranked {
+            let weight = self.weights[value.index()];
+            if weight <= room {
+                room -= weight;
+                self.add(value);
+            }
+        }
+        let mut entry = self.here.clone();
+        entry.sort_unstable();
+        self.found.entry[block.index()] = entry;
+    }
+
+    /// Follows a block from its start to its end.
+    fn run(&mut self, block: Block) {
+        let Facts {
+            func,
+            graph,
+            live,
+            loops,
+            ..
+        } = *self.facts;
+        // When what each instruction reads is read again, backwards.
+        let insts: Vec<Inst> = func.block_insts(block).collect();
+        let count = insts.len() as u32;
+        for inst in &insts {
+            func.for_each_use(*inst, |reg| {
+                if let Some(value) = reg.value() {
+                    self.next[value.index()] = NEVER;
+                }
+            });
+            func.for_each_def(*inst, |reg| {
+                if let Some(value) = reg.value() {
+                    self.next[value.index()] = NEVER;
+                }
+            });
+        }
+        for &value in &self.here {
+            self.next[value.index()] = NEVER;
+        }
+        self.distances
+            .at_end(func, graph, loops, live, block, &mut self.next);
+        let mut ends: Vec<Value> = live.live_out(block).to_vec();
+        for &edge in func.successor_edges(block) {
+            ends.extend(func.edge_args(edge));
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        for value in ends {
+            let next = &mut self.next[value.index()];
+            if *next != NEVER {
+                *next = next.saturating_add(count).min(NEVER - 1);
+            }
+        }
+        let mut again: Vec<u32> = Vec::new();
+        for (at, &inst) in insts.iter().enumerate().rev() {
+            for_each_read(func, inst, |value| {
+                again.push(std::mem::replace(
+                    &mut self.next[value.index()],
+                    at as u32,
+                ));
+            });
+        }
+        let mut reads: Vec<Value> = Vec::new();
+        let mut results: Vec<Value> = Vec::new();
+        for (at, &inst) in insts.iter().enumerate() {
+            reads.clear();
+            for_each_read(func, inst, |value| reads.push(value));
+            let mut sorted = reads.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            for &value in &sorted {
+                if !self.is_here(value) {
+                    self.add(value);
+                    self.found.reloads.push((inst, value));
+                }
+            }
+            self.limit(block, at as u32, &sorted, 0);
+            // In the order in which they were noted, of which the last comes first.
+            let noted = again.split_off(again.len() - reads.len());
+            // A value read twice: the first note is of the furthest use.
+            for (&value, &next) in reads.iter().zip(&noted) {
+                let known = &mut self.next[value.index()];
+                *known = if *known == at as u32 { next } else { (*known).max(next) };
+            }
+            for &value in &sorted {
+                if self.next[value.index()] == at as u32 {
+                    self.next[value.index()] = NEVER;
+                }
+                if self.next[value.index()] == NEVER {
+                    self.remove(value);
+                }
+            }
+            results.clear();
+            func.for_each_def(inst, |reg| {
+                if let Some(value) = reg.value()
+                    && func.value_type(value).class() == Class::R
+                {
+                    results.push(value);
+                }
+            });
+            let more = results.iter().map(|it| self.weights[it.index()]).sum();
+            self.limit(block, at as u32, &[], more);
+            for &value in &results {
+                if self.next[value.index()] != NEVER {
+                    self.add(value);
+                }
+            }
+        }
+        let mut exit: Vec<Value> = self.here.clone();
+        exit.sort_unstable();
+        self.found.exit[block.index()] = exit;
+    }
+
+    /// Lets values go until all that are left, and `more` registers, have room; none of `needed`.
+    fn limit(&mut self, block: Block, at: u32, needed: &[Value], more: u32) {
+        while self.weight + more > self.room {
+            let far = |value: Value| {
+                let distance = self.next[value.index()].saturating_sub(at);
+                if self.weights[value.index()] > WIDE {
+                    0
+                } else if self.cheap[value.index()] {
+                    distance.saturating_mul(CHEAP)
+                } else {
+                    distance
+                }
+            };
+            let others = self.here.iter().copied().filter(|it| !needed.contains(it));
+            let Some(value) = others.max_by_key(|&value| (far(value), value)) else {
+                return;
+            };
+            self.remove(value);
+            if self.next[value.index()] != NEVER {
+                self.found.left.push((value, block));
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Functions that need more registers than there are in the order they have.
+//!
+//! Which order is best then depends on what is spilled in it, and only the allocator knows. So a few orders are found, lean ones and quick
+//! ones, the allocator is tried on each, and the one is taken whose estimated cycles and accesses to spilled values together cost least.
+//! Often a leaner order needs no spills at all: sixty loads whose addresses were all computed first.
+//!
+//! Cost: up to four trial allocations of a function that spills; nothing for others.
+
+use super::instructions::relink;
+use super::trial::weighted_spills;
+use crate::pipeline::Context;
+use orias_ori::{Block, Function, Inst};
+
+/// Cycles that an access to one spilled word costs: its slot, its share of the way to memory, and of the wait for it.
+const WORD: f64 = 20.0;
+
+/// An order with more accesses has to cost less than this share of what one with fewer does.
+const GAIN: f64 = 0.9;
+
+/// Trips of a loop, as a guess.
+const TRIPS: f64 = 10.0;
+
+/// Orders of some blocks, and what is estimated of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Alternative {
+    /// Blocks that change, with their instructions in the new order.
+    pub(super) orders: Vec<(Block, Vec<Inst>)>,
+    /// Cycles of all blocks that may change, by how often they run.
+    pub(super) cycles: f64,
+    /// The same in the order before.
+    pub(super) before: f64,
+}
+
+impl Alternative {
+    pub(super) const NOTHING: Alternative = Alternative {
+        orders: Vec::new(),
+        cycles: 0.0,
+        before: 0.0,
+    };
+}
+
+/// Gives `func` the cheapest of these orders, or the one that it has, or, where that is known, what it was before anything moved (`given`).
+pub(super) fn settle(
+    func: &mut Function,
+    given: Option<Function>,
+    alternatives: Vec<Alternative>,
+    context: &Context<'_>,
+) {
+    let before = alternatives.first().map_or(0.0, |first| first.before);
+    let mut candidates = vec![(func.clone(), before)];
+    candidates.extend(given.map(|given| (given, before)));
+    for alternative in alternatives {
+        let mut ordered = func.clone();
+        for (block, order) in &alternative.orders {
+            relink(&mut ordered, *block, order);
+        }
+        candidates.push((ordered, alternative.cycles));
+    }
+    let mut best: Option<(f64, f64)> = None;
+    for (candidate, cycles) in candidates {
+        let Some(spilled) = weighted_spills(&candidate, context, TRIPS) else {
+            continue;
+        };
+        let cost = cycles + spilled / 4.0 * WORD;
+        // More accesses are only worth while if much is gained: what an order takes is a guess.
+        let spares = best.is_none_or(|(_, fewest)| spilled <= fewest);
+        let gains = |known: f64| cost < if spares { known } else { known * GAIN };
+        if best.is_none_or(|(known, _)| gains(known)) {
+            best = Some((cost, spilled));
+            *func = candidate;
+        }
+    }
+}

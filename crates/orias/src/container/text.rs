@@ -1,0 +1,231 @@
+//! The text of a kernel: its own code, and behind it that of the functions it and these call.
+//!
+//! Every kernel has its own copy of each, as ptxas does it: where a function lies is known now, relative to the start of the text, and nothing
+//! is left to the driver. Code calls functions by the distance to them and returns to an offset from the start of the text. Calls through
+//! pointers read that offset from a table in a constant bank; what programs take for the address of a function is its place there, the same for all kernels.
+
+use super::{Finished, internal, patch, place_of, relocate};
+use crate::diagnostics::Diagnostic;
+use orias_codegen::{BEHIND_CALL, Module, POINTER_BYTES, TEXT_START, is_near};
+use orias_cubin::build::{CodeRelocation, Subroutine};
+use orias_mercury::{Code, Patch, Relocation};
+use orias_ori::{Attributes, Function};
+use orias_sass::{self as sass, Effects};
+use rustc_hash::FxHashMap;
+
+/// Bytes of an instruction.
+const WORD: usize = 16;
+
+/// What the table says of a pointer that names no function: an address that no instruction has.
+const NOWHERE: u64 = 1;
+
+/// A function that kernels call, with its finished code.
+#[derive(Debug)]
+pub(crate) struct Called {
+    /// Its final form.
+    pub(crate) function: Function,
+    /// What the source says about its memory.
+    pub(crate) declared: Attributes,
+    /// Its bytes.
+    pub(crate) code: Code,
+}
+
+impl Called {
+    /// Its name in the source.
+    pub(crate) fn name(&self) -> &str {
+        self.function.name.trim_start_matches(TEXT_START)
+    }
+}
+
+/// A part of the text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    /// Where it starts.
+    pub(crate) start: u32,
+    pub(crate) function: &'a Function,
+    pub(crate) code: &'a Code,
+}
+
+/// The text of a kernel.
+pub(crate) struct Text<'a> {
+    pub(crate) parts: Vec<Part<'a>>,
+}
+
+/// The functions that a kernel calls.
+pub(crate) fn called_by<'a>(finished: &Finished, functions: &'a [Called]) -> Vec<&'a Called> {
+    let names = &finished.kernel.callees;
+    let wanted = |it: &&Called| names.contains(&it.function.name);
+    let mut called: Vec<&Called> = functions.iter().filter(wanted).collect();
+    called.sort_by_key(|it| it.name());
+    called
+}
+
+impl<'a> Text<'a> {
+    /// The kernel, then what it calls.
+    pub(crate) fn new(finished: &'a Finished, functions: &'a [Called]) -> Text<'a> {
+        let mut parts = vec![Part {
+            start: 0,
+            function: &finished.kernel.code,
+            code: &finished.code,
+        }];
+        let mut end = finished.code.bytes.len() as u32;
+        for called in called_by(finished, functions) {
+            parts.push(Part {
+                start: end,
+                function: &called.function,
+                code: &called.code,
+            });
+            end += called.code.bytes.len() as u32;
+        }
+        Text { parts }
+    }
+
+    /// Where the function that code calls `name` starts.
+    fn start_of(&self, name: &str) -> Option<u32> {
+        let mut parts = self.parts[1..].iter();
+        parts.find(|it| it.function.name == name).map(|it| it.start)
+    }
+
+    /// The bytes, with all addresses that are known now, and relocations for the others.
+    pub(super) fn link(
+        &self,
+        module: &Module,
+        finished: &Finished,
+        constants: &FxHashMap<&str, u64>,
+    ) -> Result<(Vec<u8>, Vec<CodeRelocation>), Diagnostic> {
+        let mut bytes = Vec::new();
+        for part in &self.parts {
+            bytes.extend_from_slice(&part.code.bytes);
+        }
+        let mut relocations = Vec::new();
+        for part in &self.parts {
+            for own in &part.code.relocations {
+                let relocation = Relocation {
+                    offset: part.start + own.offset,
+                    ..own.clone()
+                };
+                if is_near(&own.symbol) && self.resolve(module, part, own, &mut bytes)? {
+                    continue;
+                }
+                match place_of(module, &finished.kernel, constants, &own.symbol) {
+                    Some(address) => patch(&mut bytes, &relocation, address)?,
+                    None => relocations.push(relocate(&relocation)?),
+                }
+            }
+        }
+        Ok((bytes, relocations))
+    }
+
+    /// Writes an address in this text, or the pointer to a function; false if `relocation` is of something else.
+    fn resolve(
+        &self,
+        module: &Module,
+        part: &Part<'_>,
+        relocation: &Relocation,
+        bytes: &mut [u8],
+    ) -> Result<bool, Diagnostic> {
+        let offset = part.start + relocation.offset;
+        let to = match (relocation.patch, relocation.symbol.as_str()) {
+            (Patch::Distance, TEXT_START) => Some(0),
+            (Patch::Distance, name) => self.start_of(name),
+            _ => None,
+        };
+        if let Some(to) = to {
+            let distance = i64::from(to) - i64::from(offset) - WORD as i64;
+            set_distance(bytes, offset as usize, distance, module.target)?;
+            return Ok(true);
+        }
+        let address = match relocation.symbol.as_str() {
+            BEHIND_CALL => behind_call(part.code, relocation.offset)
+                .map(|behind| u64::from(part.start + behind)),
+            name => module.pointer(name),
+        };
+        let Some(address) = address else {
+            return Ok(false);
+        };
+        let here = Relocation {
+            offset,
+            ..relocation.clone()
+        };
+        patch(bytes, &here, address)?;
+        Ok(true)
+    }
+
+    /// Offsets of the instructions that `wanted` is true of.
+    pub(super) fn offsets(&self, wanted: impl Fn(sass::Op) -> bool) -> Vec<u32> {
+        let mut found = Vec::new();
+        for part in &self.parts {
+            let placed = part.code.placed.iter().enumerate();
+            let these = placed.filter(|(_, placed)| wanted(placed.op));
+            found.extend(these.map(|(number, _)| part.start + (number * WORD) as u32));
+        }
+        found
+    }
+
+    /// Whether code of the text names `symbol`.
+    pub(super) fn names(&self, symbol: &str) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| part.code.relocations.iter().any(|it| it.symbol == symbol))
+    }
+
+    /// The functions behind the kernel. ptxas says of each that its frame is the kernel's.
+    pub(super) fn subroutines(&self, kernel: &str, frame_size: u32) -> Vec<Subroutine> {
+        let parts = self.parts[1..].iter();
+        parts
+            .map(|part| {
+                let name = part.function.name.trim_start_matches(TEXT_START);
+                Subroutine {
+                    name: format!("${kernel}${name}"),
+                    offset: part.start.into(),
+                    size: part.code.bytes.len() as u64,
+                    frame_size,
+                    weak: false,
+                }
+            })
+            .collect()
+    }
+
+    /// The table of functions that calls through pointers read; empty where nobody can.
+    pub(super) fn table(&self, module: &Module) -> Vec<u8> {
+        let starts: Vec<Option<u32>> = (module.pointers.iter())
+            .map(|name| self.start_of(name))
+            .collect();
+        if starts.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let mut table = Vec::with_capacity((starts.len() + 1) * POINTER_BYTES as usize);
+        table.extend_from_slice(&NOWHERE.to_le_bytes());
+        for start in starts {
+            table.extend_from_slice(&start.map_or(NOWHERE, u64::from).to_le_bytes());
+        }
+        table
+    }
+}
+
+/// Where the next call from `offset` on comes back to.
+fn behind_call(code: &Code, offset: u32) -> Option<u32> {
+    let first = offset as usize / WORD;
+    let calls = |op: sass::Op| op.row().effects.contains(Effects::CALL);
+    let call = (code.placed[first..].iter()).position(|placed| calls(placed.op))?;
+    Some(((first + call + 1) * WORD) as u32)
+}
+
+/// Writes the distance to where a jump goes.
+fn set_distance(
+    bytes: &mut [u8],
+    offset: usize,
+    distance: i64,
+    target: sass::Target,
+) -> Result<(), Diagnostic> {
+    let Some(word) = bytes.get_mut(offset..offset + WORD) else {
+        return Err(internal("a call behind the end of the code"));
+    };
+    let old = u128::from_le_bytes((&*word).try_into().unwrap_or([0; WORD]));
+    let mut instruction = sass::decode(old, target).map_err(internal)?;
+    instruction
+        .set_target(distance)
+        .map_err(|error| internal(format!("{error:?}")))?;
+    let new = sass::encode(&instruction).map_err(internal)?;
+    word.copy_from_slice(&new.to_le_bytes());
+    Ok(())
+}
