@@ -46,6 +46,8 @@ pub const PHASES: &[Phase] = &[
         "dead code, unreachable blocks, copies, block parameters, constant branches"),
     phase(10006, "IfConversion", Stage::Optimize, ABSTRACT, gate(1..=3), phases::convert_ifs,
         "if-conversion: branches around a few operations become selects"),
+    phase(10031, "SimplifyWords", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::SIMPLIFY_WORDS), phases::simplify_words,
+        "algebra with known bits; 64-bit logic of which a word is known becomes 32-bit logic"),
     phase(10005, "EliminateCommonSubexpressions", Stage::Optimize, ABSTRACT, gate(1..=3), phases::eliminate_common_subexpressions,
         "common subexpressions and constants: what is computed twice, and what can be computed now"),
     phase(10021, "RotateLoops", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::ROTATE_LOOPS), phases::rotate_loops,

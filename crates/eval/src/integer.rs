@@ -146,6 +146,15 @@ pub const fn insert_bits(a: u32, base: u32, start: u32, length: u32) -> u32 {
     base & !mask | placed & mask
 }
 
+/// The absolute differences of four bytes, with sign or without, the lowest first.
+pub fn differences4(a: u32, b: u32, signed: bool) -> [u8; 4] {
+    let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
+    std::array::from_fn(|byte| match signed {
+        true => a[byte].cast_signed().abs_diff(b[byte].cast_signed()),
+        false => a[byte].abs_diff(b[byte]),
+    })
+}
+
 /// The sum of four products of bytes, and `c`. Each operand's bytes are signed or not.
 pub const fn dot4(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32) -> u32 {
     let mut sum = c;

@@ -104,8 +104,14 @@ impl Operands<'_> {
                 limited(product(half).wrapping_add(third))
             }
             A::MadC => {
+                let half: Half = self.modifier()?;
+                let width = match half {
+                    Half::Wide if width > 32 => return None,
+                    Half::Wide => 2 * width,
+                    Half::Lo | Half::Hi => width,
+                };
                 let mask = (1_u128 << width) - 1;
-                let part = product(self.modifier()?) as u128 & mask;
+                let part = product(half) as u128 & mask;
                 let sum = part + (self.values[2] & mask) + (self.values[3] & 1);
                 return Some(vec![sum, sum >> width]);
             }
@@ -189,6 +195,15 @@ impl Operands<'_> {
             A::Bmsk => {
                 let wrap = self.modifier::<Clamp>()? == Clamp::Wrap;
                 i128::from(bits::mask(word(0), word(1), wrap))
+            }
+            A::AbsDiff4 | A::Sad4 => {
+                let differences = integer::differences4(word(0), word(1), is_signed(scalar));
+                match self.op {
+                    A::AbsDiff4 => i128::from(u32::from_le_bytes(differences)),
+                    _ => i128::from(differences.iter().fold(word(2), |sum, &difference| {
+                        sum.wrapping_add(u32::from(difference))
+                    })),
+                }
             }
             A::Dp4a => {
                 let source = Scalar::from(self.modifier::<Source>()?);

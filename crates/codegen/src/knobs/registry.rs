@@ -301,6 +301,15 @@ pub static FOLD_ADDRESSES: Key<bool> = Key::<bool>::new(
     "known terms of address sums become the offsets of accesses",
 );
 
+/// Whether what known bits tell is made use of.
+pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
+    10031,
+    "SimplifyWords",
+    true,
+    "SimplifyWords",
+    "operations are simplified by the bits that are known of their operands",
+);
+
 /// How far fences and barriers that repeat one before them are looked for.
 pub static SYNC_MODE: Key<i64> = Key::<i64>::new(
     358,
@@ -441,6 +450,7 @@ pub static KNOBS: &[&Knob] = &[
     &UNROLL_FACTOR.knob,
     &GENERAL_OPTIMIZE_KEEP.knob,
     &UNROLL_KNOWN.knob,
+    &SIMPLIFY_WORDS.knob,
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,

@@ -1,9 +1,13 @@
-//! Video instructions: no machine does them any more, so they become ordinary integer code right here.
+//! Video instructions: the machine does hardly any of them, so they become ordinary integer code right here.
 //!
 //! The scalar ones pick a byte or half word of each operand, compute with more bits than 32, clamp, and combine the result
 //! with a third operand: by another operation, or by putting it into one of its bytes or half words. They are computed in 64
 //! bits. Those of two or four elements work on each element of a register (or of both, by selector) in 32 bits, and put the
 //! elements under the mask into the third operand, or add them to it.
+//!
+//! Two kinds of these need not go element by element. Absolute differences of four bytes are an instruction (VABSDIFF4), if the bytes of both
+//! operands have a sign or neither have; selectors put bytes in place before. Sums and differences that wrap are computed in whole registers: the
+//! highest bits of the elements are kept apart, so that no carry goes from one element to the next.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::modifiers::modifier;
@@ -303,6 +307,108 @@ pub(super) fn multiply_add(body: &mut Body<'_, '_>, statement: &Statement<'_>) -
     write(body, statement, result)
 }
 
+/// An instruction on two or four elements that may be computed in whole registers.
+struct Whole<'a> {
+    operation: &'a str,
+    count: u64,
+    a_select: &'a [u64],
+    b_select: &'a [u64],
+    mask: &'a [u64],
+    /// Whether the result and the operands have a sign.
+    signed: [bool; 3],
+    saturates: bool,
+    adds: bool,
+}
+
+impl Whole<'_> {
+    /// Whether there is a way.
+    fn exists(&self) -> bool {
+        let [signed, a_signed, b_signed] = self.signed;
+        match self.operation {
+            // A difference of bytes fits a byte without sign, whether it is clamped or not.
+            "vabsdiff" => {
+                self.count == 4
+                    && a_signed == b_signed
+                    && !(signed && (self.saturates || self.adds))
+            }
+            "vadd" | "vsub" => !self.saturates && !self.adds,
+            _ => false,
+        }
+    }
+
+    fn write(&self, emit: &mut Emit<'_>, a: Operand, b: Operand, c: Operand) -> Operand {
+        let x = self.picked(emit, self.a_select, a, b);
+        let y = self.picked(emit, self.b_select, a, b);
+        let width = 32 / self.count;
+        let ones = (1_u64 << width) - 1;
+        let written = (0..self.count)
+            .filter(|element| self.mask.contains(element))
+            .fold(0, |bits, element| bits | ones << (element * width));
+        let all = written == 0xffff_ffff;
+        if self.operation == "vabsdiff" {
+            let ty = if self.signed[1] {
+                Scalar::S32
+            } else {
+                Scalar::U32
+            };
+            if self.adds && all {
+                return emit.op(AbstractOp::Sad4, (ty,), &[x, y, c]);
+            }
+            let differences = emit.op(AbstractOp::AbsDiff4, (ty,), &[x, y]);
+            if self.adds {
+                let differences = emit.and(differences, imm(written));
+                let operands = [differences, imm(0), c];
+                return emit.op(AbstractOp::Sad4, (Scalar::U32,), &operands);
+            }
+            return chosen_bits(emit, differences, c, written);
+        }
+        // The highest bit of each element is the sum of those of the operands and of the carry from below, which is what the sum of the
+        // others leaves there. A difference borrows from a bit that is set for it, and finds it turned round.
+        let tops =
+            (0..self.count).fold(0, |bits, element| bits | 1 << (element * width + width - 1));
+        let below = !tops & 0xffff_ffff;
+        let y_below = emit.and(y, imm(below));
+        let different = emit.xor(x, y);
+        let (sum, tops_of_sum) = if self.operation == "vadd" {
+            let x_below = emit.and(x, imm(below));
+            (emit.add(x_below, y_below), emit.and(different, imm(tops)))
+        } else {
+            let x_set = emit.or(x, imm(tops));
+            let same = emit.op(AbstractOp::Not, (Scalar::B32,), &[different]);
+            (emit.sub(x_set, y_below), emit.and(same, imm(tops)))
+        };
+        let value = emit.xor(sum, tops_of_sum);
+        chosen_bits(emit, value, c, written)
+    }
+
+    /// The elements that a selector names, in one register.
+    fn picked(&self, emit: &mut Emit<'_>, select: &[u64], a: Operand, b: Operand) -> Operand {
+        let count = self.count;
+        if select.iter().copied().eq(0..count) {
+            return a;
+        }
+        if select.iter().copied().eq(count..2 * count) {
+            return b;
+        }
+        let bytes = 4 / count;
+        let places = (0..4_u64).rev().fold(0, |places, byte| {
+            let element = select[(byte / bytes) as usize];
+            places << 4 | (element * bytes + byte % bytes)
+        });
+        emit.op(AbstractOp::Prmt, (), &[a, b, imm(places)])
+    }
+}
+
+/// `value` where `bits` are set, `rest` where they are not.
+fn chosen_bits(emit: &mut Emit<'_>, value: Operand, rest: Operand, bits: u64) -> Operand {
+    if bits == 0xffff_ffff {
+        return value;
+    }
+    let value = emit.and(value, imm(bits));
+    let rest = emit.and(rest, imm(!bits & 0xffff_ffff));
+    emit.or(value, rest)
+}
+
 /// Instructions on two or four elements.
 pub(super) fn elements(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
@@ -334,6 +440,20 @@ pub(super) fn elements(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
     let compare: Option<Compare> = modifier(form);
     if a_select.len() as u64 != count || b_select.len() as u64 != count {
         return unsupported("");
+    }
+    let whole = Whole {
+        operation,
+        count,
+        a_select: &a_select,
+        b_select: &b_select,
+        mask: &mask,
+        signed: [signed, a_signed, b_signed],
+        saturates,
+        adds,
+    };
+    if whole.exists() {
+        let result = body.with(|emit| whole.write(emit, a, b, c))?;
+        return write(body, statement, result);
     }
     let result = body.with(|emit| {
         let mut result = c;

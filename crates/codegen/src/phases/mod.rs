@@ -21,6 +21,7 @@ mod redundant_barriers;
 mod regions;
 mod remove_nops;
 mod rotate_loops;
+mod simplify_words;
 mod stage_and_fence;
 mod unroll_loops;
 mod warpgroup;
@@ -49,6 +50,7 @@ pub use redundant_barriers::{explain as explain_redundant_barriers, remove_redun
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
 pub use rotate_loops::rotate_loops;
+pub use simplify_words::simplify_words;
 pub use stage_and_fence::{explain as explain_fences, stage_and_fence};
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;

@@ -291,7 +291,13 @@ impl Scheduler<'_> {
                 self.try_mode(&mut candidates, Mode::ReduceReg, budget::tightened(had));
                 // What is live now is no guide where all that could start needs the same; results right before their readers are.
                 let strategy = Strategy::DepthFirst;
-                self.try_strategy(&mut candidates, strategy, (strategy.name(), 1), Mode::Ilp, had);
+                self.try_strategy(
+                    &mut candidates,
+                    strategy,
+                    (strategy.name(), 1),
+                    Mode::Ilp,
+                    had,
+                );
             }
             let registers = candidates.choices.iter().map(Choice::registers);
             let least = registers.min().unwrap_or(had).max(self.hard);

@@ -505,6 +505,30 @@ pub(super) fn sad(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
+/// Absolute differences of four bytes, each in its byte or all added to the third source.
+pub(super) fn differences4(s: &mut Selector<'_>) -> Done {
+    let scalar: Scalar = s.modifier()?;
+    let (a, b) = (s.word(0), s.word(1));
+    let (c, sum) = match s.op() {
+        Some(AbstractOp::Sad4) => (s.word(2), value::ACC),
+        _ => (rz().into(), value::NO),
+    };
+    let [a, b] = flexible_last([a, b]);
+    let mods = [
+        (
+            name::TYPE,
+            if is_signed(scalar) {
+                value::S8
+            } else {
+                value::U8
+            },
+        ),
+        (name::ACC, sum),
+    ];
+    s.emit(Op::VABSDIFF4, &mods, sources![s.result(0), pt(), a, b, c])?;
+    Ok(())
+}
+
 pub(super) fn abs(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     if is_wide(scalar) {
@@ -548,12 +572,96 @@ pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
         Scalar::S16 | Scalar::S16x2 => value::S16X2,
         other => sign(other),
     };
-    let [a, b] = flexible_last([s.word(0), s.word(1)]);
-    let smaller = match s.op() {
+    let mut sides = [s.operand(0), s.operand(1)];
+    let mut relu = relu;
+    let mut op = s.op();
+    if let Some(inner) = clamped_at_zero(s) {
+        sides = [s.func.operands(inner)[1], s.func.operands(inner)[2]];
+        relu = value::RELU;
+        op = s.func.opcode(inner).as_abstract();
+    }
+    let smaller = match op {
         Some(AbstractOp::Min) => pt(),
         _ => not_pt(),
     };
     let mods = [(name::TYPE, ty), (name::RELU, relu)];
+    for (sum, other) in [(sides[0], sides[1]), (sides[1], sides[0])] {
+        if let Some([a, b]) = added_before(s, scalar, sum) {
+            let c = s.word_of(other);
+            s.emit(
+                Op::VIADDMNMX,
+                &mods,
+                sources![s.result(0), a, b, c, smaller],
+            )?;
+            return Ok(());
+        }
+    }
+    let [a, b] = flexible_last(sides.map(|side| s.word_of(side)));
     s.emit(Op::VIMNMX, &mods, sources![s.result(0), a, b, smaller])?;
     Ok(())
+}
+
+/// The extreme of two numbers with sign that is read only here, where this is the greater of it and zero.
+fn clamped_at_zero(s: &mut Selector<'_>) -> Option<Inst> {
+    let plain = |s: &Selector<'_>, inst: Inst| {
+        s.func.modifier::<Scalar>(inst) == Some(Scalar::S32)
+            && s.func
+                .modifier::<Sat>(inst)
+                .is_none_or(|sat| sat == Sat::Wrap)
+    };
+    if s.op() != Some(AbstractOp::Max) || !plain(s, s.at) {
+        return None;
+    }
+    let sides = [s.operand(0), s.operand(1)];
+    let inner = match sides.map(|operand| s.word_of(operand).is_zero()) {
+        [false, true] => sides[0],
+        [true, false] => sides[1],
+        _ => return None,
+    };
+    let inner = inner.as_value().filter(|_| inner.mods().is_empty())?;
+    [AbstractOp::Max, AbstractOp::Min]
+        .into_iter()
+        .find_map(|op| s.absorbable(inner, op))
+        .filter(|&inst| plain(s, inst))
+}
+
+/// The terms of a sum or difference of words that is read only here. Sums that are part of something else on their own (of three terms, of
+/// products, of shifts) are left alone: nothing is gained where one instruction is spared and another is needed.
+fn added_before(s: &mut Selector<'_>, scalar: Scalar, sum: Operand) -> Option<[Source; 2]> {
+    let value = sum.as_value().filter(|_| sum.mods().is_empty())?;
+    if !matches!(scalar, Scalar::U32 | Scalar::S32) {
+        return None;
+    }
+    let add = s.absorbable(value, AbstractOp::Add);
+    let inst = add.or_else(|| s.absorbable(value, AbstractOp::Sub))?;
+    let words = s
+        .func
+        .modifier::<Scalar>(inst)
+        .is_some_and(|scalar| matches!(scalar, Scalar::U32 | Scalar::S32));
+    let wraps = s
+        .func
+        .modifier::<Sat>(inst)
+        .is_none_or(|sat| sat == Sat::Wrap);
+    let &[_, a, b] = s.func.operands(inst) else {
+        return None;
+    };
+    use AbstractOp as A;
+    let parts = [A::Add, A::Sub, A::Mul, A::Mad, A::Shl, A::Neg];
+    let is_part = |term: Operand| {
+        let value = term.as_value();
+        value.is_some_and(|value| parts.iter().any(|&op| s.absorbable(value, op).is_some()))
+    };
+    if !words || !wraps || is_part(a) || is_part(b) {
+        return None;
+    }
+    let terms = [s.word_of(a), s.word_of(b)];
+    if add.is_some() {
+        return Some(flexible_last(terms));
+    }
+    // What is taken off is a register under a minus sign, or a known number turned round.
+    let taken = match terms[1].constant() {
+        Some(bits) => Source::imm((bits as u32).wrapping_neg()),
+        None => terms[1].negated()?,
+    };
+    terms[0].is_register().then_some([terms[0], taken])
 }

@@ -119,6 +119,10 @@ fn function(s: &Selector<'_>) -> Result<ValueName, PhaseError> {
 
 pub(super) fn reduce(s: &mut Selector<'_>) -> Done {
     let route: Route = s.modifier()?;
+    // Nothing is combined on its way from global to shared memory.
+    if matches!(route, Route::GlobalToShared | Route::Multicast) {
+        return Err(s.unsupported());
+    }
     let [to, from] = sides(route);
     let function = function(s)?;
     let signed = matches!(function, value::MIN | value::MAX);

@@ -234,12 +234,18 @@ fn compare_integers(
             name = mirrored(name);
         }
         let [a, b] = sides;
-        let low = s.compare(name, value::U32, a[0], b[0])?;
         let mods = [
             (name::CMP, name),
             (name::SIGN, signed),
             (name::BOOL, what.combine),
         ];
+        // No number is below zero: below a multiple of 2³² is what has a smaller high word.
+        if b[0].is_zero() && matches!(name, value::LT | value::GE) {
+            let operands = sources![result, pt(), a[1], b[1], what.with];
+            s.emit(Op::ISETP, &mods, operands)?;
+            return Ok(());
+        }
+        let low = s.compare(name, value::U32, a[0], b[0])?;
         s.emit(
             Op::ISETP_EX,
             &mods,

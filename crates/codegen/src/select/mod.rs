@@ -87,6 +87,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::Mul, products::mul), (A::Mad, products::mad), (A::MadC, products::mad_carry),
     (A::Mul24, products::mul24), (A::Mad24, products::mad24), (A::Sad, arithmetic::sad),
     (A::Abs, arithmetic::abs), (A::Neg, arithmetic::neg), (A::Min, arithmetic::min_max), (A::Max, arithmetic::min_max),
+    (A::AbsDiff4, arithmetic::differences4), (A::Sad4, arithmetic::differences4),
     (A::Dp4a, products::dot4), (A::Dp2a, products::dot2),
     // Bits.
     (A::And, bits::logic), (A::Or, bits::logic), (A::Xor, bits::logic), (A::Not, bits::logic), (A::Cnot, bits::is_zero),

@@ -1,7 +1,7 @@
 //! Products of integers of 16 and 32 bits, with sums or without. What is 64 bits wide goes on to [`super::wide`].
 
 use super::arithmetic::{flexible_last, is_half_word, is_signed, is_wide, saturated_sum, sign};
-use super::selector::{Selector, pt, rz};
+use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources, wide};
 use crate::pipeline::PhaseError;
@@ -148,11 +148,31 @@ pub(super) fn mad(s: &mut Selector<'_>) -> Done {
 pub(super) fn mad_carry(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     let half: Half = s.modifier()?;
-    if half == Half::Wide {
-        return Err(s.unsupported());
-    }
     let carry_in = s.predicate(3);
     let carry_out = s.predicate_result(1);
+    if half == Half::Wide {
+        if is_wide(scalar) {
+            return Err(s.unsupported());
+        }
+        // A carry that is known to be none has a form without it.
+        let none = carry_in.operand == not_pt();
+        let [a, b] = flexible_last([s.word(0), s.word(1)]);
+        let c = s.pair(2);
+        let mods = [(name::SIGN, sign(scalar))];
+        match none {
+            true => s.emit(
+                Op::IMAD_WIDE,
+                &mods,
+                sources![s.result(0), carry_out, a, b, c],
+            )?,
+            false => s.emit(
+                Op::IMAD_WIDE_X,
+                &mods,
+                sources![s.result(0), carry_out, a, b, c, carry_in],
+            )?,
+        };
+        return Ok(());
+    }
     if is_wide(scalar) {
         let product = wide::product_words(s, half)?;
         let c = s.words(2);

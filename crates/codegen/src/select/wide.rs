@@ -258,27 +258,23 @@ fn low_product(
     c: Source,
 ) -> Result<[Source; 2], PhaseError> {
     let unsigned = [(name::SIGN, value::U32)];
+    let [x, y] = flexible_last([a[0], b[0]]);
+    let product = s.temporary(Type::R2);
+    s.emit(Op::IMAD_WIDE, &unsigned, sources![product, pt(), x, y, c])?;
+    s.count(product);
+    let [low, high] = s.split_pair(product);
     // Below the low word only the low words count; the mixed products go on top.
-    let mut cross = Source::from(rz());
+    let mut high = Source::from(high);
     for (x, y) in [(a[1], b[0]), (a[0], b[1])] {
         if x.is_zero() || y.is_zero() {
             continue;
         }
         let [x, y] = flexible_last([x, y]);
         let value = s.temporary(WORD);
-        s.emit(Op::IMAD, &unsigned, sources![value, x, y, cross])?;
-        cross = value.into();
+        s.emit(Op::IMAD, &unsigned, sources![value, x, y, high])?;
+        high = value.into();
     }
-    let [x, y] = flexible_last([a[0], b[0]]);
-    let product = s.temporary(Type::R2);
-    s.emit(Op::IMAD_WIDE, &unsigned, sources![product, pt(), x, y, c])?;
-    s.count(product);
-    let [low, high] = s.split_pair(product);
-    if cross.is_zero() {
-        return Ok([low.into(), high.into()]);
-    }
-    let high = s.sum(high.into(), cross)?;
-    Ok([low.into(), high.into()])
+    Ok([low.into(), high])
 }
 
 /// The high 64 bits of `a · b`.

@@ -247,7 +247,7 @@ operations! {
     Mad = row("mad", "Part of a product, plus the third operand.")
         .mods(&[Half, Sat, TY]).on(INT).sig(&[W], &[T, T, W]);
     MadC = row("madc", "Part of a product plus the third operand plus carry in; the carry out is the second result.")
-        .mods(&[Half, TY]).on(INT32.or(INT64)).sig(&[T, P_], &[T, T, T, P]);
+        .mods(&[Half, TY]).on(INT32.or(INT64)).sig(&[W, P_], &[T, T, W, P]);
     Mul24 = row("mul24", "Part of the product of the low 24 bits.").mods(&[Half, TY]).on(INT32).sig(&[T], &[T, T]);
     Mad24 = row("mad24", "Part of the product of the low 24 bits, plus the third operand.")
         .mods(&[Half, Sat, TY]).on(INT32).sig(&[T], &[T, T, T]);
@@ -271,6 +271,10 @@ operations! {
         .mods(&[TY]).on(WORDS).sig(&[T], &[T, T, R1, R1]);
     Szext = row("szext", "The low bits, sign- or zero-extended.").mods(&[Clamp, TY]).on(INT32).sig(&[T], &[T, R1]);
     Bmsk = row("bmsk", "A mask of bits: position, length.").mods(&[Clamp, TY]).on(WORD).sig(&[T], &[R1, R1]);
+    AbsDiff4 = row("absdiff4", "The absolute differences of four bytes, each in its byte.")
+        .mods(&[TY]).on(INT32).sig(&[R1], &[R1, R1]);
+    Sad4 = row("sad4", "The third operand plus the absolute differences of four bytes.")
+        .mods(&[TY]).on(INT32).sig(&[R1], &[R1, R1, R1]);
     Dp4a = row("dp4a", "Four products of bytes, added to the third operand.")
         .mods(&[TY, Source]).on(INT32).from(INT32).sig(&[R1], &[R1, R1, R1]);
     Dp2a = row("dp2a", "Two products of halves with bytes, added to the third operand.")

@@ -19,7 +19,7 @@ pub(super) fn rule(asked: Asked) -> Option<Expansion> {
             (scalar == Scalar::S32).then_some(add_saturated as Expansion)
         }
         A::Min | A::Max if relu && scalar == Scalar::S32 => Some(extreme_above_zero),
-        A::Sad => Some(sum_of_difference),
+        A::Sad if scalar.bits() != 32 => Some(sum_of_difference),
         A::Mul24 | A::Mad24 => Some(product_24),
         A::Mul if half == Some(Half::Hi) && scalar.bits() == 64 => Some(product_high_64),
         A::Mad if half == Some(Half::Hi) && scalar.bits() == 64 => Some(product_high_64),
@@ -28,7 +28,6 @@ pub(super) fn rule(asked: Asked) -> Option<Expansion> {
             let exists = scalar == Scalar::S32 && half == Some(Half::Hi);
             exists.then_some(product_sum_saturated as Expansion)
         }
-        // A whole product plus carry has no PTX: it is left for selection to refuse.
         A::MadC if half == Some(Half::Wide) => None,
         A::MadC if scalar.bits() == 64 || half == Some(Half::Hi) => Some(product_with_carry),
         A::Cnot if is_integer(scalar, 32) || is_integer(scalar, 64) => Some(is_zero),
@@ -156,26 +155,78 @@ fn product_24(expander: &mut Expander<'_>) -> Results {
     })
 }
 
-/// The high half of an unsigned 64-bit product, from products of halves.
+/// What the low and the high half of an unsigned 64-bit product have in common.
 ///
-/// With `a = aₕ·2³² + aₗ` and likewise `b`: `p₁ = aₕ·bₗ + ⌊aₗ·bₗ/2³²⌋` and `p₂ = aₗ·bₕ + (p₁ mod 2³²)` both fit 64 bits
-/// (`(2³²−1)² + 2³²−1 < 2⁶⁴`), and the high half is `aₕ·bₕ + ⌊p₁/2³²⌋ + ⌊p₂/2³²⌋`.
+/// With `a = aₕ·2³² + aₗ` and likewise `b`, the product is `aₕ·bₕ·2⁶⁴ + m·2³² + aₗ·bₗ`, where `m = aₕ·bₗ + aₗ·bₕ` has 65 bits. The low words
+/// of `m` and the high word of `aₗ·bₗ` add up to the second word of the product and a carry.
+struct Products {
+    /// The low half of the product.
+    low: Operand,
+    /// The words of `m` above its lowest.
+    above: Operand,
+    /// The carry out of the low half.
+    carry: Operand,
+}
+
+impl Products {
+    fn new(
+        emit: &mut Emit<'_>,
+        [a_low, a_high]: [Operand; 2],
+        [b_low, b_high]: [Operand; 2],
+    ) -> Self {
+        let wide = (Half::Wide, Scalar::U32);
+        let lowest = emit.op(AbstractOp::Mul, wide, &[a_low, b_low]);
+        let one = emit.op(AbstractOp::Mul, wide, &[a_high, b_low]);
+        let (mixed, mixed_carry) = emit.pair(
+            AbstractOp::MadC,
+            wide,
+            (Type::R2, Type::P),
+            &[a_low, b_high, one, imm(0)],
+        );
+        let (word0, lowest_high) = emit.halves(lowest);
+        let (mixed_low, mixed_high) = emit.halves(mixed);
+        let word = (Type::R, Type::P);
+        let add = (Scalar::U32,);
+        let terms = [lowest_high, mixed_low, imm(0)];
+        let (word1, carry) = emit.pair(AbstractOp::AddC, add, word, &terms);
+        let terms = [imm(0), imm(0), mixed_carry];
+        let (top, _) = emit.pair(AbstractOp::AddC, add, word, &terms);
+        Self {
+            low: emit.join(word0, word1),
+            above: emit.join(mixed_high, top),
+            carry,
+        }
+    }
+}
+
+/// The words of the factors of a 64-bit product, the factors in an order that does not depend on how they were written.
+fn factors(emit: &mut Emit<'_>, a: Operand, b: Operand) -> [[Operand; 2]; 2] {
+    let rank = |operand: Operand| operand.as_value().map(|value| value.as_u32());
+    let ordered = if rank(a) <= rank(b) { [a, b] } else { [b, a] };
+    ordered.map(|factor| {
+        let (low, high) = emit.halves(factor);
+        [low, high]
+    })
+}
+
+/// The high half of an unsigned 64-bit product, from products of halves.
 fn high_product(emit: &mut Emit<'_>, a: Operand, b: Operand) -> Operand {
-    let (a_low, a_high) = emit.halves(a);
-    let (b_low, b_high) = emit.halves(b);
+    let [a, b] = factors(emit, a, b);
+    let Products { above, carry, .. } = Products::new(emit, a, b);
     let wide = (Half::Wide, Scalar::U32);
-    let low = emit.op(AbstractOp::Mul, wide, &[a_low, b_low]);
-    let (_, low_high) = emit.halves(low);
-    let carry = emit.join(low_high, imm(0));
-    let p1 = emit.op(AbstractOp::Mad, wide, &[a_high, b_low, carry]);
-    let (p1_low, p1_high) = emit.halves(p1);
-    let middle = emit.join(p1_low, imm(0));
-    let p2 = emit.op(AbstractOp::Mad, wide, &[a_low, b_high, middle]);
-    let (_, p2_high) = emit.halves(p2);
-    let top = emit.join(p1_high, imm(0));
-    let p3 = emit.op(AbstractOp::Mad, wide, &[a_high, b_high, top]);
-    let rest = emit.join(p2_high, imm(0));
-    emit.binary(AbstractOp::Add, Scalar::U64, p3, rest)
+    let types = (Type::R2, Type::P);
+    let operands = [a[1], b[1], above, carry];
+    emit.pair(AbstractOp::MadC, wide, types, &operands).0
+}
+
+/// `mul.lo` of 64 bits next to `mul.hi` of the same factors: what both need is written alike in both, so that common subexpression elimination
+/// leaves it once.
+pub(super) fn product_low_64(expander: &mut Expander<'_>) -> Results {
+    let [a, b] = [0, 1].map(|index| expander.operand(index));
+    expander.one(|emit| {
+        let [a, b] = factors(emit, a, b);
+        Products::new(emit, a, b).low
+    })
 }
 
 /// The high half of a 64-bit product, with sign or without.

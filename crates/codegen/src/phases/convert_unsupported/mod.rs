@@ -28,9 +28,9 @@ use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::builder::BuildError;
-use orias_ori::operation::{AbstractMods, AbstractOp, Modifier, Scalar, Source};
-use orias_ori::{Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
-use rustc_hash::FxHashMap;
+use orias_ori::operation::{AbstractMods, AbstractOp, Half, Modifier, Scalar, Source};
+use orias_ori::{Block, Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// What an expansion yields: an operand for each result.
@@ -122,7 +122,44 @@ impl Expander<'_> {
         self.rarely_in_steps(ty, common, None::<Attempt>, rare)
     }
 
-    /// The same; where the usual computation is not right, `short` is asked first, in a block of its own.
+    /// A result that is computed in one of two blocks: `usual` where `condition` holds, and the code falls from there to what follows, or `rare`.
+    fn one_of_two(
+        &mut self,
+        ty: Type,
+        condition: impl FnOnce(&mut Emit<'_>) -> Operand,
+        usual: impl FnOnce(&mut Emit<'_>) -> Operand,
+        rare: impl FnOnce(&mut Emit<'_>) -> Operand,
+    ) -> Results {
+        let scalar = if ty.len() == 2 {
+            Scalar::B64
+        } else {
+            Scalar::B32
+        };
+        let condition = self.write(condition)?;
+        let span = self.func.inst(self.inst).span();
+        let Some(head) = self.func.layout.inst_block(self.inst) else {
+            return self.one(usual);
+        };
+        let tail = self.func.split_block(self.inst);
+        let result = self.func.append_block_param(tail, ty);
+        let [first, second] = [rare_block(self.func, head), self.func.create_block()];
+        self.func.layout.insert_block_after(second, first);
+        let mut emit = Emit::at_end(self.func, head, span);
+        let targets: [(_, &[Value]); 2] = [(second, &[]), (first, &[])];
+        emit.end(AbstractOp::CondBr, &[condition], &targets);
+        emit.goto_end(first);
+        let computed = rare(&mut emit);
+        let computed = emit.as_value(scalar, computed);
+        emit.end(AbstractOp::Br, &[], &[(tail, &[computed])]);
+        emit.goto_end(second);
+        let computed = usual(&mut emit);
+        let computed = emit.as_value(scalar, computed);
+        emit.end(AbstractOp::Br, &[], &[(tail, &[computed])]);
+        emit.finish()?;
+        Ok(vec![result.into()])
+    }
+
+    /// The same as [`Expander::rarely`]; where the usual computation is not right, `short` is asked first, in a block of its own.
     fn rarely_in_steps(
         &mut self,
         ty: Type,
@@ -173,6 +210,13 @@ impl Expander<'_> {
     }
 }
 
+/// A new block right behind `head`.
+fn rare_block(func: &mut Function, head: Block) -> Block {
+    let block = func.create_block();
+    func.layout.insert_block_after(block, head);
+    block
+}
+
 /// Writes a computation and yields its result and whether it is right.
 type Attempt = fn(&mut Emit<'_>) -> (Operand, Operand);
 
@@ -193,11 +237,41 @@ struct Known {
     replaced: SecondaryMap<Value, PackedOption<Value>>,
     /// The expansions of operations that were met.
     expansions: FxHashMap<Asked, Option<Expansion>>,
+    /// The factors of products of 64 bits whose high half is asked for, in order.
+    high_products: FxHashSet<[Value; 2]>,
+}
+
+/// The factors of a product of 64 bits, in order, if `half` of it is what `inst` computes.
+fn wide_factors(func: &Function, inst: Inst, half: Half) -> Option<[Value; 2]> {
+    let is_product = func.opcode(inst) == Opcode::Abstract(AbstractOp::Mul)
+        && func.modifier::<Half>(inst) == Some(half)
+        && func.modifier::<Scalar>(inst)?.bits() == 64;
+    let &[_, a, b] = func.operands(inst) else {
+        return None;
+    };
+    let plain = |operand: Operand| operand.as_value().filter(|_| operand.mods().is_empty());
+    let (a, b) = (plain(a)?, plain(b)?);
+    is_product.then_some([a.min(b), a.max(b)])
+}
+
+/// The factors of which the high half of the product is computed somewhere.
+fn high_products(func: &Function) -> FxHashSet<[Value; 2]> {
+    func.blocks()
+        .flat_map(|block| func.block_insts(block))
+        .filter_map(|inst| wide_factors(func, inst, Half::Hi))
+        .collect()
 }
 
 /// Runs the phase.
 pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    let mut known = Known::default();
+    quotient::share_quotients(function).map_err(|error| PhaseError::Broken {
+        at: "a remainder".to_owned(),
+        what: error.to_string(),
+    })?;
+    let mut known = Known {
+        high_products: high_products(function),
+        ..Known::default()
+    };
     let mut seen = 0;
     loop {
         let made = function.inst_count();
@@ -253,7 +327,12 @@ fn expand(func: &mut Function, inst: Inst, known: &mut Known) -> Result<(), Buil
     };
     let asked = Asked { op, mods };
     let expansion = known.expansions.entry(asked);
-    let expansion = *expansion.or_insert_with(|| expansion_of(asked));
+    let mut expansion = *expansion.or_insert_with(|| expansion_of(asked));
+    if !known.high_products.is_empty()
+        && wide_factors(func, inst, Half::Lo).is_some_and(|it| known.high_products.contains(&it))
+    {
+        expansion = Some(integer::product_low_64);
+    }
     if expansion.is_none() && !policy::makes_policy(op) {
         return Ok(());
     }

@@ -10,8 +10,10 @@
 
 use super::{Expander, Results, is_signed};
 use crate::emit::{Emit, imm};
+use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Half, Precision, Round, Scalar, Source};
-use orias_ori::{Operand, Type};
+use orias_ori::{Block, Function, Guard, Inst, Operand, Type};
+use rustc_hash::FxHashMap;
 
 /// `⌊2^w / b⌋`, less up to 2⁻²⁰ of it: the bits of the approximate reciprocal with the exponent raised by `w`.
 fn reciprocal(emit: &mut Emit<'_>, scalar: Scalar, b: Operand) -> Operand {
@@ -125,6 +127,82 @@ fn unless_zero(emit: &mut Emit<'_>, scalar: Scalar, b: Operand, result: Operand)
     emit.selp(bits, ones, result, zero)
 }
 
+/// Where quotient and remainder of the same 64-bit numbers are asked for in one block, the remainder becomes `a - q·b`: each would take branches of its own, which
+/// common subexpression elimination does not see through. The first of them divides.
+pub(super) fn share_quotients(func: &mut Function) -> Result<(), BuildError> {
+    let blocks: Vec<Block> = func.blocks().collect();
+    let mut seen: FxHashMap<(Scalar, [Operand; 2]), Inst> = FxHashMap::default();
+    let mut pairs = Vec::new();
+    for block in blocks {
+        seen.clear();
+        for inst in func.block_insts(block) {
+            let Some(op @ (AbstractOp::Div | AbstractOp::Rem)) = func.opcode(inst).as_abstract()
+            else {
+                continue;
+            };
+            let (Some(scalar), &[_, a, b]) = (func.modifier::<Scalar>(inst), func.operands(inst))
+            else {
+                continue;
+            };
+            let known = matches!(b, Operand::Imm(_)) || super::copied_number(func, b).is_some();
+            if scalar.bits() != 64 || known || !func.inst(inst).guard().is_always() {
+                continue;
+            }
+            match seen.get(&(scalar, [a, b])) {
+                Some(&first) if func.opcode(first).as_abstract() != Some(op) => {
+                    pairs.push((first, inst));
+                    seen.remove(&(scalar, [a, b]));
+                }
+                Some(_) => {}
+                None => {
+                    seen.insert((scalar, [a, b]), inst);
+                }
+            }
+        }
+    }
+    for (first, second) in pairs {
+        let divides = func.opcode(first).as_abstract() == Some(AbstractOp::Div);
+        let (&[one, a, b], Some(scalar)) = (func.operands(first), func.modifier::<Scalar>(first))
+        else {
+            continue;
+        };
+        let Some(&other) = func.operands(second).first() else {
+            continue;
+        };
+        let (quotient, remainder) = if divides { (one, other) } else { (other, one) };
+        // The remainder is computed where the second of them stood, or, if it came first, with the quotient in its place.
+        let at = if divides { second } else { first };
+        let mut emit = Emit::before(func, at);
+        if !divides {
+            emit.put(
+                AbstractOp::Div,
+                (scalar,),
+                &[quotient],
+                &[a, b],
+                Guard::ALWAYS,
+                &[],
+            );
+        }
+        let product = emit.op(AbstractOp::Mul, (Half::Lo, scalar), &[quotient, b]);
+        let rest = emit.binary(AbstractOp::Sub, scalar, a, product);
+        let rest = unless_zero(&mut emit, scalar, b, rest);
+        emit.put(
+            AbstractOp::Mov,
+            (Scalar::B64,),
+            &[remainder],
+            &[rest],
+            Guard::ALWAYS,
+            &[],
+        );
+        emit.finish()?;
+        func.remove_inst(at);
+        if !divides {
+            func.remove_inst(second);
+        }
+    }
+    Ok(())
+}
+
 /// `div` and `rem` of 32 and 64 bits.
 pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
     let scalar = expander.scalar();
@@ -160,16 +238,20 @@ pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
         };
         (magnitude(emit, a), magnitude(emit, b))
     })?;
-    let result = expander.rarely(
+    let result = expander.one_of_two(
         Type::R2,
         |emit| {
-            let (x_low, x_high) = emit.halves(x);
-            let (y_low, y_high) = emit.halves(y);
+            let (_, x_high) = emit.halves(x);
+            let (_, y_high) = emit.halves(y);
             let high = emit.or(x_high, y_high);
-            let short = emit.setp(Compare::Eq, Scalar::U32, high, imm(0));
+            emit.setp(Compare::Eq, Scalar::U32, high, imm(0))
+        },
+        |emit| {
+            let (x_low, _) = emit.halves(x);
+            let (y_low, _) = emit.halves(y);
             let (q, r) = unsigned(emit, Scalar::U32, x_low, y_low);
             let word = if quotient { q } else { r };
-            (emit.join(word, imm(0)), short)
+            emit.join(word, imm(0))
         },
         |emit| {
             let (q, r) = unsigned(emit, Scalar::U64, x, y);

@@ -178,7 +178,7 @@ fn fma(emit: &mut Emit<'_>, a: Operand, b: Operand, c: Operand) -> Operand {
 
 fn neg(emit: &mut Emit<'_>, a: Operand) -> Operand {
     match a {
-        Operand::Imm(bits) => imm(bits.bits() ^ 0x8000_0000),
+        Operand::Imm(bits) => imm((bits.bits() ^ 0x8000_0000) & 0xffff_ffff),
         other => emit.op(AbstractOp::Fneg, (Scalar::F32,), &[other]),
     }
 }

@@ -1,0 +1,744 @@
+//! SimplifyWords (10031): algebraic simplification with known bits, and scalarisation of 64-bit logic where half of it is nothing.
+//!
+//! **Known bits.** Of each integer of 32 and 64 bits, which bits are zero and which are one whatever happens: zero extension, masks, shifts, narrow
+//! loads, lanes and threads, sums of small numbers. Parameters of blocks are not looked into.
+//!
+//! **Rewrites.** Each needs one look at an instruction and what is known of its operands:
+//!
+//! | instruction | becomes |
+//! | --- | --- |
+//! | logic, sums and shifts that change nothing (`x & 255` of a byte, `x + 0`) | the operand |
+//! | what has only known bits | the number |
+//! | logic, choices and shifts of 64 bits of which a word is an operand's or known | `collect` of two words, the other word computed in 32 bits |
+//! | a comparison of 64 bits whose high words are the same number | one of the low words, without sign |
+//! | a comparison of `p ? 1 : 0` and its like with a number | `p`, `!p`, or known |
+//!
+//! Selection takes 64-bit operations apart word by word anyway, but after common subexpressions, and it sees only how a source is made, not which bits it
+//! has: a word that is always zero would be made in a register, masked, shifted and compared. Shifts to the left that a 64-bit sum reads stay whole: they are
+//! part of LEA.
+//!
+//! One visit of each instruction in preorder of the dominator tree: linear. GeneralOptimize's rewrites follow where something was found.
+
+use super::general_optimize::optimize_general;
+use crate::emit::{Emit, imm};
+use crate::fold;
+use crate::pipeline::{Context, PhaseError};
+use cranelift_entity::SecondaryMap;
+use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
+use orias_ori::operation::{Clamp, Direction, Half, Sat, Scalar, Source, Special, Vector};
+use orias_ori::{AbstractOp, Function, Guard, Inst, Operand, Operation, Type, Value};
+
+/// Runs the phase.
+pub fn simplify_words(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    if func.entry().is_none() {
+        return Ok(());
+    }
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    let tree = DominatorTree::new(&graph, &walk);
+    let mut known = KnownBits::default();
+    known.bits.resize(func.value_count());
+    let summed = summed_values(func);
+    let mut changed = false;
+    for block in tree.preorder() {
+        let mut next = func.layout.first_inst(block);
+        while let Some(inst) = next {
+            next = func.layout.next_inst(inst);
+            known.learn(func, inst);
+            let Some(found) = find(func, &known, &summed, inst) else {
+                continue;
+            };
+            rewrite(func, inst, found).map_err(|error| PhaseError::Broken {
+                at: inst.to_string(),
+                what: error.to_string(),
+            })?;
+            changed = true;
+        }
+    }
+    match changed {
+        true => optimize_general(func, context),
+        false => Ok(()),
+    }
+}
+
+/// The values that 64-bit sums read.
+fn summed_values(func: &Function) -> SecondaryMap<Value, bool> {
+    let mut summed = SecondaryMap::new();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        let op = func.opcode(inst).as_abstract();
+        if op == Some(AbstractOp::Add)
+            && func.modifier::<Scalar>(inst).map(Scalar::bits) == Some(64)
+        {
+            for operand in &func.operands(inst)[func.result_count(inst)..] {
+                if let Some(value) = operand.as_value() {
+                    summed[value] = true;
+                }
+            }
+        }
+    }
+    summed
+}
+
+/// Bits that are known. Of a word, those above are zero.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Bits {
+    zeros: u64,
+    ones: u64,
+}
+
+const WORD: u64 = 0xffff_ffff;
+
+impl Bits {
+    /// Nothing is known of a number of 64 bits.
+    const NONE: Self = Self { zeros: 0, ones: 0 };
+
+    fn exactly(number: u64) -> Self {
+        Self {
+            zeros: !number,
+            ones: number,
+        }
+    }
+
+    /// A number below two to the power of `bits`.
+    fn below(bits: u32) -> Self {
+        Self {
+            zeros: u64::MAX.checked_shl(bits).unwrap_or(0),
+            ones: 0,
+        }
+    }
+
+    fn word(self) -> Self {
+        Self {
+            zeros: self.zeros | !WORD,
+            ones: self.ones & WORD,
+        }
+    }
+
+    /// The low or the high word.
+    fn half(self, high: bool) -> Self {
+        let by = if high { 32 } else { 0 };
+        Self {
+            zeros: self.zeros >> by,
+            ones: self.ones >> by,
+        }
+        .word()
+    }
+
+    fn number(self) -> Option<u64> {
+        (self.zeros | self.ones == u64::MAX).then_some(self.ones)
+    }
+
+    /// The bits that may be set.
+    fn possible(self) -> u64 {
+        !self.zeros
+    }
+
+    fn not(self) -> Self {
+        Self {
+            zeros: self.ones,
+            ones: self.zeros,
+        }
+    }
+
+    fn logic(op: AbstractOp, a: Self, b: Self) -> Self {
+        match op {
+            AbstractOp::And => Self {
+                zeros: a.zeros | b.zeros,
+                ones: a.ones & b.ones,
+            },
+            AbstractOp::Or => Self {
+                zeros: a.zeros & b.zeros,
+                ones: a.ones | b.ones,
+            },
+            _ => Self {
+                zeros: a.zeros & b.zeros | a.ones & b.ones,
+                ones: a.zeros & b.ones | a.ones & b.zeros,
+            },
+        }
+    }
+
+    /// What is known of a number that is one of both.
+    fn either(a: Self, b: Self) -> Self {
+        Self {
+            zeros: a.zeros & b.zeros,
+            ones: a.ones & b.ones,
+        }
+    }
+
+    /// The sum of two numbers, and perhaps one more.
+    fn sum(a: Self, b: Self, carry: bool) -> Self {
+        let low = match carry {
+            true => 0,
+            false => a.zeros.trailing_ones().min(b.zeros.trailing_ones()),
+        };
+        let high = a.zeros.leading_ones().min(b.zeros.leading_ones());
+        let high = Self::below(64 - high.saturating_sub(1));
+        Self {
+            zeros: high.zeros | ones_below(low),
+            ones: 0,
+        }
+    }
+
+    fn product(a: Self, b: Self) -> Self {
+        let low = a.zeros.trailing_ones() + b.zeros.trailing_ones();
+        let high = a.zeros.leading_ones() + b.zeros.leading_ones();
+        Self {
+            zeros: Self::below(64 - high.saturating_sub(64).min(64)).zeros | ones_below(low),
+            ones: 0,
+        }
+    }
+}
+
+fn ones_below(bits: u32) -> u64 {
+    !u64::MAX.checked_shl(bits).unwrap_or(0)
+}
+
+#[derive(Default)]
+struct KnownBits {
+    bits: SecondaryMap<Value, Bits>,
+}
+
+impl KnownBits {
+    /// What is known of an operand of so many bits.
+    fn of(&self, operand: Operand, width: u16) -> Bits {
+        let bits = match operand {
+            Operand::Imm(number) => Bits::exactly(number.bits()),
+            _ => match operand.as_value().filter(|_| operand.mods().is_empty()) {
+                Some(value) => self.bits[value],
+                None => Bits::NONE,
+            },
+        };
+        match width {
+            64 => bits,
+            _ => bits.word(),
+        }
+    }
+
+    /// Notes what follows for the results of `inst`.
+    fn learn(&mut self, func: &Function, inst: Inst) {
+        let Some(op) = func.opcode(inst).as_abstract() else {
+            return;
+        };
+        if !func.inst(inst).guard().is_always() {
+            return;
+        }
+        let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
+        match (op, results, sources) {
+            (AbstractOp::Split, &[low, high], &[pair]) => {
+                let bits = self.of(pair, 64);
+                let words = [low, high].map(|it| it.as_value());
+                let is_word = |value: Value| func.value_type(value) == Type::R;
+                if words.iter().flatten().all(|&value| is_word(value)) {
+                    for (value, high) in words.into_iter().zip([false, true]) {
+                        if let Some(value) = value {
+                            self.bits[value] = bits.half(high);
+                        }
+                    }
+                }
+            }
+            (_, [result, ..], _) => {
+                if let Some(value) = result.as_value()
+                    && let Some(bits) = self.result(func, inst, op, value, sources)
+                {
+                    self.bits[value] = bits;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn result(
+        &self,
+        func: &Function,
+        inst: Inst,
+        op: AbstractOp,
+        value: Value,
+        sources: &[Operand],
+    ) -> Option<Bits> {
+        use AbstractOp as A;
+        let width: u16 = match func.value_type(value) {
+            Type::R => 32,
+            Type::R2 => 64,
+            _ => return None,
+        };
+        let scalar = func.modifier::<Scalar>(inst);
+        let whole = scalar.is_some_and(|scalar| scalar.bits() == width);
+        let wraps = func
+            .modifier::<Sat>(inst)
+            .is_none_or(|sat| sat == Sat::Wrap);
+        let bits = match (op, sources) {
+            (A::Mov, &[a]) if whole => self.of(a, width),
+            (A::And | A::Or | A::Xor, &[a, b]) if whole => {
+                Bits::logic(op, self.of(a, width), self.of(b, width))
+            }
+            (A::Not, &[a]) if whole => self.of(a, width).not(),
+            (A::Shl, &[a, Operand::Imm(by)]) if whole => {
+                let (bits, by) = (self.of(a, width), (by.bits() & WORD).min(64) as u32);
+                let left = |bits: u64| bits.checked_shl(by).unwrap_or(0);
+                Bits {
+                    zeros: left(bits.zeros) | ones_below(by),
+                    ones: left(bits.ones),
+                }
+            }
+            (A::Shr, &[a, Operand::Imm(by)]) if whole => {
+                let (bits, by) = (self.of(a, width), (by.bits() & WORD).min(64) as u32);
+                let top = bits.zeros >> (width - 1) & 1 == 1;
+                if is_signed(scalar?) && !top {
+                    return None;
+                }
+                let right = |bits: u64| bits.checked_shr(by).unwrap_or(0);
+                Bits {
+                    zeros: right(bits.zeros) | Bits::below(64 - by).zeros,
+                    ones: right(bits.ones),
+                }
+            }
+            (A::Cvt, &[a]) if whole && wraps => {
+                let from = Scalar::from(func.modifier::<Source>(inst)?);
+                let bits = self.of(a, 64);
+                let sign = u32::from(from.bits()).checked_sub(1)?;
+                let positive = bits.zeros >> sign & 1 == 1;
+                let is_number = matches!(
+                    scalar?,
+                    Scalar::U32 | Scalar::S32 | Scalar::U64 | Scalar::S64
+                );
+                match from {
+                    Scalar::U8 | Scalar::U16 | Scalar::U32 if is_number => {}
+                    Scalar::S8 | Scalar::S16 | Scalar::S32 if is_number && positive => {}
+                    _ => return None,
+                }
+                let mask = ones_below(u32::from(from.bits()));
+                Bits {
+                    zeros: bits.zeros | !mask,
+                    ones: bits.ones & mask,
+                }
+            }
+            (A::Selp, &[a, b, _]) if whole => Bits::either(self.of(a, width), self.of(b, width)),
+            (A::Add, &[a, b]) if whole && wraps => {
+                Bits::sum(self.of(a, width), self.of(b, width), false)
+            }
+            (A::AddC, &[a, b, _]) if whole => Bits::sum(self.of(a, width), self.of(b, width), true),
+            (A::Mul, &[a, b]) => match (func.modifier::<Half>(inst)?, scalar?) {
+                (Half::Lo, _) if whole => Bits::product(self.of(a, width), self.of(b, width)),
+                (Half::Wide, Scalar::U32) => Bits::product(self.of(a, 32), self.of(b, 32)),
+                _ => return None,
+            },
+            (A::Min, &[a, b]) if whole && wraps && !is_signed(scalar?) => {
+                let high = |bits: Bits| bits.zeros.leading_ones();
+                Bits::below(64 - high(self.of(a, width)).max(high(self.of(b, width))))
+            }
+            (A::Popc | A::Clz, _) => Bits::below(7),
+            (A::Collect, &[low, high]) if width == 64 => {
+                let is_word = |operand: Operand| {
+                    operand
+                        .as_value()
+                        .is_some_and(|value| func.value_type(value) == Type::R)
+                };
+                if !is_word(low) || !is_word(high) {
+                    return None;
+                }
+                let (low, high) = (self.of(low, 32), self.of(high, 32));
+                Bits {
+                    zeros: low.zeros & WORD | high.zeros << 32,
+                    ones: low.ones | high.ones << 32,
+                }
+            }
+            (A::Ld, _) if func.modifier::<Vector>(inst) == Some(Vector::V1) => match scalar? {
+                Scalar::U8 => Bits::below(8),
+                Scalar::U16 => Bits::below(16),
+                _ => return None,
+            },
+            (A::Sreg, _) => match func.modifier::<Special>(inst)? {
+                Special::TidX | Special::TidY | Special::TidZ => Bits::below(10),
+                Special::LaneId => Bits::below(5),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(match width {
+            64 => bits,
+            _ => bits.word(),
+        })
+    }
+}
+
+fn is_signed(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::S16 | Scalar::S32 | Scalar::S64)
+}
+
+/// What an instruction can become.
+enum Found {
+    /// This operand.
+    Same(Scalar, Operand),
+    /// A predicate, or its opposite.
+    Predicate(Operand, bool),
+    /// The same comparison of the low words.
+    LowWords(Operand, Operand),
+    /// Two words.
+    Words([Word; 2]),
+}
+
+/// A word of a result.
+#[derive(Clone, Copy)]
+enum Word {
+    Number(u64),
+    /// The low or the high word of a pair.
+    Of(Operand, bool),
+    /// The same operation on the same words of both operands.
+    Alike,
+    /// A word of the operand shifted.
+    Shifted(AbstractOp, Scalar, Operand, bool, u32),
+    /// The high word of the operand shifted to the left, or the low one to the right, with bits of the other word.
+    Funnel(Operand, Direction, u32),
+}
+
+fn find(
+    func: &Function,
+    known: &KnownBits,
+    summed: &SecondaryMap<Value, bool>,
+    inst: Inst,
+) -> Option<Found> {
+    use AbstractOp as A;
+    let op = func.opcode(inst).as_abstract()?;
+    let interesting = matches!(
+        op,
+        A::And
+            | A::Or
+            | A::Xor
+            | A::Add
+            | A::Sub
+            | A::Shl
+            | A::Shr
+            | A::Selp
+            | A::Cvt
+            | A::Setp
+            | A::Mul
+    );
+    if !interesting || !func.inst(inst).guard().is_always() {
+        return None;
+    }
+    let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
+    let result = results.first()?.as_value()?;
+    if op == A::Setp {
+        return find_comparison(func, known, inst, results, sources);
+    }
+    let width: u16 = match func.value_type(result) {
+        Type::R => 32,
+        Type::R2 => 64,
+        _ => return None,
+    };
+    let scalar = func.modifier::<Scalar>(inst)?;
+    let bits = known.bits[result];
+    let bits = if width == 32 { bits.word() } else { bits };
+    let move_type = if width == 64 {
+        Scalar::B64
+    } else {
+        Scalar::B32
+    };
+    if let Some(number) = bits.number() {
+        return Some(Found::Same(move_type, imm(number)));
+    }
+    if scalar.bits() != width {
+        return None;
+    }
+    let wraps = func
+        .modifier::<Sat>(inst)
+        .is_none_or(|sat| sat == Sat::Wrap);
+    let is_zero = |operand| known.of(operand, width).number() == Some(0);
+    match (op, sources) {
+        (A::And | A::Or | A::Xor, &[a, b]) => {
+            let (x, y) = (known.of(a, width), known.of(b, width));
+            if let Some(first) = unchanged(op, x, y) {
+                let same = if first { a } else { b };
+                return plain(same).then_some(Found::Same(move_type, same));
+            }
+            if width != 64 {
+                return None;
+            }
+            let words = [false, true].map(|high| {
+                let (x, y) = (x.half(high), y.half(high));
+                if let Some(number) = Bits::logic(op, x, y).word().number() {
+                    return Word::Number(number);
+                }
+                match unchanged(op, x, y) {
+                    Some(true) => Word::Of(a, high),
+                    Some(false) => Word::Of(b, high),
+                    None => Word::Alike,
+                }
+            });
+            let gains = words.iter().any(|word| !matches!(word, Word::Alike));
+            (gains && plain(a) && plain(b)).then_some(Found::Words(words))
+        }
+        (A::Selp, &[a, b, _]) if width == 64 => {
+            let words = [false, true].map(|high| match bits.half(high).number() {
+                Some(number) => Word::Number(number),
+                None => Word::Alike,
+            });
+            let gains = words.iter().any(|word| !matches!(word, Word::Alike));
+            (gains && plain(a) && plain(b)).then_some(Found::Words(words))
+        }
+        (A::Add, &[a, b]) if wraps && is_zero(b) && plain(a) => Some(Found::Same(move_type, a)),
+        (A::Add, &[a, b]) if wraps && is_zero(a) && plain(b) => Some(Found::Same(move_type, b)),
+        (A::Sub, &[a, b]) if wraps && is_zero(b) && plain(a) => Some(Found::Same(move_type, a)),
+        (A::Mul, &[a, b]) if func.modifier::<Half>(inst) == Some(Half::Lo) => {
+            let one = known.of(b, width).number() == Some(1);
+            (one && plain(a)).then_some(Found::Same(move_type, a))
+        }
+        (A::Shl | A::Shr, &[a, Operand::Imm(by)]) if plain(a) => {
+            let by = (by.bits() & WORD) as u32;
+            if by == 0 {
+                return Some(Found::Same(move_type, a));
+            }
+            if width != 64 || by >= 64 {
+                return None;
+            }
+            shifted(op, scalar, a, by, bits, known.of(a, 64), summed[result])
+        }
+        _ => None,
+    }
+}
+
+/// A shift of a pair by 1 to 63 of which a word is known or nothing but the other.
+fn shifted(
+    op: AbstractOp,
+    scalar: Scalar,
+    a: Operand,
+    by: u32,
+    result: Bits,
+    source: Bits,
+    summed: bool,
+) -> Option<Found> {
+    let number = |high: bool| result.half(high).number().map(Word::Number);
+    let upper_empty = source.half(true).number() == Some(0);
+    let word = |high: bool, by: u32, scalar: Scalar| match by {
+        0 => Word::Of(a, high),
+        by => Word::Shifted(op, scalar, a, high, by),
+    };
+    let words = if op == AbstractOp::Shl {
+        if by >= 32 {
+            [Word::Number(0), word(false, by - 32, Scalar::B32)]
+        } else if summed || number(true).is_none() {
+            return None;
+        } else {
+            [word(false, by, Scalar::B32), number(true)?]
+        }
+    } else if is_signed(scalar) && source.half(true).zeros >> 31 & 1 == 0 {
+        if by != 32 {
+            return None;
+        }
+        [
+            Word::Of(a, true),
+            Word::Shifted(op, Scalar::S32, a, true, 31),
+        ]
+    } else if by >= 32 {
+        [word(true, by - 32, Scalar::U32), Word::Number(0)]
+    } else if upper_empty {
+        [word(false, by, Scalar::U32), Word::Number(0)]
+    } else if let Some(high) = number(true) {
+        [Word::Funnel(a, Direction::Right, by), high]
+    } else {
+        return None;
+    };
+    let words = [(words[0], number(false)), (words[1], number(true))]
+        .map(|(word, known)| known.unwrap_or(word));
+    Some(Found::Words(words))
+}
+
+fn plain(operand: Operand) -> bool {
+    matches!(operand, Operand::Imm(_)) || operand.as_value().is_some() && operand.mods().is_empty()
+}
+
+/// Whether the logic of both is the first (true) or the second operand (false) in every bit.
+fn unchanged(op: AbstractOp, a: Bits, b: Bits) -> Option<bool> {
+    let kept = |a: Bits, b: Bits| match op {
+        AbstractOp::And => a.possible() & !b.ones == 0,
+        AbstractOp::Or => b.possible() & !a.ones == 0,
+        _ => b.possible() == 0,
+    };
+    if kept(a, b) {
+        Some(true)
+    } else {
+        kept(b, a).then_some(false)
+    }
+}
+
+fn find_comparison(
+    func: &Function,
+    known: &KnownBits,
+    inst: Inst,
+    results: &[Operand],
+    sources: &[Operand],
+) -> Option<Found> {
+    let alone = results[1..].iter().all(|result| *result == Operand::None)
+        && sources.get(2).is_none_or(|with| *with == Operand::None);
+    let (&a, &b) = (sources.first()?, sources.get(1)?);
+    let scalar = func.modifier::<Scalar>(inst)?;
+    if !alone || sources.len() > 3 || !plain(a) || !plain(b) {
+        return None;
+    }
+    match scalar {
+        Scalar::U64 | Scalar::S64 | Scalar::B64 => {
+            let [x, y] = [a, b].map(|operand| known.of(operand, 64).half(true).number());
+            (x.is_some() && x == y).then_some(Found::LowWords(a, b))
+        }
+        Scalar::U32 | Scalar::S32 | Scalar::B32 => {
+            let Operand::Imm(limit) = b else { return None };
+            let choice = func.defining_inst(a.as_value()?)?;
+            let Operation::Abstract(op, mods) = func.inst(inst).operation() else {
+                return None;
+            };
+            let is_choice = func.opcode(choice).as_abstract() == Some(AbstractOp::Selp)
+                && func.modifier::<Scalar>(choice)?.bits() == 32
+                && func.inst(choice).guard().is_always();
+            let &[_, Operand::Imm(yes), Operand::Imm(no), predicate] = func.operands(choice) else {
+                return None;
+            };
+            if !is_choice || predicate.as_value().is_none() || !predicate.mods().is_empty() {
+                return None;
+            }
+            let holds = |number: u64| {
+                let numbers = [number & WORD, limit.bits() & WORD, 0];
+                let operands = &numbers.map(u128::from)[..sources.len()];
+                let missing = &[false, false, true][..sources.len()];
+                let computed = fold::exact(op, mods, operands, missing)?;
+                Some(computed.first()? & 1 == 1)
+            };
+            match (holds(yes.bits())?, holds(no.bits())?) {
+                (true, false) => Some(Found::Predicate(predicate, true)),
+                (false, true) => Some(Found::Predicate(predicate, false)),
+                (all, _) => Some(Found::Same(Scalar::Pred, imm(u64::from(all)))),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn rewrite(
+    func: &mut Function,
+    inst: Inst,
+    found: Found,
+) -> Result<(), orias_ori::builder::BuildError> {
+    let Operation::Abstract(op, mods) = func.inst(inst).operation() else {
+        return Ok(());
+    };
+    let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
+    let results = results.to_vec();
+    let sources = sources.to_vec();
+    match found {
+        Found::LowWords(a, b) => {
+            let mut emit = Emit::before(func, inst);
+            let words = [a, b].map(|side| word_of(&mut emit, side, false));
+            emit.finish()?;
+            let Some(mods) = op.row().with_modifier(mods, Scalar::U32) else {
+                return Ok(());
+            };
+            let mut operands = results.clone();
+            operands.extend(words);
+            operands.extend(sources.iter().skip(2));
+            func.replace_with_abstract(inst, op, mods, results.len(), &operands);
+            return Ok(());
+        }
+        Found::Same(scalar, operand) => {
+            let mut emit = Emit::before(func, inst);
+            emit.put(
+                AbstractOp::Mov,
+                (scalar,),
+                &results[..1],
+                &[operand],
+                Guard::ALWAYS,
+                &[],
+            );
+            emit.finish()?;
+        }
+        Found::Predicate(predicate, same) => {
+            let op = if same {
+                AbstractOp::Mov
+            } else {
+                AbstractOp::Not
+            };
+            let mut emit = Emit::before(func, inst);
+            emit.put(
+                op,
+                (Scalar::Pred,),
+                &results[..1],
+                &[predicate],
+                Guard::ALWAYS,
+                &[],
+            );
+            emit.finish()?;
+        }
+        Found::Words(words) => {
+            let mut emit = Emit::before(func, inst);
+            let parts = [(words[0], false), (words[1], true)].map(|(word, high)| {
+                let operand = match word {
+                    Word::Number(number) => imm(number),
+                    Word::Of(pair, high) => word_of(&mut emit, pair, high),
+                    Word::Alike => {
+                        let mut operands: Vec<Operand> = sources[..2]
+                            .iter()
+                            .map(|&source| word_of(&mut emit, source, high))
+                            .collect();
+                        operands.extend(&sources[2..]);
+                        emit.op(op, (Scalar::B32,), &operands)
+                    }
+                    Word::Shifted(op, scalar, pair, high, by) => {
+                        let word = word_of(&mut emit, pair, high);
+                        emit.op(op, (scalar,), &[word, imm(u64::from(by))])
+                    }
+                    Word::Funnel(pair, direction, by) => {
+                        let low = word_of(&mut emit, pair, false);
+                        let high = word_of(&mut emit, pair, true);
+                        let how = (direction, Clamp::Clamp);
+                        emit.op(AbstractOp::Shf, how, &[low, high, imm(u64::from(by))])
+                    }
+                };
+                Operand::from(emit.as_value(Scalar::B32, operand))
+            });
+            emit.put(
+                AbstractOp::Collect,
+                (),
+                &results[..1],
+                &parts,
+                Guard::ALWAYS,
+                &[],
+            );
+            emit.finish()?;
+        }
+    }
+    func.remove_inst(inst);
+    Ok(())
+}
+
+/// A word of a pair, from where it was put together if that is known.
+fn word_of(emit: &mut Emit<'_>, pair: Operand, high: bool) -> Operand {
+    let func = emit.func();
+    if let Some(inst) = pair.as_value().and_then(|value| func.defining_inst(value))
+        && func.inst(inst).guard().is_always()
+    {
+        match (func.opcode(inst).as_abstract(), func.operands(inst)) {
+            (Some(AbstractOp::Collect), &[_, a, b]) => {
+                let is_word = |operand: Operand| {
+                    operand
+                        .as_value()
+                        .is_some_and(|value| func.value_type(value) == Type::R)
+                };
+                if is_word(a) && is_word(b) {
+                    return if high { b } else { a };
+                }
+            }
+            (Some(AbstractOp::Cvt), &[_, word])
+                if func.modifier::<Source>(inst) == Some(Source::U32)
+                    && matches!(
+                        func.modifier::<Scalar>(inst),
+                        Some(Scalar::U64 | Scalar::S64)
+                    )
+                    && word.as_value().is_some()
+                    && word.mods().is_empty() =>
+            {
+                return if high { imm(0) } else { word };
+            }
+            _ => {}
+        }
+    }
+    let (low, upper) = emit.halves(pair);
+    if high { upper } else { low }
+}
