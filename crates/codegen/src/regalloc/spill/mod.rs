@@ -198,7 +198,7 @@ fn spill_whole(
                     short[general.index()] = false;
                     Some(general)
                 }
-                Refuge::Again(_) | Refuge::Frame(_) => None,
+                Refuge::Rematerialised(_) | Refuge::Frame(_) => None,
             };
         }
         if !made_again.is_empty() {
@@ -245,7 +245,7 @@ fn only_computes(func: &Function, inst: Inst) -> bool {
 #[derive(Clone, Copy)]
 enum Refuge {
     /// Its instruction is run again.
-    Again(Inst),
+    Rematerialised(Inst),
     /// In the stack frame, at this offset.
     Frame(u32),
     /// In this value of class R.
@@ -267,7 +267,7 @@ fn spill(
     let defining = func.defining_inst(value);
     let again = source.is_some();
     let refuge = match (defining, ty.class()) {
-        (Some(inst), _) if again || can_repeat(func, inst) => Refuge::Again(inst),
+        (Some(inst), _) if again || can_repeat(func, inst) => Refuge::Rematerialised(inst),
         (_, Class::R) => Refuge::Frame(slot(func, ty)),
         (_, Class::P) if ty.len() > 1 => {
             return Err(Stop::Error(PhaseError::Unsupported(
@@ -310,7 +310,7 @@ fn spill(
         });
     }
     match refuge {
-        Refuge::Again(inst) => func.remove_inst(inst),
+        Refuge::Rematerialised(inst) => func.remove_inst(inst),
         Refuge::Frame(_) | Refuge::General(_) => store(func, value, refuge, ty)?,
     }
     Ok(refuge)
@@ -389,7 +389,7 @@ fn load_predicate(
 /// Loads a spilled value before `inst`.
 fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Value, Stop> {
     match refuge {
-        Refuge::Again(original) => {
+        Refuge::Rematerialised(original) => {
             let fresh = func.create_value(ty);
             let copy = func.copy_inst(original);
             func.map_defs(copy, |reg| {
@@ -575,7 +575,7 @@ fn store_before(
                 func.layout.insert_inst_before(collect, before);
             }
         }
-        (Refuge::Again(_), _) => {}
+        (Refuge::Rematerialised(_), _) => {}
     }
     Ok(())
 }

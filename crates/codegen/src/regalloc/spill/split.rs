@@ -280,7 +280,7 @@ impl Changes {
         if let Some(inst) = func.defining_inst(value)
             && can_repeat(func, inst)
         {
-            return Ok(Refuge::Again(inst));
+            return Ok(Refuge::Rematerialised(inst));
         }
         match self.places.get(&value) {
             Some(&place) => Ok(Refuge::Frame(place)),
