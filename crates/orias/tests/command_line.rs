@@ -205,10 +205,16 @@ fn options_about_synchronisation_that_ptxas_takes_without_listing_them() {
         assert_eq!(read.options.knobs.bool(knob), value == "true");
     }
     let warned = read("--print-potentially-overlapping-membermasks -arch=sm_90a a.ptx");
-    let warnings: Vec<&str> = warned.warnings.iter().map(|it| it.message.as_str()).collect();
+    let warnings: Vec<&str> = warned
+        .warnings
+        .iter()
+        .map(|it| it.message.as_str())
+        .collect();
     assert_eq!(
         warnings,
-        ["Command line option '--print-potentially-overlapping-membermasks' not supported for 'sm_90a', will be ignored"]
+        [
+            "Command line option '--print-potentially-overlapping-membermasks' not supported for 'sm_90a', will be ignored"
+        ]
     );
 }
 

@@ -26,8 +26,12 @@ pub fn check_sync(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError
                 continue;
             };
             match op {
-                Op::ERRBAR if last != Some(Op::MEMBAR) => return Err(broken(func, inst, "no MEMBAR before it")),
-                Op::CGAERRBAR if last != Some(Op::ERRBAR) => return Err(broken(func, inst, "no ERRBAR before it")),
+                Op::ERRBAR if last != Some(Op::MEMBAR) => {
+                    return Err(broken(func, inst, "no MEMBAR before it"));
+                }
+                Op::CGAERRBAR if last != Some(Op::ERRBAR) => {
+                    return Err(broken(func, inst, "no ERRBAR before it"));
+                }
                 Op::MEMBAR | Op::ERRBAR => last = Some(op),
                 _ if touches(op) => last = None,
                 _ => {}
@@ -40,7 +44,12 @@ pub fn check_sync(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError
 /// Whether an operation touches memory or synchronises.
 fn touches(op: Op) -> bool {
     let effects = orias_ori::Opcode::Machine(op).effects();
-    effects.intersects(Effects::READS.with(Effects::WRITES).with(Effects::BARRIER).with(Effects::CALL))
+    effects.intersects(
+        Effects::READS
+            .with(Effects::WRITES)
+            .with(Effects::BARRIER)
+            .with(Effects::CALL),
+    )
 }
 
 fn broken(func: &Function, inst: Inst, what: &str) -> PhaseError {
@@ -58,7 +67,9 @@ pub fn reads_registers(target: Target) -> bool {
 
 /// Runs phase 100, on a target that needs it.
 pub fn apply_sync_wars(_: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    Err(PhaseError::Unsupported("synchronisation that reads registers".to_owned()))
+    Err(PhaseError::Unsupported(
+        "synchronisation that reads registers".to_owned(),
+    ))
 }
 
 #[cfg(test)]

@@ -26,7 +26,9 @@ pub fn late_expand_sync(func: &mut Function, context: &Context<'_>) -> Result<()
     let marked: Vec<Inst> = func
         .blocks()
         .flat_map(|block| func.block_insts(block))
-        .filter(|&inst| func.opcode(inst).as_machine() == Some(Op::MEMBAR) && func.inst(inst).is_strong())
+        .filter(|&inst| {
+            func.opcode(inst).as_machine() == Some(Op::MEMBAR) && func.inst(inst).is_strong()
+        })
         .collect();
     for inst in marked {
         func.set_strong(inst, false);

@@ -65,12 +65,16 @@ fn facts(func: &Function, inst: Inst) -> u64 {
     }
     match func.opcode(inst).as_machine() {
         Some(Op::MEMBAR) => {
-            let kind = modifier(func, inst, "sem").and_then(|it| KINDS.iter().position(|&kind| kind == it));
-            let scope = modifier(func, inst, "scope").and_then(|it| SCOPES.iter().position(|&scope| scope == it));
+            let kind = modifier(func, inst, "sem")
+                .and_then(|it| KINDS.iter().position(|&kind| kind == it));
+            let scope = modifier(func, inst, "scope")
+                .and_then(|it| SCOPES.iter().position(|&scope| scope == it));
             // Beyond the block, only fences that report errors stand for each other.
             let reports = func.inst(inst).is_strong() || scope == Some(0);
             match (kind, scope) {
-                (Some(kind), Some(scope)) if reports => ((1 << (scope + 1)) - 1) << (kind * SCOPES.len()),
+                (Some(kind), Some(scope)) if reports => {
+                    ((1 << (scope + 1)) - 1) << (kind * SCOPES.len())
+                }
                 _ => 0,
             }
         }
@@ -86,10 +90,13 @@ fn facts(func: &Function, inst: Inst) -> u64 {
 /// How many groups of copies a wait leaves under way, if it waits for them and for nothing else.
 pub(super) fn group_wait(func: &Function, inst: Inst) -> Option<u32> {
     match func.operands(inst) {
-        &[Operand::Imm(board), Operand::Imm(left), Operand::Imm(others)]
-            if func.opcode(inst).as_machine() == Some(Op::DEPBAR_LE)
-                && board.bits() == 0
-                && others.bits() == 0 =>
+        &[
+            Operand::Imm(board),
+            Operand::Imm(left),
+            Operand::Imm(others),
+        ] if func.opcode(inst).as_machine() == Some(Op::DEPBAR_LE)
+            && board.bits() == 0
+            && others.bits() == 0 =>
         {
             u32::try_from(left.bits()).ok()
         }
@@ -119,13 +126,22 @@ fn step(func: &Function, inst: Inst, held: u64) -> u64 {
 /// Whether no other thread could see an operation, or be seen through it.
 fn is_silent(op: Op) -> bool {
     let effects = orias_ori::Opcode::Machine(op).effects();
-    let quiet = [Effects::NONE, Effects::VARIES, Effects::TERMINATOR.with(Effects::SIDE)];
-    let constant = op.row().memory.iter().all(|it| it.space == Space::Constant && !it.writes);
+    let quiet = [
+        Effects::NONE,
+        Effects::VARIES,
+        Effects::TERMINATOR.with(Effects::SIDE),
+    ];
+    let constant = op
+        .row()
+        .memory
+        .iter()
+        .all(|it| it.space == Space::Constant && !it.writes);
     quiet.contains(&effects) || effects == Effects::READS && constant
 }
 
 /// Whether an operation may change how many groups of copies are under way, other than by waiting.
 fn moves_groups(op: Op) -> bool {
     let effects = op.row().effects;
-    op == Op::LDGDEPBAR || effects.intersects(orias_sass::Effects::ASYNC.union(orias_sass::Effects::CALL))
+    op == Op::LDGDEPBAR
+        || effects.intersects(orias_sass::Effects::ASYNC.union(orias_sass::Effects::CALL))
 }

@@ -40,7 +40,10 @@ pub fn remove_redundant_barriers(
 pub fn explain(func: &Function, context: &Context<'_>) -> Vec<String> {
     let counts = redundant(func, context).1;
     match counts {
-        Counts { fences: 0, barriers: 0 } => Vec::new(),
+        Counts {
+            fences: 0,
+            barriers: 0,
+        } => Vec::new(),
         _ => vec![format!(
             "{} fences and {} barriers repeat one before them",
             counts.fences, counts.barriers

@@ -110,11 +110,18 @@ pub fn explain(func: &Function, context: &Context<'_>) -> Vec<String> {
             format!("loop at {}: {what}", shape.nest.header(*of))
         })
         .collect();
-    lines.push(format!("{fenced} loops with a fence, {} without", decisions.len() - fenced));
+    lines.push(format!(
+        "{fenced} loops with a fence, {} without",
+        decisions.len() - fenced
+    ));
     lines
 }
 
-fn decide(func: &Function, shape: &Shape, context: &Context<'_>) -> Vec<(Loop, Result<Scope, Skip>)> {
+fn decide(
+    func: &Function,
+    shape: &Shape,
+    context: &Context<'_>,
+) -> Vec<(Loop, Result<Scope, Skip>)> {
     let loops: Vec<Loop> = shape.nest.loops().collect();
     let rolled = |of: &Loop| func.attributes.rolled.contains(&shape.nest.header(*of));
     let numbered = loops.into_iter().enumerate().rev();
@@ -132,7 +139,8 @@ fn decide_one(
     of: Loop,
 ) -> Result<Scope, Skip> {
     let back = shape.back_edges(of);
-    let exit = Iterations::of(func, &shape.nest, &shape.tree, of, &back).map_err(Skip::Uncounted)?;
+    let exit =
+        Iterations::of(func, &shape.nest, &shape.tree, of, &back).map_err(Skip::Uncounted)?;
     let count = match exit.count(start(func, shape, of, &exit)) {
         Ok(count) if count > i32::MAX as u64 => return Err(Skip::Uncounted(Refusal::TooMany)),
         Ok(count) => Some(count),
@@ -161,10 +169,17 @@ fn decide_one(
 fn is_coherent(func: &Function, shape: &Shape, of: Loop) -> bool {
     let blocks = shape.nest.blocks(of);
     let writes = |effects: Effects| effects.intersects(Effects::WRITES);
-    let effects = |block: Block| func.block_insts(block).map(|inst| func.opcode(inst).effects());
+    let effects = |block: Block| {
+        func.block_insts(block)
+            .map(|inst| func.opcode(inst).effects())
+    };
     let any_writes = blocks.iter().any(|&block| effects(block).any(writes));
     let ordered = blocks.iter().any(|&block| {
-        let every = shape.nest.latches(of).iter().all(|&latch| shape.tree.dominates(block, latch));
+        let every = shape
+            .nest
+            .latches(of)
+            .iter()
+            .all(|&latch| shape.tree.dominates(block, latch));
         every && effects(block).any(|it| it.intersects(Effects::BARRIER))
     });
     !any_writes || ordered
@@ -219,7 +234,14 @@ fn fence_at_end(func: &mut Function, block: Block, scope: Scope) -> Result<(), P
         return Ok(());
     };
     let mut emit = Emit::before(func, end);
-    emit.put(AbstractOp::Fence, (Order::AcqRel, scope), &[], &[], Guard::ALWAYS, &[]);
+    emit.put(
+        AbstractOp::Fence,
+        (Order::AcqRel, scope),
+        &[],
+        &[],
+        Guard::ALWAYS,
+        &[],
+    );
     emit.finish().map_err(|error| PhaseError::Broken {
         at: error.inst.clone(),
         what: error.to_string(),
@@ -250,7 +272,14 @@ mod tests {
             knobs.set(setting).expect("a good knob");
         }
         let machine = Machine::of(Target::Sm90a);
-        strength(facts, &Context { opt_level: 3, knobs: &knobs, machine })
+        strength(
+            facts,
+            &Context {
+                opt_level: 3,
+                knobs: &knobs,
+                machine,
+            },
+        )
     }
 
     #[test]
@@ -258,15 +287,28 @@ mod tests {
         // 20 + 10 - 3 - 2 = 25.
         assert_eq!(decided(FACTS, &[]), Ok(Scope::Gpu));
         assert_eq!(decided(FACTS, &["437=0"]), Err(Skip::Weak));
-        let large = Facts { instructions: 36, ..FACTS };
+        let large = Facts {
+            instructions: 36,
+            ..FACTS
+        };
         assert_eq!(decided(large, &[]), Err(Skip::Budget));
         assert_eq!(decided(large, &["900=0.75"]), Ok(Scope::Gpu));
-        let uncounted = Facts { counted: false, iterations: 0, ..FACTS };
+        let uncounted = Facts {
+            counted: false,
+            iterations: 0,
+            ..FACTS
+        };
         assert_eq!(decided(uncounted, &[]), Ok(Scope::Sys));
         // Several blocks: 27 = 5 + 22 is reached, or not.
-        let blocks = Facts { several_blocks: true, ..FACTS };
+        let blocks = Facts {
+            several_blocks: true,
+            ..FACTS
+        };
         assert_eq!(decided(blocks, &[]), Ok(Scope::Gpu));
-        let more = Facts { instructions: 22, ..blocks };
+        let more = Facts {
+            instructions: 22,
+            ..blocks
+        };
         assert_eq!(decided(more, &[]), Ok(Scope::Cta));
     }
 
@@ -276,12 +318,22 @@ mod tests {
         assert_eq!(decided(FACTS, &["903=2"]), Ok(Scope::Sys));
         assert_eq!(decided(FACTS, &["429=-1-"]), Err(Skip::Off));
         assert_eq!(decided(FACTS, &["429=-2-"]), Ok(Scope::Gpu));
-        let large = Facts { instructions: 90, ..FACTS };
+        let large = Facts {
+            instructions: 90,
+            ..FACTS
+        };
         assert_eq!(decided(large, &["429=+1-", "903=1"]), Ok(Scope::Gpu));
-        let once = Facts { iterations: 0, ..FACTS };
+        let once = Facts {
+            iterations: 0,
+            ..FACTS
+        };
         assert_eq!(decided(once, &[]), Err(Skip::Once));
         assert_eq!(decided(once, &["892=off"]), Ok(Scope::Gpu));
-        let many = Facts { iterations: 1200, ways: 400, ..FACTS };
+        let many = Facts {
+            iterations: 1200,
+            ways: 400,
+            ..FACTS
+        };
         assert_eq!(decided(many, &[]), Err(Skip::Ways));
         assert_eq!(decided(Facts { ways: 1, ..many }, &[]), Ok(Scope::Gpu));
     }

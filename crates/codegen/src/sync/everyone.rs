@@ -81,7 +81,9 @@ impl Everyone {
 fn number(func: &Function, inst: Inst) -> Option<u32> {
     let at = func.result_count(inst);
     match func.operands(inst).get(at) {
-        Some(Operand::Imm(number)) => u32::try_from(number.bits()).ok().filter(|&it| it < BARRIERS),
+        Some(Operand::Imm(number)) => u32::try_from(number.bits())
+            .ok()
+            .filter(|&it| it < BARRIERS),
         _ => None,
     }
 }
@@ -98,7 +100,12 @@ fn is_barrier(func: &Function, inst: Inst) -> bool {
 fn may_sync_in_calls(func: &Function, calls_sync: bool) -> bool {
     let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
     insts.any(|inst| {
-        let by_name = || matches!(func.operands(inst).get(func.result_count(inst)), Some(Operand::Symbol { .. }));
+        let by_name = || {
+            matches!(
+                func.operands(inst).get(func.result_count(inst)),
+                Some(Operand::Symbol { .. })
+            )
+        };
         func.opcode(inst).effects().intersects(Effects::CALL) && (calls_sync || !by_name())
     })
 }

@@ -44,11 +44,26 @@ mod tests {
             own != 0 && covered(a.0, a.1) & own == own
         };
         assert!(covers((Order::Sc, Scope::Gpu), (Order::AcqRel, Scope::Gpu)));
-        assert!(covers((Order::AcqRel, Scope::Sys), (Order::AcqRel, Scope::Cta)));
-        assert!(covers((Order::AcqRel, Scope::Gpu), (Order::Release, Scope::Cluster)));
-        assert!(!covers((Order::AcqRel, Scope::Sys), (Order::Sc, Scope::Cta)));
-        assert!(!covers((Order::Sc, Scope::Cta), (Order::AcqRel, Scope::Gpu)));
-        assert!(!covers((Order::Acquire, Scope::Gpu), (Order::Release, Scope::Gpu)));
+        assert!(covers(
+            (Order::AcqRel, Scope::Sys),
+            (Order::AcqRel, Scope::Cta)
+        ));
+        assert!(covers(
+            (Order::AcqRel, Scope::Gpu),
+            (Order::Release, Scope::Cluster)
+        ));
+        assert!(!covers(
+            (Order::AcqRel, Scope::Sys),
+            (Order::Sc, Scope::Cta)
+        ));
+        assert!(!covers(
+            (Order::Sc, Scope::Cta),
+            (Order::AcqRel, Scope::Gpu)
+        ));
+        assert!(!covers(
+            (Order::Acquire, Scope::Gpu),
+            (Order::Release, Scope::Gpu)
+        ));
         assert_eq!(covered(Order::Weak, Scope::Gpu), 0);
         assert_eq!(covered(Order::Sc, Scope::Sys).count_ones(), COUNT);
     }

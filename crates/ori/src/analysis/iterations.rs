@@ -67,7 +67,8 @@ impl Refusal {
     /// Its number.
     pub fn number(self) -> u8 {
         let mut rows = Self::BY_NUMBER.iter();
-        rows.find(|(_, it)| *it == self).map_or(0, |&(number, _)| number)
+        rows.find(|(_, it)| *it == self)
+            .map_or(0, |&(number, _)| number)
     }
 }
 

@@ -653,7 +653,9 @@ fn warn_membermasks(invocation: &mut Invocation, _: &Value) -> Result<(), Diagno
     if digits.parse().is_ok_and(|number: u32| number >= 80) {
         warn(
             invocation,
-            format!("Command line option '--print-potentially-overlapping-membermasks' not supported for '{target}', will be ignored"),
+            format!(
+                "Command line option '--print-potentially-overlapping-membermasks' not supported for '{target}', will be ignored"
+            ),
         );
     }
     Ok(())

@@ -93,7 +93,11 @@ pub(super) fn unterminated(block: Block) -> Stop {
 }
 
 /// The edges that lead to `block`, and where they come from.
-pub(super) fn entering_edges(func: &Function, graph: &FlowGraph, block: Block) -> Vec<(Block, Edge)> {
+pub(super) fn entering_edges(
+    func: &Function,
+    graph: &FlowGraph,
+    block: Block,
+) -> Vec<(Block, Edge)> {
     let mut preds = graph.preds(block).to_vec();
     preds.dedup();
     let mut edges: Vec<(Block, Edge)> = Vec::new();

@@ -14,7 +14,7 @@ use super::can_repeat;
 use super::distances::{Distances, EXIT, NEVER, for_each_read};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
-use orias_ori::{Block, Class, Function, Inst, Opcode, AbstractOp, Value};
+use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Value};
 
 /// Tuples of more registers leave last.
 const WIDE: u32 = 4;
@@ -220,8 +220,8 @@ impl Walk<'_> {
                     if distance >= EXIT {
                         let outside = |pred: &&Block| visited[pred.index()];
                         let mut before = preds.iter().filter(outside);
-                        let there =
-                            before.all(|it| self.found.exit[it.index()].binary_search(&value).is_ok());
+                        let there = before
+                            .all(|it| self.found.exit[it.index()].binary_search(&value).is_ok());
                         let is_param = func.block_params(block).contains(&value);
                         if weight > spare || !(there || is_param) {
                             continue;
@@ -317,10 +317,7 @@ impl Walk<'_> {
         let mut again: Vec<u32> = Vec::new();
         for (at, &inst) in insts.iter().enumerate().rev() {
             for_each_read(func, inst, |value| {
-                again.push(std::mem::replace(
-                    &mut self.next[value.index()],
-                    at as u32,
-                ));
+                again.push(std::mem::replace(&mut self.next[value.index()], at as u32));
             });
         }
         let mut reads: Vec<Value> = Vec::new();
@@ -343,7 +340,11 @@ impl Walk<'_> {
             // A value read twice: the first note is of the furthest use.
             for (&value, &next) in reads.iter().zip(&noted) {
                 let known = &mut self.next[value.index()];
-                *known = if *known == at as u32 { next } else { (*known).max(next) };
+                *known = if *known == at as u32 {
+                    next
+                } else {
+                    (*known).max(next)
+                };
             }
             for &value in &sorted {
                 if self.next[value.index()] == at as u32 {

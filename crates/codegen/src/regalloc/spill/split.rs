@@ -93,7 +93,8 @@ impl Changes {
         for block in func.blocks() {
             let entry = &residence.entry[block.index()];
             for (index, &param) in func.block_params(block).iter().enumerate() {
-                if func.value_type(param).class() == Class::R && entry.binary_search(&param).is_err()
+                if func.value_type(param).class() == Class::R
+                    && entry.binary_search(&param).is_err()
                 {
                     in_memory.entry(block).or_default().push(index);
                 }
@@ -329,7 +330,8 @@ impl Changes {
                 .iter()
                 .copied()
                 .filter(|(param, arg)| {
-                    self.places.contains_key(param) && self.places.get(param) != self.places.get(arg)
+                    self.places.contains_key(param)
+                        && self.places.get(param) != self.places.get(arg)
                 })
                 .collect();
             if crossing.loads.is_empty() && moves.is_empty() && !crossing.apart {
@@ -362,9 +364,7 @@ impl Changes {
             let absent: Vec<Value> = moves
                 .iter()
                 .map(|&(_, arg)| arg)
-                .filter(|arg| {
-                    exit.binary_search(arg).is_err() && !crossing.loads.contains(arg)
-                })
+                .filter(|arg| exit.binary_search(arg).is_err() && !crossing.loads.contains(arg))
                 .collect();
             let repeated = |func: &Function, value: Value| {
                 let inst = func.defining_inst(value);
