@@ -185,10 +185,13 @@ fn stages_follow_each_other_and_names_are_unique() {
 #[test]
 fn phases_of_synchronisation_have_their_gates() {
     let gates = [
-        (25, "-O3, knob LoopUnrolling, knob SchedulingEnable"),
+        (
+            25,
+            "-O3 and above, knob LoopUnrolling, knob SchedulingEnable",
+        ),
         (26, "-O2 and above"),
         (42, "always, target has mbarriers"),
-        (71, "-O3, knob SchedulingEnable"),
+        (71, "-O3 and above, knob SchedulingEnable"),
         (72, "always"),
         (99, "-O2 and above"),
         (

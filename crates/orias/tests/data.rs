@@ -109,8 +109,10 @@ fn modules_without_code_have_their_symbols() {
 }
 
 #[test]
-fn the_address_of_a_function_is_refused_by_name() {
-    let text = format!("{HEAD}.visible .func f() {{ ret; }}\n.global .u64 p = f;");
+fn the_address_of_a_function_is_not_null() {
+    let text = format!(
+        "{HEAD}.visible .func f() {{ ret; }}\n.visible .func g() {{ ret; }}\n.global .u64 p[2] = {{g, f}};"
+    );
     let source = Source {
         name: "m.ptx",
         text: text.as_bytes(),
@@ -119,10 +121,16 @@ fn the_address_of_a_function_is_refused_by_name() {
         target: Target::parse("sm_90a").expect("a target"),
         ..Options::default()
     };
-    let diagnostics = compile(&source, &options).expect_err("not compiled");
-    let said: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+    let image = compile(&source, &options).expect("compiles").cubin;
+    let cubin = Cubin::read(&image.expect("a cubin")).expect("readable");
+    let data = cubin.section(".nv.global.init").and_then(|it| it.bytes());
+    let data = data.expect("the data");
+    let words: Vec<u64> = data
+        .chunks(8)
+        .map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+        .collect();
     assert!(
-        said[0].contains("the address of the function 'f' as initial value"),
-        "{said:?}"
+        words[0] != 0 && words[1] != 0 && words[0] != words[1],
+        "{words:?}"
     );
 }
