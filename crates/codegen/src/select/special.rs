@@ -45,7 +45,17 @@ pub(super) fn call(s: &mut Selector<'_>) -> Done {
             };
             (s.in_register(low.into())?, abi.address_bank)
         }
-        pointer => (s.in_register(pointer.into())?, abi.pointer_bank),
+        // A pointer is a place in the bank, whatever its width: the low word says all.
+        pointer => {
+            let is_pair = pointer
+                .as_value()
+                .is_some_and(|value| s.func.value_type(value) == Type::R2);
+            let low = match is_pair {
+                true => s.words_of(pointer)[0],
+                false => pointer.into(),
+            };
+            (s.in_register(low)?, abi.pointer_bank)
+        }
     };
     let callee = s.temporary(Type::R2);
     let from = Operand::Const {
