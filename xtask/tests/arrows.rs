@@ -24,6 +24,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("verify", &["sass", "machine", "cubin"]),
     ("sim", &["sass", "machine", "cubin", "eval", "random"]),
     ("orias", EVERY_ROOM),
+    ("capi", &["orias"]),
     ("filetests", EVERY_ROOM_AND_DOOR),
 ];
 
