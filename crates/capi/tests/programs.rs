@@ -51,12 +51,17 @@ fn succeed(command: &mut Command) -> Output {
 
 /// Compiles a program below `tests/c` into a folder.
 fn build(cc: &str, name: &str, link: Link, folder: &Path) -> PathBuf {
-    let program = folder.join(name);
+    let source = here("tests/c").join(format!("{name}.c"));
+    build_source(cc, &source, link, folder)
+}
+
+fn build_source(cc: &str, source: &Path, link: Link, folder: &Path) -> PathBuf {
+    let program = folder.join("program");
     let mut command = Command::new(cc);
     command
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
         .arg(here("include"))
-        .arg(here("tests/c").join(format!("{name}.c")))
+        .arg(source)
         .arg("-o")
         .arg(&program);
     match link {
@@ -136,6 +141,24 @@ fn a_program_for_nvidias_api_links_with_either_library() {
             assert!(cubin == expected(), "another cubin");
         }
     }
+}
+
+#[test]
+fn the_example_of_the_book_works() {
+    let Some(cc) = compiler() else { return };
+    let page = std::fs::read_to_string(here("../../docs/c-library.md")).expect("a page");
+    let example = page.split("```c\n").nth(1).expect("an example");
+    let example = example.split("```").next().expect("its end");
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("example.c");
+    std::fs::write(&source, example).expect("written");
+    let program = build_source(&cc, &source, Link::Static, folder.path());
+    let output = succeed(&mut Command::new(program));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        printed.ends_with(" bytes for cuModuleLoadData\n"),
+        "{printed}"
+    );
 }
 
 /// Where NVIDIA's library is there.
