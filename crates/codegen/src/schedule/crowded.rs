@@ -4,7 +4,8 @@
 //! ones, the allocator is tried on each, and the one is taken whose estimated cycles and accesses to spilled values together cost least.
 //! Often a leaner order needs no spills at all: sixty loads whose addresses were all computed first.
 //!
-//! Cost: up to four trial allocations of a function that spills; nothing for others.
+//! Cost: up to three trial allocations of a function that spills, and one more where registers are few and instructions went to other blocks; nothing
+//! for others.
 
 use super::instructions::relink;
 use super::trial::weighted_spills;
@@ -48,6 +49,8 @@ pub(super) fn settle(
 ) {
     let before = alternatives.first().map_or(0.0, |first| first.before);
     let mut candidates = vec![(func.clone(), before)];
+    // What has not moved so far need not be tried twice.
+    let given = given.filter(|given| !has_same_layout(given, func));
     candidates.extend(given.map(|given| (given, before)));
     for alternative in alternatives {
         let mut ordered = func.clone();
@@ -76,4 +79,13 @@ pub(super) fn settle(
             *func = candidate;
         }
     }
+}
+
+/// Whether both have the same instructions in the same places; the one is a copy of the other in which some may have moved.
+fn has_same_layout(one: &Function, other: &Function) -> bool {
+    one.inst_count() == other.inst_count()
+        && one.blocks().eq(other.blocks())
+        && one
+            .blocks()
+            .all(|block| one.block_insts(block).eq(other.block_insts(block)))
 }

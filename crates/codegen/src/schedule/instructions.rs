@@ -263,7 +263,7 @@ impl Scheduler<'_> {
     }
 
     /// Orders for a function that needs more registers in the one it has than there are: the leanest orders of full blocks and the
-    /// cheapest of the others, the same with full blocks only, and the cheapest orders that need no more than before.
+    /// cheapest of the others, and the cheapest orders that need no more than before.
     fn alternatives(&mut self, shape: &Shape, standing: &Standing) -> Vec<Alternative> {
         let func = self.func;
         let live = shape.live(func);
@@ -275,7 +275,7 @@ impl Scheduler<'_> {
         self.sharing = self.occupancy.warps(self.hard as u32).div_ceil(2);
         let mut builder = Builder::new(func, Exits::Values(live), self.options.fences());
         let mut numbers = Numbering::default();
-        let mut found = [const { Alternative::NOTHING }; 3];
+        let mut found = [const { Alternative::NOTHING }; 2];
         for &block in blocks {
             let count = func.block_insts(block).count();
             let peak = standing.peak(block);
@@ -310,8 +310,7 @@ impl Scheduler<'_> {
                 lean.clone()
             };
             let before = candidates.choices[0].clone();
-            let only_full = if full { &lean } else { &before };
-            for (alternative, choice) in found.iter_mut().zip([&lean, only_full, &quick]) {
+            for (alternative, choice) in found.iter_mut().zip([&lean, &quick]) {
                 alternative.cycles += choice.estimate.among(1.0) * candidates.frequency as f64;
                 alternative.before += before.estimate.among(1.0) * candidates.frequency as f64;
                 if choice.order != before.order {

@@ -5,7 +5,7 @@
 //! - **Accumulators of warp groups.** Between two products an accumulator is a set of single registers: split from one tuple, passed around the loop,
 //!   collected into the next. While a product is under way nothing may touch them, so each store waits for the whole product, each
 //!   load stands before the next one, and a group of products falls apart into several that wait for each other.
-//! - **What decides whether a loop goes on.** It is read by the last instruction, and where it comes from memory, nothing in the code says any more that all
+//! - **What decides whether a loop goes on**, in functions in which lanes have to meet. It is read by the last instruction, and where it comes from memory, nothing in the code says any more that all
 //!   lanes agree on it, which those who prove that lanes meet have to know.
 //!
 //! Marked are registers that are collected into a tuple that only a product can have, what a comparison at the exit of a loop reads and what that is
@@ -16,7 +16,7 @@
 use super::only_computes;
 use cranelift_entity::EntitySet;
 use orias_ori::analysis::{FlowGraph, LoopNest};
-use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Value, ValueDef};
+use orias_ori::{AbstractOp, Class, Effects, Function, Inst, Opcode, Value, ValueDef};
 
 /// Memory has no tuples that wide.
 const WIDE: u8 = 8;
@@ -28,10 +28,13 @@ pub(super) fn staying(func: &Function, graph: &FlowGraph, loops: &LoopNest) -> E
         all: EntitySet::new(),
         pending: Vec::new(),
     };
+    let meets = lanes_meet(func);
     for of in loops.loops() {
-        for &(block, _) in loops.own_exits(of) {
-            if let Some(branch) = func.terminator(block) {
-                found.control(branch);
+        if meets {
+            for &(block, _) in loops.own_exits(of) {
+                if let Some(branch) = func.terminator(block) {
+                    found.control(branch);
+                }
             }
         }
         for &block in loops.own_blocks(of) {
@@ -66,6 +69,13 @@ pub(super) fn staying(func: &Function, graph: &FlowGraph, loops: &LoopNest) -> E
         }
     }
     found.all
+}
+
+/// Whether lanes have to meet anywhere.
+fn lanes_meet(func: &Function) -> bool {
+    let meets = Effects::CONVERGENT.with(Effects::BARRIER);
+    let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts.any(|inst| func.opcode(inst).effects().intersects(meets))
 }
 
 struct Found<'a> {
@@ -132,6 +142,7 @@ block1(v3:r, v4:r, v5:r):
     v7:r, v8:r, v9:r, v10:r, v11:r, v12:r, v13:r, v14:r = split v6
     IADD3 v15:r, PT, PT, v4, 1, RZ
     IADD3 v16:r, PT, PT, v5, v14, RZ
+    WARPSYNC.ALL PT
     ISETP.NE.AND v17:p, PT, v15, 24, PT
     @v17 BRA PT, block1(v7, v15, v16) -> block2
 block2:
