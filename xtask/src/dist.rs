@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the command that is handed out, `target/dist/orias`, optimised by a profile of itself at work.
+//! `cargo xtask dist`: what is handed out, below `target/dist`: the command, optimised by a profile of itself at work, and the C library.
+//! `cargo xtask dist library` makes the library alone.
 //!
 //! Profile-guided optimisation: the command is built twice by the profile `dist`. The first build counts what it executes while it compiles
 //! the PTX that lies in this repository; the second is optimised by those counts. No file of the corpus is used, so that what is measured
@@ -10,6 +11,8 @@
 //!
 //! Neither LLVM's tools nor musl are needed: a Rust toolchain and nothing else builds the command once, for the host, linked as the host's
 //! C library can be. What would make it faster is said with the command that installs it.
+
+mod library;
 
 use crate::oracle;
 use std::ffi::OsStr;
@@ -27,32 +30,43 @@ const TRAINING_OPTIONS: &[&[&str]] = &[
 ];
 
 pub fn run(args: &[String]) -> Result<(), String> {
-    if let Some(extra) = args.first() {
-        return Err(format!("not understood: {extra}"));
-    }
+    let library_alone = match args {
+        [] => false,
+        [word] if word == "library" => true,
+        [extra, ..] => return Err(format!("not understood: {extra}")),
+    };
     let root = oracle::repository();
     let folder = root.join("target/profile-guided");
     let host = host()?;
+    let result = root.join("target/dist");
+    if !library_alone {
+        command(&root, &folder, &host, &result)?;
+    }
+    library::run(&root, &folder, &host, &result)
+}
+
+/// Builds the command and puts it into the folder `result`.
+fn command(root: &Path, folder: &Path, host: &str, result: &Path) -> Result<(), String> {
     let library = rust_library()?;
-    let plan = Plan::of(&host, &library, has_static_libc());
+    let plan = Plan::of(host, &library, has_static_libc());
     println!("for {}", plan.target);
     for missing in &plan.missing {
         println!("it would be faster with {missing}");
     }
     let built = match &plan.merger {
         Some(merger) => {
-            let profile = profile(&root, &folder, &plan, merger)?;
+            let profile = profile(root, folder, &plan, merger)?;
             println!("building the command by what was counted");
             let by_profile = option("-Cprofile-use=", &profile);
-            build(&root, &folder, &plan, Some(&by_profile))?
+            build(root, folder, &plan, Some(&by_profile))?
         }
         None => {
             println!("building the command, without a profile");
-            build(&root, &folder, &plan, None)?
+            build(root, folder, &plan, None)?
         }
     };
-    let result = root.join("target/dist").join(name_of(&built));
-    std::fs::create_dir_all(root.join("target/dist")).map_err(failed(&result))?;
+    std::fs::create_dir_all(result).map_err(failed(result))?;
+    let result = result.join(name_of(&built));
     std::fs::copy(&built, &result).map_err(failed(&result))?;
     println!("{}", result.display());
     Ok(())

@@ -53,7 +53,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "dist",
-        about: "build the command that is handed out, target/dist/orias, optimised by a profile of itself",
+        about: "build what is handed out below target/dist: the command, optimised by a profile of itself, and the C library",
         run: dist::run,
     },
     Chore {

@@ -24,6 +24,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("verify", &["sass", "machine", "cubin"]),
     ("sim", &["sass", "machine", "cubin", "eval", "random"]),
     ("orias", EVERY_ROOM),
+    ("capi", &["orias"]),
     ("filetests", EVERY_ROOM_AND_DOOR),
 ];
 
@@ -64,7 +65,15 @@ const TEST_TOOLING: &[&str] = &["generate", "interpret", "random"];
 
 /// The rooms whose tests, and nothing else of them, may know the tooling. The judges are not among them: it knows the languages of the
 /// accused.
-const TESTS_WITH_TOOLING: &[&str] = &["ptx", "ori", "reference", "codegen", "orias", "filetests"];
+const TESTS_WITH_TOOLING: &[&str] = &[
+    "ptx",
+    "ori",
+    "reference",
+    "codegen",
+    "orias",
+    "capi",
+    "filetests",
+];
 
 /// The rooms that `manifest` depends on in some of its sections.
 fn rooms_known(manifest: &str, sections: &[&str]) -> BTreeSet<String> {

@@ -425,6 +425,12 @@ pub enum Failure {
         /// Why.
         error: PhaseError,
     },
+    /// Whoever asked for the code does not want it any more; see [`Stop`].
+    #[error("stopped before {before}")]
+    Stopped {
+        /// The phase that was next.
+        before: &'static str,
+    },
     /// The function was broken after a phase, or before the first.
     #[error("after {after}: {errors}")]
     Invalid {
@@ -480,6 +486,21 @@ pub enum Event<'a> {
     Skipped(&'a Phase, Skip),
 }
 
+/// Asked before each phase, by several threads at once where there are several functions, whether to leave the rest undone.
+#[derive(Clone, Copy)]
+pub struct Stop<'a>(pub &'a (dyn Fn() -> bool + Sync));
+
+impl Stop<'_> {
+    /// Goes on to the end.
+    pub const NEVER: Stop<'static> = Stop(&|| false);
+}
+
+impl fmt::Debug for Stop<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stop")
+    }
+}
+
 /// A way through the table.
 #[derive(Clone, Debug)]
 pub struct Pipeline<'a> {
@@ -493,6 +514,8 @@ pub struct Pipeline<'a> {
     pub disabled: Vec<usize>,
     /// Whether the verifier looks at the function before the first phase and after each.
     pub verify_each: bool,
+    /// Whether to end early.
+    pub stop: Stop<'a>,
 }
 
 impl Default for Pipeline<'_> {
@@ -510,6 +533,7 @@ impl<'a> Pipeline<'a> {
             end: phases.len(),
             disabled: Vec::new(),
             verify_each: false,
+            stop: Stop::NEVER,
         }
     }
 
@@ -541,6 +565,9 @@ impl<'a> Pipeline<'a> {
             if let Some(skip) = skip {
                 watch(Event::Skipped(phase, skip));
                 continue;
+            }
+            if (self.stop.0)() {
+                return Err(Failure::Stopped { before: phase.name });
             }
             let failed = |error| failed(phase, error);
             match (phase.run, &mut mercury) {

@@ -9,7 +9,7 @@ use crate::target::TargetKind;
 use crate::usage;
 use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
-use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline};
+use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
 use orias_codegen::{DeviceFunction, Kernel, most_registers};
 use orias_machine::Machine;
 use orias_mercury::Code;
@@ -24,6 +24,11 @@ pub struct Source<'a> {
     pub name: &'a str,
     /// The PTX.
     pub text: &'a [u8],
+}
+
+impl Source<'_> {
+    /// What ptxas calls a module that comes from no file.
+    pub const IN_MEMORY: &'static str = "application ptx input";
 }
 
 /// What a compilation made.
@@ -64,11 +69,27 @@ pub fn compile(source: &Source<'_>, options: &Options) -> Result<Compiled, Diagn
 
 /// Compiles several modules into one cubin.
 pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled, Diagnostics> {
+    compile_until(sources, options, &|| false)
+}
+
+/// The same, unless `stop` says yes on the way: then the last message is of [`Kind::Stopped`], and nothing is made.
+///
+/// It is asked after each module is read, before each is lowered and before each phase of each function, by several threads at once
+/// where functions are compiled in parallel.
+pub fn compile_until(
+    sources: &[Source<'_>],
+    options: &Options,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Compiled, Diagnostics> {
     let mut diagnostics = Diagnostics::default();
     let mut modules = Vec::with_capacity(sources.len());
     for source in sources {
         let (module, said) = parse_and_check(source, options);
         diagnostics.0.extend(said.0);
+        if stop() {
+            diagnostics.0.push(Diagnostic::stopped());
+            return Err(diagnostics);
+        }
         modules.push((source, module));
     }
     let mut diagnostics = options.treat_warnings(diagnostics);
@@ -81,7 +102,7 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
             diagnostics,
         });
     }
-    match generate(&modules, options) {
+    match generate(&modules, options, stop) {
         Ok((cubin, report)) => {
             diagnostics
                 .0
@@ -106,6 +127,7 @@ pub fn compile_all(sources: &[Source<'_>], options: &Options) -> Result<Compiled
 fn generate(
     sources: &[(&Source<'_>, orias_ptx::Module<'_>)],
     options: &Options,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(Vec<u8>, Vec<Diagnostic>), Vec<Diagnostic>> {
     let name = options.target.to_string();
     let Some(target) = orias_sass::Target::from_name(&name) else {
@@ -117,6 +139,9 @@ fn generate(
     let mut lines = LineTables::new(options);
     let mut warnings = Vec::new();
     for (source, ptx) in sources {
+        if stop() {
+            return Err(vec![Diagnostic::stopped()]);
+        }
         match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
@@ -142,7 +167,9 @@ fn generate(
                 && !orias_codegen::phases::ignores_register_counts(&kernel.code, &limits)
         })
         .collect();
-    let finished = finish_all(lowered, options).map_err(|error| vec![error])?;
+    let stop = Stop(stop);
+    let finished = in_parallel(lowered, options, |kernel| finish(kernel, options, stop))
+        .map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
     for (kernel, asks) in finished.into_iter().zip(asking) {
         match kernel {
@@ -156,6 +183,8 @@ fn generate(
                 }
                 kernels.push(kernel);
             }
+            // One is as good as all: every kernel was stopped.
+            Err(error) if error.kind == Kind::Stopped => return Err(vec![error]),
             Err(error) => errors.push(error),
         }
     }
@@ -167,7 +196,8 @@ fn generate(
         let what = format!("two functions of the name '{twice}' in several modules");
         return Err(vec![Diagnostic::unsupported(what)]);
     }
-    let functions = finish_functions(functions, &kernels, options).map_err(|error| vec![error])?;
+    let functions =
+        finish_functions(functions, &kernels, options, stop).map_err(|error| vec![error])?;
     let cubin = container::build(&module, &kernels, &functions, lines, target)
         .map_err(|error| vec![error])?;
     let mut report = warnings;
@@ -303,6 +333,7 @@ fn finish_functions(
     functions: Vec<DeviceFunction>,
     kernels: &[Finished],
     options: &Options,
+    stop: Stop<'_>,
 ) -> Result<Vec<Called>, Diagnostic> {
     let finish = |function: DeviceFunction| {
         let mut function = function.code;
@@ -313,25 +344,24 @@ fn finish_functions(
         let target = function.target;
         let limits = callers.map(|it| most_registers(&it.kernel.code.attributes, target));
         function.attributes.max_registers = limits.min().unwrap_or(0);
-        let code = encode(&mut function, options)?;
+        let code = encode(&mut function, options, stop)?;
         Ok(Called {
             function,
             declared,
             code,
         })
     };
-    if functions.len() < 2 || options.threads == Some(1) {
-        return functions.into_iter().map(finish).collect();
-    }
-    functions.into_par_iter().map(finish).collect()
+    in_parallel(functions, options, finish)?
+        .into_iter()
+        .collect()
 }
 
 /// Takes a kernel through the pipeline and encodes it.
-fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic> {
+fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finished, Diagnostic> {
     let start = Instant::now();
     let declared = kernel.code.attributes.clone();
     limit(&mut kernel.code.attributes, options);
-    let code = encode(&mut kernel.code, options)?;
+    let code = encode(&mut kernel.code, options, stop)?;
     Ok(Finished {
         kernel,
         declared,
@@ -342,13 +372,21 @@ fn finish(mut kernel: Kernel, options: &Options) -> Result<Finished, Diagnostic>
 }
 
 /// Takes a function through the pipeline and encodes it.
-fn encode(function: &mut orias_ori::Function, options: &Options) -> Result<Code, Diagnostic> {
+fn encode(
+    function: &mut orias_ori::Function,
+    options: &Options,
+    stop: Stop<'_>,
+) -> Result<Code, Diagnostic> {
     let context = Context {
         opt_level: options.level(),
         knobs: &options.knobs,
         machine: Machine::of(function.target),
     };
-    let mercury = Pipeline::default()
+    let pipeline = Pipeline {
+        stop,
+        ..Pipeline::default()
+    };
+    let mercury = pipeline
         .run_to_mercury(function, &context, &mut |_| ())
         .map_err(|failure| not_finished(&function.name, failure))?;
     mercury.and_then(|mercury| mercury.code).ok_or_else(|| {
@@ -378,23 +416,17 @@ pub(crate) fn limit(own: &mut orias_ori::Attributes, options: &Options) {
     }
 }
 
-/// Takes all kernels through the pipeline, in parallel where there are several and threads for them. The results are in the order of
-/// the kernels, whatever the number of threads.
-fn finish_all(
-    kernels: Vec<Kernel>,
+/// Does `work` for each of several, in parallel where there are threads for them. The results are in the order of the inputs, whatever the
+/// number of threads.
+fn in_parallel<T: Send, R: Send>(
+    inputs: Vec<T>,
     options: &Options,
-) -> Result<Vec<Result<Finished, Diagnostic>>, Diagnostic> {
-    let alone = kernels.len() < 2 || options.threads == Some(1);
-    if alone {
-        return Ok(kernels
-            .into_iter()
-            .map(|one| finish(one, options))
-            .collect());
+    work: impl Fn(T) -> R + Sync + Send,
+) -> Result<Vec<R>, Diagnostic> {
+    if inputs.len() < 2 || options.threads == Some(1) {
+        return Ok(inputs.into_iter().map(work).collect());
     }
-    let parallel = || {
-        let kernels = kernels.into_par_iter();
-        kernels.map(|kernel| finish(kernel, options)).collect()
-    };
+    let parallel = || inputs.into_par_iter().map(work).collect();
     match options.threads {
         None => Ok(parallel()),
         Some(threads) => {
@@ -409,6 +441,7 @@ fn finish_all(
 
 fn not_finished(name: &str, failure: Failure) -> Diagnostic {
     match failure {
+        Failure::Stopped { .. } => Diagnostic::stopped(),
         Failure::Phase {
             error: PhaseError::Unsupported(what),
             ..

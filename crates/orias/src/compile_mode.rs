@@ -12,9 +12,8 @@ use std::path::Path;
 /// The exit code of every failure.
 const FAILED: u8 = 255;
 
-/// What standard input and module strings are called in messages; the latter is ptxas's name for them.
+/// What standard input is called in messages.
 const STANDARD_INPUT: &str = "<stdin>";
-const STRING_INPUT: &str = "application ptx input";
 
 /// Runs the compile mode. `as_ptxas` is whether the command was invoked under that name.
 pub fn run(arguments: Vec<String>, as_ptxas: bool) -> Report {
@@ -55,10 +54,11 @@ pub fn help() -> String {
 /// ptxas's form, because clients search it for `release 13.0` and `V13.0.88`.
 fn version() -> String {
     let orias = env!("CARGO_PKG_VERSION");
+    let (major, minor, build) = orias::versions::PTXAS;
     format!(
         "ptxas: Orias {orias}, an open PTX assembler\n\
          Takes the place of NVIDIA's ptxas of the\n\
-         Cuda compilation tools, release 13.0, V13.0.88\n\
+         Cuda compilation tools, release {major}.{minor}, V{major}.{minor}.{build}\n\
          Build orias_{orias}\n"
     )
 }
@@ -101,7 +101,7 @@ fn read_inputs(inputs: &[Input]) -> (Vec<(String, Vec<u8>)>, Diagnostics) {
     let mut unreadable = Diagnostics::default();
     for input in inputs {
         let (name, bytes) = match input {
-            Input::Text(text) => (STRING_INPUT, Ok(text.clone().into_bytes())),
+            Input::Text(text) => (Source::IN_MEMORY, Ok(text.clone().into_bytes())),
             Input::File(name) => (name.as_str(), std::fs::read(name)),
             Input::StandardInput => {
                 let mut bytes = Vec::new();
@@ -118,22 +118,15 @@ fn read_inputs(inputs: &[Input]) -> (Vec<(String, Vec<u8>)>, Diagnostics) {
         }
     }
     if !unreadable.0.is_empty() {
-        unreadable.0.push(aborted());
+        unreadable.0.extend(Diagnostics::default().last_word());
     }
     (modules, unreadable)
-}
-
-fn aborted() -> Diagnostic {
-    Diagnostic::new(Severity::Fatal, "Ptx assembly aborted due to errors")
 }
 
 /// Everything that was said, and ptxas's last word when the errors themselves were not the last.
 fn failure(remarks: &[Diagnostic], diagnostics: &Diagnostics) -> Report {
     let mut messages = lines(remarks) + &lines(diagnostics.iter());
-    let last = diagnostics.0.last();
-    if last.is_none_or(|last| last.severity != Severity::Fatal || last.place.is_some()) {
-        messages += &lines([&aborted()]);
-    }
+    messages += &lines(&diagnostics.last_word());
     Report {
         messages,
         code: FAILED,
@@ -148,21 +141,10 @@ fn lines<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>) -> String {
         .collect()
 }
 
-/// The PTX versions there are, up to that of CUDA 13.0, one a line.
+/// The PTX versions there are, one a line.
 fn ptx_versions() -> String {
-    const VERSIONS: &[(u32, &[u32])] = &[
-        (1, &[0, 1, 2, 3, 4, 5]),
-        (2, &[0, 1, 2, 3]),
-        (3, &[0, 1, 2]),
-        (4, &[0, 1, 2, 3]),
-        (5, &[0, 1]),
-        (6, &[0, 1, 2, 3, 4, 5]),
-        (7, &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
-        (8, &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
-        (9, &[0]),
-    ];
-    VERSIONS
-        .iter()
-        .flat_map(|(major, minors)| minors.iter().map(move |minor| format!("{major}.{minor}\n")))
+    let lines = orias::versions::ptx();
+    lines
+        .map(|(major, minor)| format!("{major}.{minor}\n"))
         .collect()
 }

@@ -47,6 +47,8 @@ pub enum Kind {
         /// The instruction or block it broke at, as the text form names it, when one is to blame.
         at: Option<String>,
     },
+    /// Whoever asked for the compilation does not want it any more.
+    Stopped,
 }
 
 /// A place in a source.
@@ -106,6 +108,14 @@ impl Diagnostic {
         }
     }
 
+    /// What to say when a compilation was stopped on the way.
+    pub fn stopped() -> Self {
+        Self {
+            kind: Kind::Stopped,
+            ..Self::new(Severity::Fatal, "Compilation was stopped")
+        }
+    }
+
     /// What to say when `phase` left something broken behind.
     pub fn internal(phase: impl Into<String>, at: Option<String>, what: impl fmt::Display) -> Self {
         let phase = phase.into();
@@ -149,6 +159,16 @@ impl Diagnostics {
     /// Whether any of them forbids an output.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|d| d.severity >= Severity::Error)
+    }
+
+    /// ptxas's last word about a module that is refused, when the errors themselves are not the last.
+    pub fn last_word(&self) -> Option<Diagnostic> {
+        let final_already = self
+            .0
+            .last()
+            .is_some_and(|last| last.severity == Severity::Fatal && last.place.is_none());
+        let aborted = "Ptx assembly aborted due to errors";
+        (!final_already).then(|| Diagnostic::new(Severity::Fatal, aborted))
     }
 
     /// The messages, in order.

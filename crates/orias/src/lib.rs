@@ -19,10 +19,11 @@ pub mod reschedule;
 pub mod run;
 pub mod target;
 mod usage;
+pub mod versions;
 
 pub use assemble::assemble_cubin;
 pub use check::check;
-pub use compile::{Compiled, Source, compile, compile_all};
+pub use compile::{Compiled, Source, compile, compile_all, compile_until};
 pub use container::{chip_named, chip_of};
 pub use diagnostics::{Diagnostic, Diagnostics, Kind, Place, Severity};
 pub use disassemble::{disassemble, disassemble_json, disassemble_words, target_of, words};

@@ -195,7 +195,7 @@ fn missing_feature(diagnostics: &Diagnostics) -> Option<String> {
                 let words: Vec<&str> = feature.split_whitespace().take(6).collect();
                 found.get_or_insert(words.join(" "));
             }
-            Kind::Internal { .. } => return None,
+            Kind::Internal { .. } | Kind::Stopped => return None,
             Kind::Input => {}
         }
     }

@@ -116,7 +116,7 @@ impl Subject<'_> {
                     Some(it) => match it.kind {
                         Kind::Input => Failure::Refused(it.to_string()),
                         Kind::Unsupported { .. } => Failure::Unsupported(it.to_string()),
-                        Kind::Internal { .. } => Failure::Stopped(it.to_string()),
+                        Kind::Internal { .. } | Kind::Stopped => Failure::Stopped(it.to_string()),
                     },
                     None => Failure::Stopped("no reason given".into()),
                 })

@@ -1,7 +1,8 @@
-//! PostFixForMercTargets (113): branch fix-up, what follows from the final order of blocks.
+//! PostFixForMercTargets (113): jump threading through empty blocks and branch fix-up, what follows from the final order of blocks.
 //!
 //! Until here a block may fall through to any block. Now that the order is final:
 //!
+//! - from -O1 on, what goes to a block that does nothing but go on goes on itself (jump threading); a block that nothing leads to or names any more is left out;
 //! - falling through to a block that does not come next becomes a jump;
 //! - a jump to the block that comes next is left out;
 //! - a conditional jump to the block that comes next, with another block to fall to, is turned around;
@@ -9,9 +10,11 @@
 //!   jump is put behind it;
 //! - a branch to itself stands behind the last instruction, so that instruction fetch never runs into nothing.
 //!
-//! One pass over the blocks.
+//! A few passes over the blocks.
 
 use crate::pipeline::{Context, PhaseError};
+use crate::reachability::remove_unreachable;
+use cranelift_entity::SecondaryMap;
 use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Function, Guard, Inst, Opcode, Operand, PhysReg, machine,
@@ -19,7 +22,10 @@ use orias_ori::{
 use orias_sass::Op;
 
 /// Runs the phase.
-pub fn fix_positions(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn fix_positions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    if context.opt_level > 0 {
+        thread_jumps(func);
+    }
     let mut block = func.entry();
     while let Some(current) = block {
         let next = func.layout.next_block(current);
@@ -30,6 +36,65 @@ pub fn fix_positions(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseEr
     }
     end_with_self_branch(func)
 }
+
+/// Lets every edge to a block that only goes on lead where that block goes.
+fn thread_jumps(func: &mut Function) {
+    let mut leads: SecondaryMap<Block, Option<Block>> = SecondaryMap::new();
+    let mut any = false;
+    for block in func.blocks() {
+        let Some(terminator) = func.terminator(block) else {
+            continue;
+        };
+        let plain = match func.opcode(terminator) {
+            Opcode::Abstract(AbstractOp::FallThrough) => true,
+            Opcode::Machine(Op::BRA) => {
+                is_plain(func, terminator) && func.edges(terminator).len() == 1
+            }
+            _ => false,
+        };
+        if plain && func.layout.first_inst(block) == Some(terminator) {
+            leads[block] = Some(func.edge_target(func.edges(terminator)[0]));
+            any = true;
+        }
+    }
+    if !any {
+        return;
+    }
+    // A region names the block behind its BSYNC: that one stays between the two.
+    for block in func.blocks() {
+        for inst in func.block_insts(block) {
+            for operand in func.operands(inst) {
+                if let Operand::Block(named) = operand {
+                    leads[*named] = None;
+                }
+            }
+        }
+    }
+    let blocks: Vec<Block> = func.blocks().collect();
+    for block in blocks {
+        let Some(terminator) = func.terminator(block) else {
+            continue;
+        };
+        let edges: Vec<Edge> = func.edges(terminator).to_vec();
+        for edge in edges {
+            let mut target = func.edge_target(edge);
+            // Empty blocks may lead in a circle: the program says so, and a few steps are enough for all others.
+            for _ in 0..LONGEST_CHAIN {
+                match leads[target] {
+                    Some(next) if next != target => target = next,
+                    _ => break,
+                }
+            }
+            if target != func.edge_target(edge) {
+                func.set_edge(edge, target, &[]);
+            }
+        }
+    }
+    remove_unreachable(func, |_, _| false);
+}
+
+/// How many empty blocks in a row are passed.
+const LONGEST_CHAIN: usize = 16;
 
 fn fix(
     func: &mut Function,

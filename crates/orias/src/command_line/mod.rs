@@ -17,5 +17,5 @@ mod table;
 
 pub use invocation::{Action, Input, Invocation};
 pub use options_file::{OptionsFileError, split_options_file};
-pub use parse::parse;
+pub use parse::{parse, parse_options};
 pub use table::{OPTIONS, OptionRow, Status, Takes, help, status_table};

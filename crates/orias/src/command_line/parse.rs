@@ -34,17 +34,34 @@ pub fn parse(
     arguments: impl IntoIterator<Item = String>,
     read_file: &mut dyn FnMut(&str) -> Option<Vec<u8>>,
 ) -> Result<Invocation, Diagnostics> {
-    let mut reader = Reader {
-        sources: vec![arguments.into_iter().collect::<Vec<_>>().into_iter()],
-        arguments_from_files: 0,
-        values: vec![None; OPTIONS.len()],
-        inputs: Vec::new(),
-        remarks: Vec::new(),
-    };
-    match reader.read(read_file) {
-        Ok(()) => reader.apply(),
-        Err(error) => Err(refuse(reader.remarks, error)),
-    }
+    Reader::new(arguments, false).parse(read_file)
+}
+
+/// Options that are about files or about the command itself.
+const OF_THE_COMMAND: &[&str] = &[
+    "help",
+    "input-as-string",
+    "knob-file",
+    "list-version",
+    "options-file",
+    "output-file",
+    "version",
+];
+
+/// Reads the options for modules that are in memory: nothing is read or written, so what names a file is refused. The target must be
+/// named, and the calling thread compiles alone unless `--split-compile` says otherwise.
+///
+/// ```
+/// use orias::command_line::parse_options;
+///
+/// let options = parse_options(["-arch=sm_90a", "-v"].map(String::from)).unwrap().options;
+/// assert!(options.verbose);
+/// assert!(parse_options(["-arch=sm_90a", "a.ptx"].map(String::from)).is_err());
+/// ```
+pub fn parse_options(
+    arguments: impl IntoIterator<Item = String>,
+) -> Result<Invocation, Diagnostics> {
+    Reader::new(arguments, true).parse(&mut |_| None)
 }
 
 struct Reader {
@@ -55,6 +72,8 @@ struct Reader {
     values: Vec<Option<Value>>,
     inputs: Vec<Input>,
     remarks: Vec<Diagnostic>,
+    /// Whether the modules are in memory.
+    in_memory: bool,
 }
 
 /// An option as it stands in an argument.
@@ -69,6 +88,27 @@ struct Spelled<'a> {
 }
 
 impl Reader {
+    fn new(arguments: impl IntoIterator<Item = String>, in_memory: bool) -> Self {
+        Self {
+            sources: vec![arguments.into_iter().collect::<Vec<_>>().into_iter()],
+            arguments_from_files: 0,
+            values: vec![None; OPTIONS.len()],
+            inputs: Vec::new(),
+            remarks: Vec::new(),
+            in_memory,
+        }
+    }
+
+    fn parse(
+        mut self,
+        read_file: &mut dyn FnMut(&str) -> Option<Vec<u8>>,
+    ) -> Result<Invocation, Diagnostics> {
+        match self.read(read_file) {
+            Ok(()) => self.apply(),
+            Err(error) => Err(refuse(self.remarks, error)),
+        }
+    }
+
     fn read(
         &mut self,
         read_file: &mut dyn FnMut(&str) -> Option<Vec<u8>>,
@@ -78,6 +118,10 @@ impl Reader {
                 self.sources.pop();
                 continue;
             };
+            if self.in_memory && (argument == "-" || !argument.starts_with('-')) {
+                let what = "is no option, and modules come from memory";
+                return Err(fatal(format!("'{argument}' {what}")));
+            }
             if argument == "-" {
                 self.inputs.push(Input::StandardInput);
             } else if argument.starts_with('-') {
@@ -96,6 +140,10 @@ impl Reader {
         read_file: &mut dyn FnMut(&str) -> Option<Vec<u8>>,
     ) -> Result<(), Diagnostic> {
         let row = &OPTIONS[spelled.row];
+        if self.in_memory && OF_THE_COMMAND.contains(&row.long) {
+            let what = "is for files, and modules come from memory";
+            return Err(fatal(format!("Option '--{}' {what}", row.long)));
+        }
         let text = match (row.takes, spelled.attached) {
             (Takes::Nothing, None) => String::new(),
             (Takes::Nothing, Some(_)) => {
@@ -188,6 +236,13 @@ impl Reader {
                 .zip(&self.values)
                 .any(|(row, value)| row.long == name && value.is_some())
         };
+        if self.in_memory && !given("gpu-name") {
+            let missing = "Option '--gpu-name' (-arch) is missing: it names the target";
+            return Err(refuse(invocation.remarks, fatal(missing)));
+        }
+        if self.in_memory && !given("split-compile") {
+            invocation.options.threads = Some(1);
+        }
         let mut refusal = None;
         for (row, value) in OPTIONS.iter().zip(&self.values) {
             let Some(value) = value else { continue };
@@ -206,7 +261,7 @@ impl Reader {
             }
         }
         // Without an input there is nothing to do but explain.
-        if invocation.action == Action::Compile && invocation.inputs.is_empty() {
+        if !self.in_memory && invocation.action == Action::Compile && invocation.inputs.is_empty() {
             invocation.action = Action::Help;
         }
         if invocation.action != Action::Compile {

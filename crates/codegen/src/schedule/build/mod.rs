@@ -27,7 +27,7 @@ use orias_machine::Machine;
 use orias_machine::issue::Issue;
 use orias_machine::timing::{Arrival, Place};
 use orias_ori::analysis::{Liveness, RegisterLiveness};
-use orias_ori::{Block, Function, Inst, Operation, Reg, RegKind};
+use orias_ori::{Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, RegKind};
 use orias_sass::{Mods, Op};
 use registers::{History, Operands, is_constant};
 pub use runs::are_sisters;
@@ -162,6 +162,8 @@ impl<'a> Builder<'a> {
         let tail = insts.len() - tail_length(self.func, block);
         self.edge_from.resize(insts.len(), NOBODY);
         let mut preserved = NOBODY;
+        let opens_with_stack = self.func.entry() == Some(block)
+            && insts.first().is_some_and(|&inst| self.reads_stack(inst));
         for (index, &inst) in insts.iter().enumerate() {
             let node = index as u32;
             let first = self.edges.len();
@@ -183,6 +185,9 @@ impl<'a> Builder<'a> {
                     );
                 }
                 preserved = node;
+            }
+            if opens_with_stack {
+                self.edge(0, node, Kinds::BARRIER, EdgeClass::Order, Reasons(0), 1);
             }
             for edge in &self.edges[first..] {
                 self.edge_from[edge.from as usize] = NOBODY;
@@ -209,6 +214,16 @@ impl<'a> Builder<'a> {
             history.fence = None;
             history.holders.clear();
         }
+    }
+
+    /// Whether an instruction reads the stack pointer that the driver gives a kernel. It stays the first one: nothing in the kernel may wait
+    /// for it, but functions that tools patch in (compute-sanitizer) count on it by the time of the first access.
+    fn reads_stack(&self, inst: Inst) -> bool {
+        let pointer = PhysReg::new(Class::R, self.machine.abi.stack_pointer);
+        let Operation::Machine(op, _) = self.func.inst(inst).operation() else {
+            return false;
+        };
+        op == Op::LDC && self.func.operands(inst).first().copied() == pointer.map(Operand::from)
     }
 
     fn holds(&self, list: &WhenList, block: Block, inst: Inst) -> bool {
