@@ -10,7 +10,7 @@
 //! | complex | exchanges, and copies that go round in a circle | three exclusive ors, without a spare register |
 //! | memory | loads and stores whose data is a list of registers | one access for each piece the converter found |
 //! | atomic | atomics whose result nobody wants | the reduction |
-//! | texture | operations of no size whose operands are a list: texture accesses | not supported yet: none comes this far |
+//! | texture | operations of no size whose operands are a list: texture accesses | not supported yet: those that are compiled have registers |
 //! | control flow | calls of subroutines in the function | the return address as an offset, and the call |
 //!
 //! The clean-up at the end takes out moves of a register to itself and fails where a pseudo-instruction is left. Linear in the number
