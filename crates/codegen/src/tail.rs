@@ -3,8 +3,10 @@
 //! Lanes that meet at BSYNC go on where the region was opened to, those that leave a collective operation where it says: at the
 //! block behind. So nothing may stand between these and the terminator, nor inside a collective operation, whose instructions
 //! lanes of other places execute, too.
+//!
+//! And what stays together inside one: instructions that never execute and the one behind them.
 
-use orias_ori::{Function, Inst};
+use orias_ori::{Function, Inst, PhysReg, Reg};
 use orias_sass::Op;
 
 fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
@@ -35,4 +37,17 @@ pub(crate) fn tail_start(func: &Function, end: Inst) -> Inst {
         };
     }
     at
+}
+
+/// The first of the instructions that stay in front of `inst` and never execute, as `@!PT LDS RZ, [RZ]` does before a copy; or `inst`. They read and
+/// write nothing, so what `inst` needs may come before them.
+pub(crate) fn group_start(func: &Function, inst: Inst) -> Inst {
+    let never = |&inst: &Inst| {
+        let guard = func.inst(inst).guard();
+        guard.is_negated() && guard.reg() == Some(Reg::from(PhysReg::PT))
+    };
+    let before = |&inst: &Inst| func.layout.prev_inst(inst).filter(never);
+    std::iter::successors(Some(inst), before)
+        .last()
+        .unwrap_or(inst)
 }

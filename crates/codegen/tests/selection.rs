@@ -50,6 +50,13 @@ fn keep_selectable(func: &mut Function) {
             AbstractOp::CpAsyncArrive,
             AbstractOp::ElectTurn,
             AbstractOp::AnyRunning,
+            AbstractOp::TurnWord,
+            AbstractOp::Tex,
+            AbstractOp::Tld4,
+            AbstractOp::Txq,
+            AbstractOp::Suld,
+            AbstractOp::Sust,
+            AbstractOp::Sured,
         ];
         let switch = op == AbstractOp::Switch;
         let drawn_well = !tokens.contains(&op) && !particular.contains(&op);

@@ -4,6 +4,7 @@
 //! known to the driver only, and become relocations.
 
 mod data;
+mod isa_class;
 mod mbarriers;
 mod text;
 
@@ -108,6 +109,8 @@ pub(crate) fn build(
     for finished in kernels {
         let text = Text::new(finished, functions);
         let mut function = function(module, finished, &text, &constants, target)?;
+        let class = isa_class::of(&text, &function.code, target);
+        cubin.isa_class = cubin.isa_class.max(class);
         for callee in &function.externs {
             cubin.calls.push((function.name.clone(), callee.clone()));
         }
@@ -163,7 +166,11 @@ fn function(
         .map(|symbol| u64::from(symbol.align))
         .max()
         .unwrap_or(1);
-    let mbarriers = mbarriers::attributes(&bytes, target);
+    let uses = |op: Op| matches!(op.row().mnemonic, "SYNCS" | "ARRIVES");
+    let mbarriers = match text.offsets(uses).is_empty() {
+        true => Vec::new(),
+        false => mbarriers::attributes(&bytes, target),
+    };
     let uses_shared = attributes.shared > 0 || kernel.dynamic_shared.is_some();
     Ok(build::Function {
         name: function.name.clone(),

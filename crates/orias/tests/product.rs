@@ -423,3 +423,48 @@ fn loads_that_come_early_are_not_spilled_if_they_can_come_late() {
     let none = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
     assert!(report.contains(none), "{report}");
 }
+
+/// A kernel with a statement between its loads and its store.
+fn kernel_with(statement: &str) -> String {
+    format!(
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.shared .align 128 .b8 s[2048];\n\
+         .visible .entry k(.param .u64 a) {{\n.reg .b32 r<8>; .reg .b64 d<2>; .reg .b16 h;\n\
+         ld.param.u64 d0, [a];\nld.global.v4.u32 {{r0, r1, r2, r3}}, [d0];\nmov.u32 r5, s;\n{statement}\nst.global.u32 [d0+16], r4;\nret;\n}}\n"
+    )
+}
+
+#[test]
+fn the_class_of_a_module_is_that_of_its_rarest_instruction() {
+    let class = |statement: &str| {
+        let image = cubin(&kernel_with(statement), &options());
+        let cubin = Cubin::read(&image).expect("readable");
+        let module = orias_cubin::build::Module::extract(&cubin, orias::chip_named);
+        module.expect("a module").isa_class
+    };
+    assert_eq!(class("add.u32 r4, r0, r1;"), 1);
+    let mma = "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {r4, r6}, {r0}, {r1}, {r2, r3};";
+    assert_eq!(class(mma), 4);
+    let load = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [r5], [d0], 128, [r5+1024]; mov.u32 r4, 0;";
+    assert_eq!(class(load), 2);
+    let store = "cp.async.bulk.global.shared::cta.bulk_group [d0], [r5], 128; mov.u32 r4, 0;";
+    assert_eq!(class(store), 1);
+    let narrow = "cvt.u16.u32 h, r0; cvt.rn.f16x2.e4m3x2 r4, h;";
+    assert_eq!(class(narrow), 2);
+}
+
+#[test]
+fn kernels_open_with_the_stack_pointer() {
+    let text = kernel_with("add.u32 r4, r0, r1;");
+    for opt_level in 0..=3 {
+        let options = Options {
+            opt_level,
+            ..options()
+        };
+        let code = code(&cubin(&text, &options));
+        let first = code.lines().find(|line| line.contains(';'));
+        assert!(
+            first.is_some_and(|line| line.contains("LDC R1, c[0x0][0x28]")),
+            "{code}"
+        );
+    }
+}

@@ -34,8 +34,10 @@ mod operands;
 mod rules;
 mod special;
 mod ssa;
+mod surface;
 mod sync;
 mod tensormap;
+mod texture;
 mod video;
 mod warpgroup;
 

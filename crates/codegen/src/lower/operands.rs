@@ -597,9 +597,18 @@ impl Body<'_, '_> {
         statement: &Statement<'_>,
         index: usize,
     ) -> Lowered<Vec<(Destination, u32)>> {
-        let Some(operand) = statement.operands.get(index) else {
-            return unsupported("");
-        };
+        match statement.operands.get(index) {
+            Some(operand) => self.element_destinations_of(statement, operand),
+            None => unsupported(""),
+        }
+    }
+
+    /// The same of an operand that may be part of another.
+    pub fn element_destinations_of(
+        &mut self,
+        statement: &Statement<'_>,
+        operand: &ast::Operand,
+    ) -> Lowered<Vec<(Destination, u32)>> {
         let width = |register: RegisterId| statement.body.registers[register.index()].ty.bits();
         match operand.kind {
             OperandKind::Vector(parts) => statement

@@ -7,8 +7,8 @@
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::{
-    arithmetic, atomics, bulk, calls, control, convert, matrix, mbarrier, memory, movement, sync,
-    tensormap, video, warpgroup,
+    arithmetic, atomics, bulk, calls, control, convert, matrix, mbarrier, memory, movement,
+    surface, sync, tensormap, texture, video, warpgroup,
 };
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
@@ -129,6 +129,13 @@ fn rule(op: Op) -> Option<Rule> {
         Op::WgmmaFence => Same(A::WgmmaFence),
         Op::WgmmaCommitGroup => Same(A::WgmmaCommit),
         Op::WgmmaWaitGroup => With(warpgroup::wait),
+        // Textures and surfaces.
+        Op::Tex | Op::TexBase | Op::TexLevel | Op::TexGrad => With(texture::sample),
+        Op::Tld4 => With(texture::gather),
+        Op::Txq | Op::TxqLevel | Op::Suq => With(texture::query),
+        Op::SuldB => With(surface::load),
+        Op::SustB | Op::SustP => With(surface::store),
+        Op::SuredB | Op::SuredP => With(surface::update),
         // Control.
         Op::Bra => With(control::branch),
         Op::BrxIdx => With(control::branch_indexed),

@@ -248,12 +248,18 @@ fn is_exclusive(mods: Mods) -> bool {
     value.is_some_and(|value| value.name == "EXCLUSIVE")
 }
 
-/// Whether what stands at the end of `block` is issued for the lanes of each mask in turn, up to the BSYNC: nothing that could stand elsewhere should
-/// be there, and nothing passes the WARPSYNC.
+/// Whether what stands at the end of `block` is issued for the lanes of each mask, or of each function that lanes called, in turn, up to the BSYNC:
+/// nothing that could stand elsewhere should be there, and nothing passes the WARPSYNC.
 pub(super) fn ends_in_turns(func: &Function, block: Block) -> bool {
+    let meets = func.terminator(block).is_some_and(|end| {
+        let tail = crate::tail::tail_start(func, end);
+        func.opcode(tail).as_machine() == Some(Op::BSYNC)
+    });
     func.block_insts(block).any(|inst| {
         let operation = func.inst(inst).operation();
-        matches!(operation, Operation::Machine(Op::WARPSYNC, mods) if is_exclusive(mods))
+        let exclusive =
+            matches!(operation, Operation::Machine(Op::WARPSYNC, mods) if is_exclusive(mods));
+        exclusive || (meets && func.opcode(inst).effects().intersects(Effects::CALL))
     })
 }
 

@@ -51,6 +51,7 @@ mod selector;
 mod shifts;
 mod source;
 mod special;
+mod texture;
 mod uniform;
 mod waits;
 mod warp;
@@ -115,6 +116,9 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),
     (A::Movmatrix, copy::move_matrix), (A::Mma, matrix::multiply), (A::MmaSparse, matrix::multiply_sparse),
+    // Textures and surfaces.
+    (A::Tex, texture::sample), (A::Tld4, texture::gather), (A::Txq, texture::query),
+    (A::Suld, texture::load), (A::Sust, texture::store), (A::Sured, texture::update),
     // The copy engine.
     (A::BulkCopy, bulk::copy), (A::BulkReduce, bulk::reduce), (A::BulkPrefetch, bulk::prefetch), (A::BulkCommit, bulk::commit),
     (A::BulkWait, bulk::wait), (A::TensorCopy, bulk::tensor_copy), (A::TensorReduce, bulk::tensor_reduce),
@@ -134,7 +138,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     // Lanes.
     (A::Shfl, warp::shuffle), (A::VotePred, warp::vote), (A::Ballot, warp::ballot), (A::MatchLanes, warp::matching),
     (A::ActiveMask, warp::active), (A::Redux, warp::reduce), (A::Elect, warp::elect),
-    (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running),
+    (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running), (A::TurnWord, warp::turn_word),
     // Odds and ends.
     (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
     (A::SetMaxNReg, barrier::give_registers), (A::RegistersTake, barrier::take_registers),

@@ -10,7 +10,7 @@
 //! word must be the same in all lanes that run. A uniform register must not live across a branch that only part of the warp takes, so the
 //! words are made in the block of the instruction that reads them.
 
-use super::selector::{Selector, pt};
+use super::selector::{Selector, pt, urz};
 use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
@@ -24,6 +24,9 @@ impl Selector<'_> {
     pub(super) fn uniform_word(&mut self, source: Source) -> Result<Value, PhaseError> {
         let uniform = self.temporary(Type::UR);
         match source.operand {
+            _ if source.is_zero() => {
+                self.emit(Op::UMOV, &[], sources![uniform, urz()])?;
+            }
             Operand::Imm(_) => {
                 self.emit(Op::UMOV, &[], &[uniform.into(), source])?;
             }

@@ -230,6 +230,20 @@ pub(super) fn elect_turn(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
+/// A move to a uniform register takes the word of the lane that it runs in.
+pub(super) fn turn_word(s: &mut Selector<'_>) -> Done {
+    let Some(turn) = s.operand(0).as_value() else {
+        return Err(s.broken("whose turn it is is no value"));
+    };
+    let turn = s.guard_source(Guard::when(turn));
+    let word = s.word(1);
+    let word = s.in_register(word)?;
+    let uniform = s.temporary(Type::single(Class::UR));
+    s.emit_with(Op::R2UR, &[], sources![pt(), uniform, word], turn)?;
+    let result = s.result(0);
+    s.copy_uniform(uniform, result)
+}
+
 pub(super) fn any_running(s: &mut Selector<'_>) -> Done {
     let predicate = s.predicate(0);
     let operands = sources![rz(), s.predicate_result(0), predicate];

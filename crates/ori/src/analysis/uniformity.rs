@@ -73,6 +73,7 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     (AbstractOp::RegistersTake, Rule::Always(Spread::Sources(0))),
     // The same for all that run together, who stay together.
     (AbstractOp::AnyRunning, Rule::Always(Spread::Sources(0))),
+    (AbstractOp::TurnWord, Rule::Always(Spread::Sources(0))),
     // Each lane holds its own piece of a matrix.
     (AbstractOp::Ldmatrix, LANES),
     (AbstractOp::Movmatrix, LANES),
@@ -82,6 +83,7 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     (AbstractOp::WgmmaSparse, LANES),
     (AbstractOp::Tex, LANES),
     (AbstractOp::Tld4, LANES),
+    (AbstractOp::Txq, LANES),
     (AbstractOp::Suld, LANES),
     (AbstractOp::Call, LANES),
 ];

@@ -250,6 +250,8 @@ mod values {
         Lod { Auto "", Base "base", Level "level", Grad "grad" }
         /// What an access outside a surface does.
         Outside { Trap "trap", Clamp "clamp", Zero "zero" }
+        /// What the first coordinate of a surface counts: bytes, or texels of its format.
+        Unit { Bytes "b", Texels "p" }
         /// How a tensor copy walks its source.
         TensorMode { Tile "tile", Im2col "im2col" }
         /// Which way a copy goes: between global and shared memory, from shared memory to that of another block, or to several blocks.

@@ -4,7 +4,7 @@ use super::ModifierKind::{
     Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Count, Direction, Evict, Ftz, Geometry,
     Half, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch, Property, Proxy,
     Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special, Step, TensorMode,
-    Transpose, Vector, Vote, Wait,
+    Transpose, Unit, Vector, Vote, Wait,
 };
 use super::{Arity, Edges, Effects, Kind, Levels, ModifierKind, Row, Scalar as Sc, Scalars, Slot};
 use crate::function::Level;
@@ -448,6 +448,7 @@ operations! {
     Redux = row("redux", "A value combined over the lanes of a mask.")
         .mods(&[Reduce, TY]).on(INT32.or(WORD)).sig(&[T], &[T, R1]).does(CONVERGENT);
     ElectTurn = row("elect_turn", "Whether it is this lane's turn: one of the running lanes in which the predicate holds.").sig(&[P], &[P]).does(CONVERGENT.with(Effects::VARIES));
+    TurnWord = row("turn_word", "The word of the lane whose turn it is: whether it is this lane's, its word.").sig(&[R1], &[P, R1]).does(CONVERGENT.with(Effects::VARIES));
     AnyRunning = row("any_running", "Whether the predicate holds in one of the running lanes.").sig(&[P], &[P]).does(CONVERGENT.with(Effects::VARIES));
     Elect = row("elect", "One lane of a mask, and whether it is this one.").sig(&[R1_, P], &[R1]).does(CONVERGENT.with(Effects::VARIES));
 
@@ -474,23 +475,19 @@ operations! {
     WgmmaCommit = row("wgmma_commit", "Ends a group of warp-group products.").does(SIDE.with(CONVERGENT));
     WgmmaWait = row("wgmma_wait", "Waits until at most so many groups are under way.").sig(&[], &[I]).does(BARRIER);
 
-    // Textures and surfaces.
-    Tex = row("tex", "Texels around a coordinate: texture, sampler, coordinates, level or gradients, offset, depth to compare.")
-        .mods(&[Geometry, Lod, TY, Source])
-        .on(Scalars::of(&[Sc::U32, Sc::S32, Sc::F32, Sc::F16, Sc::F16x2])).from(Scalars::of(&[Sc::S32, Sc::F32]))
-        .sig(&[N, P_], &[R2, R2_, N, N_, N_, R1_]).does(READS);
-    Tld4 = row("tld4", "One component of the four texels around a coordinate: texture, sampler, coordinates, component, offset, depth to compare.")
-        .mods(&[Geometry, TY, Source])
-        .on(Scalars::of(&[Sc::U32, Sc::S32, Sc::F32])).from(F32)
-        .sig(&[N, P_], &[R2, R2_, N, I, N_, R1_]).does(READS);
-    Txq = row("txq", "A property of a texture or sampler, by number.").sig(&[R1], &[R2, I, R1_]);
-    Suld = row("suld", "What a surface holds at a coordinate.")
-        .mods(&[Geometry, Outside, Cache, Vector, TY]).on(STORED).sig(&[V], &[R2, N]).does(READS);
+    // Textures and surfaces. A texture and a sampler are named by the low words of their handles; coordinates are as the machine takes them.
+    Tex = row("tex", "Texels around a coordinate, and whether one of them is not resident: texture, sampler, coordinates, level, gradients, offsets, depth to compare or sample.")
+        .mods(&[Geometry, Lod, Source]).from(Scalars::of(&[Sc::S32, Sc::F32]))
+        .sig(&[R1_, R1_, R1_, R1_, P_], &[R1, R1_, N, R1_, N_, R1_, R1_]).does(READS);
+    Tld4 = row("tld4", "One component of the four texels around a coordinate, and whether one is not resident: texture, sampler, coordinates, component, offsets, depth to compare.")
+        .mods(&[Geometry]).sig(&[R1_, R1_, R1_, R1_, P_], &[R1, R1_, N, I, R1_, R1_]).does(READS);
+    Txq = row("txq", "A dimension of a texture or surface, by number, at a level.").sig(&[R1], &[R1, I, R1]).does(READS);
+    Suld = row("suld", "What a surface holds at a coordinate: surface, coordinates.")
+        .mods(&[Geometry, Outside, Cache, Vector, TY]).on(STORED).sig(&[V], &[R1, N]).does(READS);
     Sust = row("sust", "Stores to a surface: surface, coordinates, value.")
-        .mods(&[Geometry, Outside, Cache, Vector, TY]).on(STORED).sig(&[], &[R2, N, V]).does(STORES);
+        .mods(&[Geometry, Outside, Unit, Cache, Vector, TY]).on(STORED).sig(&[], &[R1, N, V]).does(STORES);
     Sured = row("sured", "Changes a surface in one step: surface, coordinates, value.")
-        .mods(&[Reduce, Geometry, Outside, TY]).on(INT32.or(INT64).or(WORDS)).sig(&[], &[R2, N, T]).does(UPDATES);
-    Suq = row("suq", "A property of a surface, by number.").sig(&[R1], &[R2, I]);
+        .mods(&[Reduce, Geometry, Outside, Unit, TY]).on(INT32.or(INT64).or(WORDS)).sig(&[], &[R1, N, T]).does(UPDATES);
 
     // Odds and ends.
     Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds.").sig(&[], &[R1]).does(SIDE);

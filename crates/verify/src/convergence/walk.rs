@@ -114,6 +114,7 @@ impl Walk<'_> {
             at = index;
             match act {
                 Act::Open { barrier, site } => {
+                    state.write(&std::mem::take(&mut passed.written));
                     self.open(index, barrier, site, state, sites, &mut again, &mut observe);
                 }
                 Act::Meet { barrier } => {

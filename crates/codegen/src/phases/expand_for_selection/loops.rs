@@ -66,7 +66,7 @@ impl Maker<'_> {
             .map_err(refused)
     }
 
-    fn compare(
+    pub(super) fn compare(
         &mut self,
         compare: Compare,
         scalar: Scalar,

@@ -114,9 +114,17 @@ pub(super) fn plan(func: &Function, shape: &Shape<'_>, most: usize) -> Vec<Regio
             });
         }
     }
-    // Outer ones first.
+    // Outer ones first: of two around the same blocks the one whose opening dominates that of the other.
     let mut regions = planner.regions;
-    regions.sort_by_key(|region| std::cmp::Reverse(region.inside.len()));
+    let mut place = vec![0; func.block_count()];
+    for (number, block) in shape.dominators.preorder().enumerate() {
+        place[block.index()] = number;
+    }
+    regions.sort_by_key(|region| {
+        let at_end = matches!(region.opening, Opening::End(_));
+        let opens = (place[first(region.opening).index()], at_end);
+        (std::cmp::Reverse(region.inside.len()), opens)
+    });
     regions
 }
 

@@ -6,6 +6,7 @@
 use super::{NOWHERE, parallel_copy};
 use crate::pipeline::PhaseError;
 use crate::regalloc::calls;
+use crate::tail::group_start;
 use orias_ori::{Class, Function, Inst, Operand, PhysReg, Reg, Type, print_inst};
 
 /// One change.
@@ -94,7 +95,8 @@ impl Edits {
                     if let Some(copy) = parallel_copy(func, now) {
                         let span = func.inst(inst).span();
                         func.set_span(copy, span);
-                        func.layout.insert_inst_before(copy, inst);
+                        let place = group_start(func, inst);
+                        func.layout.insert_inst_before(copy, place);
                     }
                 }
                 Edit::Remove(inst) => func.remove_inst(inst),

@@ -5,8 +5,9 @@
 //! within a block, and what is chosen at one point helps at all points above.
 
 use super::super::calls::{is_call, preserved};
+use super::staying::staying;
 use super::{can_repeat, derive, is_memory_parameter};
-use cranelift_entity::EntityRef;
+use cranelift_entity::{EntityRef, EntitySet};
 use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Value, ValueDef};
 use rustc_hash::FxHashMap;
@@ -15,6 +16,9 @@ use std::cell::OnceCell;
 
 /// The classes that are spilled, by their numbers. Tokens have their own way of finding registers.
 const SPILLED: [Class; 4] = [Class::R, Class::P, Class::UR, Class::UP];
+
+/// So many times what it costs to spill others it costs to spill what should stay.
+const STAYING: f32 = 64.0;
 
 /// How long the list of what was seen may be when values are chosen: as much as all files together hold.
 const LONG: usize = 512;
@@ -95,6 +99,7 @@ pub(super) struct Look<'a> {
     cost: Vec<Option<f32>>,
     /// By block: how often it runs, by the depth of loops.
     often: Vec<f32>,
+    staying: EntitySet<Value>,
     /// By block and by instruction: its place in the layout.
     places: (Vec<u32>, Vec<u32>),
     /// By value that others are made of again: where that happens.
@@ -143,6 +148,7 @@ impl<'a> Look<'a> {
             chains,
             cost: Vec::new(),
             often: Vec::new(),
+            staying: EntitySet::new(),
             places: (Vec::new(), Vec::new()),
             again: FxHashMap::default(),
             values,
@@ -191,7 +197,10 @@ impl<'a> Look<'a> {
             reads.uses + made
         };
         let weight: u32 = self.weights[value.index()].iter().sum();
-        let cost = total / (weight * span) as f32;
+        let mut cost = total / (weight * span) as f32;
+        if self.staying.contains(value) {
+            cost *= STAYING;
+        }
         self.cost[value.index()] = Some(cost);
         cost
     }
@@ -225,6 +234,7 @@ impl<'a> Look<'a> {
         let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
         let often = |block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
         self.often = self.graph.blocks().map(often).collect();
+        self.staying = staying(func, self.graph, &loops);
         let (mut blocks, mut insts) = (vec![0; func.block_count()], vec![0; func.inst_count()]);
         let mut number = 0;
         for block in func.blocks() {

@@ -34,12 +34,14 @@ mod look;
 mod params;
 mod residence;
 mod split;
+mod staying;
 
 use super::assign::Stop;
 use super::calls::has_calls;
 use super::deaths::Deaths;
 use super::refused;
 use crate::pipeline::PhaseError;
+use crate::tail::group_start;
 use cranelift_entity::EntityRef;
 use look::{Choice, Look};
 use orias_machine::Machine;
@@ -388,6 +390,7 @@ fn load_predicate(
 
 /// Loads a spilled value before `inst`.
 fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Value, Stop> {
+    let inst = group_start(func, inst);
     match refuge {
         Refuge::Rematerialised(original) => {
             let fresh = func.create_value(ty);

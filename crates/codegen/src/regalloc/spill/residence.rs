@@ -6,13 +6,15 @@
 //! nearest of what the loop reads, and of what lives through it as much as its own needs leave room for. Edges make the
 //! two sides agree: values are loaded, or just forgotten.
 //!
-//! A value that can be made again counts as further away, since it is cheap to bring back; accumulators of warp groups stay as long as there is anybody else.
+//! A value that can be made again counts as further away, since it is cheap to bring back; accumulators of warp groups and loop counters ([`staying`])
+//! count as read at once all through their loops, so they stay as long as there is anybody else.
 //!
 //! Cost: O(operands + live pairs of value and block), and for each value that leaves, a look at all that are there.
 
 use super::can_repeat;
 use super::distances::{Distances, EXIT, NEVER, for_each_read};
-use cranelift_entity::EntityRef;
+use super::staying::staying;
+use cranelift_entity::{EntityRef, EntitySet};
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Value};
 
@@ -51,6 +53,7 @@ struct Walk<'a> {
     /// By value.
     weights: Vec<u32>,
     cheap: Vec<bool>,
+    staying: EntitySet<Value>,
     /// By value: the place in the block at hand at which it is read next.
     next: Vec<u32>,
     /// Where in `here` a value is, one more than that; or zero.
@@ -89,6 +92,7 @@ pub(super) fn decide(facts: &Facts<'_>, room: u32) -> Residence {
         room,
         weights,
         cheap,
+        staying: staying(func, graph, loops),
         next: vec![NEVER; values],
         place: vec![0; values],
         here: Vec::new(),
@@ -228,6 +232,10 @@ impl Walk<'_> {
                         }
                         spare -= weight;
                     }
+                    let distance = match self.staying.contains(value) {
+                        true => 0,
+                        false => distance,
+                    };
                     ranked.push((0, distance, value));
                 }
             }
@@ -377,10 +385,13 @@ impl Walk<'_> {
 
     /// Lets values go until all that are left, and `more` registers, have room; none of `needed`.
     fn limit(&mut self, block: Block, at: u32, needed: &[Value], more: u32) {
+        let in_loop = self.facts.loops.block_depth(block) > 0;
         while self.weight + more > self.room {
             let far = |value: Value| {
                 let distance = self.next[value.index()].saturating_sub(at);
-                if self.weights[value.index()] > WIDE {
+                let stays =
+                    self.weights[value.index()] > WIDE || in_loop && self.staying.contains(value);
+                if stays {
                     0
                 } else if self.cheap[value.index()] {
                     distance.saturating_mul(CHEAP)
