@@ -5,7 +5,7 @@
 
 use crate::memory::Meter;
 use orias::command_line::parse_options;
-use orias::{Diagnostic, Diagnostics, Kind, Severity, Source, compile_until};
+use orias::{Diagnostic, Diagnostics, Kind, MessageFormat, Severity, Source, compile_until};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +124,7 @@ impl Session {
         let attempt = AssertUnwindSafe(|| request.compile(&self.cancelled));
         let outcome = catch_unwind(attempt).unwrap_or_else(|panic| {
             let bug = Diagnostic::internal("a panic", None, panic_text(panic.as_ref()));
-            Outcome::failure(&[], &bug.into(), 0)
+            Outcome::failure(MessageFormat::Text, &[], &bug.into(), 0)
         });
         let verdict = outcome.verdict;
         self.state().outcome = Some(Arc::new(outcome));
@@ -153,13 +153,16 @@ impl Request {
         let meter = Meter::start();
         let invocation = match self.arguments().and_then(parse_options) {
             Ok(invocation) => invocation,
-            Err(said) => return Outcome::failure(&[], &said, meter.peak()),
+            Err(said) => {
+                return Outcome::failure(MessageFormat::Text, &[], &said, meter.peak());
+            }
         };
+        let format = invocation.message_format;
         let mut options = invocation.options;
         let warnings = options.treat_warnings(Diagnostics(invocation.warnings));
         let mut remarks = invocation.remarks;
         if warnings.has_errors() {
-            return Outcome::failure(&remarks, &warnings, meter.peak());
+            return Outcome::failure(format, &remarks, &warnings, meter.peak());
         }
         remarks.extend(warnings.0);
         // Threads of its own that end with the call, and no others: a library leaves none behind.
@@ -186,17 +189,17 @@ impl Request {
         // What the last phases took counts, too.
         if stop() || why.get().is_some() {
             let verdict = why.get().copied().unwrap_or(Verdict::Cancelled);
-            return self.stopped(verdict, meter.peak());
+            return self.stopped(format, verdict, meter.peak());
         }
         match compiled {
             Ok(compiled) => Outcome {
                 verdict: Verdict::Compiled,
                 cubin: compiled.cubin.unwrap_or_default(),
-                info_log: lines(remarks.iter().chain(&compiled.diagnostics)),
+                info_log: format.lines(remarks.iter().chain(&compiled.diagnostics)),
                 error_log: String::new(),
                 peak: meter.peak(),
             },
-            Err(said) => Outcome::failure(&remarks, &said, meter.peak()),
+            Err(said) => Outcome::failure(format, &remarks, &said, meter.peak()),
         }
     }
 
@@ -220,7 +223,7 @@ impl Request {
         over.then_some(Verdict::OutOfMemory)
     }
 
-    fn stopped(&self, verdict: Verdict, peak: usize) -> Outcome {
+    fn stopped(&self, format: MessageFormat, verdict: Verdict, peak: usize) -> Outcome {
         let message = match (verdict, self.memory_limit) {
             (Verdict::OutOfMemory, Some(limit)) => {
                 format!("Compilation takes more memory than its limit of {limit} bytes")
@@ -230,21 +233,26 @@ impl Request {
         let said = Diagnostic::new(Severity::Fatal, message);
         Outcome {
             verdict,
-            ..Outcome::failure(&[], &said.into(), peak)
+            ..Outcome::failure(format, &[], &said.into(), peak)
         }
     }
 }
 
 impl Outcome {
-    fn failure(remarks: &[Diagnostic], said: &Diagnostics, peak: usize) -> Self {
+    fn failure(
+        format: MessageFormat,
+        remarks: &[Diagnostic],
+        said: &Diagnostics,
+        peak: usize,
+    ) -> Self {
         let error = |it: &&Diagnostic| it.severity >= Severity::Error;
         let errors: Vec<&Diagnostic> = said.iter().filter(error).collect();
         let others = said.iter().filter(|it| !error(it));
         Self {
             verdict: verdict(&errors),
             cubin: Vec::new(),
-            info_log: lines(remarks.iter().chain(others)),
-            error_log: lines(errors) + &lines(&said.last_word()),
+            info_log: format.lines(remarks.iter().chain(others)),
+            error_log: format.lines(errors.into_iter().chain(&said.last_word())),
             peak,
         }
     }
@@ -264,9 +272,4 @@ fn verdict(errors: &[&Diagnostic]) -> Verdict {
     } else {
         Verdict::Unsupported
     }
-}
-
-fn lines<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>) -> String {
-    let lines = diagnostics.into_iter().map(|it| format!("{it}\n"));
-    lines.collect()
 }

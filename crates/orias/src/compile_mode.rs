@@ -4,7 +4,7 @@ use crate::commands;
 use crate::output::write_whole;
 use crate::report::Report;
 use orias::command_line::{self, Action, Input, Invocation};
-use orias::{Diagnostic, Diagnostics, Severity, Source, compile_all};
+use orias::{Diagnostic, Diagnostics, MessageFormat, Severity, Source, compile_all};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::Path;
@@ -17,9 +17,13 @@ const STANDARD_INPUT: &str = "<stdin>";
 
 /// Runs the compile mode. `as_ptxas` is whether the command was invoked under that name.
 pub fn run(arguments: Vec<String>, as_ptxas: bool) -> Report {
+    // What is wrong with the command line is written as its last words on the matter ask for.
+    let asked = |it: &&String| it.contains("-message-format=");
+    let json = (arguments.iter().rfind(asked)).is_some_and(|it| it.ends_with("=json"));
     let invocation = match command_line::parse(arguments, &mut |name| std::fs::read(name).ok()) {
         Ok(invocation) => invocation,
-        Err(diagnostics) => return failure(&[], &diagnostics),
+        Err(diagnostics) if json => return failure(MessageFormat::Json, &[], &diagnostics),
+        Err(diagnostics) => return failure(MessageFormat::Text, &[], &diagnostics),
     };
     let mut report = match invocation.action {
         Action::Help if as_ptxas => Report::success(command_line::help()),
@@ -28,7 +32,7 @@ pub fn run(arguments: Vec<String>, as_ptxas: bool) -> Report {
         Action::ListVersions => Report::success(ptx_versions()),
         Action::Compile => return compile(&invocation),
     };
-    report.messages = lines(&invocation.remarks);
+    report.messages = invocation.message_format.lines(&invocation.remarks);
     report
 }
 
@@ -38,7 +42,8 @@ pub fn not_text(argument: &OsStr) -> Report {
         "Argument '{}' is not UTF-8 text",
         argument.to_string_lossy()
     );
-    failure(&[], &Diagnostic::new(Severity::Fatal, message).into())
+    let said = Diagnostic::new(Severity::Fatal, message);
+    failure(MessageFormat::Text, &[], &said.into())
 }
 
 /// The help text of the command: subcommands, then the options of the compile mode.
@@ -67,13 +72,14 @@ fn compile(invocation: &Invocation) -> Report {
     let warnings = Diagnostics(invocation.warnings.clone());
     let warnings = invocation.options.treat_warnings(warnings);
     let mut remarks = invocation.remarks.clone();
+    let format = invocation.message_format;
     if warnings.has_errors() {
-        return failure(&remarks, &warnings);
+        return failure(format, &remarks, &warnings);
     }
     remarks.extend(warnings.0);
     let (modules, unreadable) = read_inputs(&invocation.inputs);
     if !unreadable.0.is_empty() {
-        return failure(&remarks, &unreadable);
+        return failure(format, &remarks, &unreadable);
     }
     let sources: Vec<Source<'_>> = modules
         .iter()
@@ -81,16 +87,20 @@ fn compile(invocation: &Invocation) -> Report {
         .collect();
     let compiled = match compile_all(&sources, &invocation.options) {
         Ok(compiled) => compiled,
-        Err(diagnostics) => return failure(&remarks, &diagnostics),
+        Err(diagnostics) => return failure(format, &remarks, &diagnostics),
     };
     if let Some(cubin) = &compiled.cubin
         && write_whole(Path::new(&invocation.output), cubin).is_err()
     {
         let message = format!("Output file '{}' could not be opened", invocation.output);
-        return failure(&remarks, &Diagnostic::new(Severity::Fatal, message).into());
+        return failure(
+            format,
+            &remarks,
+            &Diagnostic::new(Severity::Fatal, message).into(),
+        );
     }
     Report {
-        messages: lines(&remarks) + &lines(compiled.diagnostics.iter()),
+        messages: format.lines(remarks.iter().chain(&compiled.diagnostics)),
         ..Report::default()
     }
 }
@@ -124,21 +134,13 @@ fn read_inputs(inputs: &[Input]) -> (Vec<(String, Vec<u8>)>, Diagnostics) {
 }
 
 /// Everything that was said, and ptxas's last word when the errors themselves were not the last.
-fn failure(remarks: &[Diagnostic], diagnostics: &Diagnostics) -> Report {
-    let mut messages = lines(remarks) + &lines(diagnostics.iter());
-    messages += &lines(&diagnostics.last_word());
+fn failure(format: MessageFormat, remarks: &[Diagnostic], diagnostics: &Diagnostics) -> Report {
+    let last = diagnostics.last_word();
     Report {
-        messages,
+        messages: format.lines(remarks.iter().chain(diagnostics).chain(&last)),
         code: FAILED,
         ..Report::default()
     }
-}
-
-fn lines<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>) -> String {
-    diagnostics
-        .into_iter()
-        .map(|diagnostic| format!("{diagnostic}\n"))
-        .collect()
 }
 
 /// The PTX versions there are, one a line.

@@ -151,6 +151,54 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+impl Diagnostic {
+    /// The message as a JSON object on one line: `severity`, `kind` and `message`, and where there is one, `file`, `line`, `column`
+    /// and `hint`.
+    pub fn to_json(&self) -> String {
+        let kind = match self.kind {
+            Kind::Input => "input",
+            Kind::Unsupported { .. } => "unsupported",
+            Kind::Internal { .. } => "internal",
+            Kind::Stopped => "stopped",
+        };
+        let mut object = serde_json::json!({
+            "severity": self.severity.word().trim_end(),
+            "kind": kind,
+            "message": self.message,
+        });
+        if let Some(place) = &self.place {
+            object["file"] = place.source.as_str().into();
+            object["line"] = place.line.into();
+            object["column"] = place.column.into();
+        }
+        if let Some(hint) = &self.hint {
+            object["hint"] = hint.as_str().into();
+        }
+        object.to_string()
+    }
+}
+
+/// How messages are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MessageFormat {
+    /// As ptxas writes them.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl MessageFormat {
+    /// The messages, each with the end of its line.
+    pub fn lines<'a>(self, diagnostics: impl IntoIterator<Item = &'a Diagnostic>) -> String {
+        let line = |diagnostic: &Diagnostic| match self {
+            Self::Text => format!("{diagnostic}\n"),
+            Self::Json => diagnostic.to_json() + "\n",
+        };
+        diagnostics.into_iter().map(line).collect()
+    }
+}
+
 /// Messages in the order they arose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
@@ -234,6 +282,20 @@ mod tests {
         assert_eq!(
             Diagnostic::new(Severity::Warning, "x").to_string(),
             "ptxas warning : x"
+        );
+    }
+
+    #[test]
+    fn a_message_in_json_is_one_line() {
+        let place = Place {
+            source: "a \"b\".ptx".into(),
+            line: 4,
+            column: 24,
+        };
+        let at = Diagnostic::new(Severity::Error, "one\ntwo").at(place);
+        assert_eq!(
+            MessageFormat::Json.lines(&[at]),
+            "{\"column\":24,\"file\":\"a \\\"b\\\".ptx\",\"kind\":\"input\",\"line\":4,\"message\":\"one\\ntwo\",\"severity\":\"error\"}\n"
         );
     }
 

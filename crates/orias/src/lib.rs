@@ -25,7 +25,7 @@ pub use assemble::assemble_cubin;
 pub use check::check;
 pub use compile::{Compiled, Source, compile, compile_all, compile_until};
 pub use container::{chip_named, chip_of};
-pub use diagnostics::{Diagnostic, Diagnostics, Kind, Place, Severity};
+pub use diagnostics::{Diagnostic, Diagnostics, Kind, MessageFormat, Place, Severity};
 pub use disassemble::{disassemble, disassemble_json, disassemble_words, target_of, words};
 pub use options::Options;
 pub use target::Target;

@@ -131,6 +131,26 @@ fn bad_options_and_missing_files_are_fatal_in_the_words_of_ptxas() {
 
 #[cfg(unix)]
 #[test]
+fn messages_can_be_json() {
+    let json = "--message-format=json";
+    let (code, _, messages) = orias(&["-arch=sm_9", "x.ptx", json]);
+    let fatal = "{\"kind\":\"input\",\"message\":\"Value 'sm_9' is not defined for option 'gpu-name'\",\"severity\":\"fatal\"}\n";
+    assert_eq!((code, messages.as_str()), (255, fatal));
+    let folder = tempfile::tempdir().expect("a folder");
+    let wrong = b".version 8.0\n.target sm_90a\n.address_size 64\nwrong\n";
+    let (code, _, messages) = orias_in(folder.path(), &["-arch=sm_90a", "-", json], wrong);
+    assert_eq!(code, 255);
+    let place = "{\"column\":1,\"file\":\"<stdin>\",\"hint\":\"expected a directive\",\"kind\":\"input\",\"line\":4,";
+    assert!(messages.starts_with(place), "{messages}");
+    assert!(
+        messages.ends_with(",\"severity\":\"fatal\"}\n"),
+        "{messages}"
+    );
+    let (_, _, plain) = orias(&["-arch=sm_9", "x.ptx", "--message-format=text"]);
+    assert!(plain.starts_with("ptxas fatal   : "), "{plain}");
+}
+
+#[test]
 fn under_the_name_of_ptxas_there_are_no_subcommands() {
     let folder = tempfile::tempdir().expect("a folder");
     let ptxas = folder.path().join("ptxas");

@@ -29,7 +29,13 @@ const VALUES: &[&[&str]] = &[
 ];
 
 /// Options that read or write files named by their value, which the invented values would litter, and Orias's own.
-const NOT_TRIED: &[&str] = &["output-file", "options-file", "knob", "knob-file"];
+const NOT_TRIED: &[&str] = &[
+    "output-file",
+    "options-file",
+    "knob",
+    "knob-file",
+    "message-format",
+];
 
 pub fn run(args: &[String]) -> Result<(), String> {
     if let Some(extra) = args.first() {

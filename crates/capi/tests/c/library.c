@@ -79,6 +79,13 @@ static void says_what_is_wrong(void)
     orias_compiler_destroy(&compiler);
 
     compiler = with_module(ptx, strlen(ptx));
+    CHECK(orias_compiler_add_option(compiler, "--message-format=json") == ORIAS_SUCCESS);
+    CHECK(orias_compiler_compile(compiler) == ORIAS_ERROR_INPUT);
+    expect_log(compiler, orias_compiler_get_error_log, "\"file\":\"kernel.ptx\",");
+    expect_log(compiler, orias_compiler_get_error_log, "\"line\":6,");
+    orias_compiler_destroy(&compiler);
+
+    compiler = with_module(ptx, strlen(ptx));
     CHECK(orias_compiler_add_option(compiler, "--no-such-option") == ORIAS_SUCCESS);
     CHECK(orias_compiler_compile(compiler) == ORIAS_ERROR_INPUT);
     expect_log(compiler, orias_compiler_get_error_log, "Unknown option '-no-such-option'");

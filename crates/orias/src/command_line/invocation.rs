@@ -1,6 +1,6 @@
 //! What a command line asks for.
 
-use crate::diagnostics::Diagnostic;
+use crate::diagnostics::{Diagnostic, MessageFormat};
 use crate::options::Options;
 
 /// What to do.
@@ -39,6 +39,8 @@ pub struct Invocation {
     pub output: String,
     /// What the library is told.
     pub options: Options,
+    /// How messages are written.
+    pub message_format: MessageFormat,
     /// Remarks about how the command line is written, which neither `-w` nor `-Werror` touches.
     pub remarks: Vec<Diagnostic>,
     /// Warnings about the values of options, to be treated like all others.
@@ -52,6 +54,7 @@ impl Default for Invocation {
             inputs: Vec::new(),
             output: "elf.o".into(),
             options: Options::default(),
+            message_format: MessageFormat::Text,
             remarks: Vec::new(),
             warnings: Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use super::invocation::{Action, Invocation};
 use super::parse::read_number;
-use crate::diagnostics::{Diagnostic, Severity};
+use crate::diagnostics::{Diagnostic, MessageFormat, Severity};
 use crate::target::{Target, TargetKind};
 use orias_codegen::lower::CacheChoice;
 use orias_ori::operation::Cache;
@@ -250,6 +250,8 @@ pub const OPTIONS: &[OptionRow] = &[
         "Set knobs from a file, one NAME=VALUE a line."),
     row("knob", "knob", Texts, "<NAME=VALUE>", Effective, set_knobs,
         "Set a knob of a phase; 'orias knobs' lists them."),
+    row("message-format", "message-format", OneOf(&["text", "json"]), "<text|json>", Effective, set_message_format,
+        "How messages are written: as ptxas writes them, or one JSON object a line."),
 ];
 
 /// The help text of the compile mode.
@@ -558,6 +560,16 @@ fn set_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), 
         );
     }
     invocation.options.max_registers = u32::try_from(count.max(fewest)).ok();
+    Ok(())
+}
+
+fn set_message_format(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let json = matches!(value, Value::Text(word) if word == "json");
+    invocation.message_format = if json {
+        MessageFormat::Json
+    } else {
+        MessageFormat::Text
+    };
     Ok(())
 }
 
