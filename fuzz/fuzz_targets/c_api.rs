@@ -1,5 +1,7 @@
 #![no_main]
 
+use orias_capi as _; // what the module below drives
+
 #[path = "../../crates/capi/tests/hostile/mod.rs"]
 mod hostile;
 

@@ -211,7 +211,7 @@ fn a_register_count_that_code_does_not_keep_to_is_left_out_with_a_message() {
 fn what_cannot_be_compiled_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let module = ".version 8.0\n.target sm_90a\n.address_size 64\n\
-                  .visible .entry k() { .reg .b32 r; .reg .b64 d; txq.width.b32 r, [d]; ret; }\n";
+                  .visible .entry k() { .reg .b32 r; .reg .b64 d; txq.normalized_coords.b32 r, [d]; ret; }\n";
     std::fs::write(folder.path().join("a.ptx"), module).expect("written");
     std::fs::write(folder.path().join("old"), "old").expect("written");
     for arguments in [

@@ -425,7 +425,7 @@ pub(super) fn query(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         () if form.has(Modifier::Width) => 0,
         () if form.has(Modifier::Height) => 1,
         () if form.has(Modifier::Depth) => 2,
-        () => return unsupported("this property of a texture or surface"),
+        () => return unsupported("this property of a texture or surface (txq, suq)"),
     };
     let [texture] = bracket(statement, 1)? else {
         return unsupported("");

@@ -444,7 +444,12 @@ impl<'a> Parser<'a> {
         let operand = self.definition()?;
         self.operands.push(operand);
         if self.cursor.eat(b'~') {
+            let start = self.cursor.at;
             let kept = self.operand(&[])?;
+            if !matches!(kept, Operand::Reg { mods, .. } if mods.is_empty()) {
+                let message = "expected what the result keeps, a register";
+                return Err(self.cursor.error_at(start, message));
+            }
             self.kept.push(kept);
         }
         Ok(())

@@ -292,7 +292,14 @@ fn carry_results(func: &mut Function, inst: Inst, tail: Block, all: &[Value]) ->
         .iter()
         .filter_map(|operand| operand.as_value())
         .collect();
-    let wanted: Vec<usize> = (0..all.len()).filter(|&place| read[place]).collect();
+    // Textures may leave out results, surfaces may not.
+    let optional = matches!(
+        func.opcode(inst).as_abstract(),
+        Some(AbstractOp::Tex | AbstractOp::Tld4)
+    );
+    let wanted: Vec<usize> = (0..all.len())
+        .filter(|&place| read[place] || !optional)
+        .collect();
     let results: Vec<Value> = wanted.iter().map(|&place| all[place]).collect();
     let before = (kept.len() == all.len() && !all.is_empty())
         .then(|| wanted.iter().map(|&place| kept[place]).collect());
