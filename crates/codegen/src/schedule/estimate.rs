@@ -3,7 +3,7 @@
 //! An instruction issues when the one before it has, its operands are there and its unit is free. Latencies are those of the graph's
 //! edges.
 //!
-//! Warps that share a scheduler take turns ([`crate::clock`]): with sixteen of them nobody notices the four cycles after an addition, but
+//! Warps that share a scheduler take turns (`crate::clock`): with sixteen of them nobody notices the four cycles after an addition, but
 //! whatever stands before a load delays that load sixteenfold. An order is estimated for a warp alone and for several ([`Estimate::product`]),
 //! since nobody knows how many a launch will bring.
 
