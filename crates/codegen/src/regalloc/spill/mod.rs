@@ -3,8 +3,8 @@
 //! A class is too full at a point when the values live there need more registers than it may use, each tuple counted with
 //! the registers its alignment may cost: then a tightly packed arrangement exists. From the values live across such a point
 //! those go that cost least: few uses, outside loops, for many registers and a long time. Such a value goes entirely: it is stored where it is
-//! defined and loaded before each use. General registers have a better way, on which values leave for a while only ([`split`]); they go entirely where
-//! that does not work, as in functions with calls.
+//! defined and loaded before each use. General registers have a second way, on which values leave for a while only ([`split`]); the one is taken
+//! whose accesses cost less.
 //!
 //! | class | goes to | stored by | loaded by |
 //! | --- | --- | --- | --- |
@@ -45,7 +45,7 @@ use crate::tail::group_start;
 use cranelift_entity::EntityRef;
 use look::{Choice, Look};
 use orias_machine::Machine;
-use orias_ori::analysis::{DefUse, FlowGraph, Liveness};
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
@@ -67,34 +67,29 @@ pub(super) struct Fitting {
 
 /// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
 ///
-/// Where general registers are short, values leave for a while ([`split`]); only where that does not work they leave as a whole, which costs more accesses
-/// in every function that was measured.
+/// Where general registers are short there are two ways, and the one is taken whose accesses cost less: values leave as a whole, or they leave for
+/// a while ([`split`]).
 pub(super) fn fit(
     func: &mut Function,
     goals: [u8; 5],
     before: &mut Option<Function>,
 ) -> Result<Fitting, Stop> {
-    let graph = FlowGraph::of(func);
-    let live = Liveness::new(func, &graph);
-    let deaths = Deaths::new(func, &live, goals);
-    if deaths.full.is_empty() {
-        return Ok(Fitting {
-            graph,
-            live,
-            deaths,
-        });
-    }
-    if has_calls(func) {
-        return spill_whole(func, goals, before);
-    }
-    let original = func.clone();
-    let parts = spill_parts(func, goals);
-    if parts.is_ok() {
+    let mut changed = None;
+    let whole = spill_whole(func, goals, &mut changed);
+    let Some(original) = changed else {
+        return whole;
+    };
+    let mut parts = original.clone();
+    if !has_calls(&original)
+        && let Ok(fitting) = spill_parts(&mut parts, goals)
+        && (whole.is_err() || accesses(&parts) <= accesses(func))
+    {
+        *func = parts;
         *before = Some(original);
-        return parts;
+        return Ok(fitting);
     }
-    *func = original;
-    spill_whole(func, goals, before)
+    *before = Some(original);
+    whole
 }
 
 /// Spills with live ranges of general registers split; what is too much even so, and what other classes need, goes as a whole.
@@ -104,6 +99,26 @@ fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
     spill_whole(func, others, &mut None)?;
     split::split(func, goals)?;
     spill_whole(func, goals, &mut None)
+}
+
+/// What accesses to the frame cost, and what is made again, by how often it runs.
+fn accesses(func: &Function) -> f64 {
+    let graph = FlowGraph::of(func);
+    let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
+    let mut cost = 0.0;
+    for block in func.blocks() {
+        let often = 8_f64.powi(loops.block_depth(block).min(6) as i32);
+        for inst in func.block_insts(block) {
+            let Some(op) = func.opcode(inst).as_machine() else {
+                continue;
+            };
+            cost += match op {
+                Op::LDL | Op::STL => often,
+                _ => often / 16.0,
+            };
+        }
+    }
+    cost
 }
 
 /// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
