@@ -126,13 +126,16 @@ pub fn compile_until(
     }
 }
 
+/// A cubin, what there is to say about it, and what each kernel uses.
+type Generated = (Vec<u8>, Vec<Diagnostic>, Vec<Usage>);
+
 /// Lowers checked modules, takes every kernel through the pipeline, and puts the code into a container. The second result
 /// is the report of `-v`, if it is asked for, the third what each kernel uses.
 fn generate(
     sources: &[(&Source<'_>, orias_ptx::Module<'_>)],
     options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<(Vec<u8>, Vec<Diagnostic>, Vec<Usage>), Vec<Diagnostic>> {
+) -> Result<Generated, Vec<Diagnostic>> {
     let name = options.target.to_string();
     let Some(target) = orias_sass::Target::from_name(&name) else {
         let feature = format!("code for {name}");

@@ -73,16 +73,9 @@ pub fn assemble<'py>(
     Ok((PyBytes::new(py, &bytes), wrong))
 }
 
-/// A kernel of a cubin: name, registers, barriers, stack, shared memory, bytes of code, sizes of its parameters.
-type KernelOf = (
-    String,
-    Option<u32>,
-    Option<u8>,
-    Option<u32>,
-    Option<u64>,
-    usize,
-    Vec<u16>,
-);
+/// A kernel of a cubin: name, registers, barriers, stack, shared memory without what the system keeps, bytes of code, sizes of its
+/// parameters.
+type KernelOf = (String, Option<u32>, u8, Option<u32>, u64, usize, Vec<u16>);
 
 /// The target and the kernels of a cubin.
 #[pyfunction]
@@ -90,13 +83,16 @@ pub fn kernels(py: Python<'_>, cubin: &[u8]) -> PyResult<(String, Vec<KernelOf>)
     py.detach(|| {
         let cubin = read(cubin)?;
         let functions = cubin.functions();
+        let chip = orias::target_of(&cubin).map(orias::chip_of);
+        let reserved = chip.map_or(0, |chip| chip.reserved_shared);
         let kernels = functions.iter().filter(|view| view.is_entry).map(|view| {
             (
                 view.name.to_owned(),
                 view.registers,
-                view.barriers,
+                view.barriers.unwrap_or(0),
                 view.frame_size,
-                view.shared_size,
+                view.shared_size
+                    .map_or(0, |size| size.saturating_sub(reserved)),
                 view.code.len(),
                 view.params.iter().map(|parameter| parameter.size).collect(),
             )

@@ -1,7 +1,7 @@
 //! Running kernels on the CPU.
 
 use crate::instruments::Refused;
-use orias::run::{Argument, Code, Element, Emulation, Engine, Launch};
+use orias::run::{Argument, Code, Element, Emulation, Engine, Launch, Parameters};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -86,6 +86,6 @@ pub fn run<'py>(
 
 /// The kernels of PTX or of a cubin, with type and size of each parameter.
 #[pyfunction]
-pub fn parameters(py: Python<'_>, code: &[u8]) -> PyResult<Vec<(String, Vec<(String, u64)>)>> {
+pub fn parameters(py: Python<'_>, code: &[u8]) -> PyResult<Parameters> {
     py.detach(|| orias::run::parameters(Code::of(code)).map_err(refused))
 }

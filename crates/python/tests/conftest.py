@@ -112,7 +112,7 @@ BAD = HEAD + """
 
 def wide(count: int) -> str:
     """A kernel that keeps `count` values alive at once."""
-    lines = [".reg .b32 %v<%d>;" % count, ".reg .b64 %rd<2>;", "ld.param.u64 %rd1, [p];"]
+    lines = [f".reg .b32 %v<{count}>;", ".reg .b64 %rd<2>;", "ld.param.u64 %rd1, [p];"]
     lines += [f"ld.global.u32 %v{i}, [%rd1+{4 * i}];" for i in range(count)]
     lines += ["bar.sync 0;"]
     lines += [f"st.global.u32 [%rd1+{4 * i}], %v{count - 1 - i};" for i in range(count)]

@@ -111,6 +111,9 @@ def test_a_cubin_from_bytes_knows_all_but_spills(saxpy):
     assert again.arch == "sm_90a"
     assert again["saxpy"].registers == saxpy["saxpy"].registers
     assert again["saxpy"].spills is None
+    shared = orias.compile(SHARED)
+    for kernel, known in zip(orias.Cubin(bytes(shared)).kernels, shared.kernels):
+        assert (kernel.shared, kernel.barriers, kernel.stack) == (known.shared, known.barriers, known.stack)
 
 
 def test_a_cubin_can_be_pickled(saxpy):

@@ -13,10 +13,8 @@ def test_the_listing_is_that_of_the_command(command, tmp_path, saxpy):
     path = tmp_path / "k.cubin"
     saxpy.save(path)
     for control in (False, True):
-        words = [command.replace("ptxas", "ptxas"), "disasm", path] + ["--control"] * control
-        said = subprocess.run(words, executable=command, capture_output=True, text=True)
         # Under the name ptxas there are no subcommands.
-        words[0] = "orias"
+        words = ["orias", "disasm", path] + ["--control"] * control
         said = subprocess.run(words, executable=command, capture_output=True, text=True, check=True)
         assert orias.disassemble(saxpy, control=control) == said.stdout
 
@@ -32,7 +30,8 @@ def test_instructions_are_data(saxpy):
     (function,) = listing["functions"]
     assert function["name"] == "saxpy" and function["kernel"]
     fma = next(line for line in function["instructions"] if line["operation"] == "FFMA")
-    assert len(fma["writes"]) == 1 and len(fma["reads"]) == 3
+    # The factor comes from constant memory.
+    assert len(fma["writes"]) == 1 and len(fma["reads"]) == 2
 
 
 def test_a_listing_assembles_to_the_same_code(saxpy):

@@ -32,7 +32,7 @@ def test_saxpy_is_what_numpy_computes(engine, n):
     x = x.copy()
     y = y.copy()
     engine(SAXPY, 2.5, x, y, n, grid=(n + 63) // 64, block=64)
-    numpy.testing.assert_allclose(y, expected, rtol=1e-6)
+    numpy.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_arrays_change_in_place_and_others_do_not(engine):
@@ -202,11 +202,9 @@ def test_unknown_timings_and_schedules(keyword):
 
 
 def test_a_race_is_found():
-    racy = SHARED.replace("    bar.sync 0;\n", "")
-    done = orias.run(racy, numpy.arange(64, dtype="u4"), grid=1, block=64, check=True) if False else None
     two_warps = SHARED.replace("s[128]", "s[256]").replace("124", "252").replace("    bar.sync 0;\n", "")
     done = orias.run(two_warps, numpy.arange(64, dtype="u4"), block=64, check=True)
-    assert done.findings and "race" in " ".join(done.findings).lower()
+    assert done.findings and "without a barrier between" in " ".join(done.findings)
 
 
 def test_the_interpreter_takes_no_cubin():

@@ -64,8 +64,16 @@ pub fn run(
     let built = root.join("target/debug/orias");
     if command.is_none() {
         println!("building the command");
-        // Both at once, so that what they share is built once.
-        let packages = ["build", "-p", "orias", "-p", "orias-python"];
+        // With the features that the module will ask for, so that what they share is built once.
+        let packages = [
+            "build",
+            "-p",
+            "orias",
+            "-p",
+            "orias-python",
+            "--bin",
+            "orias",
+        ];
         succeed(Command::new(env!("CARGO")).current_dir(root).args(packages))?;
     }
     place(&source, command.unwrap_or(&built))?;

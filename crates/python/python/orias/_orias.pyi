@@ -19,7 +19,7 @@ class Cancel:
 
 _Message = tuple[str, str, str, Optional[str], Optional[str], int, int, str]
 _Used = tuple[str, int, int, int, int, int, int, float]
-_Kernel = tuple[str, Optional[int], Optional[int], Optional[int], Optional[int], int, list[int]]
+_Kernel = tuple[str, Optional[int], int, Optional[int], int, int, list[int]]
 _Finding = tuple[str, str, int, str, Optional[tuple[int, str]], Optional[str], str, str, str]
 
 def compile(

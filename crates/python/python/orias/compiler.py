@@ -64,11 +64,11 @@ class Kernel:
     #: Registers of a thread.
     registers: Optional[int]
     #: Named barriers.
-    barriers: Optional[int]
+    barriers: int
     #: Bytes of its stack frame.
     stack: Optional[int]
-    #: Bytes of static shared memory.
-    shared: Optional[int]
+    #: Bytes of static shared memory, without those the system keeps for itself.
+    shared: int
     #: Bytes that stores of spilled values move.
     spill_stores: Optional[int]
     #: Bytes that loads of spilled values move.
