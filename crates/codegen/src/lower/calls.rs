@@ -11,9 +11,9 @@
 use super::body::{Body, Destination, Frame, Lowered, Statement, Storage, unsupported};
 use super::data::alignment;
 use super::movement::pack_word;
-use super::ssa::Variable;
 use crate::emit::imm;
 use crate::module::{Extern, INCOMING, is_near, near_name};
+use crate::ssa::Variable;
 use orias_machine::Machine;
 use orias_machine::abi::Abi;
 use orias_ori::operation::{AbstractOp, Scalar, Space, Vector};

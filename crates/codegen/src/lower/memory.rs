@@ -116,7 +116,7 @@ fn words_at(
     statement: &Statement<'_>,
     index: usize,
     bytes: u32,
-) -> Lowered<Option<(super::ssa::Variable, u32)>> {
+) -> Lowered<Option<(crate::ssa::Variable, u32)>> {
     let Some((id, offset)) = named_variable(statement, index) else {
         return Ok(None);
     };

@@ -2,7 +2,7 @@
 
 use super::{Body, Lowered, unsupported};
 use crate::emit::{Emit, Mods};
-use crate::lower::ssa::Variable;
+use crate::ssa::Variable;
 use orias_ori::operation::{AbstractOp, Scalar};
 use orias_ori::{Guard, Operand, SourceMods, Type, Value};
 use orias_ptx::ast::RegisterId;
