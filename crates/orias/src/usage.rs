@@ -3,7 +3,7 @@
 use crate::container::{Called, Finished, Text, called_by, text_barriers, text_registers};
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::options::Options;
-use orias_codegen::{Module, SymbolSpace};
+use orias_codegen::{LoweredModule, SymbolSpace};
 use orias_machine::Machine;
 use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
 use orias_sass::{Op, Target};
@@ -52,7 +52,7 @@ pub(crate) fn usage(kernels: &[Finished], functions: &[Called], target: Target) 
 
 /// What there is to say about a module: limits that changed, its global memory, then each kernel, the last one first as ptxas has it.
 pub(crate) fn report(
-    module: &Module,
+    module: &LoweredModule,
     kernels: &[Finished],
     usage: &[Usage],
     functions: &[Called],

@@ -6,7 +6,7 @@
 
 use super::{Finished, internal, patch, place_of, relocate};
 use crate::diagnostics::Diagnostic;
-use orias_codegen::{BEHIND_CALL, Module, POINTER_BYTES, TEXT_START, is_near};
+use orias_codegen::{BEHIND_CALL, LoweredModule, POINTER_BYTES, TEXT_START, is_near};
 use orias_cubin::build::{CodeRelocation, Subroutine};
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Function};
@@ -89,7 +89,7 @@ impl<'a> Text<'a> {
     /// The bytes, with all addresses that are known now, and relocations for the others.
     pub(super) fn link(
         &self,
-        module: &Module,
+        module: &LoweredModule,
         finished: &Finished,
         constants: &FxHashMap<&str, u64>,
     ) -> Result<(Vec<u8>, Vec<CodeRelocation>), Diagnostic> {
@@ -119,7 +119,7 @@ impl<'a> Text<'a> {
     /// Writes an address in this text, or the pointer to a function; false if `relocation` is of something else.
     fn resolve(
         &self,
-        module: &Module,
+        module: &LoweredModule,
         part: &Part<'_>,
         relocation: &Relocation,
         bytes: &mut [u8],
@@ -186,7 +186,7 @@ impl<'a> Text<'a> {
     }
 
     /// The table of functions that calls through pointers read; empty where nobody can.
-    pub(super) fn table(&self, module: &Module) -> Vec<u8> {
+    pub(super) fn table(&self, module: &LoweredModule) -> Vec<u8> {
         let starts: Vec<Option<u32>> = (module.pointers.iter())
             .map(|name| self.start_of(name))
             .collect();
