@@ -105,10 +105,7 @@ impl Scan<'_> {
         }
         let shape = self.classes.shape(value);
         let members = self.unplaced(value);
-        let places = both(
-            &self.clear_places(&members, shape),
-            &low.map(|word| !word),
-        );
+        let places = both(&self.clear_places(&members, shape), &low.map(|word| !word));
         let base = self.files[self.ty(value).class() as usize].lowest(&places, shape.span)?;
         let at = base + shape.below;
         self.is_free(value, at).then(|| {
