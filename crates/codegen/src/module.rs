@@ -8,7 +8,7 @@ use orias_sass::Target;
 
 /// What one PTX module becomes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Module {
+pub struct LoweredModule {
     /// The target all functions are compiled for.
     pub target: Target,
     /// `.version` of the PTX, ten times the major number plus the minor one.
@@ -29,11 +29,11 @@ pub struct Module {
     pub debug_strings: Vec<u8>,
 }
 
-impl Module {
+impl LoweredModule {
     /// A module with nothing in it.
     #[must_use]
-    pub fn new(target: Target) -> Module {
-        Module {
+    pub fn new(target: Target) -> LoweredModule {
+        LoweredModule {
             target,
             ptx_version: 0,
             kernels: Vec::new(),

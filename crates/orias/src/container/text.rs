@@ -7,7 +7,9 @@
 
 use super::{Finished, internal, patch, place_of, relocate};
 use crate::diagnostics::Diagnostic;
-use orias_codegen::{BEHIND_CALL, Module, POINTER_BYTES, TEXT_START, is_jump_table, is_near};
+use orias_codegen::{
+    BEHIND_CALL, LoweredModule, POINTER_BYTES, TEXT_START, is_jump_table, is_near,
+};
 use orias_cubin::attribute::IndirectBranch;
 use orias_cubin::build::{CodeRelocation, Subroutine};
 use orias_mercury::{Code, Patch, Relocation};
@@ -105,7 +107,7 @@ impl<'a> Text<'a> {
     /// The bytes, with all addresses that are known now, and relocations for the others.
     pub(super) fn link(
         &self,
-        module: &Module,
+        module: &LoweredModule,
         finished: &Finished,
         constants: &FxHashMap<&str, u64>,
     ) -> Result<(Vec<u8>, Vec<CodeRelocation>), Diagnostic> {
@@ -139,7 +141,7 @@ impl<'a> Text<'a> {
     /// Writes an address in this text, or the pointer to a function; false if `relocation` is of something else.
     fn resolve(
         &self,
-        module: &Module,
+        module: &LoweredModule,
         tables: &FxHashMap<(u32, &str), u64>,
         part: &Part<'_>,
         relocation: &Relocation,
@@ -209,7 +211,7 @@ impl<'a> Text<'a> {
     }
 
     /// The tables of switches, in the order of the text. A branch names its table as what it counts from.
-    fn jump_tables(&self, module: &Module) -> Vec<JumpTable<'a>> {
+    fn jump_tables(&self, module: &LoweredModule) -> Vec<JumpTable<'a>> {
         let mut tables = Vec::new();
         let mut place = self.function_table(module).len() as u64;
         for part in &self.parts {
@@ -239,7 +241,7 @@ impl<'a> Text<'a> {
     }
 
     /// Where switches that read tables may go: each place once.
-    pub(super) fn indirect_branches(&self, module: &Module) -> Vec<IndirectBranch> {
+    pub(super) fn indirect_branches(&self, module: &LoweredModule) -> Vec<IndirectBranch> {
         let tables = self.jump_tables(module).into_iter();
         tables
             .map(|table| {
@@ -257,7 +259,7 @@ impl<'a> Text<'a> {
     }
 
     /// The constant bank of addresses: the table of functions, and those of switches.
-    pub(super) fn address_bank(&self, module: &Module) -> Vec<u8> {
+    pub(super) fn address_bank(&self, module: &LoweredModule) -> Vec<u8> {
         let mut bank = self.function_table(module);
         for table in self.jump_tables(module) {
             for target in table.targets {
@@ -268,7 +270,7 @@ impl<'a> Text<'a> {
     }
 
     /// The table of functions that calls through pointers read; empty where nobody can.
-    fn function_table(&self, module: &Module) -> Vec<u8> {
+    fn function_table(&self, module: &LoweredModule) -> Vec<u8> {
         let starts: Vec<Option<u32>> = (module.pointers.iter())
             .map(|name| self.start_of(name))
             .collect();

@@ -7,7 +7,7 @@
 //! use is emptied, by moves before the instruction. Values that share registers move together and keep their distance. What
 //! the instruction reads for the last time stays where it is, as the moves come before the reading.
 
-use super::super::coalesce::{Place, Shape};
+use super::super::coalesce::{ClassExtent, Place};
 use super::super::file::{
     Units, aligned, below, both, clear_of, contains, either, insert, is_empty,
 };
@@ -150,7 +150,7 @@ impl Scan<'_> {
     }
 
     /// Where a class of this shape can begin, by its alignment and by what others have booked while `members` live.
-    fn clear_places(&self, members: &[(Value, u8)], shape: Shape) -> Units {
+    fn clear_places(&self, members: &[(Value, u8)], shape: ClassExtent) -> Units {
         let mut places = aligned(shape.align, shape.residue);
         for &(member, above) in members {
             let booked = self.booked(member);
