@@ -66,6 +66,15 @@ struct Pointer {
     generic: bool,
 }
 
+impl Pointer {
+    /// Where the frame starts.
+    const FRAME: Self = Self {
+        offset: 0,
+        index: None,
+        generic: false,
+    };
+}
+
 /// All accesses to the frame of `size` bytes, in the order of dominance; nothing if its address is used in another way.
 pub(super) fn accesses(func: &Function, size: u32) -> Option<Vec<Access>> {
     let graph = FlowGraph::of(func);
@@ -79,14 +88,11 @@ pub(super) fn accesses(func: &Function, size: u32) -> Option<Vec<Access>> {
             known.learn(func, inst);
             if func.opcode(inst).as_abstract() == Some(AbstractOp::StackSave) {
                 let result = func.result(inst, 0)?;
-                pointers[result] = Some(Pointer {
-                    offset: 0,
-                    index: None,
-                    generic: false,
-                });
+                pointers[result] = Some(Pointer::FRAME);
                 continue;
             }
-            if !func.value_uses(inst).any(|value| pointers[value].is_some()) {
+            let reads_pointer = func.value_uses(inst).any(|value| pointers[value].is_some());
+            if !reads_pointer && !names_frame(func, inst) {
                 continue;
             }
             if let Some((result, pointer)) = derived(func, inst, &pointers) {
@@ -97,6 +103,15 @@ pub(super) fn accesses(func: &Function, size: u32) -> Option<Vec<Access>> {
         }
     }
     Some(accesses)
+}
+
+/// Whether `inst` has an address of local memory without a base: an offset in the frame.
+fn names_frame(func: &Function, inst: Inst) -> bool {
+    func.modifier::<Space>(inst) == Some(Space::Local)
+        && func.operands(inst).iter().any(|operand| match operand {
+            Operand::Address(id) => func.address(*id).base.get().is_none(),
+            _ => false,
+        })
 }
 
 /// The address that `inst` makes of another.
@@ -200,21 +215,23 @@ fn access(
         return None;
     };
     let address = *func.address(id);
-    let base = address.base.get()?.value()?;
-    let pointer = pointers[base]?;
-    let space = match func.modifier::<Space>(inst)? {
+    let base = address.base.get().and_then(|base| base.value());
+    let pointer = match base {
+        Some(base) => pointers[base]?,
+        None => Pointer::FRAME,
+    };
+    let in_space = match func.modifier::<Space>(inst)? {
         Space::Local => !pointer.generic,
         Space::Generic => pointer.generic,
         _ => false,
     };
     // Every other place of an instruction that has an address lets it out.
-    let mut others = func.value_uses(inst).filter(|&value| value != base);
-    if !space
+    let mut others = func.value_uses(inst).filter(|&value| Some(value) != base);
+    let mut behind = sources[1..].iter().filter_map(|operand| operand.as_value());
+    if !in_space
         || others.any(|value| pointers[value].is_some())
-        || sources[1..]
-            .iter()
-            .any(|operand| operand.as_value() == Some(base))
-        || address.regs().count() != 1
+        || behind.any(|value| Some(value) == base)
+        || address.regs().count() != usize::from(base.is_some())
         || address.symbol.is_some()
     {
         return None;
