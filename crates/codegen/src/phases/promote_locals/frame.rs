@@ -4,7 +4,7 @@ use super::MOST_SLOTS;
 use crate::known_bits::KnownBits;
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
-use orias_ori::operation::{Order, Sat, Scalar, Source, Space, Vector};
+use orias_ori::operation::{Order, Sat, Scalar, SourceType, Space, Vector};
 use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Type, Value};
 use smallvec::SmallVec;
 
@@ -135,7 +135,7 @@ fn derived(
         (AbstractOp::Mov, &[a]) if wide => of(a)?,
         (AbstractOp::Cvt, &[a]) if wide => {
             // Zero extension: the low word is what counts.
-            let from = Scalar::from(func.modifier::<Source>(inst)?);
+            let from = Scalar::from(func.modifier::<SourceType>(inst)?);
             let pointer = of(a)?;
             if from.bits() != 32 || pointer.generic {
                 return None;
