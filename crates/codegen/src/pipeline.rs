@@ -64,6 +64,8 @@ pub const PHASES: &[Phase] = &[
         "fences between the iterations of unrolled loops, where knob 437 asks for them"),
     phase(26, "OriRemoveRedundantBarriers", Stage::Optimize, ABSTRACT, gate(2..=3), phases::remove_redundant_barriers,
         "fences and barriers that repeat one before them"),
+    phase(10040, "RecognizeSwitches", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::RECOGNIZE_SWITCHES), phases::recognize_switches,
+        "comparisons of one word with numbers become a switch"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
         "choices become guards, and logic of comparisons part of them"),
     phase(42, "ExpandMbarrier", Stage::EarlySync, ABSTRACT, gate_feature(MBARRIER), phases::expand_mbarrier,

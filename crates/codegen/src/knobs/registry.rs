@@ -319,9 +319,18 @@ pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
     "operations are simplified by the bits that are known of their operands",
 );
 
+/// Whether comparisons of one word become switches.
+pub static RECOGNIZE_SWITCHES: Key<bool> = Key::<bool>::new(
+    10040,
+    "RecognizeSwitches",
+    true,
+    "RecognizeSwitches",
+    "trees and chains of comparisons of one word with numbers become switches",
+);
+
 /// Whether switches may jump through tables.
 pub static JUMP_TABLES: Key<bool> = Key::<bool>::new(
-    10032,
+    10041,
     "JumpTables",
     true,
     "ExpandForSelection",
@@ -330,7 +339,7 @@ pub static JUMP_TABLES: Key<bool> = Key::<bool>::new(
 
 /// Whether switches of two ways may test bits.
 pub static SWITCH_BIT_TESTS: Key<bool> = Key::<bool>::new(
-    10033,
+    10042,
     "SwitchBitTests",
     true,
     "ExpandForSelection",
@@ -479,6 +488,7 @@ pub static KNOBS: &[&Knob] = &[
     &GENERAL_OPTIMIZE_KEEP.knob,
     &UNROLL_KNOWN.knob,
     &SIMPLIFY_WORDS.knob,
+    &RECOGNIZE_SWITCHES.knob,
     &JUMP_TABLES.knob,
     &SWITCH_BIT_TESTS.knob,
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,

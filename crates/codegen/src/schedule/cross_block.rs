@@ -10,7 +10,7 @@
 //!
 //! **Where.** From a block to its only predecessor, but not into a region in which the lanes of different masks take turns, if both are in the same loop (or in none): ptxas's rules allow pairs further apart if
 //! no block between has a long operation; here a moved instruction may be moved again, up to as many blocks as knob 744 says, which
-//! asks for the same of each step.
+//! asks for the same of each step. Nothing moves above a switch.
 //!
 //! **How many.** As many as the block before has idle cycles on its critical path, at most as knob 743 says, the longest chains first,
 //! and only while that block's live registers stay where they cost nothing.
@@ -51,6 +51,9 @@ pub fn hoist(
     }
     total
 }
+
+/// Ways that a block may have into which something moves: of what a switch has behind it, most would be computed for nobody.
+const MOST_WAYS: usize = 2;
 
 /// How much may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +96,7 @@ fn find(
             nest.innermost(block) == nest.innermost(before)
                 && (!limits.loops_only || nest.innermost(block).is_some())
                 && !order::ends_in_turns(func, before)
+                && func.successor_edges(before).len() <= MOST_WAYS
         })
         .collect();
     // Most blocks have nothing that could go, above all in later steps, when only what went before may go on.

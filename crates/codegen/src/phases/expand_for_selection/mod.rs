@@ -21,6 +21,8 @@ pub use register_counts::{
     asks as asks_for_register_counts, is_ignored as ignores_register_counts,
 };
 
+pub(super) use switches::{SwitchCosts, Way};
+
 use crate::convergence::separate_exits;
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::builder::BuildError;

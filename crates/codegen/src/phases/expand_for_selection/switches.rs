@@ -28,7 +28,7 @@ const LARGEST: usize = 64 * 1024 / 2 / POINTER_BYTES as usize;
 const BITS: usize = 32;
 
 /// Where a number leads.
-type Way = (Block, Vec<Value>);
+pub(in crate::phases) type Way = (Block, Vec<Value>);
 
 /// Numbers in a row that lead to the same place.
 struct Run {
@@ -70,13 +70,14 @@ pub(super) fn expand(func: &mut Function, context: &Context<'_>) -> Result<(), P
         };
         switches.iter().map(agree).collect()
     };
-    let costs = Costs::of(context.machine);
+    let costs = SwitchCosts::of(context.machine);
     let bits = context.knobs.bool(&registry::SWITCH_BIT_TESTS);
     let tables = context.knobs.bool(&registry::JUMP_TABLES);
     for ((block, inst), agree) in switches.into_iter().zip(agreeing) {
         let runs = runs(func, inst);
         let count = func.edges(inst).len();
-        match choose(&costs, &runs, count, agree, bits, tables) {
+        let ways: Vec<&Way> = runs.iter().map(|run| &run.way).collect();
+        match costs.choose(&ways, count, agree, bits, tables).0 {
             Lowering::Bits => test_bits(func, block, inst, &runs)?,
             Lowering::Tree => compare(func, block, inst, &runs)?,
             Lowering::Table => {}
@@ -103,17 +104,17 @@ fn runs(func: &Function, inst: Inst) -> Vec<Run> {
 }
 
 /// Cycles that a warp waits.
-struct Costs {
+pub(in crate::phases) struct SwitchCosts {
     /// For a comparison and the branch it guards.
-    comparison: u32,
+    pub(in crate::phases) comparison: u32,
     /// For a shift and a test of its result before that branch.
     bit: u32,
     /// For an address, what the table has there, and the branch to it.
     table: u32,
 }
 
-impl Costs {
-    fn of(machine: &Machine) -> Costs {
+impl SwitchCosts {
+    pub(in crate::phases) fn of(machine: &Machine) -> SwitchCosts {
         let expected = |op: Op| {
             let timing = machine.timing(op);
             let cycles = timing.and_then(|timing| timing.expected.or(timing.typical));
@@ -121,10 +122,39 @@ impl Costs {
         };
         let guard = guard_latency(machine).unwrap_or_else(|| expected(Op::ISETP));
         let branch = expected(Op::BRA);
-        Costs {
+        SwitchCosts {
             comparison: guard + branch,
             bit: expected(Op::SHF) + guard + branch,
             table: expected(Op::LEA) + expected(Op::LDC) + expected(Op::BRX),
+        }
+    }
+
+    /// What a switch costs of `count` numbers, whose runs lead to `ways`, where lanes agree on the number or do not.
+    pub(in crate::phases) fn switch(&self, ways: &[&Way], count: usize, agree: bool) -> u32 {
+        self.choose(ways, count, agree, true, true).1
+    }
+
+    /// The lowering that a warp is done with first, and when.
+    fn choose(
+        &self,
+        ways: &[&Way],
+        count: usize,
+        agree: bool,
+        bits: bool,
+        tables: bool,
+    ) -> (Lowering, u32) {
+        let nodes = ways.len() as u32 - 1;
+        let depth = u32::BITS - nodes.leading_zeros();
+        let tree = self.comparison * if agree { depth } else { nodes };
+        let two_ways = ways.len() > 2
+            && count <= BITS
+            && (ways.iter().enumerate()).all(|(index, &way)| way == ways[index % 2]);
+        if bits && two_ways && self.bit < tree {
+            return (Lowering::Bits, self.bit);
+        }
+        match tables && count <= LARGEST && self.table < tree {
+            true => (Lowering::Table, self.table),
+            false => (Lowering::Tree, tree),
         }
     }
 }
@@ -154,30 +184,6 @@ fn guard_latency(machine: &Machine) -> Option<u32> {
             Some(u32::from(latency.cycles))
         }
         _ => None,
-    }
-}
-
-/// The lowering that a warp is done with first.
-fn choose(
-    costs: &Costs,
-    runs: &[Run],
-    count: usize,
-    agree: bool,
-    bits: bool,
-    tables: bool,
-) -> Lowering {
-    let nodes = runs.len() as u32 - 1;
-    let depth = u32::BITS - nodes.leading_zeros();
-    let tree = costs.comparison * if agree { depth } else { nodes };
-    let two_ways = runs.len() > 2
-        && count <= BITS
-        && (runs.iter().enumerate()).all(|(index, run)| run.way == runs[index % 2].way);
-    if bits && two_ways && costs.bit < tree {
-        return Lowering::Bits;
-    }
-    match tables && count <= LARGEST && costs.table < tree {
-        true => Lowering::Table,
-        false => Lowering::Tree,
     }
 }
 
