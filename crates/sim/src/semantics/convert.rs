@@ -107,6 +107,10 @@ fn float_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn integer_named(name: ValueName) -> Result<Integer, Lack> {
     let (bits, signed) = match name {
+        value::U2 => (2, false),
+        value::S2 => (2, true),
+        value::U4 => (4, false),
+        value::S4 => (4, true),
         value::U8 => (8, false),
         value::S8 => (8, true),
         value::U16 => (16, false),

@@ -96,7 +96,7 @@ fn bits(f: impl Fn(usize) -> bool) -> u32 {
 fn is_signed(ty: ValueName) -> bool {
     matches!(
         ty,
-        value::S4 | value::S8 | value::S16 | value::S16X2 | value::S32 | value::S64
+        value::S2 | value::S4 | value::S8 | value::S16 | value::S16X2 | value::S32 | value::S64
     )
 }
 
