@@ -233,6 +233,22 @@ pub const TEXT_START: &str = "$";
 /// The place behind the next call.
 pub const BEHIND_CALL: &str = "$behind";
 
+/// What names of jump tables start with; the rest is a number of the function's.
+const JUMP_TABLE: &str = "$table";
+
+/// What code calls its jump table with that number. As an address it is the table's place in the constant bank of the kernel, as what a branch counts from the
+/// start of the text.
+#[must_use]
+pub fn jump_table_name(number: u32) -> String {
+    format!("{JUMP_TABLE}{number}")
+}
+
+/// Whether code calls one of its jump tables `name`.
+#[must_use]
+pub fn is_jump_table(name: &str) -> bool {
+    name.starts_with(JUMP_TABLE)
+}
+
 /// Where arguments in memory start for the function that is called, until its frame has a size: past anything that a frame can hold.
 pub(crate) const INCOMING: u32 = 1 << 22;
 

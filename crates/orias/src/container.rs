@@ -201,12 +201,13 @@ fn function(
         exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
         externs: externs(module, text),
         subroutines: text.subroutines(&function.name, attributes.local),
-        bank2: text.table(module),
+        bank2: text.address_bank(module),
         attributes: system_calls(text.offsets(|op| op == Op::CALL_ABS))
             .into_iter()
             .chain(meetings(text))
             .chain(mbarriers)
             .chain(reconfigures(code))
+            .chain(switches(module, text))
             .collect(),
         relocations,
         ..build::Function::default()
@@ -279,6 +280,15 @@ fn reconfigures(code: &Code) -> Option<Attribute> {
     Some(Attribute {
         id,
         value: Value::Flag(0),
+    })
+}
+
+/// Where the driver and tools find the branches that read tables.
+fn switches(module: &LoweredModule, text: &Text<'_>) -> Option<Attribute> {
+    let branches = text.indirect_branches(module);
+    (!branches.is_empty()).then_some(Attribute {
+        id: id::INDIRECT_BRANCH_TARGETS,
+        value: Value::IndirectBranches(branches),
     })
 }
 
