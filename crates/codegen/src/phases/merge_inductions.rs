@@ -26,7 +26,8 @@ use crate::schedule::budget::hard_limit;
 use orias_ori::analysis::{DefUse, Liveness, Loop, Place, Pressure, Use};
 use orias_ori::operation::{Sat, Scalar};
 use orias_ori::{
-    AbstractOp, Block, Class, Edge, Function, Guard, Inst, Operand, Reg, SourceMods, Type, Value, ValueDef,
+    AbstractOp, Block, Class, Edge, Function, Guard, Inst, Operand, Reg, SourceMods, Type, Value,
+    ValueDef,
 };
 
 /// How many variables share a step at least: the shared one needs a register pair of its own.
@@ -88,9 +89,7 @@ fn inductions(func: &Function, shape: &Shape) -> Vec<(Loop, Edges, Vec<Induction
         }
         let params = func.block_params(header).iter().enumerate();
         let all: Vec<Induction> = params
-            .filter_map(|(index, &param)| {
-                induction(func, shape, &uses, each, back, index, param)
-            })
+            .filter_map(|(index, &param)| induction(func, shape, &uses, each, back, index, param))
             .collect();
         if !all.is_empty() {
             found.push((each, Edges { header, back }, all));
@@ -171,7 +170,12 @@ fn broken(error: orias_ori::builder::BuildError) -> PhaseError {
 }
 
 /// Where a loop is entered: the block before it and the edge from there.
-fn entrance(func: &mut Function, shape: &Shape, each: Loop, header: Block) -> Option<(Block, Edge)> {
+fn entrance(
+    func: &mut Function,
+    shape: &Shape,
+    each: Loop,
+    header: Block,
+) -> Option<(Block, Edge)> {
     let before = preheader(func, shape, each)?;
     let edge = func
         .successor_edges(before)
@@ -215,7 +219,14 @@ fn add_before_loops(func: &mut Function, shape: &Shape) -> Result<bool, PhaseErr
                 let result = func.operands(each.inst)[0];
                 let mut emit = Emit::before(func, each.inst);
                 let copied = [it.param.into()];
-                emit.put(AbstractOp::Mov, (Scalar::B64,), &[result], &copied, Guard::ALWAYS, &[]);
+                emit.put(
+                    AbstractOp::Mov,
+                    (Scalar::B64,),
+                    &[result],
+                    &copied,
+                    Guard::ALWAYS,
+                    &[],
+                );
                 emit.finish().map_err(broken)?;
                 func.remove_inst(each.inst);
             }
@@ -256,7 +267,9 @@ fn share_steps(func: &mut Function, shape: &Shape, limit: u32) -> Result<bool, P
     let mut changed = false;
     for (each, place, all) in found {
         let blocks = shape.nest.own_blocks(each).iter();
-        let most = blocks.map(|&block| pressure.in_block(block)[Class::R]).max();
+        let most = blocks
+            .map(|&block| pressure.in_block(block)[Class::R])
+            .max();
         if most.is_none_or(|most| most <= limit) {
             continue;
         }

@@ -46,12 +46,11 @@ pub fn simplify_words(func: &mut Function, context: &Context<'_>) -> Result<(), 
             next = func.layout.next_inst(inst);
             known.learn(func, inst);
             if func.opcode(inst).as_abstract() == Some(AbstractOp::CpAsync) {
-                changed |= ignore_source(func, &known, inst).map_err(|error| {
-                    PhaseError::Broken {
+                changed |=
+                    ignore_source(func, &known, inst).map_err(|error| PhaseError::Broken {
                         at: inst.to_string(),
                         what: error.to_string(),
-                    }
-                })?;
+                    })?;
                 continue;
             }
             let Some(found) = find(func, &known, &summed, inst) else {
@@ -348,8 +347,7 @@ fn ignore_source(
     let &[to, from, size, read, Operand::None, policy] = func.operands(inst) else {
         return Ok(false);
     };
-    let (Operand::Imm(bytes), Operation::Abstract(op, mods)) =
-        (size, func.inst(inst).operation())
+    let (Operand::Imm(bytes), Operation::Abstract(op, mods)) = (size, func.inst(inst).operation())
     else {
         return Ok(false);
     };
