@@ -319,6 +319,24 @@ pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
     "operations are simplified by the bits that are known of their operands",
 );
 
+/// Whether switches may jump through tables.
+pub static JUMP_TABLES: Key<bool> = Key::<bool>::new(
+    10032,
+    "JumpTables",
+    true,
+    "ExpandForSelection",
+    "switches of many ways read where to go from a table in a constant bank",
+);
+
+/// Whether switches of two ways may test bits.
+pub static SWITCH_BIT_TESTS: Key<bool> = Key::<bool>::new(
+    10033,
+    "SwitchBitTests",
+    true,
+    "ExpandForSelection",
+    "switches of two ways test a bit of a constant",
+);
+
 /// How far fences and barriers that repeat one before them are looked for.
 pub static SYNC_MODE: Key<i64> = Key::<i64>::new(
     358,
@@ -461,6 +479,8 @@ pub static KNOBS: &[&Knob] = &[
     &GENERAL_OPTIMIZE_KEEP.knob,
     &UNROLL_KNOWN.knob,
     &SIMPLIFY_WORDS.knob,
+    &JUMP_TABLES.knob,
+    &SWITCH_BIT_TESTS.knob,
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,
