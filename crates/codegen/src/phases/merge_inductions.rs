@@ -20,9 +20,10 @@
 
 use super::general_optimize::optimize_general;
 use crate::emit::{Emit, imm};
-use crate::loops::{Shape, preheader};
+use crate::loops::{LoopAnalyses, preheader};
 use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::hard_limit;
+use cranelift_entity::EntitySet;
 use orias_ori::analysis::{DefUse, Liveness, Loop, Place, Pressure, Use};
 use orias_ori::operation::{Sat, Scalar};
 use orias_ori::{
@@ -38,18 +39,18 @@ pub fn merge_inductions(func: &mut Function, context: &Context<'_>) -> Result<()
     if func.entry().is_none() {
         return Ok(());
     }
-    let shape = Shape::of(func);
-    if shape.nest.is_empty() {
+    let loops = LoopAnalyses::of(func);
+    if loops.nest.is_empty() {
         return Ok(());
     }
-    let addends = add_before_loops(func, &shape)?;
+    let addends = add_before_loops(func, &loops)?;
     if addends {
         optimize_general(func, context)?;
     }
     // What was simplified may have changed the graph.
-    let shape = Shape::of(func);
+    let loops = LoopAnalyses::of(func);
     let limit = hard_limit(func, context.machine.registers, 0);
-    if share_steps(func, &shape, limit)? {
+    if share_steps(func, &loops, limit)? {
         optimize_general(func, context)?;
     }
     Ok(())
@@ -65,22 +66,23 @@ struct Induction {
     uses: Vec<Use>,
 }
 
-/// A loop, and where its edges are.
+/// Where a loop goes round.
 struct Edges {
     header: Block,
     back: Edge,
 }
 
 /// The innermost loops that can be changed, with their inductions.
-fn inductions(func: &Function, shape: &Shape) -> Vec<(Loop, Edges, Vec<Induction>)> {
+fn inductions(func: &Function, loops: &LoopAnalyses) -> Vec<(Loop, Edges, Vec<Induction>)> {
     let uses = DefUse::new(func);
-    let nest = &shape.nest;
-    let is_outer = |each: Loop| nest.loops().any(|inner| nest.parent(inner) == Some(each));
+    let nest = &loops.nest;
+    let mut outer: EntitySet<Loop> = EntitySet::new();
+    outer.extend(nest.loops().filter_map(|inner| nest.parent(inner)));
     let mut found = Vec::new();
     for each in nest.loops() {
-        let back = shape.back_edges(each);
+        let back = loops.back_edges(each);
         let &[back] = &back[..] else { continue };
-        if is_outer(each) || nest.is_irreducible(each) {
+        if outer.contains(each) || nest.is_irreducible(each) {
             continue;
         }
         let header = nest.header(each);
@@ -89,7 +91,7 @@ fn inductions(func: &Function, shape: &Shape) -> Vec<(Loop, Edges, Vec<Induction
         }
         let params = func.block_params(header).iter().enumerate();
         let all: Vec<Induction> = params
-            .filter_map(|(index, &param)| induction(func, shape, &uses, each, back, index, param))
+            .filter_map(|(index, &param)| induction(func, loops, &uses, each, back, index, param))
             .collect();
         if !all.is_empty() {
             found.push((each, Edges { header, back }, all));
@@ -100,7 +102,7 @@ fn inductions(func: &Function, shape: &Shape) -> Vec<(Loop, Edges, Vec<Induction
 
 fn induction(
     func: &Function,
-    shape: &Shape,
+    loops: &LoopAnalyses,
     uses: &DefUse,
     each: Loop,
     back: Edge,
@@ -115,7 +117,7 @@ fn induction(
     let step = other_addend(func, advance, param)?;
     let only_goes_back =
         matches!(uses.uses(next), [only] if matches!(only.place, Place::Argument { .. }));
-    if !is_steady(func, shape, each, step) || !only_goes_back {
+    if !is_steady(func, loops, each, step) || !only_goes_back {
         return None;
     }
     let rest = uses.uses(param).iter().copied();
@@ -148,7 +150,7 @@ fn other_addend(func: &Function, inst: Inst, value: Value) -> Option<Operand> {
 }
 
 /// Whether `operand` does not change in the loop.
-fn is_steady(func: &Function, shape: &Shape, each: Loop, operand: Operand) -> bool {
+fn is_steady(func: &Function, loops: &LoopAnalyses, each: Loop, operand: Operand) -> bool {
     match operand.as_value() {
         Some(value) => {
             let block = match func.value_def(value) {
@@ -156,7 +158,7 @@ fn is_steady(func: &Function, shape: &Shape, each: Loop, operand: Operand) -> bo
                 ValueDef::Inst(inst, _) => func.layout.inst_block(inst),
                 ValueDef::None => None,
             };
-            block.is_some_and(|block| !shape.nest.contains(each, block))
+            block.is_some_and(|block| !loops.nest.contains(each, block))
         }
         None => matches!(operand, Operand::Imm(_)),
     }
@@ -172,11 +174,11 @@ fn broken(error: orias_ori::builder::BuildError) -> PhaseError {
 /// Where a loop is entered: the block before it and the edge from there.
 fn entrance(
     func: &mut Function,
-    shape: &Shape,
+    loops: &LoopAnalyses,
     each: Loop,
     header: Block,
 ) -> Option<(Block, Edge)> {
-    let before = preheader(func, shape, each)?;
+    let before = preheader(func, loops, each)?;
     let edge = func
         .successor_edges(before)
         .iter()
@@ -186,20 +188,20 @@ fn entrance(
 }
 
 /// Brings addends in front of loops. Returns whether there were any.
-fn add_before_loops(func: &mut Function, shape: &Shape) -> Result<bool, PhaseError> {
+fn add_before_loops(func: &mut Function, loops: &LoopAnalyses) -> Result<bool, PhaseError> {
     let mut changed = false;
-    for (each, place, all) in inductions(func, shape) {
+    for (each, place, all) in inductions(func, loops) {
         let mergeable: Vec<(Induction, Value)> = all
             .into_iter()
             .filter_map(|it| {
-                let addend = common_addend(func, shape, each, &it)?;
+                let addend = common_addend(func, loops, each, &it)?;
                 Some((it, addend))
             })
             .collect();
         if mergeable.is_empty() {
             continue;
         }
-        let Some((before, edge)) = entrance(func, shape, each, place.header) else {
+        let Some((before, edge)) = entrance(func, loops, each, place.header) else {
             continue;
         };
         for (it, addend) in mergeable {
@@ -244,7 +246,12 @@ fn set_argument(func: &mut Function, edge: Edge, index: usize, value: Value) {
 }
 
 /// What all that reads the variable adds to it, if that does not change in the loop. A number is no addend: it is part of an address for nothing.
-fn common_addend(func: &Function, shape: &Shape, each: Loop, it: &Induction) -> Option<Value> {
+fn common_addend(
+    func: &Function,
+    loops: &LoopAnalyses,
+    each: Loop,
+    it: &Induction,
+) -> Option<Value> {
     let mut common = None;
     for each in &it.uses {
         let addend = other_addend(func, each.inst, it.param)?.as_value()?;
@@ -253,20 +260,20 @@ fn common_addend(func: &Function, shape: &Shape, each: Loop, it: &Induction) -> 
         }
         common = Some(addend);
     }
-    common.filter(|&addend| is_steady(func, shape, each, addend.into()))
+    common.filter(|&addend| is_steady(func, loops, each, addend.into()))
 }
 
 /// Lets variables share their steps in loops that need more than `limit` registers. Returns whether any do.
-fn share_steps(func: &mut Function, shape: &Shape, limit: u32) -> Result<bool, PhaseError> {
-    let found = inductions(func, shape);
+fn share_steps(func: &mut Function, loops: &LoopAnalyses, limit: u32) -> Result<bool, PhaseError> {
+    let found = inductions(func, loops);
     if found.iter().all(|(_, _, all)| all.len() < GROUP) {
         return Ok(false);
     }
-    let live = Liveness::new(func, &shape.graph);
+    let live = Liveness::new(func, &loops.graph);
     let pressure = Pressure::new(func, &live);
     let mut changed = false;
     for (each, place, all) in found {
-        let blocks = shape.nest.own_blocks(each).iter();
+        let blocks = loops.nest.own_blocks(each).iter();
         let most = blocks
             .map(|&block| pressure.in_block(block)[Class::R])
             .max();
@@ -284,7 +291,7 @@ fn share_steps(func: &mut Function, shape: &Shape, limit: u32) -> Result<bool, P
         if groups.is_empty() {
             continue;
         }
-        let Some((before, edge)) = entrance(func, shape, each, place.header) else {
+        let Some((before, edge)) = entrance(func, loops, each, place.header) else {
             continue;
         };
         for (step, members) in groups {
