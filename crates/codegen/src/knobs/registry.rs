@@ -265,6 +265,15 @@ pub static UNROLL: Key<bool> = Key::<bool>::new(
     "several iterations of a loop in a row, with fewer tests between them",
 );
 
+/// Whether words of local memory become values.
+pub static PROMOTE_LOCALS: Key<bool> = Key::<bool>::new(
+    10032,
+    "PromoteLocals",
+    true,
+    "PromoteLocals",
+    "words of local memory of which every access is known become values",
+);
+
 /// How many instructions a loop may take of which every iteration becomes a copy.
 pub static UNROLL_FULL: Key<i64> = Key::<i64>::new(
     10026,
@@ -470,6 +479,7 @@ pub static KNOBS: &[&Knob] = &[
     &FENCE_STRENGTH.knob,
     &ROTATE_LOOPS.knob,
     &HOIST_INVARIANTS.knob,
+    &PROMOTE_LOCALS.knob,
     &FOLD_ADDRESSES.knob,
     &MERGE_INDUCTIONS.knob,
     &UNROLL.knob,
