@@ -154,6 +154,8 @@ struct Choice {
     order: Vec<u32>,
     peak: Counts,
     estimate: Estimate,
+    /// Whether the engine had a window.
+    windowed: bool,
 }
 
 impl Choice {
@@ -390,6 +392,7 @@ impl Scheduler<'_> {
             peak,
             estimate: estimate(&graph, order.iter().copied(), self.sharing),
             order,
+            windowed: false,
         };
         Candidates {
             frequency: self.frequency(graph.block, nest),
@@ -501,6 +504,7 @@ impl Scheduler<'_> {
             peak,
             estimate: estimate(&candidates.graph, order.iter().copied(), self.sharing),
             order,
+            windowed: variant.window.is_some(),
         };
         candidates.choices.push(choice);
     }
@@ -669,7 +673,9 @@ impl Scheduler<'_> {
         let mut cycles = 0.0;
         let mut needed = 0;
         for candidates in movable {
-            let choice = cheapest(self.files, &candidates.choices, budget);
+            // Orders with a window are for blocks of many alike pieces; that they need few registers as well is no reason to have fewer.
+            let may = |choice: &Choice| budget >= had || !choice.windowed;
+            let choice = cheapest_of(self.files, &candidates.choices, budget, may);
             needed = needed.max(choice.registers());
             cycles += choice.estimate.among(turns) * candidates.frequency as f64;
         }
@@ -686,7 +692,9 @@ impl Scheduler<'_> {
     fn refill(&self, movable: &mut [Candidates], budget: i32) {
         for candidates in movable {
             let fits = |choice: &Choice| {
-                choice.registers() <= budget && choice.by != Mode::ReduceReg.name()
+                choice.registers() <= budget
+                    && choice.by != Mode::ReduceReg.name()
+                    && !choice.windowed
             };
             if !candidates.choices[1..].iter().any(fits) {
                 self.fill(candidates, budget);
@@ -772,6 +780,16 @@ fn keeps_files(files: &RegisterFiles, choice: &Choice, had: &Choice) -> bool {
 
 /// The cheapest of the orders that need at most `limit` registers, or the one that needs least. Of equals, the first.
 fn cheapest<'a>(files: &RegisterFiles, choices: &'a [Choice], limit: i32) -> &'a Choice {
+    cheapest_of(files, choices, limit, |_| true)
+}
+
+/// The same, of those that `may` be taken, and the one before.
+fn cheapest_of<'a>(
+    files: &RegisterFiles,
+    choices: &'a [Choice],
+    limit: i32,
+    may: impl Fn(&Choice) -> bool,
+) -> &'a Choice {
     let had = &choices[0];
     let rank = |choice: &Choice| {
         let over = (choice.registers() - limit).max(0);
@@ -784,7 +802,7 @@ fn cheapest<'a>(files: &RegisterFiles, choices: &'a [Choice], limit: i32) -> &'a
         )
     };
     let mut best = had;
-    for choice in &choices[1..] {
+    for choice in choices[1..].iter().filter(|choice| may(choice)) {
         if rank(choice) < rank(best) {
             best = choice;
         }
