@@ -15,10 +15,7 @@ const MAX_INITIALISED: u64 = 1 << 28;
 
 /// The alignment of a variable in bytes: what it asks for, or its element's size.
 pub(super) fn alignment(variable: &Variable) -> u32 {
-    variable
-        .align
-        .unwrap_or_else(|| variable.element_bytes().clamp(1, 128) as u32)
-        .max(1)
+    variable.alignment().max(1)
 }
 
 /// The symbols of a module.
