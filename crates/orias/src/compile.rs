@@ -286,6 +286,8 @@ fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
     module.functions.extend(lowered.functions);
     module.pointers.extend(lowered.pointers);
     module.symbols.extend(lowered.symbols);
+    module.references.extend(lowered.references);
+    module.independent_textures |= lowered.independent_textures;
     module.externs.extend(lowered.externs);
     module.files.extend(lowered.files);
     module.debug_strings.extend(lowered.debug_strings);

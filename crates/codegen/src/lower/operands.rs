@@ -267,6 +267,15 @@ impl Body<'_, '_> {
     fn address_of(&mut self, id: VariableId, offset: i64, ty: PtxType) -> Lowered<Operand> {
         let wide = ty.bits() == 64;
         let scalar = if wide { Scalar::B64 } else { Scalar::B32 };
+        if let Some(handle) = self.handle_of(id) {
+            let handle = handle?.into();
+            if wide && offset == 0 {
+                return Ok(handle);
+            }
+            let sum = [handle, imm(offset as u64)];
+            let sum = self.compute(AbstractOp::Add, (Scalar::U64,), &sum)?;
+            return self.fit(sum, ty);
+        }
         if let Some(start) = self.symbols.constant(id) {
             let address = start.wrapping_add_signed(offset);
             return Ok(imm(if wide { address } else { address & 0xffff_ffff }));

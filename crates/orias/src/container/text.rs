@@ -6,8 +6,8 @@
 
 use super::{Finished, internal, patch, place_of, relocate};
 use crate::diagnostics::Diagnostic;
-use orias_codegen::{BEHIND_CALL, Module, POINTER_BYTES, TEXT_START, is_near};
-use orias_cubin::build::{CodeRelocation, Subroutine};
+use orias_codegen::{BEHIND_CALL, Module, POINTER_BYTES, Reference, TEXT_START, is_near};
+use orias_cubin::build::{CodeRelocation, HEADER_BYTES, Subroutine};
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Function};
 use orias_sass::{self as sass, Effects};
@@ -98,6 +98,8 @@ impl<'a> Text<'a> {
             bytes.extend_from_slice(&part.code.bytes);
         }
         let mut relocations = Vec::new();
+        let headers = self.headers(module);
+        let start = finished.kernel.parameter_bytes.next_multiple_of(HEADER_BYTES);
         for part in &self.parts {
             for own in &part.code.relocations {
                 let relocation = Relocation {
@@ -105,6 +107,11 @@ impl<'a> Text<'a> {
                     ..own.clone()
                 };
                 if is_near(&own.symbol) && self.resolve(module, part, own, &mut bytes)? {
+                    continue;
+                }
+                if let Some(slot) = headers.iter().position(|it| *it == own.symbol) {
+                    let place = start + HEADER_BYTES * slot as u32;
+                    patch(&mut bytes, &relocation, place.into())?;
                     continue;
                 }
                 match place_of(module, &finished.kernel, constants, &own.symbol) {
@@ -160,6 +167,17 @@ impl<'a> Text<'a> {
             found.extend(these.map(|(number, _)| part.start + (number * WORD) as u32));
         }
         found
+    }
+
+    /// The textures, samplers and surfaces that code of the text names, in the order of their numbers behind the parameters.
+    pub(super) fn headers(&self, module: &Module) -> Vec<String> {
+        let mut named: Vec<&Reference> = module
+            .references
+            .iter()
+            .filter(|it| self.names(&it.name))
+            .collect();
+        named.sort_by_key(|it| it.kind);
+        named.into_iter().map(|it| it.name.clone()).collect()
     }
 
     /// Whether code of the text names `symbol`.
