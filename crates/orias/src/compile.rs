@@ -134,7 +134,7 @@ fn generate(
         let feature = format!("code for {name}");
         return Err(vec![Diagnostic::unsupported(feature)]);
     };
-    let mut module = orias_codegen::Module::new(target);
+    let mut module = orias_codegen::LoweredModule::new(target);
     let mut errors = Vec::new();
     let mut lines = LineTables::new(options);
     let mut warnings = Vec::new();
@@ -217,7 +217,7 @@ fn lower_source(
     target: orias_sass::Target,
     lines: &mut LineTables,
     warnings: &mut Vec<Diagnostic>,
-) -> Result<orias_codegen::Module, Vec<Diagnostic>> {
+) -> Result<orias_codegen::LoweredModule, Vec<Diagnostic>> {
     if options.warn_on_double {
         warnings.extend(double_precision(ptx, source));
     }
@@ -278,7 +278,7 @@ fn not_lowered(problem: &orias_ptx::Diagnostic, source: &str, lines: &LineIndex<
     }
 }
 
-fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
+fn merge(module: &mut orias_codegen::LoweredModule, lowered: orias_codegen::LoweredModule) {
     let lowered = renumbered(lowered, module);
     module.target = lowered.target;
     module.ptx_version = module.ptx_version.max(lowered.ptx_version);
@@ -295,9 +295,9 @@ fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
 
 /// Lets a module's locations count files and strings on from those of the modules before it.
 fn renumbered(
-    mut lowered: orias_codegen::Module,
-    module: &orias_codegen::Module,
-) -> orias_codegen::Module {
+    mut lowered: orias_codegen::LoweredModule,
+    module: &orias_codegen::LoweredModule,
+) -> orias_codegen::LoweredModule {
     let files = module
         .files
         .iter()

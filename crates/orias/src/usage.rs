@@ -3,14 +3,14 @@
 use crate::container::{Called, Finished, Text, called_by, text_barriers, text_registers};
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::options::Options;
-use orias_codegen::{Module, SymbolSpace};
+use orias_codegen::{LoweredModule, SymbolSpace};
 use orias_machine::Machine;
 use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
 use orias_sass::{Op, Target};
 
 /// What there is to say about a module: limits that changed, its global memory, then each kernel, the last one first as ptxas has it.
 pub(crate) fn report(
-    module: &Module,
+    module: &LoweredModule,
     kernels: &[Finished],
     functions: &[Called],
     options: &Options,

@@ -57,8 +57,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
 
 /// The programs for a chip: half of them from rows, an eighth about declarations, the rest mutants.
 fn programs(chip: &str, count: usize, seed: u64) -> Result<Vec<String>, String> {
-    let target = orias_ptx::target::Target::from_name(chip)
-        .ok_or_else(|| format!("{chip} is no target"))?;
+    let target =
+        orias_ptx::target::Target::from_name(chip).ok_or_else(|| format!("{chip} is no target"))?;
     let most = (count / 2).div_ceil(ROWS.len()).max(1);
     let mut programs = Vec::new();
     for row in ROWS {
@@ -74,7 +74,8 @@ fn programs(chip: &str, count: usize, seed: u64) -> Result<Vec<String>, String> 
     let step = programs.len().div_ceil(count.div_ceil(2)).max(1);
     programs = programs.into_iter().step_by(step).collect();
     for number in 0..count / 8 {
-        let program = orias_generate::ptx::declarations::program(seed * COUNT as u64 + number as u64);
+        let program =
+            orias_generate::ptx::declarations::program(seed * COUNT as u64 + number as u64);
         programs.push(program.text.replace("sm_90a", chip));
     }
     let rest = count.saturating_sub(programs.len());

@@ -1,7 +1,8 @@
 //! Variables of the module: symbols, their places, and the bytes they start with.
 
 use crate::module::{
-    AddressKind, Linkage, Reference, ReferenceKind, Relocation, Symbol, SymbolSpace, constant_places, near_name,
+    AddressKind, Linkage, Reference, ReferenceKind, Relocation, Symbol, SymbolSpace,
+    constant_places, near_name,
 };
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{

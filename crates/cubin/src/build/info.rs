@@ -85,9 +85,8 @@ impl Plan<'_> {
 
     /// What samplers are declared with, the last one first.
     fn sampler_modes(&self) -> Vec<Attribute> {
-        let declared = |it: &&Reference| {
-            it.kind == ReferenceKind::Sampler && it.parameter_of.is_none()
-        };
+        let declared =
+            |it: &&Reference| it.kind == ReferenceKind::Sampler && it.parameter_of.is_none();
         let samplers = self.module.references.iter().filter(declared);
         let mut list: Vec<Attribute> = samplers
             .map(|it| Attribute {
