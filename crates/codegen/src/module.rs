@@ -15,6 +15,8 @@ pub struct LoweredModule {
     pub ptx_version: u16,
     /// The kernels, in the order of the source.
     pub kernels: Vec<Kernel>,
+    /// The names of the kernels.
+    pub entries: Vec<String>,
     /// The functions that kernels call. Others are inlined where they are called and leave no code.
     pub functions: Vec<DeviceFunction>,
     /// The functions of this module that pointers may name, by what code calls them.
@@ -41,6 +43,7 @@ impl LoweredModule {
             target,
             ptx_version: 0,
             kernels: Vec::new(),
+            entries: Vec::new(),
             functions: Vec::new(),
             pointers: Vec::new(),
             symbols: Vec::new(),

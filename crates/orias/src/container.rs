@@ -455,13 +455,25 @@ fn patch(bytes: &mut [u8], relocation: &Relocation, address: u64) -> Result<(), 
 }
 
 /// A relocation the driver resolves.
-fn relocate(relocation: &Relocation) -> Result<CodeRelocation, Diagnostic> {
+fn relocate(module: &LoweredModule, relocation: &Relocation) -> Result<CodeRelocation, Diagnostic> {
+    let name = relocation.symbol.as_str();
+    let kernel = module.entries.iter().any(|it| it == name);
     let kind = match relocation.patch {
         Patch::Address {
             part: SymbolPart::Low,
             first_bit: 32,
             ..
-        } if RECORD_SIZES.contains(&relocation.symbol.as_str()) => "R_CUDA_ABS32_32",
+        } if kernel => "R_CUDA_FUNC_DESC32_LO_32",
+        Patch::Address {
+            part: SymbolPart::High,
+            first_bit: 32,
+            ..
+        } if kernel => "R_CUDA_FUNC_DESC32_HI_32",
+        Patch::Address {
+            part: SymbolPart::Low,
+            first_bit: 32,
+            ..
+        } if RECORD_SIZES.contains(&name) => "R_CUDA_ABS32_32",
         Patch::Address {
             part: SymbolPart::Low,
             first_bit: 32,

@@ -94,8 +94,8 @@ fn ours(program: &str, options: &orias::Options) -> Option<String> {
     match compiled {
         Ok(Ok(())) => None,
         Ok(Err(errors)) => Some(
-            errors
-                .first()
+            (errors.iter())
+                .find(|it| it.severity >= orias::Severity::Error)
                 .map_or_else(|| "nothing".to_owned(), |first| first.message.clone()),
         ),
         Err(_) => Some("panic".to_owned()),

@@ -185,6 +185,9 @@ pub fn lower(
     functions.sort_by_key(|(id, _)| id.index());
     module.functions = functions.into_iter().map(|(_, it)| it).collect();
     module.symbols = symbols.list;
+    module.entries = (module.kernels.iter())
+        .map(|kernel| kernel.code.name.clone())
+        .collect();
     module.references = symbols.references;
     module.independent_textures = ptx
         .target_options

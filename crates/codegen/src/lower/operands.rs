@@ -178,8 +178,19 @@ impl Body<'_, '_> {
             OperandKind::Function(id) => {
                 let function = self.module.function(self.graph.definition(id));
                 let name = self.module.name(function.name);
-                if function.body.is_none() || function.entry {
+                if function.body.is_none() {
                     return unsupported(format!("the address of function {name}"));
+                }
+                if function.entry {
+                    // A kernel is known to the driver, by its descriptor.
+                    let operand = Operand::Symbol {
+                        symbol: self.func.symbol(name),
+                        part: SymbolPart::Whole,
+                        addend: 0,
+                    };
+                    let address =
+                        self.compute(AbstractOp::AddressOf, (Scalar::B64,), &[operand])?;
+                    return self.fit(address, ty);
                 }
                 let operand = Operand::Symbol {
                     symbol: self.func.symbol(&near_name(name)),

@@ -141,7 +141,7 @@ impl<'a> Text<'a> {
                 }
                 match place_of(module, &finished.kernel, constants, &own.symbol) {
                     Some(address) => patch(&mut bytes, &relocation, address)?,
-                    None => relocations.push(relocate(&relocation)?),
+                    None => relocations.push(relocate(module, &relocation)?),
                 }
             }
         }

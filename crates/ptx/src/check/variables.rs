@@ -261,13 +261,12 @@ impl Checker<'_, '_> {
             match part {
                 InitialiserPart::Open | InitialiserPart::Close => {}
                 InitialiserPart::Field(field) if field.belongs_to(variable.ty) => named = true,
-                InitialiserPart::Field(field) => self.error(
-                    initialiser.span,
-                    format!(
-                        "Unrecognized field name '{}' in opaque struct initializer",
-                        field.name()
-                    ),
-                ),
+                InitialiserPart::Field(field) => {
+                    let name = field.name();
+                    let message =
+                        format!("Unrecognized field name '{name}' in opaque struct initializer");
+                    return self.error(initialiser.span, message);
+                }
                 _ if std::mem::take(&mut named) => {}
                 _ => {
                     return self.error(
