@@ -6,7 +6,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;
-use crate::usage;
+use crate::usage::{self, Usage};
 use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
@@ -38,6 +38,8 @@ pub struct Compiled {
     pub cubin: Option<Vec<u8>>,
     /// Warnings and remarks.
     pub diagnostics: Diagnostics,
+    /// What each kernel uses, in the order of the source.
+    pub kernels: Vec<Usage>,
 }
 
 /// Compiles one module.
@@ -100,10 +102,11 @@ pub fn compile_until(
         return Ok(Compiled {
             cubin: None,
             diagnostics,
+            kernels: Vec::new(),
         });
     }
     match generate(&modules, options, stop) {
-        Ok((cubin, report)) => {
+        Ok((cubin, report, kernels)) => {
             diagnostics
                 .0
                 .extend(options.treat_warnings(Diagnostics(report)).0);
@@ -113,6 +116,7 @@ pub fn compile_until(
             Ok(Compiled {
                 cubin: Some(cubin),
                 diagnostics,
+                kernels,
             })
         }
         Err(errors) => {
@@ -122,13 +126,16 @@ pub fn compile_until(
     }
 }
 
+/// A cubin, what there is to say about it, and what each kernel uses.
+type Generated = (Vec<u8>, Vec<Diagnostic>, Vec<Usage>);
+
 /// Lowers checked modules, takes every kernel through the pipeline, and puts the code into a container. The second result
-/// is the report of `-v`, if it is asked for.
+/// is the report of `-v`, if it is asked for, the third what each kernel uses.
 fn generate(
     sources: &[(&Source<'_>, orias_ptx::Module<'_>)],
     options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<(Vec<u8>, Vec<Diagnostic>), Vec<Diagnostic>> {
+) -> Result<Generated, Vec<Diagnostic>> {
     let name = options.target.to_string();
     let Some(target) = orias_sass::Target::from_name(&name) else {
         let feature = format!("code for {name}");
@@ -201,13 +208,14 @@ fn generate(
     let cubin = container::build(&module, &kernels, &functions, lines, target)
         .map_err(|error| vec![error])?;
     let mut report = warnings;
+    let used = usage::usage(&kernels, &functions, target);
     if options.verbose {
         report.extend(usage::report(
-            &module, &kernels, &functions, options, target,
+            &module, &kernels, &used, &functions, options, target,
         ));
     }
     report.extend(usage::warnings(&kernels, &functions, options));
-    Ok((cubin, report))
+    Ok((cubin, report, used))
 }
 
 fn lower_source(
