@@ -4,6 +4,7 @@
 //!
 //! - of every row of the instruction tables, combinations of its modifiers, a few from each row and the more the larger COUNT is; every
 //!   register is loaded before the instruction and stored behind it, so that nothing is left out as dead,
+//! - the same of rows that only an older chip has (`vote` without `.sync`), in PTX for that chip,
 //! - programs about declarations (`orias_generate::ptx::declarations`),
 //! - mutants of samples of rows and of statements of the corpus, as `conformance ptx` spoils them.
 //!
@@ -22,6 +23,10 @@ use std::fmt::Write as _;
 
 /// How many programs a run has unless told otherwise.
 const COUNT: usize = 20_000;
+
+/// The last chip before instructions were taken away, and a PTX version of its time.
+const OLDER_CHIP: &str = "sm_60";
+const OLDER_VERSION: orias_ptx::grammar::PtxVersion = 60;
 
 pub fn run(args: &[String]) -> Result<(), String> {
     let (mut count, mut seed) = (COUNT, 0_u64);
@@ -67,8 +72,15 @@ fn programs(chip: &str, count: usize, seed: u64) -> Result<Vec<String>, String> 
         let skip = (seed as usize * most).min(choices.len().saturating_sub(most));
         choices.drain(..skip);
         choices.truncate(most);
+        let gone = choices.is_empty();
         for choice in choices {
             programs.push(synth::sample(&choice, NEWEST_VERSION, target).used());
+        }
+        // Code for an older chip is compiled for this one with what that one had.
+        if gone && let Some(older) = orias_ptx::target::Target::from_name(OLDER_CHIP) {
+            for choice in synth::choices(row, OLDER_VERSION, older, most) {
+                programs.push(synth::sample(&choice, OLDER_VERSION, older).used());
+            }
         }
     }
     let step = programs.len().div_ceil(count.div_ceil(2)).max(1);

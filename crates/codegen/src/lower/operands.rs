@@ -676,10 +676,24 @@ impl Body<'_, '_> {
             return self.write(variable, value);
         }
         let signed = ty.is_signed();
-        if width > 64 {
-            return unsupported("extension to 128 bits");
-        }
         let from = SourceType::from(integer(narrow, signed));
+        if width > 64 {
+            let value = match narrow {
+                64 => value,
+                _ => self.compute(AbstractOp::Cvt, (integer(64, signed), from), &[value])?,
+            };
+            let value = self.in_registers(value, 64)?;
+            let wide = self.with(|emit| {
+                let words = emit.words(value);
+                let fill = match signed {
+                    true => emit.shr(Scalar::S32, words[1].into(), imm(31)),
+                    false => imm(0),
+                };
+                let fill = emit.as_value(Scalar::B32, fill);
+                emit.collect(&[words[0], words[1], fill, fill])
+            })?;
+            return self.write(variable, wide.into());
+        }
         // A register of 16 bits for a type of 8 is one of 32 whose high half nobody reads.
         let to = integer(width.max(32), signed);
         let value = self.compute(AbstractOp::Cvt, (to, from), &[value])?;
