@@ -3,7 +3,7 @@
 use crate::container::chip_of;
 use orias_cubin::Cubin;
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
-use orias_cubin::build::{Address, Entry, Function, Module, Param, Shared, Variable};
+use orias_cubin::build::{Address, Entry, Function, Linkage, Module, Param, Shared, Variable};
 use orias_machine::Machine;
 use orias_sass::text::{AssembleError, AssembledFunction, Directive, assemble, parse_instruction};
 use orias_sass::{Effects, Instruction, Register, RegisterClass, Target, decode, encode};
@@ -108,7 +108,7 @@ fn module_directive(module: &mut Module, directive: &Directive) -> Result<(), As
                 align: 4,
                 initial: Some(initial),
                 addresses: Vec::new(),
-                visible: true,
+                linkage: Linkage::Global,
             });
             Ok(())
         }
@@ -128,7 +128,7 @@ fn module_directive(module: &mut Module, directive: &Directive) -> Result<(), As
                 align: 16,
                 initial: (!initial.is_empty()).then_some(initial),
                 addresses: Vec::new(),
-                visible: true,
+                linkage: Linkage::Global,
             });
             Ok(())
         }

@@ -227,6 +227,7 @@ fn lower_source(
         entries: options.entries.clone(),
         ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
         caches: options.caches,
+        relocatable: options.relocatable,
     };
     let mut module = lower(ptx, &how).map_err(|problems| {
         let lines = LineIndex::new(source.text);
@@ -287,6 +288,12 @@ fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
     module.pointers.extend(lowered.pointers);
     module.symbols.extend(lowered.symbols);
     module.externs.extend(lowered.externs);
+    if let Some(links) = lowered.links {
+        let known = module.links.get_or_insert_default();
+        known.prototypes.extend(links.prototypes);
+        known.indirect.extend(links.indirect);
+        known.aliases.extend(links.aliases);
+    }
     module.files.extend(lowered.files);
     module.debug_strings.extend(lowered.debug_strings);
 }
@@ -336,6 +343,8 @@ fn finish_functions(
     stop: Stop<'_>,
 ) -> Result<Vec<Called>, Diagnostic> {
     let finish = |function: DeviceFunction| {
+        let start = Instant::now();
+        let linkage = function.linkage;
         let mut function = function.code;
         let declared = function.attributes.clone();
         let callers = kernels
@@ -343,12 +352,19 @@ fn finish_functions(
             .filter(|it| it.kernel.callees.contains(&function.name));
         let target = function.target;
         let limits = callers.map(|it| most_registers(&it.kernel.code.attributes, target));
-        function.attributes.max_registers = limits.min().unwrap_or(0);
+        let own = options.function_registers.or(options.max_registers);
+        function.attributes.max_registers = match options.relocatable {
+            // Who calls it is not known.
+            true => own.unwrap_or(0),
+            false => limits.min().unwrap_or(0),
+        };
         let code = encode(&mut function, options, stop)?;
         Ok(Called {
             function,
             declared,
             code,
+            linkage,
+            time: start.elapsed(),
         })
     };
     in_parallel(functions, options, finish)?

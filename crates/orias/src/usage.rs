@@ -7,6 +7,7 @@ use orias_codegen::{Module, SymbolSpace};
 use orias_machine::Machine;
 use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
 use orias_sass::{Op, Target};
+use std::time::Duration;
 
 /// What there is to say about a module: limits that changed, its global memory, then each kernel, the last one first as ptxas has it.
 pub(crate) fn report(
@@ -37,6 +38,16 @@ pub(crate) fn report(
         }
     }
     lines.push(info(format!("{global} bytes gmem")));
+    if options.relocatable {
+        for called in functions {
+            lines.push(properties(
+                called.name(),
+                called.declared.local,
+                &called.function,
+            ));
+            lines.push(compile_time(called.time));
+        }
+    }
     for finished in kernels.iter().rev() {
         lines.extend(kernel(finished, functions, target));
         let called = called_by(finished, functions).into_iter();
@@ -112,11 +123,15 @@ fn kernel(finished: &Finished, functions: &[Called], target: Target) -> [Diagnos
         info(format!("Compiling entry function '{name}' for '{target}'")),
         properties(name, finished.declared.local, function),
         info(used),
-        info(format!(
-            "Compile time = {:.3} ms",
-            finished.time.as_secs_f64() * 1000.0
-        )),
+        compile_time(finished.time),
     ]
+}
+
+fn compile_time(time: Duration) -> Diagnostic {
+    info(format!(
+        "Compile time = {:.3} ms",
+        time.as_secs_f64() * 1000.0
+    ))
 }
 
 /// Bytes that the code stores to and loads from the part of the frame above `locals`, where spilled values lie.

@@ -2,15 +2,15 @@
 //!
 //! A function is inlined where it is called by name, unless it may come to be called again before it returns: such functions, the members of
 //! cycles of the graph of calls, are compiled by themselves and called. So are functions whose address is taken, for whoever calls through a
-//! pointer. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
+//! pointer. In a module for a linker every function is compiled by itself, and called wherever the ABI has a way to. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
 
+use super::LowerOptions;
 use super::calls::Convention;
 use super::data::Symbols;
 use crate::module::{AddressKind, near_name};
 use orias_machine::Machine;
 use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};
 use orias_ptx::grammar::Op;
-use orias_sass::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The calls of a module.
@@ -25,13 +25,23 @@ pub(super) struct CallGraph {
     recursive: Vec<bool>,
     /// Functions whose address is taken.
     pointers: Vec<FunctionId>,
+    /// By function: whether it is called rather than inlined.
+    called: Vec<bool>,
+    /// By function: whether it is defined here, and no kernel.
+    defined: Vec<bool>,
+    /// Whether a linker joins the module with others.
+    relocatable: bool,
     /// Bytes of the stack that arguments of calls need.
     outgoing: u32,
 }
 
 impl CallGraph {
     /// The calls of `module`, whose variables are `symbols`.
-    pub fn of(module: &orias_ptx::Module<'_>, symbols: &Symbols, target: Target) -> CallGraph {
+    pub fn of(
+        module: &orias_ptx::Module<'_>,
+        symbols: &Symbols,
+        options: &LowerOptions,
+    ) -> CallGraph {
         let count = module.functions.len();
         let mut graph = CallGraph {
             definition: definitions(module),
@@ -39,6 +49,11 @@ impl CallGraph {
             indirect: vec![false; count],
             recursive: vec![false; count],
             pointers: Vec::new(),
+            called: Vec::new(),
+            defined: (module.functions.iter())
+                .map(|it| it.body.is_some() && !it.entry)
+                .collect(),
+            relocatable: options.relocatable,
             outgoing: 0,
         };
         let mut taken: FxHashSet<FunctionId> = FxHashSet::default();
@@ -77,7 +92,8 @@ impl CallGraph {
             }
         }
         graph.find_cycles();
-        graph.find_outgoing(module, target);
+        graph.find_called(module, options);
+        graph.find_outgoing(module, options);
         graph
     }
 
@@ -86,9 +102,14 @@ impl CallGraph {
         self.definition[id.index()]
     }
 
-    /// Whether `id` may be called again before it returns.
-    pub fn is_recursive(&self, id: FunctionId) -> bool {
-        self.recursive[id.index()]
+    /// Whether `id`, which is defined here, is called and not inlined.
+    pub fn is_called(&self, id: FunctionId) -> bool {
+        self.called[id.index()]
+    }
+
+    /// Whether a linker joins the module with others.
+    pub fn is_relocatable(&self) -> bool {
+        self.relocatable
     }
 
     /// Functions whose address is taken, in the order of the source.
@@ -98,10 +119,40 @@ impl CallGraph {
 
     /// Bytes at the bottom of the frame of `id` for the arguments of what it calls.
     pub fn outgoing(&self, id: FunctionId) -> u32 {
-        if self.outgoing == 0 || self.reached(&[id]).is_empty() {
+        if self.outgoing == 0 || !self.calls_out(id) {
             return 0;
         }
         self.outgoing
+    }
+
+    /// Whether the code of `id`, with what is inlined into it, calls anything.
+    fn calls_out(&self, id: FunctionId) -> bool {
+        let mut seen = vec![false; self.calls.len()];
+        let mut pending = vec![id];
+        while let Some(id) = pending.pop() {
+            if std::mem::replace(&mut seen[id.index()], true) {
+                continue;
+            }
+            if self.indirect[id.index()] {
+                return true;
+            }
+            for &callee in &self.calls[id.index()] {
+                if !self.defined[callee.index()] || self.is_called(callee) {
+                    return true;
+                }
+                pending.push(callee);
+            }
+        }
+        false
+    }
+
+    /// The functions that are compiled by themselves if the kernels are `kernels`, in the order of the source.
+    pub fn compiled(&self, kernels: &[FunctionId]) -> Vec<FunctionId> {
+        if !self.relocatable {
+            return self.reached(kernels);
+        }
+        let all = (0..self.defined.len()).filter(|&index| self.defined[index]);
+        all.map(|index| FunctionId(index as u32)).collect()
     }
 
     /// The functions that code of `from` may call and that are not inlined, and what these call, in the order of the source.
@@ -114,7 +165,7 @@ impl CallGraph {
                 continue;
             }
             for &callee in &self.calls[id.index()] {
-                called[callee.index()] |= self.is_recursive(callee);
+                called[callee.index()] |= self.is_called(callee);
                 pending.push(callee);
             }
             if self.indirect[id.index()] {
@@ -177,9 +228,22 @@ impl CallGraph {
         }
     }
 
+    /// Finds out which functions are called: members of cycles, and for a linker all that the ABI has a way for.
+    fn find_called(&mut self, module: &orias_ptx::Module<'_>, options: &LowerOptions) {
+        let abi = Machine::of(options.target).abi;
+        let by_abi = |index: usize| {
+            let function = &module.functions[index];
+            Convention::new(module, abi, &function.returns, &function.parameters).is_some()
+        };
+        let linked = |index: usize| self.relocatable && self.defined[index] && by_abi(index);
+        self.called = (0..self.calls.len())
+            .map(|index| self.recursive[index] || linked(index))
+            .collect();
+    }
+
     /// Finds out how much of the stack arguments need.
-    fn find_outgoing(&mut self, module: &orias_ptx::Module<'_>, target: Target) {
-        let abi = Machine::of(target).abi;
+    fn find_outgoing(&mut self, module: &orias_ptx::Module<'_>, options: &LowerOptions) {
+        let abi = Machine::of(options.target).abi;
         let mut need = |returns: &[_], parameters: &[_]| {
             if let Some(convention) = Convention::new(module, abi, returns, parameters) {
                 let bytes = convention.stack.next_multiple_of(abi.stack_alignment);
@@ -188,7 +252,8 @@ impl CallGraph {
         };
         for (index, function) in module.functions.iter().enumerate() {
             let id = FunctionId(index as u32);
-            if self.recursive[index] || self.pointers.contains(&id) {
+            let elsewhere = function.body.is_none() && self.definition[index] == id;
+            if elsewhere || self.called[index] || self.pointers.contains(&id) {
                 need(&function.returns, &function.parameters);
             }
             let lists = function.body.iter().flat_map(|body| &body.lists);

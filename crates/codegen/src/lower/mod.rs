@@ -25,6 +25,7 @@ mod convert;
 mod data;
 mod graph;
 mod lines;
+mod links;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -60,6 +61,8 @@ pub struct LowerOptions {
     pub ptx_lines: Option<u32>,
     /// How global memory is cached where the PTX does not say, or whatever it says.
     pub caches: Caches,
+    /// Whether a linker joins the module with others: every function is compiled, and what lies elsewhere may be named.
+    pub relocatable: bool,
 }
 
 /// Cache operators of weak loads from and stores to global memory, by a global or a generic address.
@@ -88,6 +91,7 @@ impl Default for LowerOptions {
             entries: Vec::new(),
             ptx_lines: None,
             caches: Caches::default(),
+            relocatable: false,
         }
     }
 }
@@ -114,7 +118,7 @@ pub fn lower(
     options: &LowerOptions,
 ) -> Result<Module, Vec<Diagnostic>> {
     let mut problems = Vec::new();
-    let symbols = data::Symbols::of(ptx, &mut problems);
+    let symbols = data::Symbols::of(ptx, options.relocatable, &mut problems);
     let lines = lines::Lines::of(ptx, options.ptx_lines);
     let mut module = Module {
         target: options.target,
@@ -142,7 +146,7 @@ pub fn lower(
             kernels.push(id);
         }
     }
-    let graph = graph::CallGraph::of(ptx, &symbols, options.target);
+    let graph = graph::CallGraph::of(ptx, &symbols, options);
     let around = body::Surroundings {
         module: ptx,
         symbols: &symbols,
@@ -152,7 +156,7 @@ pub fn lower(
     };
     let mut externs = Vec::new();
     let mut functions = FxHashMap::default();
-    for id in graph.reached(&kernels) {
+    for id in graph.compiled(&kernels) {
         match body::lower_function(&around, id) {
             Ok((function, called)) => {
                 functions.insert(id, function);
@@ -162,7 +166,11 @@ pub fn lower(
         }
     }
     for id in kernels {
-        let called = graph.reached(&[id]);
+        // What an object's kernels call lies elsewhere, as far as they know.
+        let called = match options.relocatable {
+            true => Vec::new(),
+            false => graph.reached(&[id]),
+        };
         let called: Vec<_> = called.iter().filter_map(|id| functions.get(id)).collect();
         match body::lower_kernel(&around, id, &called) {
             Ok((kernel, called)) => {
@@ -177,8 +185,12 @@ pub fn lower(
             module.externs.push(it);
         }
     }
-    let name = |id: &ast::FunctionId| near_name(ptx.name(ptx.function(*id).name));
-    module.pointers = graph.pointers().iter().map(name).collect();
+    if options.relocatable {
+        module.links = Some(links::of(ptx));
+    } else {
+        let name = |id: &ast::FunctionId| near_name(ptx.name(ptx.function(*id).name));
+        module.pointers = graph.pointers().iter().map(name).collect();
+    }
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(id, _)| id.index());
     module.functions = functions.into_iter().map(|(_, it)| it).collect();

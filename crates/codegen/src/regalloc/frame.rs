@@ -134,8 +134,10 @@ fn expand_called(
         store(&mut at, pointer, scratch, offset)?;
     }
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
-    let ret = Opcode::Machine(Op::RET_REL);
-    let returns: Vec<Inst> = insts.filter(|&inst| func.opcode(inst) == ret).collect();
+    let ret = [Op::RET_REL, Op::RET_ABS].map(Opcode::Machine);
+    let returns: Vec<Inst> = insts
+        .filter(|&inst| ret.contains(&func.opcode(inst)))
+        .collect();
     for inst in returns {
         let mut at = Cursor::before(func, inst);
         for &(barrier, scratch, offset) in &stored {

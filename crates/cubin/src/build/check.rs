@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{BuildError, Chip, Function, Module, Param, Variable};
+use super::{BuildError, Chip, Function, Module, Object, Param, Variable};
 use crate::elf;
 
 /// The most registers a thread can have.
@@ -30,7 +30,8 @@ impl Module {
             })
             .chain(self.constants.iter().map(|variable| &variable.name))
             .chain(self.globals.iter().map(|variable| &variable.name))
-            .chain(&self.externs);
+            .chain(&self.externs)
+            .chain(self.object.iter().flat_map(Object::names));
         for name in all_names {
             if name.is_empty() || name.contains('\0') {
                 return Err(BuildError::BadName(name.clone()));
@@ -45,10 +46,12 @@ impl Module {
         let (with, without): (Vec<_>, Vec<_>) = self
             .globals
             .iter()
+            .filter(|variable| variable.is_here())
             .partition(|variable| variable.is_initialised());
         check_overlap(&with)?;
         check_overlap(&without)?;
-        check_overlap(&self.constants.iter().collect::<Vec<_>>())?;
+        let constants = self.constants.iter().filter(|it| it.is_here());
+        check_overlap(&constants.collect::<Vec<_>>())?;
         for variable in &self.constants {
             let end = variable.offset.saturating_add(variable.size);
             limit(&variable.name, "the end in bank 3", end, MAX_BANK)?;

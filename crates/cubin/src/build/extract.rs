@@ -7,7 +7,7 @@
 use thiserror::Error;
 
 use super::{
-    Address, Chip, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
+    Address, Chip, CodeRelocation, DataRelocation, Entry, Function, Linkage, Module, Param, Shared,
     Subroutine, Variable,
 };
 use crate::attribute::{Attribute, Value, id};
@@ -331,7 +331,10 @@ fn variables(cubin: &Cubin, name: &str) -> Result<Vec<Variable>> {
             align: natural.min(section.align).max(1),
             initial,
             addresses,
-            visible: symbol.binding != stb::LOCAL,
+            linkage: match symbol.binding {
+                stb::LOCAL => Linkage::Local,
+                _ => Linkage::Global,
+            },
         });
     }
     let has_bytes = !matches!(section.body, Body::Memory(_)) && section.kind != sht::NOBITS;

@@ -53,6 +53,9 @@ impl Plan<'_> {
         let mut attributes = Vec::new();
         for function in self.module.functions.iter().rev() {
             attributes.push(about(id::REGCOUNT, &function.name, function.registers));
+            if self.module.object.is_some() {
+                attributes.push(about(id::MAX_STACK_SIZE, &function.name, 0));
+            }
             for inner in function.subroutines.iter().rev() {
                 attributes.push(about(id::FRAME_SIZE, &inner.name, inner.frame_size));
             }
@@ -65,7 +68,7 @@ impl Plan<'_> {
             }
         }
         for function in &self.module.functions {
-            if function.entry.is_some() {
+            if function.entry.is_some() && self.module.object.is_none() {
                 let stack = function.min_stack_size;
                 attributes.push(about(id::MIN_STACK_SIZE, &function.name, stack));
             }
@@ -206,7 +209,16 @@ impl Plan<'_> {
                 callee: self.named(callee),
             });
         }
-        graph.extend([marker(2), marker(3), marker(4)]);
+        let pairs = |list: Vec<(u32, u32)>| {
+            let calls = list.into_iter();
+            calls.map(|(caller, callee)| Call { caller, callee })
+        };
+        graph.push(marker(2));
+        graph.extend(pairs(self.functions_with_addresses()));
+        graph.push(marker(3));
+        graph.extend(pairs(self.indirect_calls()));
+        graph.push(marker(4));
+        graph.extend(pairs(self.addresses_taken()));
         graph
     }
 }

@@ -68,9 +68,13 @@ impl Body<'_, '_> {
     }
 
     /// The function that is called, and the functions it calls that are not here.
-    pub(super) fn into_function(mut self) -> (DeviceFunction, Vec<Extern>) {
+    pub(super) fn into_function(
+        mut self,
+        function: &ast::Function,
+    ) -> (DeviceFunction, Vec<Extern>) {
         self.set_frame();
         let function = DeviceFunction {
+            linkage: linkage(function.linkage),
             shared: self.shared.into_iter().collect(),
             code: self.func,
         };
