@@ -142,6 +142,11 @@ fn generate(
         if stop() {
             return Err(vec![Diagnostic::stopped()]);
         }
+        if options.relocatable
+            && let Some(problems) = beyond_the_abi(ptx)
+        {
+            return Err(problems);
+        }
         match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
@@ -208,6 +213,36 @@ fn generate(
     }
     report.extend(usage::warnings(&kernels, &functions, options));
     Ok((cubin, report))
+}
+
+/// What functions of an object have that the ABI has no way for, in ptxas's words.
+fn beyond_the_abi(ptx: &orias_ptx::Module<'_>) -> Option<Vec<Diagnostic>> {
+    use orias_ptx::types::Type;
+    let fatal = |what: &str| Diagnostic::new(Severity::Fatal, what.to_owned());
+    let functions = ptx.functions.iter().filter(|it| !it.entry);
+    let defined = functions.filter(|it| it.body.is_some());
+    for function in defined {
+        if function.returns.len() > 1 {
+            let name = ptx.name(function.name);
+            let what =
+                format!("Function '{name}' with multiple return values found, disabling ABI");
+            return Some(vec![
+                Diagnostic::new(Severity::Warning, what),
+                fatal("'Compile only(-c)' requires ABI"),
+            ]);
+        }
+        let narrow = |id: &orias_ptx::ast::VariableId| {
+            let variable = ptx.variable(*id);
+            let narrow = [Type::Pred, Type::U8, Type::S8, Type::U16, Type::S16];
+            variable.dimensions.is_empty() && narrow.contains(&variable.ty)
+        };
+        if (function.returns.iter().chain(&function.parameters)).any(narrow) {
+            return Some(vec![fatal(
+                "In ABI compilation, passing predicate, 8-bit and 16-bit parameters to device functions is not supported",
+            )]);
+        }
+    }
+    None
 }
 
 fn lower_source(

@@ -107,6 +107,11 @@ impl CallGraph {
         self.called[id.index()]
     }
 
+    /// Whether `id` may be called again before it returns.
+    pub fn is_recursive(&self, id: FunctionId) -> bool {
+        self.recursive[id.index()]
+    }
+
     /// Whether a linker joins the module with others.
     pub fn is_relocatable(&self) -> bool {
         self.relocatable

@@ -157,6 +157,13 @@ pub fn lower(
     let mut externs = Vec::new();
     let mut functions = FxHashMap::default();
     for id in graph.compiled(&kernels) {
+        let function = ptx.function(id);
+        if function.returns.len() > 1 && graph.is_recursive(id) {
+            // The ABI hands back one result; ptxas goes without it then, and cannot call what calls itself.
+            let what = format!("Function '{}' is recursive", ptx.name(function.name));
+            problems.push(Diagnostic::error(function.span, what));
+            continue;
+        }
         match body::lower_function(&around, id) {
             Ok((function, called)) => {
                 functions.insert(id, function);
