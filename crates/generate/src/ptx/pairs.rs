@@ -5,7 +5,8 @@
 //! through both modules and end. [`Pair::joined`] is the same program in one module.
 //!
 //! A function mixes the words of its parameters, calls up to two others (by name under a condition that lanes disagree about, or through a
-//! table), keeps several values alive across the calls, and hands back words made of all.
+//! table), keeps several values alive across the calls, and hands back words made of all. There are no parameters of type `.b128`: code of
+//! ptxas 13.0.88 -O0 loses their upper halves.
 
 use orias_random::Rng;
 use std::fmt::Write as _;
@@ -35,19 +36,17 @@ enum Kind {
     Pair,
     Single,
     Double,
-    Quad,
     /// So many bytes with that alignment.
     Bytes(usize, usize),
 }
 
 impl Kind {
     fn any(rng: &mut Rng) -> Kind {
-        match rng.below(8) {
+        match rng.below(7) {
             0 | 1 => Kind::Word,
             2 => Kind::Pair,
             3 => Kind::Single,
             4 => Kind::Double,
-            5 => Kind::Quad,
             _ => {
                 let align = *rng.pick(&[1, 2, 4, 8, 16]);
                 let bytes = match rng.below(4) {
@@ -68,7 +67,6 @@ impl Kind {
             Kind::Pair => format!(".param .b64 {name}"),
             Kind::Single => format!(".param .f32 {name}"),
             Kind::Double => format!(".param .f64 {name}"),
-            Kind::Quad => format!(".param .b128 {name}"),
             Kind::Bytes(bytes, align) => format!(".param .align {align} .b8 {name}[{bytes}]"),
         }
     }
@@ -89,10 +87,6 @@ impl Kind {
             Kind::Double => writeln!(
                 out,
                 "  and.b32 %r1, %r{from}, 65535;\n  cvt.rn.f64.u32 %fd1, %r1;\n  st.param.f64 [{name}], %fd1;"
-            ),
-            Kind::Quad => writeln!(
-                out,
-                "  mul.wide.u32 %rd1, %r{from}, 40503;\n  mov.b128 %q1, {{%rd1, %rd1}};\n  st.param.b128 [{name}], %q1;"
             ),
             Kind::Bytes(bytes, align) => {
                 let step = align.min(4);
@@ -139,12 +133,6 @@ impl Kind {
             Kind::Double => mix(
                 out,
                 &format!("ld.param.f64 %fd1, [{name}];\n  cvt.rzi.u32.f64 %r1, %fd1;"),
-            ),
-            Kind::Quad => mix(
-                out,
-                &format!(
-                    "ld.param.b128 %q1, [{name}];\n  mov.b128 {{%rd1, %rd2}}, %q1;\n  shr.u64 %rd2, %rd2, 7;\n  xor.b64 %rd1, %rd1, %rd2;\n  cvt.u32.u64 %r1, %rd1;"
-                ),
             ),
             Kind::Bytes(bytes, align) => {
                 let step = align.min(4);
@@ -309,7 +297,7 @@ pub fn pair(seed: u64) -> Pair {
 }
 
 /// Registers of a function: %r10 to %r15 live throughout it.
-const REGISTERS: &str = "  .reg .b32 %r<32>;\n  .reg .b64 %rd<16>;\n  .reg .b16 %h<4>;\n  .reg .f32 %f<4>;\n  .reg .f64 %fd<4>;\n  .reg .b128 %q<2>;\n  .reg .pred %p<6>;\n";
+const REGISTERS: &str = "  .reg .b32 %r<32>;\n  .reg .b64 %rd<16>;\n  .reg .b16 %h<4>;\n  .reg .f32 %f<4>;\n  .reg .f64 %fd<4>;\n  .reg .pred %p<6>;\n";
 
 fn body(rng: &mut Rng, function: &Function, letter: &str, all: &[&Function]) -> String {
     let mut out = String::new();
