@@ -31,8 +31,10 @@ pub(super) struct CallGraph {
     defined: Vec<bool>,
     /// Whether a linker joins the module with others.
     relocatable: bool,
-    /// Bytes of the stack that arguments of calls need.
-    outgoing: u32,
+    /// By function: bytes of the stack that arguments of a call of it need.
+    arguments: Vec<u32>,
+    /// By function: bytes of the stack that arguments of its calls through pointers need.
+    through_pointers: Vec<u32>,
 }
 
 impl CallGraph {
@@ -54,7 +56,8 @@ impl CallGraph {
                 .map(|it| it.body.is_some() && !it.entry)
                 .collect(),
             relocatable: options.relocatable,
-            outgoing: 0,
+            arguments: vec![0; count],
+            through_pointers: vec![0; count],
         };
         let mut taken: FxHashSet<FunctionId> = FxHashSet::default();
         for (caller, function) in module.functions.iter().enumerate() {
@@ -122,33 +125,25 @@ impl CallGraph {
         &self.pointers
     }
 
-    /// Bytes at the bottom of the frame of `id` for the arguments of what it calls.
+    /// Bytes at the bottom of the frame of `id` for the arguments of what it, and what is inlined into it, calls.
     pub fn outgoing(&self, id: FunctionId) -> u32 {
-        if self.outgoing == 0 || !self.calls_out(id) {
-            return 0;
-        }
-        self.outgoing
-    }
-
-    /// Whether the code of `id`, with what is inlined into it, calls anything.
-    fn calls_out(&self, id: FunctionId) -> bool {
-        let mut seen = vec![false; self.calls.len()];
+        let mut seen = FxHashSet::default();
         let mut pending = vec![id];
+        let mut most = 0;
         while let Some(id) = pending.pop() {
-            if std::mem::replace(&mut seen[id.index()], true) {
+            if !seen.insert(id) {
                 continue;
             }
-            if self.indirect[id.index()] {
-                return true;
-            }
+            most = most.max(self.through_pointers[id.index()]);
             for &callee in &self.calls[id.index()] {
                 if !self.defined[callee.index()] || self.is_called(callee) {
-                    return true;
+                    most = most.max(self.arguments[callee.index()]);
+                } else {
+                    pending.push(callee);
                 }
-                pending.push(callee);
             }
         }
-        false
+        most
     }
 
     /// The functions that are compiled by themselves if the kernels are `kernels`, in the order of the source.
@@ -249,24 +244,25 @@ impl CallGraph {
     /// Finds out how much of the stack arguments need.
     fn find_outgoing(&mut self, module: &orias_ptx::Module<'_>, options: &LowerOptions) {
         let abi = Machine::of(options.target).abi;
-        let mut need = |returns: &[_], parameters: &[_]| {
-            if let Some(convention) = Convention::new(module, abi, returns, parameters) {
-                let bytes = convention.stack.next_multiple_of(abi.stack_alignment);
-                self.outgoing = self.outgoing.max(bytes);
-            }
+        let need = |returns: &[_], parameters: &[_]| {
+            let convention = Convention::new(module, abi, returns, parameters);
+            let bytes = convention.map_or(0, |it| it.stack);
+            bytes.next_multiple_of(abi.stack_alignment)
         };
         for (index, function) in module.functions.iter().enumerate() {
-            let id = FunctionId(index as u32);
-            let elsewhere = function.body.is_none() && self.definition[index] == id;
-            if elsewhere || self.called[index] || self.pointers.contains(&id) {
-                need(&function.returns, &function.parameters);
-            }
+            self.arguments[index] = need(&function.returns, &function.parameters);
             let lists = function.body.iter().flat_map(|body| &body.lists);
-            for list in lists {
-                if let TargetListKind::Prototype(prototype) = &list.kind {
-                    need(&prototype.returns, &prototype.parameters);
+            let needs = lists.map(|list| match &list.kind {
+                TargetListKind::Prototype(prototype) => {
+                    need(&prototype.returns, &prototype.parameters)
                 }
-            }
+                TargetListKind::Call(functions) => (functions.first()).map_or(0, |&id| {
+                    let function = module.function(id);
+                    need(&function.returns, &function.parameters)
+                }),
+                TargetListKind::Branch(_) => 0,
+            });
+            self.through_pointers[index] = needs.max().unwrap_or(0);
         }
     }
 }

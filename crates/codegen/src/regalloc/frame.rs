@@ -46,7 +46,7 @@ pub fn expand_after_allocation(
         return Ok(());
     };
     if func.kind == FunctionKind::Device {
-        return expand_called(func, context, pointer, first);
+        return expand_called(func, context, pointer);
     }
     let align = func.attributes.local_align.max(abi.stack_alignment);
     let frame = func.attributes.local.next_multiple_of(align);
@@ -114,7 +114,6 @@ fn expand_called(
     func: &mut Function,
     context: &Context<'_>,
     pointer: PhysReg,
-    first: Inst,
 ) -> Result<(), PhaseError> {
     let abi = context.machine.abi;
     // Code of other compilers may call what a linker gets.
@@ -154,6 +153,10 @@ fn expand_called(
         Some((_, place)) => find_incoming(func, pointer, place)?,
         None => place_incoming(func, frame),
     }
+    let first = func.entry().and_then(|entry| func.layout.first_inst(entry));
+    let Some(first) = first else {
+        return Ok(());
+    };
     let kept: Vec<(PhysReg, PhysReg)> = barriers.into_iter().zip(refuges).collect();
     let mut at = Cursor::before(func, first);
     at.set_span(None);
