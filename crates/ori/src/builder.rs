@@ -35,7 +35,7 @@ use crate::machine;
 use crate::operand::{Address, Operand};
 use crate::operation::{AbstractMods, AbstractOp, Arity, Modifier, Row};
 use crate::register::{Class, Guard, Type};
-use crate::shape::Shape;
+use crate::shape::InstructionShape;
 use crate::text::print_inst;
 use crate::verify::{Invariant, check_instruction};
 use orias_sass as sass;
@@ -163,7 +163,7 @@ impl<'f> Cursor<'f> {
         let inst = self.func.create_abstract(op, mods, results, &all);
         let plain = guard.is_always() && kept.is_empty();
         let shape = match plain {
-            true => Shape::of(self.func, Operation::Abstract(op, mods), results, &all),
+            true => InstructionShape::of(self.func, Operation::Abstract(op, mods), results, &all),
             false => None,
         };
         let right = shape.is_some_and(|shape| !self.func.right.insert(shape));
@@ -305,13 +305,13 @@ impl InstBuilder<'_, '_> {
     }
 
     /// Sets a modifier of a machine operation by the names of its row.
-    pub fn modifier(mut self, name: &str, value: &str) -> Self {
+    pub fn modifier(mut self, name: sass::ModifierName, value: sass::ValueName) -> Self {
         let set = match self.operation {
             Operation::Abstract(..) => None,
-            Operation::Machine(op, mods) => op.row().modifier(name).and_then(|modifier| {
-                let value = modifier.value_named(value)?.value;
-                Some(Operation::Machine(op, mods.with(modifier, value)))
-            }),
+            Operation::Machine(op, mods) => {
+                let mods = op.row().with_value(name, value, mods);
+                mods.map(|mods| Operation::Machine(op, mods))
+            }
         };
         match set {
             Some(operation) => self.operation = operation,

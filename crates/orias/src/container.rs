@@ -13,7 +13,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
-use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, constant_places};
+use orias_codegen::{Kernel, LoweredModule, Pointer, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
@@ -21,7 +21,7 @@ use orias_cubin::line::LineRow;
 use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
-use orias_sass::{Effects, Op, Target};
+use orias_sass::{Effects, Mnemonic, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 pub(crate) use text::{Called, Text, called_by};
@@ -65,7 +65,7 @@ pub fn chip_named(name: &str) -> Option<Chip> {
 
 /// The bytes of the cubin.
 pub(crate) fn build(
-    module: &Module,
+    module: &LoweredModule,
     kernels: &[Finished],
     functions: &[Called],
     lines: LineTables,
@@ -74,7 +74,7 @@ pub(crate) fn build(
     if let Some(links) = &module.links {
         return object::build(module, links, kernels, functions, lines, target);
     }
-    let mut cubin = build::Module::new(chip_of(target));
+    let mut cubin = build::CubinContents::new(chip_of(target));
     let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
     let known = KnownNames {
         module,
@@ -116,7 +116,8 @@ pub(crate) fn build(
         let mut function = kernel_function(module, finished, &text, linked, target)?;
         function.externs = externs(module, &text);
         function.subroutines = text.subroutines(&function.name, function.frame_size);
-        function.bank2 = text.table(module);
+        function.bank2 = text.address_bank(module);
+        function.attributes.extend(switches(module, &text));
         let calls = system_calls(text.offsets(|op| op == Op::CALL_ABS));
         function.attributes.extend(calls);
         let class = isa_class::of(&text, &function.code, target);
@@ -164,7 +165,7 @@ fn function_of(
     target: Target,
 ) -> build::Function {
     let attributes = &function.attributes;
-    let uses = |op: Op| matches!(op.row().mnemonic, "SYNCS" | "ARRIVES");
+    let uses = |op: Op| matches!(op.mnemonic(), Mnemonic::SYNCS | Mnemonic::ARRIVES);
     let mbarriers = match text.offsets(uses).is_empty() {
         true => Vec::new(),
         false => mbarriers::attributes(&code, target),
@@ -187,7 +188,7 @@ fn function_of(
 
 /// What it says of a kernel.
 fn kernel_function(
-    module: &Module,
+    module: &LoweredModule,
     finished: &Finished,
     text: &Text<'_>,
     linked: (Vec<u8>, Vec<CodeRelocation>),
@@ -296,6 +297,15 @@ fn reconfigures(code: &Code) -> Option<Attribute> {
     })
 }
 
+/// Where the driver and tools find the branches that read tables.
+fn switches(module: &LoweredModule, text: &Text<'_>) -> Option<Attribute> {
+    let branches = text.indirect_branches(module);
+    (!branches.is_empty()).then_some(Attribute {
+        id: id::INDIRECT_BRANCH_TARGETS,
+        value: Value::IndirectBranches(branches),
+    })
+}
+
 /// What the rows of `BAR` call the operand that names the barrier.
 const BARRIER_SLOT: &str = "b";
 
@@ -309,7 +319,7 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
         let Some(op) = function.opcode(inst).as_machine() else {
             continue;
         };
-        if op.row().mnemonic != "BAR" {
+        if op.mnemonic() != Mnemonic::BAR {
             continue;
         }
         let named = function
@@ -329,7 +339,7 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
 const ADDRESS_BYTES: u64 = 8;
 
 /// The functions that lie elsewhere and that a kernel calls, in the order of the module.
-fn externs(module: &Module, text: &Text<'_>) -> Vec<String> {
+fn externs(module: &LoweredModule, text: &Text<'_>) -> Vec<String> {
     let called = |name: &str| text.names(name);
     let names = module.externs.iter().map(|it| it.name.clone());
     names.filter(|name| called(name)).collect()
@@ -347,16 +357,15 @@ fn system_calls(calls: Vec<u32>) -> Vec<Attribute> {
 }
 
 /// Operations that the lanes of a mask do together.
-const TOGETHER: [&str; 3] = ["SHFL", "MATCH", "REDUX"];
+const TOGETHER: [Mnemonic; 3] = [Mnemonic::SHFL, Mnemonic::MATCH, Mnemonic::REDUX];
 
 /// What tools that look for races have to know: where the lanes of a warp meet, and that all of them do. In kernels that sort lanes
 /// by masks, which lanes a shuffle's are is not told.
 fn meetings(text: &Text<'_>) -> Vec<Attribute> {
-    let mnemonic = |op: Op| op.row().mnemonic;
-    let masked = text.offsets(|op| mnemonic(op) == "WARPSYNC" && op != Op::WARPSYNC_ALL);
+    let masked = text.offsets(|op| op.mnemonic() == Mnemonic::WARPSYNC && op != Op::WARPSYNC_ALL);
     let meets = text.offsets(|op| {
         matches!(op, Op::NOP | Op::WARPSYNC_ALL)
-            || masked.is_empty() && TOGETHER.contains(&mnemonic(op))
+            || masked.is_empty() && TOGETHER.contains(&op.mnemonic())
     });
     let Some(masks) = attribute_id("COOP_GROUP_MASK_REGIDS").filter(|_| !meets.is_empty()) else {
         return Vec::new();
@@ -375,7 +384,7 @@ fn meetings(text: &Text<'_>) -> Vec<Attribute> {
 
 /// The address of a name that is known now: in shared or constant memory, or in the bank of addresses.
 fn place_of(
-    module: &Module,
+    module: &LoweredModule,
     kernel: &Kernel,
     constants: &FxHashMap<&str, u64>,
     name: &str,

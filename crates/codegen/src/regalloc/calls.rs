@@ -43,7 +43,7 @@ use orias_ori::{
     AbstractMods, AbstractOp, Class, Function, FunctionKind, Inst, Opcode, Operand, PhysReg,
     SymbolPart, Type, print_inst,
 };
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 /// All four groups of lanes.
 const ALL_LANES: u64 = 0xf;
@@ -213,7 +213,7 @@ fn expand_return(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
     };
     Cursor::before(func, inst)
         .build(op)
-        .modifier("dec", "NODEC")
+        .modifier(name::DEC, value::NODEC)
         .operand(PhysReg::PT)
         .operand(back)
         .operand(from)
@@ -261,7 +261,7 @@ fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
             Some(_) => Op::CALL_REL,
             None => Op::CALL_REL_R,
         };
-        let mut made = cursor.build(op).modifier("inc", "NOINC");
+        let mut made = cursor.build(op).modifier(name::INC, value::NOINC);
         made = made.operand(PhysReg::PT);
         if op == Op::CALL_REL_R {
             made = made.operand(callee);
@@ -277,7 +277,7 @@ fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
             .map_err(refused)?;
         cursor
             .build(Op::CALL_ABS)
-            .modifier("inc", "NOINC")
+            .modifier(name::INC, value::NOINC)
             .operand(PhysReg::PT)
             .operand(callee)
             .none()
@@ -319,7 +319,7 @@ fn call_by_address(
         Some(_) => Op::CALL_ABS_I,
         None => Op::CALL_ABS,
     };
-    let made = cursor.build(op).modifier("inc", "NOINC");
+    let made = cursor.build(op).modifier(name::INC, value::NOINC);
     let made = made.operand(PhysReg::PT);
     let made = match to {
         Some(to) => made.operand(to),

@@ -1,19 +1,21 @@
 //! Order that no register expresses.
 //!
 //! Barriers, fences, waits, calls and clocks keep other instructions on their side. Each kind of thing that can be held back is a
-//! [`Token`]: a fence *takes* the token as if it wrote a register, everything it holds back *has* it as if it read one, and the
+//! [`FenceClass`]: a fence *takes* the token as if it wrote a register, everything it holds back *has* it as if it read one, and the
 //! graph makes edges of that as it does of registers. What each operation takes and has follows from the effects in its row and
 //! from a few patterns that rows do not express.
 
 use super::build::operations::{self, OperationFacts};
 use orias_machine::Machine;
 use orias_ori::{Block, Class, Effects, Function, Inst, Operand, Operation, RegKind};
-use orias_sass::{Effects as RowEffects, Mods, Op, Space};
+use orias_sass::{
+    Effects as RowEffects, Mods, Op, Space, modifier_names as name, modifier_values as value,
+};
 
 /// A kind of thing that a fence holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Token {
+pub enum FenceClass {
     /// Everything.
     All,
     /// Accesses to memory.
@@ -28,48 +30,48 @@ pub enum Token {
     Uniform,
 }
 
-impl Token {
+impl FenceClass {
     /// How many there are.
-    pub const COUNT: usize = Token::Uniform as usize + 1;
+    pub const COUNT: usize = FenceClass::Uniform as usize + 1;
 
     /// Every token.
-    pub const ALL: [Token; Token::COUNT] = [
-        Token::All,
-        Token::Memory,
-        Token::Lanes,
-        Token::Regions,
-        Token::Async,
-        Token::Uniform,
+    pub const ALL: [FenceClass; FenceClass::COUNT] = [
+        FenceClass::All,
+        FenceClass::Memory,
+        FenceClass::Lanes,
+        FenceClass::Regions,
+        FenceClass::Async,
+        FenceClass::Uniform,
     ];
 }
 
 /// A set of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tokens(u8);
+pub struct FenceClasses(u8);
 
-impl Tokens {
+impl FenceClasses {
     /// No token.
-    pub const NONE: Tokens = Tokens(0);
+    pub const NONE: FenceClasses = FenceClasses(0);
 
     /// These tokens.
-    pub const fn of(tokens: &[Token]) -> Tokens {
+    pub const fn of(tokens: &[FenceClass]) -> FenceClasses {
         let mut bits = 0;
         let mut index = 0;
         while index < tokens.len() {
             bits |= 1 << tokens[index] as u8;
             index += 1;
         }
-        Tokens(bits)
+        FenceClasses(bits)
     }
 
     /// The tokens of both.
     #[must_use]
-    pub const fn with(self, other: Tokens) -> Tokens {
-        Tokens(self.0 | other.0)
+    pub const fn with(self, other: FenceClasses) -> FenceClasses {
+        FenceClasses(self.0 | other.0)
     }
 
     /// Whether `token` is among them.
-    pub const fn contains(self, token: Token) -> bool {
+    pub const fn contains(self, token: FenceClass) -> bool {
         self.0 >> token as u8 & 1 == 1
     }
 
@@ -79,8 +81,8 @@ impl Tokens {
     }
 
     /// The tokens one by one.
-    pub fn iter(self) -> impl Iterator<Item = Token> {
-        Token::ALL
+    pub fn iter(self) -> impl Iterator<Item = FenceClass> {
+        FenceClass::ALL
             .into_iter()
             .filter(move |&token| self.contains(token))
     }
@@ -90,33 +92,37 @@ impl Tokens {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Held back by fences of these.
-    pub has: Tokens,
+    pub has: FenceClasses,
     /// Holds these back.
-    pub takes: Tokens,
+    pub takes: FenceClasses,
 }
 
 impl Order {
     /// None at all.
     pub const NONE: Order = Order {
-        has: Tokens::NONE,
-        takes: Tokens::NONE,
+        has: FenceClasses::NONE,
+        takes: FenceClasses::NONE,
     };
 }
 
-const MEMORY: Tokens = Tokens::of(&[Token::Memory]);
-const LANES: Tokens = Tokens::of(&[Token::Lanes]);
-const ASYNC: Tokens = Tokens::of(&[Token::Async]);
-const UNIFORM: Tokens = Tokens::of(&[Token::Uniform]);
+const MEMORY: FenceClasses = FenceClasses::of(&[FenceClass::Memory]);
+const LANES: FenceClasses = FenceClasses::of(&[FenceClass::Lanes]);
+const ASYNC: FenceClasses = FenceClasses::of(&[FenceClass::Async]);
+const UNIFORM: FenceClasses = FenceClasses::of(&[FenceClass::Uniform]);
 /// What a fence between threads holds back: all that others can see, and all that depends on who is there.
-pub(super) const BETWEEN_THREADS: Tokens =
-    Tokens::of(&[Token::Memory, Token::Lanes, Token::Regions, Token::Async]);
+pub(super) const BETWEEN_THREADS: FenceClasses = FenceClasses::of(&[
+    FenceClass::Memory,
+    FenceClass::Lanes,
+    FenceClass::Regions,
+    FenceClass::Async,
+]);
 /// What an instruction takes that nothing passes.
-pub(super) const EVERYTHING: Tokens = Tokens::of(&[
-    Token::All,
-    Token::Memory,
-    Token::Lanes,
-    Token::Regions,
-    Token::Async,
+pub(super) const EVERYTHING: FenceClasses = FenceClasses::of(&[
+    FenceClass::All,
+    FenceClass::Memory,
+    FenceClass::Lanes,
+    FenceClass::Regions,
+    FenceClass::Async,
 ]);
 
 /// Operations that nothing passes, whatever their rows say: they change which registers there are, say that those a matrix operation
@@ -189,7 +195,7 @@ pub(super) fn of_operation(op: Op) -> Order {
     let leaves = RowEffects::CALL | RowEffects::RETURN | RowEffects::TRAP | RowEffects::EXIT;
     let branches = effects.contains(RowEffects::BRANCH) && op != Op::BSYNC;
     if REGIONS.contains(&op) && !effects.contains(RowEffects::OTHER) {
-        order.takes = Tokens::of(&[Token::Regions]);
+        order.takes = FenceClasses::of(&[FenceClass::Regions]);
     } else if ALONE.contains(&op) || effects.intersects(leaves) || branches {
         order.takes = EVERYTHING;
     } else if effects.intersects(fences) {
@@ -243,9 +249,7 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
 
 /// Whether the lanes of each mask go on by themselves behind a WARPSYNC with these modifiers.
 fn is_exclusive(mods: Mods) -> bool {
-    let modifier = Op::WARPSYNC.row().modifier("exclusive");
-    let value = modifier.and_then(|modifier| modifier.value(mods.get(modifier)));
-    value.is_some_and(|value| value.name == "EXCLUSIVE")
+    Op::WARPSYNC.row().value_of(name::EXCLUSIVE, mods) == Some(value::EXCLUSIVE)
 }
 
 /// Whether what stands at the end of `block` is issued for the lanes of each mask, or of each function that lanes called, in turn, up to the BSYNC:
@@ -283,7 +287,7 @@ fn of_abstract(effects: Effects) -> Order {
     let memory = Effects::READS.with(Effects::WRITES);
     if effects.intersects(everything) && !effects.contains(Effects::TERMINATOR) {
         return Order {
-            has: Tokens::NONE,
+            has: FenceClasses::NONE,
             takes: EVERYTHING,
         };
     }
@@ -307,15 +311,15 @@ fn reads_changing(func: &Function, inst: Inst) -> bool {
     })
 }
 
-/// The order modifier of a memory operation, where it has one that says more than "weak" or "read-only".
-fn order_name(facts: &OperationFacts, mods: Mods) -> Option<&'static str> {
-    let modifier = facts.order_modifier?;
-    modifier.value(mods.get(modifier)).map(|value| value.name)
+/// Whether the order modifier of an access has one of some encodings, a bit for each.
+fn has_order(facts: &OperationFacts, mods: Mods, encodings: u16) -> bool {
+    let modifier = facts.order_modifier;
+    modifier.is_some_and(|modifier| encodings >> mods.get(modifier) & 1 != 0)
 }
 
 /// Whether an access is to memory that nobody writes while the kernel runs.
 pub(super) fn is_read_only(facts: &OperationFacts, mods: Mods) -> bool {
-    order_name(facts, mods).is_some_and(|name| name.starts_with("CONSTANT"))
+    has_order(facts, mods, facts.read_only_orders)
 }
 
 /// Whether other accesses must not pass this one: it is strong (volatile, relaxed with a scope, acquire or release, which are
@@ -327,6 +331,5 @@ fn is_ordered(func: &Function, inst: Inst, facts: &OperationFacts, mods: Mods) -
     if facts.is_atomic {
         return func.defs(inst).next().is_some();
     }
-    order_name(facts, mods)
-        .is_some_and(|name| name.starts_with("STRONG") || name.starts_with("MMIO"))
+    has_order(facts, mods, facts.strong_orders)
 }

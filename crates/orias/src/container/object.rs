@@ -8,7 +8,7 @@ use super::text::{Called, Part, Text, behind_call};
 use super::{Finished, function_of, internal, kernel_function};
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
-use orias_codegen::{BEHIND_CALL, Linkage, Links, Module, Symbol, SymbolSpace};
+use orias_codegen::{BEHIND_CALL, Linkage, Links, LoweredModule, Symbol, SymbolSpace};
 use orias_cubin::build::{self, Address, CodeRelocation, Object, SharedVariable, Variable};
 use orias_cubin::elf;
 use orias_machine::Machine;
@@ -36,7 +36,7 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     fn new(
-        module: &'a Module,
+        module: &'a LoweredModule,
         links: &'a Links,
         kernels: &'a [Finished],
         functions: &'a [Called],
@@ -59,7 +59,7 @@ impl<'a> Names<'a> {
 
 /// The bytes of the object.
 pub(super) fn build(
-    module: &Module,
+    module: &LoweredModule,
     links: &Links,
     kernels: &[Finished],
     functions: &[Called],
@@ -67,7 +67,7 @@ pub(super) fn build(
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
     let names = Names::new(module, links, kernels, functions);
-    let mut cubin = build::Module::new(super::chip_of(target));
+    let mut cubin = build::CubinContents::new(super::chip_of(target));
     let mut object = Object::default();
     let known = KnownNames {
         module,
@@ -153,7 +153,7 @@ pub(super) fn build(
 }
 
 fn add(
-    cubin: &mut build::Module,
+    cubin: &mut build::CubinContents,
     used: &mut Used<'_>,
     mut function: build::Function,
     text: &Text<'_>,
@@ -195,7 +195,7 @@ pub(super) fn linkage(linkage: Linkage) -> build::Linkage {
 
 /// What the functions of an object use of others.
 struct Used<'a> {
-    module: &'a Module,
+    module: &'a LoweredModule,
     names: &'a Names<'a>,
     /// By variable: the functions whose address it and the variables it points to hold.
     tables: FxHashMap<&'a str, Vec<&'a str>>,
@@ -208,7 +208,7 @@ struct Used<'a> {
 }
 
 impl<'a> Used<'a> {
-    fn new(module: &'a Module, names: &'a Names<'a>) -> Used<'a> {
+    fn new(module: &'a LoweredModule, names: &'a Names<'a>) -> Used<'a> {
         let mut used = Used {
             module,
             names,
@@ -329,7 +329,7 @@ impl<'a> Used<'a> {
 }
 
 /// By variable: the functions whose address it and the variables it points to hold.
-fn tables<'a>(module: &'a Module, names: &Names<'a>) -> FxHashMap<&'a str, Vec<&'a str>> {
+fn tables<'a>(module: &'a LoweredModule, names: &Names<'a>) -> FxHashMap<&'a str, Vec<&'a str>> {
     let mut tables = FxHashMap::default();
     for symbol in &module.symbols {
         if symbol.relocations.is_empty() {
