@@ -7,6 +7,7 @@
 use super::LowerOptions;
 use super::calls::Convention;
 use super::data::Symbols;
+use super::{gradient, texture};
 use crate::module::{AddressKind, near_name};
 use orias_machine::Machine;
 use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};
@@ -35,6 +36,8 @@ pub(super) struct CallGraph {
     arguments: Vec<u32>,
     /// By function: bytes of the stack that arguments of its calls through pointers need.
     through_pointers: Vec<u32>,
+    /// Bytes of the stack that arguments need of functions of the driver that stand for instructions.
+    driver: u32,
 }
 
 impl CallGraph {
@@ -58,12 +61,21 @@ impl CallGraph {
             relocatable: options.relocatable,
             arguments: vec![0; count],
             through_pointers: vec![0; count],
+            driver: 0,
         };
         let mut taken: FxHashSet<FunctionId> = FxHashSet::default();
         for (caller, function) in module.functions.iter().enumerate() {
             let Some(body) = &function.body else { continue };
             for instruction in &body.instructions {
                 let calls = module.opcode(instruction).op == Some(Op::Call);
+                if module.opcode(instruction).op == Some(Op::TexGrad) {
+                    let form = module.form(instruction);
+                    let shape = form.shapes.get(instruction.shape as usize);
+                    let depth = shape.is_some_and(|it| it.operands.iter().any(|it| it.name == "f"));
+                    if texture::calls_the_driver(Op::TexGrad, |name| form.has(name), depth) {
+                        graph.driver = gradient::STACK;
+                    }
+                }
                 let operands = body.operands(instruction);
                 let named = operands.iter().filter_map(|operand| match operand.kind {
                     OperandKind::Function(id) => Some(graph.definition[id.index()]),
@@ -129,7 +141,7 @@ impl CallGraph {
     pub fn outgoing(&self, id: FunctionId) -> u32 {
         let mut seen = FxHashSet::default();
         let mut pending = vec![id];
-        let mut most = 0;
+        let mut most = self.driver;
         while let Some(id) = pending.pop() {
             if !seen.insert(id) {
                 continue;

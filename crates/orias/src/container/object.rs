@@ -66,6 +66,10 @@ pub(super) fn build(
     lines: LineTables,
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
+    if !module.references.is_empty() {
+        let what = "named textures, samplers and surfaces in an object";
+        return Err(Diagnostic::unsupported(what));
+    }
     let names = Names::new(module, links, kernels, functions);
     let mut cubin = build::CubinContents::new(super::chip_of(target));
     let mut object = Object::default();
@@ -274,7 +278,7 @@ impl<'a> Used<'a> {
                 continue;
             }
             let Some(&meant) = self.names.named.get(name) else {
-                return Err(internal(format!("'{name}' is not a name of the module")));
+                return Err(Diagnostic::unsupported(format!("'{name}' in an object")));
             };
             let mut addend = relocation.addend;
             let kind = match meant {
