@@ -80,6 +80,8 @@ pub const PHASES: &[Phase] = &[
         "fences and waits of the machine that repeat one before them"),
     phase(72, "LateExpandSyncInstructions", Stage::LateSync, MACHINE, gate(0..=3), phases::late_expand_sync,
         "what reports errors behind fences"),
+    phase(10010, "WarpgroupOperands", Stage::LateSync, MACHINE, gate(0..=3), phases::hold_warpgroup_operands,
+        "what warp-group matrix products read stays in its registers until they are over"),
     phase(97, "ScheduleInstructions", Stage::PreRaSchedule, MACHINE, gate(1..=3), schedule::schedule_instructions,
         "an order that hides latencies within the register budget"),
     phase(99, "OriDoSyncronization", Stage::SyncCheck, MACHINE, gate(2..=3), phases::check_sync,
