@@ -9,10 +9,10 @@
 //!
 //! Cost: one walk.
 
-use super::warpgroup::{is_product, modifier, slot, waits_for};
+use super::warpgroup::{is_product, slot, waits_for};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::{Block, Class, Function, Inst, Operand, Value};
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 /// A register that a product under way reads.
 struct Held {
@@ -34,7 +34,7 @@ pub fn hold_warpgroup_operands(func: &mut Function, _: &Context<'_>) -> Result<(
                 read_there(func, inst, over);
             } else if is_product(func, inst) {
                 held.extend(operands(func, inst).map(|value| Held { value, age: 0 }));
-                if modifier(func, inst, "gsb") == Some("gsb0") {
+                if func.machine_modifier(inst, name::GSB) == Some(value::GSB0) {
                     held.iter_mut().for_each(|it| it.age += 1);
                 }
             }
