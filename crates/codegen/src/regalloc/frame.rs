@@ -307,9 +307,12 @@ fn find_incoming(func: &mut Function, pointer: PhysReg, place: u32) -> Result<()
         let Some(first) = first.and_then(|reg| reg.units().next()) else {
             continue;
         };
+        // Where the stack grows at run time, another register has the start of the frame.
+        let mut start = pointer;
         for index in 0..func.operands(inst).len() {
             if let Operand::Address(id) = func.operands(inst)[index] {
                 let address = func.address_mut(id);
+                start = address.base.get().and_then(Reg::phys).unwrap_or(pointer);
                 address.offset -= INCOMING as i32;
                 address.base = Reg::from(first).into();
             }
@@ -320,7 +323,7 @@ fn find_incoming(func: &mut Function, pointer: PhysReg, place: u32) -> Result<()
             .modifier(name::SIZE, value::_32)
             .guard(guard)
             .operand(first)
-            .address(Address::base(pointer, place as i32))
+            .address(Address::base(start, place as i32))
             .finish()
             .map_err(refused)?;
     }
