@@ -29,6 +29,7 @@ mod simplify_words;
 mod stage_and_fence;
 mod unroll_loops;
 mod warpgroup;
+mod warpgroup_operands;
 
 pub use check_sync::{apply_sync_wars, check_sync, reads_registers as sync_reads_registers};
 pub use combine_words::combine_words;
@@ -62,3 +63,5 @@ pub use simplify_words::simplify_words;
 pub use stage_and_fence::{explain as explain_fences, stage_and_fence};
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
+pub use warpgroup_operands::hold_warpgroup_operands;
+pub(crate) use warpgroup_operands::release_warpgroup_operands;

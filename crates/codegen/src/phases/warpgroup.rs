@@ -17,6 +17,7 @@
 //!
 //! Cost: instructions times registers of an instruction, times the number of rounds until ages stay (few: they are at most 8).
 
+use super::warpgroup_operands::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
@@ -123,6 +124,7 @@ pub fn add_warpgroup_waits(func: &mut Function, _: &Context<'_>) -> Result<(), P
     if products.is_empty() {
         return Ok(());
     }
+    release_warpgroup_operands(func);
     for inst in products {
         put_in_place(func, inst);
     }
@@ -153,14 +155,14 @@ pub fn add_warpgroup_waits(func: &mut Function, _: &Context<'_>) -> Result<(), P
     Ok(())
 }
 
-fn is_product(func: &Function, inst: Inst) -> bool {
+pub(super) fn is_product(func: &Function, inst: Inst) -> bool {
     func.opcode(inst)
         .as_machine()
         .is_some_and(|op| Machine::of(func.target).is_warpgroup_matrix(op))
 }
 
 /// The operand of a slot.
-fn slot(func: &Function, inst: Inst, name: &str) -> Option<(usize, Operand)> {
+pub(super) fn slot(func: &Function, inst: Inst, name: &str) -> Option<(usize, Operand)> {
     let op = func.opcode(inst).as_machine()?;
     let index = op.row().slots.iter().position(|slot| slot.name == name)?;
     Some((index, *func.operands(inst).get(index)?))
@@ -204,7 +206,7 @@ fn product(func: &Function, inst: Inst) -> Product {
 }
 
 /// How many groups a wait leaves under way.
-fn waits_for(func: &Function, inst: Inst) -> Option<u8> {
+pub(super) fn waits_for(func: &Function, inst: Inst) -> Option<u8> {
     if func.opcode(inst).as_machine() != Some(Op::WARPGROUP_DEPBAR) {
         return None;
     }

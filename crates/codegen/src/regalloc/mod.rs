@@ -37,6 +37,7 @@ mod tokens;
 pub use frame::expand_after_allocation;
 
 use crate::knobs::registry;
+use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
 use assign::{Budget, Facts, Stop};
 use check::check_allocation;
@@ -45,7 +46,7 @@ use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst};
-use orias_sass::Target;
+use orias_sass::{Op, Target};
 use spill::Fitting;
 
 /// How often the budget is lowered before the phase gives up.
@@ -65,7 +66,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     calls::enter(func);
     if counts::largest(func).is_some() {
         let whole = func.clone();
-        attempt(func, files, check)?;
+        attempt_held(func, files, check)?;
         let entry = starting_registers(func, context.machine.target);
         if entry.is_some_and(|entry| counts::fits(func, entry, files)) {
             return finish(func);
@@ -73,8 +74,37 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         *func = whole;
         counts::drop_changes(func)?;
     }
-    attempt(func, files, check)?;
+    attempt_held(func, files, check)?;
     finish(func)
+}
+
+/// How much more may be executed, spilled registers counting most, so that products need not be waited for one by one.
+const WORTH_HOLDING: f64 = 1.0 / 16.0;
+
+/// Gives every value a register. What products of warp groups read late ([`crate::phases::hold_warpgroup_operands`]) is not kept for them where that takes more accesses to spilled
+/// registers: ptxas waits there, too.
+fn attempt_held(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<(), PhaseError> {
+    let mut free = func.clone();
+    if !release_warpgroup_operands(&mut free) {
+        return attempt(func, files, check);
+    }
+    let given = local_accesses(func);
+    attempt(func, files, check)?;
+    if local_accesses(func) > given {
+        attempt(&mut free, files, check)?;
+        if spill::accesses(&free) * (1.0 + WORTH_HOLDING) < spill::accesses(func) {
+            *func = free;
+        }
+    }
+    Ok(())
+}
+
+/// How many instructions access the frame.
+fn local_accesses(func: &Function) -> usize {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts
+        .filter(|&inst| matches!(func.opcode(inst).as_machine(), Some(Op::LDL | Op::STL)))
+        .count()
 }
 
 /// What is left to do when every value has its register.

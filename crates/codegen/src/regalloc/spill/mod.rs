@@ -102,7 +102,7 @@ fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
 }
 
 /// What accesses to the frame cost, and what is made again, by how often it runs.
-fn accesses(func: &Function) -> f64 {
+pub(super) fn accesses(func: &Function) -> f64 {
     let graph = FlowGraph::of(func);
     let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
     let mut cost = 0.0;

@@ -8,13 +8,14 @@
 //! - **What decides whether a loop goes on**, in functions in which lanes have to meet. It is read by the last instruction, and where it comes from memory, nothing in the code says any more that all
 //!   lanes agree on it, which those who prove that lanes meet have to know.
 //!
-//! Marked are registers that are collected into a tuple that only a product can have, what a comparison at the exit of a loop reads and what that is
+//! Marked are registers that are collected into a tuple that only a product can have, or that a product reads, what a comparison at the exit of a loop reads and what that is
 //! computed from at once; and, against the flow, the arguments of parameters that are marked.
 //!
 //! Cost: O(operands of collections and exits), and a look at the results of all instructions in loops.
 
 use super::only_computes;
 use cranelift_entity::EntitySet;
+use orias_machine::Machine;
 use orias_ori::analysis::{FlowGraph, LoopNest};
 use orias_ori::{AbstractOp, Class, Effects, Function, Inst, Opcode, Value, ValueDef};
 
@@ -39,6 +40,9 @@ pub(super) fn staying(func: &Function, graph: &FlowGraph, loops: &LoopNest) -> E
         }
         for &block in loops.own_blocks(of) {
             for inst in func.block_insts(block) {
+                if reads_late(func, inst) {
+                    found.mark_read(inst);
+                }
                 func.for_each_def(inst, |reg| {
                     if let Some(value) = reg.value()
                         && func.value_type(value).len() >= WIDE
@@ -69,6 +73,13 @@ pub(super) fn staying(func: &Function, graph: &FlowGraph, loops: &LoopNest) -> E
         }
     }
     found.all
+}
+
+/// Whether `inst` is a product of a warp group, which reads its registers after it was issued.
+fn reads_late(func: &Function, inst: Inst) -> bool {
+    let machine = Machine::of(func.target);
+    let op = func.opcode(inst).as_machine();
+    op.is_some_and(|op| machine.is_warpgroup_matrix(op))
 }
 
 /// Whether lanes have to meet anywhere.
