@@ -7,7 +7,7 @@
 //! Cost: up to three trial allocations of a function that spills, and one more where registers are few and instructions went to other blocks; nothing
 //! for others.
 
-use super::instructions::relink;
+use super::relink::relink;
 use super::trial::weighted_spills;
 use crate::pipeline::Context;
 use orias_ori::{Block, Function, Inst};

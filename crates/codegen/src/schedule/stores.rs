@@ -9,8 +9,8 @@ use super::budget::Occupancy;
 use super::build::{Builder, Exits, Fences, are_sisters};
 use super::flow::LiveFlow;
 use super::graph::Graph;
-use super::instructions::relink;
 use super::live::{BlockValues, Numbering};
+use super::relink::relink;
 use orias_ori::{Block, Class, Function, Inst};
 
 /// How many nodes a store goes down at most.
