@@ -4,11 +4,10 @@
 //! by its last piece, the one that goes where it always went.
 
 use super::plan::{Opening, Region};
-use super::{leave_at_start, meet_at_start, open_at_end, refused};
+use super::{leave_at_start, meet_at_start, open_at_end};
 use crate::loops::new_block_before;
 use crate::pipeline::PhaseError;
-use orias_ori::builder::Cursor;
-use orias_ori::{AbstractOp, Block, Edge, Function, Type, Value};
+use orias_ori::{Block, Edge, Function, Type, Value};
 use std::collections::BTreeMap;
 
 /// Makes `regions`, outer ones first.
