@@ -428,7 +428,7 @@ fn emit_words(out: &mut String, operations: &[Operation]) {
     let values: BTreeSet<&str> = modifiers()
         .flat_map(|modifier| modifier.values.iter().map(|(_, name, _)| &**name))
         .collect();
-    out.push_str("/// The names of modifiers.\npub mod modifier_names {\n    use crate::table::ModifierName;\n");
+    out.push_str("/// The names of modifiers.\npub mod modifier_names {\n    use crate::modifier::ModifierName;\n");
     for name in names {
         let constant = constant_name(name);
         let _ = writeln!(
@@ -436,7 +436,7 @@ fn emit_words(out: &mut String, operations: &[Operation]) {
             "    /// `{name}`.\n    pub const {constant}: ModifierName = ModifierName({name:?});"
         );
     }
-    out.push_str("}\n\n/// The names of values of modifiers.\npub mod modifier_values {\n    use crate::table::ValueName;\n");
+    out.push_str("}\n\n/// The names of values of modifiers.\npub mod modifier_values {\n    use crate::modifier::ValueName;\n");
     for value in &values {
         let mut constant = constant_name(value);
         // Values in lower case are never printed.

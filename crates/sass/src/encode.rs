@@ -1,7 +1,8 @@
 //! Instruction to word.
 
 use crate::control::CONTROL_MASK;
-use crate::instruction::{EncodeError, Instruction, check_control};
+use crate::fit::check_control;
+use crate::instruction::{EncodeError, Instruction};
 use crate::operand::{ConstantBank, Operand, SourceModifiers};
 use crate::table::{Field, Place, PlaceKind};
 

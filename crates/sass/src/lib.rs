@@ -25,10 +25,13 @@
 //! ```
 
 mod access;
+mod builder;
 mod control;
 mod decode;
 mod encode;
+mod fit;
 mod instruction;
+mod modifier;
 mod op;
 mod operand;
 mod register;
@@ -38,10 +41,12 @@ mod target;
 pub mod text;
 
 pub use access::{AddressWidths, RegisterAccess};
+pub use builder::Builder;
 pub use control::{Barrier, Control, ControlError, WaitMask};
 pub use decode::{BitSet, DecodeError, decode, reads_as};
 pub use encode::encode;
-pub use instruction::{Builder, EncodeError, Guard, Instruction, OperandMismatch, Variant};
+pub use instruction::{EncodeError, Guard, Instruction, OperandMismatch, Variant};
+pub use modifier::{Modifier, ModifierName, ModifierValue, ValueName};
 pub use op::{Mnemonic, Mods, OPERATIONS, Op, modifier_names, modifier_values};
 pub use operand::{
     Address, BaseKind, Constant, ConstantBank, Operand, Operands, RegisterOperand, SourceModifiers,

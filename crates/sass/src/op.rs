@@ -1,5 +1,6 @@
 //! Operation ids and the compiled tables.
 
+use crate::modifier::{Modifier, ModifierValue};
 use crate::operand::BaseKind;
 use crate::register::{Register, RegisterClass};
 use crate::table::*;

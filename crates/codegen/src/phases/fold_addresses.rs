@@ -1,4 +1,4 @@
-//! FoldAddresses (10024): known terms of address sums become the offsets of accesses.
+//! FoldAddresses (10024): addressing-mode folding. Known terms of address sums become the offsets of accesses.
 //!
 //! An access adds a base register, in shared memory also the block's base and a name, and a known number, all for free. Selection finds the number where it
 //! was added last: `[(a + b) + 16]`. This phase finds it anywhere in the sum: `[a + (b + 16)]`, `[a + ((i + 4) << 2)]`, `[(&table + 1024) + i]` become

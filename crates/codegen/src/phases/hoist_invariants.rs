@@ -1,4 +1,4 @@
-//! HoistInvariants (10022): what a loop computes anew in every iteration, though nothing in it changes, is computed before it.
+//! HoistInvariants (10022): loop-invariant code motion (LICM). What a loop computes anew in every iteration, though nothing in it changes, is computed before it.
 //!
 //! An instruction may leave a loop if its operands are defined outside (or leave it, too) and it has no effect but its results. It goes to the
 //! end of the preheader of the outermost loop it may leave, from there on computed once.

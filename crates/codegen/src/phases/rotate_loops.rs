@@ -1,4 +1,4 @@
-//! RotateLoops (10021): loops that test before each iteration test after it instead.
+//! RotateLoops (10021): loop rotation (inversion). Loops that test before each iteration test after it instead.
 //!
 //! `while (c) body` takes two jumps an iteration: the test's, and the one back to it. `if (c) do body while (c)` takes one. The header, with the test, becomes the
 //! guard before the loop, and a copy of it follows the latch; what was behind the test is the new header, executed whenever the loop is entered: loads there may leave the loop.

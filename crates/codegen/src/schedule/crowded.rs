@@ -7,7 +7,7 @@
 //! Cost: up to three trial allocations of a function that spills, and one more where registers are few and instructions went to other blocks; nothing
 //! for others.
 
-use super::instructions::relink;
+use super::relink::relink;
 use super::trial::weighted_spills;
 use crate::pipeline::Context;
 use orias_ori::{Block, Function, Inst};
@@ -18,8 +18,8 @@ const WORD: f64 = 20.0;
 /// An order with more accesses has to cost less than this share of what one with fewer does.
 const GAIN: f64 = 0.9;
 
-/// Trips of a loop, as a guess.
-const TRIPS: f64 = 10.0;
+/// Iterations of a loop, as a guess.
+const ITERATIONS: f64 = 10.0;
 
 /// Orders of some blocks, and what is estimated of them.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ pub(super) fn settle(
     }
     let mut best: Option<(f64, f64)> = None;
     for (candidate, cycles) in candidates {
-        let Some(spilled) = weighted_spills(&candidate, context, TRIPS) else {
+        let Some(spilled) = weighted_spills(&candidate, context, ITERATIONS) else {
             continue;
         };
         let cost = cycles + spilled / 4.0 * WORD;

@@ -18,6 +18,7 @@
 
 use super::budget::{self, Occupancy};
 use super::build::{Builder, Exits, tail_length};
+use super::choice::{Choice, cheapest, keeps_files, small_files};
 use super::cross_block;
 use super::crowded::{self, Alternative};
 use super::estimate::{Estimate, estimate};
@@ -28,6 +29,7 @@ use super::live::{BlockValues, Counts, Numbering, Standing};
 use super::options::Options;
 use super::pipelining;
 use super::priority::Mode;
+use super::relink::{relink, undefs_late};
 use super::stores;
 use super::strategies::{self, Asked, Carried, Found, Strategy, Task};
 use super::trial;
@@ -36,7 +38,7 @@ use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::LoopNest;
-use orias_ori::{AbstractOp, Block, Class, Function, Inst, Value};
+use orias_ori::{Block, Class, Function, Inst, Value};
 use rustc_hash::FxHashMap;
 
 /// A function with more instructions is scheduled block by block.
@@ -147,63 +149,46 @@ pub struct Decision {
     pub tried: Vec<(&'static str, u32, i32)>,
 }
 
-/// An order that a block could have.
-#[derive(Clone, Debug)]
-struct Choice {
-    by: &'static str,
-    order: Vec<u32>,
-    peak: Counts,
-    estimate: Estimate,
-    /// Whether the engine had a window.
-    windowed: bool,
-}
-
-impl Choice {
-    fn registers(&self) -> i32 {
-        self.peak[Class::R as usize]
-    }
-}
-
 /// What was asked of a strategy: under what name, with which limits and batches, and which of the choices was the reference.
 type Question = (&'static str, Counts, u32, usize);
 
 /// A block whose order may change, and the orders found so far.
-struct Candidates {
-    graph: Graph,
-    timeline: Timeline,
-    values: BlockValues,
-    frequency: u64,
-    in_loop: bool,
+pub(super) struct Candidates {
+    pub(super) graph: Graph,
+    pub(super) timeline: Timeline,
+    pub(super) values: BlockValues,
+    pub(super) frequency: u64,
+    pub(super) in_loop: bool,
     /// Dependences on the iteration before.
-    carried: Vec<Carried>,
+    pub(super) carried: Vec<Carried>,
     /// The first is the order it has.
-    choices: Vec<Choice>,
+    pub(super) choices: Vec<Choice>,
     /// What gave those choices, or nothing.
-    asked: Vec<Question>,
+    pub(super) asked: Vec<Question>,
 }
 
 /// A block that keeps its order.
-struct FixedBlock {
-    block: Block,
-    frequency: u64,
+pub(super) struct FixedBlock {
+    pub(super) block: Block,
+    pub(super) frequency: u64,
     /// General registers that are live in it.
-    registers: i32,
+    pub(super) registers: i32,
     /// What it costs, once somebody asks.
-    estimate: Option<Estimate>,
+    pub(super) estimate: Option<Estimate>,
 }
 
 /// What holds for all blocks of a function.
-struct Scheduler<'a> {
-    func: &'a Function,
-    options: Options<'a>,
-    files: &'static RegisterFiles,
-    occupancy: Occupancy,
+pub(super) struct Scheduler<'a> {
+    pub(super) func: &'a Function,
+    pub(super) options: Options<'a>,
+    pub(super) files: &'static RegisterFiles,
+    pub(super) occupancy: Occupancy,
     /// General registers no order may exceed, unless the one before did.
-    hard: i32,
+    pub(super) hard: i32,
     /// Warps that take turns on a scheduler, as a guess.
-    sharing: u32,
+    pub(super) sharing: u32,
     /// Whether reasons are given.
-    explains: bool,
+    pub(super) explains: bool,
 }
 
 /// Finds an order for every block of `func`, which stays as it is, and gives reasons.
@@ -432,7 +417,7 @@ impl Scheduler<'_> {
     }
 
     /// Adds an order found by `mode` within `budget`.
-    fn try_mode(&self, candidates: &mut Candidates, mode: Mode, budget: i32) {
+    pub(super) fn try_mode(&self, candidates: &mut Candidates, mode: Mode, budget: i32) {
         let strategy = Strategy::of_mode(mode);
         self.try_strategy(
             candidates,
@@ -523,7 +508,7 @@ impl Scheduler<'_> {
     }
 
     /// Adds the orders that the modes find within `budget`.
-    fn fill(&self, candidates: &mut Candidates, budget: i32) {
+    pub(super) fn fill(&self, candidates: &mut Candidates, budget: i32) {
         // What the cascade names is asked once: under the largest budget.
         let first = candidates
             .choices
@@ -594,123 +579,6 @@ impl Scheduler<'_> {
         }
     }
 
-    fn choose_budget(
-        &self,
-        movable: &mut [Candidates],
-        fixed: &mut [FixedBlock],
-        builder: &mut Builder<'_>,
-    ) -> i32 {
-        let had = movable
-            .iter()
-            .map(|candidates| candidates.choices[0].registers())
-            .max();
-        let fixed_peak = fixed.iter().map(|block| block.registers).max();
-        let fixed_peak = fixed_peak.unwrap_or(0).max(0);
-        let had = had.unwrap_or(0).max(fixed_peak);
-        // As many warps as before, unless knob 763 asks for something else.
-        let same = self.occupancy.ceiling(had as u32) as i32;
-        let roomy = match self.options.register_target() {
-            None => self.hard.min(same).max(1),
-            Some(_) => self.hard.max(1),
-        };
-        let mut least = fixed_peak;
-        let mut most = fixed_peak;
-        let (reduce, only_reduce) = self.options.reduce_limits();
-        for candidates in movable.iter_mut() {
-            let now = candidates.choices[0].registers();
-            // Below what costs nothing, and below what blocks need that keep their order, there is nothing to reduce.
-            let crowded = (now > reduce || now > self.occupancy.free().max(fixed_peak))
-                && self.options.asked == Asked::Cascade;
-            if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
-                self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));
-            }
-            if now <= only_reduce {
-                self.fill(candidates, roomy);
-            }
-            let registers = candidates.choices.iter().map(Choice::registers);
-            least = least.max(registers.min().unwrap_or(now));
-            most = most.max(cheapest(self.files, &candidates.choices, i32::MAX).registers());
-        }
-        if let Some(target) = self.options.register_target() {
-            let budget = if target == 0 {
-                self.hard
-            } else {
-                target as i32
-            };
-            self.refill(movable, budget);
-            return budget.max(least);
-        }
-        let ceiling = roomy.max(had.min(self.hard)).max(least);
-        let most = most.min(ceiling).max(least);
-        let candidates = self
-            .occupancy
-            .candidates(least as u32, had as u32, most as u32);
-        let mut budgets: Vec<i32> = candidates
-            .into_iter()
-            .map(|budget| (budget as i32).min(ceiling))
-            .collect();
-        budgets.dedup();
-        if let [only] = budgets[..] {
-            self.refill(movable, only);
-            return only;
-        }
-        self.estimate_fixed(fixed, builder);
-        let mut best: Option<(f64, i32)> = None;
-        for budget in budgets {
-            self.refill(movable, budget);
-            let cost = self.cost(movable, fixed, budget, had);
-            if best.is_none_or(|(known, _)| cost < known) {
-                best = Some((cost, budget));
-            }
-        }
-        best.map_or(least, |(_, budget)| budget)
-    }
-
-    /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
-    fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> f64 {
-        let warps = self.occupancy.warps(budget.max(0) as u32);
-        let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
-        let mut cycles = 0.0;
-        let mut needed = 0;
-        for candidates in movable {
-            // Orders with a window are for blocks of many alike pieces; that they need few registers as well is no reason to have fewer.
-            let may = |choice: &Choice| budget >= had || !choice.windowed;
-            let choice = cheapest_of(self.files, &candidates.choices, budget, may);
-            needed = needed.max(choice.registers());
-            cycles += choice.estimate.among(turns) * candidates.frequency as f64;
-        }
-        for block in fixed {
-            let estimate = block.estimate.as_ref();
-            let each = estimate.map_or(0.0, |estimate| estimate.among(turns));
-            cycles += each * block.frequency as f64;
-        }
-        let extra = f64::from((needed - had).max(0));
-        cycles * (1.0 + self.options.bump_scale() * extra)
-    }
-
-    /// Adds orders within `budget` where none of the cheap ones fits.
-    fn refill(&self, movable: &mut [Candidates], budget: i32) {
-        for candidates in movable {
-            let fits = |choice: &Choice| {
-                choice.registers() <= budget
-                    && choice.by != Mode::ReduceReg.name()
-                    && !choice.windowed
-            };
-            if !candidates.choices[1..].iter().any(fits) {
-                self.fill(candidates, budget);
-            }
-        }
-    }
-
-    /// What blocks cost that keep their order.
-    fn estimate_fixed(&self, fixed: &mut [FixedBlock], builder: &mut Builder<'_>) {
-        for block in fixed {
-            let graph = builder.build(block.block);
-            let order = 0..graph.len() as u32;
-            block.estimate = Some(estimate(&graph, order, self.sharing));
-        }
-    }
-
     /// Writes down what blocks need that keep their order.
     fn leave(&self, fixed: &mut [FixedBlock], builder: &mut Builder<'_>, plan: &mut Plan) {
         if self.explains {
@@ -767,49 +635,6 @@ impl Scheduler<'_> {
     }
 }
 
-/// The small register files, and how many registers of each an order may need: one is left for what the allocator may have to move.
-fn small_files(files: &RegisterFiles) -> [(Class, i32); 3] {
-    [Class::P, Class::UR, Class::UP].map(|class| (class, i32::from(files.usable(class.into())) - 1))
-}
-
-/// Whether an order needs no more of the small register files than it may, or than the order before did.
-fn keeps_files(files: &RegisterFiles, choice: &Choice, had: &Choice) -> bool {
-    let mut small = small_files(files).into_iter();
-    small.all(|(class, usable)| choice.peak[class as usize] <= had.peak[class as usize].max(usable))
-}
-
-/// The cheapest of the orders that need at most `limit` registers, or the one that needs least. Of equals, the first.
-fn cheapest<'a>(files: &RegisterFiles, choices: &'a [Choice], limit: i32) -> &'a Choice {
-    cheapest_of(files, choices, limit, |_| true)
-}
-
-/// The same, of those that `may` be taken, and the one before.
-fn cheapest_of<'a>(
-    files: &RegisterFiles,
-    choices: &'a [Choice],
-    limit: i32,
-    may: impl Fn(&Choice) -> bool,
-) -> &'a Choice {
-    let had = &choices[0];
-    let rank = |choice: &Choice| {
-        let over = (choice.registers() - limit).max(0);
-        (
-            !keeps_files(files, choice, had),
-            over,
-            choice.estimate.product(),
-            choice.estimate.cycles,
-            choice.registers(),
-        )
-    };
-    let mut best = had;
-    for choice in choices[1..].iter().filter(|choice| may(choice)) {
-        if rank(choice) < rank(best) {
-            best = choice;
-        }
-    }
-    best
-}
-
 /// The dependences of a block that is a loop by itself on its iteration before.
 pub(super) fn carried(func: &Function, graph: &Graph) -> Vec<Carried> {
     let block = graph.block;
@@ -841,48 +666,4 @@ pub(super) fn carried(func: &Function, graph: &Graph) -> Vec<Carried> {
         }
     }
     found
-}
-
-/// The instructions of an order, with values that may be anything right before whoever reads them first.
-fn undefs_late(func: &Function, graph: &Graph, order: &[u32]) -> Vec<Inst> {
-    let is_undef = |node: usize| {
-        let opcode = func.opcode(graph.nodes[node].inst);
-        opcode.as_abstract() == Some(AbstractOp::Undef)
-    };
-    let mut placed = vec![false; graph.len()];
-    let mut insts = Vec::with_capacity(order.len());
-    let last = order.last().copied();
-    for &node in order {
-        let node = node as usize;
-        if is_undef(node) && Some(node as u32) != last {
-            continue;
-        }
-        for edge in graph.preds(node) {
-            let from = edge.from as usize;
-            if is_undef(from) && !std::mem::replace(&mut placed[from], true) {
-                insts.push(graph.nodes[from].inst);
-            }
-        }
-        if Some(node as u32) == last {
-            // Read only in other blocks.
-            for other in (0..graph.len()).filter(|&other| is_undef(other)) {
-                if !std::mem::replace(&mut placed[other], true) {
-                    insts.push(graph.nodes[other].inst);
-                }
-            }
-        }
-        placed[node] = true;
-        insts.push(graph.nodes[node].inst);
-    }
-    insts
-}
-
-/// Puts the instructions of `block` into this order.
-pub fn relink(func: &mut Function, block: Block, order: &[Inst]) {
-    for &inst in order {
-        func.layout.remove_inst(inst);
-    }
-    for &inst in order {
-        func.layout.append_inst(inst, block);
-    }
 }

@@ -13,7 +13,9 @@
 pub mod alias;
 pub mod batch;
 pub mod budget;
+mod budget_search;
 pub mod build;
+mod choice;
 pub mod cross_block;
 mod crowded;
 pub mod engine;
@@ -31,6 +33,7 @@ pub mod order;
 pub mod pipelining;
 pub mod post;
 pub mod priority;
+mod relink;
 pub mod stores;
 pub mod strategies;
 mod trial;

@@ -2,15 +2,15 @@
 //!
 //! A thread that writes four words in a row writes one sector if the stores leave the warp together, and four times a part of it if
 //! something stands between them. Before orders are looked for, each store goes down to the next one of its kind
-//! ([`super::build::are_sisters`]) if nothing on the way must stay behind it and no more registers are live than the number
+//! ([`super::build::are_mergeable`]) if nothing on the way must stay behind it and no more registers are live than the number
 //! of warps allows; from there on the graph keeps them together.
 
 use super::budget::Occupancy;
-use super::build::{Builder, Exits, Fences, are_sisters};
+use super::build::{Builder, Exits, Fences, are_mergeable};
 use super::flow::LiveFlow;
 use super::graph::Graph;
-use super::instructions::relink;
 use super::live::{BlockValues, Numbering};
+use super::relink::relink;
 use orias_ori::{Block, Class, Function, Inst};
 
 /// How many nodes a store goes down at most.
@@ -57,16 +57,16 @@ fn find(func: &Function, occupancy: Occupancy, shape: &LiveFlow) -> Vec<(Block, 
     found
 }
 
-/// Whether a block has sisters with something in between.
+/// Whether a block has mergeable stores with something in between.
 fn has_separated(func: &Function, block: Block) -> bool {
     let insts: Vec<Inst> = func.block_insts(block).collect();
-    let is_store = |inst: &Inst| are_sisters(func, *inst, *inst);
+    let is_store = |inst: &Inst| are_mergeable(func, *inst, *inst);
     let stores: Vec<usize> = (0..insts.len())
         .filter(|&index| is_store(&insts[index]))
         .collect();
     stores
         .windows(2)
-        .any(|pair| pair[1] > pair[0] + 1 && are_sisters(func, insts[pair[0]], insts[pair[1]]))
+        .any(|pair| pair[1] > pair[0] + 1 && are_mergeable(func, insts[pair[0]], insts[pair[1]]))
 }
 
 /// The nodes of a block, each store right before the next of its kind where it can be.
@@ -75,11 +75,11 @@ fn gathered(func: &Function, graph: &Graph) -> Vec<u32> {
     let mut goes: Vec<Option<usize>> = vec![None; graph.len()];
     let insts: Vec<Inst> = graph.nodes.iter().map(|node| node.inst).collect();
     for node in graph.body().rev() {
-        if !are_sisters(func, insts[node], insts[node]) {
+        if !are_mergeable(func, insts[node], insts[node]) {
             continue;
         }
         let end = graph.body().end.min(node + REACH);
-        let sister = (node + 1..end).find(|&other| are_sisters(func, insts[node], insts[other]));
+        let sister = (node + 1..end).find(|&other| are_mergeable(func, insts[node], insts[other]));
         let Some(sister) = sister else {
             continue;
         };

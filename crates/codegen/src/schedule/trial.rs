@@ -70,15 +70,19 @@ fn block_bytes(func: &Function, block: Block) -> u32 {
     bytes.map(u32::from).sum()
 }
 
-/// How many bytes of accesses to local memory a run of the function has that allocation added, each block weighted by `trips` for every loop
+/// How many bytes of accesses to local memory a run of the function has that allocation added, each block weighted by `iterations` for every loop
 /// around it.
-pub(super) fn weighted_spills(func: &Function, context: &Context<'_>, trips: f64) -> Option<f64> {
+pub(super) fn weighted_spills(
+    func: &Function,
+    context: &Context<'_>,
+    iterations: f64,
+) -> Option<f64> {
     let mut allocated = func.clone();
     regalloc::allocate_registers(&mut allocated, context).ok()?;
     let weighted = |func: &Function| {
         let graph = FlowGraph::of(func);
         let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
-        let weight = |block| trips.powi(loops.block_depth(block).min(6) as i32);
+        let weight = |block| iterations.powi(loops.block_depth(block).min(6) as i32);
         let bytes = |block| f64::from(block_bytes(func, block));
         let blocks = func.blocks();
         blocks.map(|it| bytes(it) * weight(it)).sum::<f64>()

@@ -216,7 +216,7 @@ fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
         let address = match place.symbol {
             Some(_) => {
                 let base = s.shared_base_register(place)?;
-                let place = super::memory::Place {
+                let place = super::address::Place {
                     base: Some(base),
                     symbol: None,
                     ..place
@@ -302,7 +302,7 @@ impl Selector<'_> {
     /// Base, name and the start of shared memory as one word.
     pub(super) fn shared_base_register(
         &mut self,
-        place: super::memory::Place,
+        place: super::address::Place,
     ) -> Result<orias_ori::Value, PhaseError> {
         let start = self.shared(super::selector::Shared::BlockBase);
         let base = match self.base_word(place.base)? {

@@ -1,7 +1,7 @@
 //! Asynchronous copies from global to shared memory, and matrices in shared memory.
 
+use super::address::Place;
 use super::arithmetic::flexible_last;
-use super::memory::Place;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};

@@ -141,7 +141,7 @@ impl Selector<'_> {
     /// An address in shared memory that all lanes agree on, from a uniform register alone.
     pub(super) fn uniform_shared_address(
         &mut self,
-        place: super::memory::Place,
+        place: super::address::Place,
     ) -> Result<Operand, PhaseError> {
         let base = self.base_word(place.base)?;
         let uniform: Value = match (base, place.symbol) {
@@ -168,7 +168,7 @@ impl Selector<'_> {
     /// The address of an mbarrier, in whichever block of the cluster: a register, a uniform register and an offset, all of them there.
     pub(super) fn mbarrier_address(
         &mut self,
-        place: super::memory::Place,
+        place: super::address::Place,
     ) -> Result<Operand, PhaseError> {
         let Operand::Address(id) = self.shared_address(place)? else {
             return Err(self.broken("not an address"));

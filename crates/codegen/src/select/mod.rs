@@ -26,6 +26,7 @@
 //!
 //! Cost: linear in the number of operands.
 
+mod address;
 mod arithmetic;
 mod atomic;
 mod barrier;
@@ -51,6 +52,7 @@ mod selector;
 mod shifts;
 mod source;
 mod special;
+mod stack;
 mod texture;
 mod uniform;
 mod waits;
@@ -110,8 +112,8 @@ const RULES: &[(AbstractOp, Rule)] = &[
     // Memory.
     (A::Ld, memory::load), (A::Ldu, memory::load), (A::St, memory::store),
     (A::PrefetchLine, memory::prefetch), (A::PrefetchU, memory::prefetch), (A::Discard, memory::line),
-    (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::create_policy), (A::Alloca, memory::stack_allocate),
-    (A::StackSave, memory::stack_save), (A::StackRestore, memory::stack_restore),
+    (A::ApplyPriority, memory::line), (A::CreatePolicy, memory::create_policy), (A::Alloca, stack::stack_allocate),
+    (A::StackSave, stack::stack_save), (A::StackRestore, stack::stack_restore),
     (A::Atom, atomic::atom), (A::Red, atomic::red), (A::MultimemLd, atomic::load_copies), (A::MultimemLdWide, atomic::load_copies),
     (A::CpAsync, copy::copy), (A::CpAsyncCommit, copy::commit), (A::CpAsyncWait, copy::wait),
     (A::CpAsyncWaitAll, copy::wait_all), (A::Ldmatrix, copy::load_matrix), (A::Stmatrix, copy::store_matrix),

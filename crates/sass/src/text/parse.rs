@@ -6,16 +6,14 @@
 //! over the parts of a row, never over the input.
 
 use crate::control::Control;
-use crate::instruction::{
-    Guard, Instruction, OperandMismatch, check_control, check_guard, modifiers_agree, operands_fit,
-};
+use crate::fit::{check_control, check_guard, modifiers_agree, operands_fit};
+use crate::instruction::{Guard, Instruction, OperandMismatch};
+use crate::modifier::Modifier;
 use crate::op::{Mods, Op};
 use crate::operand::{Operand, Operands};
 use crate::register::{Register, RegisterClass};
 use crate::special;
-use crate::table::{
-    Form, ImmediateFormat, MnemonicPart, Modifier, Omission, Operation, PlaceKind, Shown,
-};
+use crate::table::{Form, ImmediateFormat, MnemonicPart, Omission, Operation, PlaceKind, Shown};
 use crate::target::Target;
 use crate::text::float;
 use crate::text::operands::{

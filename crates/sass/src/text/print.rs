@@ -1,13 +1,14 @@
 //! Instruction to text.
 
 use crate::instruction::Instruction;
+use crate::modifier::Modifier;
 use crate::op::Mods;
 use crate::operand::{Address, BaseKind, Constant, ConstantBank, Operand, SourceModifiers};
 use crate::register::{Register, RegisterClass};
 use crate::special;
 use crate::table::{
-    AddressPlace, Alias, AliasCondition, Bit, ImmediateFormat, MnemonicPart, Modifier, Omission,
-    Operation, Place, PlaceKind, Shown, TextItem,
+    AddressPlace, Alias, AliasCondition, Bit, ImmediateFormat, MnemonicPart, Omission, Operation,
+    Place, PlaceKind, Shown, TextItem,
 };
 use crate::text::float;
 

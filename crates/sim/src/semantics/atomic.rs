@@ -5,7 +5,8 @@ mod wide;
 use super::Table;
 use super::memory::space_of;
 use crate::access::{Space, resolve};
-use crate::operand::{Lack, Reader};
+use crate::core::Core;
+use crate::operand::{Lack, Reader, Source, Target};
 use crate::program::Action;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format};
@@ -282,6 +283,22 @@ fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
+/// A source of 4 or 8 bytes.
+fn words_of(core: &mut Core<'_>, source: &Source, size: u32) -> [u64; 32] {
+    match size {
+        8 => core.pair(source),
+        _ => core.word(source, 0).map(u64::from),
+    }
+}
+
+/// Writes a result of 4 or 8 bytes.
+fn put_words(core: &mut Core<'_>, d: &Target, size: u32, value: &[u64; 32]) {
+    match size {
+        8 => core.put_pair(d, value),
+        _ => core.put(d, 0, &value.map(|x| x as u32)),
+    }
+}
+
 fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
     if wide::is_wide(reader) {
         return wide::compare_and_swap(reader);
@@ -293,15 +310,7 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (size, _) = size_of(reader)?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
-        let wide = size == 8;
-        let read = |core: &mut crate::core::Core<'_>, source: &crate::operand::Source| {
-            if wide {
-                core.pair(source)
-            } else {
-                core.word(source, 0).map(u64::from)
-            }
-        };
-        let (expected, new) = (read(core, &b), read(core, &c));
+        let (expected, new) = (words_of(core, &b, size), words_of(core, &c, size));
         let mut out = [0u64; 32];
         let mut done = 0u32;
         for lane in core.lanes_in_turn() {
@@ -315,11 +324,7 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
                 }
             })?;
         }
-        if wide {
-            core.put_pair(&d, &out);
-        } else {
-            core.put(&d, 0, &out.map(|x| x as u32));
-        }
+        put_words(core, &d, size, &out);
         if let Some(p) = &p {
             core.put_condition(p, done);
         }
@@ -336,15 +341,7 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let p = reader.target_if_any("p")?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
-        let wide = size == 8;
-        let read = |core: &mut crate::core::Core<'_>, source: &crate::operand::Source| {
-            if wide {
-                core.pair(source)
-            } else {
-                core.word(source, 0).map(u64::from)
-            }
-        };
-        let (expected, new) = (read(core, &b), read(core, &c));
+        let (expected, new) = (words_of(core, &b, size), words_of(core, &c, size));
         let mut out = [0u64; 32];
         for lane in core.lanes_in_turn() {
             let address = addresses[lane] & mask_of(space);
@@ -357,11 +354,7 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
             })?;
             out[lane] = u64::from(old == expected[lane]);
         }
-        if wide {
-            core.put_pair(&d, &out);
-        } else {
-            core.put(&d, 0, &out.map(|x| x as u32));
-        }
+        put_words(core, &d, size, &out);
         if let Some(p) = &p {
             let stored = core.lanes().filter(|&lane| out[lane] == 1);
             let stored = stored.fold(0, |bits, lane| bits | 1 << lane);

@@ -1,11 +1,12 @@
 //! Integer arithmetic.
 
 use super::{Combine, Table, bits, zip2, zip3};
-use crate::operand::{Lack, Reader, Source};
+use crate::core::Core;
+use crate::operand::{Lack, Reader, Source, Target};
 use crate::program::Action;
-use core::cmp::Ordering;
 use orias_eval::integer::{add3, compare, dot2, dot4, multiply_wide};
 use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
+use std::cmp::Ordering;
 
 pub(super) const TABLE: Table = &[
     (Op::IADD3, add_three),
@@ -172,20 +173,20 @@ fn wide_sum(
 }
 
 fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let signed = reader.is(name::SIGN, value::S32);
-    let ci = reader.condition_if_any("ci")?;
-    Ok(Box::new(move |core| {
-        let carry = ci.map_or(0, |ci| core.condition(&ci));
-        let sums = wide_sum(core, [&a, &b, &c], signed, carry);
-        core.put_pair(&d, &sums.map(|(sum, _)| sum));
-        core.put_condition(&co, bits(|l| sums[l].1));
-        Ok(())
-    }))
+    multiply_sum(reader, |core, d, sums| core.put_pair(d, sums))
 }
 
 fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
+    multiply_sum(reader, |core, d, sums| {
+        core.put(d, 0, &sums.map(|sum| (sum >> 32) as u32));
+    })
+}
+
+/// A product of 64 bits and a sum, of which `put` writes what the operation keeps.
+fn multiply_sum(
+    reader: &Reader<'_>,
+    put: fn(&mut Core<'_>, &Target, &[u64; 32]),
+) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let signed = reader.is(name::SIGN, value::S32);
@@ -193,7 +194,7 @@ fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     Ok(Box::new(move |core| {
         let carry = ci.map_or(0, |ci| core.condition(&ci));
         let sums = wide_sum(core, [&a, &b, &c], signed, carry);
-        core.put(&d, 0, &sums.map(|(sum, _)| (sum >> 32) as u32));
+        put(core, &d, &sums.map(|(sum, _)| sum));
         core.put_condition(&co, bits(|l| sums[l].1));
         Ok(())
     }))

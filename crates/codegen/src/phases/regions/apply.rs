@@ -4,10 +4,10 @@
 //! by its last piece, the one that goes where it always went.
 
 use super::plan::{Opening, Region};
-use super::{leave_at_start, meet_at_start, open_at_end, refused};
+use super::{leave_at_start, meet_at_start, open_at_end};
+use crate::loops::new_block_before;
 use crate::pipeline::PhaseError;
-use orias_ori::builder::Cursor;
-use orias_ori::{AbstractOp, Block, Edge, Function, Type, Value};
+use orias_ori::{Block, Edge, Function, Type, Value};
 use std::collections::BTreeMap;
 
 /// Makes `regions`, outer ones first.
@@ -26,7 +26,7 @@ pub(super) fn apply(func: &mut Function, regions: &[Region]) -> Result<(), Phase
     for (roles, edges) in leaving_edges(func, regions) {
         let all = incoming.entry(roles.target).or_default();
         *all = (*all + 1).saturating_sub(edges.len());
-        let block = landing(func, roles.target, &edges, &mut last)?;
+        let block = landing(func, roles.target, &edges, &mut last);
         for &number in &roles.left {
             leave_at_start(func, block, tokens[number])?;
         }
@@ -44,7 +44,7 @@ pub(super) fn apply(func: &mut Function, regions: &[Region]) -> Result<(), Phase
             true => target,
             false => {
                 *all = (*all + 1).saturating_sub(pieces);
-                landing(func, target, &region.arriving, &mut last)?
+                landing(func, target, &region.arriving, &mut last)
             }
         };
         meet_at_start(func, block, tokens[number])?;
@@ -54,7 +54,7 @@ pub(super) fn apply(func: &mut Function, regions: &[Region]) -> Result<(), Phase
         let meeting = meeting.unwrap_or(region.meeting);
         let at = match region.opening {
             Opening::End(block) => block,
-            Opening::Before(header) => landing(func, header, &region.entering, &mut last)?,
+            Opening::Before(header) => landing(func, header, &region.entering, &mut last),
         };
         open_at_end(func, at, meeting, token)?;
     }
@@ -120,30 +120,10 @@ fn landing(
     target: Block,
     edges: &[Edge],
     last: &mut BTreeMap<Edge, Edge>,
-) -> Result<Block, PhaseError> {
-    let block = func.create_block();
-    func.layout.insert_block_before(block, target);
-    let types: Vec<_> = func
-        .block_params(target)
-        .iter()
-        .map(|&param| func.value_type(param))
-        .collect();
-    let params: Vec<Value> = types
-        .into_iter()
-        .map(|ty| func.append_block_param(block, ty))
-        .collect();
-    for piece in pieces_of(edges, last) {
-        let args = func.edge_args(piece).to_vec();
-        func.set_edge(piece, block, &args);
+) -> Block {
+    let block = new_block_before(func, target, &pieces_of(edges, last));
+    if let Some(&onward) = func.successor_edges(block).first() {
+        last.extend(edges.iter().map(|&edge| (edge, onward)));
     }
-    let jump = Cursor::at_end(func, block)
-        .build(AbstractOp::Br)
-        .edge(target, &params)
-        .finish()
-        .map_err(refused)?;
-    let onward = func.edges(jump)[0];
-    for &edge in edges {
-        last.insert(edge, onward);
-    }
-    Ok(block)
+    block
 }

@@ -30,7 +30,7 @@ use orias_ori::analysis::{Liveness, RegisterLiveness};
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, RegKind};
 use orias_sass::{Mods, Op};
 use registers::{History, Operands, is_constant};
-pub use runs::are_sisters;
+pub use runs::are_mergeable;
 
 /// What is live behind a block.
 #[derive(Clone, Copy, Debug)]

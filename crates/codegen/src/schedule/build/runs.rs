@@ -36,7 +36,7 @@ impl Builder<'_> {
             if on_values
                 && facts.stores_global
                 && index > 0
-                && are_sisters(self.func, self.nodes[index - 1].inst, node.inst)
+                && are_mergeable(self.func, self.nodes[index - 1].inst, node.inst)
             {
                 runs.push(index - 1..index + 1);
             }
@@ -101,7 +101,7 @@ impl Builder<'_> {
 /// Whether two stores write to one piece of global memory: relative to the same registers, less than a line apart. Those that leave the warp
 /// one behind the other are written together; with something in between, each is a write of a part of a sector (measured: integer
 /// kernels with four stores a thread took 1.27 times as long when one of them went early).
-pub fn are_sisters(func: &Function, first: Inst, second: Inst) -> bool {
+pub fn are_mergeable(func: &Function, first: Inst, second: Inst) -> bool {
     let (Some(first), Some(second)) = (store(func, first), store(func, second)) else {
         return false;
     };

@@ -1,0 +1,130 @@
+//! The search for a function's budget of general registers: for each candidate, every block gets its cheapest order within it, and the
+//! budget whose orders cost least over all blocks, weighted by how often they run, is taken. Cost: budgets × blocks without an order that
+//! fits, each a run of the list scheduler.
+
+use super::budget;
+use super::build::Builder;
+use super::choice::{Choice, cheapest, cheapest_of};
+use super::estimate::estimate;
+use super::instructions::{Candidates, FixedBlock, Scheduler};
+use super::priority::Mode;
+use super::strategies::Asked;
+
+impl Scheduler<'_> {
+    pub(super) fn choose_budget(
+        &self,
+        movable: &mut [Candidates],
+        fixed: &mut [FixedBlock],
+        builder: &mut Builder<'_>,
+    ) -> i32 {
+        let had = movable
+            .iter()
+            .map(|candidates| candidates.choices[0].registers())
+            .max();
+        let fixed_peak = fixed.iter().map(|block| block.registers).max();
+        let fixed_peak = fixed_peak.unwrap_or(0).max(0);
+        let had = had.unwrap_or(0).max(fixed_peak);
+        // As many warps as before, unless knob 763 asks for something else.
+        let same = self.occupancy.ceiling(had as u32) as i32;
+        let roomy = match self.options.register_target() {
+            None => self.hard.min(same).max(1),
+            Some(_) => self.hard.max(1),
+        };
+        let mut least = fixed_peak;
+        let mut most = fixed_peak;
+        let (reduce, only_reduce) = self.options.reduce_limits();
+        for candidates in movable.iter_mut() {
+            let now = candidates.choices[0].registers();
+            // Below what costs nothing, and below what blocks need that keep their order, there is nothing to reduce.
+            let crowded = (now > reduce || now > self.occupancy.free().max(fixed_peak))
+                && self.options.asked == Asked::Cascade;
+            if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
+                self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));
+            }
+            if now <= only_reduce {
+                self.fill(candidates, roomy);
+            }
+            let registers = candidates.choices.iter().map(Choice::registers);
+            least = least.max(registers.min().unwrap_or(now));
+            most = most.max(cheapest(self.files, &candidates.choices, i32::MAX).registers());
+        }
+        if let Some(target) = self.options.register_target() {
+            let budget = if target == 0 {
+                self.hard
+            } else {
+                target as i32
+            };
+            self.refill(movable, budget);
+            return budget.max(least);
+        }
+        let ceiling = roomy.max(had.min(self.hard)).max(least);
+        let most = most.min(ceiling).max(least);
+        let candidates = self
+            .occupancy
+            .candidates(least as u32, had as u32, most as u32);
+        let mut budgets: Vec<i32> = candidates
+            .into_iter()
+            .map(|budget| (budget as i32).min(ceiling))
+            .collect();
+        budgets.dedup();
+        if let [only] = budgets[..] {
+            self.refill(movable, only);
+            return only;
+        }
+        self.estimate_fixed(fixed, builder);
+        let mut best: Option<(f64, i32)> = None;
+        for budget in budgets {
+            self.refill(movable, budget);
+            let cost = self.cost(movable, fixed, budget, had);
+            if best.is_none_or(|(known, _)| cost < known) {
+                best = Some((cost, budget));
+            }
+        }
+        best.map_or(least, |(_, budget)| budget)
+    }
+
+    /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
+    fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> f64 {
+        let warps = self.occupancy.warps(budget.max(0) as u32);
+        let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
+        let mut cycles = 0.0;
+        let mut needed = 0;
+        for candidates in movable {
+            // Orders with a window are for blocks of many alike pieces; that they need few registers as well is no reason to have fewer.
+            let may = |choice: &Choice| budget >= had || !choice.windowed;
+            let choice = cheapest_of(self.files, &candidates.choices, budget, may);
+            needed = needed.max(choice.registers());
+            cycles += choice.estimate.among(turns) * candidates.frequency as f64;
+        }
+        for block in fixed {
+            let estimate = block.estimate.as_ref();
+            let each = estimate.map_or(0.0, |estimate| estimate.among(turns));
+            cycles += each * block.frequency as f64;
+        }
+        let extra = f64::from((needed - had).max(0));
+        cycles * (1.0 + self.options.bump_scale() * extra)
+    }
+
+    /// Adds orders within `budget` where none of the cheap ones fits.
+    pub(super) fn refill(&self, movable: &mut [Candidates], budget: i32) {
+        for candidates in movable {
+            let fits = |choice: &Choice| {
+                choice.registers() <= budget
+                    && choice.by != Mode::ReduceReg.name()
+                    && !choice.windowed
+            };
+            if !candidates.choices[1..].iter().any(fits) {
+                self.fill(candidates, budget);
+            }
+        }
+    }
+
+    /// What blocks cost that keep their order.
+    pub(super) fn estimate_fixed(&self, fixed: &mut [FixedBlock], builder: &mut Builder<'_>) {
+        for block in fixed {
+            let graph = builder.build(block.block);
+            let order = 0..graph.len() as u32;
+            block.estimate = Some(estimate(&graph, order, self.sharing));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! README, CONTRIBUTING and the book name files and folders in backticks: each exists.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What names of files end in.
+const ENDINGS: [&str; 9] = [
+    ".rs", ".tbl", ".isa", ".ptx", ".ori", ".sass", ".md", ".sh", ".py",
+];
+
+/// What names from the root of the repository begin with.
+const ROOTS: [&str; 5] = ["crates/", "xtask/", "tests/", "bench/", "docs/"];
+
+/// All files and folders below `folder`, as they are named from `root`, but for what builds leave.
+fn walk(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
+    let entries = std::fs::read_dir(folder).expect("a folder of the repository");
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.strip_prefix(root).unwrap_or(&path);
+        let name = name.to_string_lossy().replace('\\', "/");
+        if name == "target" || name == ".git" {
+            continue;
+        }
+        if path.is_dir() {
+            walk(root, &path, found);
+        }
+        found.insert(name);
+    }
+}
+
+/// The names of files and folders in a text: in backticks, with a slash, and nothing that stands for something else.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    let plain = |name: &&str| {
+        let mut letters = name.chars();
+        letters.all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
+    };
+    let file = |name: &&str| {
+        ENDINGS.iter().any(|ending| name.ends_with(ending))
+            || ROOTS.iter().any(|root| name.starts_with(root))
+    };
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted
+        .filter(|name| name.contains('/') && !name.starts_with('.') && !name.starts_with('/'))
+        .filter(plain)
+        .filter(file)
+        .map(|name| name.trim_end_matches('/'))
+}
+
+#[test]
+fn files_that_the_book_names_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = BTreeSet::new();
+    walk(&root, &root, &mut files);
+    let exists = |name: &str| {
+        let behind = format!("/{name}");
+        files.contains(name) || files.iter().any(|file| file.ends_with(&behind))
+    };
+    let mut missing = Vec::new();
+    let pages = files.iter().filter(|file| {
+        let book = file.starts_with("docs/") && file.ends_with(".md");
+        book || ["README.md", "CONTRIBUTING.md", "tests/README.md"].contains(&file.as_str())
+    });
+    for page in pages {
+        let text = std::fs::read_to_string(root.join(page)).expect("a page");
+        let names = named(&text).filter(|name| !exists(name));
+        missing.extend(names.map(|name| format!("{page} names {name}")));
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn names_are_found() {
+    let text = "See `crates/x/src/`, `select/y.rs`, `cargo test`, `z.rs` and `tables/<sm>/a.tbl`.";
+    let names: Vec<&str> = named(text).collect();
+    assert_eq!(names, ["crates/x/src", "select/y.rs"]);
+}
