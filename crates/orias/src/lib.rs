@@ -20,6 +20,7 @@ pub mod run;
 pub mod target;
 mod usage;
 pub mod versions;
+pub mod view;
 
 pub use assemble::assemble_cubin;
 pub use check::check;

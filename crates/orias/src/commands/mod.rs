@@ -12,6 +12,7 @@ mod run;
 mod schedule_report;
 mod timeline;
 mod verify;
+mod view;
 
 use crate::report::Report;
 use std::fmt::Write as _;
@@ -39,6 +40,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "reschedule", about: "compute the control words of a cubin anew", run: reschedule::run },
     Command { name: "verify", about: "prove that a cubin's code leaves no hazard and that lanes meet where they must, or say what is wrong", run: verify::run },
     Command { name: "run", about: "run a kernel on the CPU: PTX in the interpreter, a cubin in the emulator", run: run::run },
+    Command { name: "view", about: "write a page that shows PTX or a cubin: code, timeline, findings, a run", run: view::run },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];
 

@@ -1,0 +1,34 @@
+//! How long something takes, on hosts that can tell.
+//!
+//! In a browser's sandbox without bindings there is no clock, and asking for the time would end the program: there nothing takes any time.
+
+use std::time::Duration;
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+use std::time::Instant;
+
+/// A moment from which time is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    start: Instant,
+}
+
+impl Stopwatch {
+    /// Starts now.
+    #[must_use]
+    pub fn start() -> Stopwatch {
+        Stopwatch {
+            #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+            start: Instant::now(),
+        }
+    }
+
+    /// The time since then.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+        return self.start.elapsed();
+        #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+        Duration::ZERO
+    }
+}
