@@ -25,6 +25,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("sim", &["sass", "machine", "cubin", "eval", "random"]),
     ("orias", EVERY_ROOM),
     ("capi", &["orias"]),
+    ("web", &["orias"]),
     ("filetests", EVERY_ROOM_AND_DOOR),
 ];
 

@@ -44,8 +44,7 @@ fn selected(
             dependences.push(dependence);
         }
     })?;
-    dependences
-        .dedup_by_key(|d| (d.later, d.earlier, d.hazard, d.earlier_place, d.later_place));
+    dependences.dedup_by_key(|d| (d.later, d.earlier, d.hazard, d.earlier_place, d.later_place));
     let explained = dependences.iter().map(|dependence| {
         let (needed, found) = needs(program, dependence);
         Explained {

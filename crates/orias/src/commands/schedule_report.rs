@@ -18,7 +18,10 @@ impl Form {
     pub fn render(self, functions: &[FunctionStory]) -> String {
         match self {
             Form::Text => timeline::text(functions),
-            Form::Html => timeline::html(functions),
+            Form::Html => {
+                let document = orias::view::of_stories("Schedule", functions);
+                orias::view::page("Schedule", &[document], None)
+            }
         }
     }
 }

@@ -19,7 +19,12 @@ struct Arguments {
     #[arg(short, long)]
     output: Option<String>,
     /// Options to compile PTX by, as for compiling: "-arch=sm_90a -O1 --knob NAME=VALUE"
-    #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
     options: String,
     /// What to compare with: another file, options to compile the same PTX by ("-O1"), or 'rescheduled'
     #[arg(long, value_name = "WITH", allow_hyphen_values = true)]
@@ -28,7 +33,13 @@ struct Arguments {
     #[arg(long, value_name = "LAUNCH", allow_hyphen_values = true)]
     run: Option<String>,
     /// The block whose warp is kept: X, X,Y or X,Y,Z
-    #[arg(long, value_name = "X,Y,Z", requires = "run", default_value = "0", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "X,Y,Z",
+        requires = "run",
+        default_value = "0",
+        value_delimiter = ','
+    )]
     run_block: Vec<u32>,
     /// The warp of that block
     #[arg(long, value_name = "N", requires = "run", default_value_t = 0)]
@@ -50,7 +61,11 @@ pub fn run(arguments: &[String]) -> Report {
         "-" => "input",
         path => path.rsplit(['/', '\\']).next().unwrap_or(path),
     };
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let view = View {
         name,
         subject: subject(&bytes),

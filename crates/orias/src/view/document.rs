@@ -24,8 +24,8 @@ const WORD: usize = 16;
 
 /// All there is to show about a cubin. `ptx` is the text it was compiled from, if that is known.
 pub fn document(cubin: &Cubin, name: &str, ptx: Option<&str>) -> Result<Value, String> {
-    let target =
-        target_of(cubin).ok_or_else(|| format!("not supported yet: code for {}", cubin.target()))?;
+    let target = target_of(cubin)
+        .ok_or_else(|| format!("not supported yet: code for {}", cubin.target()))?;
     let mut listing = disassemble_json(cubin, target);
     let kept = match ptx {
         Some(_) => None,
@@ -96,7 +96,12 @@ fn function(cubin: &Cubin, view: &FunctionView<'_>, target: Target, mut listed: 
     }
     let mut blocks = Vec::new();
     match timeline(cubin, view) {
-        Ok((story, words)) => blocks = add_story(&mut instructions, &story, Some(&words)),
+        Ok((story, words)) => {
+            blocks = add_story(&mut instructions, &story, Some(&words));
+            // What fills the section behind the code is no part of it.
+            let count = story.blocks.iter().map(|block| block.lines.len()).sum();
+            instructions.truncate(count);
+        }
         Err(error) => notes.push(format!("There is no timeline: {error}")),
     }
     json!({
@@ -122,8 +127,7 @@ fn timeline(
 ) -> Result<(FunctionStory, Vec<BlockWords>), String> {
     let func = lifted(cubin, view).map_err(|error| error.to_string())?;
     let knobs = Knobs::default();
-    let story =
-        post::tell(&func, &post::Options::of(&knobs)).map_err(|error| error.to_string())?;
+    let story = post::tell(&func, &post::Options::of(&knobs)).map_err(|error| error.to_string())?;
     Ok((story, post::timeline_by_words(&func)))
 }
 

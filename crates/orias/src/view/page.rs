@@ -59,9 +59,9 @@ pub fn page(title: &str, documents: &[Value], trace: Option<&Value>) -> String {
 
 /// A page that compiles what is typed into it, by the engine in a script beside it of the name `engine`.
 pub fn live_page(engine: &str) -> String {
-    let examples = EXAMPLES.iter().map(|(name, launch, ptx)| {
-        json!({"name": name, "launch": launch, "ptx": ptx})
-    });
+    let examples = EXAMPLES
+        .iter()
+        .map(|(name, launch, ptx)| json!({"name": name, "launch": launch, "ptx": ptx}));
     let data = json!({"documents": [], "trace": null, "examples": examples.collect::<Vec<_>>()});
     let engine = format!("<script src=\"{}\"></script>\n", escape(engine));
     assembled("Orias", &data, &engine)
@@ -140,14 +140,19 @@ mod tests {
                 options: Vec::new(),
                 reschedule: None,
             };
-            let document = view.inspect().unwrap_or_else(|said| panic!("{name}: {said:?}"));
+            let document = view
+                .inspect()
+                .unwrap_or_else(|said| panic!("{name}: {said:?}"));
             assert_eq!(document["functions"][0]["findings"], 0, "{name}");
             assert_eq!(document["functions"][0]["notes"], json!([]), "{name}");
             let words: Vec<&str> = launch.split_whitespace().collect();
             let trace = view.trace(&words, ([0; 3], 0), false);
             let trace = trace.unwrap_or_else(|said| panic!("{name}: {said:?}"));
             assert_eq!(trace["fault"], Value::Null, "{name}");
-            assert!(trace["steps"].as_array().is_some_and(|it| it.len() > 5), "{name}");
+            assert!(
+                trace["steps"].as_array().is_some_and(|it| it.len() > 5),
+                "{name}"
+            );
         }
     }
 }

@@ -39,7 +39,12 @@ pub(super) fn trace(
         warp: watched.1,
         most: MOST_STEPS,
     });
-    let finished = run::run(Code::Cubin(image), &launch, Engine::Emulator, &mut |_, _| {})?;
+    let finished = run::run(
+        Code::Cubin(image),
+        &launch,
+        Engine::Emulator,
+        &mut |_, _| {},
+    )?;
     let buffers = launch.arguments.iter().zip(&finished.buffers).enumerate();
     let buffers = buffers.filter_map(|(at, (argument, after))| match (argument, after) {
         (Argument::Buffer { element, .. }, Some(after)) => {
