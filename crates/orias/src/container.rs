@@ -12,7 +12,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
-use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, constant_places};
+use orias_codegen::{Kernel, LoweredModule, Pointer, SymbolSpace, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
@@ -64,13 +64,13 @@ pub fn chip_named(name: &str) -> Option<Chip> {
 
 /// The bytes of the cubin.
 pub(crate) fn build(
-    module: &Module,
+    module: &LoweredModule,
     kernels: &[Finished],
     functions: &[Called],
     lines: LineTables,
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
-    let mut cubin = build::Module::new(chip_of(target));
+    let mut cubin = build::CubinContents::new(chip_of(target));
     let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
     let known = KnownNames {
         module,
@@ -147,7 +147,7 @@ fn internal(error: impl std::fmt::Display) -> Diagnostic {
 }
 
 fn function(
-    module: &Module,
+    module: &LoweredModule,
     finished: &Finished,
     text: &Text<'_>,
     constants: &FxHashMap<&str, u64>,
@@ -201,12 +201,13 @@ fn function(
         exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
         externs: externs(module, text),
         subroutines: text.subroutines(&function.name, attributes.local),
-        bank2: text.table(module),
+        bank2: text.address_bank(module),
         attributes: system_calls(text.offsets(|op| op == Op::CALL_ABS))
             .into_iter()
             .chain(meetings(text))
             .chain(mbarriers)
             .chain(reconfigures(code))
+            .chain(switches(module, text))
             .collect(),
         relocations,
         ..build::Function::default()
@@ -282,6 +283,15 @@ fn reconfigures(code: &Code) -> Option<Attribute> {
     })
 }
 
+/// Where the driver and tools find the branches that read tables.
+fn switches(module: &LoweredModule, text: &Text<'_>) -> Option<Attribute> {
+    let branches = text.indirect_branches(module);
+    (!branches.is_empty()).then_some(Attribute {
+        id: id::INDIRECT_BRANCH_TARGETS,
+        value: Value::IndirectBranches(branches),
+    })
+}
+
 /// What the rows of `BAR` call the operand that names the barrier.
 const BARRIER_SLOT: &str = "b";
 
@@ -315,7 +325,7 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
 const ADDRESS_BYTES: u64 = 8;
 
 /// The functions that lie elsewhere and that a kernel calls, in the order of the module.
-fn externs(module: &Module, text: &Text<'_>) -> Vec<String> {
+fn externs(module: &LoweredModule, text: &Text<'_>) -> Vec<String> {
     let called = |name: &str| text.names(name);
     let names = module.externs.iter().map(|it| it.name.clone());
     names.filter(|name| called(name)).collect()
@@ -361,7 +371,7 @@ fn meetings(text: &Text<'_>) -> Vec<Attribute> {
 
 /// The address of a name that is known now: in shared or constant memory, or in the bank of addresses.
 fn place_of(
-    module: &Module,
+    module: &LoweredModule,
     kernel: &Kernel,
     constants: &FxHashMap<&str, u64>,
     name: &str,

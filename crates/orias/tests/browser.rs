@@ -20,11 +20,10 @@ fn browser() -> Option<&'static str> {
     let found = ["chromium", "chromium-browser", "google-chrome"]
         .into_iter()
         .find(|name| {
-            let asked = Command::new(name)
-                .arg("--version")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            asked.status().is_ok_and(|status| status.success())
+            let mut asked = Command::new(name);
+            asked.arg("--version").stdout(Stdio::null());
+            let status = asked.stderr(Stdio::null()).status();
+            status.is_ok_and(|status| status.success())
         });
     if found.is_none() {
         println!("left out: no Chromium is installed (Debian: apt install chromium)");

@@ -49,8 +49,14 @@ pub fn run(root: &Path, folder: &Path, result: &Path) -> Result<(), String> {
     }
     let page = result.join("page");
     std::fs::create_dir_all(&page).map_err(failed(&page))?;
-    let engine = format!("const ORIAS_ENGINE = \"{}\";\n", base64::encode(&compressed));
-    for (name, text) in [("engine.js", engine), ("index.html", live_page("engine.js"))] {
+    let engine = format!(
+        "const ORIAS_ENGINE = \"{}\";\n",
+        base64::encode(&compressed)
+    );
+    for (name, text) in [
+        ("engine.js", engine),
+        ("index.html", live_page("engine.js")),
+    ] {
         let file = page.join(name);
         std::fs::write(&file, text).map_err(failed(&file))?;
         println!("{}", file.display());

@@ -4,14 +4,14 @@
 //! registers are extended by their type: the abstract load does that itself for one element of 8 or 16 bits.
 
 use super::body::{Body, Destination, Lowered, Statement, Storage, unsupported};
-use super::calls::{load_words, store_words, unused};
+use super::calls::{load_words, store_words};
 use super::modifiers::{self, modifier, set};
 use super::movement::{pack_elements, unpack_elements, write_elements};
 use super::operands::bits;
 use crate::emit::{Emit, imm};
 use orias_ori::operation::{
-    AbstractMods, AbstractOp, Cache, Count, Evict, Order, Prefetch, Scalar, Scope, Shape, Space,
-    Transpose, Vector,
+    AbstractMods, AbstractOp, Cache, Count, Evict, MatrixShape, Order, Prefetch, Scalar, Scope,
+    Space, Transpose, Vector,
 };
 use orias_ori::{Address, Class, Guard, Operand, Type, Value};
 use orias_ptx::ast::OperandKind;
@@ -193,7 +193,7 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         let mods = access_mods(body, statement, op, space, narrow)?;
         let wide = register > 32 && register > width;
         if !wide {
-            let unused = unused(destination, super::body::register_type(ty));
+            let unused = destination.or_unused(super::body::register_type(ty));
             return body.assign(op, mods, &[unused], &operands);
         }
         let value = guarded_load(body, op, mods, super::body::register_type(ty), &operands)?;
@@ -389,7 +389,7 @@ pub(super) fn load_copies(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
     let (address, _) = body.address(statement, 1, Space::Global)?;
     let operands = [body.func.create_address(address)];
     if let [(destination, _)] = destinations[..] {
-        let unused = unused(destination, super::body::register_type(ty));
+        let unused = destination.or_unused(super::body::register_type(ty));
         return body.assign(op, mods, &[unused], &operands);
     }
     let words = (destinations.len() as u32 * ty.bits()).div_ceil(32);
@@ -476,7 +476,7 @@ pub(super) fn alloca(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         3 => body.immediate(statement, 2)?,
         _ => 8,
     };
-    let destination = unused(body.destination(statement, 0)?, Type::R);
+    let destination = body.destination(statement, 0)?.or_unused(Type::R);
     body.assign(
         AbstractOp::Alloca,
         (scalar,),
@@ -542,7 +542,7 @@ pub(super) fn matrix(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
     } else {
         Transpose::Straight
     };
-    let mods = (Shape::M8n8, count, transpose, Scalar::B16);
+    let mods = (MatrixShape::M8n8, count, transpose, Scalar::B16);
     let number = match count {
         Count::X1 => 1,
         Count::X2 => 2,
@@ -647,7 +647,7 @@ fn word_address(emit: &mut Emit<'_>, address: Operand) -> Operand {
 pub(super) fn move_matrix(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let destination = body.destination(statement, 0)?;
     let source = body.source(statement, 1)?;
-    let mods = (Shape::M8n8, Scalar::B16);
+    let mods = (MatrixShape::M8n8, Scalar::B16);
     body.assign(AbstractOp::Movmatrix, mods, &[destination], &[source])
 }
 

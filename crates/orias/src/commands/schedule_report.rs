@@ -1,7 +1,7 @@
 //! `--schedule-report`, which several subcommands have.
 
-use super::timeline;
 use clap::ValueEnum;
+use orias::timeline;
 use orias_codegen::schedule::post::FunctionStory;
 
 /// The forms of a schedule report.
@@ -18,10 +18,7 @@ impl Form {
     pub fn render(self, functions: &[FunctionStory]) -> String {
         match self {
             Form::Text => timeline::text(functions),
-            Form::Html => {
-                let document = orias::view::of_stories("Schedule", functions);
-                orias::view::page("Schedule", &[document], None)
-            }
+            Form::Html => timeline::html(functions),
         }
     }
 }

@@ -311,8 +311,8 @@ fn store_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 /// From global to shared memory. With `ZFILL` the address says how many bytes are wanted: so many as lie between it and
-/// the next multiple of the size. They are those from the multiple before on, and zeros follow; a false predicate makes
-/// all of them zeros. Without it a false predicate copies nothing.
+/// the next multiple of the size. They are those from the multiple before on, and zeros follow. A false predicate makes
+/// all of them zeros, with it and without.
 fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (to, from) = (reader.address("to")?, reader.address("from")?);
     let (p, fill) = (reader.condition("p")?, reader.is("fill", "ZFILL"));
@@ -337,8 +337,6 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
                         value |= byte << (8 * at);
                     }
                 }
-            } else if !fill {
-                continue;
             }
             core.store_late(lane, to[lane] & 0xffff_ffff, size, value)?;
         }

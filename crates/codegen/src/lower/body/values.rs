@@ -18,6 +18,16 @@ pub(in crate::lower) enum Destination {
     None,
 }
 
+impl Destination {
+    /// Itself, or an unused value of that type if there is none.
+    pub fn or_unused(self, ty: Type) -> Destination {
+        match self {
+            Destination::None => Destination::Unused(ty),
+            other => other,
+        }
+    }
+}
+
 impl Body<'_, '_> {
     /// The variable of a register's component, in the function being lowered.
     pub fn variable(&self, register: RegisterId, component: u8) -> Variable {

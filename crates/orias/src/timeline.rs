@@ -1,9 +1,80 @@
-//! The timeline of a schedule as text: per block a line an instruction with the cycle it issues in, the cycles nothing issued before
-//! it and why, its pipe, the general registers that are live behind it, and the longest chain. As a page it is `orias::view`'s.
+//! The timeline of a schedule: as text, as JSON, and as one HTML page that needs nothing but a browser.
+//!
+//! All show the same [`FunctionStory`]: per block a line an instruction with the cycle it issues in, the cycles nothing issued before
+//! it and why, its pipe, the general registers that are live behind it, and the longest chain. The page is that of [`view`].
 
-use orias_codegen::schedule::post::{BlockStory, FunctionStory, Line};
+use crate::disassemble::target_of;
+use crate::reschedule::{Knobs, RescheduleError, lifted};
+use crate::view;
+pub use orias_codegen::schedule::post::FunctionStory;
+use orias_codegen::schedule::post::{self, BlockStory, Line};
 use orias_codegen::schedule::units::Pipe;
+use orias_cubin::Cubin;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
+
+/// What there is to tell of every function of a finished cubin, in the order its instructions have.
+///
+/// # Errors
+/// There are no tables for its target, or its code cannot be lifted.
+pub fn of_cubin(cubin: &Cubin) -> Result<Vec<FunctionStory>, RescheduleError> {
+    if target_of(cubin).is_none() {
+        return Err(RescheduleError::Target(cubin.target()));
+    }
+    let knobs = Knobs::default();
+    let options = post::Options::of(&knobs);
+    let functions = cubin.functions();
+    let told = functions.iter().map(|view| {
+        post::tell(&lifted(cubin, view)?, &options).map_err(|error| RescheduleError::Order {
+            function: view.name.to_owned(),
+            error,
+        })
+    });
+    told.collect()
+}
+
+/// The report as JSON: functions, their blocks, and the instructions of each with cycle, pipe, wait and cause.
+pub fn to_json(functions: &[FunctionStory]) -> Value {
+    let line = |line: &Line| {
+        json!({
+            "text": line.text,
+            "issue": line.issue,
+            "idle": line.idle,
+            "cause": line.cause,
+            "blamed": line.blamed,
+            "pipe": line.pipe.name(),
+            "keeps": line.keeps,
+            "latency": line.latency,
+            "live": line.live,
+            "critical": line.critical,
+        })
+    };
+    let block = |block: &BlockStory| {
+        json!({
+            "block": block.block.to_string(),
+            "depth": block.depth,
+            "cold": block.cold,
+            "cycles": block.length,
+            "chain": block.chain,
+            "conflicts": block.conflicts,
+            "reuses": block.hits,
+            "pipes": Pipe::ALL
+                .into_iter()
+                .filter(|pipe| block.pipes[*pipe as usize] > 0)
+                .map(|pipe| (pipe.name().to_owned(), json!(block.pipes[pipe as usize])))
+                .collect::<serde_json::Map<String, Value>>(),
+            "lines": block.lines.iter().map(line).collect::<Vec<_>>(),
+            "path": block.path.iter().map(|(at, _)| at).collect::<Vec<_>>(),
+        })
+    };
+    let function = |function: &FunctionStory| {
+        json!({
+            "name": function.name,
+            "blocks": function.blocks.iter().map(block).collect::<Vec<_>>(),
+        })
+    };
+    Value::Array(functions.iter().map(function).collect())
+}
 
 /// The report as text.
 pub fn text(functions: &[FunctionStory]) -> String {
@@ -84,11 +155,16 @@ fn blame(block: &BlockStory, line: &Line) -> String {
     }
 }
 
+/// The report as one HTML page.
+pub fn html(functions: &[FunctionStory]) -> String {
+    view::page("Schedule", &[view::of_stories("Schedule", functions)], None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use orias_codegen::knobs::Knobs;
-    use orias_codegen::schedule::post::{self, Options};
+    use orias_codegen::schedule::post::Options;
     use orias_ori::parse_function;
 
     fn story() -> Vec<FunctionStory> {
@@ -122,18 +198,15 @@ block0:
     #[test]
     fn the_page_has_every_instruction_with_its_cycle() {
         let story = story();
-        let shown = orias::view::of_stories("k", &story);
+        let shown = view::of_stories("k", &story);
         let instructions = shown["functions"][0]["instructions"].as_array();
         let instructions = instructions.expect("instructions");
         assert_eq!(instructions.len(), 5);
-        assert!(
-            instructions[3]["text"]
-                .as_str()
-                .unwrap()
-                .contains("@P0 STS")
-        );
+        let text = instructions[3]["text"].as_str().unwrap_or_default();
+        assert!(text.contains("@P0 STS"), "{text}");
         let issue = story[0].blocks[0].lines[1].issue;
         assert_eq!(instructions[1]["model"]["issue"], issue);
         assert_eq!(instructions[1]["model"]["blamed"], 0);
+        assert!(html(&story).contains("@P0 STS"));
     }
 }
