@@ -261,7 +261,7 @@ fn has_static_libc() -> bool {
 }
 
 /// Where Rust has what belongs to a target, a folder each.
-fn rust_library() -> Result<PathBuf, String> {
+pub(crate) fn rust_library() -> Result<PathBuf, String> {
     let sysroot = output("rustc", &["--print", "sysroot"])?;
     Ok(Path::new(sysroot.trim()).join("lib/rustlib"))
 }

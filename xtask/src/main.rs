@@ -10,6 +10,7 @@ mod dist;
 mod emulate;
 mod exercise;
 mod gpu;
+mod hosts;
 mod lanes;
 mod matrix;
 mod mine;
@@ -50,6 +51,11 @@ const CHORES: &[Chore] = &[
         name: "bench",
         about: "compile times beside ptxas's (`compile`), and time and memory of functions of growing size (`scale`)",
         run: bench::run,
+    },
+    Chore {
+        name: "hosts",
+        about: "check that command and library build for other systems, where Rust's library for them is installed",
+        run: hosts::run,
     },
     Chore {
         name: "dist",
