@@ -59,7 +59,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "dist",
-        about: "build what is handed out below target/dist: the command, optimised by a profile of itself, the C library (`library`), the Python package (`wheel`), manual pages and completions (`manual`)",
+        about: "build what is handed out below target/dist: the command, optimised by a profile of itself, the C library (`library`), the Python package (`wheel`), manual pages and completions (`manual`); the page in the browser (`page`), the book (`book`); `all` makes everything",
         run: dist::run,
     },
     Chore {

@@ -84,7 +84,13 @@ fn function(cubin: &Cubin, view: &FunctionView<'_>, target: Target, mut listed: 
     let instructions = instructions.unwrap_or_default().into_iter();
     let mut instructions: Vec<Map<String, Value>> = instructions
         .map(|it| match it {
-            Value::Object(fields) => fields,
+            Value::Object(mut fields) => {
+                // Addresses follow from places, and registers stand in the text: pages of large modules are large enough.
+                for field in ["address", "reads", "writes"] {
+                    fields.remove(field);
+                }
+                fields
+            }
             _ => Map::new(),
         })
         .collect();
