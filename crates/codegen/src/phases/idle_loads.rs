@@ -13,7 +13,7 @@ use crate::pipeline::{Context, PhaseError};
 use crate::tail::group_start;
 use orias_ori::builder::Cursor;
 use orias_ori::{Address, Effects, Function, Guard, Inst, PhysReg, Reg};
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 /// How many loads that never run stand before a run of copies.
 const IDLE_LOADS: usize = 3;
@@ -42,7 +42,7 @@ pub fn add_idle_loads(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
             let made = cursor
                 .build(Op::LDS)
                 .guard(Guard::unless(Reg::from(PhysReg::PT)))
-                .modifier("size", "32")
+                .modifier(name::SIZE, value::_32)
                 .operand(PhysReg::RZ)
                 .address(Address {
                     base: Reg::from(PhysReg::RZ).into(),
