@@ -25,10 +25,15 @@ impl Stopwatch {
 
     /// The time since then.
     #[must_use]
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
     pub fn elapsed(self) -> Duration {
-        #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
-        return self.start.elapsed();
-        #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+        self.start.elapsed()
+    }
+
+    /// The time since then: none.
+    #[must_use]
+    #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+    pub fn elapsed(self) -> Duration {
         Duration::ZERO
     }
 }
