@@ -49,6 +49,20 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds.push(of_kernel(
         r#""do": "trace", "launch": "--block 4 buf:u32:8", "warp": 0, "block": [0, 0, 0]"#,
     ));
+    // A cubin whose letters are changed is a cubin whose code, attributes or symbols are.
+    let listing = ".kernel k\n[B------:R-:W0:Y:S01] S2R R0, SR_TID.X ;\n[B0-----:R-:W-:-:S05] ISETP.NE.AND P0, PT, R0, RZ, PT ;\n[B------:R-:W-:Y:S05] @P0 BRA `(.L) ;\n[B------:R-:W-:-:S05] IADD3 R2, R0, 0x1, RZ ;\n.L:\n[B------:R-:W-:Y:S05] EXIT ;\n";
+    if let Ok(cubin) = orias::assemble_cubin(listing, orias_sass::Target::DEFAULT)
+        && let Ok(image) = cubin.write()
+    {
+        let letters = orias::view::base64::encode(&image);
+        for rest in [
+            r#""do": "inspect""#,
+            r#""do": "inspect", "reschedule": true"#,
+            r#""do": "trace", "launch": "--block 32 --timing strict""#,
+        ] {
+            seeds.push(format!("{{\"cubin\": \"{letters}\", {rest}}}").into_bytes());
+        }
+    }
     seeds
 }
 
