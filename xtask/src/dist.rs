@@ -15,6 +15,7 @@
 
 mod book;
 mod library;
+mod manual;
 mod page;
 mod wheel;
 
@@ -41,6 +42,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         [] => {
             let host = host()?;
             let orias = command(&root, &folder, &host, &result)?;
+            manual::run(&orias, &result)?;
             library::run(&root, &folder, &host, &result)?;
             wheel::run(&root, &result, Some(&orias), &wheel::Request::default())
         }
@@ -52,6 +54,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         [word] if word == "page" => page::run(&root, &root.join("target/page"), &result),
         [word] if word == "book" => book::run(&root, &result),
         [word] if word == "library" => library::run(&root, &folder, &host()?, &result),
+        [word] if word == "manual" => manual::run(&manual::built(&root)?, &result),
         [word, rest @ ..] if word == "wheel" => {
             let request = wheel::Request::parse(rest)?;
             let orias = match request.quick {
