@@ -61,6 +61,7 @@ pub fn run<'py>(
             cycles,
             ..Emulation::default()
         },
+        ..Launch::default()
     };
     let engine = match interpret {
         true => Engine::Interpreter,

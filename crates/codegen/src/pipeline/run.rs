@@ -2,9 +2,10 @@
 
 use super::{Context, Failure, PHASES, Phase, PhaseError, Run, Skip};
 use crate::mercury::{self, Mercury};
+use crate::stopwatch::Stopwatch;
 use orias_ori::{Function, Level, verify_function};
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 /// What happens to a function on its way.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -107,7 +108,7 @@ impl<'a> Pipeline<'a> {
             match (phase.run, &mut mercury) {
                 (Run::Ori(run), _) => {
                     watch(Event::Before(phase, function));
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     run(function, context).map_err(failed)?;
                     watch(Event::After(phase, function, start.elapsed()));
                     if self.verify_each {
@@ -116,7 +117,7 @@ impl<'a> Pipeline<'a> {
                 }
                 (Run::Convert(run), _) => {
                     watch(Event::Before(phase, function));
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     let made = run(function, context).map_err(failed)?;
                     watch(Event::AfterMercury(phase, &made, start.elapsed()));
                     mercury = Some(made);
@@ -194,7 +195,7 @@ fn run_on(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), Failure> {
     watch(Event::BeforeMercury(phase, mercury));
-    let start = Instant::now();
+    let start = Stopwatch::start();
     run(mercury, context).map_err(|error| failed(phase, error))?;
     watch(Event::AfterMercury(phase, mercury, start.elapsed()));
     Ok(())
