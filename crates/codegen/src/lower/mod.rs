@@ -23,6 +23,7 @@ mod contract;
 mod control;
 mod convert;
 mod data;
+mod gradient;
 mod graph;
 mod lines;
 mod matrix;
@@ -31,6 +32,7 @@ mod memory;
 mod modifiers;
 mod movement;
 mod operands;
+mod reference;
 mod rules;
 mod special;
 mod surface;
@@ -183,6 +185,13 @@ pub fn lower(
     functions.sort_by_key(|(id, _)| id.index());
     module.functions = functions.into_iter().map(|(_, it)| it).collect();
     module.symbols = symbols.list;
+    module.entries = (module.kernels.iter())
+        .map(|kernel| kernel.code.name.clone())
+        .collect();
+    module.references = symbols.references;
+    module.independent_textures = ptx
+        .target_options
+        .contains(&ast::TargetOption::TexmodeIndependent);
     module.debug_strings = lines.strings;
     if problems.is_empty() {
         Ok(module)

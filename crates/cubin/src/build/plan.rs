@@ -29,6 +29,7 @@ pub(super) enum Key {
     GlobalInitRelocations,
     DebugLineRelocations,
     DebugLineSassRelocations,
+    HeaderRelocations(usize),
     DebugFrameRelocations,
     Bank3,
     Bank4,
@@ -134,6 +135,11 @@ impl<'a> Plan<'a> {
             let externs = function.externs.iter();
             externs.map(|name| (function.name.as_str(), name))
         });
+        let headers = module.functions.iter().flat_map(|function| {
+            let headers = function.headers.iter();
+            headers.map(|name| (function.name.as_str(), name))
+        });
+        let externs = externs.chain(headers);
         for (user, name) in addresses.chain(callers).chain(callees).chain(externs) {
             if self.named(name) == 0 {
                 return Err(BuildError::UnknownName {
@@ -200,6 +206,10 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
     keys.extend(optional(
         has_rows(&|function| !function.ptx_lines.is_empty()),
         Key::DebugLineSassRelocations,
+    ));
+    keys.extend(which(
+        &|function| !function.headers.is_empty(),
+        &Key::HeaderRelocations,
     ));
     keys.extend(optional(framed, Key::DebugFrameRelocations));
     let mut banks = [

@@ -89,6 +89,8 @@ pub struct Emulation {
     pub cycles: bool,
     /// Whether to say which branches parted lanes.
     pub explain: bool,
+    /// Bytes of a thread's stack, where the kernel does not ask for more.
+    pub stack: Option<u32>,
 }
 
 /// What a run left.
@@ -267,8 +269,10 @@ fn emulate(
         schedule,
         cycles,
         explain,
+        stack,
     } = launch.emulation;
     let unwritten = launch.check_uninitialised;
+    let defaults = sim::Options::default();
     let options = sim::Options {
         timing,
         schedule,
@@ -281,7 +285,8 @@ fn emulate(
         max_steps: launch.step_limit,
         profile: cycles || explain,
         watch: launch.watch,
-        ..sim::Options::default()
+        stack: stack.unwrap_or(defaults.stack),
+        ..defaults
     };
     let outcome = device
         .launch_with(&module, &request, &options, progress)
