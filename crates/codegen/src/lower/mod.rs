@@ -26,6 +26,7 @@ mod data;
 mod gradient;
 mod graph;
 mod lines;
+mod links;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -62,6 +63,8 @@ pub struct LowerOptions {
     pub ptx_lines: Option<u32>,
     /// How global memory is cached where the PTX does not say, or whatever it says.
     pub caches: Caches,
+    /// Whether a linker joins the module with others: every function is compiled, and what lies elsewhere may be named.
+    pub relocatable: bool,
 }
 
 /// Cache operators of weak loads from and stores to global memory, by a global or a generic address.
@@ -90,6 +93,7 @@ impl Default for LowerOptions {
             entries: Vec::new(),
             ptx_lines: None,
             caches: Caches::default(),
+            relocatable: false,
         }
     }
 }
@@ -116,7 +120,7 @@ pub fn lower(
     options: &LowerOptions,
 ) -> Result<LoweredModule, Vec<Diagnostic>> {
     let mut problems = Vec::new();
-    let symbols = data::Symbols::of(ptx, &mut problems);
+    let symbols = data::Symbols::of(ptx, options.relocatable, &mut problems);
     let lines = lines::Lines::of(ptx, options.ptx_lines);
     let mut module = LoweredModule {
         target: options.target,
@@ -144,7 +148,7 @@ pub fn lower(
             kernels.push(id);
         }
     }
-    let graph = graph::CallGraph::of(ptx, &symbols, options.target);
+    let graph = graph::CallGraph::of(ptx, &symbols, options);
     let around = body::Surroundings {
         module: ptx,
         symbols: &symbols,
@@ -154,7 +158,14 @@ pub fn lower(
     };
     let mut externs = Vec::new();
     let mut functions = FxHashMap::default();
-    for id in graph.reached(&kernels) {
+    for id in graph.compiled(&kernels) {
+        let function = ptx.function(id);
+        if function.returns.len() > 1 && graph.is_recursive(id) {
+            // The ABI hands back one result; ptxas goes without it then, and cannot call what calls itself.
+            let what = format!("Function '{}' is recursive", ptx.name(function.name));
+            problems.push(Diagnostic::error(function.span, what));
+            continue;
+        }
         match body::lower_function(&around, id) {
             Ok((function, called)) => {
                 functions.insert(id, function);
@@ -164,7 +175,11 @@ pub fn lower(
         }
     }
     for id in kernels {
-        let called = graph.reached(&[id]);
+        // What an object's kernels call lies elsewhere, as far as they know.
+        let called = match options.relocatable {
+            true => Vec::new(),
+            false => graph.reached(&[id]),
+        };
         let called: Vec<_> = called.iter().filter_map(|id| functions.get(id)).collect();
         match body::lower_kernel(&around, id, &called) {
             Ok((kernel, called)) => {
@@ -179,8 +194,12 @@ pub fn lower(
             module.externs.push(it);
         }
     }
-    let name = |id: &ast::FunctionId| near_name(ptx.name(ptx.function(*id).name));
-    module.pointers = graph.pointers().iter().map(name).collect();
+    if options.relocatable {
+        module.links = Some(links::of(ptx));
+    } else {
+        let name = |id: &ast::FunctionId| near_name(ptx.name(ptx.function(*id).name));
+        module.pointers = graph.pointers().iter().map(name).collect();
+    }
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(id, _)| id.index());
     module.functions = functions.into_iter().map(|(_, it)| it).collect();
