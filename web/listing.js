@@ -84,7 +84,8 @@ class Listing {
     this.root.querySelectorAll(".chunk").forEach((chunk, at) => {
       chunk.style.containIntrinsicSize = `auto ${heights[at]}px`;
     });
-    this.elements = this.root.getElementsByClassName("row");
+    this.elements = [...this.root.querySelectorAll(".row")];
+    this.marks = {};
     this.chosen = -1;
     this.root.removeAttribute("aria-activedescendant");
   }
@@ -131,17 +132,17 @@ class Listing {
   }
 
   mark(kind, indices) {
-    for (const element of [...this.root.getElementsByClassName(kind)]) {
-      if (element.classList.contains("row")) element.classList.remove(kind);
-    }
-    for (const index of indices) this.elements[index]?.classList.add(kind);
+    if (!this.elements) return;
+    for (const element of this.marks[kind] || []) element.classList.remove(kind);
+    this.marks[kind] = indices.map((index) => this.elements[index]).filter(Boolean);
+    for (const element of this.marks[kind]) element.classList.add(kind);
   }
 
   choose(index) {
-    this.elements[this.chosen]?.setAttribute("aria-selected", "false");
+    this.elements?.[this.chosen]?.setAttribute("aria-selected", "false");
     this.chosen = index;
     this.mark("chosen", index >= 0 ? [index] : []);
-    const row = this.elements[index];
+    const row = this.elements?.[index];
     if (!row) return;
     row.setAttribute("aria-selected", "true");
     this.root.setAttribute("aria-activedescendant", row.id);

@@ -171,12 +171,20 @@ function showFunction() {
   parts.push(`<b>${code.total(clock)}</b> cycles`);
   $("#summary").innerHTML = parts.join(" · ");
   $("#summary").title = "Cycles of one warp alone; what is in a loop counts eight times";
+  page.compared = false;
+  if (!$("#compare").hidden) showComparison();
+  choose(0);
+}
+
+// Puts the two variants side by side, when somebody looks.
+function showComparison() {
+  if (page.compared || !page.code) return;
+  page.compared = true;
   const others = page.documents.map((one) => {
-    const same = one.functions.find((fn) => fn.name === code.fn.name) || one.functions[page.number];
+    const same = one.functions.find((fn) => fn.name === page.code.fn.name) || one.functions[page.number];
     return same ? new Code(one, same) : null;
   });
-  compare.show(page.documents.length > 1 ? others : [], clock, page.documents.map(nameOf));
-  choose(0);
+  compare.show(others.length > 1 ? others : [], page.clock, page.documents.map(nameOf));
 }
 
 function showMessages(messages) {
@@ -197,6 +205,7 @@ function openTab(tab) {
     $("#" + one.getAttribute("aria-controls")).hidden = !on;
   }
   if (tab.id === "tab-timeline") timeline.resize();
+  if (tab.id === "tab-compare") showComparison();
 }
 tabs.forEach((tab, at) => {
   tab.addEventListener("click", () => openTab(tab));

@@ -9,7 +9,8 @@ class Source {
     this.scroller = $(".editor", root);
     this.events = events;
     this.lines = [];
-    this.marked = [];
+    this.rows = [];
+    this.marks = {};
     this.field.addEventListener("input", () => {
       this.draw();
       events.edited(this.field.value);
@@ -55,7 +56,8 @@ class Source {
     this.lines = this.field.value.split("\n");
     this.pre.innerHTML = this.lines.map((line) => `<div>${ptxHtml(line) || " "}</div>`).join("");
     this.gutter.innerHTML = this.lines.map((_, at) => `<div>${at + 1}</div>`).join("");
-    this.marked = [];
+    this.marks = {};
+    this.rows = [...this.pre.children];
   }
 
   // Which lines have code, and what is wrong with some.
@@ -75,8 +77,9 @@ class Source {
   }
 
   mark(kind, lines) {
-    for (const element of this.pre.querySelectorAll("." + kind)) element.classList.remove(kind);
-    for (const line of lines) this.pre.children[line - 1]?.classList.add(kind);
+    for (const element of this.marks[kind] || []) element.classList.remove(kind);
+    this.marks[kind] = lines.map((line) => this.rows[line - 1]).filter(Boolean);
+    for (const element of this.marks[kind]) element.classList.add(kind);
   }
 
   reveal(line) {

@@ -13,6 +13,9 @@ const MOST_INSTRUCTIONS: u64 = 20_000_000;
 /// Bytes of a buffer at most: what a page can hold beside everything else.
 const LARGEST_BUFFER: u64 = 64 << 20;
 
+/// Bytes of local memory of a thread at most.
+const LARGEST_STACK: u32 = 1 << 16;
+
 /// Elements of a buffer that are shown.
 const SHOWN: usize = 64;
 
@@ -34,6 +37,8 @@ pub(super) fn trace(
     let mut launch = request.launch_within(LARGEST_BUFFER)?;
     let limit = launch.step_limit.unwrap_or(MOST_INSTRUCTIONS);
     launch.step_limit = Some(limit.min(MOST_INSTRUCTIONS));
+    let stack = launch.emulation.stack;
+    launch.emulation.stack = stack.map(|it| it.min(LARGEST_STACK));
     launch.watch = Some(Watch {
         block: watched.0,
         warp: watched.1,
