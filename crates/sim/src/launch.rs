@@ -86,6 +86,8 @@ pub struct Options {
     pub stack: u32,
     /// Count issues, cycles and stalls of every instruction.
     pub profile: bool,
+    /// Keep what one warp does, step by step.
+    pub watch: Option<crate::trace::Watch>,
     /// Host threads to run blocks on. The outcome of a kernel whose blocks race may depend on it.
     pub threads: usize,
 }
@@ -99,6 +101,7 @@ impl Default for Options {
             max_steps: None,
             stack: 16 << 10,
             profile: false,
+            watch: None,
             threads: 1,
         }
     }
@@ -222,6 +225,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// Counts by instruction, if asked for.
     pub profile: Option<crate::profile::Profile>,
+    /// What the watched warp did.
+    pub trace: Option<crate::trace::Trace>,
 }
 
 /// How many findings are kept.
