@@ -227,6 +227,7 @@ fn lower_source(
         entries: options.entries.clone(),
         ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
         caches: options.caches,
+        debug: options.debug,
     };
     let mut module = lower(ptx, &how).map_err(|problems| {
         let lines = LineIndex::new(source.text);

@@ -177,7 +177,7 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         return body
             .branch_if_guarded(|body| body.call_extern(statement, id, &results, &arguments));
     }
-    if body.graph.is_recursive(id) {
+    if body.graph.is_called(id) {
         return body.branch_if_guarded(|body| {
             let name = body.module.name(body.module.function(id).name);
             let callee = Callee::Name(near_name(name));

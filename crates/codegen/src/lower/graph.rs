@@ -2,10 +2,11 @@
 //!
 //! A function is inlined where it is called by name, unless it may come to be called again before it returns: such functions, the members of
 //! cycles of the graph of calls, are compiled by themselves and called. So are functions whose address is taken, for whoever calls through a
-//! pointer. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
+//! pointer, and for debuggers all functions that the ABI has a way to call. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
 
 use super::calls::Convention;
 use super::data::Symbols;
+use super::LowerOptions;
 use crate::module::{AddressKind, near_name};
 use orias_machine::Machine;
 use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};
@@ -23,6 +24,8 @@ pub(super) struct CallGraph {
     indirect: Vec<bool>,
     /// By function: whether it may be called again before it returns.
     recursive: Vec<bool>,
+    /// By function: whether it is called even if it could be inlined.
+    apart: Vec<bool>,
     /// Functions whose address is taken.
     pointers: Vec<FunctionId>,
     /// Bytes of the stack that arguments of calls need.
@@ -31,13 +34,18 @@ pub(super) struct CallGraph {
 
 impl CallGraph {
     /// The calls of `module`, whose variables are `symbols`.
-    pub fn of(module: &orias_ptx::Module<'_>, symbols: &Symbols, target: Target) -> CallGraph {
+    pub fn of(
+        module: &orias_ptx::Module<'_>,
+        symbols: &Symbols,
+        options: &LowerOptions,
+    ) -> CallGraph {
         let count = module.functions.len();
         let mut graph = CallGraph {
             definition: definitions(module),
             calls: vec![Vec::new(); count],
             indirect: vec![false; count],
             recursive: vec![false; count],
+            apart: vec![false; count],
             pointers: Vec::new(),
             outgoing: 0,
         };
@@ -77,7 +85,16 @@ impl CallGraph {
             }
         }
         graph.find_cycles();
-        graph.find_outgoing(module, target);
+        if options.debug {
+            let abi = Machine::of(options.target).abi;
+            for (index, function) in module.functions.iter().enumerate() {
+                graph.apart[index] = !function.entry
+                    && function.body.is_some()
+                    && Convention::new(module, abi, &function.returns, &function.parameters)
+                        .is_some();
+            }
+        }
+        graph.find_outgoing(module, options.target);
         graph
     }
 
@@ -86,9 +103,9 @@ impl CallGraph {
         self.definition[id.index()]
     }
 
-    /// Whether `id` may be called again before it returns.
-    pub fn is_recursive(&self, id: FunctionId) -> bool {
-        self.recursive[id.index()]
+    /// Whether `id` is called, not inlined, where it is named.
+    pub fn is_called(&self, id: FunctionId) -> bool {
+        self.recursive[id.index()] || self.apart[id.index()]
     }
 
     /// Functions whose address is taken, in the order of the source.
@@ -114,7 +131,7 @@ impl CallGraph {
                 continue;
             }
             for &callee in &self.calls[id.index()] {
-                called[callee.index()] |= self.is_recursive(callee);
+                called[callee.index()] |= self.is_called(callee);
                 pending.push(callee);
             }
             if self.indirect[id.index()] {
@@ -188,7 +205,7 @@ impl CallGraph {
         };
         for (index, function) in module.functions.iter().enumerate() {
             let id = FunctionId(index as u32);
-            if self.recursive[index] || self.pointers.contains(&id) {
+            if self.recursive[index] || self.apart[index] || self.pointers.contains(&id) {
                 need(&function.returns, &function.parameters);
             }
             let lists = function.body.iter().flat_map(|body| &body.lists);

@@ -23,6 +23,7 @@ mod contract;
 mod control;
 mod convert;
 mod data;
+mod debug;
 mod graph;
 mod lines;
 mod matrix;
@@ -61,6 +62,8 @@ pub struct LowerOptions {
     pub ptx_lines: Option<u32>,
     /// How global memory is cached where the PTX does not say, or whatever it says.
     pub caches: Caches,
+    /// Whether a debugger is to follow the code: functions are called, and registers of the source are kept. Needs `ptx_lines`.
+    pub debug: bool,
 }
 
 /// Cache operators of weak loads from and stores to global memory, by a global or a generic address.
@@ -89,6 +92,7 @@ impl Default for LowerOptions {
             entries: Vec::new(),
             ptx_lines: None,
             caches: Caches::default(),
+            debug: false,
         }
     }
 }
@@ -143,12 +147,14 @@ pub fn lower(
             kernels.push(id);
         }
     }
-    let graph = graph::CallGraph::of(ptx, &symbols, options.target);
+    let graph = graph::CallGraph::of(ptx, &symbols, options);
+    let watches = options.debug.then(|| debug::Watches::of(ptx));
     let around = body::Surroundings {
         module: ptx,
         symbols: &symbols,
         lines: &lines,
         graph: &graph,
+        watches: watches.as_ref(),
         options,
     };
     let mut externs = Vec::new();

@@ -79,7 +79,7 @@ use AbstractOp as A;
 #[rustfmt::skip]
 const RULES: &[(AbstractOp, Rule)] = &[
     // Values.
-    (A::Undef, special::keep), (A::Collect, special::keep), (A::Split, special::split), (A::Mov, special::mov),
+    (A::Undef, special::keep), (A::Collect, special::keep), (A::Split, special::split), (A::Mov, special::mov), (A::Name, special::name),
     (A::Sreg, special::special), (A::Sreg64, special::special), (A::EnvReg, special::environment),
     (A::AddressOf, special::address_of),
     (A::Cvta, special::to_generic), (A::CvtaTo, special::from_generic), (A::Isspacep, special::is_in_space),

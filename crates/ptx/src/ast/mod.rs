@@ -6,8 +6,10 @@
 //! in the statement list, so nothing nests and nothing recurses.
 
 mod body;
+mod section;
 
 pub use body::*;
+pub use section::*;
 
 use crate::diagnostic::Span;
 use crate::grammar::PtxVersion;
@@ -81,8 +83,8 @@ pub struct Module<'a> {
     pub opcodes: Vec<Opcode>,
     /// `.file` statements.
     pub files: Vec<File>,
-    /// `.section` statements, as they stand in the source.
-    pub sections: Vec<Span>,
+    /// `.section` statements.
+    pub sections: Vec<Section>,
     /// `.alias` statements.
     pub aliases: Vec<Alias>,
     /// The strings of `.pragma` statements outside functions.

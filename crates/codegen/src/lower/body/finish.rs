@@ -3,6 +3,7 @@
 use super::{Body, Lowered, NO_UNROLLING};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
+use crate::lower::debug::Debugging;
 use crate::lower::{LowerOptions, contract};
 use crate::module::{DeviceFunction, Extern, Kernel, Parameter, SharedPlace};
 use crate::reachability::remove_unreachable;
@@ -71,6 +72,7 @@ impl Body<'_, '_> {
     pub(super) fn into_function(mut self) -> (DeviceFunction, Vec<Extern>) {
         self.set_frame();
         let function = DeviceFunction {
+            debug: self.debugging.map(Debugging::into_record),
             shared: self.shared.into_iter().collect(),
             code: self.func,
         };
@@ -154,6 +156,7 @@ impl Body<'_, '_> {
             shared,
             dynamic_shared,
             callees: Vec::new(),
+            debug: self.debugging.map(Debugging::into_record),
             alloca: self.alloca,
             pragmas: self.pragmas,
             max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)
