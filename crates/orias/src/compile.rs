@@ -3,6 +3,7 @@
 use crate::check::{parse_and_check, translate};
 use crate::container::{self, Called, Finished};
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
+use crate::debug::Sections;
 use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;
@@ -92,7 +93,16 @@ pub fn compile_until(
         }
         modules.push((source, module));
     }
+    let is_debug = |(_, module): &(&Source<'_>, orias_ptx::Module<'_>)| {
+        let options = &module.target_options;
+        options.contains(&orias_ptx::ast::TargetOption::Debug)
+    };
+    let options = &options.for_modules(modules.iter().any(is_debug));
     let mut diagnostics = options.treat_warnings(diagnostics);
+    if options.contradicts_debugging() {
+        let what = "Optimized debugging not supported";
+        diagnostics.0.push(Diagnostic::new(Severity::Fatal, what));
+    }
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
@@ -137,10 +147,14 @@ fn generate(
     let mut module = orias_codegen::Module::new(target);
     let mut errors = Vec::new();
     let mut lines = LineTables::new(options);
+    let mut sections = options.writes_debug_info().then(Sections::default);
     let mut warnings = Vec::new();
     for (source, ptx) in sources {
         if stop() {
             return Err(vec![Diagnostic::stopped()]);
+        }
+        if let Some(sections) = &mut sections {
+            sections.take(ptx);
         }
         match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
@@ -149,6 +163,9 @@ fn generate(
     }
     if !errors.is_empty() {
         return Err(errors);
+    }
+    if let Some(sections) = &sections {
+        warnings.extend(sections.remarks());
     }
     let lowered = std::mem::take(&mut module.kernels);
     warnings.extend(lowered.iter().filter_map(|kernel| {
@@ -198,7 +215,7 @@ fn generate(
     }
     let functions =
         finish_functions(functions, &kernels, options, stop).map_err(|error| vec![error])?;
-    let cubin = container::build(&module, &kernels, &functions, lines, target)
+    let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
     let mut report = warnings;
     if options.verbose {
@@ -337,7 +354,11 @@ fn finish_functions(
     stop: Stop<'_>,
 ) -> Result<Vec<Called>, Diagnostic> {
     let finish = |function: DeviceFunction| {
-        let mut function = function.code;
+        let DeviceFunction {
+            code: mut function,
+            debug,
+            ..
+        } = function;
         let declared = function.attributes.clone();
         let callers = kernels
             .iter()
@@ -348,6 +369,7 @@ fn finish_functions(
         let code = encode(&mut function, options, stop)?;
         Ok(Called {
             function,
+            debug,
             declared,
             code,
         })

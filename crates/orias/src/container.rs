@@ -8,11 +8,12 @@ mod isa_class;
 mod mbarriers;
 mod text;
 
+use crate::debug::{self, RegisterTables, Sections, Surroundings};
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
-use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, constant_places};
+use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, TEXT_START, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
@@ -67,7 +68,7 @@ pub(crate) fn build(
     module: &Module,
     kernels: &[Finished],
     functions: &[Called],
-    lines: LineTables,
+    (lines, sections): (LineTables, Option<Sections>),
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
     let mut cubin = build::Module::new(chip_of(target));
@@ -138,8 +139,52 @@ pub(crate) fn build(
         cubin.functions.push(function);
     }
     cubin.lines = lines.info(module, &files);
+    cubin.debug = sections.map(|sections| debug_info(&sections, module, kernels, functions, target));
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)
+}
+
+/// What debuggers are told. A function that several kernels call is where the first of them has it.
+fn debug_info(
+    sections: &Sections,
+    module: &Module,
+    kernels: &[Finished],
+    functions: &[Called],
+    target: Target,
+) -> build::DebugInfo {
+    let chip = chip_of(target);
+    let mut around = Surroundings::new(module);
+    let mut tables = RegisterTables::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for finished in kernels {
+        let kernel = &finished.kernel;
+        let symbol = &kernel.code.name;
+        for part in Text::new(finished, functions).parts {
+            let name = part.function.name.trim_start_matches(TEXT_START);
+            if let Some(record) = part.debug
+                && !seen.contains(&name)
+            {
+                seen.push(name);
+                let start = u64::from(part.start);
+                around.add_function(symbol, start, part.function, part.code, record);
+                around.add_symbol(name, symbol, start);
+                tables.add(name, part.function, part.code, record);
+            }
+        }
+        for parameter in &kernel.parameters {
+            let offset = u64::from(chip.param_base) + u64::from(parameter.offset);
+            around.add_number(&parameter.name, offset);
+        }
+        for place in &kernel.shared {
+            let offset = chip.reserved_shared + u64::from(place.offset);
+            around.add_number(&place.symbol, offset);
+        }
+    }
+    build::DebugInfo {
+        registers: tables.places,
+        register_types: tables.types,
+        sections: sections.finish(&around),
+    }
 }
 
 fn internal(error: impl std::fmt::Display) -> Diagnostic {
@@ -198,6 +243,7 @@ fn function(
             align: shared_align,
         }),
         reports_at_exit: finished.reports_at_exit,
+        frame_rules: (kernel.debug.as_ref()).map(|_| debug::rules(function, code)),
         exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
         externs: externs(module, text),
         subroutines: text.subroutines(&function.name, attributes.local),

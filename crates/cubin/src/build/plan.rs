@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Address, BuildError, CUDA_VERSION, Chip, Entry, Function, Module, Shared, Variable};
+use super::{
+    Address, BuildError, CUDA_VERSION, Chip, DebugSection, Entry, Function, Module, Shared, Variable,
+};
 use crate::elf::{r_cuda, shf, sht, size, stb, sto, stt};
 use crate::frame::{self, Covered};
 use crate::line::{self, LineRow, Sequence, SourceFile};
@@ -25,6 +27,9 @@ pub(super) enum Key {
     DebugStrings,
     DebugLineSass,
     DebugPtx,
+    DebugRegisters,
+    DebugRegisterTypes,
+    DebugData(usize),
     ToolNote,
     CudaNote,
     Info,
@@ -37,6 +42,7 @@ pub(super) enum Key {
     GlobalInitRelocations,
     DebugLineRelocations,
     DebugLineSassRelocations,
+    DebugDataRelocations(usize),
     DebugFrameRelocations,
     Bank3,
     Bank4,
@@ -50,12 +56,14 @@ pub(super) enum Key {
 }
 
 /// Sections for debuggers that have symbols, in their order.
-const DEBUG_SECTIONS: [Key; 5] = [
+const DEBUG_SECTIONS: [Key; 7] = [
     Key::DebugFrame,
     Key::DebugLine,
     Key::DebugStrings,
     Key::DebugLineSass,
     Key::DebugPtx,
+    Key::DebugRegisters,
+    Key::DebugRegisterTypes,
 ];
 
 /// A symbol of the file.
@@ -147,7 +155,14 @@ impl<'a> Plan<'a> {
             let relocations = function.relocations.iter();
             relocations.map(|one| (function.name.as_str(), &one.address))
         });
-        let addresses = from_banks.chain(from_variables).chain(from_code);
+        let from_debug = self.debug_data().iter().flat_map(|section| {
+            let relocations = section.relocations.iter();
+            relocations.map(|one| (section.name.as_str(), &one.address))
+        });
+        let addresses = from_banks
+            .chain(from_variables)
+            .chain(from_code)
+            .chain(from_debug);
         let addresses = addresses.map(|(user, address)| (user, &address.symbol));
         let callers = module.calls.iter().map(|(caller, _)| ("a call", caller));
         let callees = module.calls.iter();
@@ -260,6 +275,9 @@ impl<'a> Plan<'a> {
         for key in DEBUG_SECTIONS {
             self.add_section_symbol(key);
         }
+        for number in 0..self.debug_data().len() {
+            self.add_section_symbol(Key::DebugData(number));
+        }
         self.add_section_symbol(Key::CallGraph);
         for (number, function) in module.functions.iter().enumerate() {
             let is_entry = function.entry.is_some();
@@ -288,6 +306,11 @@ impl<'a> Plan<'a> {
         }
     }
 
+    fn debug_data(&self) -> &'a [DebugSection] {
+        let debug = self.module.debug.as_ref();
+        debug.map_or(&[], |debug| &debug.sections)
+    }
+
     fn section_name(&self, key: Key) -> String {
         let function = |prefix: &str, number: usize| {
             let name = self.module.functions.get(number);
@@ -303,6 +326,12 @@ impl<'a> Plan<'a> {
             Key::DebugStrings => ".debug_str".to_owned(),
             Key::DebugLineSass => ".nv_debug_line_sass".to_owned(),
             Key::DebugPtx => ".nv_debug_ptx_txt".to_owned(),
+            Key::DebugRegisters => ".nv_debug_info_reg_sass".to_owned(),
+            Key::DebugRegisterTypes => ".nv_debug_info_reg_type".to_owned(),
+            Key::DebugData(number) => self.debug_data()[number].name.clone(),
+            Key::DebugDataRelocations(number) => {
+                format!(".rela{}", self.debug_data()[number].name)
+            }
             Key::ToolNote => ".note.nv.tkinfo".to_owned(),
             Key::CudaNote => ".note.nv.cuinfo".to_owned(),
             Key::Info => ".nv.info".to_owned(),
@@ -365,6 +394,25 @@ impl<'a> Plan<'a> {
                     _ => lines.strings.clone(),
                 });
                 new(sht::PROGBITS, 0, 1, Body::Bytes(text.unwrap_or_default()))
+            }
+            Key::DebugRegisters | Key::DebugRegisterTypes => {
+                let table = module.debug.as_ref().map(|debug| match key {
+                    Key::DebugRegisters => debug.registers.clone(),
+                    _ => debug.register_types.clone(),
+                });
+                new(sht::PROGBITS, 0, 1, Body::Bytes(table.unwrap_or_default()))
+            }
+            Key::DebugData(number) => {
+                let bytes = self.debug_data()[number].bytes.clone();
+                new(sht::PROGBITS, 0, 1, Body::Bytes(bytes))
+            }
+            Key::DebugDataRelocations(number) => {
+                let section = &self.debug_data()[number];
+                let list = section.relocations.iter().rev().map(|one| Relocation {
+                    kind: one.kind,
+                    ..self.address(one.offset, &one.address)
+                });
+                relocations(Key::DebugData(number), list.collect())
             }
             Key::ToolNote => new(
                 sht::NOTE,
@@ -575,18 +623,20 @@ impl<'a> Plan<'a> {
     }
 
     fn frame_info(&self) -> (Vec<u8>, Vec<Relocation>) {
-        let covered: Vec<Covered> = self
+        let covered: Vec<Covered<'_>> = self
             .module
             .functions
             .iter()
             .flat_map(|function| {
                 let symbol = self.named(&function.name);
                 std::iter::once(Covered {
+                    rules: function.frame_rules.as_ref(),
                     symbol,
                     offset: 0,
                     size: function.code.len() as u64,
                 })
                 .chain(function.subroutines.iter().map(move |inner| Covered {
+                    rules: inner.frame_rules.as_ref(),
                     symbol,
                     offset: inner.offset,
                     size: inner.size,
@@ -673,6 +723,10 @@ fn section_keys(module: &Module) -> Vec<Key> {
     keys.extend(optional(has_strings, Key::DebugStrings));
     keys.extend(optional(lined.is_some(), Key::DebugLineSass));
     keys.extend(optional(lined.is_some(), Key::DebugPtx));
+    if let Some(debug) = &module.debug {
+        keys.extend([Key::DebugRegisters, Key::DebugRegisterTypes]);
+        keys.extend((0..debug.sections.len()).map(Key::DebugData));
+    }
     keys.extend([Key::ToolNote, Key::CudaNote, Key::Info, Key::Compat]);
     keys.extend(which(&|_| true, &Key::FunctionInfo));
     keys.push(Key::CallGraph);
@@ -700,6 +754,12 @@ fn section_keys(module: &Module) -> Vec<Key> {
         has_rows(&|function| !function.ptx_lines.is_empty()),
         Key::DebugLineSassRelocations,
     ));
+    let data = module.debug.iter().flat_map(|debug| &debug.sections);
+    keys.extend(
+        data.enumerate()
+            .filter(|(_, section)| !section.relocations.is_empty())
+            .map(|(number, _)| Key::DebugDataRelocations(number)),
+    );
     keys.extend(optional(framed, Key::DebugFrameRelocations));
     let mut banks = [
         (!module.constants.is_empty(), Key::Bank3),

@@ -134,8 +134,8 @@ pub const OPTIONS: &[OptionRow] = &[
         "Cache modifier of global and generic loads that have none."),
     row("def-store-cache", "dscm", Text, "<modifier>", Effective, set_store_cache,
         "Cache modifier of global and generic stores that have none."),
-    row("device-debug", "g", Nothing, "", Refused("debug information"), nothing,
-        "Make debug information."),
+    row("device-debug", "g", Nothing, "", Effective, set_debug,
+        "Make code and information for debuggers. The code is not optimised."),
     row("device-function-maxrregcount", "func-maxrregcount", Text, "<archmax|archmin|N>",
         NoEffect("only has a meaning for relocatable objects"), warn_function_registers,
         "Most registers a device function may use."),
@@ -366,7 +366,13 @@ fn set_entries(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnos
 fn set_opt_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
     if let Value::Number(level) = value {
         invocation.options.opt_level = u8::try_from((*level).clamp(0, 3)).unwrap_or(3);
+        invocation.options.level_is_asked = true;
     }
+    Ok(())
+}
+
+fn set_debug(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.debug = true;
     Ok(())
 }
 

@@ -5,8 +5,9 @@
 //! pointers read that offset from a table in a constant bank; what programs take for the address of a function is its place there, the same for all kernels.
 
 use super::{Finished, internal, patch, place_of, relocate};
+use crate::debug;
 use crate::diagnostics::Diagnostic;
-use orias_codegen::{BEHIND_CALL, Module, POINTER_BYTES, TEXT_START, is_near};
+use orias_codegen::{BEHIND_CALL, DebugRecord, Module, POINTER_BYTES, TEXT_START, is_near};
 use orias_cubin::build::{CodeRelocation, Subroutine};
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Function};
@@ -24,6 +25,8 @@ const NOWHERE: u64 = 1;
 pub(crate) struct Called {
     /// Its final form.
     pub(crate) function: Function,
+    /// What debuggers are told of it, if anything.
+    pub(crate) debug: Option<DebugRecord>,
     /// What the source says about its memory.
     pub(crate) declared: Attributes,
     /// Its bytes.
@@ -44,6 +47,7 @@ pub(crate) struct Part<'a> {
     pub(crate) start: u32,
     pub(crate) function: &'a Function,
     pub(crate) code: &'a Code,
+    pub(crate) debug: Option<&'a DebugRecord>,
 }
 
 /// The text of a kernel.
@@ -67,6 +71,7 @@ impl<'a> Text<'a> {
             start: 0,
             function: &finished.kernel.code,
             code: &finished.code,
+            debug: finished.kernel.debug.as_ref(),
         }];
         let mut end = finished.code.bytes.len() as u32;
         for called in called_by(finished, functions) {
@@ -74,6 +79,7 @@ impl<'a> Text<'a> {
                 start: end,
                 function: &called.function,
                 code: &called.code,
+                debug: called.debug.as_ref(),
             });
             end += called.code.bytes.len() as u32;
         }
@@ -180,6 +186,7 @@ impl<'a> Text<'a> {
                     size: part.code.bytes.len() as u64,
                     frame_size,
                     weak: false,
+                    frame_rules: part.debug.map(|_| debug::rules(part.function, part.code)),
                 }
             })
             .collect()
