@@ -12,6 +12,7 @@ mod convergence;
 mod emit;
 pub mod fold;
 pub mod knobs;
+mod known_bits;
 mod loops;
 pub mod lower;
 mod memory_order;
@@ -28,6 +29,7 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod select;
 mod sources;
+mod ssa;
 mod sync;
 mod tail;
 

@@ -70,7 +70,7 @@ pub(super) fn update(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         return unsupported("");
     };
     if let [(destination, _)] = destinations[..] {
-        let destination = super::calls::unused(destination, tuple);
+        let destination = destination.or_unused(tuple);
         return body.assign(AbstractOp::Atom, mods, &[destination], &operands);
     }
     let guard = body.ori_guard();

@@ -5,7 +5,6 @@
 //! result is extended to its register in the same way.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
-use super::calls::unused;
 use super::modifiers::{modifier, set};
 use super::operands::{integer, scalar};
 use crate::emit::imm;
@@ -74,7 +73,7 @@ pub(super) fn convert(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
                 (PtxType::F64, Round::Default) => operands[0],
                 _ => body.compute(op, mods, &operands)?,
             };
-            let destination = unused(body.destination(statement, 0)?, Type::R2);
+            let destination = body.destination(statement, 0)?.or_unused(Type::R2);
             return limit(body, destination, value);
         }
         let direct = statement.operands.first().is_some_and(|operand| {

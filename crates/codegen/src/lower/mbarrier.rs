@@ -4,7 +4,6 @@
 //! in, and those of a cluster's barrier are for whole warps.
 
 use super::body::{Body, Lowered, Statement, unsupported};
-use super::calls::unused;
 use super::modifiers::{self, modifier};
 use super::movement::pack_elements;
 use super::operands::{bits, scalar};
@@ -80,7 +79,7 @@ pub(super) fn arrive(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         let scope = modifier(statement.form).unwrap_or(Scope::Cta);
         let (place, space) = address(body, statement, "a")?;
         let count = word(body, statement, operand)?;
-        let state = unused(body.destination(statement, 0)?, Type::R2);
+        let state = body.destination(statement, 0)?.or_unused(Type::R2);
         let mods = (kind, order, scope, space);
         body.assign(AbstractOp::MbarrierArrive, mods, &[state], &[place, count])
     })
@@ -103,7 +102,7 @@ pub(super) fn wait(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         };
         let phase = body.source_value(statement, index)?.into();
         let limit = word(body, statement, "timehint")?;
-        let over = unused(body.destination(statement, 0)?, Type::P);
+        let over = body.destination(statement, 0)?.or_unused(Type::P);
         let mods = (kind, order, scope);
         body.assign(
             AbstractOp::MbarrierWait,

@@ -4,7 +4,7 @@
 //! registers are extended by their type: the abstract load does that itself for one element of 8 or 16 bits.
 
 use super::body::{Body, Destination, Lowered, Statement, Storage, unsupported};
-use super::calls::{load_words, store_words, unused};
+use super::calls::{load_words, store_words};
 use super::modifiers::{self, modifier, set};
 use super::movement::{pack_elements, unpack_elements, write_elements};
 use super::operands::bits;
@@ -116,7 +116,7 @@ fn words_at(
     statement: &Statement<'_>,
     index: usize,
     bytes: u32,
-) -> Lowered<Option<(super::ssa::Variable, u32)>> {
+) -> Lowered<Option<(crate::ssa::Variable, u32)>> {
     let Some((id, offset)) = named_variable(statement, index) else {
         return Ok(None);
     };
@@ -193,7 +193,7 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         let mods = access_mods(body, statement, op, space, narrow)?;
         let wide = register > 32 && register > width;
         if !wide {
-            let unused = unused(destination, super::body::register_type(ty));
+            let unused = destination.or_unused(super::body::register_type(ty));
             return body.assign(op, mods, &[unused], &operands);
         }
         let value = guarded_load(body, op, mods, super::body::register_type(ty), &operands)?;
@@ -389,7 +389,7 @@ pub(super) fn load_copies(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
     let (address, _) = body.address(statement, 1, Space::Global)?;
     let operands = [body.func.create_address(address)];
     if let [(destination, _)] = destinations[..] {
-        let unused = unused(destination, super::body::register_type(ty));
+        let unused = destination.or_unused(super::body::register_type(ty));
         return body.assign(op, mods, &[unused], &operands);
     }
     let words = (destinations.len() as u32 * ty.bits()).div_ceil(32);
@@ -476,7 +476,7 @@ pub(super) fn alloca(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         3 => body.immediate(statement, 2)?,
         _ => 8,
     };
-    let destination = unused(body.destination(statement, 0)?, Type::R);
+    let destination = body.destination(statement, 0)?.or_unused(Type::R);
     body.assign(
         AbstractOp::Alloca,
         (scalar,),

@@ -34,7 +34,6 @@ mod movement;
 mod operands;
 mod rules;
 mod special;
-mod ssa;
 mod surface;
 mod sync;
 mod tensormap;

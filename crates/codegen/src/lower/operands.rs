@@ -1,11 +1,11 @@
 //! PTX operands as Ori has them: values, immediates, addresses.
 
 use super::body::{Body, Destination, Lowered, Statement, Storage, register_type, unsupported};
-use super::ssa::Variable;
 use crate::emit::imm;
 use crate::lower::movement::pack_elements;
 use crate::module::SymbolSpace;
 use crate::module::near_name;
+use crate::ssa::Variable;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::operation::{AbstractOp, Modifier, Scalar, Source, Space};
 use orias_ori::{Address, Operand, OptReg, SourceMods, SymbolPart, Type, Value};

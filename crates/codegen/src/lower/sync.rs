@@ -1,7 +1,6 @@
 //! Barriers, fences, and what the lanes of a warp do together.
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
-use super::calls::unused;
 use super::modifiers::{modifier, set};
 use super::rules::places;
 use orias_ori::operation::{AbstractOp, Aligned, Combine, Match, Order, Proxy, Scope, Vote};
@@ -44,7 +43,7 @@ fn barrier_for(body: &mut Body<'_, '_>, statement: &Statement<'_>, aligned: Alig
                 operands.insert(1, Operand::None);
             }
             if popc {
-                let destination = unused(destinations[0], Type::R);
+                let destination = destinations[0].or_unused(Type::R);
                 return body.assign(
                     AbstractOp::BarRedPopc,
                     (aligned,),
@@ -55,7 +54,7 @@ fn barrier_for(body: &mut Body<'_, '_>, statement: &Statement<'_>, aligned: Alig
             let Some(combine) = modifier::<Combine>(statement.form) else {
                 return unsupported("");
             };
-            let destination = unused(destinations[0], Type::P);
+            let destination = destinations[0].or_unused(Type::P);
             let mods = (combine, aligned);
             body.assign(AbstractOp::BarRed, mods, &[destination], &operands)
         }
@@ -141,7 +140,7 @@ pub(super) fn shuffle(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
     if operands.len() != 4 {
         return unsupported("");
     }
-    let first = unused(first, Type::R);
+    let first = first.or_unused(Type::R);
     body.assign(AbstractOp::Shfl, mods, &[first, second], &operands)
 }
 
@@ -171,7 +170,7 @@ pub(super) fn match_lanes(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
     let mods = set(AbstractOp::MatchLanes, mods, kind);
     let (first, second) = body.destinations(statement, 0)?;
     let operands = [body.source(statement, 1)?, body.source(statement, 2)?];
-    let first = unused(first, Type::R);
+    let first = first.or_unused(Type::R);
     body.assign(AbstractOp::MatchLanes, mods, &[first, second], &operands)
 }
 

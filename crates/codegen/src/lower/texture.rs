@@ -436,7 +436,7 @@ pub(super) fn query(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         level => level,
     };
     let level = body.in_registers(level, 32)?;
-    let destination = super::calls::unused(body.destination(statement, 0)?, Type::R);
+    let destination = body.destination(statement, 0)?.or_unused(Type::R);
     let operands = [texture.into(), imm(dimension), level.into()];
     body.assign(AbstractOp::Txq, (), &[destination], &operands)
 }

@@ -35,6 +35,8 @@ mod check;
 mod extract;
 mod info;
 mod plan;
+mod sections;
+mod symbols;
 
 use thiserror::Error;
 

@@ -2,7 +2,7 @@
 
 use super::{Body, Lowered, unsupported};
 use crate::emit::{Emit, Mods};
-use crate::lower::ssa::Variable;
+use crate::ssa::Variable;
 use orias_ori::operation::{AbstractOp, Scalar};
 use orias_ori::{Guard, Operand, SourceMods, Type, Value};
 use orias_ptx::ast::RegisterId;
@@ -16,6 +16,16 @@ pub(in crate::lower) enum Destination {
     Unused(Type),
     /// Nowhere.
     None,
+}
+
+impl Destination {
+    /// Itself, or an unused value of that type if there is none.
+    pub fn or_unused(self, ty: Type) -> Destination {
+        match self {
+            Destination::None => Destination::Unused(ty),
+            other => other,
+        }
+    }
 }
 
 impl Body<'_, '_> {

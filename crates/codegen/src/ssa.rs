@@ -33,7 +33,7 @@ fn place(block: Block, variable: Variable) -> u64 {
 
 /// Something that changes while the program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Variable(pub u32);
+pub(crate) struct Variable(pub u32);
 
 /// What a variable has when its block is entered.
 struct Placeholder {
@@ -72,7 +72,7 @@ const END: u32 = u32::MAX;
 
 /// The variables of a function under construction.
 #[derive(Default)]
-pub(super) struct Ssa {
+pub(crate) struct Ssa {
     types: Vec<Type>,
     /// Who writes each variable.
     writers: Vec<Writers>,

@@ -1,0 +1,148 @@
+//! Which symbols a file has, in ptxas's order.
+
+use super::Variable;
+use super::plan::{Key, Plan, SymbolKey};
+use crate::elf::{stb, sto, stt};
+use crate::model::{Symbol, SymbolPlace};
+
+/// Sections for debuggers that have symbols, in their order.
+const DEBUG_SECTIONS: [Key; 7] = [
+    Key::DebugFrame,
+    Key::DebugLine,
+    Key::DebugStrings,
+    Key::DebugLineSass,
+    Key::DebugPtx,
+    Key::DebugRegisters,
+    Key::DebugRegisterTypes,
+];
+
+/// The name of the weak symbol for the reserved shared memory.
+const RESERVED_OFFSET: &str = ".nv.reservedSmem.offset0";
+/// The name of the symbol at its start.
+const RESERVED_ALIAS: &str = "__nv_reservedSMEM_offset_0_alias";
+
+impl<'a> Plan<'a> {
+    fn add_symbol(&mut self, key: SymbolKey, symbol: Symbol) {
+        self.symbol_indices.insert(key, self.symbols.len() as u32);
+        self.symbols.push(symbol);
+    }
+
+    fn add_section_symbol(&mut self, key: Key) {
+        if self.has(key) {
+            let symbol = Symbol::for_section(self.section_name(key), self.index(key));
+            self.add_symbol(SymbolKey::Section(key), symbol);
+        }
+    }
+
+    fn add_variables(&mut self, key: Key, variables: impl Iterator<Item = &'a Variable>) {
+        self.add_section_symbol(key);
+        for variable in variables {
+            let symbol = Symbol {
+                name: variable.name.as_str().into(),
+                kind: stt::OBJECT,
+                binding: if variable.visible {
+                    stb::GLOBAL
+                } else {
+                    stb::LOCAL
+                },
+                other: 0,
+                place: SymbolPlace::Section(self.index(key)),
+                value: variable.offset,
+                size: variable.size,
+            };
+            self.add_symbol(SymbolKey::Named(variable.name.clone()), symbol);
+        }
+    }
+
+    /// Symbols of the module: of the reserved shared memory, and of variables. They stand behind those of the first function.
+    fn add_module_symbols(&mut self) {
+        let module = self.module;
+        let reserved = Symbol {
+            name: RESERVED_OFFSET.into(),
+            kind: stt::OBJECT,
+            binding: stb::WEAK,
+            size: 4,
+            ..Symbol::null()
+        };
+        self.add_symbol(SymbolKey::ReservedOffset, reserved);
+        let alias = Symbol {
+            name: RESERVED_ALIAS.into(),
+            binding: stb::WEAK,
+            other: 0xa0,
+            place: SymbolPlace::Section(self.index(Key::SharedReserved)),
+            ..Symbol::null()
+        };
+        self.add_symbol(SymbolKey::ReservedAlias, alias);
+        self.add_variables(Key::Bank3, module.constants.iter());
+        let (with, without): (Vec<_>, Vec<_>) = module
+            .globals
+            .iter()
+            .partition(|variable| variable.is_initialised());
+        self.add_variables(Key::Global, without.into_iter());
+        self.add_variables(Key::GlobalInit, with.into_iter());
+        self.add_section_symbol(Key::Bank4);
+    }
+
+    /// All symbols: those of sections and variables first, then the functions, then the parameter banks.
+    pub(super) fn add_symbols(&mut self) {
+        let module = self.module;
+        self.add_symbol(SymbolKey::Null, Symbol::null());
+        self.add_section_symbol(Key::ToolNote);
+        self.add_section_symbol(Key::CudaNote);
+        for (number, function) in module.functions.iter().enumerate() {
+            self.add_section_symbol(Key::Text(number));
+            for inner in &function.subroutines {
+                let symbol = Symbol {
+                    name: inner.name.as_str().into(),
+                    kind: stt::FUNC,
+                    binding: if inner.weak { stb::WEAK } else { stb::LOCAL },
+                    other: 0,
+                    place: SymbolPlace::Section(self.index(Key::Text(number))),
+                    value: inner.offset,
+                    size: inner.size,
+                };
+                self.add_symbol(SymbolKey::Named(inner.name.clone()), symbol);
+            }
+            self.add_section_symbol(Key::Shared(number));
+            self.add_section_symbol(Key::Bank2(number));
+            if number == 0 {
+                self.add_module_symbols();
+            }
+        }
+        if module.functions.is_empty() {
+            self.add_module_symbols();
+        }
+        for key in DEBUG_SECTIONS {
+            self.add_section_symbol(key);
+        }
+        for number in 0..self.debug_data().len() {
+            self.add_section_symbol(Key::DebugData(number));
+        }
+        self.add_section_symbol(Key::CallGraph);
+        for (number, function) in module.functions.iter().enumerate() {
+            let is_entry = function.entry.is_some();
+            let symbol = Symbol {
+                name: function.name.as_str().into(),
+                kind: stt::FUNC,
+                binding: if is_entry { stb::GLOBAL } else { stb::LOCAL },
+                other: if is_entry { sto::ENTRY } else { 0 },
+                place: SymbolPlace::Section(self.index(Key::Text(number))),
+                value: 0,
+                size: function.code.len() as u64,
+            };
+            self.add_symbol(SymbolKey::Named(function.name.clone()), symbol);
+        }
+        for name in &module.externs {
+            let symbol = Symbol {
+                name: name.as_str().into(),
+                kind: stt::FUNC,
+                binding: stb::GLOBAL,
+                ..Symbol::null()
+            };
+            self.add_symbol(SymbolKey::Named(name.clone()), symbol);
+        }
+        for number in 0..module.functions.len() {
+            self.add_section_symbol(Key::Bank0(number));
+        }
+    }
+}
