@@ -25,6 +25,10 @@ pub enum FrameStep {
     Size(u32),
     /// A register of the caller is stored so many bytes below the frame's upper end.
     Stored(u8, u32),
+    /// What the caller had in a register lies in another one.
+    Moved(u8, u8),
+    /// What the caller had in a register is gone.
+    Lost(u8),
     /// A register has again what the caller had in it.
     Restored(u8),
 }
@@ -62,6 +66,7 @@ const DW_CFA_ADVANCE_LOC4: u8 = 0x04;
 const DW_CFA_OFFSET_EXTENDED: u8 = 0x05;
 const DW_CFA_RESTORE_EXTENDED: u8 = 0x06;
 const DW_CFA_UNDEFINED: u8 = 0x07;
+const DW_CFA_REGISTER: u8 = 0x09;
 const DW_CFA_DEF_CFA: u8 = 0x0c;
 const DW_CFA_SAME_VALUE: u8 = 0x08;
 const DW_CFA_NOP: u8 = 0x00;
@@ -142,6 +147,15 @@ fn put_steps(content: &mut Vec<u8>, steps: &[(u64, FrameStep)]) {
                 content.put_u8(DW_CFA_OFFSET_EXTENDED);
                 put_general(content, register);
                 put_leb(content, (below / DATA_UNIT).into());
+            }
+            FrameStep::Moved(register, to) => {
+                content.put_u8(DW_CFA_REGISTER);
+                put_general(content, register);
+                put_general(content, to);
+            }
+            FrameStep::Lost(register) => {
+                content.put_u8(DW_CFA_UNDEFINED);
+                put_general(content, register);
             }
             FrameStep::Restored(register) => {
                 content.put_u8(DW_CFA_RESTORE_EXTENDED);

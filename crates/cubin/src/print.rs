@@ -9,9 +9,7 @@ use std::fmt::Write;
 use crate::attribute::{self, Attribute, Value, Vocabulary};
 use crate::elf::{self, pt, stb, stt};
 use crate::functions::FunctionView;
-use crate::model::{
-    Body, Cubin, Extent, InfoMeaning, Section, Symbol, SymbolPlace, SymbolSpace,
-};
+use crate::model::{Body, Cubin, Extent, InfoMeaning, Section, Symbol, SymbolPlace, SymbolSpace};
 use crate::note::{Note, NoteContent};
 
 /// How many lines of data are printed when not all is asked for.

@@ -2,8 +2,8 @@
 
 use crate::check::{parse_and_check, translate};
 use crate::container::{self, Called, Finished};
-use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::debug::Sections;
+use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;

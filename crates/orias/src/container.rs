@@ -139,7 +139,8 @@ pub(crate) fn build(
         cubin.functions.push(function);
     }
     cubin.lines = lines.info(module, &files);
-    cubin.debug = sections.map(|sections| debug_info(&sections, module, kernels, functions, target));
+    cubin.debug =
+        sections.map(|sections| debug_info(&sections, module, kernels, functions, target));
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)
 }

@@ -15,8 +15,8 @@
 
 use super::body::{Body, Lowered};
 use super::lines::Lines;
-use super::ssa::Variable;
 use crate::module::{DebugRecord, SourceRegister};
+use crate::ssa::Variable;
 use orias_ori::operation::{AbstractOp, Scalar};
 use orias_ori::{Guard, Operand, Span, Type, Value};
 use orias_ptx::ast::{
@@ -73,12 +73,7 @@ impl Watches {
         watches
     }
 
-    fn of_functions(
-        &mut self,
-        module: &orias_ptx::Module<'_>,
-        section: &Section,
-        places: &Places,
-    ) {
+    fn of_functions(&mut self, module: &orias_ptx::Module<'_>, section: &Section, places: &Places) {
         let mut labels = section.references.iter().filter_map(|reference| {
             let (function, _) = places.get(&reference.name)?;
             Some((reference.offset as usize, *function))
@@ -255,19 +250,22 @@ impl Debugging {
         words: u8,
     ) -> u32 {
         let record = &mut self.record;
-        *self.numbers.entry((register, component)).or_insert_with(|| {
-            let first = record.registers.len() as u32;
-            let of = &body.registers[register.index()];
-            for word in 0..words {
-                record.registers.push(SourceRegister {
-                    name: module.name(of.name).to_owned(),
-                    ty: of.ty,
-                    vector: of.vector.max(1),
-                    word: component * words + word,
-                });
-            }
-            first
-        })
+        *self
+            .numbers
+            .entry((register, component))
+            .or_insert_with(|| {
+                let first = record.registers.len() as u32;
+                let of = &body.registers[register.index()];
+                for word in 0..words {
+                    record.registers.push(SourceRegister {
+                        name: module.name(of.name).to_owned(),
+                        ty: of.ty,
+                        vector: of.vector.max(1),
+                        word: component * words + word,
+                    });
+                }
+                first
+            })
     }
 
     /// Whether `register` is watched where a branch to `target` leaves what it is watched for.
@@ -450,6 +448,32 @@ impl<'m> Body<'m, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_register_with_a_variable_lives_until_the_function_ends() {
+        let source = b".version 8.0\n.target sm_90a, debug\n.address_size 64\n
+            .visible .entry k(.param .u64 p) {
+                .reg .b64 %rd<2>; .reg .f32 %f<3>;
+            $begin:
+                ld.param.u64 %rd1, [p];
+                mov.f32 %f1, 0f3F800000;
+                st.global.f32 [%rd1], %f1;
+                mov.f32 %f2, 0f40000000;
+                ret;
+            }
+            .section .debug_info { .b64 $begin\n .b8 144, 177, 204, 149, 1 }";
+        let (ptx, said) = orias_ptx::parse(source);
+        assert!(!said.has_errors(), "{said:?}");
+        let options = crate::lower::LowerOptions {
+            debug: true,
+            ptx_lines: Some(0),
+            ..crate::lower::LowerOptions::default()
+        };
+        let module = crate::lower::lower(&ptx, &options).unwrap_or_else(|_| panic!("not lowered"));
+        let text = orias_ori::print_function(&module.kernels[0].code);
+        // Two words of %rd1, %f1 where it is written and at the end, %f2.
+        assert_eq!(text.matches("= name.").count(), 5, "{text}");
+    }
 
     #[test]
     fn a_register_is_known_by_the_letters_of_its_name() {

@@ -4,9 +4,9 @@
 //! cycles of the graph of calls, are compiled by themselves and called. So are functions whose address is taken, for whoever calls through a
 //! pointer, and for debuggers all functions that the ABI has a way to call. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
 
+use super::LowerOptions;
 use super::calls::Convention;
 use super::data::Symbols;
-use super::LowerOptions;
 use crate::module::{AddressKind, near_name};
 use orias_machine::Machine;
 use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};

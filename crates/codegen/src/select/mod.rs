@@ -289,6 +289,7 @@ fn drop_unread(func: &mut Function) {
         let removable = some
             && unread
             && func.opcode(inst).effects() == Effects::NONE
+            && !func.is_named(inst)
             && func.layout.inst_block(inst).is_some();
         if !removable {
             continue;

@@ -171,7 +171,9 @@ pub(super) fn mov(s: &mut Selector<'_>) -> Done {
 /// What a register of the source has: a copy of its own, which stays for debuggers.
 pub(super) fn name(s: &mut Selector<'_>) -> Done {
     let operand = s.operand(0);
-    let result = s.result(0);
+    // Whether somebody reads it or not.
+    let result = s.func.operands(s.at).first().copied();
+    let result = result.unwrap_or(Operand::None);
     match s.modifier()? {
         Scalar::Pred => {
             let source = s.predicate_of(operand);

@@ -331,11 +331,13 @@ impl Plan<'_> {
             .iter()
             .flat_map(|function| {
                 let symbol = self.named(&function.name);
+                let inner = function.subroutines.iter().map(|inner| inner.offset);
+                let own = inner.min().unwrap_or(function.code.len() as u64);
                 std::iter::once(Covered {
                     rules: function.frame_rules.as_ref(),
                     symbol,
                     offset: 0,
-                    size: function.code.len() as u64,
+                    size: own,
                 })
                 .chain(function.subroutines.iter().map(move |inner| Covered {
                     rules: inner.frame_rules.as_ref(),

@@ -292,10 +292,7 @@ impl Reader {
                 "Conflicting options --device-debug and --generate-line-info specified, ignoring --generate-line-info option",
             ));
         }
-        if given("suppress-debug-info")
-            && !given("generate-line-info")
-            && !given("device-debug")
-        {
+        if given("suppress-debug-info") && !given("generate-line-info") && !given("device-debug") {
             invocation.warnings.push(Diagnostic::new(
                 Severity::Warning,
                 "Option suppress-debug-info requires option device-debug or lineinfo; ignoring since latter is not specified",

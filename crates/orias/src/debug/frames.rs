@@ -1,10 +1,9 @@
 //! Rules by which a debugger finds the frame of a caller, read off finished code.
 //!
-//! The stack pointer changes by additions of constants. A function that is called stores registers of its caller before its first instruction that
-//! comes from the source, and loads them from the same places before it returns. One walk over the code in its order; behind a return
-//! what held before it holds again, as code that follows is reached from elsewhere.
+//! The stack pointer changes by additions of constants. Where the caller's registers lie that a call keeps, and where the return address
+//! does, is found by following them from the start of the function ([`super::flow`]): in their own registers, in others, or in the frame.
 
-use super::decoded;
+use super::flow::{Flow, Held, Place, PlaceKind};
 use orias_cubin::build::{FrameRules, FrameStep};
 use orias_machine::Machine;
 use orias_mercury::{Code, WORD};
@@ -18,65 +17,88 @@ const REGISTERS: u8 = 255;
 pub(crate) fn rules(function: &Function, code: &Code) -> FrameRules {
     let abi = Machine::of(function.target).abi;
     let called = function.kind == FunctionKind::Device;
-    let saved = |register: u8| abi.is_saved(RegisterClass::R, register);
-    let mut rules = FrameRules {
-        return_register: called.then_some(abi.return_address),
-        kept: match called {
-            true => (0..REGISTERS)
-                .filter(|&register| saved(register))
-                .collect(),
-            false => Vec::new(),
-        },
-        steps: Vec::new(),
+    let returns = abi.return_address..=abi.return_address + 1;
+    let followed =
+        |&register: &u8| abi.is_saved(RegisterClass::R, register) || returns.contains(&register);
+    let kept: Vec<u8> = match called {
+        true => (0..REGISTERS).filter(followed).collect(),
+        false => Vec::new(),
     };
+    // What a register had at the start is the word of its number.
+    let initial: Held = (kept.iter())
+        .map(|&register| (Place::general(register), u32::from(register)))
+        .collect();
+    let sizes = sizes(function, code, abi.stack_pointer);
+    let flow = Flow::new(function, code, 0, initial);
+    let mut steps = Vec::new();
+    let mut size = 0;
+    let mut rules: Vec<Option<FrameStep>> = kept.iter().map(|_| None).collect();
+    flow.walk(|number, held| {
+        let address = (number * WORD) as u64;
+        let Some(&now) = sizes.get(number) else {
+            return;
+        };
+        if now != size {
+            size = now;
+            steps.push((address, FrameStep::Size(size)));
+        }
+        for (&register, rule) in kept.iter().zip(&mut rules) {
+            let found = place_of(register, held, size);
+            if found != *rule {
+                *rule = found;
+                let step = found.unwrap_or(FrameStep::Restored(register));
+                steps.push((address, step));
+            }
+        }
+    });
+    FrameRules {
+        return_register: called.then_some(abi.return_address),
+        kept,
+        steps,
+    }
+}
+
+/// Where a register of the caller lies, if not in itself.
+fn place_of(register: u8, held: &Held, size: u32) -> Option<FrameStep> {
+    let places = held
+        .iter()
+        .filter(|(_, word)| *word == u32::from(register))
+        .map(|(place, _)| place.kind());
+    let mut found = Some(FrameStep::Lost(register));
+    for place in places {
+        match place {
+            PlaceKind::General(own) if own == register => return None,
+            PlaceKind::General(other) => found = Some(FrameStep::Moved(register, other)),
+            PlaceKind::Frame(offset) => {
+                return Some(FrameStep::Stored(register, size.saturating_sub(offset)));
+            }
+            PlaceKind::Predicate(_) => {}
+        }
+    }
+    found
+}
+
+/// The size of the frame before each instruction. Behind a return holds what held before the frame was given up.
+fn sizes(function: &Function, code: &Code, pointer: u8) -> Vec<u32> {
     let mut size = 0_u32;
-    let mut stored: Vec<(u8, u32)> = Vec::new();
-    let mut begun = false;
-    // What held before the first step of an epilogue.
     let mut before: Option<u32> = None;
-    let instructions = decoded(&code.bytes, code.placed.len(), function.target);
-    for (number, (instruction, placed)) in instructions.iter().zip(&code.placed).enumerate() {
-        let behind = ((number + 1) * WORD) as u64;
+    let mut sizes = Vec::with_capacity(code.placed.len());
+    for instruction in super::decoded(&code.bytes, code.placed.len(), function.target) {
+        sizes.push(size);
         let Some(instruction) = instruction else {
             continue;
         };
-        if let Some(change) = pointer_change(instruction, abi.stack_pointer) {
-            let new = size.wrapping_sub(change as u32);
+        if let Some(change) = pointer_change(&instruction, pointer) {
             if change > 0 {
                 before.get_or_insert(size);
             }
-            size = new;
-            rules.steps.push((behind, FrameStep::Size(size)));
+            size = size.wrapping_sub(change as u32);
         }
-        begun |= placed.span.is_some();
-        if let Some((register, offset)) = slot_access(instruction, Op::STL, abi.stack_pointer)
-            && called
-            && !begun
-            && saved(register)
-        {
-            stored.push((register, offset));
-            let step = FrameStep::Stored(register, size.saturating_sub(offset));
-            rules.steps.push((behind, step));
-        }
-        if let Some(slot) = slot_access(instruction, Op::LDL, abi.stack_pointer)
-            && stored.contains(&slot)
-        {
-            before.get_or_insert(size);
-            rules.steps.push((behind, FrameStep::Restored(slot.0)));
-        }
-        if matches!(instruction.op(), Op::RET_REL | Op::RET_ABS)
-            && let Some(held) = before.take()
-        {
-            size = held;
-            rules.steps.push((behind, FrameStep::Size(size)));
-            let again = stored.iter().map(|&(register, offset)| {
-                let below = size.saturating_sub(offset);
-                (behind, FrameStep::Stored(register, below))
-            });
-            rules.steps.extend(again);
+        if matches!(instruction.op(), Op::RET_REL | Op::RET_ABS) {
+            size = before.take().unwrap_or(size);
         }
     }
-    rules
+    sizes
 }
 
 /// By how much an instruction raises the stack pointer.
@@ -98,27 +120,4 @@ fn pointer_change(instruction: &Instruction, pointer: u8) -> Option<i32> {
             Operand::Immediate(bits) => Some(*bits as u32 as i32),
             _ => None,
         })
-}
-
-/// The register that an access of 32 bits to the frame moves, and where in the frame.
-pub(super) fn slot_access(instruction: &Instruction, op: Op, pointer: u8) -> Option<(u8, u32)> {
-    if instruction.op() != op || instruction.modifier("size") != Some("32") {
-        return None;
-    }
-    let mut register = None;
-    let mut offset = None;
-    for operand in instruction.operands() {
-        match operand {
-            Operand::Register(it) => register = Some(it.register.index),
-            Operand::Address(address) => {
-                let base = address.base?;
-                if base.index != pointer {
-                    return None;
-                }
-                offset = u32::try_from(address.offset).ok();
-            }
-            _ => {}
-        }
-    }
-    Some((register?, offset?))
 }

@@ -2,8 +2,10 @@
 //!
 //! - `sections`: DWARF, with the addresses that are known now.
 //! - `registers`: which registers and stack slots hold the registers of the PTX, instruction by instruction.
-//! - `frames`: sizes of frames and what is stored in them.
+//! - `frames`: sizes of frames and where registers of callers lie.
+//! - `flow`: what both are found by.
 
+mod flow;
 mod frames;
 mod registers;
 mod sections;

@@ -157,7 +157,11 @@ impl Sections {
             }
             match place {
                 Place::Number(number) => {
-                    put(&mut made.bytes, reference, number.wrapping_add(reference.plus));
+                    put(
+                        &mut made.bytes,
+                        reference,
+                        number.wrapping_add(reference.plus),
+                    );
                 }
                 Place::Frame(below) => put_frame(&mut made.bytes, reference, below),
                 Place::Symbol(symbol, offset, kind) => {
@@ -276,7 +280,9 @@ impl Labels {
     /// The address of a label in that line.
     fn address(&self, line: u32) -> u64 {
         let after = self.lines.partition_point(|&(other, _)| other < line);
-        self.lines.get(after).map_or(self.end, |(_, address)| *address)
+        self.lines
+            .get(after)
+            .map_or(self.end, |(_, address)| *address)
     }
 }
 

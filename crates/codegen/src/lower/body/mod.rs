@@ -613,12 +613,8 @@ impl<'m> Body<'m, '_> {
 
     fn locate(&mut self, location: &ast::Location) {
         let called_from = self.frames.last().and_then(|frame| frame.called_from);
-        self.at.locate(
-            &mut self.func,
-            self.lines,
-            location,
-            called_from,
-        );
+        self.at
+            .locate(&mut self.func, self.lines, location, called_from);
     }
 
     /// The block of a label of the function being lowered.
