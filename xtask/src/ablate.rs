@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orias_cubin::Cubin;
-use orias_cubin::build::Module;
+use orias_cubin::build::CubinContents;
 use orias_cubin::omit::Omission;
 
 /// `ablate BASE FOLDER`: writes `base.cubin` and, for each thing that can be left out of BASE, a cubin named after it.
@@ -19,7 +19,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let file = std::fs::read(base).map_err(|error| format!("{base}: {error}"))?;
     let mut cubin = Cubin::read(&file).map_err(|error| format!("{base}: {error}"))?;
     if ours {
-        let module = Module::extract(&cubin, orias::chip_named)
+        let module = CubinContents::extract(&cubin, orias::chip_named)
             .map_err(|error| format!("{base}: {error}"))?;
         cubin = module.build().map_err(|error| format!("{base}: {error}"))?;
     }

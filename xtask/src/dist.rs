@@ -1,5 +1,6 @@
-//! `cargo xtask dist`: what is handed out, below `target/dist`: the command, optimised by a profile of itself at work, and the C library.
-//! `cargo xtask dist library` makes the library alone.
+//! `cargo xtask dist`: what is handed out, below `target/dist`: the command, optimised by a profile of itself at work, the C library, the
+//! Python package, manual pages and completions for shells. `cargo xtask dist library` makes the library alone, `wheel` the package, `manual`
+//! the pages and completions.
 //!
 //! Profile-guided optimisation: the command is built twice by the profile `dist`. The first build counts what it executes while it compiles
 //! the PTX that lies in this repository; the second is optimised by those counts. No file of the corpus is used, so that what is measured
@@ -13,6 +14,7 @@
 //! C library can be. What would make it faster is said with the command that installs it.
 
 mod library;
+mod wheel;
 
 use crate::oracle;
 use std::ffi::OsStr;
@@ -30,23 +32,31 @@ const TRAINING_OPTIONS: &[&[&str]] = &[
 ];
 
 pub fn run(args: &[String]) -> Result<(), String> {
-    let library_alone = match args {
-        [] => false,
-        [word] if word == "library" => true,
-        [extra, ..] => return Err(format!("not understood: {extra}")),
-    };
     let root = oracle::repository();
     let folder = root.join("target/profile-guided");
-    let host = host()?;
     let result = root.join("target/dist");
-    if !library_alone {
-        command(&root, &folder, &host, &result)?;
+    match args {
+        [] => {
+            let host = host()?;
+            let orias = command(&root, &folder, &host, &result)?;
+            library::run(&root, &folder, &host, &result)?;
+            wheel::run(&root, &result, Some(&orias), &wheel::Request::default())
+        }
+        [word] if word == "library" => library::run(&root, &folder, &host()?, &result),
+        [word, rest @ ..] if word == "wheel" => {
+            let request = wheel::Request::parse(rest)?;
+            let orias = match request.quick {
+                true => None,
+                false => Some(command(&root, &folder, &host()?, &result)?),
+            };
+            wheel::run(&root, &result, orias.as_deref(), &request)
+        }
+        [extra, ..] => Err(format!("not understood: {extra}")),
     }
-    library::run(&root, &folder, &host, &result)
 }
 
 /// Builds the command and puts it into the folder `result`.
-fn command(root: &Path, folder: &Path, host: &str, result: &Path) -> Result<(), String> {
+fn command(root: &Path, folder: &Path, host: &str, result: &Path) -> Result<PathBuf, String> {
     let library = rust_library()?;
     let plan = Plan::of(host, &library, has_static_libc());
     println!("for {}", plan.target);
@@ -69,7 +79,7 @@ fn command(root: &Path, folder: &Path, host: &str, result: &Path) -> Result<(), 
     let result = result.join(name_of(&built));
     std::fs::copy(&built, &result).map_err(failed(&result))?;
     println!("{}", result.display());
-    Ok(())
+    Ok(result)
 }
 
 /// What can be built with what is installed.

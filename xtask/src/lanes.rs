@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A launch whose kernel can be mutated.
-pub struct Source {
+pub struct MutableLaunch {
     /// Named after the folder of its cubin and the launch.
     pub job: Job,
     pub image: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct Judgement {
 
 /// The launches of manifests, with the cubins of folders (both with commas between them), whose kernels meet somewhere and are
 /// silent as they are. A launch without a cubin is left out.
-pub fn sources(manifests: &str, folders: &str) -> Result<Vec<Source>, String> {
+pub fn sources(manifests: &str, folders: &str) -> Result<Vec<MutableLaunch>, String> {
     let mut sources = Vec::new();
     for folder in folders.split(',') {
         let label = Path::new(folder).file_name().unwrap_or_default();
@@ -101,7 +101,7 @@ impl Code {
     }
 }
 
-fn source(job: Job) -> Result<Option<Source>, String> {
+fn source(job: Job) -> Result<Option<MutableLaunch>, String> {
     let Code {
         image,
         program,
@@ -113,7 +113,7 @@ fn source(job: Job) -> Result<Option<Source>, String> {
         return Ok(None);
     }
     let mutations = mutations(&program);
-    Ok((!mutations.is_empty()).then(|| Source {
+    Ok((!mutations.is_empty()).then(|| MutableLaunch {
         job,
         code_at,
         program,
@@ -123,7 +123,7 @@ fn source(job: Job) -> Result<Option<Source>, String> {
 }
 
 /// Mutant `number`: kinds are equally frequent among launches, not the values of a barrier.
-pub fn choose(sources: &[Source], number: u64) -> Mutant {
+pub fn choose(sources: &[MutableLaunch], number: u64) -> Mutant {
     let mut words = Words::new(number);
     let mut below = |n: usize| (words.next() % n.max(1) as u64) as usize;
     let source = below(sources.len());
@@ -146,7 +146,7 @@ pub fn choose(sources: &[Source], number: u64) -> Mutant {
     }
 }
 
-impl Source {
+impl MutableLaunch {
     /// The cubin with a mutant in it.
     pub fn image(&self, mutant: &Mutant) -> Result<Vec<u8>, String> {
         let words = (mutant.mutation).words(&self.program, mutant.index, Target::Sm90a);
@@ -201,7 +201,7 @@ impl Source {
 pub type Tried = (Mutant, Judgement, Outcome);
 
 /// Prints what nobody reported though it went wrong, and the table; fails if there is any.
-pub fn report(sources: &[Source], tried: &[Tried]) -> Result<(), String> {
+pub fn report(sources: &[MutableLaunch], tried: &[Tried]) -> Result<(), String> {
     const OUTCOMES: [(Outcome, &str); 4] = [
         (Outcome::Hangs, "hangs"),
         (Outcome::Failed, "faults"),

@@ -53,7 +53,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "dist",
-        about: "build what is handed out below target/dist: the command, optimised by a profile of itself, and the C library",
+        about: "build what is handed out below target/dist: the command, optimised by a profile of itself, the C library (`library`), the Python package (`wheel`), manual pages and completions (`manual`)",
         run: dist::run,
     },
     Chore {

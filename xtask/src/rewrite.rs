@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use orias_cubin::Cubin;
-use orias_cubin::build::Module;
+use orias_cubin::build::CubinContents;
 
 /// `rewrite [--build] FROM TO`: every cubin of folder FROM, read and written back into folder TO.
 ///
@@ -29,8 +29,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         let file = std::fs::read(&path).map_err(|error| at(&path, &error))?;
         let mut cubin = Cubin::read(&file).map_err(|error| at(&path, &error))?;
         if build {
-            let module =
-                Module::extract(&cubin, orias::chip_named).map_err(|error| at(&path, &error))?;
+            let module = CubinContents::extract(&cubin, orias::chip_named)
+                .map_err(|error| at(&path, &error))?;
             cubin = module.build().map_err(|error| at(&path, &error))?;
         }
         let bytes = cubin.write().map_err(|error| at(&path, &error))?;

@@ -29,7 +29,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     println!("| file | result | use | measured | mined | seen | for verify | safe |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for row in &chosen {
-        let source = |source: Option<timing::Source>| {
+        let source = |source: Option<timing::EdgeRecord>| {
             source.map_or("–".to_owned(), |source| source.cycles.to_string())
         };
         let shown = |table| {

@@ -24,7 +24,9 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("verify", &["sass", "machine", "cubin"]),
     ("sim", &["sass", "machine", "cubin", "eval", "random"]),
     ("orias", EVERY_ROOM),
-    ("capi", &["orias"]),
+    ("session", &["orias"]),
+    ("capi", &["orias", "session"]),
+    ("python", &["orias", "session", "cubin", "sass", "verify"]),
     ("filetests", EVERY_ROOM_AND_DOOR),
 ];
 

@@ -4,35 +4,27 @@
 //! NVIDIA's PTX Compiler API, so that a program written for that links with this library instead. [The book](../../docs/c-library.md)
 //! shows how.
 //!
-//! **May know:** the front door, `orias`.
+//! **May know:** the front door, `orias`, and the sessions it shares with other languages, `session`.
 //!
 //! **Must never know:** any other room, a file, or the other handles: all that a call needs is behind its handle.
 //!
-//! A handle is a [`Session`](session::Session): what to compile, and what came of it. Sessions share nothing, so any number of threads may
-//! compile at once; one session may be used by several threads, too, as its calls take a lock for as long as they copy. A compilation itself
-//! holds no lock: it asks between phases whether it was cancelled or has used more memory than it may. No panic leaves the library: what was
-//! caught is an internal error with its text in the log.
+//! A handle is an [`orias_session::Session`]: what to compile, and what came of it; cancelling, limits and what becomes of a panic are its
+//! business.
 //!
 //! The headers are made from `ffi/orias.rs` and `ffi/nvptx.rs` by cbindgen; a test compares (`BLESS=1 cargo test -p orias-capi --test
 //! headers` writes them).
 //!
 //! # Why there is `unsafe` here
 //!
-//! Two modules lift the workspace's `unsafe_code = "deny"`. [`ffi`] reads and writes through pointers that C hands over; it is nothing but
-//! that and calls of [`session`]. [`memory`] counts what is allocated, and the trait of an allocator is unsafe.
+//! [`ffi`] lifts the workspace's `unsafe_code = "deny"`: it reads and writes through pointers that C hands over; it is nothing but that and
+//! calls of a session.
 
 #[allow(
     unsafe_code,
     reason = "C hands over raw pointers, and this is where they are read and written"
 )]
 pub mod ffi;
-#[allow(
-    unsafe_code,
-    reason = "the trait of an allocator is unsafe; all it adds is to count"
-)]
-pub mod memory;
-pub mod session;
 
 /// The library has its own use of the system's allocator, so that it knows how much a compilation takes.
 #[global_allocator]
-static COUNTED: memory::Counted = memory::Counted;
+static COUNTED: orias_session::memory::Counted = orias_session::memory::Counted;

@@ -6,7 +6,7 @@
 
 use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::operation::{
-    AbstractMods, AbstractOp, Compare, Ftz, Half, Modifier, Round, Row, Scalar, Source,
+    AbstractMods, AbstractOp, Compare, Ftz, Half, Modifier, Round, Row, Scalar, SourceType,
 };
 use orias_ori::{Block, Function, Guard, Inst, Operand, SourceMods, Span, Type, Value};
 
@@ -346,7 +346,7 @@ impl<'f> Emit<'f> {
 
     /// The operand in another integer or floating-point type, without rounding.
     pub fn cvt(&mut self, to: Scalar, from: Scalar, a: Operand) -> Operand {
-        self.op(AbstractOp::Cvt, (to, Source::from(from)), &[a])
+        self.op(AbstractOp::Cvt, (to, SourceType::from(from)), &[a])
     }
 
     /// `a * b + c`, rounded once.

@@ -4,7 +4,7 @@
 //! extension, masks, shifts, narrow loads, lanes and threads, sums of small numbers. Parameters of blocks are not looked into, so nothing is iterated.
 
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{Half, Sat, Scalar, Source, Special, Vector};
+use orias_ori::operation::{Half, Sat, Scalar, SourceType, Special, Vector};
 use orias_ori::{AbstractOp, Function, Inst, Operand, Type, Value};
 
 /// Bits that are known. Of a word, those above are zero.
@@ -238,7 +238,7 @@ impl KnownBits {
                 }
             }
             (A::Cvt, &[a]) if whole && wraps => {
-                let from = Scalar::from(func.modifier::<Source>(inst)?);
+                let from = Scalar::from(func.modifier::<SourceType>(inst)?);
                 let bits = self.of(a, 64);
                 let sign = u32::from(from.bits()).checked_sub(1)?;
                 let positive = bits.zeros >> sign & 1 == 1;

@@ -10,7 +10,7 @@ use crate::pipeline::{Context, PhaseError};
 use crate::scoreboard;
 use orias_mercury::stream::{Body, Node, NodeData, Origin, Stream};
 use orias_mercury::wars::{self, Fields};
-use orias_mercury::{Code, EmitError, Patch, Source};
+use orias_mercury::{Code, EmitError, Patch, TextSection};
 use orias_ori::{Function, Inst, Opcode, machine};
 use orias_sass::Effects;
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ fn lift(stream: &Stream) -> Result<Function, PhaseError> {
         .map(|one| (one.offset as usize, one.symbol.clone()))
         .collect();
     let subroutines = subroutines(stream);
-    orias_mercury::lift(&Source {
+    orias_mercury::lift(&TextSection {
         name: &stream.name,
         kind: stream.kind,
         code: &code.bytes,

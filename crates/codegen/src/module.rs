@@ -8,7 +8,7 @@ use orias_sass::Target;
 
 /// What one PTX module becomes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Module {
+pub struct LoweredModule {
     /// The target all functions are compiled for.
     pub target: Target,
     /// `.version` of the PTX, ten times the major number plus the minor one.
@@ -29,11 +29,11 @@ pub struct Module {
     pub debug_strings: Vec<u8>,
 }
 
-impl Module {
+impl LoweredModule {
     /// A module with nothing in it.
     #[must_use]
-    pub fn new(target: Target) -> Module {
-        Module {
+    pub fn new(target: Target) -> LoweredModule {
+        LoweredModule {
             target,
             ptx_version: 0,
             kernels: Vec::new(),
@@ -260,6 +260,22 @@ const NEAR: char = '$';
 pub const TEXT_START: &str = "$";
 /// The place behind the next call.
 pub const BEHIND_CALL: &str = "$behind";
+
+/// What names of jump tables start with; the rest is a number of the function's.
+const JUMP_TABLE: &str = "$table";
+
+/// What code calls its jump table with that number. As an address it is the table's place in the constant bank of the kernel, as what a branch counts from the
+/// start of the text.
+#[must_use]
+pub fn jump_table_name(number: u32) -> String {
+    format!("{JUMP_TABLE}{number}")
+}
+
+/// Whether code calls one of its jump tables `name`.
+#[must_use]
+pub fn is_jump_table(name: &str) -> bool {
+    name.starts_with(JUMP_TABLE)
+}
 
 /// Where arguments in memory start for the function that is called, until its frame has a size: past anything that a frame can hold.
 pub(crate) const INCOMING: u32 = 1 << 22;

@@ -58,6 +58,8 @@ pub const PHASES: &[Phase] = &[
         "what does not change in a loop is computed before it"),
     phase(24, "LoopUnrolling", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::UNROLL), phases::unroll_loops,
         "several iterations of a loop in a row, with fewer tests between them"),
+    phase(10032, "PromoteLocals", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::PROMOTE_LOCALS), phases::promote_locals,
+        "words of local memory become values"),
     phase(25, "StageAndFence", Stage::Optimize, ABSTRACT, gate_level_knobs(3..=3, &knobs::UNROLL, &scheduling::SCHEDULING), phases::stage_and_fence,
         "fences between the iterations of unrolled loops, where knob 437 asks for them"),
     phase(26, "OriRemoveRedundantBarriers", Stage::Optimize, ABSTRACT, gate(2..=3), phases::remove_redundant_barriers,

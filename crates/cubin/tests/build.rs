@@ -4,10 +4,10 @@ mod common;
 
 use common::{SM_90, SM_90A, code, module, param, small_kernel};
 use orias_cubin::attribute::{Value, id};
-use orias_cubin::build::{Chip, Module, Param};
+use orias_cubin::build::{Chip, CubinContents, Param};
 use orias_cubin::{Body, Cubin, Extent, PrintOptions, SymbolPlace, print, to_json};
 
-fn built(module: &Module) -> Cubin {
+fn built(module: &CubinContents) -> Cubin {
     module.build().expect("a good module")
 }
 
@@ -35,7 +35,7 @@ fn a_built_cubin_is_read_back_and_written_back() {
 fn taking_a_cubin_apart_gives_the_module_it_was_built_from() {
     let module = module();
     let read = Cubin::read(&file(&built(&module))).expect("readable");
-    let mut extracted = Module::extract(&read, chip).expect("our own cubin");
+    let mut extracted = CubinContents::extract(&read, chip).expect("our own cubin");
     // What a file does not say: which tool made it is not taken over, how a variable is aligned is seen from where it lies, and how
     // far an initialiser reaches is no longer seen.
     extracted.tool.clone_from(&module.tool);
@@ -71,11 +71,11 @@ fn taking_a_cubin_apart_gives_the_module_it_was_built_from() {
 fn extracting_and_building_again_changes_nothing() {
     let first = file(&built(&module()));
     let again =
-        Module::extract(&Cubin::read(&first).expect("readable"), chip).expect("extractable");
+        CubinContents::extract(&Cubin::read(&first).expect("readable"), chip).expect("extractable");
     // Globals come back by section, so the first round may reorder symbols; from then on nothing moves.
     let second = file(&built(&again));
-    let third =
-        Module::extract(&Cubin::read(&second).expect("readable"), chip).expect("extractable");
+    let third = CubinContents::extract(&Cubin::read(&second).expect("readable"), chip)
+        .expect("extractable");
     assert_eq!(file(&built(&third)), second);
 }
 
@@ -168,7 +168,7 @@ fn attributes_of_a_kernel_come_in_the_order_of_ptxas() {
 
 #[test]
 fn large_parameters_take_the_wider_record() {
-    let mut module = Module::new(SM_90);
+    let mut module = CubinContents::new(SM_90);
     let mut kernel = small_kernel("k");
     let params = |size: u16| vec![param(0, size)];
     for (size, wide) in [(4352, false), (4353, true)] {
@@ -189,7 +189,7 @@ fn large_parameters_take_the_wider_record() {
 #[test]
 fn the_architecture_specific_target_is_told_apart_in_compat_only() {
     let target = |target| {
-        let mut module = Module::new(target);
+        let mut module = CubinContents::new(target);
         module.functions = vec![small_kernel("k")];
         built(&module)
     };
@@ -216,7 +216,7 @@ fn the_file_says_that_orias_made_it() {
 
 #[test]
 fn modules_that_contradict_themselves_are_refused_by_name() {
-    let refuse = |change: fn(&mut Module), message: &str| {
+    let refuse = |change: fn(&mut CubinContents), message: &str| {
         let mut module = module();
         change(&mut module);
         let error = module.build().expect_err(message);
@@ -348,7 +348,7 @@ fn json_says_the_same() {
 
 #[test]
 fn a_parameter_says_what_it_points_to() {
-    let mut module = Module::new(SM_90);
+    let mut module = CubinContents::new(SM_90);
     let mut kernel = small_kernel("k");
     kernel.code = code(4);
     kernel.entry.as_mut().expect("a kernel").params = vec![Param {

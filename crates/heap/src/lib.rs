@@ -16,7 +16,7 @@
 //!
 //! [`GlobalAlloc`] is an unsafe trait, and what it hands out is raw memory: no safe code can do that. The gain is measured
 //! (`docs/compile-time.md`, "Memory"): the largest module of the corpus takes 168 page faults instead of 8,900, which were a fifth of all
-//! time; mimalloc lost over the corpus. This crate, the C library's boundary (`crates/capi`) and the calls of the GPU driver in `xtask` are the only places
+//! time; mimalloc lost over the corpus. This crate, the C library's boundary (`crates/capi`), the count of sessions (`crates/session`) and the calls of the GPU driver in `xtask` are the only places
 //! that lift the workspace's `unsafe_code = "deny"`. Every block has a `SAFETY` comment; the crate's tests run under miri too (`cargo +nightly miri test -p orias-heap`).
 #![cfg(target_os = "linux")]
 #![allow(

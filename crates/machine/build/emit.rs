@@ -1,7 +1,7 @@
 //! Writes the tables as Rust.
 
 use crate::issue::Rules;
-use crate::latencies::{Latencies, Source};
+use crate::latencies::{EdgeRecord, Latencies};
 use crate::read::{ClassRow, Cycles, Group, Groups, Keeps, Line, Pattern};
 use std::fmt::Write;
 
@@ -100,7 +100,7 @@ fn emit_issue(out: &mut String, rules: &Rules<'_>) {
     for row in &rules.tokens {
         let _ = writeln!(
             out,
-            "issue::TokenRow {{ token: Token::{}, role: Role::{}, scopes: &{:?}, operations: &{:?} }},",
+            "issue::OrderTokenRow {{ token: OrderToken::{}, role: Role::{}, scopes: &{:?}, operations: &{:?} }},",
             row.token, row.role, row.scopes, row.operations
         );
     }
@@ -152,9 +152,9 @@ fn cycles(cycles: &Cycles) -> String {
     )
 }
 
-fn source(source: &Source<'_>) -> String {
+fn source(source: &EdgeRecord<'_>) -> String {
     format!(
-        "Source {{ cycles: {}, seen: {}, date: {:?} }}",
+        "EdgeRecord {{ cycles: {}, seen: {}, date: {:?} }}",
         source.cycles, source.seen, source.date
     )
 }

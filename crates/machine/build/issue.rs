@@ -16,12 +16,12 @@ pub struct Rules<'t> {
     pub no_waits: Patterns<'t>,
     pub late_uniform: Patterns<'t>,
     pub read_to_write: Vec<(&'static str, u8)>,
-    pub tokens: Vec<Token<'t>>,
+    pub tokens: Vec<OrderToken<'t>>,
     pub no_tokens: Patterns<'t>,
     pub collective: Patterns<'t>,
 }
 
-pub struct Token<'t> {
+pub struct OrderToken<'t> {
     pub token: &'static str,
     pub role: &'static str,
     pub scopes: Vec<&'t str>,
@@ -84,7 +84,7 @@ fn add<'t>(rules: &mut Rules<'t>, line: &'t str, classes: &[ClassRow<'_>]) -> Re
                 ["scope", scopes @ ..] => scopes.to_vec(),
                 _ => return Err("scopes follow `scope`".to_owned()),
             };
-            rules.tokens.push(Token {
+            rules.tokens.push(OrderToken {
                 token: read::token(Some(token))?,
                 role: read::role(Some(role))?,
                 scopes,

@@ -10,7 +10,7 @@ pub struct Files<'t> {
 
 /// What one file says of an edge.
 #[derive(Clone, Copy)]
-pub struct Source<'t> {
+pub struct EdgeRecord<'t> {
     pub cycles: u8,
     pub seen: u32,
     pub date: &'t str,
@@ -18,15 +18,15 @@ pub struct Source<'t> {
 
 /// Everything known of an edge from a result to a use.
 pub struct Row<'t> {
-    pub measured: Option<Source<'t>>,
-    pub mined: Option<Source<'t>>,
+    pub measured: Option<EdgeRecord<'t>>,
+    pub mined: Option<EdgeRecord<'t>>,
     pub assumed: (u8, u8),
     pub assumed_date: &'t str,
 }
 
 /// What is known of two writes of one register.
 pub struct Overwrite<'t> {
-    pub mined: Option<Source<'t>>,
+    pub mined: Option<EdgeRecord<'t>>,
     pub derived: u8,
     pub longest: u8,
 }
@@ -122,7 +122,7 @@ pub fn combine<'t>(groups: &Groups<'_>, files: &Files<'t>) -> Result<Latencies<'
     let measured_latencies = of(measured, EdgeKind::Latency)?;
     let mined_latencies = of(mined, EdgeKind::Latency)?;
     let assumed_latencies = of(assumed, EdgeKind::Latency)?;
-    let source = |(cycles, seen, date): Said<'t>| Source {
+    let source = |(cycles, seen, date): Said<'t>| EdgeRecord {
         cycles: cycles as u8,
         seen: seen.unwrap_or_default(),
         date,

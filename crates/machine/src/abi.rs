@@ -26,6 +26,9 @@ pub struct Abi {
     pub pointer_bank: u8,
     /// The constant bank from which code reads the addresses of functions of the driver.
     pub address_bank: u8,
+    /// The first general register that matrix products of a warp group work on. Code that a tool puts into a kernel calls functions, which may change
+    /// those below while products are under way.
+    pub first_product: u8,
     pub(crate) preserved_general: Ranges,
     pub(crate) saved_general: Ranges,
     pub(crate) preserved_predicates: Ranges,

@@ -8,7 +8,7 @@
 //!   needed, are the warpgroup's (ARRIVE to the first matrix operation) and the branch after BSSY.
 //! - **Least stalls.** Branches and fences ask for a number of cycles of their own, whatever follows.
 //! - **Tokens.** A fence must not be passed by what it orders, mbarriers must be set up before threads meet, an acquiring
-//!   load must be there before the cache is invalidated. ptxas says so with barriers; a [`Token`] is the register that would
+//!   load must be there before the cache is invalidated. ptxas says so with barriers; a [`OrderToken`] is the register that would
 //!   express it.
 
 use crate::machine::Machine;
@@ -57,7 +57,7 @@ impl Unit {
 /// Order between instructions that no register expresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Token {
+pub enum OrderToken {
     /// A fence between the generic and the asynchronous proxy has taken effect.
     Proxy,
     /// A fence within the thread block has taken effect.
@@ -70,17 +70,17 @@ pub enum Token {
     Registers,
 }
 
-impl Token {
+impl OrderToken {
     /// How many there are.
-    pub const COUNT: usize = Token::Registers as usize + 1;
+    pub const COUNT: usize = OrderToken::Registers as usize + 1;
 
     /// Every token.
-    pub const ALL: [Token; Token::COUNT] = [
-        Token::Proxy,
-        Token::Fence,
-        Token::Mbarrier,
-        Token::Acquire,
-        Token::Registers,
+    pub const ALL: [OrderToken; OrderToken::COUNT] = [
+        OrderToken::Proxy,
+        OrderToken::Fence,
+        OrderToken::Mbarrier,
+        OrderToken::Acquire,
+        OrderToken::Registers,
     ];
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Rules {
     pub(crate) extra: &'static [(u8, Patterns)],
     /// Cycles from an instruction of a unit to the first one of another that may overwrite its sources; 1 for all others.
     pub(crate) read_to_write: &'static [(Unit, u8)],
-    pub(crate) tokens: &'static [TokenRow],
+    pub(crate) tokens: &'static [OrderTokenRow],
     /// Operations whose control field drains.
     pub(crate) drains: Patterns,
     /// Operations whose control field has no wait mask.
@@ -144,8 +144,8 @@ pub(crate) struct Rules {
 
 type Patterns = &'static [&'static str];
 
-pub(crate) struct TokenRow {
-    pub(crate) token: Token,
+pub(crate) struct OrderTokenRow {
+    pub(crate) token: OrderToken,
     pub(crate) role: Role,
     /// What the scope modifier must be, if it matters.
     pub(crate) scopes: &'static [&'static str],
@@ -153,7 +153,7 @@ pub(crate) struct TokenRow {
 }
 
 /// A token, what is done with it, and for which scopes.
-pub(crate) type TokenUse = (Token, Role, &'static [&'static str]);
+pub(crate) type OrderTokenUse = (OrderToken, Role, &'static [&'static str]);
 
 impl Machine {
     /// Whether a pattern of the table names `op`.
@@ -239,7 +239,7 @@ impl Machine {
         self.any_fits(self.chip.issue.late_uniform, op)
     }
 
-    fn token_uses(&self, op: Op) -> &'static [TokenUse] {
+    fn token_uses(&self, op: Op) -> &'static [OrderTokenUse] {
         self.chip.caches.tokens.get_or_init(op, || {
             let rules = &self.chip.issue;
             let none = self.any_fits(rules.no_tokens, op);
@@ -254,7 +254,10 @@ impl Machine {
     }
 
     /// The tokens an instruction needs, gives or makes sure of.
-    pub fn tokens(&self, instruction: &Instruction) -> impl Iterator<Item = (Token, Role)> + use<> {
+    pub fn tokens(
+        &self,
+        instruction: &Instruction,
+    ) -> impl Iterator<Item = (OrderToken, Role)> + use<> {
         let scope = instruction.modifier("scope");
         self.token_uses(instruction.op())
             .iter()
@@ -268,7 +271,7 @@ impl Machine {
     pub fn tokens_of_operation(
         &self,
         op: Op,
-    ) -> Option<impl Iterator<Item = (Token, Role)> + use<>> {
+    ) -> Option<impl Iterator<Item = (OrderToken, Role)> + use<>> {
         let uses = self.token_uses(op);
         let decided = uses.iter().all(|(_, _, scopes)| scopes.is_empty());
         decided.then(|| uses.iter().map(|&(token, role, _)| (token, role)))

@@ -23,12 +23,12 @@
 
 use crate::abi::Abi;
 use crate::constants::KernelConstants;
-use crate::issue::{self, Issue, Role, Token, TokenUse, Unit};
+use crate::issue::{self, Issue, OrderToken, OrderTokenUse, Role, Unit};
 use crate::limits::Limits;
 use crate::operation_cache::OperationCache;
 use crate::registers::RegisterFiles;
 use crate::timing::groups::Rules;
-use crate::timing::latencies::{Row, Source};
+use crate::timing::latencies::{EdgeRecord, Row};
 use crate::timing::{
     self, ClassRow, Completion, Cycles, Provenance, Queue, ResultGroup, Table, Timing, UseGroup,
 };
@@ -69,7 +69,7 @@ pub(crate) struct Caches {
     pub(crate) timings: OperationCache<Option<Timing>>,
     pub(crate) rules: OperationCache<Rules>,
     pub(crate) issues: OperationCache<Issue>,
-    pub(crate) tokens: OperationCache<Vec<TokenUse>>,
+    pub(crate) tokens: OperationCache<Vec<OrderTokenUse>>,
 }
 
 impl Caches {

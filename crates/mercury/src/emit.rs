@@ -11,12 +11,13 @@
 use crate::convert::convert;
 use crate::error::EmitError;
 use crate::expand::expand;
-use crate::stream::{Body, Fixup, Node, NodeData, Reference, Stream};
+use crate::stream::{Body, Fixup, Node, NodeData, Reference, Segment, Stream};
 use crate::words::{encode_and_decode, word};
 use crate::{ALIGNMENT, WORD};
 use orias_ori::{Function, Inst, Span, SymbolPart};
 use orias_sass::{self as sass, EncodeError, Instruction, Op, Operand, PlaceKind, Target};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The code of a function and what its container must know about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -107,9 +108,19 @@ pub fn generate(stream: &Stream) -> Result<Code, EmitError> {
     }
     code.bytes.reserve(count * WORD + 2 * ALIGNMENT);
     code.placed.reserve(count);
+    let indirect: BTreeMap<Node, &[Segment]> = (stream.indirect.iter())
+        .map(|(branch, targets)| (*branch, targets.as_slice()))
+        .collect();
     for segment in stream.segments() {
         for node in stream.nodes(segment) {
             encode(stream, node, &starts, &mut code)?;
+            if let Some(targets) = indirect.get(&node) {
+                let targets = targets.iter().map(|to| starts[to.as_u32() as usize]);
+                code.indirect.push(IndirectTargets {
+                    offset: ((code.placed.len() - 1) * WORD) as u32,
+                    targets: targets.collect(),
+                });
+            }
         }
     }
     if !code.bytes.is_empty() {
@@ -159,15 +170,6 @@ fn encode(stream: &Stream, node: Node, starts: &[u32], code: &mut Code) -> Resul
     let relocations = data.fixups.iter();
     code.relocations
         .extend(relocations.filter_map(|fixup| relocation(stream, meant, fixup, offset)));
-    if !stream.indirect.is_empty()
-        && let Some((_, targets)) = stream.indirect.iter().find(|(branch, _)| *branch == node)
-    {
-        let targets = targets.iter().map(|to| starts[to.as_u32() as usize]);
-        code.indirect.push(IndirectTargets {
-            offset: offset as u32,
-            targets: targets.collect(),
-        });
-    }
     code.placed.push(Placed {
         op: meant.op(),
         inst: data.inst.expand(),

@@ -35,7 +35,7 @@ pub use convert::{convert, reorganize};
 pub use emit::{Code, IndirectTargets, Patch, Placed, Relocation, emit, generate};
 pub use error::EmitError;
 pub use expand::{ExpansionClass, class_of, expand};
-pub use lift::{LiftError, LiftErrorKind, Source, lift};
+pub use lift::{LiftError, LiftErrorKind, TextSection, lift};
 pub use stream::Stream;
 pub use text::StreamError;
 pub use words::encode_and_decode;

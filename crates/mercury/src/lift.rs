@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The code of one text section, and what its container says about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct TextSection<'a> {
     /// The function's name.
     pub name: &'a str,
     /// How it is entered.
@@ -95,14 +95,14 @@ pub enum LiftErrorKind {
 /// Lifts a text section to a function at the final level.
 ///
 /// ```
-/// use orias_mercury::{Source, emit, lift};
+/// use orias_mercury::{TextSection, emit, lift};
 /// use orias_ori::FunctionKind;
 /// use orias_sass::{Target, text};
 ///
 /// let assembly = text::assemble(".kernel k\n  [B------:R-:W-:-:S05] EXIT ;\n", Target::Sm90a).unwrap();
 /// let words = &assembly.functions[0].words;
 /// let mut code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-/// let source = Source {
+/// let source = TextSection {
 ///     name: "k",
 ///     kind: FunctionKind::Entry,
 ///     code: &code,
@@ -119,13 +119,13 @@ pub enum LiftErrorKind {
 /// assert!(emit(&func).unwrap().bytes.starts_with(&code));
 /// # Ok::<(), orias_mercury::LiftError>(())
 /// ```
-pub fn lift(source: &Source<'_>) -> Result<Function, LiftError> {
+pub fn lift(source: &TextSection<'_>) -> Result<Function, LiftError> {
     let instructions = decode(source)?;
     let flow = Flow::new(source, &instructions)?;
     Lifter::new(source, &flow).run(&instructions, &flow)
 }
 
-fn error(source: &Source<'_>, offset: usize, kind: impl Into<LiftErrorKind>) -> LiftError {
+fn error(source: &TextSection<'_>, offset: usize, kind: impl Into<LiftErrorKind>) -> LiftError {
     LiftError {
         function: source.name.to_owned(),
         offset,
@@ -134,7 +134,7 @@ fn error(source: &Source<'_>, offset: usize, kind: impl Into<LiftErrorKind>) -> 
 }
 
 /// Decodes every instruction but the padding.
-fn decode(source: &Source<'_>) -> Result<Vec<Instruction>, LiftError> {
+fn decode(source: &TextSection<'_>) -> Result<Vec<Instruction>, LiftError> {
     let code = source.code;
     if !code.len().is_multiple_of(WORD) {
         return Err(error(source, code.len(), LiftErrorKind::Length));
@@ -182,7 +182,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(source: &Source<'_>, instructions: &[Instruction]) -> Result<Flow, LiftError> {
+    fn new(source: &TextSection<'_>, instructions: &[Instruction]) -> Result<Flow, LiftError> {
         let mut starts = BTreeSet::from([0]);
         let mut jumps = BTreeMap::new();
         let inside = |index: usize, address: i64| {
@@ -292,14 +292,14 @@ fn may_fall(instruction: &Instruction) -> bool {
 }
 
 struct Lifter<'a> {
-    source: &'a Source<'a>,
+    source: &'a TextSection<'a>,
     func: Function,
     /// The block of each start.
     blocks: Vec<Block>,
 }
 
 impl<'a> Lifter<'a> {
-    fn new(source: &'a Source<'a>, flow: &Flow) -> Lifter<'a> {
+    fn new(source: &'a TextSection<'a>, flow: &Flow) -> Lifter<'a> {
         let mut func = Function::new(source.name, source.kind, Level::Final, source.target);
         if flow.loops_to_start {
             func.append_block();

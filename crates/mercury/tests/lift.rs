@@ -1,6 +1,6 @@
 //! Code that is lifted and not changed comes back byte for byte; code whose control flow is not known is refused.
 
-use orias_mercury::{LiftErrorKind, Patch, Source, WORD, emit, lift};
+use orias_mercury::{LiftErrorKind, Patch, TextSection, WORD, emit, lift};
 use orias_ori::{FunctionKind, parse_function, print_function, verify_function};
 use orias_sass::{Target, text};
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ fn source<'a>(
     name: &'a str,
     code: &'a [u8],
     indirect: &'a BTreeMap<usize, Vec<usize>>,
-) -> Source<'a> {
-    Source {
+) -> TextSection<'a> {
+    TextSection {
         name,
         kind: FunctionKind::Entry,
         code,

@@ -35,7 +35,7 @@ use crate::machine;
 use crate::operand::{Address, Operand};
 use crate::operation::{AbstractMods, AbstractOp, Arity, Modifier, Row};
 use crate::register::{Class, Guard, Type};
-use crate::shape::Shape;
+use crate::shape::InstructionShape;
 use crate::text::print_inst;
 use crate::verify::{Invariant, check_instruction};
 use orias_sass as sass;
@@ -163,7 +163,7 @@ impl<'f> Cursor<'f> {
         let inst = self.func.create_abstract(op, mods, results, &all);
         let plain = guard.is_always() && kept.is_empty();
         let shape = match plain {
-            true => Shape::of(self.func, Operation::Abstract(op, mods), results, &all),
+            true => InstructionShape::of(self.func, Operation::Abstract(op, mods), results, &all),
             false => None,
         };
         let right = shape.is_some_and(|shape| !self.func.right.insert(shape));

@@ -36,7 +36,7 @@ pub use module::Module;
 pub use operand::{Address, BaseForm, Imm, Operand, SourceMods, SymbolPart};
 pub use operation::{AbstractMods, AbstractOp, Effects};
 pub use register::{Class, Guard, OptReg, PhysReg, Reg, RegKind, Type};
-pub use shape::Shape;
+pub use shape::InstructionShape;
 pub use text::{ParseError, parse_function, parse_module, print_function, print_inst};
 pub use verify::{VerifyError, verify_function, verify_module};
 

@@ -12,7 +12,7 @@ use crate::register::{Reg, RegKind};
 
 /// Operation, modifiers, level, and the kind of each operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Shape {
+pub struct InstructionShape {
     operation: u64,
     mods: u64,
     /// The kinds of the operands, 16 bits each; no kind is zero.
@@ -22,7 +22,7 @@ pub struct Shape {
 /// How many operands a shape has room for.
 const PLACES: usize = 8;
 
-impl Shape {
+impl InstructionShape {
     /// The shape of an instruction without a guard, if it has one. The first `results` operands of an abstract one are results.
     #[inline]
     pub fn of(
@@ -30,7 +30,7 @@ impl Shape {
         operation: Operation,
         results: usize,
         operands: &[Operand],
-    ) -> Option<Shape> {
+    ) -> Option<InstructionShape> {
         if !func.level.is_ssa() || operands.len() > PLACES {
             return None;
         }
@@ -47,7 +47,7 @@ impl Shape {
             Level::Abstract => 0,
             _ => 1 << 17,
         };
-        Some(Shape {
+        Some(InstructionShape {
             operation: operation | level | (results as u64) << 20,
             mods,
             kinds: (kinds[0], kinds[1]),

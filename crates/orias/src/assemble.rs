@@ -3,7 +3,7 @@
 use crate::container::chip_of;
 use orias_cubin::Cubin;
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
-use orias_cubin::build::{Address, Entry, Function, Module, Param, Shared, Variable};
+use orias_cubin::build::{Address, CubinContents, Entry, Function, Param, Shared, Variable};
 use orias_machine::Machine;
 use orias_sass::text::{AssembleError, AssembledFunction, Directive, assemble, parse_instruction};
 use orias_sass::{Effects, Instruction, Register, RegisterClass, Target, decode, encode};
@@ -15,7 +15,7 @@ const CODE_ALIGNMENT: usize = 128;
 /// Assembles a listing into a cubin. Reports every line that is wrong.
 pub fn assemble_cubin(listing: &str, default_target: Target) -> Result<Cubin, Vec<AssembleError>> {
     let assembly = assemble(listing, default_target)?;
-    let mut module = Module::new(chip_of(assembly.target));
+    let mut module = CubinContents::new(chip_of(assembly.target));
     let mut errors = Vec::new();
     for directive in &assembly.directives {
         if let Err(error) = module_directive(&mut module, directive) {
@@ -88,7 +88,10 @@ fn dimensions(directive: &Directive) -> Result<[u32; 3], AssembleError> {
 }
 
 /// What a directive before the first function adds to the module.
-fn module_directive(module: &mut Module, directive: &Directive) -> Result<(), AssembleError> {
+fn module_directive(
+    module: &mut CubinContents,
+    directive: &Directive,
+) -> Result<(), AssembleError> {
     match directive.row.name {
         ".target" | ".elftype" | ".headerflags" => Ok(()),
         ".const" => {

@@ -7,7 +7,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
 use crate::target::TargetKind;
-use crate::usage;
+use crate::usage::{self, Usage};
 use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
@@ -39,6 +39,8 @@ pub struct Compiled {
     pub cubin: Option<Vec<u8>>,
     /// Warnings and remarks.
     pub diagnostics: Diagnostics,
+    /// What each kernel uses, in the order of the source.
+    pub kernels: Vec<Usage>,
 }
 
 /// Compiles one module.
@@ -110,10 +112,11 @@ pub fn compile_until(
         return Ok(Compiled {
             cubin: None,
             diagnostics,
+            kernels: Vec::new(),
         });
     }
     match generate(&modules, options, stop) {
-        Ok((cubin, report)) => {
+        Ok((cubin, report, kernels)) => {
             diagnostics
                 .0
                 .extend(options.treat_warnings(Diagnostics(report)).0);
@@ -123,6 +126,7 @@ pub fn compile_until(
             Ok(Compiled {
                 cubin: Some(cubin),
                 diagnostics,
+                kernels,
             })
         }
         Err(errors) => {
@@ -132,19 +136,22 @@ pub fn compile_until(
     }
 }
 
+/// A cubin, what there is to say about it, and what each kernel uses.
+type Generated = (Vec<u8>, Vec<Diagnostic>, Vec<Usage>);
+
 /// Lowers checked modules, takes every kernel through the pipeline, and puts the code into a container. The second result
-/// is the report of `-v`, if it is asked for.
+/// is the report of `-v`, if it is asked for, the third what each kernel uses.
 fn generate(
     sources: &[(&Source<'_>, orias_ptx::Module<'_>)],
     options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<(Vec<u8>, Vec<Diagnostic>), Vec<Diagnostic>> {
+) -> Result<Generated, Vec<Diagnostic>> {
     let name = options.target.to_string();
     let Some(target) = orias_sass::Target::from_name(&name) else {
         let feature = format!("code for {name}");
         return Err(vec![Diagnostic::unsupported(feature)]);
     };
-    let mut module = orias_codegen::Module::new(target);
+    let mut module = orias_codegen::LoweredModule::new(target);
     let mut errors = Vec::new();
     let mut lines = LineTables::new(options);
     let mut sections = options.writes_debug_info().then(Sections::default);
@@ -218,13 +225,14 @@ fn generate(
     let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
     let mut report = warnings;
+    let used = usage::usage(&kernels, &functions, target);
     if options.verbose {
         report.extend(usage::report(
-            &module, &kernels, &functions, options, target,
+            &module, &kernels, &used, &functions, options, target,
         ));
     }
     report.extend(usage::warnings(&kernels, &functions, options));
-    Ok((cubin, report))
+    Ok((cubin, report, used))
 }
 
 fn lower_source(
@@ -234,7 +242,7 @@ fn lower_source(
     target: orias_sass::Target,
     lines: &mut LineTables,
     warnings: &mut Vec<Diagnostic>,
-) -> Result<orias_codegen::Module, Vec<Diagnostic>> {
+) -> Result<orias_codegen::LoweredModule, Vec<Diagnostic>> {
     if options.warn_on_double {
         warnings.extend(double_precision(ptx, source));
     }
@@ -296,7 +304,7 @@ fn not_lowered(problem: &orias_ptx::Diagnostic, source: &str, lines: &LineIndex<
     }
 }
 
-fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
+fn merge(module: &mut orias_codegen::LoweredModule, lowered: orias_codegen::LoweredModule) {
     let lowered = renumbered(lowered, module);
     module.target = lowered.target;
     module.ptx_version = module.ptx_version.max(lowered.ptx_version);
@@ -311,9 +319,9 @@ fn merge(module: &mut orias_codegen::Module, lowered: orias_codegen::Module) {
 
 /// Lets a module's locations count files and strings on from those of the modules before it.
 fn renumbered(
-    mut lowered: orias_codegen::Module,
-    module: &orias_codegen::Module,
-) -> orias_codegen::Module {
+    mut lowered: orias_codegen::LoweredModule,
+    module: &orias_codegen::LoweredModule,
+) -> orias_codegen::LoweredModule {
     let files = module
         .files
         .iter()

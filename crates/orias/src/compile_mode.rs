@@ -3,6 +3,7 @@
 use crate::commands;
 use crate::output::write_whole;
 use crate::report::Report;
+use crate::stand_in;
 use orias::command_line::{self, Action, Input, Invocation};
 use orias::{Diagnostic, Diagnostics, MessageFormat, Severity, Source, compile_all};
 use std::ffi::OsStr;
@@ -20,17 +21,25 @@ pub fn run(arguments: Vec<String>, as_ptxas: bool) -> Report {
     // What is wrong with the command line is written as its last words on the matter ask for.
     let asked = |it: &&String| it.contains("-message-format=");
     let json = (arguments.iter().rfind(asked)).is_some_and(|it| it.ends_with("=json"));
+    let words = arguments.clone();
     let invocation = match command_line::parse(arguments, &mut |name| std::fs::read(name).ok()) {
         Ok(invocation) => invocation,
-        Err(diagnostics) if json => return failure(MessageFormat::Json, &[], &diagnostics),
-        Err(diagnostics) => return failure(MessageFormat::Text, &[], &diagnostics),
+        Err(diagnostics) => {
+            let format = match json {
+                true => MessageFormat::Json,
+                false => MessageFormat::Text,
+            };
+            return stand_in::around(&words, None, || failure(format, &[], &diagnostics));
+        }
     };
     let mut report = match invocation.action {
         Action::Help if as_ptxas => Report::success(command_line::help()),
         Action::Help => Report::success(help()),
         Action::Version => Report::success(version()),
         Action::ListVersions => Report::success(ptx_versions()),
-        Action::Compile => return compile(&invocation),
+        Action::Compile => {
+            return stand_in::around(&words, Some(&invocation), || compile(&invocation));
+        }
     };
     report.messages = invocation.message_format.lines(&invocation.remarks);
     report
@@ -59,7 +68,7 @@ pub fn help() -> String {
 /// ptxas's form, because clients search it for `release 13.0` and `V13.0.88`.
 fn version() -> String {
     let orias = env!("CARGO_PKG_VERSION");
-    let (major, minor, build) = orias::versions::PTXAS;
+    let (major, minor, build) = stand_in::release().unwrap_or(orias::versions::PTXAS);
     format!(
         "ptxas: Orias {orias}, an open PTX assembler\n\
          Takes the place of NVIDIA's ptxas of the\n\

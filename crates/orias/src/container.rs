@@ -13,7 +13,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
-use orias_codegen::{Kernel, Module, Pointer, SymbolSpace, TEXT_START, constant_places};
+use orias_codegen::{Kernel, LoweredModule, Pointer, SymbolSpace, TEXT_START, constant_places};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
@@ -65,13 +65,13 @@ pub fn chip_named(name: &str) -> Option<Chip> {
 
 /// The bytes of the cubin.
 pub(crate) fn build(
-    module: &Module,
+    module: &LoweredModule,
     kernels: &[Finished],
     functions: &[Called],
     (lines, sections): (LineTables, Option<Sections>),
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
-    let mut cubin = build::Module::new(chip_of(target));
+    let mut cubin = build::CubinContents::new(chip_of(target));
     let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
     let known = KnownNames {
         module,
@@ -148,7 +148,7 @@ pub(crate) fn build(
 /// What debuggers are told. A function that several kernels call is where the first of them has it.
 fn debug_info(
     sections: &Sections,
-    module: &Module,
+    module: &LoweredModule,
     kernels: &[Finished],
     functions: &[Called],
     target: Target,
@@ -193,7 +193,7 @@ fn internal(error: impl std::fmt::Display) -> Diagnostic {
 }
 
 fn function(
-    module: &Module,
+    module: &LoweredModule,
     finished: &Finished,
     text: &Text<'_>,
     constants: &FxHashMap<&str, u64>,
@@ -248,12 +248,13 @@ fn function(
         exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
         externs: externs(module, text),
         subroutines: text.subroutines(&function.name, attributes.local),
-        bank2: text.table(module),
+        bank2: text.address_bank(module),
         attributes: system_calls(text.offsets(|op| op == Op::CALL_ABS))
             .into_iter()
             .chain(meetings(text))
             .chain(mbarriers)
             .chain(reconfigures(code))
+            .chain(switches(module, text))
             .collect(),
         relocations,
         ..build::Function::default()
@@ -329,6 +330,15 @@ fn reconfigures(code: &Code) -> Option<Attribute> {
     })
 }
 
+/// Where the driver and tools find the branches that read tables.
+fn switches(module: &LoweredModule, text: &Text<'_>) -> Option<Attribute> {
+    let branches = text.indirect_branches(module);
+    (!branches.is_empty()).then_some(Attribute {
+        id: id::INDIRECT_BRANCH_TARGETS,
+        value: Value::IndirectBranches(branches),
+    })
+}
+
 /// What the rows of `BAR` call the operand that names the barrier.
 const BARRIER_SLOT: &str = "b";
 
@@ -362,7 +372,7 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
 const ADDRESS_BYTES: u64 = 8;
 
 /// The functions that lie elsewhere and that a kernel calls, in the order of the module.
-fn externs(module: &Module, text: &Text<'_>) -> Vec<String> {
+fn externs(module: &LoweredModule, text: &Text<'_>) -> Vec<String> {
     let called = |name: &str| text.names(name);
     let names = module.externs.iter().map(|it| it.name.clone());
     names.filter(|name| called(name)).collect()
@@ -408,7 +418,7 @@ fn meetings(text: &Text<'_>) -> Vec<Attribute> {
 
 /// The address of a name that is known now: in shared or constant memory, or in the bank of addresses.
 fn place_of(
-    module: &Module,
+    module: &LoweredModule,
     kernel: &Kernel,
     constants: &FxHashMap<&str, u64>,
     name: &str,

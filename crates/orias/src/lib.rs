@@ -19,6 +19,7 @@ pub mod options;
 pub mod reschedule;
 pub mod run;
 pub mod target;
+pub mod timeline;
 mod usage;
 pub mod versions;
 
@@ -30,3 +31,4 @@ pub use diagnostics::{Diagnostic, Diagnostics, Kind, MessageFormat, Place, Sever
 pub use disassemble::{disassemble, disassemble_json, disassemble_words, target_of, words};
 pub use options::Options;
 pub use target::Target;
+pub use usage::Usage;

@@ -5,7 +5,7 @@
 //! itself where the statement says nothing, and so writes something else once the file has changed.
 
 use crate::options::Options;
-use orias_codegen::Module;
+use orias_codegen::LoweredModule;
 use orias_cubin::build::LineInfo;
 use orias_cubin::line::{LineRow, SourceFile};
 use orias_mercury::{Code, WORD};
@@ -52,7 +52,7 @@ impl LineTables {
     }
 
     /// The module's files by the numbers its locations use, and their places in the table.
-    pub(crate) fn files(&self, module: &Module) -> BTreeMap<u32, u32> {
+    pub(crate) fn files(&self, module: &LoweredModule) -> BTreeMap<u32, u32> {
         let mut numbers: Vec<u32> = module.files.iter().map(|file| file.index).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -62,7 +62,11 @@ impl LineTables {
             .collect()
     }
 
-    pub(crate) fn info(self, module: &Module, files: &BTreeMap<u32, u32>) -> Option<LineInfo> {
+    pub(crate) fn info(
+        self,
+        module: &LoweredModule,
+        files: &BTreeMap<u32, u32>,
+    ) -> Option<LineInfo> {
         let described = |number: &u32| {
             let mut files = module.files.iter();
             let file = files.find(|file| file.index == *number);

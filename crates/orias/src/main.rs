@@ -6,10 +6,12 @@
 //! Nothing prints on its way: a mode or subcommand returns a [`Report`], and `main` writes it out. A reader that closes the
 //! pipe early is no error.
 
+mod batch;
 mod commands;
 mod compile_mode;
 mod output;
 mod report;
+mod stand_in;
 
 use report::Report;
 use std::ffi::OsString;
@@ -67,6 +69,9 @@ fn run(program: &OsString, arguments: &[String]) -> Report {
         }
         if let Some(command) = commands::find(first) {
             return (command.run)(arguments);
+        }
+        if let Some((threads, rest)) = batch::asked(arguments) {
+            return batch::run(threads, rest);
         }
     }
     compile_mode::run(arguments.to_vec(), as_ptxas)

@@ -3,15 +3,58 @@
 use crate::container::{Called, Finished, Text, called_by, text_barriers, text_registers};
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::options::Options;
-use orias_codegen::{Module, SymbolSpace};
+use orias_codegen::{LoweredModule, SymbolSpace};
 use orias_machine::Machine;
 use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
 use orias_sass::{Op, Target};
+use std::time::Duration;
+
+/// What a kernel uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Its name.
+    pub name: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Named barriers.
+    pub barriers: u32,
+    /// Bytes of its stack frame.
+    pub stack: u32,
+    /// Bytes of code's stores of spilled values.
+    pub spill_stores: u32,
+    /// Bytes of code's loads of spilled values.
+    pub spill_loads: u32,
+    /// Bytes of static shared memory.
+    pub shared: u32,
+    /// How long its pipeline took.
+    pub time: Duration,
+}
+
+/// What each kernel uses, in the order of the source.
+pub(crate) fn usage(kernels: &[Finished], functions: &[Called], target: Target) -> Vec<Usage> {
+    let one = |finished: &Finished| {
+        let function = &finished.kernel.code;
+        let text = Text::new(finished, functions);
+        let (spill_stores, spill_loads) = spills(finished.declared.local, function);
+        Usage {
+            name: function.name.clone(),
+            registers: text_registers(&text, target),
+            barriers: text_barriers(&text).into(),
+            stack: function.attributes.local,
+            spill_stores,
+            spill_loads,
+            shared: function.attributes.shared,
+            time: finished.time,
+        }
+    };
+    kernels.iter().map(one).collect()
+}
 
 /// What there is to say about a module: limits that changed, its global memory, then each kernel, the last one first as ptxas has it.
 pub(crate) fn report(
-    module: &Module,
+    module: &LoweredModule,
     kernels: &[Finished],
+    usage: &[Usage],
     functions: &[Called],
     options: &Options,
     target: Target,
@@ -37,8 +80,8 @@ pub(crate) fn report(
         }
     }
     lines.push(info(format!("{global} bytes gmem")));
-    for finished in kernels.iter().rev() {
-        lines.extend(kernel(finished, functions, target));
+    for (finished, used) in kernels.iter().zip(usage).rev() {
+        lines.extend(kernel(used, target));
         let called = called_by(finished, functions).into_iter();
         lines.extend(called.map(|it| properties(it.name(), it.declared.local, &it.function)));
     }
@@ -86,35 +129,34 @@ fn info(message: String) -> Diagnostic {
 /// The frame and the spills of a function.
 fn properties(name: &str, locals: u32, function: &Function) -> Diagnostic {
     let (stores, loads) = spills(locals, function);
+    frame(name, function.attributes.local, stores, loads)
+}
+
+fn frame(name: &str, bytes: u32, stores: u32, loads: u32) -> Diagnostic {
     info(format!(
-        "Function properties for {name}\n    {} bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads",
-        function.attributes.local
+        "Function properties for {name}\n    {bytes} bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads"
     ))
 }
 
-fn kernel(finished: &Finished, functions: &[Called], target: Target) -> [Diagnostic; 4] {
-    let function = &finished.kernel.code;
-    let name = &function.name;
-    let attributes = &function.attributes;
-    let text = Text::new(finished, functions);
+fn kernel(kernel: &Usage, target: Target) -> [Diagnostic; 4] {
+    let name = &kernel.name;
     let mut used = format!(
         "Used {} registers, used {} barriers",
-        text_registers(&text, target),
-        text_barriers(&text)
+        kernel.registers, kernel.barriers
     );
-    if attributes.local > 0 {
-        used += &format!(", {} bytes cumulative stack size", attributes.local);
+    if kernel.stack > 0 {
+        used += &format!(", {} bytes cumulative stack size", kernel.stack);
     }
-    if attributes.shared > 0 {
-        used += &format!(", {} bytes smem", attributes.shared);
+    if kernel.shared > 0 {
+        used += &format!(", {} bytes smem", kernel.shared);
     }
     [
         info(format!("Compiling entry function '{name}' for '{target}'")),
-        properties(name, finished.declared.local, function),
+        frame(name, kernel.stack, kernel.spill_stores, kernel.spill_loads),
         info(used),
         info(format!(
             "Compile time = {:.3} ms",
-            finished.time.as_secs_f64() * 1000.0
+            kernel.time.as_secs_f64() * 1000.0
         )),
     ]
 }

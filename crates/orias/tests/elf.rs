@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use orias_cubin::build::{Entry, Function, Module};
+use orias_cubin::build::{CubinContents, Entry, Function};
 
 fn orias(arguments: &[&str], folder: &Path) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_orias"))
@@ -20,7 +20,7 @@ fn orias(arguments: &[&str], folder: &Path) -> (Option<i32>, String, String) {
 
 /// A folder with a cubin of one kernel.
 fn folder() -> tempfile::TempDir {
-    let mut module = Module::new(orias::chip_of(orias_sass::Target::DEFAULT));
+    let mut module = CubinContents::new(orias::chip_of(orias_sass::Target::DEFAULT));
     module.functions.push(Function {
         name: "k".to_owned(),
         entry: Some(Entry::default()),

@@ -438,7 +438,7 @@ fn the_class_of_a_module_is_that_of_its_rarest_instruction() {
     let class = |statement: &str| {
         let image = cubin(&kernel_with(statement), &options());
         let cubin = Cubin::read(&image).expect("readable");
-        let module = orias_cubin::build::Module::extract(&cubin, orias::chip_named);
+        let module = orias_cubin::build::CubinContents::extract(&cubin, orias::chip_named);
         module.expect("a module").isa_class
     };
     assert_eq!(class("add.u32 r4, r0, r1;"), 1);

@@ -204,7 +204,7 @@ fn write_row(out: &mut String, row: &Row) {
             .collect();
         let _ = writeln!(
             out,
-            "  Shape {{ conditions: &[{}], operands: {} }},",
+            "  OperandList {{ conditions: &[{}], operands: {} }},",
             conditions.join(", "),
             operands(&shape.operands)
         );

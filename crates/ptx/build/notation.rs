@@ -4,7 +4,7 @@
 //! split into opcode and operands; the opcode becomes slots here, the operands are read by [`crate::operands`].
 
 use crate::checks::CHECKS;
-use crate::operands::{self, Shape};
+use crate::operands::{self, OperandList};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything read from all files.
@@ -22,7 +22,7 @@ pub struct Row {
     pub op: String,
     pub syntax: String,
     pub slots: Vec<Slot>,
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<OperandList>,
     pub maps: Vec<Map>,
     pub rules: Vec<Rule>,
     pub since: Vec<Gate>,

@@ -7,7 +7,7 @@ use crate::notation::{Condition, Scope, read_condition};
 use crate::types::Type;
 
 #[derive(Clone, Debug, Default)]
-pub struct Shape {
+pub struct OperandList {
     /// Negated or not, and the condition.
     pub conditions: Vec<(bool, Condition)>,
     pub operands: Vec<Operand>,
@@ -52,7 +52,7 @@ pub struct Value {
 }
 
 /// Every operand list that `text` allows; the longest come first.
-pub fn read(text: &str, scope: &Scope) -> Result<Vec<Shape>, String> {
+pub fn read(text: &str, scope: &Scope) -> Result<Vec<OperandList>, String> {
     let mut shapes = read_list(text, scope)?;
     shapes.sort_by_key(|shape| std::cmp::Reverse(shape.operands.len()));
     Ok(shapes)
@@ -121,8 +121,8 @@ fn matching(chars: &[char], open: usize) -> Result<usize, String> {
     Err("brackets do not match".to_owned())
 }
 
-fn read_list(text: &str, scope: &Scope) -> Result<Vec<Shape>, String> {
-    let mut shapes = vec![Shape::default()];
+fn read_list(text: &str, scope: &Scope) -> Result<Vec<OperandList>, String> {
+    let mut shapes = vec![OperandList::default()];
     for (part, optional) in split_list(text)? {
         let (body, condition) = split_condition(&part);
         let condition = match condition {
@@ -176,7 +176,7 @@ fn split_condition(text: &str) -> (&str, Option<&str>) {
     (text.trim(), None)
 }
 
-fn read_operand(text: &str, scope: &Scope) -> Result<Vec<Shape>, String> {
+fn read_operand(text: &str, scope: &Scope) -> Result<Vec<OperandList>, String> {
     let text = text.trim();
     if let Some(rest) = text.strip_prefix('[') {
         let close = rest.rfind(']').ok_or("`[` without `]`")?;
@@ -186,7 +186,7 @@ fn read_operand(text: &str, scope: &Scope) -> Result<Vec<Shape>, String> {
         }
         return Ok(read_list(&rest[..close], scope)?
             .into_iter()
-            .map(|inner| Shape {
+            .map(|inner| OperandList {
                 conditions: inner.conditions,
                 operands: vec![Operand {
                     name: inner
@@ -211,7 +211,7 @@ fn read_operand(text: &str, scope: &Scope) -> Result<Vec<Shape>, String> {
             None => read_single(text, scope)?,
         },
     };
-    Ok(vec![Shape {
+    Ok(vec![OperandList {
         conditions: Vec::new(),
         operands: vec![operand],
     }])

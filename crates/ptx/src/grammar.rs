@@ -20,7 +20,7 @@ pub struct Row {
     /// The modifiers after the name, in the order the manual writes them.
     pub slots: &'static [Slot],
     /// The operand lists the row allows: optional operands are spelt out, one list for each choice.
-    pub shapes: &'static [Shape],
+    pub shapes: &'static [OperandList],
     /// Types and counts that depend on a modifier: `X by .T = .f16:b32 .f32:f32`.
     pub maps: &'static [Map],
     /// What must hold between modifiers, versions and targets.
@@ -82,7 +82,7 @@ pub enum GateScope {
 
 /// A list of operands a row allows.
 #[derive(Debug)]
-pub struct Shape {
+pub struct OperandList {
     /// What the modifiers must satisfy for the list to apply: all of these, each being "holds" or, negated, "does not".
     pub conditions: &'static [(bool, Condition)],
     /// The operands, in order.

@@ -555,7 +555,7 @@ mod tests {
     use crate::operand::{From, Source, Target as Place};
     use crate::program::{Action, Run};
     use crate::{Device, Launch, Options};
-    use orias_cubin::build::{Chip, Entry, Function, Module};
+    use orias_cubin::build::{Chip, CubinContents, Entry, Function};
     use orias_machine::Machine;
     use orias_sass::text::assemble;
     use orias_sass::{Register, Target};
@@ -565,7 +565,7 @@ mod tests {
         let listing = ".kernel k\n[B------:R-:W-:-:S05] NOP ;\n[B------:R-:W-:-:S05] EXIT ;\n";
         let assembly = assemble(listing, Target::DEFAULT).expect("a listing");
         let machine = Machine::judging(Target::DEFAULT);
-        let mut module = Module::new(Chip {
+        let mut module = CubinContents::new(Chip {
             sm: machine.target.sm() as u8,
             accelerated: machine.target.is_accelerated(),
             virtual_sm: machine.target.sm(),

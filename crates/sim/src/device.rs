@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::launch::{Context, Launch, Options, Outcome};
 use crate::memory::Memory;
-use crate::module::{Kernel, LOCAL, LoadError, Module};
+use crate::module::{Kernel, LOCAL, LoadError, LoadedModule};
 use crate::order::Chooser;
 use crate::profile::Profile;
 use std::sync::Mutex;
@@ -102,8 +102,8 @@ impl Device {
     }
 
     /// Loads a cubin: its variables get memory and their first values.
-    pub fn load(&mut self, cubin: &[u8]) -> Result<Module, LoadError> {
-        let module = Module::load(cubin, &mut self.memory)?;
+    pub fn load(&mut self, cubin: &[u8]) -> Result<LoadedModule, LoadError> {
+        let module = LoadedModule::load(cubin, &mut self.memory)?;
         if module.uses_heap {
             let base = self.memory.allocate(&vec![0; HEAP]);
             self.heap = Mutex::new(Heap::new(base, HEAP as u64));
@@ -114,7 +114,7 @@ impl Device {
     /// Runs a kernel to its end, or to what stops it.
     pub fn launch(
         &mut self,
-        module: &Module,
+        module: &LoadedModule,
         launch: &Launch,
         options: &Options,
     ) -> Result<Outcome, LaunchError> {
@@ -124,7 +124,7 @@ impl Device {
     /// The same; `progress` hears how many of how many blocks have ended.
     pub fn launch_with(
         &mut self,
-        module: &Module,
+        module: &LoadedModule,
         launch: &Launch,
         options: &Options,
         progress: &mut dyn FnMut(u64, u64),

@@ -62,7 +62,7 @@ pub use device::{Device, LaunchError};
 pub use fault::{Fault, FaultKind};
 pub use follow::Stop;
 pub use launch::{Checks, Finding, FindingKind, Launch, Options, Outcome, Timing};
-pub use module::{LoadError, Module};
+pub use module::{LoadError, LoadedModule};
 pub use order::Schedule;
 pub use partings::PartingCounts;
 pub use profile::{Counts, Profile};

@@ -81,21 +81,21 @@ pub(crate) struct Kernel {
 }
 
 /// A loaded cubin.
-pub struct Module {
+pub struct LoadedModule {
     pub(crate) kernels: BTreeMap<String, Kernel>,
     variables: BTreeMap<String, (u64, u64)>,
     pub(crate) uses_heap: bool,
 }
 
-impl std::fmt::Debug for Module {
+impl std::fmt::Debug for LoadedModule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Module")
+        f.debug_struct("LoadedModule")
             .field("kernels", &self.kernels.keys())
             .finish_non_exhaustive()
     }
 }
 
-impl Module {
+impl LoadedModule {
     /// The names of its kernels, sorted.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)

@@ -29,6 +29,7 @@ mod refused;
 pub(crate) mod sass;
 pub(crate) mod sim;
 mod spills;
+mod toolkit;
 pub(crate) mod verify;
 
 pub use corpus::unpack as unpack_corpus;
@@ -168,6 +169,12 @@ const SUITES: &[Suite] = &[
         about: "the corpus spills no more with scheduling than without",
         run: spills::run,
         sample: &["--sample"],
+    },
+    Suite {
+        name: "toolkit",
+        about: "nvcc with our ptxas in a shadow of its toolkit ends, writes and says what it does with its own",
+        run: toolkit::run,
+        sample: &["u"],
     },
     Suite {
         name: "verify",

@@ -15,7 +15,7 @@ use std::time::Instant;
 const LEVELS: [&str; 3] = ["O0", "O1", "O3"];
 
 /// A module with the cubins that ptxas made of it.
-struct Module {
+struct JudgedModule {
     name: String,
     set: &'static str,
     /// Whether it was mined.
@@ -54,7 +54,7 @@ fn compile(ptxas: &Path, module: &Path, set: &str) -> Result<Vec<PathBuf>, Strin
 }
 
 /// The modules of the corpus and of the exercises, compiled.
-fn modules(chosen: impl Fn(usize, &str) -> bool) -> Result<Vec<Module>, String> {
+fn modules(chosen: impl Fn(usize, &str) -> bool) -> Result<Vec<JudgedModule>, String> {
     let ptxas = oracle::find("ptxas")?;
     let mut modules = Vec::new();
     let mut sets: [(&str, Vec<PathBuf>); 3] = ["cuda", "jax", "torch"].map(|set| (set, Vec::new()));
@@ -70,7 +70,7 @@ fn modules(chosen: impl Fn(usize, &str) -> bool) -> Result<Vec<Module>, String> 
         for (index, path) in paths.iter().enumerate() {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             if chosen(index, &name) {
-                modules.push(Module {
+                modules.push(JudgedModule {
                     cubins: compile(&ptxas, path, set)?,
                     name: name.into_owned(),
                     set,
@@ -93,7 +93,7 @@ fn modules(chosen: impl Fn(usize, &str) -> bool) -> Result<Vec<Module>, String> 
                 .map(|level| path.with_extension(format!("{level}.cubin")))
                 .filter(|cubin| cubin.exists())
                 .collect();
-            modules.push(Module {
+            modules.push(JudgedModule {
                 name: name.into_owned(),
                 set: "exercise",
                 calibrates: index % 2 == 0,

@@ -36,7 +36,7 @@ impl Code {
         while !code.len().is_multiple_of(128) {
             code.extend_from_slice(&padding);
         }
-        let mut module = build::Module::new(orias::chip_of(Target::DEFAULT));
+        let mut module = build::CubinContents::new(orias::chip_of(Target::DEFAULT));
         module.functions.push(build::Function {
             name: name.to_owned(),
             entry: Some(build::Entry {

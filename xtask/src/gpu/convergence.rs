@@ -6,7 +6,7 @@
 
 use super::job::Outcome as Left;
 use super::worker::Workers;
-use crate::lanes::{self, Judgement, Mutant, Outcome, Source, Tried};
+use crate::lanes::{self, Judgement, MutableLaunch, Mutant, Outcome, Tried};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,7 +113,7 @@ pub fn run(
 }
 
 /// Makes, judges and runs a mutant; none if the chip does not run the kernel as it was, or not always alike.
-fn try_one(sources: &[Source], number: u64, path: &str) -> Result<Option<Tried>, String> {
+fn try_one(sources: &[MutableLaunch], number: u64, path: &str) -> Result<Option<Tried>, String> {
     let mutant: Mutant = lanes::choose(sources, number);
     let source = &sources[mutant.source];
     let image = source.image(&mutant)?;
@@ -122,7 +122,7 @@ fn try_one(sources: &[Source], number: u64, path: &str) -> Result<Option<Tried>,
     Ok(outcome.map(|outcome| (mutant, judgement, outcome)))
 }
 
-fn launch(source: &Source, image: &[u8], path: &str) -> Result<Option<Outcome>, String> {
+fn launch(source: &MutableLaunch, image: &[u8], path: &str) -> Result<Option<Outcome>, String> {
     std::fs::write(path, image).map_err(|error| format!("{path}: {error}"))?;
     let mut known = source.job.clone();
     known.runs = RUNS;
@@ -151,7 +151,7 @@ fn launch(source: &Source, image: &[u8], path: &str) -> Result<Option<Outcome>, 
 }
 
 /// Writes down every mutant, what came of it and what the judge says, with tabs between them.
-fn write(file: &str, sources: &[Source], tried: &[Tried]) -> Result<(), String> {
+fn write(file: &str, sources: &[MutableLaunch], tried: &[Tried]) -> Result<(), String> {
     let mut lines = String::new();
     for (mutant, judgement, outcome) in tried {
         let what = sources[mutant.source].describe(mutant);

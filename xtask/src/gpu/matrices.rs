@@ -10,7 +10,7 @@ use orias_eval::matrix::DotRule;
 use std::fmt::Write as _;
 
 /// A warp-wide multiply and add of an m×k and a k×n matrix.
-struct Shape {
+struct ProductForm {
     opcode: &'static str,
     m: usize,
     n: usize,
@@ -36,8 +36,8 @@ const fn dot(group: usize, kept_bits: i32, result: Format, rounding: Rounding) -
     })
 }
 
-const SHAPES: &[Shape] = &[
-    Shape {
+const SHAPES: &[ProductForm] = &[
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
         m: 16,
         n: 8,
@@ -46,7 +46,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F32,
         rule: dot(8, 25, Format::F32, Rounding::Zero),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
         m: 16,
         n: 8,
@@ -55,7 +55,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F32,
         rule: dot(16, 25, Format::F32, Rounding::Zero),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32",
         m: 16,
         n: 8,
@@ -64,7 +64,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F32,
         rule: dot(8, 25, Format::F32, Rounding::Zero),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
         m: 16,
         n: 8,
@@ -73,7 +73,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F32,
         rule: dot(16, 25, Format::F32, Rounding::Zero),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
         m: 16,
         n: 8,
@@ -82,7 +82,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F32,
         rule: dot(4, 25, Format::F32, Rounding::Zero),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
         m: 16,
         n: 8,
@@ -91,7 +91,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F32,
         rule: dot(8, 25, Format::F32, Rounding::Zero),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16",
         m: 16,
         n: 8,
@@ -100,7 +100,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F16,
         rule: dot(8, 25, Format::F16, Rounding::NearestEven),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
         m: 16,
         n: 8,
@@ -109,7 +109,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F16,
         rule: dot(16, 25, Format::F16, Rounding::NearestEven),
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
         m: 8,
         n: 8,
@@ -118,7 +118,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F64,
         rule: Rule::Chain,
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64",
         m: 16,
         n: 8,
@@ -127,7 +127,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F64,
         rule: Rule::Chain,
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64",
         m: 16,
         n: 8,
@@ -136,7 +136,7 @@ const SHAPES: &[Shape] = &[
         result: Format::F64,
         rule: Rule::Chain,
     },
-    Shape {
+    ProductForm {
         opcode: "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64",
         m: 16,
         n: 8,
@@ -156,7 +156,7 @@ fn storage(format: Format) -> usize {
     }
 }
 
-impl Shape {
+impl ProductForm {
     /// Elements of one operand that stand side by side in a register.
     fn packed(&self) -> usize {
         (32 / storage(self.operand)).max(1)
@@ -313,14 +313,14 @@ fn put(bytes: &mut Vec<u8>, width: usize, value: u64) {
 const RECORDED_WARPS: usize = 4;
 
 /// The inputs of the first `warps` warps of a shape: the same on any machine.
-fn inputs(shape: &Shape, warps: usize) -> Vec<[Vec<u64>; 3]> {
+fn inputs(shape: &ProductForm, warps: usize) -> Vec<[Vec<u64>; 3]> {
     let mut words = Words::new(super::job::hash(shape.opcode.as_bytes()));
     (0..warps).map(|_| shape.matrices(&mut words)).collect()
 }
 
 /// The first element of `results` that differs from its definition, and how many do.
 fn differences(
-    shape: &Shape,
+    shape: &ProductForm,
     inputs: &[[Vec<u64>; 3]],
     results: &[Vec<u64>],
 ) -> (usize, Option<String>) {
@@ -360,7 +360,7 @@ fn module_text() -> String {
 /// Runs `warps` multiplications of every shape on the chip and hands the results to `each`.
 fn run(
     warps: usize,
-    mut each: impl FnMut(&Shape, &[[Vec<u64>; 3]], &[Vec<u64>]),
+    mut each: impl FnMut(&ProductForm, &[[Vec<u64>; 3]], &[Vec<u64>]),
 ) -> Result<(), String> {
     let gpu = Gpu::open().map_err(|error| error.to_string())?;
     let module = gpu
@@ -415,7 +415,7 @@ pub fn record(path: &str) -> Result<(), String> {
 fn on_the_chip(
     gpu: &Gpu,
     module: &Module,
-    shape: &Shape,
+    shape: &ProductForm,
     index: usize,
     inputs: &[[Vec<u64>; 3]],
 ) -> Result<Vec<Vec<u64>>, DriverError> {
@@ -440,7 +440,7 @@ fn on_the_chip(
 }
 
 /// The bytes of A, B and C as the kernel of a shape reads them, all warps one after the other.
-fn operand_bytes(shape: &Shape, inputs: &[[Vec<u64>; 3]]) -> [Vec<u8>; 3] {
+fn operand_bytes(shape: &ProductForm, inputs: &[[Vec<u64>; 3]]) -> [Vec<u8>; 3] {
     let [a_count, b_count, c_count] = shape.registers();
     let (mut a_bytes, mut b_bytes, mut c_bytes) = (Vec::new(), Vec::new(), Vec::new());
     let element_bits = storage(shape.operand);
@@ -486,7 +486,7 @@ fn operand_bytes(shape: &Shape, inputs: &[[Vec<u64>; 3]]) -> [Vec<u8>; 3] {
 }
 
 /// The matrices that the kernel of a shape wrote.
-fn result_matrices(shape: &Shape, warps: usize, bytes: &[u8]) -> Vec<Vec<u64>> {
+fn result_matrices(shape: &ProductForm, warps: usize, bytes: &[u8]) -> Vec<Vec<u64>> {
     let [_, _, c_count] = shape.registers();
     let result_bits = storage(shape.result);
     let results_in_lane = c_count * (32 / result_bits).max(1);
@@ -515,8 +515,8 @@ mod tests {
     use super::*;
 
     /// How many elements of a shape's random matrices another rule computes otherwise.
-    fn told_apart(shape: &Shape, other: DotRule) -> usize {
-        let changed = Shape {
+    fn told_apart(shape: &ProductForm, other: DotRule) -> usize {
+        let changed = ProductForm {
             rule: Rule::Dot(other),
             ..*shape
         };

@@ -1,6 +1,6 @@
 //! Where C comes in: the functions of `orias.h` and of `nvPTXCompiler.h`.
 //!
-//! Every function looks at its pointers first, calls [`crate::session`], and writes what came of it; everything within
+//! Every function looks at its pointers first, calls [`orias_session::Session`], and writes what came of it; everything within
 //! `caught`, so that no panic reaches C. What cannot be looked at is promised by the caller, in the headers: a pointer that is not null
 //! points to what its type says, a handle was created and not destroyed yet, and a buffer is as large as said.
 

@@ -6,7 +6,7 @@
 )]
 
 use super::{Payload, bytes, caught, copy, string, write};
-use crate::session::{Outcome, Session, Verdict, Watch};
+use orias_session::{Outcome, Session, Verdict, Watch};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 

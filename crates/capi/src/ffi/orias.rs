@@ -2,7 +2,7 @@
 #![allow(non_camel_case_types, reason = "the names of a C header")]
 
 use super::{Payload, bytes, caught, copy, string, write};
-use crate::session::{Session, Verdict, Watch};
+use orias_session::{Session, Verdict, Watch};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::integer::number;
 use super::{Approximation, narrow};
 use orias_eval::bits::{self, Permutation};
 use orias_ori::operation::{
-    AbstractMods, AbstractOp, Combine, Compare, Modifier, Permute, Reduce, Scalar, Source,
+    AbstractMods, AbstractOp, Combine, Compare, Modifier, Permute, Reduce, Scalar, SourceType,
 };
 use std::cmp::Ordering;
 
@@ -81,7 +81,7 @@ impl Operands<'_> {
     }
 
     fn slct(&self) -> Option<u128> {
-        let negative = match Scalar::from(self.modifier::<Source>()?) {
+        let negative = match Scalar::from(self.modifier::<SourceType>()?) {
             Scalar::S32 => (self.values[2] as i32) < 0,
             _ => {
                 let flush = self.flushes();
@@ -113,7 +113,7 @@ impl Operands<'_> {
     }
 
     fn set(&self) -> Option<Vec<u128>> {
-        let source = Scalar::from(self.modifier::<Source>()?);
+        let source = Scalar::from(self.modifier::<SourceType>()?);
         let target = self.scalar()?;
         let results = self.relations(source)?;
         let one = |target: Scalar, set: bool| match (target, set) {

@@ -3,7 +3,7 @@
 use super::compute::Operands;
 use orias_eval::bits;
 use orias_eval::integer::{self, Beyond};
-use orias_ori::operation::{AbstractOp, Clamp, Direction, Half, Sat, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Clamp, Direction, Half, Sat, Scalar, SourceType};
 
 /// Whether a type has a sign.
 pub(super) fn is_signed(scalar: Scalar) -> bool {
@@ -206,7 +206,7 @@ impl Operands<'_> {
                 }
             }
             A::Dp4a => {
-                let source = Scalar::from(self.modifier::<Source>()?);
+                let source = Scalar::from(self.modifier::<SourceType>()?);
                 let sum = integer::dot4(
                     word(0),
                     is_signed(scalar),
@@ -217,7 +217,7 @@ impl Operands<'_> {
                 i128::from(sum)
             }
             A::Dp2a => {
-                let source = Scalar::from(self.modifier::<Source>()?);
+                let source = Scalar::from(self.modifier::<SourceType>()?);
                 let upper = self.modifier::<Half>()? == Half::Hi;
                 let sum = integer::dot2(
                     word(0),

@@ -8,7 +8,7 @@ use orias_eval::float::compare::{Extreme, Relation, compare, extreme};
 use orias_eval::float::convert::{self, Integer};
 use orias_eval::float::{Arithmetic, Format, Overflow, Rounding};
 use orias_ori::operation::{
-    AbstractOp, Compare, Ftz, MinMax, Precision, Property, Round, Sat, Scalar, Source,
+    AbstractOp, Compare, Ftz, MinMax, Precision, Property, Round, Sat, Scalar, SourceType,
 };
 use std::cmp::Ordering;
 
@@ -220,7 +220,7 @@ impl Operands<'_> {
     /// Conversions.
     pub(super) fn convert(&self) -> Option<Vec<u128>> {
         let to = self.scalar()?;
-        let from = Scalar::from(self.modifier::<Source>()?);
+        let from = Scalar::from(self.modifier::<SourceType>()?);
         let sat: Sat = self.modifier().unwrap_or(Sat::Wrap);
         let flush = self.flushes();
         let round: Round = self.modifier().unwrap_or(Round::Default);

@@ -256,6 +256,15 @@ pub static UNROLL: Key<bool> = Key::<bool>::new(
     "several iterations of a loop in a row, with fewer tests between them",
 );
 
+/// Whether words of local memory become values.
+pub static PROMOTE_LOCALS: Key<bool> = Key::<bool>::new(
+    10032,
+    "PromoteLocals",
+    true,
+    "PromoteLocals",
+    "words of local memory of which every access is known become values",
+);
+
 /// How many instructions a loop may take of which every iteration becomes a copy.
 pub static UNROLL_FULL: Key<i64> = Key::<i64>::new(
     10026,
@@ -308,6 +317,24 @@ pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
     true,
     "SimplifyWords",
     "operations are simplified by the bits that are known of their operands",
+);
+
+/// Whether switches may jump through tables.
+pub static JUMP_TABLES: Key<bool> = Key::<bool>::new(
+    10032,
+    "JumpTables",
+    true,
+    "ExpandForSelection",
+    "switches of many ways read where to go from a table in a constant bank",
+);
+
+/// Whether switches of two ways may test bits.
+pub static SWITCH_BIT_TESTS: Key<bool> = Key::<bool>::new(
+    10033,
+    "SwitchBitTests",
+    true,
+    "ExpandForSelection",
+    "switches of two ways test a bit of a constant",
 );
 
 /// How far fences and barriers that repeat one before them are looked for.
@@ -443,6 +470,7 @@ pub static KNOBS: &[&Knob] = &[
     &FENCE_STRENGTH.knob,
     &ROTATE_LOOPS.knob,
     &HOIST_INVARIANTS.knob,
+    &PROMOTE_LOCALS.knob,
     &FOLD_ADDRESSES.knob,
     &UNROLL.knob,
     &UNROLL_FULL.knob,
@@ -451,6 +479,8 @@ pub static KNOBS: &[&Knob] = &[
     &GENERAL_OPTIMIZE_KEEP.knob,
     &UNROLL_KNOWN.knob,
     &SIMPLIFY_WORDS.knob,
+    &JUMP_TABLES.knob,
+    &SWITCH_BIT_TESTS.knob,
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,

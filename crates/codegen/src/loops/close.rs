@@ -6,7 +6,7 @@
 //!
 //! Cost: the uses of the region's values, times the number of blocks it leads to, of which [`MOST_TARGETS`] are looked at.
 
-use super::{Region, Shape};
+use super::{LoopAnalyses, Region};
 use orias_ori::analysis::DefUse;
 use orias_ori::{Block, Function, Inst, Reg, Value};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,12 @@ pub struct Closing {
 }
 
 /// What has to be done to close `region`; nothing if it cannot be.
-pub fn close(func: &Function, shape: &Shape, uses: &DefUse, region: &Region) -> Option<Closing> {
+pub fn close(
+    func: &Function,
+    shape: &LoopAnalyses,
+    uses: &DefUse,
+    region: &Region,
+) -> Option<Closing> {
     let mut targets: Vec<Block> = Vec::new();
     for &block in &region.blocks {
         for next in func.successors(block) {
@@ -68,7 +73,7 @@ pub fn close(func: &Function, shape: &Shape, uses: &DefUse, region: &Region) -> 
 
 impl Closing {
     /// Does it. `shape` is that of the function when the closing was planned; edges may have got more arguments since.
-    pub fn apply(&self, func: &mut Function, shape: &Shape) {
+    pub fn apply(&self, func: &mut Function, shape: &LoopAnalyses) {
         let mut params: FxHashMap<(Value, Block), Value> = FxHashMap::default();
         for &(value, target) in &self.passed {
             let ty = func.value_type(value);

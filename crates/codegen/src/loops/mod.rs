@@ -1,6 +1,6 @@
 //! What the loop phases share: the shape of a function's loops, closed form, and copies of regions.
 //!
-//! - [`Shape`]: the control flow graph with its dominator tree and loop nest, and the edges by target.
+//! - [`LoopAnalyses`]: the control flow graph with its dominator tree and loop nest, and the edges by target.
 //! - [`preheader`]: a block that every way into a loop goes through just before the header.
 //! - [`close`]: after it, whatever a region computes leaves it through parameters of the blocks it leads to, so that a copy of the region may lead there, too.
 //! - [`copy`]: a copy of a region, with its blocks, values and edges.
@@ -24,7 +24,7 @@ use orias_ori::{Block, Edge, Function};
 
 /// The control flow of a function, as the loop phases look at it.
 #[derive(Debug)]
-pub struct Shape {
+pub struct LoopAnalyses {
     /// The blocks and what follows them.
     pub graph: FlowGraph,
     /// Its depth-first walk.
@@ -36,7 +36,7 @@ pub struct Shape {
     incoming: Csr<(Block, Edge)>,
 }
 
-impl Shape {
+impl LoopAnalyses {
     /// The shape of `func`, which has an entry.
     pub fn of(func: &Function) -> Self {
         let graph = FlowGraph::of(func);

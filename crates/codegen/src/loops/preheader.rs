@@ -1,12 +1,12 @@
 //! Preheaders: one place before a loop.
 
-use super::Shape;
+use super::LoopAnalyses;
 use orias_ori::analysis::Loop;
 use orias_ori::{AbstractMods, AbstractOp, Block, Edge, Function, Type, Value};
 
 /// The block through which every way into `of` goes just before its header: the one there is, or a new one. `of` is reducible. A loop whose
 /// header is the function's entry has none.
-pub fn preheader(func: &mut Function, shape: &Shape, of: Loop) -> Option<Block> {
+pub fn preheader(func: &mut Function, shape: &LoopAnalyses, of: Loop) -> Option<Block> {
     let header = shape.nest.header(of);
     let entering = shape.entering_edges(of);
     let mut from = shape

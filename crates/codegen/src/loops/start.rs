@@ -1,11 +1,11 @@
 //! Where induction variables start.
 
-use super::Shape;
+use super::LoopAnalyses;
 use orias_ori::analysis::{Iterations, Loop};
 use orias_ori::{AbstractOp, Function, Operand, ValueDef};
 
 /// What the variable of `exit` starts with, if that is known.
-pub fn start(func: &Function, shape: &Shape, of: Loop, exit: &Iterations) -> Option<i64> {
+pub fn start(func: &Function, shape: &LoopAnalyses, of: Loop, exit: &Iterations) -> Option<i64> {
     let ValueDef::Param(_, index) = func.value_def(exit.variable) else {
         return None;
     };

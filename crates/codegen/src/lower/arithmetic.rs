@@ -6,7 +6,7 @@ use super::operands::{bits, scalar};
 use super::rules::{is_float, places, same};
 use crate::emit::imm;
 use orias_ori::operation::{
-    AbstractOp, Clamp, Combine, Direction, Half, MinMax, Precision, Sat, Scalar, Source,
+    AbstractOp, Clamp, Combine, Direction, Half, MinMax, Precision, Sat, Scalar, SourceType,
 };
 use orias_ori::{Operand, Type};
 use orias_ptx::ast::OperandKind;
@@ -72,7 +72,7 @@ pub(super) fn add_or_subtract(body: &mut Body<'_, '_>, statement: &Statement<'_>
             let sum = emit.op(op, (Scalar::S64,), &[sum, one]);
             emit.op(
                 AbstractOp::Cvt,
-                (Sat::Sat, Scalar::S32, Source::S64),
+                (Sat::Sat, Scalar::S32, SourceType::S64),
                 &[sum],
             )
         })?;
@@ -161,7 +161,7 @@ fn saturated_with_carry(
         let sum = emit.binary(AbstractOp::Add, Scalar::S64, high, addend);
         emit.binary(AbstractOp::Add, Scalar::S64, sum, one)
     })?;
-    let mods = (Sat::Sat, Scalar::S32, Source::S64);
+    let mods = (Sat::Sat, Scalar::S32, SourceType::S64);
     body.assign(AbstractOp::Cvt, mods, &[destination], &[sum])
 }
 

@@ -8,7 +8,7 @@ use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::modifiers::{modifier, set};
 use super::operands::{integer, scalar};
 use crate::emit::imm;
-use orias_ori::operation::{AbstractOp, Ftz, MinMax, Round, Sat, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Ftz, MinMax, Round, Sat, Scalar, SourceType};
 use orias_ori::{Operand, Type};
 use orias_ptx::grammar::Modifier;
 use orias_ptx::types::Type as PtxType;
@@ -58,7 +58,7 @@ pub(super) fn convert(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
         let sat = if limited { Sat::Wrap } else { sat };
         let mods = set(op, body.carried(statement, op)?, sat);
         let mods = set(op, mods, scalar(to)?);
-        let mods = set(op, mods, Source::from(scalar(from)?));
+        let mods = set(op, mods, SourceType::from(scalar(from)?));
         let round: Round = modifier(statement.form).unwrap_or(Round::Default);
         let mut mods = set(op, mods, round);
         if (to, from) == (PtxType::F64, PtxType::F32) && statement.form.has(Modifier::Ftz) {
@@ -123,7 +123,7 @@ fn convert_integer(
         // Extended to 32 bits at least: what is above the type's size does not matter.
         let wide = integer(to.bits().max(32), from.is_signed());
         let narrow = integer(from.bits(), from.is_signed());
-        let value = body.compute(AbstractOp::Cvt, (wide, Source::from(narrow)), &[source])?;
+        let value = body.compute(AbstractOp::Cvt, (wide, SourceType::from(narrow)), &[source])?;
         return Ok(value);
     }
     if from.bits() == 64 && to.bits() < 64 {
@@ -145,6 +145,6 @@ pub(super) fn pack(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         operands.push(Operand::None);
     }
     let destination = body.destination(statement, 0)?;
-    let mods = (scalar(to)?, Source::from(Scalar::S32));
+    let mods = (scalar(to)?, SourceType::from(Scalar::S32));
     body.assign(AbstractOp::CvtPack, mods, &[destination], &operands)
 }

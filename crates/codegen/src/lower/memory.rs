@@ -10,8 +10,8 @@ use super::movement::{pack_elements, unpack_elements, write_elements};
 use super::operands::bits;
 use crate::emit::{Emit, imm};
 use orias_ori::operation::{
-    AbstractMods, AbstractOp, Cache, Count, Evict, Order, Prefetch, Scalar, Scope, Shape, Space,
-    Transpose, Vector,
+    AbstractMods, AbstractOp, Cache, Count, Evict, MatrixShape, Order, Prefetch, Scalar, Scope,
+    Space, Transpose, Vector,
 };
 use orias_ori::{Address, Class, Guard, Operand, Type, Value};
 use orias_ptx::ast::OperandKind;
@@ -542,7 +542,7 @@ pub(super) fn matrix(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
     } else {
         Transpose::Straight
     };
-    let mods = (Shape::M8n8, count, transpose, Scalar::B16);
+    let mods = (MatrixShape::M8n8, count, transpose, Scalar::B16);
     let number = match count {
         Count::X1 => 1,
         Count::X2 => 2,
@@ -647,7 +647,7 @@ fn word_address(emit: &mut Emit<'_>, address: Operand) -> Operand {
 pub(super) fn move_matrix(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let destination = body.destination(statement, 0)?;
     let source = body.source(statement, 1)?;
-    let mods = (Shape::M8n8, Scalar::B16);
+    let mods = (MatrixShape::M8n8, Scalar::B16);
     body.assign(AbstractOp::Movmatrix, mods, &[destination], &[source])
 }
 

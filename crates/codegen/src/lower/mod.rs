@@ -1,6 +1,6 @@
 //! PTX becomes Ori.
 //!
-//! [`lower`] takes a module that `ptx::check` has nothing against and makes a [`Module`]: for each kernel a function of
+//! [`lower`] takes a module that `ptx::check` has nothing against and makes a [`LoweredModule`]: for each kernel a function of
 //! abstract operations in SSA form, and beside it what is not code (parameters, symbols, launch limits, files).
 //!
 //! - `data`: variables become symbols with their initial bytes.
@@ -41,7 +41,7 @@ mod texture;
 mod video;
 mod warpgroup;
 
-use crate::module::{Module, SourceFile, near_name};
+use crate::module::{LoweredModule, SourceFile, near_name};
 use orias_ori::operation::Cache;
 use orias_ptx::Diagnostic;
 use orias_ptx::ast;
@@ -116,11 +116,11 @@ impl Default for LowerOptions {
 pub fn lower(
     ptx: &orias_ptx::Module<'_>,
     options: &LowerOptions,
-) -> Result<Module, Vec<Diagnostic>> {
+) -> Result<LoweredModule, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let symbols = data::Symbols::of(ptx, &mut problems);
     let lines = lines::Lines::of(ptx, options.ptx_lines);
-    let mut module = Module {
+    let mut module = LoweredModule {
         target: options.target,
         ptx_version: ptx.version,
         files: ptx
@@ -132,7 +132,7 @@ pub fn lower(
                 stamp: file.stamp,
             })
             .collect(),
-        ..Module::new(options.target)
+        ..LoweredModule::new(options.target)
     };
     let mut kernels = Vec::new();
     for item in &ptx.items {

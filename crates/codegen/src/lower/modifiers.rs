@@ -6,7 +6,7 @@
 
 use super::body::{Body, Lowered, Statement};
 use super::operands::scalar;
-use orias_ori::operation::{AbstractMods, AbstractOp, ModifierKind, Source, Space};
+use orias_ori::operation::{AbstractMods, AbstractOp, ModifierKind, SourceType, Space};
 use orias_ptx::opcode::Form;
 
 /// Modifiers whose names differ: PTX's, Ori's.
@@ -72,8 +72,8 @@ impl Body<'_, '_> {
                     Some(&ty) => scalar(ty)? as u8,
                     None => 0,
                 },
-                ModifierKind::Source => match types.last() {
-                    Some(&ty) => Source::from(scalar(ty)?) as u8,
+                ModifierKind::SourceType => match types.last() {
+                    Some(&ty) => SourceType::from(scalar(ty)?) as u8,
                     None => 0,
                 },
                 other => named(statement.form, other).unwrap_or(0),

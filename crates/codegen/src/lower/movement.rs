@@ -193,7 +193,7 @@ pub(super) fn is_in_space(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
     let address = match operands[0].as_value() {
         Some(value) if body.func.value_type(value).len() == 1 => body.compute(
             AbstractOp::Cvt,
-            (Scalar::U64, orias_ori::operation::Source::U32),
+            (Scalar::U64, orias_ori::operation::SourceType::U32),
             &operands,
         )?,
         _ => operands[0],

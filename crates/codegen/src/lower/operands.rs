@@ -7,7 +7,7 @@ use crate::module::SymbolSpace;
 use crate::module::near_name;
 use crate::ssa::Variable;
 use cranelift_entity::packed_option::PackedOption;
-use orias_ori::operation::{AbstractOp, Modifier, Scalar, Source, Space};
+use orias_ori::operation::{AbstractOp, Modifier, Scalar, SourceType, Space};
 use orias_ori::{Address, Operand, OptReg, SourceMods, SymbolPart, Type, Value};
 use orias_ptx::ast::{self, OperandKind, RegisterId, VariableId};
 use orias_ptx::opcode::PatternKind;
@@ -287,7 +287,7 @@ impl Body<'_, '_> {
             let own = if shared { Scalar::B32 } else { scalar };
             let mut address = self.compute(AbstractOp::AddressOf, (own,), &[operand])?;
             if own != scalar {
-                let mods = (Scalar::U64, Source::U32);
+                let mods = (Scalar::U64, SourceType::U32);
                 address = self.compute(AbstractOp::Cvt, mods, &[address])?;
             }
             if rest == 0 {
@@ -659,7 +659,7 @@ impl Body<'_, '_> {
         if width > 64 {
             return unsupported("extension to 128 bits");
         }
-        let from = Source::from(integer(narrow, signed));
+        let from = SourceType::from(integer(narrow, signed));
         // A register of 16 bits for a type of 8 is one of 32 whose high half nobody reads.
         let to = integer(width.max(32), signed);
         let value = self.compute(AbstractOp::Cvt, (to, from), &[value])?;

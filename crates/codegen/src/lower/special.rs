@@ -8,7 +8,7 @@ use super::body::{Body, Lowered, unsupported};
 use crate::emit::imm;
 use orias_ori::Value;
 use orias_ori::operation::{
-    AbstractOp, Compare, Ftz, Half, Modifier as _, Round, Scalar, Source, Special,
+    AbstractOp, Compare, Ftz, Half, Modifier as _, Round, Scalar, SourceType, Special,
 };
 use orias_ptx::types::Type as PtxType;
 
@@ -86,11 +86,11 @@ impl Body<'_, '_> {
         self.with(|emit| {
             let block = emit.op(AbstractOp::Sreg, (block,), &[]);
             let scale = emit.op(AbstractOp::Sreg, (scale,), &[]);
-            let to_single = (Round::Rn, Scalar::F32, Source::U32);
+            let to_single = (Round::Rn, Scalar::F32, SourceType::U32);
             let block = emit.op(AbstractOp::Cvt, to_single, &[block]);
             let mods = (Round::Rn, Ftz::Keep, Scalar::F32);
             let cluster = emit.op(AbstractOp::Fmul, mods, &[block, scale]);
-            let to_integer = (Round::Rzi, Scalar::U32, Source::F32);
+            let to_integer = (Round::Rzi, Scalar::U32, SourceType::F32);
             emit.value(AbstractOp::Cvt, to_integer, &[cluster])
         })
     }

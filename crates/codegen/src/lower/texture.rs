@@ -18,7 +18,9 @@ use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::bulk::numbered;
 use super::movement::write_elements;
 use crate::emit::{Emit, imm, not, single};
-use orias_ori::operation::{AbstractOp, Compare, Ftz, Geometry, Lod, Precision, Scalar, Source};
+use orias_ori::operation::{
+    AbstractOp, Compare, Ftz, Geometry, Lod, Precision, Scalar, SourceType,
+};
 use orias_ori::{Guard, Operand, Type, Value};
 use orias_ptx::ast::{self, OperandKind, RegisterId};
 use orias_ptx::grammar::{Modifier, Op};
@@ -196,7 +198,7 @@ fn access<M: crate::emit::Mods>(
             let pairs: Vec<Operand> = words
                 .chunks(2)
                 .map(|pair| {
-                    let mods = (Scalar::F16x2, Source::F32);
+                    let mods = (Scalar::F16x2, SourceType::F32);
                     emit.op(AbstractOp::CvtPair, mods, &[pair[1], pair[0]])
                 })
                 .collect();
@@ -296,8 +298,8 @@ pub(super) fn sample(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
             return unsupported("gradients with a depth to compare");
         }
         let mut from = match coordinate {
-            PtxType::F32 => Source::F32,
-            _ => Source::S32,
+            PtxType::F32 => SourceType::F32,
+            _ => SourceType::S32,
         };
         // A sampler of its own has a say about texels by integers, too.
         let filtered = sampler != Operand::None
@@ -306,16 +308,16 @@ pub(super) fn sample(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
                 geometry,
                 Geometry::D2 | Geometry::D3 | Geometry::A1 | Geometry::A2
             );
-        let integral = from == Source::S32;
+        let integral = from == SourceType::S32;
         let mut level = level;
         let mods = body.with(|emit| {
             if integral && filtered {
-                from = Source::F32;
+                from = SourceType::F32;
                 for each in &mut coordinates {
                     *each = emit.cvt(Scalar::F32, Scalar::S32, *each);
                 }
             }
-            if from == Source::F32 && geometry == Geometry::D1 {
+            if from == SourceType::F32 && geometry == Geometry::D1 {
                 geometry = Geometry::D2;
                 coordinates.push(imm(0));
             }
@@ -324,7 +326,7 @@ pub(super) fn sample(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
             }
             let lod = match (grad, level, from) {
                 (true, ..) => Lod::Grad,
-                (_, Operand::None, Source::F32) => {
+                (_, Operand::None, SourceType::F32) => {
                     level = NO_LEVEL;
                     Lod::Level
                 }

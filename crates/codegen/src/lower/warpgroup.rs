@@ -9,7 +9,7 @@ use super::memory::load_vector;
 use super::movement::pack_elements;
 use super::operands::scalar;
 use crate::emit::{Mods as _, imm};
-use orias_ori::operation::{AbstractOp, BitOp, Sat, Source};
+use orias_ori::operation::{AbstractOp, BitOp, Sat, SourceType};
 use orias_ori::{Class, Operand, Type};
 use orias_ptx::ast::OperandKind;
 use orias_ptx::grammar::Modifier;
@@ -93,7 +93,7 @@ fn multiply_always(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         sat,
         bits,
         scalar(d)?,
-        Source::from(scalar(a)?),
+        SourceType::from(scalar(a)?),
         scalar_second(a, b)?,
     );
     let Some(mods) = mods.pack(op.row()) else {

@@ -11,7 +11,7 @@
 use crate::emit::{Emit, imm};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{Clamp, Direction, Half, Scalar, Source};
+use orias_ori::operation::{Clamp, Direction, Half, Scalar, SourceType};
 use orias_ori::{AbstractMods, AbstractOp, Function, Guard, Inst, Opcode, Operand, Value};
 
 /// Runs the phase.
@@ -188,7 +188,7 @@ fn extended(func: &Function, operand: Operand) -> Option<Value> {
         return None;
     };
     let to = func.modifier::<Scalar>(inst)?;
-    let from = Scalar::from(func.modifier::<Source>(inst)?);
+    let from = Scalar::from(func.modifier::<SourceType>(inst)?);
     let zeros = matches!(to, Scalar::U64 | Scalar::S64) && from == Scalar::U32;
     word.as_value().filter(|_| zeros && word.mods().is_empty())
 }

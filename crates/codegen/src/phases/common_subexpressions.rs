@@ -24,7 +24,7 @@ use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
-use orias_ori::operation::{AbstractMods, Modifier, Order, Scalar, Source, Space, Special};
+use orias_ori::operation::{AbstractMods, Modifier, Order, Scalar, SourceType, Space, Special};
 use orias_ori::{
     AbstractOp, Address, Block, Effects, Function, Guard, Inst, Operand, Operation, OptReg, Reg,
     SourceMods, Type, Value,
@@ -459,7 +459,7 @@ fn is_computable(op: AbstractOp, mods: AbstractMods) -> bool {
         )
     };
     let types = scalar::<Scalar>(op, mods).is_none_or(exact)
-        && scalar::<Source>(op, mods).is_none_or(exact);
+        && scalar::<SourceType>(op, mods).is_none_or(exact);
     types
         && matches!(
             op,

@@ -14,7 +14,7 @@
 //!
 //! Liveness and pressure once, then one visit of each instruction and the loops around it: linear in the function times the depth of nesting.
 
-use crate::loops::{Shape, preheader};
+use crate::loops::{LoopAnalyses, preheader};
 use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::{Occupancy, hard_limit};
 use cranelift_entity::SecondaryMap;
@@ -34,7 +34,7 @@ pub fn hoist_invariants(func: &mut Function, context: &Context<'_>) -> Result<()
     if func.entry().is_none() {
         return Ok(());
     }
-    let shape = Shape::of(func);
+    let shape = LoopAnalyses::of(func);
     if shape.nest.is_empty() {
         return Ok(());
     }
@@ -82,7 +82,7 @@ struct Changes {
 }
 
 impl LoopFacts {
-    fn of(func: &Function, shape: &Shape, pressure: &Pressure, each: Loop) -> Self {
+    fn of(func: &Function, shape: &LoopAnalyses, pressure: &Pressure, each: Loop) -> Self {
         let nest = &shape.nest;
         let (mut registers, mut predicates) = (0, 0);
         let mut changes = Changes::default();
@@ -217,7 +217,7 @@ fn kind(func: &Function, inst: Inst) -> Kind {
 }
 
 struct Hoister<'a> {
-    shape: &'a Shape,
+    shape: &'a LoopAnalyses,
     uses: DefUse,
     loops: Vec<LoopFacts>,
     budget: u32,

@@ -13,7 +13,7 @@
 use super::general_optimize::blocks::merge;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
-use orias_ori::operation::{Ftz, Half, Order, Precision, Scalar, Source, Space};
+use orias_ori::operation::{Ftz, Half, Order, Precision, Scalar, SourceType, Space};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Effects, Function, Guard, Inst, Operand, SourceMods,
     Type, Value,
@@ -239,7 +239,7 @@ fn is_quick(func: &Function, inst: Inst) -> bool {
     };
     let is_float = |scalar: Scalar| matches!(scalar, S::F16 | S::Bf16 | S::F32);
     let to = func.modifier::<Scalar>(inst);
-    let from = func.modifier::<Source>(inst).map(Scalar::from);
+    let from = func.modifier::<SourceType>(inst).map(Scalar::from);
     to.zip(from).is_some_and(|(to, from)| {
         is_integer(to) && is_integer(from) || is_float(to) && is_float(from)
     })

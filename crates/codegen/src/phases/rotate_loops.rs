@@ -10,7 +10,7 @@
 //! in the function times the depth of nesting, of which [`DEPTH`] are looked at.
 
 use super::general_optimize::optimize_general;
-use crate::loops::{Region, Shape, close, copy};
+use crate::loops::{LoopAnalyses, Region, close, copy};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::{DefUse, Loop};
 use orias_ori::{AbstractOp, Block, Edge, Effects, Function, Operand};
@@ -30,7 +30,7 @@ struct Rotation {
 
 /// Runs the phase.
 pub fn rotate_loops(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    let Some(mut shape) = func.entry().map(|_| Shape::of(func)) else {
+    let Some(mut shape) = func.entry().map(|_| LoopAnalyses::of(func)) else {
         return Ok(());
     };
     let nest = &shape.nest;
@@ -39,7 +39,7 @@ pub fn rotate_loops(func: &mut Function, context: &Context<'_>) -> Result<(), Ph
     for depth in (1..=deepest).rev().take(DEPTH as usize) {
         if rotate(func, &shape, depth) {
             rotated = true;
-            shape = Shape::of(func);
+            shape = LoopAnalyses::of(func);
         }
     }
     match rotated {
@@ -49,7 +49,7 @@ pub fn rotate_loops(func: &mut Function, context: &Context<'_>) -> Result<(), Ph
 }
 
 /// Rotates the loops of this depth. Returns whether there were any.
-fn rotate(func: &mut Function, shape: &Shape, depth: u32) -> bool {
+fn rotate(func: &mut Function, shape: &LoopAnalyses, depth: u32) -> bool {
     let nest = &shape.nest;
     let found: Vec<Rotation> = nest
         .loops()
@@ -100,7 +100,7 @@ fn rotate(func: &mut Function, shape: &Shape, depth: u32) -> bool {
 }
 
 /// How `of` is rotated, if it can be and that spares a jump.
-fn rotation(func: &Function, shape: &Shape, of: Loop) -> Option<Rotation> {
+fn rotation(func: &Function, shape: &LoopAnalyses, of: Loop) -> Option<Rotation> {
     let nest = &shape.nest;
     let header = nest.header(of);
     let (&[latch], &[back]) = (nest.latches(of), &shape.back_edges(of)[..]) else {

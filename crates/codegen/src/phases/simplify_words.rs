@@ -25,7 +25,7 @@ use crate::known_bits::{Bits, KnownBits, WORD, is_signed};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
-use orias_ori::operation::{Clamp, Direction, Half, Sat, Scalar, Source};
+use orias_ori::operation::{Clamp, Direction, Half, Sat, Scalar, SourceType};
 use orias_ori::{AbstractOp, Function, Guard, Inst, Operand, Operation, Type, Value};
 
 /// Runs the phase.
@@ -439,7 +439,7 @@ fn word_of(emit: &mut Emit<'_>, pair: Operand, high: bool) -> Operand {
                 }
             }
             (Some(AbstractOp::Cvt), &[_, word])
-                if func.modifier::<Source>(inst) == Some(Source::U32)
+                if func.modifier::<SourceType>(inst) == Some(SourceType::U32)
                     && matches!(
                         func.modifier::<Scalar>(inst),
                         Some(Scalar::U64 | Scalar::S64)

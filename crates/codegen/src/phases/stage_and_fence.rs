@@ -17,7 +17,7 @@
 
 use crate::emit::Emit;
 use crate::knobs::registry::{FENCE_BUDGET, FENCE_LOOPS, FENCE_MODE, FENCE_PROFIT, FENCE_STRENGTH};
-use crate::loops::{Shape, start};
+use crate::loops::{LoopAnalyses, start};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::{Iterations, Loop, Refusal};
 use orias_ori::operation::{Order, Scope};
@@ -82,7 +82,7 @@ pub fn stage_and_fence(func: &mut Function, context: &Context<'_>) -> Result<(),
     if context.knobs.int(&FENCE_MODE) < 0 || func.entry().is_none() {
         return Ok(());
     }
-    let shape = Shape::of(func);
+    let shape = LoopAnalyses::of(func);
     for (of, decision) in decide(func, &shape, context) {
         let Ok(scope) = decision else { continue };
         for &latch in shape.nest.latches(of) {
@@ -97,7 +97,7 @@ pub fn explain(func: &Function, context: &Context<'_>) -> Vec<String> {
     if context.knobs.int(&FENCE_MODE) < 0 || func.entry().is_none() {
         return Vec::new();
     }
-    let shape = Shape::of(func);
+    let shape = LoopAnalyses::of(func);
     let decisions = decide(func, &shape, context);
     let fenced = decisions.iter().filter(|(_, it)| it.is_ok()).count();
     let mut lines: Vec<String> = decisions
@@ -119,7 +119,7 @@ pub fn explain(func: &Function, context: &Context<'_>) -> Vec<String> {
 
 fn decide(
     func: &Function,
-    shape: &Shape,
+    shape: &LoopAnalyses,
     context: &Context<'_>,
 ) -> Vec<(Loop, Result<Scope, Skip>)> {
     let loops: Vec<Loop> = shape.nest.loops().collect();
@@ -133,7 +133,7 @@ fn decide(
 
 fn decide_one(
     func: &Function,
-    shape: &Shape,
+    shape: &LoopAnalyses,
     context: &Context<'_>,
     number: usize,
     of: Loop,
@@ -166,7 +166,7 @@ fn decide_one(
 }
 
 /// Whether no iteration can see another one's accesses in the wrong order: it writes nothing, or something in every iteration orders memory.
-fn is_coherent(func: &Function, shape: &Shape, of: Loop) -> bool {
+fn is_coherent(func: &Function, shape: &LoopAnalyses, of: Loop) -> bool {
     let blocks = shape.nest.blocks(of);
     let writes = |effects: Effects| effects.intersects(Effects::WRITES);
     let effects = |block: Block| {

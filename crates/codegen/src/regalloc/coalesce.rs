@@ -53,7 +53,7 @@ struct Data {
 
 /// What the scan asks about a class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct ClassExtent {
     /// How many registers of the class lie below the value asked about.
     pub(super) below: u8,
     /// How many registers the class has in all.
@@ -170,11 +170,11 @@ impl Classes {
     }
 
     /// The shape of the class of `value`.
-    pub(super) fn shape(&mut self, value: Value) -> Shape {
+    pub(super) fn shape(&mut self, value: Value) -> ClassExtent {
         let (root, at) = self.find(value.as_u32());
         let data = &self.data[root as usize];
         let align = i16::from(data.align);
-        Shape {
+        ClassExtent {
             below: (at - data.low) as u8,
             span: (data.high - data.low) as u8,
             align: data.align,

@@ -26,7 +26,7 @@ pub(super) fn contains(units: &Units, unit: u8) -> bool {
 }
 
 /// The registers below `count`.
-fn below(count: u16) -> Units {
+pub(super) fn below(count: u16) -> Units {
     std::array::from_fn(|word| {
         let bits = count.saturating_sub(64 * word as u16);
         if bits >= 64 {
@@ -47,7 +47,7 @@ pub(super) fn either(one: &Units, other: &Units) -> Units {
     std::array::from_fn(|word| one[word] | other[word])
 }
 
-fn is_empty(units: &Units) -> bool {
+pub(super) fn is_empty(units: &Units) -> bool {
     *units == [0; 4]
 }
 
@@ -284,6 +284,11 @@ impl File {
             return members(&both(places, &starts(self.cheap, span))).next();
         }
         self.choose(tight(within, span, soon), span)
+    }
+
+    /// The lowest of `places` for the `span` registers of a class, whatever it costs.
+    pub(super) fn lowest(&self, places: &Units, span: u8) -> Option<u8> {
+        members(&both(places, &starts(self.usable, span))).next()
     }
 
     /// The best of `places`, of which there is one at least, for `len` registers.

@@ -34,7 +34,7 @@ pub(super) fn assign(
         return Ok(FxHashMap::default());
     }
     let mut webs = Webs::new(func, named);
-    let mut tokens: Vec<Token> = Vec::new();
+    let mut tokens: Vec<TokenRange> = Vec::new();
     let mut by_root: FxHashMap<u32, usize> = FxHashMap::default();
     // By block: what reads tokens, each with its place in the code.
     let mut readers: Vec<Vec<(u32, Inst)>> = vec![Vec::new(); graph.block_count()];
@@ -54,7 +54,7 @@ pub(super) fn assign(
             all.push(value);
             let root = webs.find(value.as_u32());
             let token = *by_root.entry(root).or_insert_with(|| {
-                tokens.push(Token::default());
+                tokens.push(TokenRange::default());
                 tokens.len() - 1
             });
             tokens[token].made.push((place, block));
@@ -93,9 +93,9 @@ pub(super) fn assign(
             reached.cover(&mut webs, *root, made, blocks);
         }
     }
-    let mut called = Token {
+    let mut called = TokenRange {
         blocks: vec![0; graph.block_count().div_ceil(64)],
-        ..Token::default()
+        ..TokenRange::default()
     };
     for block in func.blocks() {
         if func.block_insts(block).any(|inst| calls_out(func, inst)) {
@@ -176,7 +176,7 @@ impl Webs {
 }
 
 #[derive(Clone, Default, Debug)]
-struct Token {
+struct TokenRange {
     /// Where in the code it is made.
     made: Vec<(u32, Block)>,
     /// How many instructions make it, not counting those that change it.
@@ -185,8 +185,8 @@ struct Token {
     blocks: Vec<u64>,
 }
 
-impl Token {
-    fn meets(&self, other: &Token) -> bool {
+impl TokenRange {
+    fn meets(&self, other: &TokenRange) -> bool {
         self.blocks
             .iter()
             .zip(&other.blocks)
@@ -200,7 +200,7 @@ fn live_when_made(
     live: &Liveness,
     webs: &mut Webs,
     by_root: &FxHashMap<u32, usize>,
-    tokens: &[Token],
+    tokens: &[TokenRange],
     root: u32,
     (place, home): (u32, Block),
 ) -> Vec<u32> {

@@ -17,10 +17,10 @@
 
 use super::budget::Occupancy;
 use super::build::{Builder, Exits};
+use super::flow::LiveFlow;
 use super::graph::{Graph, Timeline};
 use super::live::{BlockValues, Numbering};
 use super::order;
-use super::shape::Shape;
 use crate::clock;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, Reg, Value, ValueDef};
@@ -31,7 +31,7 @@ pub fn hoist(
     func: &mut Function,
     limits: Limits,
     occupancy: Occupancy,
-    shape: &mut Shape,
+    shape: &mut LiveFlow,
 ) -> usize {
     let mut passed: SecondaryMap<Inst, u8> = SecondaryMap::new();
     let mut total = 0;
@@ -76,10 +76,10 @@ fn find(
     func: &Function,
     limits: &Limits,
     occupancy: Occupancy,
-    shape: &Shape,
+    shape: &LiveFlow,
     passed: (&SecondaryMap<Inst, u8>, u8),
 ) -> Vec<(Inst, Block)> {
-    let Shape {
+    let LiveFlow {
         flow, walk, nest, ..
     } = shape;
     let pairs: Vec<(Block, Block)> = walk

@@ -21,13 +21,13 @@ use super::build::{Builder, Exits, tail_length};
 use super::cross_block;
 use super::crowded::{self, Alternative};
 use super::estimate::{Estimate, estimate};
+use super::flow::LiveFlow;
 use super::graph::{Graph, Node, Timeline};
 use super::join::join_blocks;
 use super::live::{BlockValues, Counts, Numbering, Standing};
 use super::options::Options;
 use super::pipelining;
 use super::priority::Mode;
-use super::shape::Shape;
 use super::stores;
 use super::strategies::{self, Asked, Carried, Found, Strategy, Task};
 use super::trial;
@@ -60,7 +60,7 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
     if pipelines {
         pipelining::pipeline_loops(func, occupancy);
     }
-    let mut shape = Shape::new(func);
+    let mut shape = LiveFlow::new(func);
     cross_block::hoist(func, limits, occupancy, &mut shape);
     if gathers {
         stores::gather_stores(func, occupancy, &shape);
@@ -175,13 +175,13 @@ struct Scheduler<'a> {
 
 /// Finds an order for every block of `func`, which stays as it is, and gives reasons.
 pub fn plan(func: &Function, context: &Context<'_>) -> Result<Plan, PhaseError> {
-    find_orders(func, context, &Shape::new(func), true)
+    find_orders(func, context, &LiveFlow::new(func), true)
 }
 
 fn find_orders(
     func: &Function,
     context: &Context<'_>,
-    shape: &Shape,
+    shape: &LiveFlow,
     explains: bool,
 ) -> Result<Plan, PhaseError> {
     let options = Options::new(func, context)?;
@@ -200,7 +200,7 @@ fn find_orders(
 }
 
 impl Scheduler<'_> {
-    fn run(&mut self, shape: &Shape) -> Plan {
+    fn run(&mut self, shape: &LiveFlow) -> Plan {
         let func = self.func;
         let (walk, nest) = (&shape.walk, &shape.nest);
         let live = shape.live(func);
@@ -264,7 +264,7 @@ impl Scheduler<'_> {
 
     /// Orders for a function that needs more registers in the one it has than there are: the leanest orders of full blocks and the
     /// cheapest of the others, and the cheapest orders that need no more than before.
-    fn alternatives(&mut self, shape: &Shape, standing: &Standing) -> Vec<Alternative> {
+    fn alternatives(&mut self, shape: &LiveFlow, standing: &Standing) -> Vec<Alternative> {
         let func = self.func;
         let live = shape.live(func);
         let blocks = shape.walk.postorder();

@@ -1,7 +1,7 @@
 //! Order that no register expresses.
 //!
 //! Barriers, fences, waits, calls and clocks keep other instructions on their side. Each kind of thing that can be held back is a
-//! [`Token`]: a fence *takes* the token as if it wrote a register, everything it holds back *has* it as if it read one, and the
+//! [`FenceClass`]: a fence *takes* the token as if it wrote a register, everything it holds back *has* it as if it read one, and the
 //! graph makes edges of that as it does of registers. What each operation takes and has follows from the effects in its row and
 //! from a few patterns that rows do not express.
 
@@ -13,7 +13,7 @@ use orias_sass::{Effects as RowEffects, Mods, Op, Space};
 /// A kind of thing that a fence holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Token {
+pub enum FenceClass {
     /// Everything.
     All,
     /// Accesses to memory.
@@ -28,48 +28,48 @@ pub enum Token {
     Uniform,
 }
 
-impl Token {
+impl FenceClass {
     /// How many there are.
-    pub const COUNT: usize = Token::Uniform as usize + 1;
+    pub const COUNT: usize = FenceClass::Uniform as usize + 1;
 
     /// Every token.
-    pub const ALL: [Token; Token::COUNT] = [
-        Token::All,
-        Token::Memory,
-        Token::Lanes,
-        Token::Regions,
-        Token::Async,
-        Token::Uniform,
+    pub const ALL: [FenceClass; FenceClass::COUNT] = [
+        FenceClass::All,
+        FenceClass::Memory,
+        FenceClass::Lanes,
+        FenceClass::Regions,
+        FenceClass::Async,
+        FenceClass::Uniform,
     ];
 }
 
 /// A set of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tokens(u8);
+pub struct FenceClasses(u8);
 
-impl Tokens {
+impl FenceClasses {
     /// No token.
-    pub const NONE: Tokens = Tokens(0);
+    pub const NONE: FenceClasses = FenceClasses(0);
 
     /// These tokens.
-    pub const fn of(tokens: &[Token]) -> Tokens {
+    pub const fn of(tokens: &[FenceClass]) -> FenceClasses {
         let mut bits = 0;
         let mut index = 0;
         while index < tokens.len() {
             bits |= 1 << tokens[index] as u8;
             index += 1;
         }
-        Tokens(bits)
+        FenceClasses(bits)
     }
 
     /// The tokens of both.
     #[must_use]
-    pub const fn with(self, other: Tokens) -> Tokens {
-        Tokens(self.0 | other.0)
+    pub const fn with(self, other: FenceClasses) -> FenceClasses {
+        FenceClasses(self.0 | other.0)
     }
 
     /// Whether `token` is among them.
-    pub const fn contains(self, token: Token) -> bool {
+    pub const fn contains(self, token: FenceClass) -> bool {
         self.0 >> token as u8 & 1 == 1
     }
 
@@ -79,8 +79,8 @@ impl Tokens {
     }
 
     /// The tokens one by one.
-    pub fn iter(self) -> impl Iterator<Item = Token> {
-        Token::ALL
+    pub fn iter(self) -> impl Iterator<Item = FenceClass> {
+        FenceClass::ALL
             .into_iter()
             .filter(move |&token| self.contains(token))
     }
@@ -90,33 +90,37 @@ impl Tokens {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Held back by fences of these.
-    pub has: Tokens,
+    pub has: FenceClasses,
     /// Holds these back.
-    pub takes: Tokens,
+    pub takes: FenceClasses,
 }
 
 impl Order {
     /// None at all.
     pub const NONE: Order = Order {
-        has: Tokens::NONE,
-        takes: Tokens::NONE,
+        has: FenceClasses::NONE,
+        takes: FenceClasses::NONE,
     };
 }
 
-const MEMORY: Tokens = Tokens::of(&[Token::Memory]);
-const LANES: Tokens = Tokens::of(&[Token::Lanes]);
-const ASYNC: Tokens = Tokens::of(&[Token::Async]);
-const UNIFORM: Tokens = Tokens::of(&[Token::Uniform]);
+const MEMORY: FenceClasses = FenceClasses::of(&[FenceClass::Memory]);
+const LANES: FenceClasses = FenceClasses::of(&[FenceClass::Lanes]);
+const ASYNC: FenceClasses = FenceClasses::of(&[FenceClass::Async]);
+const UNIFORM: FenceClasses = FenceClasses::of(&[FenceClass::Uniform]);
 /// What a fence between threads holds back: all that others can see, and all that depends on who is there.
-pub(super) const BETWEEN_THREADS: Tokens =
-    Tokens::of(&[Token::Memory, Token::Lanes, Token::Regions, Token::Async]);
+pub(super) const BETWEEN_THREADS: FenceClasses = FenceClasses::of(&[
+    FenceClass::Memory,
+    FenceClass::Lanes,
+    FenceClass::Regions,
+    FenceClass::Async,
+]);
 /// What an instruction takes that nothing passes.
-pub(super) const EVERYTHING: Tokens = Tokens::of(&[
-    Token::All,
-    Token::Memory,
-    Token::Lanes,
-    Token::Regions,
-    Token::Async,
+pub(super) const EVERYTHING: FenceClasses = FenceClasses::of(&[
+    FenceClass::All,
+    FenceClass::Memory,
+    FenceClass::Lanes,
+    FenceClass::Regions,
+    FenceClass::Async,
 ]);
 
 /// Operations that nothing passes, whatever their rows say: they change which registers there are, say that those a matrix operation
@@ -189,7 +193,7 @@ pub(super) fn of_operation(op: Op) -> Order {
     let leaves = RowEffects::CALL | RowEffects::RETURN | RowEffects::TRAP | RowEffects::EXIT;
     let branches = effects.contains(RowEffects::BRANCH) && op != Op::BSYNC;
     if REGIONS.contains(&op) && !effects.contains(RowEffects::OTHER) {
-        order.takes = Tokens::of(&[Token::Regions]);
+        order.takes = FenceClasses::of(&[FenceClass::Regions]);
     } else if ALONE.contains(&op) || effects.intersects(leaves) || branches {
         order.takes = EVERYTHING;
     } else if effects.intersects(fences) {
@@ -283,7 +287,7 @@ fn of_abstract(effects: Effects) -> Order {
     let memory = Effects::READS.with(Effects::WRITES);
     if effects.intersects(everything) && !effects.contains(Effects::TERMINATOR) {
         return Order {
-            has: Tokens::NONE,
+            has: FenceClasses::NONE,
             takes: EVERYTHING,
         };
     }

@@ -7,17 +7,17 @@
 
 use super::budget::Occupancy;
 use super::build::{Builder, Exits, Fences, are_sisters};
+use super::flow::LiveFlow;
 use super::graph::Graph;
 use super::instructions::relink;
 use super::live::{BlockValues, Numbering};
-use super::shape::Shape;
 use orias_ori::{Block, Class, Function, Inst};
 
 /// How many nodes a store goes down at most.
 const REACH: usize = 64;
 
 /// Brings stores together, and says in how many blocks.
-pub fn gather_stores(func: &mut Function, occupancy: Occupancy, shape: &Shape) -> usize {
+pub fn gather_stores(func: &mut Function, occupancy: Occupancy, shape: &LiveFlow) -> usize {
     let orders = find(func, occupancy, shape);
     for (block, order) in &orders {
         relink(func, *block, order);
@@ -25,7 +25,7 @@ pub fn gather_stores(func: &mut Function, occupancy: Occupancy, shape: &Shape) -
     orders.len()
 }
 
-fn find(func: &Function, occupancy: Occupancy, shape: &Shape) -> Vec<(Block, Vec<Inst>)> {
+fn find(func: &Function, occupancy: Occupancy, shape: &LiveFlow) -> Vec<(Block, Vec<Inst>)> {
     let separated: Vec<Block> = func
         .blocks()
         .filter(|&block| has_separated(func, block))

@@ -9,7 +9,7 @@ use super::reuse::Sources;
 use crate::places;
 use cranelift_entity::SecondaryMap;
 use orias_machine::Machine;
-use orias_machine::issue::{Issue, Role, Token};
+use orias_machine::issue::{Issue, OrderToken, Role};
 use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup};
 use orias_ori::{Block, Function, Inst, Operand, Operation, machine};
 use orias_sass::{
@@ -18,7 +18,7 @@ use orias_sass::{
 use std::ops::Range;
 
 /// How many places there are: registers of all files, then tokens.
-pub(super) const PLACES: usize = FIRST_TOKEN + Token::COUNT;
+pub(super) const PLACES: usize = FIRST_TOKEN + OrderToken::COUNT;
 
 const FIRST_TOKEN: usize = places::PLACES;
 
@@ -27,7 +27,7 @@ fn place(register: Register) -> u16 {
     places::place(register.class, register.index)
 }
 
-fn token_place(token: Token) -> u16 {
+fn token_place(token: OrderToken) -> u16 {
     FIRST_TOKEN as u16 + token as u16
 }
 
@@ -361,7 +361,7 @@ impl Code {
         Ok(())
     }
 
-    fn add_tokens(&mut self, tokens: impl Iterator<Item = (Token, Role)>) {
+    fn add_tokens(&mut self, tokens: impl Iterator<Item = (OrderToken, Role)>) {
         for (token, role) in tokens {
             let place = token_place(token);
             let arrives = match role {

@@ -4,7 +4,7 @@ use super::ScoreboardError;
 use super::facts::{Arrives, EventKind, Fact};
 use cranelift_entity::packed_option::ReservedValue as _;
 use orias_machine::Machine;
-use orias_machine::issue::{Role, Token};
+use orias_machine::issue::{OrderToken, Role};
 use orias_machine::timing::{self, Arrival, Completion, Place, UseGroup};
 use orias_ori::{Function, Inst};
 use orias_sass::{Mods, Op, RegisterClass};
@@ -33,7 +33,7 @@ pub(super) struct OperationFacts {
     /// Whether operands may tell all there is to know of an instruction.
     pub(super) plain: bool,
     /// The tokens it has to do with; none where modifiers decide.
-    pub(super) tokens: Option<SmallVec<[(Token, Role); 2]>>,
+    pub(super) tokens: Option<SmallVec<[(OrderToken, Role); 2]>>,
     /// The tokens that an instruction of the function gives, as bits.
     given: u8,
     /// Whether it needs tokens that nobody gives: units that read late say so at the end of their block, by whatever they read.
@@ -172,7 +172,7 @@ impl OperationFacts {
     }
 
     /// Whether it makes a difference that an instruction has to do with a token: what nobody gives is not missed.
-    pub(super) fn minds(&self, (token, role): (Token, Role)) -> bool {
+    pub(super) fn minds(&self, (token, role): (OrderToken, Role)) -> bool {
         role != Role::Needs || self.given >> token as u8 & 1 == 1 || self.reads_slowly
     }
 }

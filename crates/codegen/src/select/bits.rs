@@ -179,7 +179,7 @@ fn extended_half(s: &Selector<'_>, operand: Operand) -> Option<Operand> {
     let half = |scalar: Scalar| matches!(scalar, Scalar::U16 | Scalar::S16);
     let word = |scalar: Scalar| matches!(scalar, Scalar::U32 | Scalar::S32);
     let inst = (operand.as_value()).and_then(|value| s.absorbable(value, AbstractOp::Cvt))?;
-    let from: Scalar = s.func.modifier::<operation::Source>(inst)?.into();
+    let from: Scalar = s.func.modifier::<operation::SourceType>(inst)?.into();
     let to = s.func.modifier::<Scalar>(inst)?;
     let source = s.func.operands(inst)[s.func.result_count(inst)];
     (half(from) && word(to) && source.mods().is_empty()).then_some(source)

@@ -356,7 +356,7 @@ fn compare_halves_named(
 /// A comparison as all ones, or as 1.0.
 pub(super) fn set(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
-    let source: Scalar = s.modifier::<operation::Source>()?.into();
+    let source: Scalar = s.modifier::<operation::SourceType>()?.into();
     let comparison = comparison(s, source)?;
     if is_pair(source) {
         return set_halves(s, &comparison, scalar);
@@ -439,7 +439,7 @@ pub(super) fn selp(s: &mut Selector<'_>) -> Done {
 /// The first operand if the third is not negative.
 pub(super) fn slct(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
-    let source: Scalar = s.modifier::<operation::Source>()?.into();
+    let source: Scalar = s.modifier::<operation::SourceType>()?.into();
     let predicate = s.temporary(Type::P);
     if source == Scalar::F32 {
         let value = s.number(2, source)?;

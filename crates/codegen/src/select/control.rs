@@ -2,21 +2,24 @@
 //!
 //! A branch becomes BRA under a guard, with the block that follows as its other way. A way into a block that does nothing but
 //! exit becomes EXIT under a guard, unless the exit follows and the other way is a jump. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
-//! the block behind.
+//! the block behind. A switch that is left becomes a load from a table and BRX.
 
 use super::barrier::TRAP;
 use super::compare;
 use super::selector::{Selector, pt, refused};
 use super::sources;
+use crate::module::{POINTER_BYTES, jump_table_name};
 use crate::pipeline::PhaseError;
 use crate::tail::{collective_start, goes_on_elsewhere};
 use cranelift_entity::EntitySet;
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Function, Guard, Inst, Opcode, Operand, SourceMods,
-    Value,
+    SymbolPart, Type, Value,
 };
 use orias_sass::Op;
+use orias_sass::modifier_names as name;
+use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
@@ -120,6 +123,43 @@ pub(super) fn branch(s: &mut Selector<'_>) -> Done {
         return s.end(Op::BRA, when(!negated), Some(other), Some(taken));
     }
     s.end(Op::BRA, when(negated), Some(taken), Some(other))
+}
+
+/// A jump through a table in the kernel's constant bank. The table has the offsets of the ways from the start of the text, which the branch counts from.
+pub(super) fn switch(s: &mut Selector<'_>) -> Done {
+    let index = s.word_of(s.operand(0));
+    let index = s.in_register(index)?;
+    let symbol = s.func.symbol(&jump_table_name(s.block.as_u32()));
+    let named = |part| Operand::Symbol {
+        symbol,
+        part,
+        addend: 0,
+    };
+    let place = s.temporary(Type::R);
+    let amount = Operand::imm(u64::from(POINTER_BYTES.trailing_zeros()));
+    let start = named(SymbolPart::Low);
+    s.emit(Op::LEA, &[], sources![place, pt(), index, start, amount])?;
+    let to = s.temporary(Type::R2);
+    let from = Operand::Const {
+        mods: SourceMods::NONE,
+        bank: s.machine.abi.pointer_bank,
+        offset: 0,
+        index: Some(place.into()).into(),
+    };
+    s.emit(Op::LDC, &[(name::SIZE, value::_64)], sources![to, from])?;
+    let ways: Vec<(Block, Vec<Value>)> = (0..s.func.edges(s.at).len())
+        .map(|number| s.way(number))
+        .collect::<Result<_, _>>()?;
+    let mods = s.mods(Op::BRX, &[])?;
+    let mut cursor = Cursor::before(s.func, s.at);
+    let mut builder = cursor.build(Op::BRX).mods(mods).operand(pt()).operand(to);
+    builder = builder.operand(named(SymbolPart::Whole));
+    for (block, args) in &ways {
+        builder = builder.edge(*block, args);
+    }
+    let inst = builder.finish().map_err(refused)?;
+    s.count_uses(inst);
+    Ok(())
 }
 
 pub(super) fn exit(s: &mut Selector<'_>) -> Done {

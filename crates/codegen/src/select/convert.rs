@@ -50,7 +50,7 @@ pub(super) fn rounds_to_integer(round: Round) -> bool {
 
 pub(super) fn cvt(s: &mut Selector<'_>) -> Done {
     let to: Scalar = s.modifier()?;
-    let from: Scalar = s.modifier::<operation::Source>()?.into();
+    let from: Scalar = s.modifier::<operation::SourceType>()?.into();
     match (is_float(from), is_float(to)) {
         (false, false) => integer_to_integer(s, from, to),
         (false, true) => integer_to_float(s, from, to),
@@ -418,7 +418,7 @@ const UPPER_HALF: u8 = 1;
 /// A pair of narrow floats as halves, or halves as narrow floats.
 pub(super) fn unpack(s: &mut Selector<'_>) -> Done {
     let to: Scalar = s.modifier()?;
-    let from: Scalar = s.modifier::<operation::Source>()?.into();
+    let from: Scalar = s.modifier::<operation::SourceType>()?.into();
     let relu = match s.modifier::<Sat>()? {
         Sat::Relu | Sat::SatfiniteRelu => value::RELU,
         Sat::Wrap | Sat::Satfinite => value::NO,
@@ -467,7 +467,7 @@ pub(super) fn pack(s: &mut Selector<'_>) -> Done {
         Scalar::S2 => (Op::I2IP_2, value::S2, 3),
         _ => return Err(s.unsupported()),
     };
-    if s.modifier::<operation::Source>()? != operation::Source::S32 {
+    if s.modifier::<operation::SourceType>()? != operation::SourceType::S32 {
         return Err(s.unsupported());
     }
     let (a, b) = (s.word(0), s.word(1));

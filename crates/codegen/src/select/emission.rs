@@ -6,8 +6,8 @@ use crate::pipeline::PhaseError;
 use orias_ori::builder::Cursor;
 use orias_ori::machine::{check_operands, slot_width};
 use orias_ori::{
-    AbstractMods, AbstractOp, Class, Guard, Inst, Operand, Operation, Reg, Shape, SourceMods, Type,
-    Value,
+    AbstractMods, AbstractOp, Class, Guard, Inst, InstructionShape, Operand, Operation, Reg,
+    SourceMods, Type, Value,
 };
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
@@ -279,7 +279,7 @@ impl Selector<'_> {
     /// The form of `op` that takes these operands. It is looked for once for each shape, unless the row has several that differ in which
     /// numbers they take.
     fn form(&mut self, op: Op, mods: Mods, operands: &[Operand]) -> Result<Fitted, EncodeError> {
-        let shape = Shape::of(self.func, Operation::Machine(op, mods), 0, operands);
+        let shape = InstructionShape::of(self.func, Operation::Machine(op, mods), 0, operands);
         let known = shape.and_then(|shape| self.forms.get(&shape).copied());
         let takes = |variant: &Variant| {
             operands.iter().enumerate().all(|(slot, operand)| {

@@ -8,7 +8,7 @@ use super::selector::{Selector, rz};
 use super::source::Source;
 use super::sources;
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{self, AbstractOp, Round, Sat, Scalar, Second, Shape};
+use orias_ori::operation::{self, AbstractOp, MatrixShape, Round, Sat, Scalar, Second};
 use orias_ori::{Class, Operand, Value};
 use orias_sass::Op;
 use orias_sass::ValueName;
@@ -58,7 +58,7 @@ struct Spelling {
 }
 
 /// The name of a shape in a column of names.
-fn named(shape: Shape, names: &[(Shape, ValueName)]) -> Option<ValueName> {
+fn named(shape: MatrixShape, names: &[(MatrixShape, ValueName)]) -> Option<ValueName> {
     names
         .iter()
         .find(|(have, _)| *have == shape)
@@ -66,35 +66,35 @@ fn named(shape: Shape, names: &[(Shape, ValueName)]) -> Option<ValueName> {
 }
 
 /// Shapes as HMMA, IMMA, BMMA and DMMA name them; those of sparse products have K twice as long.
-const HALF_SHAPES: &[(Shape, ValueName)] = &[
-    (Shape::M16n8k4, value::_1684),
-    (Shape::M16n8k8, value::_1688),
-    (Shape::M16n8k16, value::_16816),
-    (Shape::M16n8k32, value::_16832),
+const HALF_SHAPES: &[(MatrixShape, ValueName)] = &[
+    (MatrixShape::M16n8k4, value::_1684),
+    (MatrixShape::M16n8k8, value::_1688),
+    (MatrixShape::M16n8k16, value::_16816),
+    (MatrixShape::M16n8k32, value::_16832),
 ];
-const BYTE_SHAPES: &[(Shape, ValueName)] = &[
-    (Shape::M8n8k16, value::_8816),
-    (Shape::M16n8k16, value::_16816),
-    (Shape::M16n8k32, value::_16832),
-    (Shape::M16n8k64, value::_16864),
+const BYTE_SHAPES: &[(MatrixShape, ValueName)] = &[
+    (MatrixShape::M8n8k16, value::_8816),
+    (MatrixShape::M16n8k16, value::_16816),
+    (MatrixShape::M16n8k32, value::_16832),
+    (MatrixShape::M16n8k64, value::_16864),
 ];
-const BIT_SHAPES: &[(Shape, ValueName)] = &[
-    (Shape::M8n8k128, value::_88128),
-    (Shape::M16n8k128, value::_168128),
-    (Shape::M16n8k256, value::_168256),
+const BIT_SHAPES: &[(MatrixShape, ValueName)] = &[
+    (MatrixShape::M8n8k128, value::_88128),
+    (MatrixShape::M16n8k128, value::_168128),
+    (MatrixShape::M16n8k256, value::_168256),
 ];
-const DOUBLE_SHAPES: &[(Shape, ValueName)] = &[
-    (Shape::M8n8k4, value::_8X8X4),
-    (Shape::M16n8k4, value::_16X8X4),
-    (Shape::M16n8k8, value::_16X8X8),
-    (Shape::M16n8k16, value::_16X8X16),
+const DOUBLE_SHAPES: &[(MatrixShape, ValueName)] = &[
+    (MatrixShape::M8n8k4, value::_8X8X4),
+    (MatrixShape::M16n8k4, value::_16X8X4),
+    (MatrixShape::M16n8k8, value::_16X8X8),
+    (MatrixShape::M16n8k16, value::_16X8X16),
 ];
 
 /// The instruction of the product being selected.
 fn spelling(s: &Selector<'_>, sparse: bool) -> Result<Option<Spelling>, PhaseError> {
-    let shape: Shape = s.modifier()?;
+    let shape: MatrixShape = s.modifier()?;
     let result: Scalar = s.modifier()?;
-    let left: Scalar = s.modifier::<operation::Source>()?.into();
+    let left: Scalar = s.modifier::<operation::SourceType>()?.into();
     let right = match s.modifier::<Second>()? {
         Second::U8 => Scalar::U8,
         Second::S8 => Scalar::S8,

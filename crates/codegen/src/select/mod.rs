@@ -145,7 +145,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::Call, special::call), (A::Ret, special::keep),
     // Control flow.
     (A::RegionOpen, control::open), (A::RegionMeet, control::meet), (A::RegionLeave, control::leave),
-    (A::Br, control::jump), (A::CondBr, control::branch), (A::Exit, control::exit), (A::Trap, control::trap),
+    (A::Br, control::jump), (A::CondBr, control::branch), (A::Switch, control::switch), (A::Exit, control::exit), (A::Trap, control::trap),
     (A::Unreachable, control::exit),
 ];
 

@@ -268,7 +268,7 @@ fn product24(s: &mut Selector<'_>, addend: Option<Source>) -> Done {
 /// The types of the factors of a dot product: those of the first are the operation's, of the second the source's.
 fn dot_types(s: &Selector<'_>) -> Result<[bool; 2], PhaseError> {
     let first: Scalar = s.modifier()?;
-    let second: operation::Source = s.modifier()?;
+    let second: operation::SourceType = s.modifier()?;
     Ok([is_signed(first), is_signed(second.into())])
 }
 

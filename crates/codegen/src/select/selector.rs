@@ -10,8 +10,8 @@ use orias_machine::constants::KernelConstants;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::Modifier;
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Effects, Function, Guard, Inst, Opcode, Operand, Reg,
-    Shape, SourceMods, Type, Value, ValueDef, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Effects, Function, Guard, Inst, InstructionShape,
+    Opcode, Operand, Reg, SourceMods, Type, Value, ValueDef, print_inst,
 };
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
@@ -93,7 +93,7 @@ pub(super) struct Selector<'f> {
     /// Whether groups of warp-group products can be counted.
     pub(super) plain_groups: bool,
     /// The forms of shapes that have one only.
-    pub(super) forms: FxHashMap<Shape, Variant>,
+    pub(super) forms: FxHashMap<InstructionShape, Variant>,
 }
 
 impl<'f> Selector<'f> {

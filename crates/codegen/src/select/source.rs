@@ -288,7 +288,9 @@ impl Selector<'_> {
                 }
                 AbstractOp::Cvt => {
                     let to = self.func.modifier::<Scalar>(inst)?;
-                    let from = self.func.modifier::<orias_ori::operation::Source>(inst)?;
+                    let from = self
+                        .func
+                        .modifier::<orias_ori::operation::SourceType>(inst)?;
                     let zero_extends = matches!(to, Scalar::U64 | Scalar::S64)
                         && Scalar::from(from) == Scalar::U32;
                     let low = sources.first()?.as_value()?;
@@ -486,7 +488,7 @@ impl Selector<'_> {
             (AbstractOp::Ld, Scalar::S8) => of(Scalar::S8),
             (AbstractOp::Cvt, Scalar::S16 | Scalar::U16) => {
                 let to = self.func.modifier::<Scalar>(inst);
-                let from = self.func.modifier::<operation::Source>(inst);
+                let from = self.func.modifier::<operation::SourceType>(inst);
                 let plain = self.func.modifier::<Sat>(inst) == Some(Sat::Wrap);
                 match from.map(Scalar::from).filter(|_| plain) {
                     Some(Scalar::U8) => matches!(to, Some(Scalar::U16 | Scalar::S16)),

@@ -204,7 +204,7 @@ fn flag(name: orias_sass::ModifierName, set: ValueName, there: bool) -> Mod {
 pub(super) fn sample(s: &mut Selector<'_>) -> Done {
     let geometry: Geometry = s.modifier()?;
     let lod: Lod = s.modifier()?;
-    let from: Scalar = s.modifier::<operation::Source>()?.into();
+    let from: Scalar = s.modifier::<operation::SourceType>()?.into();
     let [level, gradients, offsets, last] = [3, 4, 5, 6].map(|index| s.operand(index));
     let aoffi = flag(name::AOFFI, value::AOFFI, offsets != Operand::None);
     let header = s.header(0, s.operand(1))?;

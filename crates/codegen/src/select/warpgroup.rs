@@ -63,7 +63,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
 /// The operation of a product: its row's name and the depth of one step.
 fn row(s: &Selector<'_>, sparse: bool) -> Result<Option<(String, u32)>, PhaseError> {
     let result: Scalar = s.modifier()?;
-    let left: Scalar = s.modifier::<operation::Source>()?.into();
+    let left: Scalar = s.modifier::<operation::SourceType>()?.into();
     let half = result == Scalar::F16;
     let (name, sum, depth) = match left {
         Scalar::F16 | Scalar::Bf16 => ("HGMMA", if half { ".F16" } else { ".F32" }, 16),
@@ -83,7 +83,7 @@ fn row(s: &Selector<'_>, sparse: bool) -> Result<Option<(String, u32)>, PhaseErr
 
 /// The modifiers that name types.
 fn types(s: &Selector<'_>) -> Result<Vec<Mod>, PhaseError> {
-    let left: Scalar = s.modifier::<operation::Source>()?.into();
+    let left: Scalar = s.modifier::<operation::SourceType>()?.into();
     let second = s.modifier::<Second>()?;
     let name = |scalar| match scalar {
         Scalar::E4m3 => value::E4M3,

@@ -208,7 +208,7 @@ fn add_extended(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
 /// The word that `operand`, read only here, extends by its sign.
 fn absorbed_extension(s: &Selector<'_>, operand: Operand) -> Option<Operand> {
     let inst = s.absorbable(operand.as_value()?, AbstractOp::Cvt)?;
-    let from: Scalar = s.func.modifier::<operation::Source>(inst)?.into();
+    let from: Scalar = s.func.modifier::<operation::SourceType>(inst)?.into();
     let to = s.func.modifier::<Scalar>(inst)?;
     let source = s.func.operands(inst)[s.func.result_count(inst)];
     let plain = operand.mods().is_empty() && source.mods().is_empty();

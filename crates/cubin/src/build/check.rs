@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{BuildError, Chip, Function, Module, Param, Variable};
+use super::{BuildError, Chip, CubinContents, Function, Param, Variable};
 use crate::elf;
 
 /// The most registers a thread can have.
@@ -18,7 +18,7 @@ const MAX_SHARED: u64 = 0x10_0000;
 /// The largest size of anything in memory that is worth believing: it keeps sums of sizes from overflowing.
 const MAX_MEMORY: u64 = 1 << 40;
 
-impl Module {
+impl CubinContents {
     pub(super) fn check(&self, chip: &Chip) -> Result<(), BuildError> {
         let mut names = BTreeSet::new();
         let all_names = self

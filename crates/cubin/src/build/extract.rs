@@ -1,13 +1,13 @@
 //! The way back: what was to be known about a cubin that the driver can load.
 //!
-//! [`Module::extract`] takes a cubin apart into what [`Module::build`] makes one from. What a module cannot say (debug information,
+//! [`CubinContents::extract`] takes a cubin apart into what [`CubinContents::build`] makes one from. What a module cannot say (debug information,
 //! relocatable objects, other chips) is refused by name. Building the result again gives a cubin that means the same; it is laid out
 //! by our rules and carries none of the original's notes, leftover names or frame information.
 
 use thiserror::Error;
 
 use super::{
-    Address, Chip, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
+    Address, Chip, CodeRelocation, CubinContents, DataRelocation, Entry, Function, Param, Shared,
     Subroutine, Variable,
 };
 use crate::attribute::{Attribute, Value, id};
@@ -18,7 +18,7 @@ use crate::note::NoteContent;
 /// Why a cubin cannot be taken apart.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExtractError {
-    /// It is right but says something that a [`Module`] cannot say.
+    /// It is right but says something that a [`CubinContents`] cannot say.
     #[error("not supported: {0}")]
     Unsupported(String),
     /// Its parts contradict each other.
@@ -36,7 +36,7 @@ fn contradiction(what: impl Into<String>) -> ExtractError {
     ExtractError::Contradiction(what.into())
 }
 
-impl Module {
+impl CubinContents {
     /// Takes a cubin apart. `known` is what is known of a chip, by the name of a target.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Module {
         let Some(chip) = known(&name) else {
             return unsupported(name);
         };
-        let mut module = Module::new(Chip {
+        let mut module = CubinContents::new(Chip {
             virtual_sm: virtual_sm(cubin).unwrap_or_else(|| u16::from(cubin.header.flags.sm())),
             ..chip
         });

@@ -1,7 +1,7 @@
 //! Making a cubin of our own from code and what is to be known about it.
 //!
-//! [`Module`] is what an assembler knows when it is done: for each function its code, registers, barriers, parameters, memory and
-//! the places of special instructions; for the module its variables. [`Module::build`] lays this out as ptxas 13 does for a file
+//! [`CubinContents`] is what an assembler knows when it is done: for each function its code, registers, barriers, parameters, memory and
+//! the places of special instructions; for the module its variables. [`CubinContents::build`] lays this out as ptxas 13 does for a file
 //! that the driver loads:
 //!
 //! 1. decide which sections there are, in ptxas's order (`Key`);
@@ -9,10 +9,10 @@
 //! 3. make each section's body, now that every index is known.
 //!
 //! ```
-//! use orias_cubin::build::{Chip, Entry, Function, Module, Param};
+//! use orias_cubin::build::{Chip, Entry, Function, CubinContents, Param};
 //!
 //! let chip = Chip { sm: 90, accelerated: true, virtual_sm: 90, param_base: 0x210, reserved_shared: 0x400 };
-//! let mut module = Module::new(chip);
+//! let mut module = CubinContents::new(chip);
 //! module.functions.push(Function {
 //!     name: "k".to_owned(),
 //!     entry: Some(Entry {
@@ -56,7 +56,7 @@ const CUDA_VERSION: u16 = 130;
 
 /// A module to be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Module {
+pub struct CubinContents {
     /// The chip.
     pub chip: Chip,
     /// Its functions, in the order of their sections.
@@ -170,7 +170,7 @@ pub struct Function {
     pub exits: Vec<u32>,
     /// Functions inside the text section, such as a division the kernel calls.
     pub subroutines: Vec<Subroutine>,
-    /// Functions from [`Module::externs`] that it calls.
+    /// Functions from [`CubinContents::externs`] that it calls.
     pub externs: Vec<String>,
     /// Relocations of the code.
     pub relocations: Vec<CodeRelocation>,
@@ -342,7 +342,7 @@ pub enum BuildError {
     Overlap(String, String),
 }
 
-impl Module {
+impl CubinContents {
     /// A module with nothing in it.
     pub fn new(chip: Chip) -> Self {
         Self {

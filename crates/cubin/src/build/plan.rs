@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BuildError, Chip, DebugSection, Function, Module, Variable};
+use super::{BuildError, Chip, CubinContents, DebugSection, Function, Variable};
 use crate::model::{Relocation, Symbol};
 
 /// A section of the file. Functions are given by index.
@@ -57,7 +57,7 @@ pub(super) enum SymbolKey {
 
 /// Which sections and symbols there are, and where.
 pub(super) struct Plan<'a> {
-    pub(super) module: &'a Module,
+    pub(super) module: &'a CubinContents,
     pub(super) chip: &'a Chip,
     pub(super) keys: Vec<Key>,
     indices: BTreeMap<Key, u16>,
@@ -69,7 +69,7 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(module: &'a Module, chip: &'a Chip) -> Self {
+    pub(super) fn new(module: &'a CubinContents, chip: &'a Chip) -> Self {
         let keys = section_keys(module);
         let indices = keys
             .iter()
@@ -164,7 +164,7 @@ impl<'a> Plan<'a> {
 }
 
 /// The sections a module has, in ptxas's order.
-fn section_keys(module: &Module) -> Vec<Key> {
+fn section_keys(module: &CubinContents) -> Vec<Key> {
     let functions = 0..module.functions.len();
     let which = |pick: &dyn Fn(&Function) -> bool, key: &dyn Fn(usize) -> Key| -> Vec<Key> {
         let chosen = functions

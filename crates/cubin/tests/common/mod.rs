@@ -2,7 +2,7 @@
 
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
 use orias_cubin::build::{
-    Address, Chip, CodeRelocation, DataRelocation, Entry, Function, Module, Param, Shared,
+    Address, Chip, CodeRelocation, CubinContents, DataRelocation, Entry, Function, Param, Shared,
     Subroutine, Variable,
 };
 
@@ -50,8 +50,8 @@ pub fn small_kernel(name: &str) -> Function {
 }
 
 /// Two kernels and a function that use everything.
-pub fn module() -> Module {
-    let mut module = Module::new(SM_90A);
+pub fn module() -> CubinContents {
+    let mut module = CubinContents::new(SM_90A);
     let mut large = small_kernel("large");
     large.barriers = 2;
     large.frame_size = 64;

@@ -3,7 +3,7 @@
 use super::Generator;
 use super::shape::End;
 use orias_ori::operation::{
-    AbstractMods, AbstractOp, Arity, Kind, Modifier, Row, Scalar, Scalars, Slot, Source,
+    AbstractMods, AbstractOp, Arity, Kind, Modifier, Row, Scalar, Scalars, Slot, SourceType,
 };
 use orias_ori::{Address, Operand, SourceMods};
 use orias_ori::{Class, Guard, OptReg, Type};
@@ -124,7 +124,7 @@ impl Generator {
         for (index, &kind) in row.modifiers.iter().enumerate() {
             let number = if kind == Scalar::KIND {
                 self.scalar(row.types)
-            } else if kind == Source::KIND {
+            } else if kind == SourceType::KIND {
                 self.scalar(row.sources)
             } else if self.rng.one_in(2) {
                 0

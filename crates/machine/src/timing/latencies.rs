@@ -50,7 +50,7 @@ pub struct Latency {
 
 /// What one table file says of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct EdgeRecord {
     /// Cycles.
     pub cycles: u8,
     /// How often the edge was seen, in mined rows.
@@ -67,9 +67,9 @@ pub struct Row {
     /// What is read.
     pub used: UseGroup,
     /// From the chip.
-    pub measured: Option<Source>,
+    pub measured: Option<EdgeRecord>,
     /// From finished code.
-    pub mined: Option<Source>,
+    pub mined: Option<EdgeRecord>,
     /// A latency that is believed to be needed at least, and one that is believed to be enough.
     pub assumed: (u8, u8),
     /// When that was written down.
@@ -80,7 +80,7 @@ impl Row {
     /// The row's latency in a table.
     #[must_use]
     pub fn latency(&self, table: Table) -> Latency {
-        let from = |source: Source, provenance| Latency {
+        let from = |source: EdgeRecord, provenance| Latency {
             cycles: source.cycles,
             provenance,
             date: source.date,
@@ -125,7 +125,7 @@ pub(crate) struct Latencies {
 /// What is known of two writes of one register.
 #[derive(Clone, Copy)]
 pub(crate) struct Overwrite {
-    pub mined: Option<Source>,
+    pub mined: Option<EdgeRecord>,
     /// By the difference of the two latencies, plus one.
     pub derived: u8,
     /// Cycles after which the earlier one has landed in any case.

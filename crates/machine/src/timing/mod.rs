@@ -14,7 +14,7 @@ pub(crate) mod groups;
 pub(crate) mod latencies;
 
 pub use groups::{Arrival, Place, Result, ResultGroup, Use, UseGroup};
-pub use latencies::{Latency, Provenance, Row, Source, Table};
+pub use latencies::{EdgeRecord, Latency, Provenance, Row, Table};
 
 use crate::issue::Unit;
 use crate::machine::Machine;

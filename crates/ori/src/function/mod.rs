@@ -12,7 +12,7 @@ use crate::instruction::InstData;
 use crate::layout::{Insts, Layout};
 use crate::operand::{Address, BaseForm, Operand};
 use crate::register::{Class, PhysReg, Reg, RegKind, Type};
-use crate::shape::Shape;
+use crate::shape::InstructionShape;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -182,7 +182,7 @@ pub struct Function {
     symbols: PrimaryMap<Symbol, String>,
     symbol_ids: FxHashMap<String, Symbol>,
     /// Shapes of instructions that the builder found to be right.
-    pub(crate) right: FxHashSet<Shape>,
+    pub(crate) right: FxHashSet<InstructionShape>,
 }
 
 impl Function {

@@ -22,7 +22,7 @@ use std::fmt;
 pub enum Kind {
     /// A value of the operation's type ([`Scalar`]).
     Ty,
-    /// A value of the source type ([`Source`]).
+    /// A value of the source type ([`SourceType`]).
     Src,
     /// A value of twice the operation's type if the [`Half`] is `wide`, else of the type.
     Product,
@@ -214,7 +214,7 @@ pub struct Row {
     pub modifiers: &'static [ModifierKind],
     /// The types its [`Scalar`] modifier may take.
     pub types: Scalars,
-    /// The types its [`Source`] modifier may take.
+    /// The types its [`SourceType`] modifier may take.
     pub sources: Scalars,
     /// Its results.
     pub results: &'static [Slot],
@@ -254,7 +254,7 @@ impl Row {
         };
         match kind {
             Kind::Ty => scalar(self.modifier::<Scalar>(mods)?),
-            Kind::Src => scalar(self.modifier::<Source>(mods)?.into()),
+            Kind::Src => scalar(self.modifier::<SourceType>(mods)?.into()),
             Kind::Product => {
                 let bits = self.modifier::<Scalar>(mods)?.bits();
                 let wide = self.modifier::<Half>(mods) == Some(Half::Wide);

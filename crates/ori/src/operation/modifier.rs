@@ -121,7 +121,7 @@ mod values {
             B1 "b1", U4 "u4", S4 "s4", U2 "u2", S2 "s2",
         }
         /// The type of the source, where it differs from the result's.
-        Source {
+        SourceType {
             Pred "pred", B8 "b8", B16 "b16", B32 "b32", B64 "b64", B128 "b128",
             U8 "u8", U16 "u16", U32 "u32", U64 "u64", S8 "s8", S16 "s16", S32 "s32", S64 "s64",
             F16 "f16", Bf16 "bf16", F16x2 "f16x2", Bf16x2 "bf16x2", Tf32 "tf32", F32 "f32", F64 "f64",
@@ -201,7 +201,7 @@ mod values {
         /// The layout of a matrix in memory or in registers.
         Layout { Row "row", Col "col" }
         /// The shape of a matrix step.
-        Shape {
+        MatrixShape {
             M8n8k4 "m8n8k4", M8n8k16 "m8n8k16", M8n8k32 "m8n8k32", M8n8k128 "m8n8k128", M16n8k4 "m16n8k4",
             M16n8k8 "m16n8k8", M16n8k16 "m16n8k16", M16n8k32 "m16n8k32", M16n8k64 "m16n8k64", M16n8k128 "m16n8k128",
             M16n8k256 "m16n8k256", M8n8 "m8n8",
@@ -296,14 +296,14 @@ impl Scalar {
     }
 }
 
-impl From<Source> for Scalar {
-    fn from(source: Source) -> Scalar {
+impl From<SourceType> for Scalar {
+    fn from(source: SourceType) -> Scalar {
         Scalar::ALL[source as usize]
     }
 }
 
-impl From<Scalar> for Source {
-    fn from(scalar: Scalar) -> Source {
-        Source::ALL[scalar as usize]
+impl From<Scalar> for SourceType {
+    fn from(scalar: Scalar) -> SourceType {
+        SourceType::ALL[scalar as usize]
     }
 }

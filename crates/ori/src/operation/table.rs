@@ -2,9 +2,9 @@
 
 use super::ModifierKind::{
     Aligned, Arrive, BitOp, Cache, Clamp, Combine, Compare, Count, Direction, Evict, Ftz, Geometry,
-    Half, Lod, Match, MinMax, Order, Outside, Permute, Precision, Prefetch, Property, Proxy,
-    Reduce, Round, Route, Sat, Second, Shape, Shuffle, Source, Space, Special, Step, TensorMode,
-    Transpose, Unit, Vector, Vote, Wait,
+    Half, Lod, Match, MatrixShape, MinMax, Order, Outside, Permute, Precision, Prefetch, Property,
+    Proxy, Reduce, Round, Route, Sat, Second, Shuffle, SourceType, Space, Special, Step,
+    TensorMode, Transpose, Unit, Vector, Vote, Wait,
 };
 use super::{Arity, Edges, Effects, Kind, Levels, ModifierKind, Row, Scalar as Sc, Scalars, Slot};
 use crate::function::Level;
@@ -278,9 +278,9 @@ operations! {
     Sad4 = row("sad4", "The third operand plus the absolute differences of four bytes.")
         .mods(&[TY]).on(INT32).sig(&[R1], &[R1, R1, R1]);
     Dp4a = row("dp4a", "Four products of bytes, added to the third operand.")
-        .mods(&[TY, Source]).on(INT32).from(INT32).sig(&[R1], &[R1, R1, R1]);
+        .mods(&[TY, SourceType]).on(INT32).from(INT32).sig(&[R1], &[R1, R1, R1]);
     Dp2a = row("dp2a", "Two products of halves with bytes, added to the third operand.")
-        .mods(&[Half, TY, Source]).on(INT32).from(INT32).sig(&[R1], &[R1, R1, R1]);
+        .mods(&[Half, TY, SourceType]).on(INT32).from(INT32).sig(&[R1], &[R1, R1, R1]);
 
     // Floating point.
     Fadd = row("fadd", "Sum.").mods(&[Round, Ftz, Sat, TY]).on(FLOAT).sig(&[T], &[T, T]);
@@ -310,12 +310,12 @@ operations! {
     Setp = row("setp", "A comparison combined with a predicate; the second result is the other one's.")
         .mods(&[Compare, Combine, Ftz, TY]).on(INT.or(BITS).or(FLOAT)).sig(&[P, P_], &[T, T, P_]);
     Set = row("set", "A comparison combined with a predicate, as all ones or 1.0.")
-        .mods(&[Compare, Combine, Ftz, TY, Source])
+        .mods(&[Compare, Combine, Ftz, TY, SourceType])
         .on(INT32.or(F32).or(HALVES).or(INT16)).from(INT.or(BITS).or(FLOAT)).sig(&[T], &[S, S, P_]);
     Selp = row("selp", "The first operand if the predicate is true, else the second.")
         .mods(&[TY]).on(BITS.or(PRED)).sig(&[T], &[T, T, P]);
     Slct = row("slct", "The first operand if the third is not negative, else the second.")
-        .mods(&[Ftz, TY, Source]).on(BITS).from(Scalars::of(&[Sc::S32, Sc::F32])).sig(&[T], &[T, T, S]);
+        .mods(&[Ftz, TY, SourceType]).on(BITS).from(Scalars::of(&[Sc::S32, Sc::F32])).sig(&[T], &[T, T, S]);
 
     // Bits.
     And = row("and", "Bits set in both.").mods(&[TY]).on(BITS.or(PRED)).sig(&[T], &[T, T]);
@@ -332,16 +332,16 @@ operations! {
 
     // Conversions.
     Cvt = row("cvt", "The operand in another type.")
-        .mods(&[Round, Ftz, Sat, TY, Source]).on(CONVERTED).from(CONVERTED).sig(&[T], &[S]);
+        .mods(&[Round, Ftz, Sat, TY, SourceType]).on(CONVERTED).from(CONVERTED).sig(&[T], &[S]);
     CvtPair = row("cvt_pair", "Two floats in one register of a narrower type: high, low.")
-        .mods(&[Round, Sat, TY, Source])
+        .mods(&[Round, Sat, TY, SourceType])
         .on(HALVES.or(Scalars::of(&[Sc::E4m3x2, Sc::E5m2x2, Sc::Ue8m0x2]))).from(F32).sig(&[T], &[S, S]);
     CvtUnpack = row("cvt_unpack", "A pair of narrow floats, each widened to a half.")
-        .mods(&[Round, Sat, TY, Source])
+        .mods(&[Round, Sat, TY, SourceType])
         .on(Scalars::of(&[Sc::F16x2, Sc::Bf16x2]))
         .from(Scalars::of(&[Sc::E4m3x2, Sc::E5m2x2, Sc::Ue8m0x2, Sc::F16x2])).sig(&[T], &[S]);
     CvtPack = row("cvt_pack", "Two integers, saturated and packed above the low bits of the third.")
-        .mods(&[TY, Source]).on(Scalars::of(&[Sc::U8, Sc::S8, Sc::U16, Sc::S16, Sc::U4, Sc::S4, Sc::U2, Sc::S2]))
+        .mods(&[TY, SourceType]).on(Scalars::of(&[Sc::U8, Sc::S8, Sc::U16, Sc::S16, Sc::U4, Sc::S4, Sc::U2, Sc::S2]))
         .from(INT32).sig(&[R1], &[R1, R1, R1_]);
     Cvta = row("cvta", "The generic address of an address in a space.").mods(&[Space, TY]).on(INT32.or(INT64)).sig(&[T], &[T]);
     CvtaTo = row("cvta_to", "The address in a space of a generic address.").mods(&[Space, TY]).on(INT32.or(INT64)).sig(&[T], &[T]);
@@ -456,22 +456,22 @@ operations! {
 
     // Matrices.
     Ldmatrix = row("ldmatrix", "Matrices from shared memory.")
-        .mods(&[Shape, Count, Transpose, TY]).on(Scalars::of(&[Sc::B16, Sc::B8])).sig(&[N], &[A]).does(READS.with(CONVERGENT));
+        .mods(&[MatrixShape, Count, Transpose, TY]).on(Scalars::of(&[Sc::B16, Sc::B8])).sig(&[N], &[A]).does(READS.with(CONVERGENT));
     Stmatrix = row("stmatrix", "Matrices to shared memory.")
-        .mods(&[Shape, Count, Transpose, TY]).on(Scalars::of(&[Sc::B16, Sc::B8])).sig(&[], &[A, N]).does(STORES.with(CONVERGENT));
+        .mods(&[MatrixShape, Count, Transpose, TY]).on(Scalars::of(&[Sc::B16, Sc::B8])).sig(&[], &[A, N]).does(STORES.with(CONVERGENT));
     Movmatrix = row("movmatrix", "A matrix, transposed.")
-        .mods(&[Shape, TY]).on(Scalars::of(&[Sc::B16])).sig(&[R1], &[R1]).does(CONVERGENT);
+        .mods(&[MatrixShape, TY]).on(Scalars::of(&[Sc::B16])).sig(&[R1], &[R1]).does(CONVERGENT);
     Mma = row("mma", "A matrix product plus a matrix: A, B, C.")
-        .mods(&[Shape, Sat, BitOp, Round, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[MatrixShape, Sat, BitOp, Round, TY, SourceType, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N, N, N]).does(CONVERGENT);
     MmaSparse = row("mma_sp", "The same, where A is half empty: A, B, C, metadata, selector.")
-        .mods(&[Shape, Sat, BitOp, Round, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[MatrixShape, Sat, BitOp, Round, TY, SourceType, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N, N, N, R1, I]).does(CONVERGENT);
     Wgmma = row("wgmma", "An asynchronous matrix product of a warp group: accumulator, A (registers or descriptor), B descriptor, N, scale of D, signs of A and B, layouts of A and B.")
-        .mods(&[Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[Sat, BitOp, TY, SourceType, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N_, N, R2, I, P, I, I, I, I]).does(READS.with(SIDE).with(CONVERGENT));
     WgmmaSparse = row("wgmma_sp", "The same, where A is half empty: metadata and selector come last.")
-        .mods(&[Sat, BitOp, TY, Source, Second]).on(ACCUMULATOR).from(MATRIX)
+        .mods(&[Sat, BitOp, TY, SourceType, Second]).on(ACCUMULATOR).from(MATRIX)
         .sig(&[N], &[N_, N, R2, I, P, I, I, I, I, R1, I]).does(READS.with(SIDE).with(CONVERGENT));
     WgmmaFence = row("wgmma_fence", "Orders registers and shared memory before the next warp-group product.").does(BARRIER);
     WgmmaCommit = row("wgmma_commit", "Ends a group of warp-group products.").does(SIDE.with(CONVERGENT));
@@ -479,7 +479,7 @@ operations! {
 
     // Textures and surfaces. A texture and a sampler are named by the low words of their handles; coordinates are as the machine takes them.
     Tex = row("tex", "Texels around a coordinate, and whether one of them is not resident: texture, sampler, coordinates, level, gradients, offsets, depth to compare or sample.")
-        .mods(&[Geometry, Lod, Source]).from(Scalars::of(&[Sc::S32, Sc::F32]))
+        .mods(&[Geometry, Lod, SourceType]).from(Scalars::of(&[Sc::S32, Sc::F32]))
         .sig(&[R1_, R1_, R1_, R1_, P_], &[R1, R1_, N, R1_, N_, R1_, R1_]).does(READS);
     Tld4 = row("tld4", "One component of the four texels around a coordinate, and whether one is not resident: texture, sampler, coordinates, component, offsets, depth to compare.")
         .mods(&[Geometry]).sig(&[R1_, R1_, R1_, R1_, P_], &[R1, R1_, N, I, R1_, R1_]).does(READS);

@@ -6,7 +6,7 @@ use crate::entity::Inst;
 use crate::function::{Function, FunctionKind};
 use crate::operand::{Address, BaseForm, Operand, SourceMods};
 use crate::operation::{
-    AbstractMods, AbstractOp, Arity, Kind, Modifier, Row, Scalar, Slot, Source,
+    AbstractMods, AbstractOp, Arity, Kind, Modifier, Row, Scalar, Slot, SourceType,
 };
 use crate::register::{Class, Reg, Type};
 
@@ -61,10 +61,10 @@ fn check_modifiers(row: &Row, mods: AbstractMods, wrong: Sink<'_>) {
         }
     }
     let scalar = row.modifier::<Scalar>(mods);
-    let source = row.modifier::<Source>(mods).map(Scalar::from);
+    let source = row.modifier::<SourceType>(mods).map(Scalar::from);
     for (have, allowed, kind) in [
         (scalar, row.types, Scalar::KIND),
-        (source, row.sources, Source::KIND),
+        (source, row.sources, SourceType::KIND),
     ] {
         if let Some(have) = have
             && !allowed.contains(have)

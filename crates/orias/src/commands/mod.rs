@@ -10,7 +10,7 @@ mod phases;
 mod reschedule;
 mod run;
 mod schedule_report;
-mod timeline;
+mod toolkit;
 mod verify;
 
 use crate::report::Report;
@@ -39,6 +39,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "reschedule", about: "compute the control words of a cubin anew", run: reschedule::run },
     Command { name: "verify", about: "prove that a cubin's code leaves no hazard and that lanes meet where they must, or say what is wrong", run: verify::run },
     Command { name: "run", about: "run a kernel on the CPU: PTX in the interpreter, a cubin in the emulator", run: run::run },
+    Command { name: "toolkit", about: "make a shadow of a CUDA toolkit whose ptxas is Orias", run: toolkit::run },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];
 

@@ -1,7 +1,7 @@
 //! `--schedule-report`, which several subcommands have.
 
-use super::timeline;
 use clap::ValueEnum;
+use orias::timeline;
 use orias_codegen::schedule::post::FunctionStory;
 
 /// The forms of a schedule report.

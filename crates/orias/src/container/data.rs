@@ -5,14 +5,14 @@
 //! ptxas makes a relocation of 64, which spoils what lies behind; here each of the four bytes is a relocation of its own, as for `0xff(name)`.
 
 use crate::diagnostics::Diagnostic;
-use orias_codegen::{AddressKind, Linkage, Module, Relocation, Symbol, SymbolSpace};
+use orias_codegen::{AddressKind, Linkage, LoweredModule, Relocation, Symbol, SymbolSpace};
 use orias_cubin::build::{Address, DataRelocation, Variable};
 use orias_cubin::elf::r_cuda;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What initial values can name.
 pub(super) struct KnownNames<'a> {
-    pub(super) module: &'a Module,
+    pub(super) module: &'a LoweredModule,
     /// Where constants lie in their bank.
     pub(super) constants: &'a FxHashMap<&'a str, u64>,
     /// The kernels that are in the cubin.

@@ -3,16 +3,20 @@
 //! Every kernel has its own copy of each, as ptxas does it: where a function lies is known now, relative to the start of the text, and nothing
 //! is left to the driver. Code calls functions by the distance to them and returns to an offset from the start of the text. Calls through
 //! pointers read that offset from a table in a constant bank; what programs take for the address of a function is its place there, the same for all kernels.
+//! Behind it lie the tables of switches, which have the offsets of the blocks they may go to.
 
 use super::{Finished, internal, patch, place_of, relocate};
 use crate::debug;
 use crate::diagnostics::Diagnostic;
-use orias_codegen::{BEHIND_CALL, DebugRecord, Module, POINTER_BYTES, TEXT_START, is_near};
+use orias_codegen::{
+    BEHIND_CALL, DebugRecord, LoweredModule, POINTER_BYTES, TEXT_START, is_jump_table, is_near,
+};
+use orias_cubin::attribute::IndirectBranch;
 use orias_cubin::build::{CodeRelocation, Subroutine};
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Function};
 use orias_sass::{self as sass, Effects};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes of an instruction.
 const WORD: usize = 16;
@@ -48,6 +52,20 @@ pub(crate) struct Part<'a> {
     pub(crate) function: &'a Function,
     pub(crate) code: &'a Code,
     pub(crate) debug: Option<&'a DebugRecord>,
+}
+
+/// A jump table and the branch that reads it.
+struct JumpTable<'a> {
+    /// Where the part starts that the branch is in.
+    part: u32,
+    /// What the part's code calls it.
+    name: &'a str,
+    /// Where it lies in the constant bank.
+    place: u64,
+    /// Offset of the branch.
+    branch: u32,
+    /// Where each number leads.
+    targets: Vec<u32>,
 }
 
 /// The text of a kernel.
@@ -95,7 +113,7 @@ impl<'a> Text<'a> {
     /// The bytes, with all addresses that are known now, and relocations for the others.
     pub(super) fn link(
         &self,
-        module: &Module,
+        module: &LoweredModule,
         finished: &Finished,
         constants: &FxHashMap<&str, u64>,
     ) -> Result<(Vec<u8>, Vec<CodeRelocation>), Diagnostic> {
@@ -104,13 +122,17 @@ impl<'a> Text<'a> {
             bytes.extend_from_slice(&part.code.bytes);
         }
         let mut relocations = Vec::new();
+        let tables = self.jump_tables(module);
+        let tables: FxHashMap<(u32, &str), u64> = (tables.iter())
+            .map(|table| ((table.part, table.name), table.place))
+            .collect();
         for part in &self.parts {
             for own in &part.code.relocations {
                 let relocation = Relocation {
                     offset: part.start + own.offset,
                     ..own.clone()
                 };
-                if is_near(&own.symbol) && self.resolve(module, part, own, &mut bytes)? {
+                if is_near(&own.symbol) && self.resolve(module, &tables, part, own, &mut bytes)? {
                     continue;
                 }
                 match place_of(module, &finished.kernel, constants, &own.symbol) {
@@ -125,7 +147,8 @@ impl<'a> Text<'a> {
     /// Writes an address in this text, or the pointer to a function; false if `relocation` is of something else.
     fn resolve(
         &self,
-        module: &Module,
+        module: &LoweredModule,
+        tables: &FxHashMap<(u32, &str), u64>,
         part: &Part<'_>,
         relocation: &Relocation,
         bytes: &mut [u8],
@@ -133,6 +156,7 @@ impl<'a> Text<'a> {
         let offset = part.start + relocation.offset;
         let to = match (relocation.patch, relocation.symbol.as_str()) {
             (Patch::Distance, TEXT_START) => Some(0),
+            (Patch::Distance, name) if is_jump_table(name) => Some(0),
             (Patch::Distance, name) => self.start_of(name),
             _ => None,
         };
@@ -144,6 +168,7 @@ impl<'a> Text<'a> {
         let address = match relocation.symbol.as_str() {
             BEHIND_CALL => behind_call(part.code, relocation.offset)
                 .map(|behind| u64::from(part.start + behind)),
+            name if is_jump_table(name) => tables.get(&(part.start, name)).copied(),
             name => module.pointer(name),
         };
         let Some(address) = address else {
@@ -192,8 +217,67 @@ impl<'a> Text<'a> {
             .collect()
     }
 
+    /// The tables of switches, in the order of the text. A branch names its table as what it counts from.
+    fn jump_tables(&self, module: &LoweredModule) -> Vec<JumpTable<'a>> {
+        let mut tables = Vec::new();
+        let mut place = self.function_table(module).len() as u64;
+        for part in &self.parts {
+            for branch in &part.code.indirect {
+                // Relocations come in the order of the code.
+                let all = &part.code.relocations;
+                let first = all.partition_point(|it| it.offset < branch.offset);
+                let named = all[first..].iter();
+                let mut named = named.take_while(|it| it.offset == branch.offset);
+                let Some(named) = named.find(|it| is_jump_table(&it.symbol)) else {
+                    continue;
+                };
+                let targets = branch.targets.iter();
+                let targets: Vec<u32> = targets.map(|target| part.start + target).collect();
+                let bytes = targets.len() as u64 * POINTER_BYTES;
+                tables.push(JumpTable {
+                    part: part.start,
+                    name: &named.symbol,
+                    place,
+                    branch: part.start + branch.offset,
+                    targets,
+                });
+                place += bytes;
+            }
+        }
+        tables
+    }
+
+    /// Where switches that read tables may go: each place once.
+    pub(super) fn indirect_branches(&self, module: &LoweredModule) -> Vec<IndirectBranch> {
+        let tables = self.jump_tables(module).into_iter();
+        tables
+            .map(|table| {
+                let mut seen = FxHashSet::default();
+                let mut targets = table.targets;
+                targets.retain(|&target| seen.insert(target));
+                IndirectBranch {
+                    offset: table.branch,
+                    kind: 0,
+                    reserved: 0,
+                    targets,
+                }
+            })
+            .collect()
+    }
+
+    /// The constant bank of addresses: the table of functions, and those of switches.
+    pub(super) fn address_bank(&self, module: &LoweredModule) -> Vec<u8> {
+        let mut bank = self.function_table(module);
+        for table in self.jump_tables(module) {
+            for target in table.targets {
+                bank.extend_from_slice(&u64::from(target).to_le_bytes());
+            }
+        }
+        bank
+    }
+
     /// The table of functions that calls through pointers read; empty where nobody can.
-    pub(super) fn table(&self, module: &Module) -> Vec<u8> {
+    fn function_table(&self, module: &LoweredModule) -> Vec<u8> {
         let starts: Vec<Option<u32>> = (module.pointers.iter())
             .map(|name| self.start_of(name))
             .collect();

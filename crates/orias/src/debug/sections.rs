@@ -5,7 +5,7 @@
 //! are numbers now. A variable in the frame has no address: `DW_OP_addr` of one becomes its distance from the frame's upper end
 //! (`DW_OP_fbreg`), and as the size of the expression stays, operations that do nothing. A name that nothing has is zero, as with ptxas.
 
-use orias_codegen::{DebugRecord, Module, SymbolSpace};
+use orias_codegen::{DebugRecord, LoweredModule, SymbolSpace};
 use orias_cubin::build::{Address, DataRelocation, DebugSection};
 use orias_cubin::elf::r_cuda;
 use orias_mercury::{Code, WORD};
@@ -289,7 +289,7 @@ impl Labels {
 /// What names of a module mean.
 pub(crate) struct Surroundings<'a> {
     places: FxHashMap<&'a str, PlaceOf>,
-    module: &'a Module,
+    module: &'a LoweredModule,
 }
 
 #[derive(Clone, Debug)]
@@ -300,7 +300,7 @@ enum PlaceOf {
 }
 
 impl<'a> Surroundings<'a> {
-    pub(crate) fn new(module: &'a Module) -> Self {
+    pub(crate) fn new(module: &'a LoweredModule) -> Self {
         Surroundings {
             places: FxHashMap::default(),
             module,

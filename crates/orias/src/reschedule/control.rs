@@ -6,7 +6,7 @@ use orias_codegen::schedule::post::PostScheduleError;
 use orias_codegen::scoreboard::{self, Insertions, ScoreboardError};
 use orias_cubin::attribute::Value;
 use orias_cubin::{Body, Cubin, FunctionView};
-use orias_mercury::{EmitError, LiftError, Source, WORD, emit, lift};
+use orias_mercury::{EmitError, LiftError, TextSection, WORD, emit, lift};
 use orias_ori::{Function, FunctionKind};
 use orias_sass::{Control, Target};
 use std::collections::BTreeMap;
@@ -230,7 +230,7 @@ pub fn lifted(cubin: &Cubin, view: &FunctionView<'_>) -> Result<Function, LiftEr
         .iter()
         .map(|(_, symbol)| symbol.value as usize)
         .collect();
-    lift(&Source {
+    lift(&TextSection {
         name: view.name,
         kind: if view.is_entry {
             FunctionKind::Entry

@@ -2,14 +2,19 @@
 
 use orias_cubin::Cubin;
 use orias_cubin::line::{SourceLine, line_at, lines_of};
-use orias_sim::{Module, PartingCounts, Profile};
+use orias_sim::{LoadedModule, PartingCounts, Profile};
 use std::fmt::Write as _;
 
 /// Branches that are shown.
 const SHOWN: usize = 20;
 
 /// A line for each branch that parted lanes: what it cost, and where its lanes met.
-pub(super) fn partings(image: &[u8], module: &Module, kernel: &str, profile: &Profile) -> String {
+pub(super) fn partings(
+    image: &[u8],
+    module: &LoadedModule,
+    kernel: &str,
+    profile: &Profile,
+) -> String {
     let places = Places {
         module,
         kernel,
@@ -67,7 +72,7 @@ pub(super) fn partings(image: &[u8], module: &Module, kernel: &str, profile: &Pr
 
 /// What is known of instructions.
 struct Places<'a> {
-    module: &'a Module,
+    module: &'a LoadedModule,
     kernel: &'a str,
     /// Where they come from, if the cubin says.
     lines: Vec<SourceLine>,

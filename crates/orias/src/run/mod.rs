@@ -6,11 +6,13 @@
 mod argument;
 mod element;
 mod explain;
+mod parameters;
 mod request;
 
 pub use argument::Argument;
 pub use element::Element;
-pub use request::{Answer, Request};
+pub use parameters::{Parameters, parameters};
+pub use request::{Answer, Request, parse_timing};
 
 use crate::compile::{Source, compile};
 use crate::options::Options;

@@ -41,7 +41,7 @@ pub struct Request {
     #[arg(long)]
     pub check_uninitialised: bool,
     /// When results of finished code become visible: off, strict, or random:SEED
-    #[arg(long, value_name = "WHEN", default_value = "off", value_parser = timing)]
+    #[arg(long, value_name = "WHEN", default_value = "off", value_parser = parse_timing)]
     pub timing: orias_sim::Timing,
     /// Report races, hazards, and reads of what was never written
     #[arg(long)]
@@ -81,8 +81,11 @@ pub struct Request {
     pub arguments: Vec<String>,
 }
 
-/// `off`, `strict` or `random:SEED`.
-fn timing(text: &str) -> Result<orias_sim::Timing, String> {
+/// Reads `off`, `strict` or `random:SEED`.
+///
+/// # Errors
+/// It is none of them.
+pub fn parse_timing(text: &str) -> Result<orias_sim::Timing, String> {
     match text.split_once(':') {
         None if text == "off" => Ok(orias_sim::Timing::Off),
         None if text == "strict" => Ok(orias_sim::Timing::Strict),

@@ -165,7 +165,7 @@ impl Checker<'_, '_> {
         for (operand, id) in given.iter().zip(formal) {
             let formal = module.variable(*id);
             let name = module.name(formal.name);
-            let wanted = Shape::of_variable(formal);
+            let wanted = PassedShape::of_variable(formal);
             let fits = match operand.kind {
                 OperandKind::Error => true,
                 OperandKind::Sink if way == Way::Result => true,
@@ -186,12 +186,12 @@ impl Checker<'_, '_> {
                         );
                         continue;
                     }
-                    let given = Shape::of_variable(actual);
+                    let given = PassedShape::of_variable(actual);
                     self.same_alignment(operand.span, given, wanted, name);
                     given.passes_for(wanted)
                 }
                 OperandKind::Register(register) => {
-                    let given = Shape::of_register(&body.registers[register.index()]);
+                    let given = PassedShape::of_register(&body.registers[register.index()]);
                     let fits = given.passes_for(wanted);
                     if fits {
                         self.same_alignment(operand.span, given, wanted, name);
@@ -224,7 +224,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    fn same_alignment(&mut self, span: Span, given: Shape, wanted: Shape, name: &str) {
+    fn same_alignment(&mut self, span: Span, given: PassedShape, wanted: PassedShape, name: &str) {
         if given.alignment != wanted.alignment {
             self.error(
                 span,
@@ -243,7 +243,7 @@ enum Way {
 
 /// What decides whether one variable or register may be passed for another.
 #[derive(Clone, Copy)]
-struct Shape {
+struct PassedShape {
     ty: Type,
     vector: u8,
     /// How many dimensions it has as an array.
@@ -253,7 +253,7 @@ struct Shape {
     alignment: u32,
 }
 
-impl Shape {
+impl PassedShape {
     fn of_variable(variable: &Variable) -> Self {
         let natural = variable.element_bytes().clamp(1, 128) as u32;
         Self {

@@ -12,7 +12,7 @@ pub use agree::{addresses, in_space, register_agrees};
 use crate::ast::{Body, Operand, OperandKind, Space, Variable, VariableId};
 use crate::diagnostic::Span;
 use crate::grammar::{Access, Modifier};
-use crate::opcode::{AddressRule, Elements, Pattern, PatternKind, Shape, ValuePattern};
+use crate::opcode::{AddressRule, Elements, OperandPatterns, Pattern, PatternKind, ValuePattern};
 use crate::types::{Type, TypeClass};
 use agree::{constant_agrees, special_agrees};
 
@@ -86,7 +86,12 @@ pub struct Context<'m> {
 
 impl Context<'_> {
     /// Compares operands with a shape.
-    pub fn fits(&self, operands: &[Operand], shape: &Shape, at: Span) -> Result<(), Misfit> {
+    pub fn fits(
+        &self,
+        operands: &[Operand],
+        shape: &OperandPatterns,
+        at: Span,
+    ) -> Result<(), Misfit> {
         if operands.len() != shape.operands.len() {
             return Err(Misfit {
                 span: at,

@@ -61,12 +61,12 @@ pub struct Form {
     /// For each slot of the row, the modifier that fills it.
     pub chosen: Vec<Option<Modifier>>,
     /// The operand lists that go with these modifiers.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<OperandPatterns>,
 }
 
 /// A list of operands, with types and lengths worked out.
 #[derive(Debug)]
-pub struct Shape {
+pub struct OperandPatterns {
     /// The operands.
     pub operands: Vec<Pattern>,
 }

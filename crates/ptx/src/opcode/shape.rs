@@ -1,6 +1,6 @@
 //! The operands of a row whose modifiers are chosen: types, lengths and state spaces worked out.
 
-use super::{Form, Pattern, PatternKind, Shape, ValuePattern, holds};
+use super::{Form, OperandPatterns, Pattern, PatternKind, ValuePattern, holds};
 use crate::grammar::{
     Count, Form as FormSpec, MapValue, Modifier, OperandSpec, Row, SpaceRule, TypeRule, ValueForm,
 };
@@ -21,7 +21,7 @@ pub(super) fn form(row: &'static Row, chosen: Vec<Option<Modifier>>) -> Form {
                 .iter()
                 .all(|(wanted, condition)| holds(condition, &chosen) == *wanted)
         })
-        .map(|shape| Shape {
+        .map(|shape| OperandPatterns {
             operands: shape
                 .operands
                 .iter()

@@ -24,14 +24,14 @@ pub(super) const TABLE: Table = &[
 
 /// The sizes of a product, and how many elements of an operand stand side by side in a register.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct ProductShape {
     pub(super) m: usize,
     pub(super) n: usize,
     pub(super) k: usize,
     pub(super) packed: usize,
 }
 
-impl Shape {
+impl ProductShape {
     /// Row and column of element `part` of register `index` of the left matrix.
     pub(super) fn left(self, lane: usize, index: usize, part: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
@@ -126,7 +126,7 @@ fn registers(core: &mut Core<'_>, source: &Source, count: usize, wide: bool) -> 
 /// The left factor by rows.
 pub(super) fn left_factor(
     core: &mut Core<'_>,
-    shape: Shape,
+    shape: ProductShape,
     a: &Source,
     part: Part,
     wide: bool,
@@ -146,7 +146,13 @@ pub(super) fn left_factor(
 }
 
 /// The right factor by columns.
-fn right_factor(core: &mut Core<'_>, shape: Shape, b: &Source, part: Part, wide: bool) -> Matrix {
+fn right_factor(
+    core: &mut Core<'_>,
+    shape: ProductShape,
+    b: &Source,
+    part: Part,
+    wide: bool,
+) -> Matrix {
     let mut right = Matrix::new(shape.n, shape.k);
     for (index, lanes) in registers(core, b, shape.right_registers(), wide)
         .iter()
@@ -165,7 +171,7 @@ fn right_factor(core: &mut Core<'_>, shape: Shape, b: &Source, part: Part, wide:
 /// Both factors: the left one by rows, the right one by columns.
 fn factors(
     core: &mut Core<'_>,
-    shape: Shape,
+    shape: ProductShape,
     [a, b]: [&Source; 2],
     part: Part,
     wide: bool,
@@ -266,7 +272,7 @@ pub(super) fn multiply(
     (0..sums.elements)
         .map(|element| {
             std::array::from_fn(|lane| {
-                let (row, column) = Shape::sum(lane, element);
+                let (row, column) = ProductShape::sum(lane, element);
                 dot(left.row(row), right.row(column), c[element][lane])
             })
         })
@@ -308,7 +314,7 @@ fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         other => return Err(format!("shape {other}")),
     };
     let (operand, part, rule) = half_rule(reader, k)?;
-    let shape = Shape {
+    let shape = ProductShape {
         m: 16,
         n: 8,
         k,
@@ -363,7 +369,7 @@ impl Sparse {
         (0..sums.elements)
             .map(|element| {
                 std::array::from_fn(|lane| {
-                    let (row, column) = Shape::sum(lane, element);
+                    let (row, column) = ProductShape::sum(lane, element);
                     let chosen: Vec<u64> = (0..stored)
                         .map(|at| {
                             let (lane, shift) =
@@ -395,13 +401,13 @@ fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     // Products that are not stored are zero and add nothing: only the stored ones are added up.
     let (operand, part, rule) = half_rule(reader, k / 2)?;
     let single = operand == Format::TF32;
-    let dense = Shape {
+    let dense = ProductShape {
         m: 16,
         n: 8,
         k,
         packed: if single { 1 } else { 2 },
     };
-    let stored = Shape { k: k / 2, ..dense };
+    let stored = ProductShape { k: k / 2, ..dense };
     let sums = Sums {
         elements: 4,
         packed: rule.result == Format::F16,
@@ -474,13 +480,13 @@ fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         "16864" => 64,
         other => return Err(format!("shape {other}")),
     };
-    let dense = Shape {
+    let dense = ProductShape {
         m: 16,
         n: 8,
         k,
         packed: 4,
     };
-    let stored = Shape { k: k / 2, ..dense };
+    let stored = ProductShape { k: k / 2, ..dense };
     let sums = Sums::words(4);
     let rule = ByteRule::of(reader)?;
     let sparse = Sparse::of(reader, SparseElements::Bytes)?;
@@ -504,7 +510,7 @@ fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         "16832" => (16, 32),
         other => return Err(format!("shape {other}")),
     };
-    let shape = Shape {
+    let shape = ProductShape {
         m,
         n: 8,
         k,
@@ -532,7 +538,7 @@ fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         "168256" => (16, 8),
         other => return Err(format!("shape {other}")),
     };
-    let shape = Shape {
+    let shape = ProductShape {
         m,
         n: 8,
         k,
@@ -572,7 +578,7 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         rounding: super::float::rounding(reader)?,
         ..Arithmetic::plain(Format::F64)
     };
-    let shape = Shape {
+    let shape = ProductShape {
         m,
         n: 8,
         k,

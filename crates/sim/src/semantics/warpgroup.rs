@@ -6,8 +6,8 @@
 
 use super::Table;
 use super::matrix::{
-    ByteRule, Matrix, Part, Shape, Sparse, Sums, byte_part, half_part, left_factor, multiply,
-    tf32_part, whole, whole_warp,
+    ByteRule, Matrix, Part, ProductShape, Sparse, Sums, byte_part, half_part, left_factor,
+    multiply, tf32_part, whole, whole_warp,
 };
 use crate::access::Space;
 use crate::core::Core;
@@ -221,7 +221,7 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
         }
     };
     let stored = if sparse { k / 2 } else { k };
-    let shape = Shape {
+    let shape = ProductShape {
         m: 16,
         n: 8,
         k: stored,

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use orias_cubin::attribute::{Attribute, Value};
-use orias_cubin::build::{ExtractError, Module};
+use orias_cubin::build::{CubinContents, ExtractError};
 use orias_cubin::{Body, Cubin, InfoMeaning, Section, SymbolPlace, elf};
 
 use crate::oracle;
@@ -19,7 +19,7 @@ use crate::oracle;
 pub enum Outcome {
     /// Built, and the same as far as it should be.
     Same(Vec<u8>),
-    /// A [`Module`] cannot say what is in it.
+    /// A [`CubinContents`] cannot say what is in it.
     Unsupported(String),
     /// Something differs.
     Different(Vec<String>),
@@ -27,7 +27,7 @@ pub enum Outcome {
 
 /// Takes a cubin apart and builds it again.
 pub fn rebuild(original: &Cubin) -> Outcome {
-    let module = match Module::extract(original, orias::chip_named) {
+    let module = match CubinContents::extract(original, orias::chip_named) {
         Ok(module) => module,
         Err(ExtractError::Unsupported(what)) => return Outcome::Unsupported(what),
         Err(error) => return Outcome::Different(vec![error.to_string()]),

@@ -15,7 +15,9 @@ use super::super::modifiers::{modifier, space};
 use super::super::movement::{pack_word, write_elements};
 use super::{Fragments, Product, lane, narrow};
 use crate::emit::{Emit, imm};
-use orias_ori::operation::{AbstractOp, BitOp, Layout, Round, Scalar, Shape, Source, Space};
+use orias_ori::operation::{
+    AbstractOp, BitOp, Layout, MatrixShape, Round, Scalar, SourceType, Space,
+};
 use orias_ori::{Class, Guard, Operand, SymbolPart, Type, Value};
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::types::Type as PtxType;
@@ -241,7 +243,7 @@ fn memory(
 /// A matrix of halves, transposed.
 fn turned(emit: &mut Emit<'_>, word: Operand) -> Operand {
     let value = emit.func().create_value(Type::R);
-    let mods = (Shape::M8n8, Scalar::B16);
+    let mods = (MatrixShape::M8n8, Scalar::B16);
     emit.put(
         AbstractOp::Movmatrix,
         mods,
@@ -376,7 +378,7 @@ pub(in crate::lower) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<
             types.swap(0, 1);
         }
         let product = Product {
-            shape: Shape::M8n8k4,
+            shape: MatrixShape::M8n8k4,
             layouts: [Layout::Row, Layout::Col],
             types: [d, types[0], types[1], c],
             round: modifier(statement.form).unwrap_or(Round::Default),
@@ -394,7 +396,7 @@ pub(in crate::lower) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<
         let words = blocks(body, product, [&left, &right, &sum], rows, columns)?;
         let words = match d != c && d == PtxType::F16 {
             true => body.with(|emit| {
-                let mods = (Round::Rn, Scalar::F16x2, Source::F32);
+                let mods = (Round::Rn, Scalar::F16x2, SourceType::F32);
                 let pairs = words.chunks(2);
                 pairs
                     .map(|pair| emit.op(AbstractOp::CvtPair, mods, &[pair[1], pair[0]]))
@@ -410,7 +412,7 @@ pub(in crate::lower) fn multiply(body: &mut Body<'_, '_>, statement: &Statement<
 /// The halves of a word in single precision.
 fn singles(emit: &mut Emit<'_>, word: Operand) -> [Operand; 2] {
     let high = emit.shr(Scalar::U32, word, imm(16));
-    [word, high].map(|half| emit.op(AbstractOp::Cvt, (Scalar::F32, Source::F16), &[half]))
+    [word, high].map(|half| emit.op(AbstractOp::Cvt, (Scalar::F32, SourceType::F16), &[half]))
 }
 
 /// The product, block by block; the sums in the order of the fragments.
@@ -435,12 +437,12 @@ fn blocks(
     };
     // Shape of a step, steps in K, and registers of a step on either side.
     let (shape, steps, lefts, rights) = match a {
-        PtxType::F16 | PtxType::Bf16 => (Shape::M16n8k16, 1, 4, 2),
-        PtxType::Tf32 => (Shape::M16n8k4, 2, 2, 1),
-        PtxType::S8 | PtxType::U8 => (Shape::M16n8k16, 1, 2, 1),
-        PtxType::F64 => (Shape::M8n8k4, 1, 1, 1),
-        PtxType::S4 | PtxType::U4 => (Shape::M8n8k32, 1, 1, 1),
-        PtxType::B1 => (Shape::M8n8k128, 1, 1, 1),
+        PtxType::F16 | PtxType::Bf16 => (MatrixShape::M16n8k16, 1, 4, 2),
+        PtxType::Tf32 => (MatrixShape::M16n8k4, 2, 2, 1),
+        PtxType::S8 | PtxType::U8 => (MatrixShape::M16n8k16, 1, 2, 1),
+        PtxType::F64 => (MatrixShape::M8n8k4, 1, 1, 1),
+        PtxType::S4 | PtxType::U4 => (MatrixShape::M8n8k32, 1, 1, 1),
+        PtxType::B1 => (MatrixShape::M8n8k128, 1, 1, 1),
         _ => return unsupported(""),
     };
     let product = Product {

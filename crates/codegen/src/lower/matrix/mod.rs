@@ -26,7 +26,8 @@ use super::movement::{pack_elements, write_elements};
 use super::operands::scalar;
 use crate::emit::{Emit, Mods as _, imm};
 use orias_ori::operation::{
-    AbstractOp, BitOp, Layout, Modifier as _, Round, Sat, Scalar, Second, Shape, Shuffle, Source,
+    AbstractOp, BitOp, Layout, MatrixShape, Modifier as _, Round, Sat, Scalar, Second, Shuffle,
+    SourceType,
 };
 use orias_ori::{Class, Guard, Operand, Type, Value};
 use orias_ptx::grammar::Modifier;
@@ -35,7 +36,7 @@ use orias_ptx::types::Type as PtxType;
 /// What a product multiplies and how it adds.
 #[derive(Clone, Copy)]
 struct Product {
-    shape: Shape,
+    shape: MatrixShape,
     /// The layouts of A and B in registers.
     layouts: [Layout; 2],
     /// The types of D, A, B and C.
@@ -60,7 +61,7 @@ struct Fragments {
 fn product(statement: &Statement<'_>) -> Lowered<Product> {
     let form = statement.form;
     let types: Vec<PtxType> = form.types().collect();
-    let (Some(shape), &[d, a, b, c]) = (modifier::<Shape>(form), &types[..]) else {
+    let (Some(shape), &[d, a, b, c]) = (modifier::<MatrixShape>(form), &types[..]) else {
         return unsupported("");
     };
     let layouts: Vec<Layout> = form
@@ -122,7 +123,7 @@ fn doubles(
     fragments: &Fragments,
 ) -> Lowered<Vec<Operand>> {
     let step = Product {
-        shape: Shape::M8n8k4,
+        shape: MatrixShape::M8n8k4,
         ..product
     };
     let mut sums = Vec::with_capacity(fragments.c.len());
@@ -205,10 +206,10 @@ impl Product {
     /// Whether the machine has it.
     fn is_native(self) -> bool {
         match self.types[1] {
-            PtxType::F16 => self.shape != Shape::M8n8k4,
+            PtxType::F16 => self.shape != MatrixShape::M8n8k4,
             PtxType::B1 => self.bits == BitOp::AndPopc,
             // The larger shapes want tuples aligned to their length, which the allocator does not do yet.
-            PtxType::F64 => self.shape == Shape::M8n8k4,
+            PtxType::F64 => self.shape == MatrixShape::M8n8k4,
             PtxType::Bf16 | PtxType::Tf32 | PtxType::S8 | PtxType::U8 => true,
             _ => false,
         }
@@ -228,7 +229,7 @@ impl Product {
             self.bits,
             self.round,
             scalar(d)?,
-            Source::from(scalar(a)?),
+            SourceType::from(scalar(a)?),
             second,
         );
         match mods.pack(AbstractOp::Mma.row()) {
@@ -252,7 +253,7 @@ pub(super) fn scalar_second(a: PtxType, b: PtxType) -> Lowered<Second> {
 
 /// A product of words that the machine has, with the given types, and what it yields.
 struct Step {
-    shape: Shape,
+    shape: MatrixShape,
     result: Scalar,
     left: Scalar,
     right: Second,
@@ -286,7 +287,7 @@ impl Step {
             self.shape,
             self.bits,
             self.result,
-            Source::from(self.left),
+            SourceType::from(self.left),
             self.right,
         );
         emit.put(op, mods, &[value.into()], &operands, Guard::ALWAYS, &[]);
@@ -320,8 +321,8 @@ fn shuffled(emit: &mut Emit<'_>, mode: Shuffle, word: Operand, by: Operand) -> O
 /// Each word of pairs of narrow floats, as two words of pairs of halves: the low pairs, and the high ones.
 fn widened(emit: &mut Emit<'_>, words: &[Operand], ty: PtxType) -> [Vec<Operand>; 2] {
     let from = match ty {
-        PtxType::E4m3 => Source::E4m3x2,
-        _ => Source::E5m2x2,
+        PtxType::E4m3 => SourceType::E4m3x2,
+        _ => SourceType::E5m2x2,
     };
     let unpack = |emit: &mut Emit<'_>, pair: Operand| {
         emit.op(AbstractOp::CvtUnpack, (Scalar::F16x2, from), &[pair])

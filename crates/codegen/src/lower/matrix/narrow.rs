@@ -14,7 +14,7 @@ use super::super::body::{Body, Lowered, unsupported};
 use super::{Fragments, Product, Step, added, widened};
 use crate::emit::{Emit, imm};
 use orias_ori::Operand;
-use orias_ori::operation::{AbstractOp, BitOp, Sat, Scalar, Second, Shape};
+use orias_ori::operation::{AbstractOp, BitOp, MatrixShape, Sat, Scalar, Second};
 use orias_ptx::types::Type as PtxType;
 
 pub(super) fn multiply(
@@ -32,8 +32,8 @@ pub(super) fn multiply(
         }
         _ => {
             let shape = match product.shape {
-                Shape::M16n8k16 => Shape::M16n8k8,
-                Shape::M16n8k32 => Shape::M16n8k16,
+                MatrixShape::M16n8k16 => MatrixShape::M16n8k8,
+                MatrixShape::M16n8k32 => MatrixShape::M16n8k16,
                 _ => return unsupported(""),
             };
             body.with(|emit| narrow_floats(emit, product, shape, fragments))
@@ -44,7 +44,7 @@ pub(super) fn multiply(
 fn narrow_floats(
     emit: &mut Emit<'_>,
     product: Product,
-    shape: Shape,
+    shape: MatrixShape,
     fragments: &Fragments,
 ) -> Vec<Operand> {
     let [d, a, b, _] = product.types;
@@ -69,12 +69,12 @@ fn narrow_floats(
 }
 
 /// The shape of a product of bytes with half as many elements in a row.
-fn bytes_of(product: Product) -> Option<Shape> {
+fn bytes_of(product: Product) -> Option<MatrixShape> {
     Some(match (product.shape, product.sparse) {
-        (Shape::M8n8k32, false) => Shape::M8n8k16,
-        (Shape::M16n8k32, false) => Shape::M16n8k16,
-        (Shape::M16n8k64, _) => Shape::M16n8k32,
-        (Shape::M16n8k128, true) => Shape::M16n8k64,
+        (MatrixShape::M8n8k32, false) => MatrixShape::M8n8k16,
+        (MatrixShape::M16n8k32, false) => MatrixShape::M16n8k16,
+        (MatrixShape::M16n8k64, _) => MatrixShape::M16n8k32,
+        (MatrixShape::M16n8k128, true) => MatrixShape::M16n8k64,
         _ => return None,
     })
 }
@@ -104,7 +104,7 @@ fn bytes(emit: &mut Emit<'_>, words: &[Operand], signed: bool) -> [Vec<Operand>;
 fn four_bits(
     emit: &mut Emit<'_>,
     product: Product,
-    shape: Shape,
+    shape: MatrixShape,
     fragments: &Fragments,
 ) -> Vec<Operand> {
     let [left, right] = [product.types[1], product.types[2]].map(|ty| ty == PtxType::S4);

@@ -16,7 +16,7 @@ use super::super::body::{Body, Lowered};
 use super::{Fragments, Product, lane, shuffled};
 use crate::emit::{Emit, imm};
 use orias_ori::Operand;
-use orias_ori::operation::{AbstractOp, Compare, Ftz, Layout, Round, Scalar, Shuffle, Source};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Layout, Round, Scalar, Shuffle, SourceType};
 use orias_ptx::types::Type as PtxType;
 
 pub(super) fn multiply(
@@ -67,7 +67,7 @@ fn transposed(emit: &mut Emit<'_>, words: [Operand; 2], lane: Operand) -> [Opera
 /// The two halves of a word in single precision.
 fn singles(emit: &mut Emit<'_>, word: Operand) -> [Operand; 2] {
     let high = emit.shr(Scalar::U32, word, imm(16));
-    [word, high].map(|half| emit.op(AbstractOp::Cvt, (Scalar::F32, Source::F16), &[half]))
+    [word, high].map(|half| emit.op(AbstractOp::Cvt, (Scalar::F32, SourceType::F16), &[half]))
 }
 
 fn product_of(emit: &mut Emit<'_>, a: Operand, b: Operand) -> Operand {
@@ -108,7 +108,7 @@ fn half_sums(
         .collect();
     sums.chunks(2)
         .map(|pair| {
-            let mods = (Round::Rn, Scalar::F16x2, Source::F32);
+            let mods = (Round::Rn, Scalar::F16x2, SourceType::F32);
             emit.op(AbstractOp::CvtPair, mods, &[pair[1], pair[0]])
         })
         .collect()

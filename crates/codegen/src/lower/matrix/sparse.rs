@@ -13,7 +13,7 @@ use super::super::body::{Body, Lowered};
 use super::{Fragments, Product, Step, added, lane, shuffled, widened};
 use crate::emit::{Emit, imm};
 use orias_ori::Operand;
-use orias_ori::operation::{AbstractOp, BitOp, Compare, Scalar, Second, Shape, Shuffle};
+use orias_ori::operation::{AbstractOp, BitOp, Compare, MatrixShape, Scalar, Second, Shuffle};
 
 pub(super) fn multiply(
     body: &mut Body<'_, '_>,
@@ -34,7 +34,7 @@ pub(super) fn multiply(
             low
         });
         let step = Step {
-            shape: Shape::M16n8k32,
+            shape: MatrixShape::M16n8k32,
             result: Scalar::F32,
             left: Scalar::F16,
             right: Second::Same,

@@ -28,7 +28,7 @@ use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::builder::BuildError;
-use orias_ori::operation::{AbstractMods, AbstractOp, Half, Modifier, Scalar, Source};
+use orias_ori::operation::{AbstractMods, AbstractOp, Half, Modifier, Scalar, SourceType};
 use orias_ori::{Block, Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -58,7 +58,8 @@ impl Asked {
 
     /// The type of its source.
     fn source(self) -> Scalar {
-        self.modifier::<Source>().map_or(Scalar::B32, Scalar::from)
+        self.modifier::<SourceType>()
+            .map_or(Scalar::B32, Scalar::from)
     }
 }
 

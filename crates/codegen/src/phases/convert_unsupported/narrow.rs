@@ -3,7 +3,7 @@
 use super::{Asked, Expander, Expansion, Results, is_integer, is_signed};
 use crate::emit::{Emit, imm};
 use orias_ori::Operand;
-use orias_ori::operation::{AbstractOp, Half, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Half, Scalar, SourceType};
 
 /// The 32-bit type of the same sign.
 const fn wide(scalar: Scalar) -> Scalar {
@@ -120,7 +120,7 @@ fn set(expander: &mut Expander<'_>) -> Results {
     let row = AbstractOp::Set.row();
     let mods = expander.mods;
     let mods = row
-        .with_modifier(mods, Source::from(wide(source)))
+        .with_modifier(mods, SourceType::from(wide(source)))
         .unwrap_or(mods);
     let operands = expander.operands.clone();
     expander.one(|emit| {

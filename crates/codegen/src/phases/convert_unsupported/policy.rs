@@ -6,7 +6,7 @@ use super::{Expander, Expansion, Results};
 use crate::emit::imm;
 use crate::policy::{self, HEAD, Kind};
 use orias_ori::Operand;
-use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, SourceType};
 
 /// Whether the operation is one that [`rule`] is about.
 pub(super) fn makes_policy(op: AbstractOp) -> bool {
@@ -42,7 +42,7 @@ fn fraction(expander: &mut Expander<'_>) -> Results {
         let single = (Round::Rn, Ftz::Keep, Scalar::F32);
         let scale = imm(u64::from(SIXTEENTHS.to_bits()));
         let scaled = emit.op(AbstractOp::Fmul, single, &[fraction, scale]);
-        let whole = (Round::Rzi, Scalar::U32, Source::F32);
+        let whole = (Round::Rzi, Scalar::U32, SourceType::F32);
         let sixteenths = emit.op(AbstractOp::Cvt, whole, &[scaled]);
         let field = emit.and(sixteenths, imm(0xf));
         let fields = emit.or(field, imm(head));
@@ -70,11 +70,11 @@ fn range(expander: &mut Expander<'_>) -> Results {
         expander.operand(4),
     );
     expander.one(|emit| {
-        let size = (Round::Rn, Scalar::F32, Source::U32);
+        let size = (Round::Rn, Scalar::F32, SourceType::U32);
         let size = emit.op(AbstractOp::Cvt, size, &[total]);
         let log = (Precision::Approx, Ftz::Ftz, Scalar::F32);
         let log = emit.op(AbstractOp::Lg2, log, &[size]);
-        let up = (Round::Rpi, Scalar::U32, Source::F32);
+        let up = (Round::Rpi, Scalar::U32, SourceType::F32);
         let log = emit.op(AbstractOp::Cvt, up, &[log]);
         let piece = emit.sub(log, imm(PIECE_BITS));
         let piece = emit.binary(AbstractOp::Max, Scalar::S32, piece, imm(LEAST_PIECE));

@@ -11,7 +11,7 @@
 use super::{Expander, Results, is_signed};
 use crate::emit::{Emit, imm};
 use orias_ori::builder::BuildError;
-use orias_ori::operation::{AbstractOp, Compare, Ftz, Half, Precision, Round, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Half, Precision, Round, Scalar, SourceType};
 use orias_ori::{Block, Function, Guard, Inst, Operand, Type};
 use rustc_hash::FxHashMap;
 
@@ -24,7 +24,7 @@ fn reciprocal(emit: &mut Emit<'_>, scalar: Scalar, b: Operand) -> Operand {
     };
     let float = emit.op(
         AbstractOp::Cvt,
-        (Round::Rp, Scalar::F32, Source::from(scalar)),
+        (Round::Rp, Scalar::F32, SourceType::from(scalar)),
         &[b],
     );
     let inverse = emit.op(
@@ -35,7 +35,7 @@ fn reciprocal(emit: &mut Emit<'_>, scalar: Scalar, b: Operand) -> Operand {
     let raised = emit.add(inverse, imm(raise));
     emit.op(
         AbstractOp::Cvt,
-        (Round::Rzi, Ftz::Ftz, scalar, Source::F32),
+        (Round::Rzi, Ftz::Ftz, scalar, SourceType::F32),
         &[raised],
     )
 }

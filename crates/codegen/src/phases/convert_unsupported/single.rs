@@ -18,7 +18,7 @@
 
 use super::{Asked, Expander, Expansion, Results};
 use crate::emit::{Emit, imm, single};
-use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, Source};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, SourceType};
 use orias_ori::{Operand, Type};
 
 pub(super) fn rule(asked: Asked) -> Option<Expansion> {
@@ -97,7 +97,7 @@ pub(super) fn double_root(emit: &mut Emit<'_>, a: Operand) -> (Operand, Operand)
 /// Rounds a double to single precision. Flushing looks at the number rounded as if exponents had no limit, which is done
 /// 64 binary places up.
 fn round_to_single(emit: &mut Emit<'_>, round: Round, ftz: Ftz, value: Operand) -> Operand {
-    let mods = (round, Scalar::F32, Source::F64);
+    let mods = (round, Scalar::F32, SourceType::F64);
     let rounded = emit.op(AbstractOp::Cvt, mods, &[value]);
     if ftz == Ftz::Keep {
         return rounded;
@@ -264,7 +264,11 @@ fn root_by_double(emit: &mut Emit<'_>, round: Round, ftz: Ftz, a: Operand) -> Op
     let a = flush(emit, ftz, a);
     let x = widen(emit, a);
     let (root, _) = double_root(emit, x);
-    let ordinary = emit.op(AbstractOp::Cvt, (round, Scalar::F32, Source::F64), &[root]);
+    let ordinary = emit.op(
+        AbstractOp::Cvt,
+        (round, Scalar::F32, SourceType::F64),
+        &[root],
+    );
     // Zeroes and the positive infinity are their own roots; other numbers that are not positive, and NaNs, have none.
     let magnitude = emit.and(a, imm(0x7fff_ffff));
     let zero = emit.setp(Compare::Eq, Scalar::U32, magnitude, imm(0));

@@ -13,7 +13,7 @@ use super::updates::Update;
 use crate::pipeline::PhaseError;
 use orias_ori::builder::Cursor;
 use orias_ori::operation::{
-    Combine, Compare, Order, Permute, Reduce, Round, Scalar, Scope, Source, Space,
+    Combine, Compare, Order, Permute, Reduce, Round, Scalar, Scope, SourceType, Space,
 };
 use orias_ori::{AbstractOp, Address, Block, Function, Operand, Reg, Type, Value};
 
@@ -252,7 +252,7 @@ impl Maker<'_> {
                 .cursor()
                 .build(AbstractOp::Cvt)
                 .with(Scalar::U32)
-                .with(Source::U64)
+                .with(SourceType::U64)
                 .operand(told)
                 .value()
                 .map_err(refused)?,
@@ -422,7 +422,7 @@ impl Maker<'_> {
                 .cursor()
                 .build(AbstractOp::Cvt)
                 .with(Scalar::U32)
-                .with(Source::U64)
+                .with(SourceType::U64)
                 .operand(whole)
                 .value()
                 .map_err(refused)?,

@@ -6,7 +6,7 @@ use super::loops::Maker;
 use super::refused;
 use crate::pipeline::PhaseError;
 use orias_ori::builder::Cursor;
-use orias_ori::operation::{Order, Reduce, Scalar, Scope, Source, Space, Vector};
+use orias_ori::operation::{Order, Reduce, Scalar, Scope, SourceType, Space, Vector};
 use orias_ori::{
     AbstractOp, Address, Block, Function, Guard, Inst, Operand, Reg, SourceMods, Type, Value,
 };
@@ -222,7 +222,7 @@ impl Maker<'_> {
             .cursor()
             .build(AbstractOp::Cvt)
             .with(Scalar::U32)
-            .with(Source::U64)
+            .with(SourceType::U64)
             .operand(address)
             .value()
             .map_err(refused)?;

@@ -38,7 +38,7 @@ pub fn open_convergence_regions(
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
     let dominators = DominatorTree::new(&graph, &walk);
-    let shape = plan::Shape {
+    let shape = plan::FlowAnalyses {
         graph: &graph,
         walk: &walk,
         nest: &nest,

@@ -34,7 +34,7 @@ use orias_ori::analysis::{
 use orias_ori::{AbstractOp, Block, Edge, Function, Opcode};
 
 /// What is known about the control flow of a function.
-pub(super) struct Shape<'a> {
+pub(super) struct FlowAnalyses<'a> {
     pub(super) graph: &'a FlowGraph,
     pub(super) walk: &'a DepthFirst,
     pub(super) nest: &'a LoopNest,
@@ -68,7 +68,7 @@ pub(super) struct Region {
 }
 
 /// The regions of `func`, outer ones before those in them; at most `most` around any place.
-pub(super) fn plan(func: &Function, shape: &Shape<'_>, most: usize) -> Vec<Region> {
+pub(super) fn plan(func: &Function, shape: &FlowAnalyses<'_>, most: usize) -> Vec<Region> {
     let ending = ending_blocks(func, shape.graph, shape.walk, shape.divergence);
     let graph = without_ends(shape.graph, &ending);
     let walk = DepthFirst::new(&graph);
@@ -176,7 +176,7 @@ struct Sides {
 
 struct Planner<'a> {
     func: &'a Function,
-    shape: &'a Shape<'a>,
+    shape: &'a FlowAnalyses<'a>,
     ending: Vec<bool>,
     /// How many regions a block may be in.
     most: usize,

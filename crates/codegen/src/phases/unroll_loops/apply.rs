@@ -5,13 +5,13 @@
 
 use super::plan::Way;
 use crate::emit::Emit;
-use crate::loops::{Closing, Copied, Region, Shape, close, copy, new_block_before};
+use crate::loops::{Closing, Copied, LoopAnalyses, Region, close, copy, new_block_before};
 use orias_ori::analysis::{DefUse, Iterations, Loop, Stay};
 use orias_ori::operation::{Compare, Scalar};
 use orias_ori::{AbstractMods, AbstractOp, Block, Edge, Function, Inst, Operand, Value, ValueDef};
 
 /// Unrolls these loops. Returns whether there was one.
-pub fn unroll(func: &mut Function, shape: &Shape, plans: &[(Loop, Way)]) -> bool {
+pub fn unroll(func: &mut Function, shape: &LoopAnalyses, plans: &[(Loop, Way)]) -> bool {
     if plans.is_empty() {
         return false;
     }
@@ -51,7 +51,12 @@ pub fn unroll(func: &mut Function, shape: &Shape, plans: &[(Loop, Way)]) -> bool
 }
 
 /// Whether one of the loops that are unrolled computes what this one counts to.
-fn is_bound_by_another(func: &Function, shape: &Shape, plans: &[(Loop, Way)], way: Way) -> bool {
+fn is_bound_by_another(
+    func: &Function,
+    shape: &LoopAnalyses,
+    plans: &[(Loop, Way)],
+    way: Way,
+) -> bool {
     let Way::ByValue { exit, .. } = way else {
         return false;
     };

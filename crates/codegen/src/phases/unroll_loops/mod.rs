@@ -24,7 +24,7 @@ use super::common_subexpressions::eliminate_common_subexpressions;
 use super::fold_addresses::fold_addresses;
 use super::general_optimize::optimize_general;
 use crate::knobs::registry::FOLD_ADDRESSES;
-use crate::loops::Shape;
+use crate::loops::LoopAnalyses;
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::Function;
 
@@ -36,7 +36,7 @@ pub fn unroll_loops(func: &mut Function, context: &Context<'_>) -> Result<(), Ph
     let mut unrolled = false;
     let mut room = plan::room(func);
     for _ in 0..ROUNDS {
-        let Some(shape) = func.entry().map(|_| Shape::of(func)) else {
+        let Some(shape) = func.entry().map(|_| LoopAnalyses::of(func)) else {
             break;
         };
         let plans: Vec<_> = plan::decide(func, &shape, context, &mut room)
@@ -59,7 +59,7 @@ pub fn unroll_loops(func: &mut Function, context: &Context<'_>) -> Result<(), Ph
 
 /// What the phase would do with each innermost loop of `func`, in words.
 pub fn explain(func: &Function, context: &Context<'_>) -> Vec<String> {
-    let Some(shape) = func.entry().map(|_| Shape::of(func)) else {
+    let Some(shape) = func.entry().map(|_| LoopAnalyses::of(func)) else {
         return Vec::new();
     };
     plan::decide(func, &shape, context, &mut plan::room(func))

@@ -9,7 +9,7 @@
 
 use super::apply::can_test;
 use crate::knobs::registry::{UNROLL_FACTOR, UNROLL_FULL, UNROLL_KNOWN, UNROLL_SIZE};
-use crate::loops::{Shape, start};
+use crate::loops::{LoopAnalyses, start};
 use crate::pipeline::Context;
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, Divergence, Iterations, Loop, Refusal};
@@ -108,7 +108,7 @@ pub struct Decision {
 
 impl Decision {
     /// The decision in a line.
-    pub fn in_words(&self, shape: &Shape) -> String {
+    pub fn in_words(&self, shape: &LoopAnalyses) -> String {
         let header = shape.nest.header(self.of);
         let what = match self.way {
             Ok(Way::Known { stays, copies, .. }) if copies > stays => {
@@ -135,7 +135,7 @@ pub fn room(func: &Function) -> u64 {
 /// What becomes of each innermost loop, if there is so much room; what is taken of it is subtracted.
 pub fn decide(
     func: &Function,
-    shape: &Shape,
+    shape: &LoopAnalyses,
     context: &Context<'_>,
     room: &mut u64,
 ) -> Vec<Decision> {
@@ -178,7 +178,7 @@ struct Body {
 }
 
 impl Body {
-    fn of(func: &Function, shape: &Shape, of: Loop) -> Self {
+    fn of(func: &Function, shape: &LoopAnalyses, of: Loop) -> Self {
         let mut body = Self::default();
         for &block in shape.nest.blocks(of) {
             for inst in func.block_insts(block) {
@@ -243,7 +243,7 @@ fn instructions(func: &Function, inst: Inst) -> u64 {
 
 fn way(
     func: &Function,
-    shape: &Shape,
+    shape: &LoopAnalyses,
     context: &Context<'_>,
     of: Loop,
     body: &Body,

@@ -45,6 +45,7 @@ use orias_ori::{
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::cmp::Reverse;
 
 /// Why an allocation did not succeed.
 #[derive(Debug)]
@@ -140,10 +141,46 @@ pub(super) struct Facts<'a> {
 }
 
 /// Finds registers for all values of `func`. Edges still carry arguments when the changes are made.
+///
+/// Products of warp groups work on registers from [`orias_machine::Abi::first_product`] on, unless there is too little room for that.
 pub(super) fn assign(
     func: &Function,
     facts: Facts<'_>,
     budgets: [Budget; 5],
+) -> Result<(Borders, Edits), Stop> {
+    let products = product_values(func);
+    if !products.is_empty() {
+        let first = Machine::of(func.target).abi.first_product;
+        match scan(func, facts, budgets, &products, first) {
+            Err(Stop::Full(_)) => {}
+            result => return result,
+        }
+    }
+    scan(func, facts, budgets, &products, 0)
+}
+
+/// The tuples of general registers that matrix products of warp groups read and write, the widest first.
+fn product_values(func: &Function) -> Vec<Value> {
+    let machine = Machine::of(func.target);
+    let mut values = Vec::new();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        let op = func.opcode(inst).as_machine();
+        if op.is_some_and(|op| machine.is_warpgroup_matrix(op)) {
+            func.for_each_register(inst, |reg| values.extend(reg.value()));
+        }
+    }
+    values.retain(|&value| func.value_type(value).class() == Class::R);
+    values.sort_by_key(|&value| (Reverse(func.value_type(value).len()), value));
+    values.dedup();
+    values
+}
+
+fn scan(
+    func: &Function,
+    facts: Facts<'_>,
+    budgets: [Budget; 5],
+    products: &[Value],
+    first_product: u8,
 ) -> Result<(Borders, Edits), Stop> {
     let Facts {
         graph,
@@ -204,7 +241,7 @@ pub(super) fn assign(
     for (&token, &register) in tokens {
         scan.home[token.index()] = Some(register);
     }
-    scan.book_wide_classes();
+    scan.book_products(products, first_product);
     for block in order {
         scan.block(block)?;
     }

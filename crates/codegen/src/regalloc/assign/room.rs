@@ -7,15 +7,16 @@
 //! use is emptied, by moves before the instruction. Values that share registers move together and keep their distance. What
 //! the instruction reads for the last time stays where it is, as the moves come before the reading.
 
-use super::super::coalesce::Place;
-use super::super::file::{Units, aligned, both, clear_of, contains, either, insert};
+use super::super::coalesce::{ClassExtent, Place};
+use super::super::file::{
+    Units, aligned, below, both, clear_of, contains, either, insert, is_empty,
+};
 use super::{Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Class, Type, Value};
 use smallvec::SmallVec;
-use std::cmp::Reverse;
 
-/// Tuples of so many registers are products of warp groups: memory has none that wide.
+/// Tuples of so many registers and more keep others away from where they will lie: memory has none that wide.
 const WIDE: u8 = 8;
 
 impl Scan<'_> {
@@ -75,25 +76,42 @@ impl Scan<'_> {
         self.make_room(ty, avoid, turn)
     }
 
-    /// Books the registers of the classes of wide tuples, the widest first, before anything is placed. Accumulators of a warp group live around loops; by the time
+    /// Books the registers that products of warp groups work on, the widest tuples first, before anything is placed. Accumulators live around loops; by the time
     /// the scan meets them, no run of registers that long would be free for all of that time.
-    pub(super) fn book_wide_classes(&mut self) {
-        let mut wide: Vec<Value> = (0..self.types.len())
-            .map(Value::new)
-            .filter(|&value| {
-                let ty = self.ty(value);
-                ty.class() == Class::R && ty.len() >= WIDE
-            })
-            .collect();
-        wide.sort_by_key(|&value| Reverse(self.ty(value).len()));
-        for value in wide {
+    ///
+    /// They lie at register `first` or above if there is room: the tensor cores read and write them while other code runs, and code that tools put in between
+    /// uses the registers that a called function may change. ptxas keeps to it however few registers a kernel needs.
+    pub(super) fn book_products(&mut self, products: &[Value], first: u8) {
+        let low = below(u16::from(first));
+        for &value in products {
+            let wide = self.ty(value).len() >= WIDE;
             if self.classes.place(value).is_none()
-                && let Some(at) = self.find_for_class(value, &Units::default())
+                && let Some(at) = self.find_above(value, &low).or_else(|| match wide {
+                    true => self.find_for_class(value, &Units::default()),
+                    false => None,
+                })
+                && wide
             {
                 let shape = self.classes.shape(value);
                 insert(&mut self.wide, at - shape.below, shape.span);
             }
         }
+    }
+
+    /// The lowest place outside `low` for the class of `value`, which is booked for all its members. None if `low` is empty.
+    fn find_above(&mut self, value: Value, low: &Units) -> Option<u8> {
+        if is_empty(low) {
+            return None;
+        }
+        let shape = self.classes.shape(value);
+        let members = self.unplaced(value);
+        let places = both(&self.clear_places(&members, shape), &low.map(|word| !word));
+        let base = self.files[self.ty(value).class() as usize].lowest(&places, shape.span)?;
+        let at = base + shape.below;
+        self.is_free(value, at).then(|| {
+            self.settle(value, at, &members);
+            at
+        })
     }
 
     /// Whether `value` would lie at `at` where a wide class is promised to lie while it lives.
@@ -116,14 +134,10 @@ impl Scan<'_> {
         let ty = self.ty(value);
         let shape = self.classes.shape(value);
         let members = self.unplaced(value);
-        let mut places = both(
-            &aligned(shape.align, shape.residue),
+        let places = both(
+            &self.clear_places(&members, shape),
             &clear_of(avoid, ty.len(), shape.below),
         );
-        for &(member, above) in &members {
-            let booked = self.booked(member);
-            places = both(&places, &clear_of(&booked, self.ty(member).len(), above));
-        }
         let ends = members.iter().map(|&(member, _)| self.end(member));
         let end = ends.max().unwrap_or_default();
         let soon = |points| self.booked_after(ty.class(), end, points);
@@ -133,6 +147,16 @@ impl Scan<'_> {
             self.settle(value, at, &members);
             at
         })
+    }
+
+    /// Where a class of this shape can begin, by its alignment and by what others have booked while `members` live.
+    fn clear_places(&self, members: &[(Value, u8)], shape: ClassExtent) -> Units {
+        let mut places = aligned(shape.align, shape.residue);
+        for &(member, above) in members {
+            let booked = self.booked(member);
+            places = both(&places, &clear_of(&booked, self.ty(member).len(), above));
+        }
+        places
     }
 
     /// Lets the whole class of `value` lie such that `value` lies at `at`, if nobody has booked what its other members need.

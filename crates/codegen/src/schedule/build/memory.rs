@@ -3,7 +3,7 @@
 use super::{Builder, operations};
 use crate::schedule::alias::{self, MemoryRef};
 use crate::schedule::graph::{EdgeClass, Kinds, Reasons};
-use crate::schedule::order::{Order, Token, Tokens};
+use crate::schedule::order::{FenceClass, FenceClasses, Order};
 use orias_ori::{Inst, RegKind};
 use orias_sass::Space;
 
@@ -12,7 +12,7 @@ pub const PENDING: usize = 64;
 
 /// What happened to a token so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TokenHistory {
+pub(super) struct FenceHistory {
     /// The last fence, and the cycles that must pass behind it.
     pub(super) fence: Option<(u32, u16)>,
     /// Those that have it, since.
@@ -23,8 +23,8 @@ impl Builder<'_> {
     pub(super) fn order(&mut self, node: u32) {
         let Order { has, takes } = self.nodes[node as usize].order;
         // A fence for everything is behind and before everything.
-        let takes_all = takes.contains(Token::All);
-        const EVERYBODY: Tokens = Tokens::of(&[Token::All]);
+        let takes_all = takes.contains(FenceClass::All);
+        const EVERYBODY: FenceClasses = FenceClasses::of(&[FenceClass::All]);
         for token in has.with(takes).with(EVERYBODY).iter() {
             if let Some((fence, latency)) = self.tokens[token as usize].fence {
                 self.order_edge(fence, node, latency);
@@ -34,7 +34,7 @@ impl Builder<'_> {
                 continue;
             }
             // Whoever has a token that everything has is held back by that alone.
-            if token == Token::All || !takes_all {
+            if token == FenceClass::All || !takes_all {
                 for index in 0..self.tokens[token as usize].holders.len() {
                     self.order_edge(self.tokens[token as usize].holders[index], node, 0);
                 }
@@ -44,7 +44,7 @@ impl Builder<'_> {
             history.holders.clear();
             history.fence = Some((node, after));
         }
-        if takes.contains(Token::Memory) {
+        if takes.contains(FenceClass::Memory) {
             self.pending.clear();
         }
     }

@@ -19,10 +19,10 @@ mod runs;
 use super::alias::MemoryRef;
 use super::graph::{Edge, EdgeClass, Graph, Kinds, Node, PIECE, Places, Reasons};
 use super::local;
-use super::order::{self, Token};
+use super::order::{self, FenceClass};
 use crate::knobs::{Point, WhenList};
+use memory::FenceHistory;
 pub use memory::PENDING;
-use memory::TokenHistory;
 use orias_machine::Machine;
 use orias_machine::issue::Issue;
 use orias_machine::timing::{Arrival, Place};
@@ -109,7 +109,7 @@ pub struct Builder<'a> {
     links: Vec<(u32, u32)>,
     /// By physical register; empty until one is met.
     registers: Vec<History>,
-    tokens: [TokenHistory; Token::COUNT],
+    tokens: [FenceHistory; FenceClass::COUNT],
     stamp: u32,
     edges: Vec<Edge>,
     /// By node: the edge from it to the current node.

@@ -7,7 +7,7 @@
 //! A block is run through the model many times, so what the model asks of an instruction lies together in a [`Slot`]; why an
 //! instruction did not issue earlier is worked out only for those who want to know ([`causes`]).
 
-use super::ports::{CACHE_LASTS, OperandCache, POSITIONS, Source, Sources, Span};
+use super::ports::{CACHE_LASTS, OperandCache, POSITIONS, PortRead, Sources, Span};
 use crate::clock::{self, Clock};
 use crate::places::PLACES;
 use crate::schedule::graph::Graph;
@@ -159,7 +159,7 @@ fn is_plain(slots: &[Slot], writes: &[u16]) -> bool {
         *word != was
     };
     let mut sources = slots.iter().flat_map(|slot| slot.sources.cached());
-    let unread = |(position, source): (usize, Source)| {
+    let unread = |(position, source): (usize, PortRead)| {
         let word = &mut read[position][usize::from(source.index()) / 64];
         new(word, u32::from(source.index()) % 64)
     };

@@ -22,13 +22,13 @@ pub(super) const CACHE_LASTS: u32 = 2;
 
 /// A general register, or several in a row, as a source: none of length 0. In 16 bits, the index below and the length above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Source(u16);
+pub(super) struct PortRead(u16);
 
-impl Source {
-    pub(super) const NONE: Source = Source(0);
+impl PortRead {
+    pub(super) const NONE: PortRead = PortRead(0);
 
-    fn of(reg: PhysReg) -> Source {
-        Source(u16::from(reg.len()) << 8 | u16::from(reg.index()))
+    fn of(reg: PhysReg) -> PortRead {
+        PortRead(u16::from(reg.len()) << 8 | u16::from(reg.index()))
     }
 
     pub(super) const fn is_some(self) -> bool {
@@ -60,13 +60,13 @@ impl Row {
     /// All bits of every position but the highest.
     const BELOW: u64 = 0x7fff * Row::EACH;
 
-    fn new(sources: [Source; POSITIONS]) -> Row {
+    fn new(sources: [PortRead; POSITIONS]) -> Row {
         let sources = sources.into_iter().rev();
         Row(sources.fold(0, |row, source| row << 16 | u64::from(source.0)))
     }
 
-    fn at(self, position: usize) -> Source {
-        Source((self.0 >> (16 * position)) as u16)
+    fn at(self, position: usize) -> PortRead {
+        PortRead((self.0 >> (16 * position)) as u16)
     }
 
     /// The positions in which there is nothing, by their highest bits.
@@ -107,8 +107,8 @@ impl Sources {
             Some(op) if node.fixed => {
                 let sources = sources::of(func, node.inst, op, target)?;
                 let source = |source: Option<(u8, PhysReg)>| match source {
-                    Some((_, reg)) => Source::of(reg),
-                    None => Source::NONE,
+                    Some((_, reg)) => PortRead::of(reg),
+                    None => PortRead::NONE,
                 };
                 Ok(Sources::new(sources.map(source)))
             }
@@ -116,7 +116,7 @@ impl Sources {
         }
     }
 
-    fn new(positions: [Source; POSITIONS]) -> Sources {
+    fn new(positions: [PortRead; POSITIONS]) -> Sources {
         let row = Row::new(positions);
         let mut sources = Sources {
             row,
@@ -135,7 +135,7 @@ impl Sources {
     }
 
     /// The registers by position, for those that go through the cache.
-    pub(super) fn cached(&self) -> impl Iterator<Item = (usize, Source)> {
+    pub(super) fn cached(&self) -> impl Iterator<Item = (usize, PortRead)> {
         let (row, caches) = (self.row, self.caches);
         let positions = (0..POSITIONS).map(move |position| (position, row.at(position)));
         positions.filter(move |(_, source)| caches && source.is_some())

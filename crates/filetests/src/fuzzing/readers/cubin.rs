@@ -1,7 +1,7 @@
 //! Cubins.
 
 use super::Target;
-use orias_cubin::build::{Entry, Function, Module};
+use orias_cubin::build::{CubinContents, Entry, Function};
 use orias_cubin::{Cubin, PrintOptions};
 use orias_sass::text::ListingStyle;
 
@@ -21,7 +21,7 @@ pub(super) const TARGETS: &[Target] = &[Target {
 
 /// A cubin with one kernel.
 fn small_cubin() -> Vec<u8> {
-    let mut module = Module::new(orias::chip_of(orias_sass::Target::DEFAULT));
+    let mut module = CubinContents::new(orias::chip_of(orias_sass::Target::DEFAULT));
     module.functions.push(Function {
         name: "k".to_owned(),
         entry: Some(Entry::default()),

@@ -1,6 +1,6 @@
 //! Functions: parameters and results in registers and in memory, of every type, count and shape.
 
-use super::{Shape, TYPES, Type, Writer};
+use super::{TYPES, Type, VariableShape, Writer};
 use std::fmt::Write as _;
 
 /// A parameter or result in a register.
@@ -187,7 +187,7 @@ impl Writer {
     }
 
     /// A shape for a `.param` of a function.
-    fn parameter_shape(&mut self) -> Shape {
+    fn parameter_shape(&mut self) -> VariableShape {
         loop {
             let mut shape = self.shape();
             if shape.dimensions.len() > 1 || shape.bytes() > 48 {
@@ -204,7 +204,7 @@ impl Writer {
     }
 
     /// Writes random values into a `.param` variable or a function's result, and gives the lines that do.
-    fn filled(&mut self, name: &str, shape: &Shape, lines: &mut Vec<String>) {
+    fn filled(&mut self, name: &str, shape: &VariableShape, lines: &mut Vec<String>) {
         let width = shape.ty.bytes.min(8);
         for at in (0..shape.bytes()).step_by(width) {
             let bits = 8 * width as u32;
@@ -221,7 +221,7 @@ impl Writer {
     /// round, or constants.
     pub(super) fn call_by_parameters(&mut self) {
         let function = self.name("f");
-        let parameters: Vec<Shape> = (0..self.rng.below(4))
+        let parameters: Vec<VariableShape> = (0..self.rng.below(4))
             .map(|_| self.parameter_shape())
             .collect();
         let result = if !parameters.is_empty() && self.rng.one_in(2) {

@@ -1,10 +1,10 @@
 //! Initialisers: numbers in every spelling, braces, addresses and parts of addresses.
 
-use super::{Shape, Target, Type, Writer};
+use super::{Target, Type, VariableShape, Writer};
 
 impl Writer {
     /// ` = …` for a variable: everything, a part, nested or flat.
-    pub(super) fn initialiser(&mut self, shape: &Shape) -> String {
+    pub(super) fn initialiser(&mut self, shape: &VariableShape) -> String {
         let mut dimensions = shape.dimensions.clone();
         if shape.vector > 1 {
             dimensions.push(shape.vector);
@@ -37,7 +37,7 @@ impl Writer {
     }
 
     /// ` = …` with a value for every element, in the braces of the dimensions.
-    pub(super) fn full_initialiser(&mut self, shape: &Shape) -> String {
+    pub(super) fn full_initialiser(&mut self, shape: &VariableShape) -> String {
         let mut dimensions = shape.dimensions.clone();
         if shape.vector > 1 {
             dimensions.push(shape.vector);

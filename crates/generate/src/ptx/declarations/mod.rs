@@ -134,7 +134,7 @@ const RARE_TYPES: &[Type] = &[
 
 /// What a variable in memory looks like.
 #[derive(Clone, Debug)]
-struct Shape {
+struct VariableShape {
     ty: Type,
     /// Elements of a vector; 1 for none.
     vector: usize,
@@ -146,7 +146,7 @@ struct Shape {
     align: Option<usize>,
 }
 
-impl Shape {
+impl VariableShape {
     fn bytes(&self) -> usize {
         self.ty.bytes * self.vector * self.dimensions.iter().product::<usize>()
     }

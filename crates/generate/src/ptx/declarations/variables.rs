@@ -1,6 +1,6 @@
 //! Variables of every space, type, shape, alignment and linkage.
 
-use super::{RARE_TYPES, Shape, TYPES, Target, Type, Writer};
+use super::{RARE_TYPES, TYPES, Target, Type, VariableShape, Writer};
 
 /// A size of a dimension and some ways to write it: ptxas takes numbers only.
 const SIZES: &[(usize, &[&str])] = &[
@@ -34,7 +34,7 @@ impl Writer {
     }
 
     /// A shape of at most 64 bytes or so.
-    pub(super) fn shape(&mut self) -> Shape {
+    pub(super) fn shape(&mut self) -> VariableShape {
         let ty = self.any_type();
         let vector = match self.rng.below(6) {
             0 if ty.bytes <= 8 => 2,
@@ -48,7 +48,7 @@ impl Writer {
             _ => 3,
         };
         let count = self.rng.below(most + 1);
-        let mut shape = Shape {
+        let mut shape = VariableShape {
             ty,
             vector,
             dimensions: Vec::new(),
@@ -136,7 +136,7 @@ impl Writer {
             // A declaration before the definition.
             let visible = linkage == ".visible ";
             if visible || self.wild() {
-                let plain = Shape {
+                let plain = VariableShape {
                     align: None,
                     ..shape.clone()
                 };
@@ -154,7 +154,7 @@ impl Writer {
     }
 
     /// Reads a variable of the module by its name, by an address in a register, or by a generic address.
-    fn see_variable(&mut self, space: &'static str, name: &str, shape: &Shape) {
+    fn see_variable(&mut self, space: &'static str, name: &str, shape: &VariableShape) {
         let (bytes, alignment) = (shape.bytes(), shape.alignment());
         match self.rng.below(4) {
             0 => {

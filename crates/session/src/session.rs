@@ -5,7 +5,7 @@
 
 use crate::memory::Meter;
 use orias::command_line::parse_options;
-use orias::{Diagnostic, Diagnostics, Kind, MessageFormat, Severity, Source, compile_until};
+use orias::{Diagnostic, Diagnostics, Kind, MessageFormat, Severity, Source, Usage, compile_until};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +44,10 @@ pub struct Outcome {
     pub info_log: String,
     /// Errors, a line each; empty if there are none.
     pub error_log: String,
+    /// All messages, in the order they arose.
+    pub messages: Vec<Diagnostic>,
+    /// What each kernel uses.
+    pub kernels: Vec<Usage>,
     /// The most memory that the calling thread took at a time.
     pub peak: usize,
 }
@@ -192,13 +196,18 @@ impl Request {
             return self.stopped(format, verdict, meter.peak());
         }
         match compiled {
-            Ok(compiled) => Outcome {
-                verdict: Verdict::Compiled,
-                cubin: compiled.cubin.unwrap_or_default(),
-                info_log: format.lines(remarks.iter().chain(&compiled.diagnostics)),
-                error_log: String::new(),
-                peak: meter.peak(),
-            },
+            Ok(compiled) => {
+                remarks.extend(compiled.diagnostics.0);
+                Outcome {
+                    verdict: Verdict::Compiled,
+                    cubin: compiled.cubin.unwrap_or_default(),
+                    info_log: format.lines(&remarks),
+                    error_log: String::new(),
+                    messages: remarks,
+                    kernels: compiled.kernels,
+                    peak: meter.peak(),
+                }
+            }
             Err(said) => Outcome::failure(format, &remarks, &said, meter.peak()),
         }
     }
@@ -253,6 +262,8 @@ impl Outcome {
             cubin: Vec::new(),
             info_log: format.lines(remarks.iter().chain(others)),
             error_log: format.lines(errors.into_iter().chain(&said.last_word())),
+            messages: remarks.iter().chain(said).cloned().collect(),
+            kernels: Vec::new(),
             peak,
         }
     }

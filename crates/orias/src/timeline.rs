@@ -1,16 +1,84 @@
-//! The timeline of a schedule: as text, and as one HTML page that needs nothing but a browser.
+//! The timeline of a schedule: as text, as JSON, and as one HTML page that needs nothing but a browser.
 //!
-//! Both show the same [`FunctionStory`]: per block a line an instruction with the cycle it issues in, the cycles nothing issued before
+//! All show the same [`FunctionStory`]: per block a line an instruction with the cycle it issues in, the cycles nothing issued before
 //! it and why, its pipe, the general registers that are live behind it, and the longest chain. The page draws the cycles as bars:
 //! one column a pipe would be too wide for a screen, so a bar starts where the instruction issues, is dark as long as it keeps its unit,
 //! and light until its result is there.
 
-use orias_codegen::schedule::post::{BlockStory, FunctionStory, Line};
+use crate::disassemble::target_of;
+use crate::reschedule::{Knobs, RescheduleError, lifted};
+pub use orias_codegen::schedule::post::FunctionStory;
+use orias_codegen::schedule::post::{self, BlockStory, Line};
 use orias_codegen::schedule::units::Pipe;
+use orias_cubin::Cubin;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// Longer timelines are drawn to scale.
 const WIDEST: u32 = 720;
+
+/// What there is to tell of every function of a finished cubin, in the order its instructions have.
+///
+/// # Errors
+/// There are no tables for its target, or its code cannot be lifted.
+pub fn of_cubin(cubin: &Cubin) -> Result<Vec<FunctionStory>, RescheduleError> {
+    if target_of(cubin).is_none() {
+        return Err(RescheduleError::Target(cubin.target()));
+    }
+    let knobs = Knobs::default();
+    let options = post::Options::of(&knobs);
+    let functions = cubin.functions();
+    let told = functions.iter().map(|view| {
+        post::tell(&lifted(cubin, view)?, &options).map_err(|error| RescheduleError::Order {
+            function: view.name.to_owned(),
+            error,
+        })
+    });
+    told.collect()
+}
+
+/// The report as JSON: functions, their blocks, and the instructions of each with cycle, pipe, wait and cause.
+pub fn to_json(functions: &[FunctionStory]) -> Value {
+    let line = |line: &Line| {
+        json!({
+            "text": line.text,
+            "issue": line.issue,
+            "idle": line.idle,
+            "cause": line.cause,
+            "blamed": line.blamed,
+            "pipe": line.pipe.name(),
+            "keeps": line.keeps,
+            "latency": line.latency,
+            "live": line.live,
+            "critical": line.critical,
+        })
+    };
+    let block = |block: &BlockStory| {
+        json!({
+            "block": block.block.to_string(),
+            "depth": block.depth,
+            "cold": block.cold,
+            "cycles": block.length,
+            "chain": block.chain,
+            "conflicts": block.conflicts,
+            "reuses": block.hits,
+            "pipes": Pipe::ALL
+                .into_iter()
+                .filter(|pipe| block.pipes[*pipe as usize] > 0)
+                .map(|pipe| (pipe.name().to_owned(), json!(block.pipes[pipe as usize])))
+                .collect::<serde_json::Map<String, Value>>(),
+            "lines": block.lines.iter().map(line).collect::<Vec<_>>(),
+            "path": block.path.iter().map(|(at, _)| at).collect::<Vec<_>>(),
+        })
+    };
+    let function = |function: &FunctionStory| {
+        json!({
+            "name": function.name,
+            "blocks": function.blocks.iter().map(block).collect::<Vec<_>>(),
+        })
+    };
+    Value::Array(functions.iter().map(function).collect())
+}
 
 /// The report as text.
 pub fn text(functions: &[FunctionStory]) -> String {
@@ -232,7 +300,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use orias_codegen::knobs::Knobs;
-    use orias_codegen::schedule::post::{self, Options};
+    use orias_codegen::schedule::post::Options;
     use orias_ori::parse_function;
     use std::collections::BTreeMap;
 
@@ -292,6 +360,17 @@ block0:
         }
         assert!(open.is_empty(), "{open:?}");
         seen
+    }
+
+    #[test]
+    fn the_json_has_every_instruction_and_the_chain() {
+        let story = super::to_json(&story());
+        let block = &story[0]["blocks"][0];
+        assert_eq!(block["lines"].as_array().map(Vec::len), Some(5));
+        assert_eq!(block["lines"][0]["issue"], 0);
+        let path = block["path"].as_array().expect("a chain");
+        assert!(path.iter().all(|at| at.as_u64().is_some_and(|at| at < 5)));
+        assert!(block["pipes"]["shared"].as_u64().is_some(), "{block}");
     }
 
     #[test]

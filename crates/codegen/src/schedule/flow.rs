@@ -6,10 +6,10 @@ use std::cell::OnceCell;
 
 /// The flow of a function, and what is live at the ends of its blocks.
 ///
-/// True as long as blocks and edges stay, and as long as [`Shape::moved`] is told of instructions that went to another block. Their order
+/// True as long as blocks and edges stay, and as long as [`LiveFlow::moved`] is told of instructions that went to another block. Their order
 /// within a block changes nothing.
 #[derive(Debug)]
-pub struct Shape {
+pub struct LiveFlow {
     /// The blocks and edges.
     pub flow: FlowGraph,
     /// A walk over them.
@@ -19,13 +19,13 @@ pub struct Shape {
     live: OnceCell<Liveness>,
 }
 
-impl Shape {
+impl LiveFlow {
     /// The shape of `func`.
-    pub fn new(func: &Function) -> Shape {
+    pub fn new(func: &Function) -> LiveFlow {
         let flow = FlowGraph::of(func);
         let walk = DepthFirst::new(&flow);
         let nest = LoopNest::new(&flow, &walk);
-        Shape {
+        LiveFlow {
             flow,
             walk,
             nest,

@@ -1,0 +1,5 @@
+"""`python -m orias` is the command."""
+
+from .command import main
+
+main()
