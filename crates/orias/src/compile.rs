@@ -174,7 +174,10 @@ fn generate(
     if let Some(sections) = &sections {
         warnings.extend(sections.remarks());
     }
-    let lowered = std::mem::take(&mut module.kernels);
+    let mut lowered = std::mem::take(&mut module.kernels);
+    for kernel in &mut lowered {
+        warnings.extend(bounded(kernel, target));
+    }
     warnings.extend(lowered.iter().filter_map(|kernel| {
         let mut limits = kernel.code.attributes.clone();
         limit(&mut limits, options);
@@ -235,6 +238,60 @@ fn generate(
     Ok((cubin, report, used))
 }
 
+/// Brings what the source asks for within what a multiprocessor has, with ptxas's words for what changes.
+fn bounded(kernel: &mut Kernel, target: orias_sass::Target) -> Vec<Diagnostic> {
+    let machine = Machine::of(target);
+    let name = kernel.code.name.clone();
+    let own = &mut kernel.code.attributes;
+    let warning = |message| Diagnostic::new(Severity::Warning, message);
+    let mut said = Vec::new();
+    let fewest = machine.registers.fewest;
+    let most = u32::from(machine.registers.general) + machine.registers.reserved;
+    if own.max_registers > most {
+        own.max_registers = 0;
+        let what = format!("Too many maxnreg specified for entry {name}, will be ignored");
+        said.push(warning(what));
+    } else if own.max_registers > 0 && own.max_registers < fewest {
+        let what = format!(
+            "For entry {name} adjusting per thread register count of {} to lower bound of {fewest}",
+            own.max_registers
+        );
+        own.max_registers = fewest;
+        said.push(warning(what));
+    }
+    let threads: u64 = own
+        .max_threads
+        .iter()
+        .map(|&n| u64::from(n.max(1)))
+        .product();
+    if own.min_blocks > machine.registers.most_blocks {
+        own.min_blocks = 0;
+        said.push(warning(format!(
+            "Value of minnctapersm for entry {name} is out of range. minnctapersm will be ignored"
+        )));
+    } else if own.max_threads != [0; 3]
+        && threads * u64::from(own.min_blocks) > u64::from(machine.registers.most_threads)
+    {
+        own.min_blocks = 0;
+        said.push(warning(format!(
+            "Value of threads per SM for entry {name} is out of range. .minnctapersm will be ignored"
+        )));
+    }
+    said
+}
+
+/// What ptxas says of functions with register counts of their own in whole programs.
+fn local_register_counts(ptx: &orias_ptx::Module<'_>) -> Option<Diagnostic> {
+    use orias_ptx::ast::FunctionDirectiveKind::LocalMaxNReg;
+    let mut functions = ptx
+        .functions
+        .iter()
+        .filter(|it| !it.entry && it.body.is_some());
+    let some = functions.any(|it| it.directives.iter().any(|it| it.kind == LocalMaxNReg));
+    let what = "Construct '.local_maxnreg' on device functions is supported only with --compile-only option, ignoring construct";
+    some.then(|| Diagnostic::new(Severity::Warning, what))
+}
+
 fn lower_source(
     source: &Source<'_>,
     ptx: &orias_ptx::Module<'_>,
@@ -243,6 +300,7 @@ fn lower_source(
     lines: &mut LineTables,
     warnings: &mut Vec<Diagnostic>,
 ) -> Result<orias_codegen::LoweredModule, Vec<Diagnostic>> {
+    warnings.extend(local_register_counts(ptx));
     if options.warn_on_double {
         warnings.extend(double_precision(ptx, source));
     }
@@ -398,6 +456,7 @@ fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finis
         declared,
         code,
         reports_at_exit: options.knobs.bool(&GEN_ERRBAR_AT_EXIT),
+        annotated: options.annotate,
         time: start.elapsed(),
     })
 }

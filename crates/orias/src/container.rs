@@ -37,6 +37,8 @@ pub(crate) struct Finished {
     pub(crate) code: Code,
     /// Whether errors of its accesses are reported before its threads end.
     pub(crate) reports_at_exit: bool,
+    /// Whether the output says how much code there is.
+    pub(crate) annotated: bool,
     /// How long it took.
     pub(crate) time: Duration,
 }
@@ -254,6 +256,7 @@ fn function(
             .chain(meetings(text))
             .chain(mbarriers)
             .chain(reconfigures(code))
+            .chain(annotation(finished, text, target))
             .chain(switches(module, text))
             .collect(),
         relocations,
@@ -320,6 +323,26 @@ pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
 pub(crate) fn changes_register_count(code: &Code) -> bool {
     let changes = |op: Op| matches!(op, Op::USETMAXREG_DEALLOC | Op::USETMAXREG_TRY_ALLOC);
     code.placed.iter().any(|placed| changes(placed.op))
+}
+
+/// What a note of the compiler about a whole function is.
+const FUNCTION_NOTE: u32 = 3;
+
+/// How many instructions and registers a kernel has, in ptxas's words.
+fn annotation(finished: &Finished, text: &Text<'_>, target: Target) -> Option<Attribute> {
+    let id = attribute_id("ANNOTATIONS").filter(|_| finished.annotated)?;
+    let instructions: usize = text.parts.iter().map(|part| part.code.placed.len()).sum();
+    let registers = text_registers(text, target);
+    let mut note =
+        format!("instr/R-regs: {instructions} instructions, {registers} R-regs\0").into_bytes();
+    let length = note.len() as u32;
+    note.resize(note.len().next_multiple_of(4), 0);
+    let words = note.chunks_exact(4);
+    let words = words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    Some(Attribute {
+        id,
+        value: Value::Words([FUNCTION_NOTE, length].into_iter().chain(words).collect()),
+    })
 }
 
 fn reconfigures(code: &Code) -> Option<Attribute> {

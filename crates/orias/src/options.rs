@@ -42,6 +42,8 @@ pub struct Options {
     pub warn_on_local_memory: bool,
     /// Warn about instructions with double precision.
     pub warn_on_double: bool,
+    /// Say in the output how many instructions and registers each kernel has.
+    pub annotate: bool,
     /// Line tables even where the PTX names no source lines; they are made anyway where it does.
     pub line_info: bool,
     /// No line tables in any case.
@@ -74,6 +76,7 @@ impl Default for Options {
             warn_on_spills: false,
             warn_on_local_memory: false,
             warn_on_double: false,
+            annotate: false,
             line_info: false,
             no_debug_info: false,
             verbose: false,

@@ -391,7 +391,7 @@ impl<'m> Body<'m, '_> {
         let variable = self.variable(register, component);
         let value = self.read(variable);
         let ty = self.ssa.ty(variable);
-        let words = if ty == Type::P { 1 } else { ty.len() as u8 };
+        let words = if ty == Type::P { 1 } else { ty.len() };
         let Some(debugging) = &mut self.debugging else {
             return Ok(());
         };
@@ -418,7 +418,7 @@ impl<'m> Body<'m, '_> {
         let ty = self.func.value_type(value);
         let named = self.func.create_value(ty);
         let results = [Operand::from(named)];
-        let at = std::mem::replace(&mut self.at.span, Some(span));
+        let at = self.at.span.replace(span);
         let put = self.with(|emit| {
             let operands = [value.into()];
             let mods = (scalar,);

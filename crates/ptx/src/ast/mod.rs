@@ -370,6 +370,7 @@ macro_rules! function_directives {
 
 function_directives! {
     MaxNReg ".maxnreg" "Registers a thread may use at most.";
+    LocalMaxNReg ".local_maxnreg" "Registers a function may use at most, whoever calls it.";
     MaxNTid ".maxntid" "Threads a block has at most, in each dimension.";
     ReqNTid ".reqntid" "Threads a block has, in each dimension.";
     MinNCtaPerSm ".minnctapersm" "Blocks that should fit a multiprocessor.";

@@ -136,7 +136,11 @@ impl Body<'_, '_> {
             directives.find(move |it| it.kind == kind)
         };
         // The pragma of a function or a module speaks of all its loops; one in the body of the loop it stands in.
-        let everywhere = |span| self.module.text(span).trim_matches('"') == NO_UNROLLING;
+        let everywhere = |span| {
+            let text = self.module.text(span);
+            let mut strings = text.split('"').skip(1).step_by(2);
+            strings.any(|it| it == NO_UNROLLING)
+        };
         let mut of_function = function
             .directives
             .iter()
