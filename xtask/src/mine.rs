@@ -12,7 +12,7 @@
 use orias_cubin::Cubin;
 use orias_machine::Machine;
 use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup};
-use orias_sass::{Instruction, Register, Target};
+use orias_sass::{Instruction, Register, Target, modifier_names as name};
 use orias_verify::flow::{self, Dependence, Hazard, Need};
 use orias_verify::program::Program;
 use std::collections::BTreeMap;
@@ -296,7 +296,7 @@ fn operand(instruction: &Instruction, place: Place, register: Register) -> Strin
     let op = instruction.op();
     let mut text = op.name().to_owned();
     if (machine().timing(op)).is_some_and(|timing| machine().class_name(timing.class) == "tensor") {
-        for modifier in ["shape", "acc", "type"] {
+        for modifier in [name::SHAPE, name::ACC, name::TYPE] {
             if let Some(value) = instruction.modifier(modifier) {
                 text += &format!("({value})");
             }

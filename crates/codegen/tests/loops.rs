@@ -481,6 +481,7 @@ fn loop_phases_keep_what_programs_compute() {
             "RotateLoops",
             "FoldAddresses",
             "HoistInvariants",
+            "MergeInductions",
             "LoopUnrolling",
         ],
         &[

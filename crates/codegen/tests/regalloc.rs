@@ -10,7 +10,7 @@ use orias_ori::{
     Value, print_function, verify_function,
 };
 use orias_random::Rng;
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 /// Allocates with the proof on; what the allocator does not take yet is the error.
 fn allocate(func: &mut Function) -> Result<(), String> {
@@ -136,7 +136,7 @@ impl Draw {
                     let base = self.pick(block, &own, Type::R);
                     Cursor::at_end(&mut self.func, block)
                         .build(Op::STS)
-                        .modifier("size", "128")
+                        .modifier(name::SIZE, value::_128)
                         .address(orias_ori::Address::base(base, 16))
                         .operand(value)
                         .finish()
@@ -226,10 +226,12 @@ impl Draw {
             }
             3 => {
                 let base = self.pick(block, own, Type::R);
-                let (ty, size) = *self.rng.pick(&[(Type::R2, "64"), (Type::R4, "128")]);
+                let (ty, size) = *self
+                    .rng
+                    .pick(&[(Type::R2, value::_64), (Type::R4, value::_128)]);
                 Cursor::at_end(&mut self.func, block)
                     .build(Op::LDS)
-                    .modifier("size", size)
+                    .modifier(name::SIZE, size)
                     .define(ty)
                     .address(orias_ori::Address::base(base, 0))
                     .finish()
@@ -241,7 +243,7 @@ impl Draw {
                 );
                 Cursor::at_end(&mut self.func, block)
                     .build(Op::ISETP)
-                    .modifier("cmp", "LT")
+                    .modifier(name::CMP, value::LT)
                     .define(Type::P)
                     .operand(PhysReg::PT)
                     .operand(a)

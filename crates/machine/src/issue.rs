@@ -13,7 +13,7 @@
 
 use crate::machine::Machine;
 use crate::timing::{Completion, names};
-use orias_sass::{Effects, Instruction, Op};
+use orias_sass::{Effects, Instruction, Op, ValueName, modifier_names as name};
 
 /// Something an instruction occupies when it issues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -258,11 +258,11 @@ impl Machine {
         &self,
         instruction: &Instruction,
     ) -> impl Iterator<Item = (OrderToken, Role)> + use<> {
-        let scope = instruction.modifier("scope");
+        let scope = instruction.modifier(name::SCOPE);
         self.token_uses(instruction.op())
             .iter()
             .filter(move |(_, _, scopes)| {
-                scopes.is_empty() || scope.is_some_and(|scope| scopes.contains(&scope))
+                scopes.is_empty() || scope.is_some_and(|scope| scopes.contains(&scope.text()))
             })
             .map(|&(token, role, _)| (token, role))
     }
@@ -297,7 +297,8 @@ impl Machine {
 
 /// N of a shape such as `64x128x16`.
 fn columns(instruction: &Instruction) -> u32 {
-    let shape = instruction.modifier("shape").unwrap_or_default();
+    let shape = instruction.modifier(name::SHAPE);
+    let shape = shape.map_or("", ValueName::text);
     let mut sides = shape.split('x').map(|side| side.parse().unwrap_or(0));
     sides.nth(1).unwrap_or(0)
 }

@@ -23,7 +23,10 @@ use orias_ori::{
     AbstractOp, Block, Function, Inst, Level, Opcode, Operand, PhysReg, Symbol, SymbolPart,
     machine, print_inst,
 };
-use orias_sass::{self as sass, Guard, Instruction, Register, RegisterClass, Target};
+use orias_sass::{
+    self as sass, Guard, Instruction, Register, RegisterClass, Target, ValueName,
+    modifier_names as name, modifier_values as value,
+};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -331,7 +334,7 @@ fn validate_group(stream: &mut Stream, node: Node) -> Result<(), EmitError> {
     {
         pieces.clear();
         // An operation without sizes cannot be split; expansion says so where it must be.
-        let mut rest = match instruction.op().row().modifier("size") {
+        let mut rest = match instruction.op().row().modifier(name::SIZE) {
             Some(_) => vec![&registers[..]],
             None => Vec::new(),
         };
@@ -372,12 +375,12 @@ pub(crate) fn encoding(
     if !follows || !usize::from(first.index).is_multiple_of(part.len()) {
         return None;
     }
-    let size = instruction.op().row().modifier("size")?;
+    let size = instruction.op().row().modifier(name::SIZE)?;
     let mods = if usize::from(instruction.width(slot)) == part.len() {
         instruction.mods()
     } else {
         let (_, name) = SIZES.iter().find(|(count, _)| *count == part.len())?;
-        instruction.mods().with(size, size.value_named(name)?.value)
+        instruction.mods().with(size, size.value_of(*name)?.value)
     };
     let mut operands: Vec<sass::Operand> = instruction.operands().to_vec();
     operands[slot] = sass::Operand::register(first);
@@ -388,4 +391,4 @@ pub(crate) fn encoding(
 }
 
 /// What memory operations call the sizes of so many registers.
-const SIZES: [(usize, &str); 3] = [(1, "32"), (2, "64"), (4, "128")];
+const SIZES: [(usize, ValueName); 3] = [(1, value::_32), (2, value::_64), (4, value::_128)];

@@ -21,7 +21,10 @@ use orias_ori::{
     Address, BaseForm, Block, Class, ControlWord, Function, FunctionKind, Guard, Level, Operand,
     OptReg, PhysReg, SourceMods, SymbolPart,
 };
-use orias_sass::{self as sass, DecodeError, Effects, Instruction, PlaceKind, Target};
+use orias_sass::{
+    self as sass, DecodeError, Effects, Instruction, PlaceKind, Target, ValueName,
+    modifier_names as name, modifier_values as value,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The code of one text section, and what its container says about it.
@@ -269,7 +272,7 @@ fn is_jump(instruction: &Instruction, slot: usize) -> bool {
 /// Whether control may go on behind a terminator: under a guard, under another condition, or because it looks at the lanes.
 fn may_fall(instruction: &Instruction) -> bool {
     /// The modes of a branch that is taken only if the lanes have parted, have not, or one of them wants to.
-    const LOOKING: [&str; 3] = ["DIV", "CONV", "U.ANY"];
+    const LOOKING: [ValueName; 3] = [value::DIV, value::CONV, value::U_ANY];
     let row = instruction.op().row();
     let condition =
         instruction
@@ -285,7 +288,7 @@ fn may_fall(instruction: &Instruction) -> bool {
                 }
                 _ => false,
             });
-    let mode = instruction.modifier("mode");
+    let mode = instruction.modifier(name::MODE);
     let looks =
         row.effects.contains(Effects::BRANCH) && mode.is_some_and(|mode| LOOKING.contains(&mode));
     !instruction.guard().is_always() || condition || looks

@@ -305,13 +305,13 @@ impl InstBuilder<'_, '_> {
     }
 
     /// Sets a modifier of a machine operation by the names of its row.
-    pub fn modifier(mut self, name: &str, value: &str) -> Self {
+    pub fn modifier(mut self, name: sass::ModifierName, value: sass::ValueName) -> Self {
         let set = match self.operation {
             Operation::Abstract(..) => None,
-            Operation::Machine(op, mods) => op.row().modifier(name).and_then(|modifier| {
-                let value = modifier.value_named(value)?.value;
-                Some(Operation::Machine(op, mods.with(modifier, value)))
-            }),
+            Operation::Machine(op, mods) => {
+                let mods = op.row().with_value(name, value, mods);
+                mods.map(|mods| Operation::Machine(op, mods))
+            }
         };
         match set {
             Some(operation) => self.operation = operation,

@@ -21,7 +21,7 @@ use orias_cubin::line::LineRow;
 use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
-use orias_sass::{Effects, Op, Target};
+use orias_sass::{Effects, Mnemonic, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 pub(crate) use text::{Called, Text, called_by};
@@ -214,7 +214,7 @@ fn function(
         .map(|symbol| u64::from(symbol.align))
         .max()
         .unwrap_or(1);
-    let uses = |op: Op| matches!(op.row().mnemonic, "SYNCS" | "ARRIVES");
+    let uses = |op: Op| matches!(op.mnemonic(), Mnemonic::SYNCS | Mnemonic::ARRIVES);
     let mbarriers = match text.offsets(uses).is_empty() {
         true => Vec::new(),
         false => mbarriers::attributes(&bytes, target),
@@ -375,7 +375,7 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
         let Some(op) = function.opcode(inst).as_machine() else {
             continue;
         };
-        if op.row().mnemonic != "BAR" {
+        if op.mnemonic() != Mnemonic::BAR {
             continue;
         }
         let named = function
@@ -413,16 +413,15 @@ fn system_calls(calls: Vec<u32>) -> Vec<Attribute> {
 }
 
 /// Operations that the lanes of a mask do together.
-const TOGETHER: [&str; 3] = ["SHFL", "MATCH", "REDUX"];
+const TOGETHER: [Mnemonic; 3] = [Mnemonic::SHFL, Mnemonic::MATCH, Mnemonic::REDUX];
 
 /// What tools that look for races have to know: where the lanes of a warp meet, and that all of them do. In kernels that sort lanes
 /// by masks, which lanes a shuffle's are is not told.
 fn meetings(text: &Text<'_>) -> Vec<Attribute> {
-    let mnemonic = |op: Op| op.row().mnemonic;
-    let masked = text.offsets(|op| mnemonic(op) == "WARPSYNC" && op != Op::WARPSYNC_ALL);
+    let masked = text.offsets(|op| op.mnemonic() == Mnemonic::WARPSYNC && op != Op::WARPSYNC_ALL);
     let meets = text.offsets(|op| {
         matches!(op, Op::NOP | Op::WARPSYNC_ALL)
-            || masked.is_empty() && TOGETHER.contains(&mnemonic(op))
+            || masked.is_empty() && TOGETHER.contains(&op.mnemonic())
     });
     let Some(masks) = attribute_id("COOP_GROUP_MASK_REGIDS").filter(|_| !meets.is_empty()) else {
         return Vec::new();

@@ -44,7 +44,7 @@ fn emit_operation(out: &mut String, operation: &Operation) {
     let mnemonic = first.split('.').next().unwrap_or_default();
     let _ = writeln!(
         out,
-        "Operation {{ name: {:?}, mnemonic: {mnemonic:?},",
+        "Operation {{ name: {:?}, mnemonic: Mnemonic::{mnemonic},",
         operation.name
     );
     out.push_str("  slots: &[\n");
@@ -387,7 +387,7 @@ fn emit_index(out: &mut String, operations: &[Operation]) {
     );
 }
 
-/// Rows by mnemonic, sorted, for the parser.
+/// The mnemonics as an enum, and rows by mnemonic, sorted, for the parser.
 fn emit_mnemonics(out: &mut String, operations: &[Operation]) {
     let mut names: Vec<(String, usize)> = operations
         .iter()
@@ -405,6 +405,20 @@ fn emit_mnemonics(out: &mut String, operations: &[Operation]) {
         "/// Row indices by mnemonic, sorted.\npub(crate) static MNEMONICS: [(&str, u16); {}] = {names:?};",
         names.len()
     );
+    let mnemonics: BTreeSet<&str> = names.iter().map(|(name, _)| &**name).collect();
+    out.push_str("/// The first component of what an operation is printed as: what a family of rows shares.\n");
+    out.push_str("#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]\n");
+    out.push_str("#[allow(non_camel_case_types)] // As the machine's language spells them.\n");
+    out.push_str("pub enum Mnemonic {\n");
+    for name in &mnemonics {
+        let _ = writeln!(out, "    /// `{name}`.\n    {name},");
+    }
+    out.push_str("}\n\nimpl Mnemonic {\n    /// As it is printed.\n    #[must_use]\n");
+    out.push_str("    pub const fn name(self) -> &'static str {\n        match self {\n");
+    for name in &mnemonics {
+        let _ = writeln!(out, "            Mnemonic::{name} => {name:?},");
+    }
+    out.push_str("        }\n    }\n}\n\n");
 }
 
 /// Constants for the names of modifiers and of their values, so that code that sets modifiers cannot name one that no row has.

@@ -7,8 +7,8 @@ use crate::operand::{
 };
 use crate::register::{Register, RegisterClass};
 use crate::table::{
-    AddressPlace, ConstantPlace, Field, Form, GuardRule, Operation, Place, PlaceKind, Slot,
-    SlotDefault,
+    AddressPlace, ConstantPlace, Field, Form, GuardRule, ModifierName, Operation, Place, PlaceKind,
+    Slot, SlotDefault, ValueName,
 };
 use crate::target::Target;
 use std::hash::{Hash, Hasher};
@@ -294,11 +294,8 @@ impl Instruction {
 
     /// The name of the value that the modifier called `name` has.
     #[must_use]
-    pub fn modifier(&self, name: &str) -> Option<&'static str> {
-        let modifier = self.op.row().modifier(name)?;
-        modifier
-            .value(self.mods.get(modifier))
-            .map(|value| value.name)
+    pub fn modifier(&self, name: ModifierName) -> Option<ValueName> {
+        self.op.row().value_of(name, self.mods)
     }
 
     /// Whether the operand in `slot` carries a reuse flag.
@@ -463,14 +460,9 @@ impl Builder {
 
     /// Sets a modifier by the names the table gives.
     #[must_use]
-    pub fn modifier(mut self, name: &str, value: &str) -> Self {
-        let found = self
-            .op
-            .row()
-            .modifier(name)
-            .and_then(|modifier| Some((modifier, modifier.value_named(value)?)));
-        match found {
-            Some((modifier, value)) => self.mods = self.mods.with(modifier, value.value),
+    pub fn modifier(mut self, name: ModifierName, value: ValueName) -> Self {
+        match self.op.row().with_value(name, value, self.mods) {
+            Some(mods) => self.mods = mods,
             None => {
                 self.error.get_or_insert(EncodeError::ModifierName {
                     op: self.op,

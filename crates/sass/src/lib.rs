@@ -42,7 +42,7 @@ pub use control::{Barrier, Control, ControlError, WaitMask};
 pub use decode::{BitSet, DecodeError, decode, reads_as};
 pub use encode::encode;
 pub use instruction::{Builder, EncodeError, Guard, Instruction, OperandMismatch, Variant};
-pub use op::{Mods, OPERATIONS, Op, modifier_names, modifier_values};
+pub use op::{Mnemonic, Mods, OPERATIONS, Op, modifier_names, modifier_values};
 pub use operand::{
     Address, BaseKind, Constant, ConstantBank, Operand, Operands, RegisterOperand, SourceModifiers,
 };

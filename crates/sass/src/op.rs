@@ -37,6 +37,12 @@ impl Op {
         self.row().name
     }
 
+    /// The first component of what it is printed as: its family.
+    #[must_use]
+    pub fn mnemonic(self) -> Mnemonic {
+        self.row().mnemonic
+    }
+
     /// The row's index, for tables keyed by operation.
     #[inline]
     #[must_use]

@@ -3,8 +3,10 @@
 //! `build.rs` reads the `.isa` files and writes static values of these types; nothing is interpreted from text at run
 //! time. Encoder, decoder, printer and parser all walk the same rows.
 
+use crate::op::{Mnemonic, Mods};
 use crate::register::{Register, RegisterClass};
 use crate::target::TargetSet;
+use std::fmt;
 
 /// A field of an instruction word: up to three runs of bits, the least significant run first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -594,7 +596,7 @@ pub struct Operation {
     /// The operation's unique name.
     pub name: &'static str,
     /// The first component of the printed mnemonic.
-    pub mnemonic: &'static str,
+    pub mnemonic: Mnemonic,
     /// Operands in the order of the table; the text's order where it prints them all.
     pub slots: &'static [Slot],
     /// The slots it reads: bit `n` for slot `n`.
@@ -624,8 +626,24 @@ pub struct Operation {
 impl Operation {
     /// The modifier called `name`.
     #[must_use]
-    pub fn modifier(&self, name: &str) -> Option<&'static Modifier> {
-        self.modifiers.iter().find(|modifier| modifier.name == name)
+    pub fn modifier(&self, name: ModifierName) -> Option<&'static Modifier> {
+        self.modifiers
+            .iter()
+            .find(|modifier| modifier.name == name.0)
+    }
+
+    /// The name of the value that the modifier called `name` has in `mods`.
+    #[must_use]
+    pub fn value_of(&self, name: ModifierName, mods: Mods) -> Option<ValueName> {
+        let modifier = self.modifier(name)?;
+        modifier.value(mods.get(modifier)).map(ModifierValue::id)
+    }
+
+    /// `mods` with that value for the modifier called `name`; none if the operation has no such modifier or value.
+    #[must_use]
+    pub fn with_value(&self, name: ModifierName, value: ValueName, mods: Mods) -> Option<Mods> {
+        let modifier = self.modifier(name)?;
+        Some(mods.with(modifier, modifier.value_of(value)?.value))
     }
 
     /// The index of the slot called `name`.
@@ -665,10 +683,42 @@ impl ValueName {
     }
 }
 
+impl fmt::Display for ModifierName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl fmt::Display for ValueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
 impl Modifier {
+    /// Its name, as code asks for it.
+    #[must_use]
+    pub const fn id(&self) -> ModifierName {
+        ModifierName(self.name)
+    }
+
+    /// The value of that name, if this modifier has it.
+    #[must_use]
+    pub fn value_of(&self, name: ValueName) -> Option<&'static ModifierValue> {
+        self.value_named(name.0)
+    }
+
     /// The name of the value that is written so, if this modifier has one.
     #[must_use]
     pub fn value_name(&self, text: &str) -> Option<ValueName> {
-        self.value_named(text).map(|value| ValueName(value.name))
+        self.value_named(text).map(ModifierValue::id)
+    }
+}
+
+impl ModifierValue {
+    /// Its name, as code asks for it.
+    #[must_use]
+    pub const fn id(&self) -> ValueName {
+        ValueName(self.name)
     }
 }

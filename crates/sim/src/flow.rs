@@ -7,7 +7,7 @@ use crate::module::{SYSTEM, SYSTEM_CALLS};
 use crate::operand::{Condition, Lack, Reader, Source};
 use crate::system;
 use crate::warp::Wait;
-use orias_sass::Register;
+use orias_sass::{Op, Register, modifier_names as name, modifier_values as value};
 
 /// What a warp does after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn index_at(offset: i64) -> Result<u32, Cause> {
 
 impl Flow {
     pub fn new(kind: Kind, reader: &Reader<'_>) -> Result<Self, Lack> {
-        let uniform = reader.instruction.op().name() == "BRA.UP";
+        let uniform = reader.instruction.op() == Op::BRA_UP;
         Ok(Self {
             kind,
             condition: reader.optional_condition("p")?,
@@ -440,8 +440,8 @@ fn after_wait(core: &Core<'_>) -> Next {
 }
 
 /// The semantics of control flow.
-pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Option<Result<Flow, Lack>> {
-    let kind = kind_of(name, reader)?;
+pub(crate) fn of(reader: &Reader<'_>) -> Option<Result<Flow, Lack>> {
+    let kind = kind_of(reader)?;
     Some(kind.and_then(|kind| {
         // The vote of a reducing barrier is its `p`, not a condition of the instruction.
         if matches!(
@@ -462,7 +462,7 @@ pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Option<Result<Flow, Lack>> 
     }))
 }
 
-fn kind_of(name: &str, reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
+fn kind_of(reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
     let barrier = |arrive_only: bool, vote: bool, packed: bool| {
         let count = if packed {
             None
@@ -477,72 +477,72 @@ fn kind_of(name: &str, reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
             vote: if vote {
                 Some(Vote {
                     condition: reader.condition("p")?,
-                    any: reader.is("fn", "OR"),
+                    any: reader.is(name::FN, value::OR),
                 })
             } else {
                 None
             },
         })
     };
-    Some(match name {
-        "BRA" | "BRA.UP" => reader.modifier("mode").and_then(|mode| {
+    Some(match reader.instruction.op() {
+        Op::BRA | Op::BRA_UP => reader.modifier(name::MODE).and_then(|mode| {
             Ok(Kind::Branch {
                 target: reader.jump("t")?,
                 together: match mode {
-                    "warp" | "U" => Together::No,
-                    "U.ANY" => Together::Any,
+                    value::UNSAID_WARP | value::U => Together::No,
+                    value::U_ANY => Together::Any,
                     other => return Err(format!("branch mode {other}")),
                 },
             })
         }),
-        "BRA.DIV" => reader.modifier("mode").and_then(|mode| {
+        Op::BRA_DIV => reader.modifier(name::MODE).and_then(|mode| {
             Ok(Kind::BranchParted {
                 mask: reader.source("m")?,
                 target: reader.jump("t")?,
-                parted: mode == "DIV",
+                parted: mode == value::DIV,
             })
         }),
         // A table's distance counts from the end of the branch; so does the address in the registers.
-        "BRX" | "BRXU" => indirect(reader, "a", "t", false),
-        "JMX" => indirect(reader, "a", "t", true),
-        "RET.REL" | "CALL.REL.R" => indirect(reader, "a", "t", false),
-        "RET.ABS" | "CALL.ABS" => indirect(reader, "a", "t", true),
-        "CALL.REL" => reader.jump("t").map(|target| Kind::Branch {
+        Op::BRX | Op::BRXU => indirect(reader, "a", "t", false),
+        Op::JMX => indirect(reader, "a", "t", true),
+        Op::RET_REL | Op::CALL_REL_R => indirect(reader, "a", "t", false),
+        Op::RET_ABS | Op::CALL_ABS => indirect(reader, "a", "t", true),
+        Op::CALL_REL => reader.jump("t").map(|target| Kind::Branch {
             target,
             together: Together::No,
         }),
-        "UCGABAR_ARV" => Ok(Kind::ClusterArrive),
-        "UCGABAR_WAIT" => Ok(Kind::ClusterWait),
-        "EXIT" | "KILL" => Ok(Kind::Exit),
-        "BSYNC" => reader
+        Op::UCGABAR_ARV => Ok(Kind::ClusterArrive),
+        Op::UCGABAR_WAIT => Ok(Kind::ClusterWait),
+        Op::EXIT | Op::KILL => Ok(Kind::Exit),
+        Op::BSYNC => reader
             .barrier_register("b")
             .map(|barrier| Kind::Sync { barrier }),
-        "BREAK" => reader
+        Op::BREAK => reader
             .barrier_register("b")
             .map(|barrier| Kind::Break { barrier }),
-        "WARPSYNC" => reader
+        Op::WARPSYNC => reader
             .source("a")
             .map(|mask| Kind::WarpSync { mask: Some(mask) }),
-        "WARPSYNC.ALL" => Ok(Kind::WarpSync { mask: None }),
-        "WARPSYNC.COLLECTIVE" => reader.source("a").and_then(|mask| {
+        Op::WARPSYNC_ALL => Ok(Kind::WarpSync { mask: None }),
+        Op::WARPSYNC_COLLECTIVE => reader.source("a").and_then(|mask| {
             Ok(Kind::Collective {
                 mask: Some(mask),
                 target: reader.jump("t")?,
             })
         }),
-        "WARPSYNC.COLLECTIVE.ALL" => reader
+        Op::WARPSYNC_COLLECTIVE_ALL => reader
             .jump("t")
             .map(|target| Kind::Collective { mask: None, target }),
-        "ENDCOLLECTIVE" => Ok(Kind::EndCollective),
-        "YIELD" => Ok(Kind::Yield),
-        "NANOSLEEP" => Ok(Kind::Sleep),
-        "BPT" => Ok(Kind::Trap),
-        "BAR.SYNC" => barrier(false, false, false),
-        "BAR.SYNC.PACKED" => barrier(false, false, true),
-        "BAR.ARV" => barrier(true, false, false),
-        "BAR.ARV.PACKED" => barrier(true, false, true),
-        "BAR.RED" => barrier(false, true, false),
-        "BAR.RED.PACKED" => barrier(false, true, true),
+        Op::ENDCOLLECTIVE => Ok(Kind::EndCollective),
+        Op::YIELD => Ok(Kind::Yield),
+        Op::NANOSLEEP => Ok(Kind::Sleep),
+        Op::BPT => Ok(Kind::Trap),
+        Op::BAR_SYNC => barrier(false, false, false),
+        Op::BAR_SYNC_PACKED => barrier(false, false, true),
+        Op::BAR_ARV => barrier(true, false, false),
+        Op::BAR_ARV_PACKED => barrier(true, false, true),
+        Op::BAR_RED => barrier(false, true, false),
+        Op::BAR_RED_PACKED => barrier(false, true, true),
         _ => return None,
     })
 }

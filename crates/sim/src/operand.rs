@@ -4,7 +4,8 @@
 
 use crate::core::Core;
 use orias_sass::{
-    Access, ConstantBank, ImmediateFormat, Instruction, Operand, PlaceKind, Register, RegisterClass,
+    Access, ConstantBank, ImmediateFormat, Instruction, ModifierName, Operand, PlaceKind, Register,
+    RegisterClass, ValueName, modifier_values as value,
 };
 
 /// One value for each lane of a warp.
@@ -93,14 +94,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The name of a modifier's value; an operation without the modifier is a mistake in the semantics.
-    pub fn modifier(&self, name: &str) -> Result<&'static str, Lack> {
+    pub fn modifier(&self, name: ModifierName) -> Result<ValueName, Lack> {
         self.instruction
             .modifier(name)
             .ok_or_else(|| format!("{} has no modifier '{name}'", self.instruction.op()))
     }
 
     /// Whether a modifier has a value; false for operations without the modifier.
-    pub fn is(&self, name: &str, value: &str) -> bool {
+    pub fn is(&self, name: ModifierName, value: ValueName) -> bool {
         self.instruction.modifier(name) == Some(value)
     }
 
@@ -215,16 +216,24 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A condition that only some rows have.
+    pub fn condition_if_any(&self, name: &str) -> Result<Option<Condition>, Lack> {
+        let known = self.instruction.op().row().slot_index(name);
+        known.map(|_| self.condition(name)).transpose()
+    }
+
+    /// A source that only some rows have.
+    pub fn source_if_any(&self, name: &str) -> Result<Option<Source>, Lack> {
+        let known = self.instruction.op().row().slot_index(name);
+        known.map(|_| self.source(name)).transpose()
+    }
+
     /// A condition that some rows do not have: true there.
     pub fn optional_condition(&self, name: &str) -> Result<Condition, Lack> {
-        if self.instruction.op().row().slot_index(name).is_some() {
-            self.condition(name)
-        } else {
-            Ok(Condition {
-                register: Register::PT,
-                invert: false,
-            })
-        }
+        Ok(self.condition_if_any(name)?.unwrap_or(Condition {
+            register: Register::PT,
+            invert: false,
+        }))
     }
 
     pub fn immediate(&self, name: &str) -> Result<u64, Lack> {
@@ -270,11 +279,11 @@ impl<'a> Reader<'a> {
             None => 0,
             Some(modifier) => {
                 let modifier = &self.instruction.op().row().modifiers[usize::from(modifier)];
-                match self.instruction.modifier(modifier.name) {
-                    Some("X1") => 0,
-                    Some("X4") => 2,
-                    Some("X8") => 3,
-                    Some("X16") => 4,
+                match self.instruction.modifier(modifier.id()) {
+                    Some(value::X1) => 0,
+                    Some(value::X4) => 2,
+                    Some(value::X8) => 3,
+                    Some(value::X16) => 4,
                     other => return Err(format!("scale {other:?}")),
                 }
             }

@@ -87,7 +87,7 @@ fn step(index: usize, bytes: &[u8], machine: &Machine, banks: &[usize; 32]) -> S
         index,
     };
     let name = instruction.op().name();
-    let run = match semantics::of(name, &reader) {
+    let run = match semantics::of(&reader) {
         Ok(run) => run,
         Err(None) => Run::Fault(FaultKind::Missing(name.to_owned())),
         Err(Some(lack)) => Run::Fault(FaultKind::Missing(format!("{name} ({lack})"))),

@@ -5,7 +5,7 @@ use orias_machine::timing::{
     Arrival, Completion, Place, Queue, Result as TimedResult, ResultGroup, Use, UseGroup,
 };
 use orias_machine::{Machine, PerMachine};
-use orias_sass::{Instruction, Operand, RegisterClass};
+use orias_sass::{Instruction, Mnemonic, Op, Operand, RegisterClass};
 
 /// Registers that an instruction reads, with the moment it does.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,6 @@ pub(crate) struct Schedule {
 impl Schedule {
     pub fn new(machine: &Machine, instruction: &Instruction) -> Self {
         let op = instruction.op();
-        let name = op.name();
         let control = &instruction.control;
         let row = machine.timing(op);
         let mut schedule = Self {
@@ -79,18 +78,29 @@ impl Schedule {
             writes: Vec::new(),
             dependency: dependency(instruction),
             // The copy engine takes its orders when they are issued.
-            reads_state: ["B2R", "BMOV", "UBLK", "UTMA"]
-                .iter()
-                .any(|start| name.starts_with(start)),
-            copies: name.starts_with("LDGSTS"),
-            commits: matches!(name, "LDGDEPBAR" | "ARRIVES.LDGSTSBAR"),
+            reads_state: matches!(
+                op.mnemonic(),
+                Mnemonic::B2R
+                    | Mnemonic::BMOV
+                    | Mnemonic::UBLKCP
+                    | Mnemonic::UBLKPF
+                    | Mnemonic::UBLKRED
+                    | Mnemonic::UTMACCTL
+                    | Mnemonic::UTMACMDFLUSH
+                    | Mnemonic::UTMALDG
+                    | Mnemonic::UTMAPF
+                    | Mnemonic::UTMAREDG
+                    | Mnemonic::UTMASTG
+            ),
+            copies: op.mnemonic() == Mnemonic::LDGSTS,
+            commits: matches!(op, Op::LDGDEPBAR | Op::ARRIVES_LDGSTSBAR),
             reused: reuse::positions(instruction),
         };
         for access in instruction.accesses() {
             let place = Place::of(instruction, &access);
             let class = access.class();
             // R2UR.OR combines its predicate with the old one where it writes it: no moment of reading is known.
-            let combined = name == "R2UR.OR" && class == RegisterClass::P && access.writes;
+            let combined = op == Op::R2UR_OR && class == RegisterClass::P && access.writes;
             if access.reads && !combined {
                 // Registers of one operand may be needed at different times: the halves of a 64-bit addend.
                 let mut known: Option<Reads> = None;
@@ -187,12 +197,12 @@ fn dependency(instruction: &Instruction) -> Option<DependencyWait> {
         Some(Operand::Immediate(value)) => *value,
         _ => 0,
     };
-    match instruction.op().name() {
-        "DEPBAR.LE" => Some(DependencyWait {
+    match instruction.op() {
+        Op::DEPBAR_LE => Some(DependencyWait {
             limit: Some((number("s") as u8, number("n") as usize)),
             set: number("set") as u8,
         }),
-        "DEPBAR" => Some(DependencyWait {
+        Op::DEPBAR => Some(DependencyWait {
             limit: None,
             set: number("set") as u8,
         }),

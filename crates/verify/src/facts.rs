@@ -5,7 +5,10 @@ use orias_machine::Machine;
 use orias_machine::timing::{
     Arrival, Completion, Place, Queue, Result as Written, ResultGroup, Use, UseGroup,
 };
-use orias_sass::{Instruction, Op, Operand, Register, RegisterAccess, RegisterClass};
+use orias_sass::{
+    Instruction, Op, Operand, Register, RegisterAccess, RegisterClass, modifier_names as name,
+    modifier_values as value,
+};
 
 /// How many registers there are in all five files, and one more for what barriers between threads hold back.
 pub(crate) const REGISTERS: usize = 353;
@@ -243,7 +246,7 @@ impl Facts {
             settled: timing.settled,
             wait: wait(instruction),
             commits: timing.completion == Completion::Group
-                && instruction.modifier("gsb") == Some("gsb0"),
+                && instruction.modifier(name::GSB) == Some(value::GSB0),
             predicates,
         });
         Ok(())

@@ -10,7 +10,7 @@
 use crate::finding::{Check, Finding};
 use crate::judge::{alone, text};
 use crate::program::{Block, Program, WORD};
-use orias_sass::{Instruction, Op, Register, RegisterClass};
+use orias_sass::{Instruction, Mnemonic, Op, Register, RegisterClass};
 
 /// Runs of loads that never run which are torn or stand in front of something else.
 pub(crate) fn torn(program: &Program) -> Vec<Finding> {
@@ -51,8 +51,8 @@ fn never_runs(instruction: &Instruction) -> bool {
 /// Whether a run of this length belongs in front of an operation.
 fn stands_before(length: usize, op: Op) -> bool {
     match length {
-        3 => op.name().starts_with("LDGSTS"),
-        1 | 4 => op.name().starts_with("MEMBAR"),
+        3 => op.mnemonic() == Mnemonic::LDGSTS,
+        1 | 4 => op.mnemonic() == Mnemonic::MEMBAR,
         _ => false,
     }
 }

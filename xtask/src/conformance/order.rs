@@ -6,7 +6,7 @@
 
 use crate::gpu::assembler::Assembler;
 use orias_cubin::Cubin;
-use orias_sass::{Target, decode};
+use orias_sass::{Mnemonic, Target, decode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -178,27 +178,27 @@ fn module(forms: &[String]) -> String {
 }
 
 /// Mnemonics of what orders memory, and of accesses to it.
-const WATCHED: [&str; 20] = [
-    "MEMBAR",
-    "ERRBAR",
-    "CGAERRBAR",
-    "CCTL",
-    "FENCE",
-    "BAR",
-    "UCGABAR_ARV",
-    "UCGABAR_WAIT",
-    "DEPBAR",
-    "LDG",
-    "LD",
-    "LDS",
-    "STG",
-    "ST",
-    "STS",
-    "ATOMG",
-    "ATOM",
-    "ATOMS",
-    "REDG",
-    "SYNCS",
+const WATCHED: [Mnemonic; 20] = [
+    Mnemonic::MEMBAR,
+    Mnemonic::ERRBAR,
+    Mnemonic::CGAERRBAR,
+    Mnemonic::CCTL,
+    Mnemonic::FENCE,
+    Mnemonic::BAR,
+    Mnemonic::UCGABAR_ARV,
+    Mnemonic::UCGABAR_WAIT,
+    Mnemonic::DEPBAR,
+    Mnemonic::LDG,
+    Mnemonic::LD,
+    Mnemonic::LDS,
+    Mnemonic::STG,
+    Mnemonic::ST,
+    Mnemonic::STS,
+    Mnemonic::ATOMG,
+    Mnemonic::ATOM,
+    Mnemonic::ATOMS,
+    Mnemonic::REDG,
+    Mnemonic::SYNCS,
 ];
 
 /// For each kernel, what orders and accesses memory, with modifiers.

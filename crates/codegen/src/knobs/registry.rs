@@ -247,6 +247,15 @@ pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
     "what does not change in a loop is computed before it",
 );
 
+/// Whether addresses that a loop advances take in what is added to them, and share their steps where registers are short.
+pub static MERGE_INDUCTIONS: Key<bool> = Key::<bool>::new(
+    10032,
+    "MergeInductions",
+    true,
+    "MergeInductions",
+    "addresses that a loop advances take in what is added to them, and share their steps where registers are short",
+);
+
 /// Whether loops are unrolled.
 pub static UNROLL: Key<bool> = Key::<bool>::new(
     10025,
@@ -481,6 +490,7 @@ pub static KNOBS: &[&Knob] = &[
     &HOIST_INVARIANTS.knob,
     &PROMOTE_LOCALS.knob,
     &FOLD_ADDRESSES.knob,
+    &MERGE_INDUCTIONS.knob,
     &UNROLL.knob,
     &UNROLL_FULL.knob,
     &UNROLL_SIZE.knob,

@@ -120,12 +120,12 @@ fn extent(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand
 
 /// Which way a copy goes, as its opcode says.
 fn route(statement: &Statement<'_>) -> Route {
-    let has = |name: &str| statement.form.modifiers().any(|it| it.name() == name);
-    if has("bulk_group") {
+    let has = |modifier| statement.form.has(modifier);
+    if has(Modifier::BulkGroup) {
         Route::SharedToGlobal
-    } else if has("multicast::cluster") {
+    } else if has(Modifier::MulticastCluster) {
         Route::Multicast
-    } else if has("global") {
+    } else if has(Modifier::Global) {
         Route::GlobalToShared
     } else {
         Route::SharedToCluster
@@ -274,8 +274,13 @@ fn tensor_extra(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<O
 }
 
 fn tensor_mode(statement: &Statement<'_>) -> TensorMode {
-    let im2col = |name: &str| name.starts_with("im2col");
-    match statement.form.modifiers().any(|it| im2col(it.name())) {
+    const IM2COL: [Modifier; 4] = [
+        Modifier::Im2col,
+        Modifier::Im2colW,
+        Modifier::Im2colW128,
+        Modifier::Im2colNoOffs,
+    ];
+    match IM2COL.iter().any(|&it| statement.form.has(it)) {
         true => TensorMode::Im2col,
         false => TensorMode::Tile,
     }

@@ -62,10 +62,7 @@ pub(super) fn adjust(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
 
 /// `mbarrier.arrive` and `.arrive_drop`, with and without `.expect_tx` and `.noComplete`
 pub(super) fn arrive(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
-    let incomplete = statement
-        .form
-        .modifiers()
-        .any(|it| it.name() == "noComplete");
+    let incomplete = statement.form.has(Modifier::NoComplete);
     let (kind, operand) = match (statement.op, incomplete) {
         (Op::MbarrierArrive, false) => (Arrive::Arrive, "count"),
         (Op::MbarrierArrive, true) => (Arrive::NoComplete, "count"),
@@ -115,7 +112,7 @@ pub(super) fn wait(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
 
 /// `cp.async.mbarrier.arrive`
 pub(super) fn arrive_after_copies(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
-    let counted = statement.form.modifiers().any(|it| it.name() == "noinc");
+    let counted = statement.form.has(Modifier::Noinc);
     body.branch_if_guarded(|body| {
         let (place, _) = address(body, statement, "a")?;
         let counted = imm(u64::from(counted));

@@ -377,7 +377,7 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
 pub(super) fn load_copies(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
     let ty = element_type(statement)?;
-    let wide = form.modifiers().any(|it| it.name() == "acc::f32");
+    let wide = form.has(Modifier::AccF32);
     let op = match wide {
         true => AbstractOp::MultimemLdWide,
         false => AbstractOp::MultimemLd,

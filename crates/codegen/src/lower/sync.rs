@@ -9,9 +9,17 @@ use orias_ptx::grammar::{Access, Modifier, Op};
 
 /// `bar`, `barrier` and their variants.
 pub(super) fn barrier(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
-    let name = statement.op.name();
     // The older names are for whole warps; the newer ones say so.
-    if !name.starts_with("barrier") || statement.form.has(Modifier::Aligned) {
+    let of_warps = matches!(
+        statement.op,
+        Op::BarSync
+            | Op::BarCtaSync
+            | Op::BarArrive
+            | Op::BarCtaArrive
+            | Op::BarRed
+            | Op::BarCtaRed
+    );
+    if of_warps || statement.form.has(Modifier::Aligned) {
         return barrier_for(body, statement, Aligned::Aligned);
     }
     // Lanes of other places may execute it: it has no guard that only this place knows.
@@ -38,7 +46,7 @@ fn barrier_for(body: &mut Body<'_, '_>, statement: &Statement<'_>, aligned: Alig
             body.assign(AbstractOp::BarArrive, (aligned,), &[], &operands)
         }
         Op::BarRed | Op::BarCtaRed | Op::BarrierRed | Op::BarrierCtaRed => {
-            let popc = statement.form.modifiers().any(|it| it.name() == "popc");
+            let popc = statement.form.has(Modifier::Popc);
             if operands.len() == 2 {
                 operands.insert(1, Operand::None);
             }
@@ -70,14 +78,13 @@ fn barrier_for(body: &mut Body<'_, '_>, statement: &Statement<'_>, aligned: Alig
 /// `membar` and `fence`. `membar` is `fence.sc`; a fence that does not say is `.acq_rel`.
 pub(super) fn fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
-    let named = |start: &str| form.modifiers().any(|it| it.name().starts_with(start));
-    if named("mbarrier_init") {
+    if form.has(Modifier::MbarrierInit) {
         return body.assign(AbstractOp::FenceMbarrierInit, (), &[], &[]);
     }
-    if named("sync_restrict") {
+    if is_restricted(form) {
         return restricted_fence(body, statement);
     }
-    let scope = if form.modifiers().any(|it| it.name() == "gl") {
+    let scope = if form.has(Modifier::Gl) {
         Scope::Gpu
     } else {
         modifier(form).unwrap_or(Scope::Gpu)
@@ -87,6 +94,11 @@ pub(super) fn fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         _ => modifier(form).unwrap_or(Order::AcqRel),
     };
     body.assign(AbstractOp::Fence, (order, scope), &[], &[])
+}
+
+/// Whether a fence is for mbarriers and what they announce only.
+fn is_restricted(form: &orias_ptx::opcode::Form) -> bool {
+    form.has(Modifier::SyncRestrictSharedCta) || form.has(Modifier::SyncRestrictSharedCluster)
 }
 
 /// A fence for mbarriers and what they announce only: who releases orders accesses to shared memory before them, who acquires has nothing to do.
@@ -102,21 +114,20 @@ fn restricted_fence(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
 /// `fence.proxy` for generic and asynchronous accesses.
 pub(super) fn fence_proxy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
-    let has = |name: &str| form.modifiers().any(|it| it.name() == name);
-    let named = |start: &str| form.modifiers().any(|it| it.name().starts_with(start));
-    if named("sync_restrict") {
+    let has = |modifier| form.has(modifier);
+    if is_restricted(form) {
         return restricted_fence(body, statement);
     }
-    let proxy = if has("alias") {
+    let proxy = if has(Modifier::Alias) {
         Proxy::Alias
-    } else if has("async") {
+    } else if has(Modifier::Async) {
         match () {
-            () if has("global") => Proxy::AsyncGlobal,
-            () if has("shared::cta") => Proxy::AsyncShared,
-            () if has("shared::cluster") => Proxy::AsyncSharedCluster,
+            () if has(Modifier::Global) => Proxy::AsyncGlobal,
+            () if has(Modifier::SharedCta) => Proxy::AsyncShared,
+            () if has(Modifier::SharedCluster) => Proxy::AsyncSharedCluster,
             () => Proxy::Async,
         }
-    } else if has("tensormap::generic") {
+    } else if has(Modifier::TensormapGeneric) {
         return super::tensormap::fence(body, statement);
     } else {
         return unsupported("");
@@ -187,7 +198,7 @@ pub(super) fn elect(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
 
 /// `griddepcontrol`
 pub(super) fn grid_dependency(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
-    let op = if statement.form.modifiers().any(|it| it.name() == "wait") {
+    let op = if statement.form.has(Modifier::Wait) {
         AbstractOp::GridDepWait
     } else {
         AbstractOp::GridDepLaunch

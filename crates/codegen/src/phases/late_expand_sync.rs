@@ -14,7 +14,7 @@
 use crate::knobs::registry::{DISABLE_ERRBAR, EXPAND_SYNC_LATE, GEN_ERRBAR_AT_EXIT};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::builder::{BuildError, Cursor};
-use orias_ori::{Function, Inst, Operation};
+use orias_ori::{Function, Inst};
 use orias_sass::Op;
 
 /// What the knob gets for an answer.
@@ -84,15 +84,4 @@ fn report_behind(func: &mut Function, inst: Inst) -> Result<(), BuildError> {
         behind = cursor.build(op).guard(guard).finish()?;
     }
     Ok(())
-}
-
-/// The name of the value that a modifier of a machine instruction has.
-pub(super) fn modifier(func: &Function, inst: Inst, name: &str) -> Option<&'static str> {
-    let Operation::Machine(op, mods) = func.inst(inst).operation() else {
-        return None;
-    };
-    let modifier = op.row().modifier(name)?;
-    let value = mods.get(modifier);
-    let found = modifier.values.iter().find(|it| it.value == value);
-    found.map(|it| it.name)
 }

@@ -10,15 +10,14 @@
 //!
 //! Cost: the analysis of [`crate::sync::available`].
 
-use super::late_expand_sync::modifier;
 use crate::pipeline::{Context, PhaseError};
 use crate::sync::available;
 use orias_ori::{Effects, Function, Inst, Operand};
-use orias_sass::{Op, Space};
+use orias_sass::{Op, Space, ValueName, modifier_names as name, modifier_values as value};
 
 /// Kinds and scopes of `MEMBAR`, each kind from the narrowest scope on.
-const KINDS: [&str; 2] = ["SC", "ALL"];
-const SCOPES: [&str; 3] = ["CTA", "GPU", "SYS"];
+const KINDS: [ValueName; 2] = [value::SC, value::ALL];
+const SCOPES: [ValueName; 3] = [value::CTA, value::GPU, value::SYS];
 
 /// Facts about memory.
 const MEMORY: u64 = (1 << DROPPED) | ((1 << DROPPED) - 1);
@@ -65,9 +64,11 @@ fn facts(func: &Function, inst: Inst) -> u64 {
     }
     match func.opcode(inst).as_machine() {
         Some(Op::MEMBAR) => {
-            let kind = modifier(func, inst, "sem")
+            let kind = func
+                .machine_modifier(inst, name::SEM)
                 .and_then(|it| KINDS.iter().position(|&kind| kind == it));
-            let scope = modifier(func, inst, "scope")
+            let scope = func
+                .machine_modifier(inst, name::SCOPE)
                 .and_then(|it| SCOPES.iter().position(|&scope| scope == it));
             // Beyond the block, only fences that report errors stand for each other.
             let reports = func.inst(inst).is_strong() || scope == Some(0);
@@ -78,7 +79,9 @@ fn facts(func: &Function, inst: Inst) -> u64 {
                 _ => 0,
             }
         }
-        Some(Op::CCTL_IVALL) if modifier(func, inst, "what") == Some("IVALL") => 1 << DROPPED,
+        Some(Op::CCTL_IVALL) if func.machine_modifier(inst, name::WHAT) == Some(value::IVALL) => {
+            1 << DROPPED
+        }
         Some(Op::DEPBAR_LE) => match group_wait(func, inst) {
             Some(left) if left < GROUPS => ((1 << (GROUPS - left)) - 1) << (FIRST_GROUP + left),
             _ => 0,

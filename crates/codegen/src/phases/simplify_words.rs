@@ -11,6 +11,7 @@
 //! | logic, choices and shifts of 64 bits of which a word is an operand's or known | `collect` of two words, the other word computed in 32 bits |
 //! | a comparison of 64 bits whose high words are the same number | one of the low words, without sign |
 //! | a comparison of `p ? 1 : 0` and its like with a number | `p`, `!p`, or known |
+//! | an asynchronous copy that reads all of its bytes or none (`p ? 16 : 0`) | one whose source is ignored, by `!p` |
 //!
 //! Selection takes 64-bit operations apart word by word anyway, but after common subexpressions, and it sees only how a source is made, not which bits it
 //! has: a word that is always zero would be made in a register, masked, shifted and compared. Shifts to the left that a 64-bit sum reads stay whole: they are
@@ -25,7 +26,7 @@ use crate::known_bits::{Bits, KnownBits, WORD, is_signed};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
-use orias_ori::operation::{Clamp, Direction, Half, Sat, Scalar, SourceType};
+use orias_ori::operation::{Clamp, Compare, Direction, Half, Sat, Scalar, SourceType};
 use orias_ori::{AbstractOp, Function, Guard, Inst, Operand, Operation, Type, Value};
 
 /// Runs the phase.
@@ -44,6 +45,14 @@ pub fn simplify_words(func: &mut Function, context: &Context<'_>) -> Result<(), 
         while let Some(inst) = next {
             next = func.layout.next_inst(inst);
             known.learn(func, inst);
+            if func.opcode(inst).as_abstract() == Some(AbstractOp::CpAsync) {
+                changed |=
+                    ignore_source(func, &known, inst).map_err(|error| PhaseError::Broken {
+                        at: inst.to_string(),
+                        what: error.to_string(),
+                    })?;
+                continue;
+            }
             let Some(found) = find(func, &known, &summed, inst) else {
                 continue;
             };
@@ -322,6 +331,91 @@ fn find_comparison(
             }
         }
         _ => None,
+    }
+}
+
+/// How many choices between sizes are looked through.
+const NESTED_CHOICES: u32 = 4;
+
+/// A copy that reads all of its bytes or none ignores its source by a predicate instead: the machine's copy has one, while a size it has to
+/// be told by the alignment of the address.
+fn ignore_source(
+    func: &mut Function,
+    known: &KnownBits,
+    inst: Inst,
+) -> Result<bool, orias_ori::builder::BuildError> {
+    let &[to, from, size, read, Operand::None, policy] = func.operands(inst) else {
+        return Ok(false);
+    };
+    let (Operand::Imm(bytes), Operation::Abstract(op, mods)) = (size, func.inst(inst).operation())
+    else {
+        return Ok(false);
+    };
+    let all_or_nothing = read.as_value().is_some()
+        && read.mods().is_empty()
+        && known.of(read, 32).possible() & WORD == bytes.bits();
+    if !all_or_nothing || !bytes.bits().is_power_of_two() {
+        return Ok(false);
+    }
+    let mut emit = Emit::before(func, inst);
+    let ignored = is_zero(&mut emit, known, read, bytes.bits(), 0);
+    emit.finish()?;
+    let operands = [to, from, size, Operand::None, ignored, policy];
+    func.replace_with_abstract(inst, op, mods, 0, &operands);
+    Ok(true)
+}
+
+/// The predicate that `size`, which is `bytes` or zero, is zero.
+fn is_zero(
+    emit: &mut Emit<'_>,
+    known: &KnownBits,
+    size: Operand,
+    bytes: u64,
+    depth: u32,
+) -> Operand {
+    let func = emit.func();
+    let choice = size
+        .as_value()
+        .and_then(|value| func.defining_inst(value))
+        .filter(|&choice| {
+            func.opcode(choice).as_abstract() == Some(AbstractOp::Selp)
+                && func.inst(choice).guard().is_always()
+        });
+    let sides = choice.and_then(|choice| match *func.operands(choice) {
+        [_, yes, no, predicate]
+            if predicate.as_value().is_some() && predicate.mods().is_empty() =>
+        {
+            Some((yes, no, predicate))
+        }
+        _ => None,
+    });
+    let number = |operand: Operand| match operand {
+        Operand::Imm(imm) => Some(imm.bits() & WORD),
+        _ => None,
+    };
+    let is_size = |operand: Operand| {
+        number(operand).is_none()
+            && plain(operand)
+            && depth < NESTED_CHOICES
+            && known.of(operand, 32).possible() & WORD == bytes
+    };
+    match sides {
+        Some((yes, no, predicate)) if number(no) == Some(0) && number(yes) == Some(bytes) => {
+            emit.op(AbstractOp::Not, (Scalar::Pred,), &[predicate])
+        }
+        Some((yes, no, predicate)) if number(yes) == Some(0) && number(no) == Some(bytes) => {
+            predicate
+        }
+        Some((yes, no, predicate)) if number(no) == Some(0) && is_size(yes) => {
+            let inner = is_zero(emit, known, yes, bytes, depth + 1);
+            let not = emit.op(AbstractOp::Not, (Scalar::Pred,), &[predicate]);
+            emit.op(AbstractOp::Or, (Scalar::Pred,), &[not, inner])
+        }
+        Some((yes, no, predicate)) if number(yes) == Some(0) && is_size(no) => {
+            let inner = is_zero(emit, known, no, bytes, depth + 1);
+            emit.op(AbstractOp::Or, (Scalar::Pred,), &[predicate, inner])
+        }
+        _ => emit.setp(Compare::Eq, Scalar::U32, size, imm(0)),
     }
 }
 

@@ -22,7 +22,7 @@ use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::builder::Cursor;
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, SourceMods};
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 /// Registers of the general file, RZ included.
 const COUNT: usize = 256;
@@ -199,22 +199,8 @@ fn product(func: &Function, inst: Inst) -> Product {
             .iter()
             .filter_map(|name| register(name))
             .collect(),
-        ends_group: modifier(func, inst, "gsb") == Some("gsb0"),
+        ends_group: func.machine_modifier(inst, name::GSB) == Some(value::GSB0),
     }
-}
-
-/// The name of a modifier's value.
-fn modifier(func: &Function, inst: Inst, name: &str) -> Option<&'static str> {
-    let Operation::Machine(op, mods) = func.inst(inst).operation() else {
-        return None;
-    };
-    let modifier = op.row().modifier(name)?;
-    let value = mods.get(modifier);
-    modifier
-        .values
-        .iter()
-        .find(|it| it.value == value)
-        .map(|it| it.name)
 }
 
 /// How many groups a wait leaves under way.
@@ -360,8 +346,8 @@ fn broken(func: &Function, inst: Inst, what: impl ToString) -> PhaseError {
 fn wait_before(func: &mut Function, inst: Inst, groups: u8) -> Result<(), PhaseError> {
     let made = Cursor::before(func, inst)
         .build(Op::WARPGROUP_DEPBAR)
-        .modifier("le", "LE")
-        .modifier("gsb", "gsb0")
+        .modifier(name::LE, value::LE)
+        .modifier(name::GSB, value::GSB0)
         .imm(u64::from(groups))
         .finish();
     match made {
@@ -375,12 +361,7 @@ fn end_group(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
     let Operation::Machine(op, mods) = func.inst(inst).operation() else {
         return Ok(());
     };
-    let row = op.row();
-    let ends = row.modifier("gsb").and_then(|modifier| {
-        let value = modifier.value_named("gsb0")?.value;
-        Some(mods.with(modifier, value))
-    });
-    let Some(mods) = ends else {
+    let Some(mods) = op.row().with_value(name::GSB, value::GSB0, mods) else {
         return Err(broken(func, inst, "a product that ends no group"));
     };
     let operands = func.operands(inst).to_vec();

@@ -32,7 +32,7 @@ use orias_ori::{
     AbstractMods, AbstractOp, Class, Function, FunctionKind, Inst, Opcode, Operand, PhysReg,
     SymbolPart, Type, print_inst,
 };
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 /// All four groups of lanes.
 const ALL_LANES: u64 = 0xf;
@@ -199,7 +199,7 @@ fn expand_return(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
     let text = place(func, TEXT_START);
     Cursor::before(func, inst)
         .build(Op::RET_REL)
-        .modifier("dec", "NODEC")
+        .modifier(name::DEC, value::NODEC)
         .operand(PhysReg::PT)
         .operand(back)
         .operand(text)
@@ -245,7 +245,7 @@ fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
             Some(_) => Op::CALL_REL,
             None => Op::CALL_REL_R,
         };
-        let mut made = cursor.build(op).modifier("inc", "NOINC");
+        let mut made = cursor.build(op).modifier(name::INC, value::NOINC);
         made = made.operand(PhysReg::PT);
         if op == Op::CALL_REL_R {
             made = made.operand(callee);
@@ -261,7 +261,7 @@ fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
             .map_err(refused)?;
         cursor
             .build(Op::CALL_ABS)
-            .modifier("inc", "NOINC")
+            .modifier(name::INC, value::NOINC)
             .operand(PhysReg::PT)
             .operand(callee)
             .none()

@@ -24,7 +24,7 @@ use orias_ori::{
     Address, Class, Function, FunctionKind, Guard, Inst, Opcode, Operand, OptReg, PhysReg, Reg,
     SourceMods,
 };
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 use std::collections::BTreeSet;
 
 /// The truth table of a conjunction of the first two sources.
@@ -54,7 +54,7 @@ pub fn expand_after_allocation(
     let mut at = Cursor::before(func, first);
     at.set_span(None);
     at.build(Op::LDC)
-        .modifier("size", "32")
+        .modifier(name::SIZE, value::_32)
         .operand(pointer)
         .operand(Operand::Const {
             mods: SourceMods::NONE,
@@ -235,8 +235,8 @@ fn store(
     offset: u32,
 ) -> Result<(), PhaseError> {
     at.build(Op::STL)
-        .modifier("cache", "normal")
-        .modifier("size", "32")
+        .modifier(name::CACHE, value::NORMAL)
+        .modifier(name::SIZE, value::_32)
         .address(Address::base(pointer, offset as i32))
         .operand(reg)
         .finish()
@@ -251,8 +251,8 @@ fn load(
     offset: u32,
 ) -> Result<(), PhaseError> {
     at.build(Op::LDL)
-        .modifier("cache", "normal")
-        .modifier("size", "32")
+        .modifier(name::CACHE, value::NORMAL)
+        .modifier(name::SIZE, value::_32)
         .operand(reg)
         .address(Address::base(pointer, offset as i32))
         .finish()
@@ -262,7 +262,7 @@ fn load(
 
 fn keep_barrier(at: &mut Cursor<'_>, barrier: PhysReg, reg: PhysReg) -> Result<(), PhaseError> {
     at.build(Op::BMOV_R)
-        .modifier("clear", "CLEAR")
+        .modifier(name::CLEAR, value::CLEAR)
         .operand(reg)
         .operand(barrier)
         .finish()

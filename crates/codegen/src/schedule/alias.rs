@@ -13,7 +13,7 @@ use super::build::operations;
 use super::order;
 use orias_machine::Machine;
 use orias_ori::{Function, Inst, Operand, Operation, OptReg, Reg, RegKind, SourceMods};
-use orias_sass::{Op, Space};
+use orias_sass::{Op, Space, modifier_values as value};
 use smallvec::SmallVec;
 
 /// What an address is relative to.
@@ -171,13 +171,12 @@ fn is_zero(reg: Reg) -> bool {
 /// Bytes a lane touches; none where lanes bring addresses for each other, or the row does not say.
 pub(super) fn access_size(machine: &Machine, op: Op, mods: orias_sass::Mods) -> Option<u8> {
     let modifier = operations::of(machine, op).size_modifier?;
-    let name = modifier.value(mods.get(modifier))?.name;
-    match name {
-        "U8" | "S8" => Some(1),
-        "U16" | "S16" => Some(2),
-        "32" | "S32" => Some(4),
-        "64" | "S64" => Some(8),
-        "128" => Some(16),
+    match modifier.value(mods.get(modifier))?.id() {
+        value::U8 | value::S8 => Some(1),
+        value::U16 | value::S16 => Some(2),
+        value::_32 | value::S32 => Some(4),
+        value::_64 | value::S64 => Some(8),
+        value::_128 => Some(16),
         _ => None,
     }
 }

@@ -8,7 +8,9 @@
 use super::build::operations::{self, OperationFacts};
 use orias_machine::Machine;
 use orias_ori::{Block, Class, Effects, Function, Inst, Operand, Operation, RegKind};
-use orias_sass::{Effects as RowEffects, Mods, Op, Space};
+use orias_sass::{
+    Effects as RowEffects, Mods, Op, Space, modifier_names as name, modifier_values as value,
+};
 
 /// A kind of thing that a fence holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -247,9 +249,7 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
 
 /// Whether the lanes of each mask go on by themselves behind a WARPSYNC with these modifiers.
 fn is_exclusive(mods: Mods) -> bool {
-    let modifier = Op::WARPSYNC.row().modifier("exclusive");
-    let value = modifier.and_then(|modifier| modifier.value(mods.get(modifier)));
-    value.is_some_and(|value| value.name == "EXCLUSIVE")
+    Op::WARPSYNC.row().value_of(name::EXCLUSIVE, mods) == Some(value::EXCLUSIVE)
 }
 
 /// Whether what stands at the end of `block` is issued for the lanes of each mask, or of each function that lanes called, in turn, up to the BSYNC:
@@ -311,15 +311,15 @@ fn reads_changing(func: &Function, inst: Inst) -> bool {
     })
 }
 
-/// The order modifier of a memory operation, where it has one that says more than "weak" or "read-only".
-fn order_name(facts: &OperationFacts, mods: Mods) -> Option<&'static str> {
-    let modifier = facts.order_modifier?;
-    modifier.value(mods.get(modifier)).map(|value| value.name)
+/// Whether the order modifier of an access has one of some encodings, a bit for each.
+fn has_order(facts: &OperationFacts, mods: Mods, encodings: u16) -> bool {
+    let modifier = facts.order_modifier;
+    modifier.is_some_and(|modifier| encodings >> mods.get(modifier) & 1 != 0)
 }
 
 /// Whether an access is to memory that nobody writes while the kernel runs.
 pub(super) fn is_read_only(facts: &OperationFacts, mods: Mods) -> bool {
-    order_name(facts, mods).is_some_and(|name| name.starts_with("CONSTANT"))
+    has_order(facts, mods, facts.read_only_orders)
 }
 
 /// Whether other accesses must not pass this one: it is strong (volatile, relaxed with a scope, acquire or release, which are
@@ -331,6 +331,5 @@ fn is_ordered(func: &Function, inst: Inst, facts: &OperationFacts, mods: Mods) -
     if facts.is_atomic {
         return func.defs(inst).next().is_some();
     }
-    order_name(facts, mods)
-        .is_some_and(|name| name.starts_with("STRONG") || name.starts_with("MMIO"))
+    has_order(facts, mods, facts.strong_orders)
 }

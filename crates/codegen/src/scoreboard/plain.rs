@@ -16,7 +16,7 @@ use super::{ScoreboardError, broken, filler};
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::Machine;
 use orias_ori::{ControlWord, Function, Level};
-use orias_sass::{Barrier, Op};
+use orias_sass::{Barrier, Mnemonic, Op};
 
 /// What every instruction waits for.
 const BOTH: u8 = 0b11;
@@ -59,9 +59,8 @@ fn writes_late(code: &Code, index: usize) -> bool {
     let fact = &code.facts[index];
     let mut writes = code.writes(index).iter();
     let written = writes.any(|write| write.arrives == Arrives::Barrier(EventKind::Written));
-    let names = ["SYNCS", "LDGSTS"];
     let group = fact.counts_copies && fact.op != Op::UTMACMDFLUSH;
-    let copies = group || names.iter().any(|name| fact.op.name().starts_with(name));
+    let copies = group || matches!(fact.op.mnemonic(), Mnemonic::SYNCS | Mnemonic::LDGSTS);
     fact.is_variable() && (written || copies)
 }
 
@@ -69,8 +68,10 @@ fn writes_late(code: &Code, index: usize) -> bool {
 /// operations without an address, which read no register late.
 fn reads_late(code: &Code, index: usize) -> bool {
     let fact = &code.facts[index];
-    let without = ["FENCE", "CCTL", "BMOV"];
-    let quick = without.iter().any(|name| fact.op.name().starts_with(name));
+    let quick = matches!(
+        fact.op.mnemonic(),
+        Mnemonic::FENCE | Mnemonic::CCTL | Mnemonic::CCTLL | Mnemonic::BMOV
+    );
     let copies = fact.counts_copies && fact.op != Op::UTMACMDFLUSH;
     fact.is_variable() && !copies && (!quick || !code.late(index).is_empty())
 }

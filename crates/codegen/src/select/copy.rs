@@ -1,7 +1,4 @@
 //! Asynchronous copies from global to shared memory, and matrices in shared memory.
-//!
-//! On sm_90, ptxas writes three loads that never run before each run of copies, and so do we: without them the chip may take
-//! the copies for something else.
 
 use super::arithmetic::flexible_last;
 use super::memory::Place;
@@ -10,16 +7,13 @@ use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{Cache, Count, Prefetch, Scalar, Transpose};
-use orias_ori::{Address, Guard, Operand, Reg, Type};
+use orias_ori::{Address, Operand, Reg, Type};
 use orias_sass::Op;
 use orias_sass::ValueName;
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
-
-/// How many loads that never run stand before a copy.
-const IDLE_LOADS: usize = 3;
 
 /// The scoreboard that counts groups of copies.
 const COPY_SCOREBOARD: u64 = 0;
@@ -89,7 +83,6 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
     let to = s.place(0)?;
     let to = copy_target(s, to)?;
     let from = near_source(s, from, policy)?;
-    idle_loads(s)?;
     let mods = [
         (name::BYPASS, bypass),
         (name::LTC, ahead),
@@ -97,21 +90,6 @@ pub(super) fn copy(s: &mut Selector<'_>) -> Done {
         (name::FILL, fill),
     ];
     s.emit_guarded(Op::LDGSTS, &mods, sources![to, from, condition])?;
-    Ok(())
-}
-
-/// Loads under a guard that is never true.
-fn idle_loads(s: &mut Selector<'_>) -> Done {
-    let Some(never) = pt().reg().map(Guard::unless) else {
-        return Ok(());
-    };
-    for _ in 0..IDLE_LOADS {
-        let address = s.func.create_address(Address {
-            base: rz().reg().into(),
-            ..Address::default()
-        });
-        s.emit_with(Op::LDS, &[], sources![rz(), address], never)?;
-    }
     Ok(())
 }
 

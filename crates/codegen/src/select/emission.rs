@@ -262,16 +262,9 @@ impl Selector<'_> {
         let row = op.row();
         let mut mods = default_modifiers(op);
         for (name, value) in list {
-            let set = row.modifier(name.text()).and_then(|modifier| {
-                Some(mods.with(modifier, modifier.value_named(value.text())?.value))
-            });
-            mods = set.ok_or_else(|| {
-                self.broken(format!(
-                    "{op} has no modifier {}={}",
-                    name.text(),
-                    value.text()
-                ))
-            })?;
+            mods = row
+                .with_value(*name, *value, mods)
+                .ok_or_else(|| self.broken(format!("{op} has no modifier {name}={value}")))?;
         }
         Ok(mods)
     }

@@ -138,7 +138,7 @@ pub(super) fn multiply(s: &mut Selector<'_>) -> Done {
     let shape = format!("64x{columns}x{depth}");
     let ends = s.group_ends.take() == Some(s.block) || !s.plain_groups;
     let mut mods = types(s)?;
-    let shapes = op.row().modifier(name::SHAPE.text());
+    let shapes = op.row().modifier(name::SHAPE);
     let shape = shapes.and_then(|shapes| shapes.value_name(&shape));
     mods.push((name::SHAPE, shape.ok_or_else(|| s.unsupported())?));
     mods.push((name::GSB, if ends { value::GSB0 } else { value::NONE }));

@@ -6,7 +6,10 @@
 
 use super::{Expansion, Made, Refusal};
 use crate::stream::{Fixup, NodeData, Pseudo, Reference, Stream};
-use orias_sass::{Instruction, Op, Operand, Register, RegisterClass};
+use orias_sass::{
+    Instruction, Op, Operand, Register, RegisterClass, modifier_names as name,
+    modifier_values as value,
+};
 use smallvec::smallvec;
 
 /// All four groups of lanes.
@@ -32,7 +35,7 @@ pub(super) fn expand_call(stream: &Stream, data: &NodeData, pseudo: &Pseudo) -> 
             .finish(stream.target)
     };
     let call = Instruction::build(Op::CALL_REL)
-        .modifier("inc", "NOINC")
+        .modifier(name::INC, value::NOINC)
         .operand(Operand::register(Register::PT))
         .operand(Operand::Target(0))
         .guard(guard.predicate, guard.negated)

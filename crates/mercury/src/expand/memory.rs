@@ -8,7 +8,10 @@
 use super::{Expansion, ExpansionClass, Made, Refusal};
 use crate::convert::encoding;
 use crate::stream::{Fixup, NodeData, Pseudo, Reference, Stream};
-use orias_sass::{Instruction, MemoryEffect, Op, Operand, Register, RegisterClass, Space, Target};
+use orias_sass::{
+    Instruction, MemoryEffect, Op, Operand, Register, RegisterClass, Space, Target,
+    modifier_names as name,
+};
 use smallvec::SmallVec;
 
 /// The class of an operation with a list of registers.
@@ -16,7 +19,8 @@ pub(super) fn class_of(instruction: &Instruction) -> ExpansionClass {
     let memory = instruction.op().row().memory;
     if memory.iter().any(|effect| effect.reads && effect.writes) {
         ExpansionClass::Atomic
-    } else if memory.iter().any(is_texture) || instruction.op().row().modifier("size").is_none() {
+    } else if memory.iter().any(is_texture) || instruction.op().row().modifier(name::SIZE).is_none()
+    {
         ExpansionClass::Texture
     } else {
         ExpansionClass::Memory
@@ -138,12 +142,7 @@ fn advance(
 }
 
 /// What each atomic is called when nobody wants its result.
-const REDUCTIONS: [(&str, &str); 4] = [
-    ("ATOMG", "REDG"),
-    ("ATOMG.F", "REDG.F"),
-    ("ATOM", "RED"),
-    ("ATOM.F", "RED.F"),
-];
+const REDUCTIONS: [(Op, Op); 2] = [(Op::ATOMG, Op::REDG), (Op::ATOMG_F, Op::REDG_F)];
 
 pub(super) fn expand_atomic(stream: &Stream, data: &NodeData, pseudo: &Pseudo) -> Expansion {
     let Pseudo::Group {
@@ -167,8 +166,8 @@ pub(super) fn expand_atomic(stream: &Stream, data: &NodeData, pseudo: &Pseudo) -
     let op = instruction.op();
     let reduction = REDUCTIONS
         .iter()
-        .find(|(atomic, _)| *atomic == op.name())
-        .and_then(|(_, name)| Op::from_name(name))
+        .find(|(atomic, _)| *atomic == op)
+        .map(|(_, reduction)| *reduction)
         .filter(|reduction| has_modifiers_of(*reduction, instruction));
     // A second result, or an operation that needs the old value: it goes to nowhere.
     let (Some(reduction), false) = (reduction, has_second_result(instruction, slot)) else {
@@ -184,8 +183,8 @@ pub(super) fn expand_atomic(stream: &Stream, data: &NodeData, pseudo: &Pseudo) -
     let row = reduction.row();
     let mut builder = Instruction::build(reduction);
     for modifier in row.modifiers {
-        if let Some(value) = instruction.modifier(modifier.name) {
-            builder = builder.modifier(modifier.name, value);
+        if let Some(value) = instruction.modifier(modifier.id()) {
+            builder = builder.modifier(modifier.id(), value);
         }
     }
     for wanted in row.slots {
@@ -217,8 +216,8 @@ pub(super) fn expand_atomic(stream: &Stream, data: &NodeData, pseudo: &Pseudo) -
 /// Whether a reduction can do what an atomic does: an exchange, for one, it cannot.
 fn has_modifiers_of(reduction: Op, instruction: &Instruction) -> bool {
     reduction.row().modifiers.iter().all(|modifier| {
-        let value = instruction.modifier(modifier.name);
-        value.is_none_or(|value| modifier.value_named(value).is_some())
+        let value = instruction.modifier(modifier.id());
+        value.is_none_or(|value| modifier.value_of(value).is_some())
     })
 }
 

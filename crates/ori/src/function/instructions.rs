@@ -271,6 +271,18 @@ impl Function {
         self.insts[inst].control = control;
     }
 
+    /// The name of the value that a modifier of a machine instruction has.
+    pub fn machine_modifier(
+        &self,
+        inst: Inst,
+        name: sass::ModifierName,
+    ) -> Option<sass::ValueName> {
+        match self.inst(inst).operation() {
+            Operation::Machine(op, mods) => op.row().value_of(name, mods),
+            Operation::Abstract(..) => None,
+        }
+    }
+
     /// The value of a modifier of an abstract instruction.
     pub fn modifier<M: Modifier>(&self, inst: Inst) -> Option<M> {
         match self.insts[inst].operation {

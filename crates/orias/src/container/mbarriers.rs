@@ -5,7 +5,10 @@
 //! phase was told a state or a parity is not in the instruction: a parity comes from a shift to the highest bit or is a number.
 
 use orias_cubin::attribute::{Attribute, MBARRIER_KINDS, MbarrierUse, Value, id};
-use orias_sass::{Instruction, Op, Operand, Register, RegisterClass, Target, decode};
+use orias_sass::{
+    Instruction, Op, Operand, Register, RegisterClass, Target, decode, modifier_names as name,
+    modifier_values as value,
+};
 
 /// The kinds that [`MBARRIER_KINDS`] does not name, which come after it.
 const MORE_KINDS: [&str; 2] = ["EXPECT_TX", "COMPLETE_TX"];
@@ -75,27 +78,32 @@ fn kind_of(
     instruction: &Instruction,
     before: &[Option<Instruction>],
 ) -> Option<Option<&'static str>> {
-    let is = |name: &str, value: &str| instruction.modifier(name) == Some(value);
+    let is = |name, value| instruction.modifier(name) == Some(value);
     Some(match instruction.op() {
         Op::SYNCS_EXCH => Some("INIT"),
         Op::SYNCS_CCTL => Some("INVAL"),
         Op::ARRIVES_LDGSTSBAR => Some("CP_ASYNC_ARRIVE"),
-        Op::SYNCS_ARRIVE => match instruction.modifier("tx") {
-            Some("A1T0" | "ART0") => Some(match (is("kind", "TMASK"), is("optout", "OPTOUT")) {
-                (false, false) => "ARRIVE",
-                (false, true) => "ARRIVE_DROP",
-                (true, false) => "ARRIVE_NOCOMPLETE",
-                (true, true) => "ARRIVE_DROP_NOCOMPLETE",
-            }),
-            Some("A0TR") => Some("EXPECT_TX"),
-            Some("A0TX") => Some("COMPLETE_TX"),
+        Op::SYNCS_ARRIVE => match instruction.modifier(name::TX) {
+            Some(value::A1T0 | value::ART0) => Some(
+                match (
+                    is(name::KIND, value::TMASK),
+                    is(name::OPTOUT, value::OPTOUT),
+                ) {
+                    (false, false) => "ARRIVE",
+                    (false, true) => "ARRIVE_DROP",
+                    (true, false) => "ARRIVE_NOCOMPLETE",
+                    (true, true) => "ARRIVE_DROP_NOCOMPLETE",
+                },
+            ),
+            Some(value::A0TR) => Some("EXPECT_TX"),
+            Some(value::A0TX) => Some("COMPLETE_TX"),
             _ => return None,
         },
         // The second look of a wait with a time limit belongs to the first.
         Op::SYNCS_PHASECHK if follows_sleep(before) => None,
         Op::SYNCS_PHASECHK => {
             let parity = has_parity(instruction, before);
-            Some(match (is("try", "TRYWAIT"), parity) {
+            Some(match (is(name::TRY, value::TRYWAIT), parity) {
                 (false, false) => "TEST_WAIT",
                 (false, true) => "TEST_WAIT_PARITY",
                 (true, false) => "TRY_WAIT",
@@ -111,7 +119,7 @@ fn follows_sleep(before: &[Option<Instruction>]) -> bool {
     let looks = |op: Op| matches!(op, Op::SYNCS_PHASECHK | Op::NANOSLEEP);
     let mut others = before.iter().rev().flatten();
     let last = others.find(|other| looks(other.op()));
-    last.is_some_and(|last| last.modifier("wake") == Some("SYNCS"))
+    last.is_some_and(|last| last.modifier(name::WAKE) == Some(value::SYNCS))
 }
 
 /// Whether the phase was told as a parity: the last instruction before that writes its register shifts, or moves a number.

@@ -10,22 +10,23 @@ use crate::program::Action;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format};
 use orias_eval::mbarrier::Change;
+use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("REDAS", update_and_tell),
-    ("ATOMG", integer),
-    ("ATOM", integer),
-    ("ATOMS", integer),
-    ("REDG", integer),
-    ("ATOMG.F", float),
-    ("ATOM.F", float),
-    ("REDG.F", float),
-    ("ATOMG.CAS", compare_and_swap),
-    ("ATOM.CAS", compare_and_swap),
-    ("ATOMS.CAS", compare_and_swap),
-    ("ATOMS.CAST", compare_and_store),
-    ("ATOM.CAST", compare_and_store),
-    ("ATOMS.POPC.INC", increment),
+    (Op::REDAS, update_and_tell),
+    (Op::ATOMG, integer),
+    (Op::ATOM, integer),
+    (Op::ATOMS, integer),
+    (Op::REDG, integer),
+    (Op::ATOMG_F, float),
+    (Op::ATOM_F, float),
+    (Op::REDG_F, float),
+    (Op::ATOMG_CAS, compare_and_swap),
+    (Op::ATOM_CAS, compare_and_swap),
+    (Op::ATOMS_CAS, compare_and_swap),
+    (Op::ATOMS_CAST, compare_and_store),
+    (Op::ATOM_CAST, compare_and_store),
+    (Op::ATOMS_POPC_INC, increment),
 ];
 
 /// An integer operation on memory.
@@ -44,16 +45,16 @@ enum Function {
 
 impl Function {
     fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
-        Ok(match reader.modifier("fn")? {
-            "ADD" => Self::Add,
-            "MIN" => Self::Minimum,
-            "MAX" => Self::Maximum,
-            "INC" => Self::Increment,
-            "DEC" => Self::Decrement,
-            "AND" => Self::And,
-            "OR" => Self::Or,
-            "XOR" => Self::Xor,
-            "EXCH" => Self::Exchange,
+        Ok(match reader.modifier(name::FN)? {
+            value::ADD => Self::Add,
+            value::MIN => Self::Minimum,
+            value::MAX => Self::Maximum,
+            value::INC => Self::Increment,
+            value::DEC => Self::Decrement,
+            value::AND => Self::And,
+            value::OR => Self::Or,
+            value::XOR => Self::Xor,
+            value::EXCH => Self::Exchange,
             other => return Err(format!("operation {other}")),
         })
     }
@@ -106,11 +107,11 @@ impl Function {
 
 /// Bytes of an operand, and whether it is signed.
 fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
-    Ok(match reader.modifier("size")? {
-        "32" => (4, false),
-        "S32" => (4, true),
-        "64" => (8, false),
-        "S64" => (8, true),
+    Ok(match reader.modifier(name::SIZE)? {
+        value::_32 => (4, false),
+        value::S32 => (4, true),
+        value::_64 => (8, false),
+        value::S64 => (8, true),
         other => return Err(format!("size {other}")),
     })
 }
@@ -128,10 +129,9 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
         return wide::exchange(reader);
     }
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
-    let row = reader.instruction.op().row();
     let d = reader.target_if_any("d")?;
     let p = reader.target_if_any("p")?;
-    let space = space_of(row.name);
+    let space = space_of(reader.instruction.op());
     let (function, (size, signed)) = (Function::of(reader)?, size_of(reader)?);
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
@@ -188,40 +188,43 @@ fn update_and_tell(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 /// Format, elements in a register pair or quadruple, and whether subnormal numbers are flushed.
-fn float_type(name: &str) -> Result<(Format, u32, bool), Lack> {
-    Ok(match name {
-        "F16x2" => (Format::F16, 2, false),
-        "F16x4" => (Format::F16, 4, false),
-        "F16x8" => (Format::F16, 8, false),
-        "BF16x2" => (Format::BF16, 2, false),
-        "BF16x4" => (Format::BF16, 4, false),
-        "BF16x8" => (Format::BF16, 8, false),
-        "F32.FTZ" => (Format::F32, 1, true),
-        "F32x2.FTZ" => (Format::F32, 2, true),
-        "F32x4.FTZ" => (Format::F32, 4, true),
-        "F32" => (Format::F32, 1, false),
-        "F32x2" => (Format::F32, 2, false),
-        "F32x4" => (Format::F32, 4, false),
-        "F64" => (Format::F64, 1, false),
+fn float_type(ty: ValueName) -> Result<(Format, u32, bool), Lack> {
+    Ok(match ty {
+        value::F16X2 => (Format::F16, 2, false),
+        value::F16X4 => (Format::F16, 4, false),
+        value::F16X8 => (Format::F16, 8, false),
+        value::BF16X2 => (Format::BF16, 2, false),
+        value::BF16X4 => (Format::BF16, 4, false),
+        value::BF16X8 => (Format::BF16, 8, false),
+        value::F32_FTZ => (Format::F32, 1, true),
+        value::F32X2_FTZ => (Format::F32, 2, true),
+        value::F32X4_FTZ => (Format::F32, 4, true),
+        value::F32 => (Format::F32, 1, false),
+        value::F32X2 => (Format::F32, 2, false),
+        value::F32X4 => (Format::F32, 4, false),
+        value::F64 => (Format::F64, 1, false),
         other => return Err(format!("type {other}")),
     })
 }
 
 fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, b) = (reader.address("addr")?, reader.source("b")?);
-    let row = reader.instruction.op().row();
     let d = reader.target_if_any("d")?;
     let p = reader.target_if_any("p")?;
-    let space = space_of(row.name);
-    let (format, elements, flush) = float_type(reader.modifier("type")?)?;
+    let space = space_of(reader.instruction.op());
+    let (format, elements, flush) = float_type(reader.modifier(name::TYPE)?)?;
     let how = Arithmetic {
         flush,
         ..Arithmetic::plain(format)
     };
-    let function: fn(Arithmetic, u64, u64) -> u64 = match reader.modifier("fn")? {
-        "ADD" => |how, old, operand| how.add(old, operand),
-        "MIN" => |how, old, operand| extreme(how.format, old, operand, Extreme::Minimum, false),
-        "MAX" => |how, old, operand| extreme(how.format, old, operand, Extreme::Maximum, false),
+    let function: fn(Arithmetic, u64, u64) -> u64 = match reader.modifier(name::FN)? {
+        value::ADD => |how, old, operand| how.add(old, operand),
+        value::MIN => {
+            |how, old, operand| extreme(how.format, old, operand, Extreme::Minimum, false)
+        }
+        value::MAX => {
+            |how, old, operand| extreme(how.format, old, operand, Extreme::Maximum, false)
+        }
         other => return Err(format!("operation {other}")),
     };
     let bytes = format.width() / 8;
@@ -285,9 +288,8 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
     }
     let (address, d) = (reader.address("addr")?, reader.target("d")?);
     let (b, c) = (reader.source("b")?, reader.source("c")?);
-    let row = reader.instruction.op().row();
     let p = reader.target_if_any("p")?;
-    let space = space_of(row.name);
+    let space = space_of(reader.instruction.op());
     let (size, _) = size_of(reader)?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
@@ -330,8 +332,7 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (address, d) = (reader.address("addr")?, reader.target("d")?);
     let (b, c) = (reader.source("b")?, reader.source("c")?);
     let (size, _) = size_of(reader)?;
-    let row = reader.instruction.op().row();
-    let space = space_of(row.name);
+    let space = space_of(reader.instruction.op());
     let p = reader.target_if_any("p")?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);

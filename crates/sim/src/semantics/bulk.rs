@@ -9,30 +9,30 @@ use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::combine::Combination;
 use orias_eval::tensor::{DIMENSIONS, Element};
-use orias_sass::{Operand, RegisterClass};
+use orias_sass::{Op, Operand, RegisterClass, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("UBLKCP", copy),
-    ("UBLKCP.HINT", copy),
-    ("UBLKRED", reduce),
-    ("UBLKRED.HINT", reduce),
-    ("UBLKPF", prefetch),
-    ("UBLKPF.HINT", prefetch),
-    ("UTMALDG", load_tile),
-    ("UTMALDG.HINT", load_tile),
-    ("UTMALDG.EXTRA", load_tile),
-    ("UTMALDG.EXTRA.HINT", load_tile),
-    ("UTMASTG", store_tile),
-    ("UTMASTG.HINT", store_tile),
-    ("UTMAREDG", reduce_tile),
-    ("UTMAREDG.HINT", reduce_tile),
-    ("UTMAPF", prefetch),
-    ("UTMAPF.HINT", prefetch),
-    ("UTMAPF.IM2COL", prefetch),
-    ("UTMAPF.IM2COL.HINT", prefetch),
-    ("UTMACCTL", prefetch),
-    ("UTMACCTL.IVALL", prefetch),
-    ("UTMACMDFLUSH", close_group),
+    (Op::UBLKCP, copy),
+    (Op::UBLKCP_HINT, copy),
+    (Op::UBLKRED, reduce),
+    (Op::UBLKRED_HINT, reduce),
+    (Op::UBLKPF, prefetch),
+    (Op::UBLKPF_HINT, prefetch),
+    (Op::UTMALDG, load_tile),
+    (Op::UTMALDG_HINT, load_tile),
+    (Op::UTMALDG_EXTRA, load_tile),
+    (Op::UTMALDG_EXTRA_HINT, load_tile),
+    (Op::UTMASTG, store_tile),
+    (Op::UTMASTG_HINT, store_tile),
+    (Op::UTMAREDG, reduce_tile),
+    (Op::UTMAREDG_HINT, reduce_tile),
+    (Op::UTMAPF, prefetch),
+    (Op::UTMAPF_HINT, prefetch),
+    (Op::UTMAPF_IM2COL, prefetch),
+    (Op::UTMAPF_IM2COL_HINT, prefetch),
+    (Op::UTMACCTL, prefetch),
+    (Op::UTMACCTL_IVALL, prefetch),
+    (Op::UTMACMDFLUSH, close_group),
 ];
 
 /// Uniform registers from one on.
@@ -133,8 +133,11 @@ fn submit_bytes(
 fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (to, from) = (Words::of(reader, "dst")?, Words::of(reader, "src")?);
     let size = reader.source("size")?;
-    let (to_global, from_global) = (reader.is("to", "G"), reader.is("from", "G"));
-    let multicast = reader.is("multicast", "MULTICAST");
+    let (to_global, from_global) = (
+        reader.is(name::TO, value::G),
+        reader.is(name::FROM, value::G),
+    );
+    let multicast = reader.is(name::MULTICAST, value::MULTICAST);
     Ok(Box::new(move |core| {
         let size = core.word(&size, 0)[0];
         let from = match from_global {
@@ -149,15 +152,15 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn combination(reader: &Reader<'_>) -> Result<Combination, Lack> {
-    Ok(match reader.modifier("fn")? {
-        "ADD" => Combination::Add,
-        "MIN" => Combination::Min,
-        "MAX" => Combination::Max,
-        "INC" => Combination::Inc,
-        "DEC" => Combination::Dec,
-        "AND" => Combination::And,
-        "OR" => Combination::Or,
-        "XOR" => Combination::Xor,
+    Ok(match reader.modifier(name::FN)? {
+        value::ADD => Combination::Add,
+        value::MIN => Combination::Min,
+        value::MAX => Combination::Max,
+        value::INC => Combination::Inc,
+        value::DEC => Combination::Dec,
+        value::AND => Combination::And,
+        value::OR => Combination::Or,
+        value::XOR => Combination::Xor,
         other => return Err(format!("operation {other}")),
     })
 }
@@ -165,18 +168,18 @@ fn combination(reader: &Reader<'_>) -> Result<Combination, Lack> {
 fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (to, from) = (Words::of(reader, "dst")?, Words::of(reader, "src")?);
     let size = reader.source("size")?;
-    let to_global = reader.is("to", "G");
+    let to_global = reader.is(name::TO, value::G);
     let how = combination(reader)?;
-    let element = match reader.modifier("type")? {
-        "U32" => Element::Unsigned(4),
-        "S32" => Element::Signed(4),
-        "U64" => Element::Unsigned(8),
-        "S64" => Element::Signed(8),
-        "F16.RN" => Element::F16,
-        "BF16.RN" => Element::Bf16,
-        "F32.RN" => Element::F32 { flushed: false },
-        "F32.FTZ.RN" => Element::F32 { flushed: true },
-        "F64.RN" => Element::F64,
+    let element = match reader.modifier(name::TYPE)? {
+        value::U32 => Element::Unsigned(4),
+        value::S32 => Element::Signed(4),
+        value::U64 => Element::Unsigned(8),
+        value::S64 => Element::Signed(8),
+        value::F16_RN => Element::F16,
+        value::BF16_RN => Element::Bf16,
+        value::F32_RN => Element::F32 { flushed: false },
+        value::F32_FTZ_RN => Element::F32 { flushed: true },
+        value::F64_RN => Element::F64,
         other => return Err(format!("type {other}")),
     };
     Ok(Box::new(move |core| {
@@ -201,12 +204,12 @@ fn close_group(_: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn dimensions(reader: &Reader<'_>) -> Result<u8, Lack> {
-    Ok(match reader.modifier("dim")? {
-        "1D" => 1,
-        "2D" => 2,
-        "3D" => 3,
-        "4D" => 4,
-        "5D" => 5,
+    Ok(match reader.modifier(name::DIM)? {
+        value::_1D => 1,
+        value::_2D => 2,
+        value::_3D => 3,
+        value::_4D => 4,
+        value::_5D => 5,
         other => return Err(format!("{other} tensors")),
     })
 }
@@ -228,8 +231,8 @@ fn load_tile(reader: &Reader<'_>) -> Result<Action, Lack> {
         Some(_) => Some(reader.source("extra")?),
         None => None,
     };
-    let im2col = reader.is("im2col", "IM2COL");
-    let multicast = reader.is("multicast", "MULTICAST");
+    let im2col = reader.is(name::IM2COL, value::IM2COL);
+    let multicast = reader.is(name::MULTICAST, value::MULTICAST);
     Ok(Box::new(move |core| {
         let extra = extra.map_or(0, |extra| core.word(&extra, 0)[0]);
         let map = map.pair(core);
@@ -248,7 +251,7 @@ fn load_tile(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn outgoing(reader: &Reader<'_>, way: Way) -> Result<Action, Lack> {
     let (args, map) = (Words::of(reader, "args")?, Words::of(reader, "map")?);
     let count = dimensions(reader)?;
-    let im2col = reader.is("im2col", "IM2COL");
+    let im2col = reader.is(name::IM2COL, value::IM2COL);
     Ok(Box::new(move |core| {
         let word = args.word(core, 0);
         let moved = Moved::Tile {

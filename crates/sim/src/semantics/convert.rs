@@ -8,41 +8,42 @@ use crate::operand::{From, Lack, Reader, Source};
 use crate::program::Action;
 use orias_eval::float::convert::{Integer, from_integer, to_format, to_integer};
 use orias_eval::float::{Format, Overflow, Rounding};
+use orias_sass::{ModifierName, Op, ValueName, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("F2F.FROM_F32", float_to_float),
-    ("F2F.TO_F32", float_to_float),
-    ("F2F.BF16.F16", float_to_float),
-    ("F2F.F16.BF16", float_to_float),
-    ("F2F.FROM_F64", float_to_float),
-    ("F2F.F64.F32", float_to_float),
-    ("F2F.F64.F16", float_to_float),
-    ("F2I", float_to_integer),
-    ("F2I.F16", float_to_integer),
-    ("F2I.F64", float_to_integer),
-    ("F2I.64", float_to_integer),
-    ("F2I.64.F16", float_to_integer),
-    ("F2I.64.F64", float_to_integer),
-    ("I2F", integer_to_float),
-    ("I2F.8", integer_to_float),
-    ("I2F.16", integer_to_float),
-    ("I2F.64", integer_to_float),
-    ("I2F.F64", integer_to_float),
-    ("I2F.F64.8", integer_to_float),
-    ("I2F.F64.16", integer_to_float),
-    ("I2F.F64.64", integer_to_float),
-    ("I2FP", integer_to_float),
-    ("I2I", clamp),
-    ("I2IP", clamp_pack),
-    ("I2IP.4", clamp_pack),
-    ("I2IP.2", clamp_pack),
-    ("F2IP", float_to_packed_integers),
-    ("F2FP", pack),
-    ("F2FP.MERGE_C", merge),
-    ("F2FP.PACK_AB_MERGE_C", pack),
-    ("F2FP.UNPACK_B", unpack),
-    ("F2FP.UNPACK_B_MERGE_C", narrow_pair),
-    ("F2FP.PACK_B", to_tf32),
+    (Op::F2F_FROM_F32, float_to_float),
+    (Op::F2F_TO_F32, float_to_float),
+    (Op::F2F_BF16_F16, float_to_float),
+    (Op::F2F_F16_BF16, float_to_float),
+    (Op::F2F_FROM_F64, float_to_float),
+    (Op::F2F_F64_F32, float_to_float),
+    (Op::F2F_F64_F16, float_to_float),
+    (Op::F2I, float_to_integer),
+    (Op::F2I_F16, float_to_integer),
+    (Op::F2I_F64, float_to_integer),
+    (Op::F2I_64, float_to_integer),
+    (Op::F2I_64_F16, float_to_integer),
+    (Op::F2I_64_F64, float_to_integer),
+    (Op::I2F, integer_to_float),
+    (Op::I2F_8, integer_to_float),
+    (Op::I2F_16, integer_to_float),
+    (Op::I2F_64, integer_to_float),
+    (Op::I2F_F64, integer_to_float),
+    (Op::I2F_F64_8, integer_to_float),
+    (Op::I2F_F64_16, integer_to_float),
+    (Op::I2F_F64_64, integer_to_float),
+    (Op::I2FP, integer_to_float),
+    (Op::I2I, clamp),
+    (Op::I2IP, clamp_pack),
+    (Op::I2IP_4, clamp_pack),
+    (Op::I2IP_2, clamp_pack),
+    (Op::F2IP, float_to_packed_integers),
+    (Op::F2FP, pack),
+    (Op::F2FP_MERGE_C, merge),
+    (Op::F2FP_PACK_AB_MERGE_C, pack),
+    (Op::F2FP_UNPACK_B, unpack),
+    (Op::F2FP_UNPACK_B_MERGE_C, narrow_pair),
+    (Op::F2FP_PACK_B, to_tf32),
 ];
 
 /// A source of any format, as patterns of that format.
@@ -54,30 +55,30 @@ fn read(core: &mut Core<'_>, source: &Source, format: Format) -> [u64; 32] {
     }
 }
 
-fn format_named(name: &str) -> Result<Format, Lack> {
+fn format_named(name: ValueName) -> Result<Format, Lack> {
     Ok(match name {
-        "F16" => Format::F16,
-        "BF16" => Format::BF16,
-        "F32" => Format::F32,
-        "F64" => Format::F64,
-        "TF32" => Format::TF32,
-        "E5M2" => Format::E5M2,
-        "E4M3" => Format::E4M3,
+        value::F16 => Format::F16,
+        value::BF16 => Format::BF16,
+        value::F32 => Format::F32,
+        value::F64 => Format::F64,
+        value::TF32 => Format::TF32,
+        value::E5M2 => Format::E5M2,
+        value::E4M3 => Format::E4M3,
         other => return Err(format!("format {other}")),
     })
 }
 
 fn float_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let named = |modifier: &str| format_named(reader.modifier(modifier)?);
-    let (from, to) = match reader.instruction.op().name() {
-        "F2F.FROM_F32" => (Format::F32, named("dst")?),
-        "F2F.TO_F32" => (named("src")?, Format::F32),
-        "F2F.BF16.F16" => (Format::F16, Format::BF16),
-        "F2F.F16.BF16" => (Format::BF16, Format::F16),
-        "F2F.FROM_F64" => (Format::F64, named("dst")?),
-        "F2F.F64.F32" => (Format::F32, Format::F64),
-        _ => (named("src")?, Format::F64),
+    let named = |modifier: ModifierName| format_named(reader.modifier(modifier)?);
+    let (from, to) = match reader.instruction.op() {
+        Op::F2F_FROM_F32 => (Format::F32, named(name::DST)?),
+        Op::F2F_TO_F32 => (named(name::SRC)?, Format::F32),
+        Op::F2F_BF16_F16 => (Format::F16, Format::BF16),
+        Op::F2F_F16_BF16 => (Format::BF16, Format::F16),
+        Op::F2F_FROM_F64 => (Format::F64, named(name::DST)?),
+        Op::F2F_F64_F32 => (Format::F32, Format::F64),
+        _ => (named(name::SRC)?, Format::F64),
     };
     let (rounding, flush) = (rounding(reader)?, flushes(reader)?);
     Ok(Box::new(move |core| {
@@ -104,15 +105,23 @@ fn float_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
-fn integer_named(name: &str) -> Result<Integer, Lack> {
-    let bits = name
-        .get(1..)
-        .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| format!("integer type {name}"))?;
-    Ok(Integer {
-        bits,
-        signed: name.starts_with('S'),
-    })
+fn integer_named(name: ValueName) -> Result<Integer, Lack> {
+    let (bits, signed) = match name {
+        value::U2 => (2, false),
+        value::S2 => (2, true),
+        value::U4 => (4, false),
+        value::S4 => (4, true),
+        value::U8 => (8, false),
+        value::S8 => (8, true),
+        value::U16 => (16, false),
+        value::S16 => (16, true),
+        value::U32 => (32, false),
+        value::S32 => (32, true),
+        value::U64 => (64, false),
+        value::S64 => (64, true),
+        other => return Err(format!("integer type {other}")),
+    };
+    Ok(Integer { bits, signed })
 }
 
 /// A narrow integer as a register holds it.
@@ -128,17 +137,14 @@ fn extend(integer: Integer, value: u64) -> u32 {
 
 fn float_to_integer(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let name = reader.instruction.op().name();
-    let from = if name.ends_with("F64") {
-        Format::F64
-    } else if name.ends_with("F16") {
-        format_named(reader.modifier("src")?)?
-    } else {
-        Format::F32
+    let from = match reader.instruction.op() {
+        Op::F2I_F64 | Op::F2I_64_F64 => Format::F64,
+        Op::F2I_F16 | Op::F2I_64_F16 => format_named(reader.modifier(name::SRC)?)?,
+        _ => Format::F32,
     };
-    let to = integer_named(reader.modifier("dst")?)?;
+    let to = integer_named(reader.modifier(name::DST)?)?;
     let (rounding, flush) = (rounding(reader)?, flushes(reader)?);
-    let nan = if reader.is("ntz", "NTZ") {
+    let nan = if reader.is(name::NTZ, value::NTZ) {
         0
     } else {
         1 << (to.bits - 1)
@@ -160,14 +166,11 @@ fn float_to_integer(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn integer_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let name = reader.instruction.op().name();
-    let from = integer_named(reader.modifier("src")?)?;
-    let to = if name.starts_with("I2F.F64") {
-        Format::F64
-    } else if name == "I2FP" {
-        Format::F32
-    } else {
-        format_named(reader.modifier("dst")?)?
+    let from = integer_named(reader.modifier(name::SRC)?)?;
+    let to = match reader.instruction.op() {
+        Op::I2F_F64 | Op::I2F_F64_8 | Op::I2F_F64_16 | Op::I2F_F64_64 => Format::F64,
+        Op::I2FP => Format::F32,
+        _ => format_named(reader.modifier(name::DST)?)?,
     };
     let rounding = rounding(reader)?;
     let native = rounding == Rounding::NearestEven && to == Format::F32 && from.bits == 32;
@@ -211,7 +214,7 @@ fn limit(value: i64, to: Integer) -> u64 {
 
 fn clamp(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let to = integer_named(reader.modifier("dst")?)?;
+    let to = integer_named(reader.modifier(name::DST)?)?;
     Ok(Box::new(move |core| {
         let x = core.integer(&b);
         let value = x.map(|x| extend(to, limit(x.cast_signed().into(), to)));
@@ -224,9 +227,9 @@ fn clamp(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let to = integer_named(reader.modifier("dst")?)?;
-    let sat = reader.modifier("sat")?;
-    let (saturates, relu) = (sat != "no", sat == "SATRELU");
+    let to = integer_named(reader.modifier(name::DST)?)?;
+    let sat = reader.modifier(name::SAT)?;
+    let (saturates, relu) = (sat != value::NO, sat == value::SATRELU);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.word(&c, 0));
         let narrow = |x: u32| {
@@ -254,9 +257,9 @@ fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn float_to_packed_integers(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let to = integer_named(reader.modifier("dst")?)?;
-    let (rounding, relu) = (rounding(reader)?, reader.is("relu", "RELU"));
-    let nan = if reader.is("ntz", "NTZ") {
+    let to = integer_named(reader.modifier(name::DST)?)?;
+    let (rounding, relu) = (rounding(reader)?, reader.is(name::RELU, value::RELU));
+    let nan = if reader.is(name::NTZ, value::NTZ) {
         0
     } else {
         1 << (to.bits - 1)
@@ -288,14 +291,14 @@ struct Narrow {
 impl Narrow {
     fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
         Ok(Self {
-            to: format_named(reader.modifier("dst")?)?,
+            to: format_named(reader.modifier(name::DST)?)?,
             rounding: rounding(reader)?,
-            overflow: if reader.is("sat", "SATFINITE") {
+            overflow: if reader.is(name::SAT, value::SATFINITE) {
                 Overflow::Largest
             } else {
                 Overflow::Ieee
             },
-            relu: reader.is("relu", "RELU"),
+            relu: reader.is(name::RELU, value::RELU),
         })
     }
 
@@ -314,12 +317,7 @@ impl Narrow {
 fn pack(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
-    let merges = reader.instruction.op().name().ends_with("MERGE_C");
-    let c = if merges {
-        Some(reader.source("c")?)
-    } else {
-        None
-    };
+    let c = reader.source_if_any("c")?;
     let narrow = Narrow::of(reader)?;
     let width = narrow.to.width();
     Ok(Box::new(move |core| {
@@ -365,7 +363,7 @@ fn merge(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// Two eight-bit numbers of the chosen half as two halves.
 fn unpack(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let from = format_named(reader.modifier("src")?)?;
+    let from = format_named(reader.modifier(name::SRC)?)?;
     let narrow = Narrow::of(reader)?;
     Ok(Box::new(move |core| {
         let x = core.word(&b, 0);
@@ -385,7 +383,10 @@ fn narrow_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [b, c] = reader.sources(["b", "c"])?;
     let narrow = Narrow::of(reader)?;
     if narrow.to.width() != 8 {
-        return Err(format!("format {:?}", reader.instruction.modifier("dst")));
+        return Err(format!(
+            "format {:?}",
+            reader.instruction.modifier(name::DST)
+        ));
     }
     Ok(Box::new(move |core| {
         let (x, z) = (core.word(&b, 0), core.word(&c, 0));
@@ -401,7 +402,7 @@ fn narrow_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn to_tf32(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    let (rounding, relu) = (rounding(reader)?, reader.is("relu", "RELU"));
+    let (rounding, relu) = (rounding(reader)?, reader.is(name::RELU, value::RELU));
     Ok(Box::new(move |core| {
         let x = core.single(&b);
         let value = x.map(|x| {

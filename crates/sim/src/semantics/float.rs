@@ -9,47 +9,50 @@ use crate::program::Action;
 use orias_eval::float::compare::{Extreme, Relation, compare, extreme};
 use orias_eval::float::{Arithmetic, Format, Rounding, convert};
 use orias_eval::mufu;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("FADD", add),
-    ("FMUL", multiply),
-    ("FFMA", fused),
-    ("FSEL", select),
-    ("FMNMX", minimum),
-    ("FSET", set),
-    ("FSETP", set_predicate),
-    ("FCHK", check_division),
-    ("MUFU", function),
-    ("MUFU.64H", function),
-    ("MUFU.F16", function_half),
-    ("MUFU.BF16", function_half),
-    ("FRND", integral),
-    ("FRND.F16", integral_half),
-    ("FRND.BF16", integral_half),
-    ("FRND.F64", integral_double),
-    ("DADD", double_add),
-    ("DMUL", double_multiply),
-    ("DFMA", double_fused),
-    ("DSETP", double_set_predicate),
+    (Op::FADD, add),
+    (Op::FMUL, multiply),
+    (Op::FFMA, fused),
+    (Op::FSEL, select),
+    (Op::FMNMX, minimum),
+    (Op::FSET, set),
+    (Op::FSETP, set_predicate),
+    (Op::FCHK, check_division),
+    (Op::MUFU, function),
+    (Op::MUFU_64H, function),
+    (Op::MUFU_F16, function_half),
+    (Op::MUFU_BF16, function_half),
+    (Op::FRND, integral),
+    (Op::FRND_F16, integral_half),
+    (Op::FRND_BF16, integral_half),
+    (Op::FRND_F64, integral_double),
+    (Op::DADD, double_add),
+    (Op::DMUL, double_multiply),
+    (Op::DFMA, double_fused),
+    (Op::DSETP, double_set_predicate),
 ];
 
 /// The rounding of a row's modifier `rnd`.
 pub(super) fn rounding(reader: &Reader<'_>) -> Result<Rounding, Lack> {
-    Ok(match reader.instruction.modifier("rnd").unwrap_or("RN") {
-        "RN" | "ROUND" => Rounding::NearestEven,
-        "RM" | "FLOOR" => Rounding::Down,
-        "RP" | "CEIL" => Rounding::Up,
-        "RZ" | "TRUNC" => Rounding::Zero,
-        other => return Err(format!("rounding {other}")),
-    })
+    Ok(
+        match reader.instruction.modifier(name::RND).unwrap_or(value::RN) {
+            value::RN | value::ROUND => Rounding::NearestEven,
+            value::RM | value::FLOOR => Rounding::Down,
+            value::RP | value::CEIL => Rounding::Up,
+            value::RZ | value::TRUNC => Rounding::Zero,
+            other => return Err(format!("rounding {other}")),
+        },
+    )
 }
 
 /// Whether subnormal numbers are flushed; a row has `ftz`, or `fmz` with more values.
 pub(super) fn flushes(reader: &Reader<'_>) -> Result<bool, Lack> {
-    if reader.is("fmz", "FMZ") {
+    if reader.is(name::FMZ, value::FMZ) {
         return Err("multiplication with its own zeros (.FMZ)".to_owned());
     }
-    Ok(reader.is("ftz", "FTZ") || reader.is("fmz", "FTZ"))
+    Ok(reader.is(name::FTZ, value::FTZ) || reader.is(name::FMZ, value::FTZ))
 }
 
 /// Single-precision arithmetic as an instruction's modifiers say.
@@ -68,7 +71,7 @@ impl Single {
         let how = Arithmetic {
             rounding: rounding(reader)?,
             flush: flushes(reader)?,
-            saturate: reader.is("sat", "SAT"),
+            saturate: reader.is(name::SAT, value::SAT),
             ..Arithmetic::plain(Format::F32)
         };
         Ok(Self {
@@ -171,8 +174,11 @@ fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
     let how = Single::of(reader)?;
-    if !reader.is("scale", "M1") {
-        return Err(format!("scale {:?}", reader.instruction.modifier("scale")));
+    if !reader.is(name::SCALE, value::M1) {
+        return Err(format!(
+            "scale {:?}",
+            reader.instruction.modifier(name::SCALE)
+        ));
     }
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
@@ -220,7 +226,10 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
-    let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
+    let (nan, signs) = (
+        reader.is(name::NAN, value::NAN),
+        reader.is(name::XORSIGN, value::XORSIGN),
+    );
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         // The signs that are combined are those before absolute values were taken.
@@ -257,23 +266,23 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The relation of a row's modifier `cmp`; `None` and `Some` for always false and always true.
 pub(super) fn relation(reader: &Reader<'_>) -> Result<Result<Relation, bool>, Lack> {
-    Ok(Ok(match reader.modifier("cmp")? {
-        "F" => return Ok(Err(false)),
-        "T" => return Ok(Err(true)),
-        "LT" => Relation::Lt,
-        "EQ" => Relation::Eq,
-        "LE" => Relation::Le,
-        "GT" => Relation::Gt,
-        "NE" => Relation::Ne,
-        "GE" => Relation::Ge,
-        "NUM" => Relation::Num,
-        "NAN" => Relation::Nan,
-        "LTU" => Relation::Ltu,
-        "EQU" => Relation::Equ,
-        "LEU" => Relation::Leu,
-        "GTU" => Relation::Gtu,
-        "NEU" => Relation::Neu,
-        "GEU" => Relation::Geu,
+    Ok(Ok(match reader.modifier(name::CMP)? {
+        value::F => return Ok(Err(false)),
+        value::T => return Ok(Err(true)),
+        value::LT => Relation::Lt,
+        value::EQ => Relation::Eq,
+        value::LE => Relation::Le,
+        value::GT => Relation::Gt,
+        value::NE => Relation::Ne,
+        value::GE => Relation::Ge,
+        value::NUM => Relation::Num,
+        value::NAN => Relation::Nan,
+        value::LTU => Relation::Ltu,
+        value::EQU => Relation::Equ,
+        value::LEU => Relation::Leu,
+        value::GTU => Relation::Gtu,
+        value::NEU => Relation::Neu,
+        value::GEU => Relation::Geu,
         other => return Err(format!("comparison {other}")),
     }))
 }
@@ -348,17 +357,17 @@ fn check_division(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The function that a row's modifier `fn` names.
 fn function_of(reader: &Reader<'_>) -> Result<fn(u32) -> u32, Lack> {
-    Ok(match reader.modifier("fn")? {
-        "COS" => mufu::cosine,
-        "SIN" => mufu::sine,
-        "EX2" => mufu::exponential,
-        "LG2" => mufu::logarithm,
-        "RCP" => mufu::reciprocal,
-        "RSQ" => mufu::reciprocal_root,
-        "RCP64H" => mufu::reciprocal_high,
-        "RSQ64H" => mufu::reciprocal_root_high,
-        "SQRT" => mufu::root,
-        "TANH" => mufu::hyperbolic_tangent,
+    Ok(match reader.modifier(name::FN)? {
+        value::COS => mufu::cosine,
+        value::SIN => mufu::sine,
+        value::EX2 => mufu::exponential,
+        value::LG2 => mufu::logarithm,
+        value::RCP => mufu::reciprocal,
+        value::RSQ => mufu::reciprocal_root,
+        value::RCP64H => mufu::reciprocal_high,
+        value::RSQ64H => mufu::reciprocal_root_high,
+        value::SQRT => mufu::root,
+        value::TANH => mufu::hyperbolic_tangent,
         other => return Err(format!("function {other}")),
     })
 }
@@ -382,7 +391,7 @@ fn function(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn function_half(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
     let function = function_of(reader)?;
-    let format = super::half::format_of(reader.instruction.op().name());
+    let format = super::half::format_of(reader.instruction.op());
     Ok(Box::new(move |core| {
         let x = super::half::one(core, &b);
         let mut value = [0; 32];
@@ -415,7 +424,7 @@ fn integral(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn integral_half(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
     let (rounding, flush) = (rounding(reader)?, flushes(reader)?);
-    let format = super::half::format_of(reader.instruction.op().name());
+    let format = super::half::format_of(reader.instruction.op());
     Ok(Box::new(move |core| {
         let x = super::half::one(core, &b);
         let value = x.map(|x| {
@@ -514,9 +523,9 @@ fn double_set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
         reader.condition("r")?,
     );
     let combine = Combine::of(reader)?;
-    let which = match reader.modifier("cmp")? {
-        "MIN" => Some(Extreme::Minimum),
-        "MAX" => Some(Extreme::Maximum),
+    let which = match reader.modifier(name::CMP)? {
+        value::MIN => Some(Extreme::Minimum),
+        value::MAX => Some(Extreme::Maximum),
         _ => None,
     };
     if let Some(which) = which {

@@ -8,37 +8,49 @@ use crate::program::Action;
 use orias_eval::float::arithmetic::rectify;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format, Overflow, Rounding, convert};
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("HADD2", add),
-    ("HADD2.BF16", add),
-    ("HADD2.F32", add_single),
-    ("HMUL2", multiply),
-    ("HMUL2.BF16", multiply),
-    ("HFMA2", fused),
-    ("HFMA2.BF16", fused),
-    ("HFMA2.RELU", fused),
-    ("HFMA2.RELU.BF16", fused),
-    ("HFMA2.MMA", fused),
-    ("HFMA2.MMA.BF16", fused),
-    ("HFMA2.MMA.RELU", fused),
-    ("HFMA2.MMA.RELU.BF16", fused),
-    ("HMNMX2", minimum),
-    ("HMNMX2.BF16", minimum),
-    ("VHMNMX", minimum),
-    ("VHMNMX.BF16", minimum),
-    ("HSET2", set),
-    ("HSET2.BF16", set),
-    ("HSETP2", set_predicate),
-    ("HSETP2.BF16", set_predicate),
+    (Op::HADD2, add),
+    (Op::HADD2_BF16, add),
+    (Op::HADD2_F32, add_single),
+    (Op::HMUL2, multiply),
+    (Op::HMUL2_BF16, multiply),
+    (Op::HFMA2, fused),
+    (Op::HFMA2_BF16, fused),
+    (Op::HFMA2_RELU, fused),
+    (Op::HFMA2_RELU_BF16, fused),
+    (Op::HFMA2_MMA, fused),
+    (Op::HFMA2_MMA_BF16, fused),
+    (Op::HFMA2_MMA_RELU, fused),
+    (Op::HFMA2_MMA_RELU_BF16, fused),
+    (Op::HMNMX2, minimum),
+    (Op::HMNMX2_BF16, minimum),
+    (Op::VHMNMX, minimum),
+    (Op::VHMNMX_BF16, minimum),
+    (Op::HSET2, set),
+    (Op::HSET2_BF16, set),
+    (Op::HSETP2, set_predicate),
+    (Op::HSETP2_BF16, set_predicate),
 ];
 
-/// The format that a row's name says.
-pub(super) fn format_of(name: &str) -> Format {
-    if name.contains("BF16") {
-        Format::BF16
-    } else {
-        Format::F16
+/// The format that an operation works in.
+pub(super) fn format_of(op: Op) -> Format {
+    match op {
+        Op::MUFU_BF16
+        | Op::FRND_BF16
+        | Op::HADD2_BF16
+        | Op::HMUL2_BF16
+        | Op::HFMA2_BF16
+        | Op::HFMA2_RELU_BF16
+        | Op::HFMA2_MMA_BF16
+        | Op::HFMA2_MMA_RELU_BF16
+        | Op::HMNMX2_BF16
+        | Op::HMNMX2_BF16_IS_A
+        | Op::VHMNMX_BF16
+        | Op::HSET2_BF16
+        | Op::HSETP2_BF16 => Format::BF16,
+        _ => Format::F16,
     }
 }
 
@@ -94,8 +106,8 @@ fn check_select(source: &Source) -> Result<(), Lack> {
 fn how(reader: &Reader<'_>) -> Result<Arithmetic, Lack> {
     Ok(Arithmetic {
         flush: flushes(reader)?,
-        saturate: reader.is("sat", "SAT"),
-        ..Arithmetic::plain(format_of(reader.instruction.op().name()))
+        saturate: reader.is(name::SAT, value::SAT),
+        ..Arithmetic::plain(format_of(reader.instruction.op()))
     })
 }
 
@@ -120,7 +132,7 @@ fn add_single(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [a, b] = reader.sources(["a", "b"])?;
     let how = Arithmetic {
         flush: flushes(reader)?,
-        saturate: reader.is("sat", "SAT"),
+        saturate: reader.is(name::SAT, value::SAT),
         ..Arithmetic::plain(Format::F32)
     };
     Ok(Box::new(move |core| {
@@ -171,8 +183,15 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
     check_select(&b)?;
     let how = how(reader)?;
-    let bounded = reader.is("fmz", "OOB");
-    let relu = reader.instruction.op().name().contains("RELU");
+    let bounded = reader.is(name::FMZ, value::OOB);
+    let relu = matches!(
+        reader.instruction.op(),
+        Op::HFMA2_RELU
+            | Op::HFMA2_RELU_BF16
+            | Op::HFMA2_RELU_F32
+            | Op::HFMA2_MMA_RELU
+            | Op::HFMA2_MMA_RELU_BF16
+    );
     if relu && !reader.optional_condition("p")?.register.is_constant() {
         return Err("its predicate".to_owned());
     }
@@ -202,13 +221,13 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
-    let third = match reader.instruction.op().name().starts_with("VHMNMX") {
-        true => Some(reader.source("c")?),
-        false => None,
-    };
+    let third = reader.source_if_any("c")?;
     let (p, flush) = (reader.condition("p")?, flushes(reader)?);
-    let format = format_of(reader.instruction.op().name());
-    let (nan, signs) = (reader.is("nan", "NAN"), reader.is("xorsign", "XORSIGN"));
+    let format = format_of(reader.instruction.op());
+    let (nan, signs) = (
+        reader.is(name::NAN, value::NAN),
+        reader.is(name::XORSIGN, value::XORSIGN),
+    );
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
         let z = third.as_ref().map(|c| both(core, c));
@@ -243,9 +262,9 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
     let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
-    let format = format_of(reader.instruction.op().name());
+    let format = format_of(reader.instruction.op());
     let combine = Combine::of(reader)?;
-    let yes = match (reader.is("bf", "BF"), format) {
+    let yes = match (reader.is(name::BF, value::BF), format) {
         (false, _) => 0xffff,
         (true, Format::BF16) => 0x3f80,
         (true, _) => 0x3c00,
@@ -277,9 +296,9 @@ fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
         reader.condition("r")?,
     );
     let (relation, flush) = (relation(reader)?, flushes(reader)?);
-    let format = format_of(reader.instruction.op().name());
+    let format = format_of(reader.instruction.op());
     let combine = Combine::of(reader)?;
-    let both_halves = reader.is("hand", "H_AND");
+    let both_halves = reader.is(name::HAND, value::H_AND);
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
         let of = |shift: u32| {

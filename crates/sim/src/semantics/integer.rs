@@ -5,50 +5,51 @@ use crate::operand::{Lack, Reader, Source};
 use crate::program::Action;
 use core::cmp::Ordering;
 use orias_eval::integer::{add3, compare, dot2, dot4, multiply_wide};
+use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("IADD3", add_three),
-    ("UIADD3", add_three),
-    ("IADD3.X", add_three_extended),
-    ("UIADD3.X", add_three_extended),
-    ("UIADD3.64", add_three_wide),
-    ("IMAD", multiply_add),
-    ("UIMAD", multiply_add),
-    ("IMAD.X", multiply_add_extended),
-    ("UIMAD.X", multiply_add_extended),
-    ("IMAD.WIDE", multiply_wide_add),
-    ("UIMAD.WIDE", multiply_wide_add),
-    ("IMAD.WIDE.X", multiply_wide_add),
-    ("UIMAD.WIDE.X", multiply_wide_add),
-    ("IMAD.HI", multiply_high_add),
-    ("IMAD.HI.X", multiply_high_add),
-    ("IDP.4A", dot_product),
-    ("IDP.2A", dot_product),
-    ("VIADD", vector_add),
-    ("VIADDMNMX", add_extreme),
-    ("VIMNMX", extreme),
-    ("VIMNMX.PRED", extreme_with_origin),
-    ("VIMNMX3", extreme_of_three),
-    ("IMNMX", extreme),
-    ("VABSDIFF", absolute_difference),
-    ("VABSDIFF4", absolute_differences),
-    ("IABS", absolute),
-    ("LEA", scaled_add),
-    ("ULEA", scaled_add),
-    ("LEA.X", scaled_add),
-    ("ULEA.X", scaled_add),
-    ("LEA.HI", scaled_add_high),
-    ("ULEA.HI", scaled_add_high),
-    ("LEA.HI.X", scaled_add_high),
-    ("ULEA.HI.X", scaled_add_high),
-    ("LEA.HI.SX32", scaled_add_high),
-    ("ULEA.HI.SX32", scaled_add_high),
-    ("LEA.HI.X.SX32", scaled_add_high),
-    ("ULEA.HI.X.SX32", scaled_add_high),
-    ("ISETP", set_predicate),
-    ("UISETP", set_predicate),
-    ("ISETP.EX", set_predicate),
-    ("UISETP.EX", set_predicate),
+    (Op::IADD3, add_three),
+    (Op::UIADD3, add_three),
+    (Op::IADD3_X, add_three_extended),
+    (Op::UIADD3_X, add_three_extended),
+    (Op::UIADD3_64, add_three_wide),
+    (Op::IMAD, multiply_add),
+    (Op::UIMAD, multiply_add),
+    (Op::IMAD_X, multiply_add_extended),
+    (Op::UIMAD_X, multiply_add_extended),
+    (Op::IMAD_WIDE, multiply_wide_add),
+    (Op::UIMAD_WIDE, multiply_wide_add),
+    (Op::IMAD_WIDE_X, multiply_wide_add),
+    (Op::UIMAD_WIDE_X, multiply_wide_add),
+    (Op::IMAD_HI, multiply_high_add),
+    (Op::IMAD_HI_X, multiply_high_add),
+    (Op::IDP_4A, dot_product),
+    (Op::IDP_2A, dot_product),
+    (Op::VIADD, vector_add),
+    (Op::VIADDMNMX, add_extreme),
+    (Op::VIMNMX, extreme),
+    (Op::VIMNMX_PRED, extreme_with_origin),
+    (Op::VIMNMX3, extreme_of_three),
+    (Op::IMNMX, extreme),
+    (Op::VABSDIFF, absolute_difference),
+    (Op::VABSDIFF4, absolute_differences),
+    (Op::IABS, absolute),
+    (Op::LEA, scaled_add),
+    (Op::ULEA, scaled_add),
+    (Op::LEA_X, scaled_add),
+    (Op::ULEA_X, scaled_add),
+    (Op::LEA_HI, scaled_add_high),
+    (Op::ULEA_HI, scaled_add_high),
+    (Op::LEA_HI_X, scaled_add_high),
+    (Op::ULEA_HI_X, scaled_add_high),
+    (Op::LEA_HI_SX32, scaled_add_high),
+    (Op::ULEA_HI_SX32, scaled_add_high),
+    (Op::LEA_HI_X_SX32, scaled_add_high),
+    (Op::ULEA_HI_X_SX32, scaled_add_high),
+    (Op::ISETP, set_predicate),
+    (Op::UISETP, set_predicate),
+    (Op::ISETP_EX, set_predicate),
+    (Op::UISETP_EX, set_predicate),
 ];
 
 /// A summand that may be negated: its complement, with a one to be carried in.
@@ -173,13 +174,8 @@ fn wide_sum(
 fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let signed = reader.is("sign", "S32");
-    let extended = reader.instruction.op().name().ends_with(".X");
-    let ci = if extended {
-        Some(reader.condition("ci")?)
-    } else {
-        None
-    };
+    let signed = reader.is(name::SIGN, value::S32);
+    let ci = reader.condition_if_any("ci")?;
     Ok(Box::new(move |core| {
         let carry = ci.map_or(0, |ci| core.condition(&ci));
         let sums = wide_sum(core, [&a, &b, &c], signed, carry);
@@ -192,13 +188,8 @@ fn multiply_wide_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let signed = reader.is("sign", "S32");
-    let extended = reader.instruction.op().name().ends_with(".X");
-    let ci = if extended {
-        Some(reader.condition("ci")?)
-    } else {
-        None
-    };
+    let signed = reader.is(name::SIGN, value::S32);
+    let ci = reader.condition_if_any("ci")?;
     Ok(Box::new(move |core| {
         let carry = ci.map_or(0, |ci| core.condition(&ci));
         let sums = wide_sum(core, [&a, &b, &c], signed, carry);
@@ -211,10 +202,10 @@ fn multiply_high_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn dot_product(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let four = reader.instruction.op().name() == "IDP.4A";
-    let signed_a = reader.modifier("ta")?.starts_with('S');
-    let signed_b = reader.modifier("tb")?.starts_with('S');
-    let upper = reader.is("part", "HI");
+    let four = reader.instruction.op() == Op::IDP_4A;
+    let signed_a = super::is_signed(reader.modifier(name::TA)?);
+    let signed_b = super::is_signed(reader.modifier(name::TB)?);
+    let upper = reader.is(name::PART, value::HI);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.integer(&c));
         let value = zip3(&x, &y, &z, |x, y, z| {
@@ -241,7 +232,7 @@ fn negate_halves(x: u32) -> u32 {
 fn vector_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
-    if reader.is("type", "32") {
+    if reader.is(name::TYPE, value::_32) {
         return Ok(Box::new(move |core| {
             let (x, y) = (core.integer(&a), core.integer(&b));
             core.put(&d, 0, &zip2(&x, &y, u32::wrapping_add));
@@ -268,16 +259,16 @@ struct Extreme {
 
 impl Extreme {
     fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
-        let name = if reader.instruction.op().name() == "IMNMX" {
-            "sign"
+        let name = if reader.instruction.op() == Op::IMNMX {
+            name::SIGN
         } else {
-            "type"
+            name::TYPE
         };
         let ty = reader.modifier(name)?;
         Ok(Self {
-            signed: ty.starts_with('S'),
-            packed: ty.ends_with("x2"),
-            relu: reader.is("relu", "RELU"),
+            signed: super::is_signed(ty),
+            packed: matches!(ty, value::S16X2 | value::U16X2),
+            relu: reader.is(name::RELU, value::RELU),
         })
     }
 
@@ -392,7 +383,7 @@ fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }
-    let signed = reader.is("sign", "S32");
+    let signed = reader.is(name::SIGN, value::S32);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
         let value = zip3(&x, &y, &z, |x, y, z| {
@@ -414,7 +405,10 @@ fn absolute_differences(reader: &Reader<'_>) -> Result<Action, Lack> {
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }
-    let (signed, sum) = (reader.is("type", "S8"), reader.is("acc", "ACC"));
+    let (signed, sum) = (
+        reader.is(name::TYPE, value::S8),
+        reader.is(name::ACC, value::ACC),
+    );
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
         let value = zip3(&x, &y, &z, |x, y, z| {
@@ -452,12 +446,7 @@ fn scaled_add(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
     let (a, b) = (reader.source("a")?, reader.source("b")?);
     let shift = reader.immediate("n")? as u32;
-    let extended = reader.instruction.op().name().ends_with(".X");
-    let ci = if extended {
-        Some(reader.condition("ci")?)
-    } else {
-        None
-    };
+    let ci = reader.condition_if_any("ci")?;
     Ok(Box::new(move |core| {
         let x = core.word(&a, 0);
         let x = x.map(|x| x << shift);
@@ -481,18 +470,9 @@ fn scaled_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn scaled_add_high(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, co) = (reader.target("d")?, reader.target("co")?);
     let (a, b) = (reader.source("a")?, reader.source("b")?);
-    let name = reader.instruction.op().name();
-    let c = if name.ends_with("SX32") {
-        None
-    } else {
-        Some(reader.source("c")?)
-    };
+    let c = reader.source_if_any("c")?;
     let shift = reader.immediate("n")? as u32;
-    let ci = if name.contains(".X") {
-        Some(reader.condition("ci")?)
-    } else {
-        None
-    };
+    let ci = reader.condition_if_any("ci")?;
     Ok(Box::new(move |core| {
         let low = core.word(&a, 0);
         let high = match &c {
@@ -519,17 +499,17 @@ fn scaled_add_high(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 /// Whether an order satisfies a comparison; `equal` is what equality gives for the high half of a wide comparison.
-fn holds(comparison: &str) -> Result<fn(Ordering, bool) -> bool, Lack> {
+fn holds(comparison: ValueName) -> Result<fn(Ordering, bool) -> bool, Lack> {
     use Ordering::{Equal, Greater, Less};
     Ok(match comparison {
-        "F" => |_, _| false,
-        "LT" => |order, low| order == Less || order == Equal && low,
-        "EQ" => |order, low| order == Equal && low,
-        "LE" => |order, low| order == Less || order == Equal && low,
-        "GT" => |order, low| order == Greater || order == Equal && low,
-        "NE" => |order, low| order != Equal || low,
-        "GE" => |order, low| order == Greater || order == Equal && low,
-        "T" => |_, _| true,
+        value::F => |_, _| false,
+        value::LT => |order, low| order == Less || order == Equal && low,
+        value::EQ => |order, low| order == Equal && low,
+        value::LE => |order, low| order == Less || order == Equal && low,
+        value::GT => |order, low| order == Greater || order == Equal && low,
+        value::NE => |order, low| order != Equal || low,
+        value::GE => |order, low| order == Greater || order == Equal && low,
+        value::T => |_, _| true,
         other => return Err(format!("comparison {other}")),
     })
 }
@@ -541,18 +521,13 @@ fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
         reader.source("b")?,
         reader.condition("r")?,
     );
-    let comparison = reader.modifier("cmp")?;
+    let comparison = reader.modifier(name::CMP)?;
     let holds = holds(comparison)?;
-    let signed = reader.is("sign", "S32");
+    let signed = reader.is(name::SIGN, value::S32);
     let combine = Combine::of(reader)?;
-    let extended = reader.instruction.op().name().ends_with(".EX");
-    let low = if extended {
-        Some(reader.condition("s")?)
-    } else {
-        None
-    };
+    let low = reader.condition_if_any("s")?;
     // Without a lower half, equality satisfies what the comparison's name says.
-    let equal = matches!(comparison, "EQ" | "LE" | "GE");
+    let equal = matches!(comparison, value::EQ | value::LE | value::GE);
     Ok(Box::new(move |core| {
         let (x, y) = (core.integer(&a), core.integer(&b));
         let low = low.map_or(if equal { u32::MAX } else { 0 }, |low| core.condition(&low));

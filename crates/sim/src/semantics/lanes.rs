@@ -3,34 +3,35 @@
 use super::{Table, bits};
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("SHFL", shuffle),
-    ("VOTE", vote),
-    ("VOTEU", vote),
-    ("MATCH.ALL", match_all),
-    ("MATCH.ANY", match_any),
-    ("REDUX", reduce),
-    ("ELECT", elect),
+    (Op::SHFL, shuffle),
+    (Op::VOTE, vote),
+    (Op::VOTEU, vote),
+    (Op::MATCH_ALL, match_all),
+    (Op::MATCH_ANY, match_any),
+    (Op::REDUX, reduce),
+    (Op::ELECT, elect),
 ];
 
 fn shuffle(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, d) = (reader.target("p")?, reader.target("d")?);
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let mode = reader.modifier("mode")?;
+    let mode = reader.modifier(name::MODE)?;
     let from: fn(u32, u32, u32, u32) -> (u32, bool) = match mode {
-        "IDX" => |lane, by, limit, segment| {
+        value::IDX => |lane, by, limit, segment| {
             let source = lane & segment | by & !segment;
             (source, source <= limit)
         },
-        "UP" => |lane, by, limit, _| {
+        value::UP => |lane, by, limit, _| {
             (
                 lane.wrapping_sub(by),
                 lane.cast_signed() - by.cast_signed() >= limit.cast_signed(),
             )
         },
-        "DOWN" => |lane, by, limit, _| (lane + by, lane + by <= limit),
-        "BFLY" => |lane, by, limit, _| (lane ^ by, lane ^ by <= limit),
+        value::DOWN => |lane, by, limit, _| (lane + by, lane + by <= limit),
+        value::BFLY => |lane, by, limit, _| (lane ^ by, lane ^ by <= limit),
         other => return Err(format!("mode {other}")),
     };
     Ok(Box::new(move |core| {
@@ -60,16 +61,16 @@ fn vote(reader: &Reader<'_>) -> Result<Action, Lack> {
         reader.target("p")?,
         reader.condition("q")?,
     );
-    let mode = reader.modifier("mode")?;
-    if !matches!(mode, "ALL" | "ANY" | "EQ") {
+    let mode = reader.modifier(name::MODE)?;
+    if !matches!(mode, value::ALL | value::ANY | value::EQ) {
         return Err(format!("mode {mode}"));
     }
     Ok(Box::new(move |core| {
         let ballot = core.condition(&q) & core.active;
         let (all, none) = (ballot == core.active, ballot == 0);
         let verdict = match mode {
-            "ALL" => all,
-            "ANY" => !none,
+            value::ALL => all,
+            value::ANY => !none,
             _ => all || none,
         };
         core.put(&d, 0, &[ballot; 32]);
@@ -80,7 +81,7 @@ fn vote(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn match_any(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, a) = (reader.target("d")?, reader.source("a")?);
-    let wide = reader.is("type", "U64");
+    let wide = reader.is(name::TYPE, value::U64);
     Ok(Box::new(move |core| {
         let x = if wide {
             core.pair(&a)
@@ -97,7 +98,7 @@ fn match_any(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn match_all(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [p, d] = reader.targets(["p", "d"])?;
     let a = reader.source("a")?;
-    let wide = reader.is("type", "U64");
+    let wide = reader.is(name::TYPE, value::U64);
     Ok(Box::new(move |core| {
         let x = if wide {
             core.pair(&a)
@@ -114,16 +115,16 @@ fn match_all(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, a) = (reader.target("d")?, reader.source("a")?);
-    let signed = reader.is("sign", "S32");
-    let function: fn(u32, u32) -> u32 = match (reader.modifier("fn")?, signed) {
-        ("AND", _) => |x, y| x & y,
-        ("OR", _) => |x, y| x | y,
-        ("XOR", _) => |x, y| x ^ y,
-        ("SUM", _) => u32::wrapping_add,
-        ("MIN", false) => |x, y| x.min(y),
-        ("MAX", false) => |x, y| x.max(y),
-        ("MIN", true) => |x, y| x.cast_signed().min(y.cast_signed()).cast_unsigned(),
-        ("MAX", true) => |x, y| x.cast_signed().max(y.cast_signed()).cast_unsigned(),
+    let signed = reader.is(name::SIGN, value::S32);
+    let function: fn(u32, u32) -> u32 = match (reader.modifier(name::FN)?, signed) {
+        (value::AND, _) => |x, y| x & y,
+        (value::OR, _) => |x, y| x | y,
+        (value::XOR, _) => |x, y| x ^ y,
+        (value::SUM, _) => u32::wrapping_add,
+        (value::MIN, false) => |x, y| x.min(y),
+        (value::MAX, false) => |x, y| x.max(y),
+        (value::MIN, true) => |x, y| x.cast_signed().min(y.cast_signed()).cast_unsigned(),
+        (value::MAX, true) => |x, y| x.cast_signed().max(y.cast_signed()).cast_unsigned(),
         (other, _) => return Err(format!("operation {other}")),
     };
     Ok(Box::new(move |core| {

@@ -5,37 +5,38 @@ use crate::operand::{Condition, Lack, Reader, Source};
 use crate::program::Action;
 use orias_eval::bits::{Permutation, logic3, logic3_bit, mask, permute};
 use orias_eval::integer::{extract_bits, leading_bit};
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("LOP3", logic),
-    ("ULOP3", logic),
-    ("SHF", shift),
-    ("USHF", shift),
-    ("SGXT", sign_extend),
-    ("USGXT", sign_extend),
-    ("BMSK", bit_mask),
-    ("UBMSK", bit_mask),
-    ("PRMT", permutation),
-    ("UPRMT", permutation),
-    ("FLO", find_leading_one),
-    ("UFLO", find_leading_one),
-    ("POPC", population),
-    ("UPOPC", population),
-    ("BREV", reverse),
-    ("UBREV", reverse),
-    ("SEL", select),
-    ("USEL", select),
-    ("PLOP3", predicate_logic),
-    ("UPLOP3", predicate_logic),
-    ("PLOP3.UP", predicate_logic),
-    ("PLOP3.SIGN1", predicate_logic),
-    ("PLOP3.SIGN2", predicate_logic),
-    ("PLOP3.SIGN3", predicate_logic),
-    ("UPLOP3.SIGN1", predicate_logic),
-    ("UPLOP3.SIGN2", predicate_logic),
-    ("UPLOP3.SIGN3", predicate_logic),
-    ("P2R", predicates_to_register),
-    ("R2P", register_to_predicates),
+    (Op::LOP3, logic),
+    (Op::ULOP3, logic),
+    (Op::SHF, shift),
+    (Op::USHF, shift),
+    (Op::SGXT, sign_extend),
+    (Op::USGXT, sign_extend),
+    (Op::BMSK, bit_mask),
+    (Op::UBMSK, bit_mask),
+    (Op::PRMT, permutation),
+    (Op::UPRMT, permutation),
+    (Op::FLO, find_leading_one),
+    (Op::UFLO, find_leading_one),
+    (Op::POPC, population),
+    (Op::UPOPC, population),
+    (Op::BREV, reverse),
+    (Op::UBREV, reverse),
+    (Op::SEL, select),
+    (Op::USEL, select),
+    (Op::PLOP3, predicate_logic),
+    (Op::UPLOP3, predicate_logic),
+    (Op::PLOP3_UP, predicate_logic),
+    (Op::PLOP3_SIGN1, predicate_logic),
+    (Op::PLOP3_SIGN2, predicate_logic),
+    (Op::PLOP3_SIGN3, predicate_logic),
+    (Op::UPLOP3_SIGN1, predicate_logic),
+    (Op::UPLOP3_SIGN2, predicate_logic),
+    (Op::UPLOP3_SIGN3, predicate_logic),
+    (Op::P2R, predicates_to_register),
+    (Op::R2P, register_to_predicates),
 ];
 
 fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
@@ -46,7 +47,7 @@ fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
     );
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
     let table = reader.immediate("lut")? as u8;
-    let both = reader.is("pand", "PAND");
+    let both = reader.is(name::PAND, value::PAND);
     let sets = !p.register.is_constant();
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
@@ -70,14 +71,18 @@ fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let left = reader.is("dir", "L");
-    let wrap = reader.is("wrap", "W");
-    let ty = reader.modifier("type")?;
+    let left = reader.is(name::DIR, value::L);
+    let wrap = reader.is(name::WRAP, value::W);
+    let ty = reader.modifier(name::TYPE)?;
     let (signed, width) = (
-        ty.starts_with('S'),
-        if ty.ends_with("64") { 64 } else { 32 },
+        super::is_signed(ty),
+        if matches!(ty, value::S64 | value::U64) {
+            64
+        } else {
+            32
+        },
     );
-    let high = reader.is("part", "HI");
+    let high = reader.is(name::PART, value::HI);
     Ok(Box::new(move |core| {
         let (x, n, y) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
         let value = zip3(&x, &n, &y, |low, n, up| {
@@ -104,7 +109,10 @@ fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
-    let (wrap, signed) = (reader.is("wrap", "W"), reader.is("sign", "S32"));
+    let (wrap, signed) = (
+        reader.is(name::WRAP, value::W),
+        reader.is(name::SIGN, value::S32),
+    );
     Ok(Box::new(move |core| {
         let (x, n) = (core.word(&a, 0), core.word(&b, 0));
         let value = zip2(&x, &n, |x, n| {
@@ -118,7 +126,7 @@ fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b] = reader.sources(["a", "b"])?;
-    let wrap = reader.is("wrap", "W");
+    let wrap = reader.is(name::WRAP, value::W);
     Ok(Box::new(move |core| {
         let (x, n) = (core.word(&a, 0), core.word(&b, 0));
         core.put(&d, 0, &zip2(&x, &n, |x, n| mask(x, n, wrap)));
@@ -129,14 +137,18 @@ fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let mode = match reader.instruction.modifier("mode").unwrap_or("IDX") {
-        "IDX" => Permutation::Index,
-        "F4E" => Permutation::Forward4,
-        "B4E" => Permutation::Backward4,
-        "RC8" => Permutation::Replicate8,
-        "ECL" => Permutation::EdgeClampLeft,
-        "ECR" => Permutation::EdgeClampRight,
-        "RC16" => Permutation::Replicate16,
+    let mode = match reader
+        .instruction
+        .modifier(name::MODE)
+        .unwrap_or(value::IDX)
+    {
+        value::IDX => Permutation::Index,
+        value::F4E => Permutation::Forward4,
+        value::B4E => Permutation::Backward4,
+        value::RC8 => Permutation::Replicate8,
+        value::ECL => Permutation::EdgeClampLeft,
+        value::ECR => Permutation::EdgeClampRight,
+        value::RC16 => Permutation::Replicate16,
         other => return Err(format!("mode {other}")),
     };
     Ok(Box::new(move |core| {
@@ -149,7 +161,10 @@ fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn find_leading_one(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [d, p] = reader.targets(["d", "p"])?;
     let b = reader.source("b")?;
-    let (signed, shift) = (reader.is("sign", "S32"), reader.is("shift", "SH"));
+    let (signed, shift) = (
+        reader.is(name::SIGN, value::S32),
+        reader.is(name::SHIFT, value::SH),
+    );
     Ok(Box::new(move |core| {
         let x = core.integer(&b);
         let places = x.map(|x| leading_bit(x, signed));
@@ -245,11 +260,11 @@ fn predicate_logic(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn byte_shift(reader: &Reader<'_>) -> Result<u32, Lack> {
-    Ok(match reader.modifier("byte")? {
-        "B0" => 0,
-        "B1" => 8,
-        "B2" => 16,
-        "B3" => 24,
+    Ok(match reader.modifier(name::BYTE)? {
+        value::B0 => 0,
+        value::B1 => 8,
+        value::B2 => 16,
+        value::B3 => 24,
         other => return Err(format!("byte {other}")),
     })
 }

@@ -11,15 +11,16 @@ use crate::operand::{Condition, Lack, Lanes, Reader, Source, Target};
 use crate::program::Action;
 use orias_eval::float::{Arithmetic, Format, Rounding};
 use orias_eval::matrix::{DotRule, SparseElements};
+use orias_sass::{ModifierName, Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("HMMA", half_multiply),
-    ("HMMA.SP", sparse_multiply),
-    ("IMMA", integer_multiply),
-    ("IMMA.SP", sparse_integer_multiply),
-    ("BMMA", bit_multiply),
-    ("DMMA", double_multiply),
-    ("MOVM", transpose),
+    (Op::HMMA, half_multiply),
+    (Op::HMMA_SP, sparse_multiply),
+    (Op::IMMA, integer_multiply),
+    (Op::IMMA_SP, sparse_integer_multiply),
+    (Op::BMMA, bit_multiply),
+    (Op::DMMA, double_multiply),
+    (Op::MOVM, transpose),
 ];
 
 /// The sizes of a product, and how many elements of an operand stand side by side in a register.
@@ -281,14 +282,14 @@ pub(super) fn multiply(
 
 /// What an HMMA multiplies and how it adds.
 fn half_rule(reader: &Reader<'_>, k: usize) -> Result<(Format, Part, DotRule), Lack> {
-    let (operand, part): (Format, Part) = match reader.modifier("type")? {
-        "F16" => (Format::F16, half_part),
-        "BF16" => (Format::BF16, half_part),
-        "TF32" => (Format::TF32, tf32_part),
+    let (operand, part): (Format, Part) = match reader.modifier(name::TYPE)? {
+        value::F16 => (Format::F16, half_part),
+        value::BF16 => (Format::BF16, half_part),
+        value::TF32 => (Format::TF32, tf32_part),
         other => return Err(format!("type {other}")),
     };
-    let (result, rounding) = match reader.modifier("acc")? {
-        "F32" => (Format::F32, Rounding::Zero),
+    let (result, rounding) = match reader.modifier(name::ACC)? {
+        value::F32 => (Format::F32, Rounding::Zero),
         _ => (Format::F16, Rounding::NearestEven),
     };
     let rule = DotRule {
@@ -307,10 +308,10 @@ fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     if a.negate || b.negate {
         return Err("a negated matrix".to_owned());
     }
-    let k = match reader.modifier("shape")? {
-        "1684" => 4,
-        "1688" => 8,
-        "16816" => 16,
+    let k = match reader.modifier(name::SHAPE)? {
+        value::_1684 => 4,
+        value::_1688 => 8,
+        value::_16816 => 16,
         other => return Err(format!("shape {other}")),
     };
     let (operand, part, rule) = half_rule(reader, k)?;
@@ -392,10 +393,10 @@ fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     if a.negate || b.negate {
         return Err("a negated matrix".to_owned());
     }
-    let k = match reader.modifier("shape")? {
-        "1688" => 8,
-        "16816" => 16,
-        "16832" => 32,
+    let k = match reader.modifier(name::SHAPE)? {
+        value::_1688 => 8,
+        value::_16816 => 16,
+        value::_16832 => 32,
         other => return Err(format!("shape {other}")),
     };
     // Products that are not stored are zero and add nothing: only the stored ones are added up.
@@ -441,11 +442,12 @@ pub(super) struct ByteRule {
 
 impl ByteRule {
     pub(super) fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
-        let signed = |name: &str| Ok::<bool, Lack>(reader.modifier(name)?.starts_with('S'));
+        let signed =
+            |name: ModifierName| Ok::<bool, Lack>(super::is_signed(reader.modifier(name)?));
         Ok(Self {
-            left_signed: signed("ta")?,
-            right_signed: signed("tb")?,
-            saturates: reader.is("sat", "SAT"),
+            left_signed: signed(name::TA)?,
+            right_signed: signed(name::TB)?,
+            saturates: reader.is(name::SAT, value::SAT),
         })
     }
 
@@ -475,9 +477,9 @@ impl ByteRule {
 fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.condition("p")?);
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let k = match reader.modifier("shape")? {
-        "16832" => 32,
-        "16864" => 64,
+    let k = match reader.modifier(name::SHAPE)? {
+        value::_16832 => 32,
+        value::_16864 => 64,
         other => return Err(format!("shape {other}")),
     };
     let dense = ProductShape {
@@ -504,10 +506,10 @@ fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.condition("p")?);
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let (m, k) = match reader.modifier("shape")? {
-        "8816" => (8, 16),
-        "16816" => (16, 16),
-        "16832" => (16, 32),
+    let (m, k) = match reader.modifier(name::SHAPE)? {
+        value::_8816 => (8, 16),
+        value::_16816 => (16, 16),
+        value::_16832 => (16, 32),
         other => return Err(format!("shape {other}")),
     };
     let shape = ProductShape {
@@ -532,10 +534,10 @@ fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p) = (reader.target("d")?, reader.condition("p")?);
     let [a, b, c] = reader.sources(["a", "b", "c"])?;
     // Thirty-two bits of a register count as one element.
-    let (m, k) = match reader.modifier("shape")? {
-        "88128" => (8, 4),
-        "168128" => (16, 4),
-        "168256" => (16, 8),
+    let (m, k) = match reader.modifier(name::SHAPE)? {
+        value::_88128 => (8, 4),
+        value::_168128 => (16, 4),
+        value::_168256 => (16, 8),
         other => return Err(format!("shape {other}")),
     };
     let shape = ProductShape {
@@ -567,11 +569,11 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
     {
         return Err("a negated matrix".to_owned());
     }
-    let (m, k) = match reader.modifier("shape")? {
-        "8x8x4" => (8, 4),
-        "16x8x4" => (16, 4),
-        "16x8x8" => (16, 8),
-        "16x8x16" => (16, 16),
+    let (m, k) = match reader.modifier(name::SHAPE)? {
+        value::_8X8X4 => (8, 4),
+        value::_16X8X4 => (16, 4),
+        value::_16X8X8 => (16, 8),
+        value::_16X8X16 => (16, 16),
         other => return Err(format!("shape {other}")),
     };
     let how = Arithmetic {
@@ -606,8 +608,11 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// An 8×8 matrix of 16-bit elements, two neighbours of a row in each lane, transposed.
 fn transpose(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, a) = (reader.target("d")?, reader.source("a")?);
-    if !reader.is("mode", "MT88") {
-        return Err(format!("mode {:?}", reader.instruction.modifier("mode")));
+    if !reader.is(name::MODE, value::MT88) {
+        return Err(format!(
+            "mode {:?}",
+            reader.instruction.modifier(name::MODE)
+        ));
     }
     Ok(Box::new(move |core| {
         let x = core.word(&a, 0);

@@ -7,48 +7,51 @@ use crate::fault::{Cause, FaultKind};
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::mbarrier::Change;
-use orias_sass::{ConstantBank, Operand, RegisterClass};
+use orias_sass::{
+    ConstantBank, Mnemonic, Op, Operand, RegisterClass, modifier_names as name,
+    modifier_values as value,
+};
 
 pub(super) const TABLE: Table = &[
-    ("LDG", load),
-    ("LD", load),
-    ("LDL", load),
-    ("LDS", load),
-    ("STG", store),
-    ("ST", store),
-    ("STL", store),
-    ("STS", store),
-    ("LDC", load_constant),
-    ("ULDC", load_constant),
-    ("LDSM", load_matrix),
-    ("STSM", store_matrix),
-    ("LDGSTS", copy),
-    ("STAS", store_and_tell),
-    ("QSPC", query_space),
-    ("LDGMC", load_copies),
-    ("LDGMC.F", load_copies),
+    (Op::LDG, load),
+    (Op::LD, load),
+    (Op::LDL, load),
+    (Op::LDS, load),
+    (Op::STG, store),
+    (Op::ST, store),
+    (Op::STL, store),
+    (Op::STS, store),
+    (Op::LDC, load_constant),
+    (Op::ULDC, load_constant),
+    (Op::LDSM, load_matrix),
+    (Op::STSM, store_matrix),
+    (Op::LDGSTS, copy),
+    (Op::STAS, store_and_tell),
+    (Op::QSPC, query_space),
+    (Op::LDGMC, load_copies),
+    (Op::LDGMC_F, load_copies),
 ];
 
-/// The space of a load, store or atomic operation, from its name.
-pub(super) fn space_of(name: &str) -> Space {
-    match name.split('.').next().unwrap_or_default() {
-        "LDG" | "STG" | "ATOMG" | "REDG" => Space::Global,
-        "LDS" | "STS" | "ATOMS" => Space::Shared,
-        "LDL" | "STL" => Space::Local,
+/// The space of a load, store or atomic operation.
+pub(super) fn space_of(op: Op) -> Space {
+    match op.mnemonic() {
+        Mnemonic::LDG | Mnemonic::STG | Mnemonic::ATOMG | Mnemonic::REDG => Space::Global,
+        Mnemonic::LDS | Mnemonic::STS | Mnemonic::ATOMS => Space::Shared,
+        Mnemonic::LDL | Mnemonic::STL => Space::Local,
         _ => Space::Generic,
     }
 }
 
 /// Bytes of an access, and whether it is extended with its sign.
 fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
-    Ok(match reader.modifier("size")? {
-        "U8" => (1, false),
-        "S8" => (1, true),
-        "U16" => (2, false),
-        "S16" => (2, true),
-        "32" => (4, false),
-        "64" => (8, false),
-        "128" => (16, false),
+    Ok(match reader.modifier(name::SIZE)? {
+        value::U8 => (1, false),
+        value::S8 => (1, true),
+        value::U16 => (2, false),
+        value::S16 => (2, true),
+        value::_32 => (4, false),
+        value::_64 => (8, false),
+        value::_128 => (16, false),
         other => return Err(format!("size {other}")),
     })
 }
@@ -63,8 +66,7 @@ fn limit(space: Space) -> u64 {
 
 fn load(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, address) = (reader.target("d")?, reader.address("addr")?);
-    let name = reader.instruction.op().name();
-    let space = space_of(name);
+    let space = space_of(reader.instruction.op());
     for extra in ["pd", "p"] {
         let used = reader.instruction.op().row().slot_index(extra).is_some()
             && !matches!(reader.operand(extra)?, Operand::Register(o) if o.register.is_constant());
@@ -118,7 +120,7 @@ fn load_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (b, address) = (reader.source("b")?, reader.address("addr")?);
-    let space = space_of(reader.instruction.op().name());
+    let space = space_of(reader.instruction.op());
     let (size, _) = size_of(reader)?;
     let mask = limit(space);
     let words = size.div_ceil(4);
@@ -171,10 +173,10 @@ fn load_constant(reader: &Reader<'_>) -> Result<Action, Lack> {
     };
     if reader
         .instruction
-        .modifier("wrap")
-        .is_some_and(|wrap| wrap != "plain")
+        .modifier(name::WRAP)
+        .is_some_and(|wrap| wrap != value::PLAIN)
     {
-        return Err(format!("{:?}", reader.instruction.modifier("wrap")));
+        return Err(format!("{:?}", reader.instruction.modifier(name::WRAP)));
     }
     let (size, signed) = size_of(reader)?;
     Ok(Box::new(move |core| {
@@ -235,15 +237,15 @@ fn constant_bytes(
 }
 
 fn matrices(reader: &Reader<'_>) -> Result<(u8, bool), Lack> {
-    let count = match reader.modifier("count")? {
-        "1" => 1,
-        "2" => 2,
-        "4" => 4,
+    let count = match reader.modifier(name::COUNT)? {
+        value::_1 => 1,
+        value::_2 => 2,
+        value::_4 => 4,
         other => return Err(format!("{other} matrices")),
     };
-    let transposed = match reader.modifier("shape")? {
-        "M88" => false,
-        "MT88" => true,
+    let transposed = match reader.modifier(name::SHAPE)? {
+        value::M88 => false,
+        value::MT88 => true,
         other => return Err(format!("shape {other}")),
     };
     Ok((count, transposed))
@@ -311,11 +313,11 @@ fn store_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 /// From global to shared memory. With `ZFILL` the address says how many bytes are wanted: so many as lie between it and
-/// the next multiple of the size. They are those from the multiple before on, and zeros follow; a false predicate makes
-/// all of them zeros. Without it a false predicate copies nothing.
+/// the next multiple of the size. They are those from the multiple before on, and zeros follow. A false predicate makes
+/// all of them zeros, with it and without.
 fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (to, from) = (reader.address("to")?, reader.address("from")?);
-    let (p, fill) = (reader.condition("p")?, reader.is("fill", "ZFILL"));
+    let (p, fill) = (reader.condition("p")?, reader.is(name::FILL, value::ZFILL));
     let (size, _) = size_of(reader)?;
     Ok(Box::new(move |core| {
         let (to, from) = (core.addresses(&to), core.addresses(&from));
@@ -337,8 +339,6 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
                         value |= byte << (8 * at);
                     }
                 }
-            } else if !fill {
-                continue;
             }
             core.store_late(lane, to[lane] & 0xffff_ffff, size, value)?;
         }
@@ -356,11 +356,11 @@ fn query_space(reader: &Reader<'_>) -> Result<Action, Lack> {
     if !d.register.is_constant() {
         return Err("its register".to_owned());
     }
-    let wanted = match reader.modifier("space")? {
-        "G" => Space::Global,
-        "L" => Space::Local,
-        "S" => Space::Shared,
-        "D" => Space::Cluster,
+    let wanted = match reader.modifier(name::SPACE)? {
+        value::G => Space::Global,
+        value::L => Space::Local,
+        value::S => Space::Shared,
+        value::D => Space::Cluster,
         other => return Err(format!("space {other}")),
     };
     Ok(Box::new(move |core| {

@@ -1,4 +1,4 @@
-//! What each operation does to a warp: a table from the names of rows to functions that make closures.
+//! What each operation does to a warp: a table from operations to functions that make closures.
 //!
 //! A function here reads operands by the names of their slots and modifiers by the names of their values, once, when a
 //! kernel is made ready; the closure it returns does the work for all lanes. The arithmetic itself is `eval`'s. A row that
@@ -21,14 +21,14 @@ mod warpgroup;
 use crate::flow;
 use crate::operand::{Lack, Reader};
 use crate::program::{Action, Run};
-use std::collections::BTreeMap;
+use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
 use std::sync::LazyLock;
 
 /// Makes the action of an instruction.
 pub(crate) type Make = fn(&Reader<'_>) -> Result<Action, Lack>;
 
-/// Row names and what makes their actions.
-pub(crate) type Table = &'static [(&'static str, Make)];
+/// Operations and what makes their actions.
+pub(crate) type Table = &'static [(Op, Make)];
 
 /// The tables of all families.
 const TABLES: [Table; 13] = [
@@ -47,15 +47,21 @@ const TABLES: [Table; 13] = [
     sync::TABLE,
 ];
 
-static ALL: LazyLock<BTreeMap<&'static str, Make>> =
-    LazyLock::new(|| TABLES.into_iter().flatten().copied().collect());
+/// What makes the action of each operation, by its index.
+static ALL: LazyLock<Vec<Option<Make>>> = LazyLock::new(|| {
+    let mut all = vec![None; Op::COUNT];
+    for &(op, make) in TABLES.into_iter().flatten() {
+        all[op.index()] = Some(make);
+    }
+    all
+});
 
 /// How an instruction runs. `Err(None)` when its operation is not known, `Err(Some(_))` when a part of it is not.
-pub(crate) fn of(name: &str, reader: &Reader<'_>) -> Result<Run, Option<Lack>> {
-    if let Some(flow) = flow::of(name, reader) {
+pub(crate) fn of(reader: &Reader<'_>) -> Result<Run, Option<Lack>> {
+    if let Some(flow) = flow::of(reader) {
         return flow.map(Run::Flow).map_err(Some);
     }
-    let make = ALL.get(name).ok_or(None)?;
+    let make = ALL[reader.instruction.op().index()].ok_or(None)?;
     make(reader).map(Run::Action).map_err(Some)
 }
 
@@ -86,6 +92,14 @@ fn bits(f: impl Fn(usize) -> bool) -> u32 {
     (0..32).fold(0, |bits, lane| bits | u32::from(f(lane)) << lane)
 }
 
+/// Whether a type is one of signed integers.
+fn is_signed(ty: ValueName) -> bool {
+    matches!(
+        ty,
+        value::S2 | value::S4 | value::S8 | value::S16 | value::S16X2 | value::S32 | value::S64
+    )
+}
+
 /// How a comparison is combined with a predicate.
 #[derive(Clone, Copy)]
 enum Combine {
@@ -96,10 +110,10 @@ enum Combine {
 
 impl Combine {
     fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
-        Ok(match reader.modifier("bool")? {
-            "AND" => Combine::And,
-            "OR" => Combine::Or,
-            "XOR" => Combine::Xor,
+        Ok(match reader.modifier(name::BOOL)? {
+            value::AND => Combine::And,
+            value::OR => Combine::Or,
+            value::XOR => Combine::Xor,
             other => return Err(format!("combination {other}")),
         })
     }
@@ -118,14 +132,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_named_here_exists_once() {
+    fn every_row_is_named_once() {
         let mut seen = std::collections::BTreeSet::new();
-        for (name, _) in TABLES.into_iter().flatten() {
-            assert!(
-                orias_sass::Op::from_name(name).is_some(),
-                "no row is called {name}"
-            );
-            assert!(seen.insert(*name), "{name} is named twice");
+        for (op, _) in TABLES.into_iter().flatten() {
+            assert!(seen.insert(*op), "{op} is named twice");
         }
     }
 }

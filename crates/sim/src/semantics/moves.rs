@@ -6,31 +6,32 @@ use crate::fault::{Cause, FaultKind};
 use crate::module::SHARED_HIGH;
 use crate::operand::{Lack, Lanes, Reader};
 use crate::program::Action;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const TABLE: Table = &[
-    ("MOV", move_word),
-    ("UMOV", move_word),
-    ("S2R", special),
-    ("S2UR", special),
-    ("CS2R", special_pair),
-    ("CS2R.32", special),
-    ("R2UR", to_uniform),
-    ("R2UR.OR", to_uniform),
-    ("BSSY", set_barrier),
-    ("BMOV.R", read_barrier),
-    ("BMOV.B", write_barrier),
-    ("LEPC", code_address),
-    ("LEPC.T", code_address),
-    ("RPCMOV.W", write_return_address),
-    ("RPCMOV.R", read_return_address),
-    ("NOP", nothing),
-    ("B2R.RESULT", barrier_result),
+    (Op::MOV, move_word),
+    (Op::UMOV, move_word),
+    (Op::S2R, special),
+    (Op::S2UR, special),
+    (Op::CS2R, special_pair),
+    (Op::CS2R_32, special),
+    (Op::R2UR, to_uniform),
+    (Op::R2UR_OR, to_uniform),
+    (Op::BSSY, set_barrier),
+    (Op::BMOV_R, read_barrier),
+    (Op::BMOV_B, write_barrier),
+    (Op::LEPC, code_address),
+    (Op::LEPC_T, code_address),
+    (Op::RPCMOV_W, write_return_address),
+    (Op::RPCMOV_R, read_return_address),
+    (Op::NOP, nothing),
+    (Op::B2R_RESULT, barrier_result),
 ];
 
 fn move_word(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, b) = (reader.target("d")?, reader.source("b")?);
-    if reader.instruction.op().name() == "MOV" && reader.immediate("lanes")? != 0xf {
+    if reader.instruction.op() == Op::MOV && reader.immediate("lanes")? != 0xf {
         return Err("a mask of lanes".to_owned());
     }
     Ok(Box::new(move |core| {
@@ -126,7 +127,7 @@ fn special_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn to_uniform(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [p, d] = reader.targets(["p", "d"])?;
     let a = reader.source("a")?;
-    let keeps = reader.instruction.op().name() == "R2UR.OR";
+    let keeps = reader.instruction.op() == Op::R2UR_OR;
     let before = if keeps {
         Some(reader.condition("p")?)
     } else {
@@ -155,7 +156,7 @@ fn set_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn read_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, barrier) = (reader.target("d")?, reader.barrier_register("b")?);
-    let clear = reader.is("clear", "CLEAR");
+    let clear = reader.is(name::CLEAR, value::CLEAR);
     Ok(Box::new(move |core| {
         let value = core.warp.registers.b[usize::from(barrier)];
         core.put(&d, 0, &value);
@@ -170,7 +171,7 @@ fn read_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn write_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
     let barrier = reader.barrier_register("b")?;
-    if !reader.is("quad", "LANES") {
+    if !reader.is(name::QUAD, value::LANES) {
         return Err("PQUAD".to_owned());
     }
     if let Ok(other) = reader.barrier_register("a") {
@@ -194,7 +195,7 @@ fn write_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn code_address(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
-    let offset = if reader.instruction.op().name() == "LEPC.T" {
+    let offset = if reader.instruction.op() == Op::LEPC_T {
         reader.jump("t")?
     } else {
         reader.index as i64 * 16
@@ -211,7 +212,7 @@ fn code_address(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn half_of(reader: &Reader<'_>) -> usize {
-    usize::from(reader.is("half", "HI"))
+    usize::from(reader.is(name::HALF, value::HI))
 }
 
 fn write_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {

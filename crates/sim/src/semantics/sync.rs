@@ -9,30 +9,31 @@ use crate::fault::Cause;
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::mbarrier::{Change, Mbarrier};
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("MEMBAR", fence),
-    ("ERRBAR", nothing),
-    ("CGAERRBAR", nothing),
-    ("FENCE.VIEW.ASYNC", nothing),
-    ("CCTL", nothing),
-    ("CCTL.IVALL", nothing),
-    ("CCTLL", nothing),
-    ("CCTLL.IVALL", nothing),
-    ("DEPBAR", nothing),
-    ("DEPBAR.LE", wait_for_groups),
-    ("LDGDEPBAR", nothing),
-    ("PREEXIT", nothing),
-    ("ACQBULK", nothing),
-    ("PMTRIG", nothing),
-    ("USETMAXREG.DEALLOC", nothing),
-    ("USETMAXREG.TRY_ALLOC", take_registers),
-    ("SYNCS.EXCH", exchange),
-    ("SYNCS.CCTL", nothing),
-    ("SYNCS.CCTL.ALL", nothing),
-    ("SYNCS.ARRIVE", arrive),
-    ("SYNCS.PHASECHK", check_phase),
-    ("ARRIVES.LDGSTSBAR", arrive_after_copies),
+    (Op::MEMBAR, fence),
+    (Op::ERRBAR, nothing),
+    (Op::CGAERRBAR, nothing),
+    (Op::FENCE_VIEW_ASYNC, nothing),
+    (Op::CCTL, nothing),
+    (Op::CCTL_IVALL, nothing),
+    (Op::CCTLL, nothing),
+    (Op::CCTLL_IVALL, nothing),
+    (Op::DEPBAR, nothing),
+    (Op::DEPBAR_LE, wait_for_groups),
+    (Op::LDGDEPBAR, nothing),
+    (Op::PREEXIT, nothing),
+    (Op::ACQBULK, nothing),
+    (Op::PMTRIG, nothing),
+    (Op::USETMAXREG_DEALLOC, nothing),
+    (Op::USETMAXREG_TRY_ALLOC, take_registers),
+    (Op::SYNCS_EXCH, exchange),
+    (Op::SYNCS_CCTL, nothing),
+    (Op::SYNCS_CCTL_ALL, nothing),
+    (Op::SYNCS_ARRIVE, arrive),
+    (Op::SYNCS_PHASECHK, check_phase),
+    (Op::ARRIVES_LDGSTSBAR, arrive_after_copies),
 ];
 
 /// Memory is consistent at every step here: only the search for races must know.
@@ -101,19 +102,19 @@ fn arrive(reader: &Reader<'_>) -> Result<Action, Lack> {
         reader.address("addr")?,
         reader.source("b")?,
     );
-    let drops = reader.is("optout", "OPTOUT");
-    let tx = reader.modifier("tx")?;
+    let drops = reader.is(name::OPTOUT, value::OPTOUT);
+    let tx = reader.modifier(name::TX)?;
     // How many arrivals and transactions a lane brings, from its register.
     let meaning: fn(u32) -> (u32, i64) = match tx {
-        "A1T0" => |_| (1, 0),
-        "ART0" => |x| (x, 0),
-        "A0TR" => |x| (0, i64::from(x)),
-        "A0TX" => |x| (0, -i64::from(x)),
-        "ARTX" => |x| (1, i64::from(x)),
-        "A0T1" => |_| (0, 1),
+        value::A1T0 => |_| (1, 0),
+        value::ART0 => |x| (x, 0),
+        value::A0TR => |x| (0, i64::from(x)),
+        value::A0TX => |x| (0, -i64::from(x)),
+        value::ARTX => |x| (1, i64::from(x)),
+        value::A0T1 => |_| (0, 1),
         other => return Err(format!("transactions {other}")),
     };
-    let masked = reader.is("kind", "TMASK");
+    let masked = reader.is(name::KIND, value::TMASK);
     Ok(Box::new(move |core| {
         let (addresses, x) = (core.addresses(&address), core.word(&b, 0));
         let mut out = [0; 32];
@@ -178,14 +179,14 @@ fn check_phase(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// Arrives when the copies before it are complete, which they are when this runs.
 fn arrive_after_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
     let address = reader.address("addr")?;
-    let change = match reader.modifier("count")? {
+    let change = match reader.modifier(name::COUNT)? {
         // The arrival was counted in when the barrier was initialised.
-        "ARVCNT" => Change {
+        value::ARVCNT => Change {
             arrivals: 1,
             ..Change::default()
         },
         // The barrier was told before to wait for one transaction more.
-        "TRANSCNT" => Change::completed(1),
+        value::TRANSCNT => Change::completed(1),
         other => return Err(format!("count {other}")),
     };
     Ok(Box::new(move |core| {

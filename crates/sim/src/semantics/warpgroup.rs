@@ -16,30 +16,30 @@ use crate::operand::{Lack, Reader, Source, Target};
 use crate::program::Action;
 use orias_eval::float::{Format, Rounding};
 use orias_eval::matrix::{DotRule, SharedMatrix, SparseElements};
-use orias_sass::Operand;
+use orias_sass::{Mnemonic, Op, Operand, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
-    ("HGMMA.F32", product),
-    ("HGMMA.F16", product),
-    ("HGMMA.TF32", product),
-    ("HGMMA.F32.RA", product),
-    ("HGMMA.F16.RA", product),
-    ("HGMMA.TF32.RA", product),
-    ("HGMMA.SP.F32", product),
-    ("HGMMA.SP.F16", product),
-    ("HGMMA.SP.TF32", product),
-    ("HGMMA.SP.F32.RA", product),
-    ("HGMMA.SP.F16.RA", product),
-    ("HGMMA.SP.TF32.RA", product),
-    ("IGMMA", product),
-    ("IGMMA.RA", product),
-    ("IGMMA.SP", product),
-    ("IGMMA.SP.RA", product),
-    ("BGMMA", product),
-    ("BGMMA.RA", product),
-    ("WARPGROUP.ARRIVE", nothing),
-    ("WARPGROUP.DEPBAR", nothing),
-    ("WARPGROUP.WAIT", nothing),
+    (Op::HGMMA_F32, product),
+    (Op::HGMMA_F16, product),
+    (Op::HGMMA_TF32, product),
+    (Op::HGMMA_F32_RA, product),
+    (Op::HGMMA_F16_RA, product),
+    (Op::HGMMA_TF32_RA, product),
+    (Op::HGMMA_SP_F32, product),
+    (Op::HGMMA_SP_F16, product),
+    (Op::HGMMA_SP_TF32, product),
+    (Op::HGMMA_SP_F32_RA, product),
+    (Op::HGMMA_SP_F16_RA, product),
+    (Op::HGMMA_SP_TF32_RA, product),
+    (Op::IGMMA, product),
+    (Op::IGMMA_RA, product),
+    (Op::IGMMA_SP, product),
+    (Op::IGMMA_SP_RA, product),
+    (Op::BGMMA, product),
+    (Op::BGMMA_RA, product),
+    (Op::WARPGROUP_ARRIVE, nothing),
+    (Op::WARPGROUP_DEPBAR, nothing),
+    (Op::WARPGROUP_WAIT, nothing),
 ];
 
 fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
@@ -133,19 +133,34 @@ fn descriptor_register(reader: &Reader<'_>, name: &str) -> Result<u8, Lack> {
 }
 
 fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let name = reader.instruction.op().row().name;
+    let op = reader.instruction.op();
     let (d, c): (Target, Source) = (reader.target("d")?, reader.source("c")?);
     let p = reader.condition("p")?;
-    let sparse = name.contains(".SP");
+    let sparse = op.row().slot_index("e").is_some();
     let sides: Vec<usize> = reader
-        .modifier("shape")?
+        .modifier(name::SHAPE)?
+        .text()
         .split('x')
         .filter_map(|side| side.parse().ok())
         .collect();
     let &[_, n, k] = &sides[..] else {
         return Err("a shape without three sides".to_owned());
     };
-    let half_sums = name.contains(".F16");
+    let half_sums = matches!(
+        op,
+        Op::HGMMA_F16
+            | Op::HGMMA_F16_RA
+            | Op::HGMMA_SP_F16
+            | Op::HGMMA_SP_F16_RA
+            | Op::QGMMA_F16
+            | Op::QGMMA_F16_RA
+            | Op::QGMMA_SP_F16
+            | Op::QGMMA_SP_F16_RA
+    );
+    let of_tf32 = matches!(
+        op,
+        Op::HGMMA_TF32 | Op::HGMMA_TF32_RA | Op::HGMMA_SP_TF32 | Op::HGMMA_SP_TF32_RA
+    );
     let stored = if sparse { k / 2 } else { k };
     let floats = |operand| {
         let (result, rounding) = match half_sums {
@@ -161,8 +176,8 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
         Rule::Floats(operand, rule)
     };
     // Thirty-two bits of a row of bits count as one element.
-    let (rule, elements, places, k) = match name.split('.').next() {
-        Some("HGMMA") if name.contains("TF32") => {
+    let (rule, elements, places, k) = match op.mnemonic() {
+        Mnemonic::HGMMA if of_tf32 => {
             let part: Part = tf32_part;
             (
                 floats(Format::TF32),
@@ -175,8 +190,8 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
                 k,
             )
         }
-        Some("HGMMA") => {
-            let operand = match reader.is("type", "BF16") {
+        Mnemonic::HGMMA => {
+            let operand = match reader.is(name::TYPE, value::BF16) {
                 true => Format::BF16,
                 false => Format::F16,
             };
@@ -192,7 +207,7 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
                 k,
             )
         }
-        Some("IGMMA") => {
+        Mnemonic::IGMMA => {
             let part: Part = byte_part;
             let rule = Rule::Bytes(ByteRule::of(reader)?);
             (
@@ -227,7 +242,7 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
         k: stored,
         packed: 4 / elements.bytes,
     };
-    let (left, right) = if name.ends_with(".RA") {
+    let (left, right) = if op.row().slot_index("a").is_some() {
         (
             Left::Registers(reader.source("a")?),
             descriptor_register(reader, "b")? + 2,
@@ -236,15 +251,15 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
         let register = descriptor_register(reader, "ab")?;
         let left = Place {
             register,
-            by_k: !reader.is("tnspa", "tnspA"),
-            negated: reader.is("nega", "negA"),
+            by_k: !reader.is(name::TNSPA, value::TNSPA),
+            negated: reader.is(name::NEGA, value::NEGA),
         };
         (Left::Shared(left), register + 2)
     };
     let right = Place {
         register: right,
-        by_k: !reader.is("tnspb", "tnspB"),
-        negated: reader.is("negb", "negB"),
+        by_k: !reader.is(name::TNSPB, value::TNSPB),
+        negated: reader.is(name::NEGB, value::NEGB),
     };
     let sparse = match sparse {
         true => Some(Sparse::of(reader, places)?),

@@ -3,7 +3,10 @@
 use super::state::{Condition, Literal};
 use crate::facts::number;
 use crate::program::Program;
-use orias_sass::{Effects, Instruction, Op, Operand, Register, RegisterClass};
+use orias_sass::{
+    Effects, Instruction, Mnemonic, Op, Operand, Register, RegisterClass, modifier_names as name,
+    modifier_values as value,
+};
 use smallvec::SmallVec;
 
 /// What an instruction does to where lanes are.
@@ -113,7 +116,7 @@ impl Acts {
             Op::BMOV_R => Act::Save {
                 barrier,
                 to: number(register("d")?),
-                clears: instruction.modifier("clear") == Some("CLEAR"),
+                clears: instruction.modifier(name::CLEAR) == Some(value::CLEAR),
             },
             Op::BMOV_B => Act::Restore {
                 barrier,
@@ -123,7 +126,9 @@ impl Acts {
             },
             Op::WARPSYNC_ALL if when(instruction) == When::Always => Act::Gather { whole: true },
             Op::WARPSYNC if when(instruction) != When::Always => return None,
-            Op::WARPSYNC if instruction.modifier("exclusive") == Some("EXCLUSIVE") => Act::Exclude,
+            Op::WARPSYNC if instruction.modifier(name::EXCLUSIVE) == Some(value::EXCLUSIVE) => {
+                Act::Exclude
+            }
             Op::WARPSYNC => Act::Gather {
                 whole: is_all_lanes(program, start, index, instruction.operand("a")?),
             },
@@ -237,6 +242,21 @@ pub(super) fn is_exchange(op: Op) -> bool {
     )
 }
 
+/// Whether it multiplies matrices.
+pub(super) fn is_matrix(op: Op) -> bool {
+    matches!(
+        op.mnemonic(),
+        Mnemonic::HMMA
+            | Mnemonic::IMMA
+            | Mnemonic::DMMA
+            | Mnemonic::BMMA
+            | Mnemonic::HGMMA
+            | Mnemonic::IGMMA
+            | Mnemonic::QGMMA
+            | Mnemonic::BGMMA
+    )
+}
+
 /// Whether an operation needs the whole warp, or the lanes of a mask that the program has promised to bring: a barrier of the
 /// thread block, an exchange or a vote between lanes, a matrix operation.
 fn is_collective(instruction: &Instruction) -> bool {
@@ -244,10 +264,15 @@ fn is_collective(instruction: &Instruction) -> bool {
     if is_exchange(op) {
         return !asks_who_runs(instruction);
     }
-    let name = op.name();
-    let whole = match name.split('.').next().unwrap_or(name) {
-        "BAR" | "LDSM" | "STSM" | "MOVM" | "WARPGROUP" | "UCGABAR_ARV" | "UCGABAR_WAIT" => true,
-        mnemonic => mnemonic.ends_with("MMA"),
-    };
+    let whole = matches!(
+        op.mnemonic(),
+        Mnemonic::BAR
+            | Mnemonic::LDSM
+            | Mnemonic::STSM
+            | Mnemonic::MOVM
+            | Mnemonic::WARPGROUP
+            | Mnemonic::UCGABAR_ARV
+            | Mnemonic::UCGABAR_WAIT
+    ) || is_matrix(op);
     whole && op.row().effects.contains(Effects::CONVERGENT)
 }

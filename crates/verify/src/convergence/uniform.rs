@@ -2,9 +2,10 @@
 //!
 //! A result is if its sources are; so is what a load finds at one address, if the lanes come together. These are the exceptions.
 
+use super::acts::is_matrix;
 use crate::facts::number;
 use crate::program::Program;
-use orias_sass::{Instruction, Op, Operand, RegisterClass, special};
+use orias_sass::{Instruction, Mnemonic, Op, Operand, RegisterClass, special};
 use std::sync::LazyLock;
 
 /// How the lanes' results of an operation compare.
@@ -28,22 +29,31 @@ pub(super) enum Sameness {
 static SAMENESS: LazyLock<Vec<Sameness>> = LazyLock::new(|| {
     let mut all = vec![Sameness::Sources; Op::all().count()];
     for op in Op::all() {
-        all[op.index()] = of_mnemonic(op.name());
+        all[op.index()] = of_operation(op);
     }
     all
 });
 
-fn of_mnemonic(name: &str) -> Sameness {
-    match name.split('.').next().unwrap_or(name) {
-        _ if name == Op::MATCH_ALL.name() => Sameness::Always,
-        "S2R" | "CS2R" => Sameness::Special,
+fn of_operation(op: Op) -> Sameness {
+    match op.mnemonic() {
+        _ if op == Op::MATCH_ALL => Sameness::Always,
+        Mnemonic::S2R | Mnemonic::CS2R => Sameness::Special,
         // What lanes find together.
-        "VOTE" | "B2R" => Sameness::Always,
+        Mnemonic::VOTE | Mnemonic::B2R => Sameness::Always,
         // Lanes come one after the other, exchange values, hold pieces of a matrix, or have memory of their own.
-        "ATOM" | "ATOMG" | "ATOMS" | "SUATOM" | "LDL" | "SHFL" | "MATCH" | "ELECT" | "R2UR"
-        | "LDSM" | "MOVM" | "FSWZADD" => Sameness::Never,
-        "LD" | "LDG" | "LDS" => Sameness::Loaded,
-        mnemonic if mnemonic.ends_with("MMA") => Sameness::Never,
+        Mnemonic::ATOM
+        | Mnemonic::ATOMG
+        | Mnemonic::ATOMS
+        | Mnemonic::SUATOM
+        | Mnemonic::LDL
+        | Mnemonic::SHFL
+        | Mnemonic::MATCH
+        | Mnemonic::ELECT
+        | Mnemonic::R2UR
+        | Mnemonic::LDSM
+        | Mnemonic::MOVM => Sameness::Never,
+        Mnemonic::LD | Mnemonic::LDG | Mnemonic::LDS => Sameness::Loaded,
+        _ if is_matrix(op) => Sameness::Never,
         _ => Sameness::Sources,
     }
 }

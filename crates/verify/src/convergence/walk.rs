@@ -8,7 +8,10 @@ use super::state::{Arm, Cause, NONE, Parting, Region, State};
 use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
 use crate::program::{Outside, Program, WORD};
-use orias_sass::{Effects, Instruction, Op, Operand, RegisterClass};
+use orias_sass::{
+    Effects, Instruction, Op, Operand, RegisterClass, modifier_names as name,
+    modifier_values as value,
+};
 use smallvec::SmallVec;
 
 /// What is known where a BSSY stands.
@@ -454,7 +457,7 @@ impl Walk<'_> {
         match instruction.op() {
             // Which way lanes go tells whether they are apart.
             Op::BRA_DIV | Op::JMP_DIV => {
-                let parted = instruction.modifier("mode") == Some("DIV");
+                let parted = instruction.modifier(name::MODE) == Some(value::DIV);
                 let start = self.program.blocks[block].start;
                 let whole = (instruction.operand("m"))
                     .is_some_and(|mask| is_all_lanes(self.program, start, last, mask));
@@ -537,8 +540,8 @@ impl Walk<'_> {
         match instruction.op() {
             Op::BRA | Op::JMP => {
                 let uniform = instruction
-                    .modifier("mode")
-                    .is_some_and(|mode| mode.starts_with('U'));
+                    .modifier(name::MODE)
+                    .is_some_and(|mode| matches!(mode, value::U | value::U_ANY));
                 !uniform && conditions(instruction).any(differ)
             }
             Op::BRX | Op::JMX => {

@@ -25,7 +25,7 @@ use orias_ori::{
     AbstractOp, Address, Block, Class, Function, Guard, Inst, Opcode, Operand, PhysReg, Reg,
     RegKind, SourceMods, Value, print_inst,
 };
-use orias_sass::Op;
+use orias_sass::{Op, modifier_names as name, modifier_values as value};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -420,7 +420,7 @@ impl Checker<'_> {
                 if always
                     && let (Some(to), Some(PhysReg::PT), Some(from), Some(PhysReg::RZ)) =
                         (reg(0), reg(1), reg(2), reg(3))
-                    && print_inst(after, inst).starts_with("ISETP.NE.") =>
+                    && after.machine_modifier(inst, name::CMP) == Some(value::NE) =>
             {
                 // A comparison with zero that is made again looks the same.
                 let compared = held(state, Class::R, from.index());

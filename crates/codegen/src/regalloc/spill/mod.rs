@@ -51,7 +51,7 @@ use orias_ori::{
     AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
     Reg, SourceMods, Type, Value, ValueDef,
 };
-use orias_sass::{self as sass, Op};
+use orias_sass::{self as sass, Op, ValueName, modifier_names as name, modifier_values as value};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
@@ -357,11 +357,11 @@ fn stack_address(func: &Function, offset: u32) -> Result<Address, Stop> {
 }
 
 /// How the size of an access of `len` registers is called.
-fn size_name(len: u8) -> &'static str {
+fn size_name(len: u8) -> ValueName {
     match len {
-        1 => "32",
-        2 => "64",
-        _ => "128",
+        1 => value::_32,
+        2 => value::_64,
+        _ => value::_128,
     }
 }
 
@@ -378,7 +378,7 @@ fn load_predicate(
 ) -> Result<(), Stop> {
     Cursor::before(func, inst)
         .build(Op::ISETP)
-        .modifier("cmp", "NE")
+        .modifier(name::CMP, value::NE)
         .operand(fresh)
         .operand(PhysReg::PT)
         .operand(general)
@@ -415,8 +415,8 @@ fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Val
                 let address = stack_address(func, start + u32::from(at) * 4)?;
                 let part = Cursor::before(func, inst)
                     .build(Op::LDL)
-                    .modifier("cache", "normal")
-                    .modifier("size", size_name(len))
+                    .modifier(name::CACHE, value::NORMAL)
+                    .modifier(name::SIZE, size_name(len))
                     .define(Type::tuple(Class::R, len).unwrap_or(Type::R))
                     .address(address)
                     .value()
@@ -533,8 +533,8 @@ fn store_before(
                 let address = stack_address(func, start + u32::from(at) * 4)?;
                 Cursor::before(func, before)
                     .build(Op::STL)
-                    .modifier("cache", "normal")
-                    .modifier("size", size_name(len))
+                    .modifier(name::CACHE, value::NORMAL)
+                    .modifier(name::SIZE, size_name(len))
                     .address(address)
                     .operand(part)
                     .finish()

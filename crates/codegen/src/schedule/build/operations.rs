@@ -9,7 +9,10 @@ use orias_machine::issue::{Issue, Unit};
 use orias_machine::operation_cache::OperationCache;
 use orias_machine::timing::{self, Completion};
 use orias_machine::{Machine, PerMachine};
-use orias_sass::{Effects, MemoryEffect, Modifier, Op, Space};
+use orias_sass::{
+    Effects, MemoryEffect, Modifier, ModifierName, Op, Space, ValueName, modifier_names as name,
+    modifier_values as value,
+};
 
 /// What an operation has to do with runs ([`super::runs`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,10 @@ pub(in crate::schedule) struct OperationFacts {
     pub(super) stores_global: bool,
     /// The modifiers of an access: its order, its size, the scale of its base.
     pub(in crate::schedule) order_modifier: Option<&'static Modifier>,
+    /// The encodings of the order that say that nobody writes there while the kernel runs, and those that other accesses must not
+    /// pass; a bit for each.
+    pub(in crate::schedule) read_only_orders: u16,
+    pub(in crate::schedule) strong_orders: u16,
     pub(in crate::schedule) size_modifier: Option<&'static Modifier>,
     pub(in crate::schedule) scale_modifier: Option<&'static Modifier>,
     pub(super) run: RunRole,
@@ -89,6 +96,8 @@ pub(super) const PSEUDO: OperationFacts = OperationFacts {
     is_atomic: false,
     stores_global: false,
     order_modifier: None,
+    read_only_orders: 0,
+    strong_orders: 0,
     size_modifier: None,
     scale_modifier: None,
     run: RunRole::None,
@@ -132,9 +141,11 @@ fn work_out(machine: &Machine, op: Op) -> OperationFacts {
             [only] => only.space == Space::Global && only.writes && !only.reads && !only.atomic,
             _ => false,
         },
-        order_modifier: accessed(op, "order"),
-        size_modifier: accessed(op, "size"),
-        scale_modifier: accessed(op, "xs"),
+        order_modifier: accessed(op, name::ORDER),
+        read_only_orders: encodings(accessed(op, name::ORDER), is_read_only),
+        strong_orders: encodings(accessed(op, name::ORDER), is_strong),
+        size_modifier: accessed(op, name::SIZE),
+        scale_modifier: accessed(op, name::XS),
         run: if op == Op::WARPGROUP_ARRIVE {
             RunRole::Arrives
         } else if machine.is_warpgroup_matrix(op) {
@@ -150,9 +161,51 @@ fn work_out(machine: &Machine, op: Op) -> OperationFacts {
 }
 
 /// A modifier of an operation that touches memory.
-fn accessed(op: Op, name: &str) -> Option<&'static Modifier> {
+fn accessed(op: Op, name: ModifierName) -> Option<&'static Modifier> {
     let row = op.row();
     (!row.memory.is_empty()).then(|| row.modifier(name))?
+}
+
+/// The encodings of the values for which `holds`, a bit for each.
+fn encodings(modifier: Option<&Modifier>, holds: impl Fn(ValueName) -> bool) -> u16 {
+    let values = modifier.map_or(&[][..], |modifier| modifier.values);
+    let chosen = values.iter().filter(|value| holds(value.id()));
+    chosen.fold(0, |bits, value| bits | 1 << value.value)
+}
+
+/// Whether an order is of memory that nobody writes while the kernel runs.
+fn is_read_only(order: ValueName) -> bool {
+    matches!(
+        order,
+        value::CONSTANT
+            | value::CONSTANT_PRIVATE
+            | value::CONSTANT_CTA
+            | value::CONSTANT_CTA_PRIVATE
+            | value::CONSTANT_SM
+            | value::CONSTANT_SM_PRIVATE
+            | value::CONSTANT_VC
+            | value::CONSTANT_VC_PRIVATE
+            | value::CONSTANT_GPU
+    )
+}
+
+/// Whether an order is of a strong access: volatile, relaxed with a scope, acquire or release, which are encoded alike.
+fn is_strong(order: ValueName) -> bool {
+    matches!(
+        order,
+        value::STRONG_SM
+            | value::STRONG_SM_PRIVATE
+            | value::STRONG_GPU
+            | value::STRONG_GPU_PRIVATE
+            | value::STRONG_SYS
+            | value::MMIO
+            | value::MMIO_CTA
+            | value::MMIO_CTA_PRIVATE
+            | value::MMIO_SM
+            | value::MMIO_VC
+            | value::MMIO_GPU
+            | value::MMIO_SYS
+    )
 }
 
 /// Constant memory is cold, global memory is hot.

@@ -6,10 +6,11 @@ use crate::core::Core;
 use crate::operand::{AddressSource, Lack, Reader, Source, Target};
 use crate::program::Action;
 use crate::semantics::memory::space_of;
+use orias_sass::{modifier_names as name, modifier_values as value};
 
 /// Whether an operation is on 128 bits.
 pub(super) fn is_wide(reader: &Reader<'_>) -> bool {
-    reader.is("size", "128")
+    reader.is(name::SIZE, value::_128)
 }
 
 /// What the operations have in common: where they work and what they tell.
@@ -28,7 +29,7 @@ impl Place {
         let told = row.slot_index("p").is_some();
         Ok(Self {
             address: reader.address("addr")?,
-            space: space_of(row.name),
+            space: space_of(reader.instruction.op()),
             d: reader.target("d")?,
             p: told.then(|| reader.target("p")).transpose()?,
         })
@@ -73,8 +74,8 @@ fn quad(core: &mut Core<'_>, source: &Source) -> [u128; 32] {
 }
 
 pub(super) fn exchange(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let function = reader.modifier("fn")?;
-    if function != "EXCH" {
+    let function = reader.modifier(name::FN)?;
+    if function != value::EXCH {
         return Err(format!("operation {function} on 128 bits"));
     }
     let (place, b) = (Place::of(reader)?, reader.source("b")?);
