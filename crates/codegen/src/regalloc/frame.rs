@@ -117,8 +117,8 @@ fn check_bounds(
         .finish()
         .map_err(refused)?;
     at.build(Op::ISETP)
-        .modifier("cmp", "GE")
-        .modifier("sign", "U32")
+        .modifier(name::CMP, value::GE)
+        .modifier(name::SIGN, value::U32)
         .operand(fits)
         .operand(PhysReg::PT)
         .operand(pointer)
@@ -136,7 +136,7 @@ fn check_bounds(
     let mut at = Cursor::at_end(func, trap);
     at.set_span(None);
     at.build(Op::BPT)
-        .modifier("kind", "TRAP")
+        .modifier(name::KIND, value::TRAP)
         .imm(1)
         .finish()
         .map_err(refused)?;

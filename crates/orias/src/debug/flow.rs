@@ -12,6 +12,7 @@ use orias_machine::Machine;
 use orias_mercury::{Code, WORD};
 use orias_ori::Function;
 use orias_sass::{Effects, Instruction, Op, Operand, RegisterClass};
+use orias_sass::{modifier_names as name, modifier_values as value};
 
 /// Where a word can lie, as the tables say it: a class above a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -286,7 +287,7 @@ fn leads(successors: &[Vec<usize>]) -> Vec<bool> {
 
 /// The register that an access of 32 bits to the frame moves, and where in the frame.
 fn slot_access(instruction: &Instruction, op: Op, pointer: u8) -> Option<(u8, u32)> {
-    if instruction.op() != op || instruction.modifier("size") != Some("32") {
+    if instruction.op() != op || instruction.modifier(name::SIZE) != Some(value::_32) {
         return None;
     }
     let mut register = None;
