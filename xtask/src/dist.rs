@@ -14,6 +14,7 @@
 //! C library can be. What would make it faster is said with the command that installs it.
 
 mod library;
+mod manual;
 mod wheel;
 
 use crate::oracle;
@@ -39,10 +40,12 @@ pub fn run(args: &[String]) -> Result<(), String> {
         [] => {
             let host = host()?;
             let orias = command(&root, &folder, &host, &result)?;
+            manual::run(&orias, &result)?;
             library::run(&root, &folder, &host, &result)?;
             wheel::run(&root, &result, Some(&orias), &wheel::Request::default())
         }
         [word] if word == "library" => library::run(&root, &folder, &host()?, &result),
+        [word] if word == "manual" => manual::run(&manual::built(&root)?, &result),
         [word, rest @ ..] if word == "wheel" => {
             let request = wheel::Request::parse(rest)?;
             let orias = match request.quick {

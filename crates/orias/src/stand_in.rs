@@ -1,13 +1,6 @@
 //! Standing in for ptxas below another program: who compiled what, and whom to ask where Orias cannot.
 //!
-//! Clients run ptxas as a process, often below other processes, so they are told by the environment:
-//!
-//! | variable | what it does |
-//! | --- | --- |
-//! | `ORIAS_LOG` | a file that gets a line of JSON for each compilation: by whom, with what end, of what, for how long |
-//! | `ORIAS_FALLBACK` | a ptxas that is given what Orias does not compile; its messages and its verdict count then |
-//! | `ORIAS_RELEASE` | the release that `--version` names: a client writes PTX that both understand if it is the fallback's |
-//!
+//! Clients run ptxas as a process, often below other processes, so they are told by the environment: see [`VARIABLES`].
 //! Without them nothing is done. A line is written by one call to a file that is open for appending, so that processes do not mix theirs.
 
 use crate::report::Report;
@@ -22,6 +15,22 @@ use std::time::Instant;
 const LOG: &str = "ORIAS_LOG";
 const FALLBACK: &str = "ORIAS_FALLBACK";
 const RELEASE: &str = "ORIAS_RELEASE";
+
+/// Each variable, and what it does.
+pub const VARIABLES: &[(&str, &str)] = &[
+    (
+        LOG,
+        "A file that gets a line of JSON for each compilation: by whom, with what end, of what, for how long.",
+    ),
+    (
+        FALLBACK,
+        "A ptxas that is given what Orias does not compile; its messages and its verdict count then.",
+    ),
+    (
+        RELEASE,
+        "The release that --version names, as 12.8.93: a client writes PTX that both understand if it is the fallback's.",
+    ),
+];
 
 /// The release to name instead of Orias's own, as `major.minor.build`.
 pub fn release() -> Option<(u32, u32, u32)> {

@@ -431,3 +431,61 @@ fn every_subcommand_is_in_the_book() {
         );
     }
 }
+
+#[test]
+fn manual_pages_and_completions_are_made_for_everything() {
+    let (code, page, _) = orias(&["manual"]);
+    assert_eq!(code, 0);
+    assert!(page.starts_with(".TH ORIAS 1"), "{page}");
+    assert!(page.contains("ORIAS_FALLBACK"), "{page}");
+    let (code, page, _) = orias(&["manual", "verify"]);
+    assert_eq!(code, 0);
+    assert!(page.contains("\\-\\-explain"), "{page}");
+    let (code, _, messages) = orias(&["manual", "verifi"]);
+    assert_eq!(code, 2);
+    assert!(messages.contains("did you mean 'verify'?"), "{messages}");
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, text, _) = orias(&["completions", shell]);
+        assert_eq!(code, 0);
+        for part in ["reschedule", "shuffle", "maxrregcount"] {
+            assert!(text.contains(part), "{shell}: {part}");
+        }
+    }
+    assert_eq!(orias(&["completions", "csh"]).0, 2);
+}
+
+/// What bash itself makes of the completions, where there is one.
+#[test]
+fn bash_completes_options_subcommands_and_values() {
+    let (_, script, _) = orias(&["completions", "bash"]);
+    let complete = |words: &[&str]| {
+        let last = words.len() - 1;
+        let text = format!(
+            "{script}\nCOMP_WORDS=({}) COMP_CWORD={last}\ncompopt() {{ :; }}\n_orias\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words
+                .iter()
+                .map(|word| format!("'{word}'"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        );
+        let done = Command::new("bash").args(["-c", &text]).output().ok()?;
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{said}");
+        Some(String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let Some(names) = complete(&["orias", "resch"]) else {
+        eprintln!("skipped: there is no bash");
+        return;
+    };
+    assert_eq!(names.trim(), "reschedule");
+    let has = |words: &[&str], wanted: &str| {
+        let found = complete(words).unwrap_or_default();
+        assert!(
+            found.lines().any(|line| line == wanted),
+            "{words:?}: {found}"
+        );
+    };
+    has(&["orias", "reschedule", "--sh"], "--shuffle");
+    has(&["orias", "--gpu"], "--gpu-name=");
+    has(&["orias", "--fmad", "=", "f"], "false");
+}

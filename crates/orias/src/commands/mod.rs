@@ -10,6 +10,7 @@ mod phases;
 mod reschedule;
 mod run;
 mod schedule_report;
+mod shell;
 mod toolkit;
 mod verify;
 
@@ -40,6 +41,8 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "verify", about: "prove that a cubin's code leaves no hazard and that lanes meet where they must, or say what is wrong", run: verify::run },
     Command { name: "run", about: "run a kernel on the CPU: PTX in the interpreter, a cubin in the emulator", run: run::run },
     Command { name: "toolkit", about: "make a shadow of a CUDA toolkit whose ptxas is Orias", run: toolkit::run },
+    Command { name: "manual", about: "print a manual page, of the command or of a subcommand", run: shell::manual },
+    Command { name: "completions", about: "print what a shell needs to complete command lines", run: shell::completions },
     Command { name: "knobs", about: "list the knobs, or explain one", run: knobs::run },
 ];
 
