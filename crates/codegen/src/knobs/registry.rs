@@ -442,7 +442,7 @@ pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     "SpBoundsCheck",
     false,
     "PostExpansion",
-    "a trap where a frame does not fit the stack (--sp-bounds-check); always at -O0",
+    "a trap where a frame does not fit the stack (--sp-bounds-check)",
 );
 
 /// Whether regions are made late.

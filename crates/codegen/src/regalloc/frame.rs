@@ -10,7 +10,7 @@
 //! one more of these. Arguments that found no register lie above the frame: loads of them have offsets from [`INCOMING`] on until the
 //! frame has its size.
 //!
-//! At -O0, or where the knob asks for it, code that has lowered the pointer compares it with the lowest address of the stack and traps if it is
+//! Where the knob asks for it, code that has lowered the pointer compares it with the lowest address of the stack and traps if it is
 //! below. Nothing has been written to the first register and predicate then, and no argument lies there.
 
 use super::refused;
@@ -98,7 +98,7 @@ fn check_bounds(
     pointer: PhysReg,
     first: Inst,
 ) -> Result<(), PhaseError> {
-    let wanted = context.opt_level == 0 || context.knobs.bool(&SP_BOUNDS_CHECK);
+    let wanted = context.knobs.bool(&SP_BOUNDS_CHECK);
     let lowest = orias_sass::special::number("SR_LMEMHIOFF");
     let scratch = PhysReg::new(Class::R, 0).zip(PhysReg::new(Class::P, 0));
     let (true, Some(lowest), Some((word, fits)), Some(entry)) =

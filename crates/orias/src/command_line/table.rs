@@ -213,7 +213,7 @@ pub const OPTIONS: &[OptionRow] = &[
     row("sanitize", "sanitize", OneOf(&["memcheck", "threadsteer"]), "<memcheck|threadsteer>", Refused("instrumented code"), nothing,
         "Instrument the code for a tool."),
     row("sp-bounds-check", "sp-bounds-check", Nothing, "", Effective, set_stack_check,
-        "Check the stack pointer's bounds; always at -O0 and with -g."),
+        "Check the stack pointer's bounds. ptxas does so at -O0 and with -g in any case, Orias does not."),
     row("split-compile", "split-compile", Number, "<N>", Effective, set_threads,
         "Most threads of the compiler; 0 for all processors."),
     row("suppress-async-bulk-multicast-advisory-warning", "suppress-async-bulk-multicast-advisory-warning", Nothing, "",

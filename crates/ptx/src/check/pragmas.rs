@@ -87,8 +87,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_number(text: &str) -> bool {
-    crate::lex::integer(text.as_bytes()).is_some_and(|_| {
-        let digits = text.strip_prefix("0x").unwrap_or(text);
-        digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-    })
+    match text.strip_prefix("0x") {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_hexdigit()),
+        None => text.bytes().all(|it| it.is_ascii_digit()),
+    }
 }
