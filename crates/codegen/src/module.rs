@@ -15,12 +15,18 @@ pub struct LoweredModule {
     pub ptx_version: u16,
     /// The kernels, in the order of the source.
     pub kernels: Vec<Kernel>,
+    /// The names of the kernels.
+    pub entries: Vec<String>,
     /// The functions that kernels call. Others are inlined where they are called and leave no code.
     pub functions: Vec<DeviceFunction>,
     /// The functions of this module that pointers may name, by what code calls them.
     pub pointers: Vec<String>,
     /// Variables in shared, global and constant memory, in the order of the source.
     pub symbols: Vec<Symbol>,
+    /// Textures, samplers and surfaces that have names.
+    pub references: Vec<Reference>,
+    /// Whether textures and samplers are named apart (`texmode_independent`).
+    pub independent_textures: bool,
     /// Functions that are called and not defined here, such as `vprintf`.
     pub externs: Vec<Extern>,
     /// Source files that line information names.
@@ -37,9 +43,12 @@ impl LoweredModule {
             target,
             ptx_version: 0,
             kernels: Vec::new(),
+            entries: Vec::new(),
             functions: Vec::new(),
             pointers: Vec::new(),
             symbols: Vec::new(),
+            references: Vec::new(),
+            independent_textures: false,
             externs: Vec::new(),
             files: Vec::new(),
             debug_strings: Vec::new(),
@@ -140,6 +149,11 @@ pub struct Parameter {
     pub pointer: Option<Pointer>,
 }
 
+impl Parameter {
+    /// The offset of a texture, sampler or surface: no bytes are passed for it.
+    pub const NOWHERE: u32 = 0xffff;
+}
+
 /// What a parameter points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
@@ -208,6 +222,59 @@ pub struct Symbol {
     /// `.attribute(.managed)`
     pub managed: bool,
 }
+
+/// A texture, sampler or surface with a name. Code reads its number from a word behind the kernel's parameters, which the driver fills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// What code calls it.
+    pub name: String,
+    /// What it is.
+    pub kind: ReferenceKind,
+    /// The kernel whose parameter it is.
+    pub parameter_of: Option<String>,
+    /// What a sampler is declared with: a byte each for the address modes and the filter, 0xff where nothing is said.
+    pub modes: u32,
+}
+
+/// What a name of something to sample or access stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReferenceKind {
+    /// `.texref`
+    Texture,
+    /// `.samplerref`
+    Sampler,
+    /// `.surfref`
+    Surface,
+}
+
+impl ReferenceKind {
+    /// The bit of a handle's high word that says what it is of.
+    pub(crate) const fn tag(self) -> u64 {
+        match self {
+            ReferenceKind::Texture => 1 << 29,
+            ReferenceKind::Sampler => 1 << 30,
+            ReferenceKind::Surface => 1 << 31,
+        }
+    }
+
+    /// The word of the driver's that is the size of its record of one.
+    pub(crate) const fn record_size(self, independent: bool) -> &'static str {
+        match (self, independent) {
+            (ReferenceKind::Texture, false) => RECORD_SIZES[0],
+            (ReferenceKind::Texture, true) => RECORD_SIZES[1],
+            (ReferenceKind::Sampler, _) => RECORD_SIZES[2],
+            (ReferenceKind::Surface, _) => RECORD_SIZES[3],
+        }
+    }
+}
+
+/// Words that the driver knows: the sizes of its records of textures, samplers and surfaces.
+pub const RECORD_SIZES: [&str; 4] = [
+    ".nv.unified.texrefDescSize",
+    ".nv.independent.texrefDescSize",
+    ".nv.independent.samplerrefDescSize",
+    ".nv.surfrefDescSize",
+];
 
 /// Where each constant lies in its bank, in the order of `symbols`, and where the last one ends. They share one bank, whether they
 /// have initial values or not.

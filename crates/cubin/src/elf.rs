@@ -334,6 +334,12 @@ pub mod r_cuda {
     pub const ADDRESS_64: u32 = 0x02;
     /// The 64-bit generic address of a variable.
     pub const GENERIC_64: u32 = 0x04;
+    /// The number of a texture.
+    pub const TEXTURE_HEADER: u32 = 0x06;
+    /// The number of a surface.
+    pub const SURFACE_HEADER: u32 = 0x34;
+    /// The number of a sampler.
+    pub const SAMPLER_HEADER: u32 = 0x65;
     /// The 64-bit address of a function's descriptor.
     pub const FUNCTION_64: u32 = 0x23;
     /// The lowest byte of an address; those above follow.

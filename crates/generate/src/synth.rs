@@ -176,6 +176,55 @@ impl Sample {
     }
 }
 
+impl Sample {
+    /// The whole module, with every register loaded before the instruction and stored behind it: nothing of it can be left out.
+    pub fn used(&self) -> String {
+        const BYTES: usize = 64;
+        let mut declarations = self.declarations.clone();
+        let (mut before, mut after) = (String::new(), String::new());
+        let mut at = 0;
+        declarations.push_str("\t.reg .b32 %word;\n");
+        for line in self.declarations.lines() {
+            let Some((name, count)) = line
+                .trim()
+                .strip_prefix(".reg .")
+                .and_then(|rest| rest.split_once(" %"))
+                .and_then(|(name, rest)| Some((name, rest.split_once('<')?.1.split_once('>')?.0)))
+            else {
+                continue;
+            };
+            let (Some(ty), Ok(count)) = (Type::from_name(name), count.parse::<usize>()) else {
+                continue;
+            };
+            for number in 0..count {
+                let register = format!("%{name}_{number}");
+                let bytes = (ty.bits() as usize / 8).max(4);
+                at = (at + bytes).next_multiple_of(bytes) % BYTES;
+                if ty == Type::Pred {
+                    let _ = writeln!(
+                        before,
+                        "\tld.param.b32 %word, [inbytes+{at}];\n\tsetp.ne.s32 {register}, %word, 0;"
+                    );
+                    let _ = writeln!(
+                        after,
+                        "\tselp.b32 %word, 1, 0, {register};\n\tst.global.b32 [gvar+{at}], %word;"
+                    );
+                } else {
+                    let bits = ty.bits();
+                    let _ = writeln!(before, "\tld.param.b{bits} {register}, [inbytes+{at}];");
+                    let _ = writeln!(after, "\tst.global.b{bits} [gvar+{at}], {register};");
+                }
+            }
+        }
+        Sample {
+            declarations: declarations + &before,
+            after: self.after.clone() + &after,
+            ..self.clone()
+        }
+        .text()
+    }
+}
+
 /// The module for a choice.
 pub fn sample(choice: &Choice, version: PtxVersion, target: Target) -> Sample {
     let mut writer = Writer {

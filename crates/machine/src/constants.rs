@@ -19,6 +19,8 @@ pub struct KernelConstants {
     pub grid_number: i32,
     /// The first environment register.
     pub environment: i32,
+    /// The addresses of the driver's records of textures, samplers and surfaces, 64 bits each.
+    pub record_tables: i32,
     /// Where the reserved part of shared memory ends.
     pub reserved_shared_end: i32,
     /// Where the second part of the reserved shared memory starts.

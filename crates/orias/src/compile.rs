@@ -370,6 +370,9 @@ fn merge(module: &mut orias_codegen::LoweredModule, lowered: orias_codegen::Lowe
     module.functions.extend(lowered.functions);
     module.pointers.extend(lowered.pointers);
     module.symbols.extend(lowered.symbols);
+    module.references.extend(lowered.references);
+    module.entries.extend(lowered.entries);
+    module.independent_textures |= lowered.independent_textures;
     module.externs.extend(lowered.externs);
     module.files.extend(lowered.files);
     module.debug_strings.extend(lowered.debug_strings);

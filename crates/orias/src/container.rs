@@ -13,7 +13,10 @@ use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
-use orias_codegen::{Kernel, LoweredModule, Pointer, SymbolSpace, TEXT_START, constant_places};
+use orias_codegen::{
+    Kernel, LoweredModule, Pointer, RECORD_SIZES, ReferenceKind, SymbolSpace, TEXT_START,
+    constant_places,
+};
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf;
@@ -98,6 +101,27 @@ pub(crate) fn build(
     for variable in &mut cubin.constants {
         variable.offset = constants.get(variable.name.as_str()).copied().unwrap_or(0);
     }
+    cubin.independent_textures = module.independent_textures;
+    for reference in &module.references {
+        let kernel = reference.parameter_of.as_deref();
+        let number = kernel.and_then(|name| {
+            let mut names = kernels.iter().map(|it| &it.kernel.code.name);
+            names.position(|it| it == name)
+        });
+        if kernel.is_some() && number.is_none() {
+            continue;
+        }
+        cubin.references.push(build::Reference {
+            name: reference.name.clone(),
+            kind: match reference.kind {
+                ReferenceKind::Texture => build::ReferenceKind::Texture,
+                ReferenceKind::Sampler => build::ReferenceKind::Sampler,
+                ReferenceKind::Surface => build::ReferenceKind::Surface,
+            },
+            parameter_of: number,
+            modes: reference.modes,
+        });
+    }
     cubin.externs = module.externs.iter().map(|it| it.name.clone()).collect();
     // Code reads the addresses of functions from a bank, one after another.
     cubin.addresses = cubin
@@ -112,6 +136,12 @@ pub(crate) fn build(
     for finished in kernels {
         let text = Text::new(finished, functions);
         let mut function = function(module, finished, &text, &constants, target)?;
+        for name in RECORD_SIZES {
+            let known = cubin.driver_words.iter().any(|it| it == name);
+            if !known && text.names(name) {
+                cubin.driver_words.push(name.to_owned());
+            }
+        }
         let class = isa_class::of(&text, &function.code, target);
         cubin.isa_class = cubin.isa_class.max(class);
         for callee in &function.externs {
@@ -251,6 +281,7 @@ fn function(
         externs: externs(module, text),
         subroutines: text.subroutines(&function.name, attributes.local),
         bank2: text.address_bank(module),
+        headers: text.headers(module),
         attributes: system_calls(text.offsets(|op| op == Op::CALL_ABS))
             .into_iter()
             .chain(meetings(text))
@@ -494,8 +525,25 @@ fn patch(bytes: &mut [u8], relocation: &Relocation, address: u64) -> Result<(), 
 }
 
 /// A relocation the driver resolves.
-fn relocate(relocation: &Relocation) -> Result<CodeRelocation, Diagnostic> {
+fn relocate(module: &LoweredModule, relocation: &Relocation) -> Result<CodeRelocation, Diagnostic> {
+    let name = relocation.symbol.as_str();
+    let kernel = module.entries.iter().any(|it| it == name);
     let kind = match relocation.patch {
+        Patch::Address {
+            part: SymbolPart::Low,
+            first_bit: 32,
+            ..
+        } if kernel => "R_CUDA_FUNC_DESC32_LO_32",
+        Patch::Address {
+            part: SymbolPart::High,
+            first_bit: 32,
+            ..
+        } if kernel => "R_CUDA_FUNC_DESC32_HI_32",
+        Patch::Address {
+            part: SymbolPart::Low,
+            first_bit: 32,
+            ..
+        } if RECORD_SIZES.contains(&name) => "R_CUDA_ABS32_32",
         Patch::Address {
             part: SymbolPart::Low,
             first_bit: 32,

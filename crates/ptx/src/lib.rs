@@ -13,6 +13,7 @@ pub mod fit;
 pub mod grammar;
 pub mod lex;
 pub mod name;
+pub mod opaque;
 pub mod opcode;
 mod parse;
 pub mod print;

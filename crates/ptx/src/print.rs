@@ -198,6 +198,10 @@ impl Printer<'_, '_> {
                     let name = self.module.name(self.module.function(function).name);
                     self.push(name);
                 }
+                InitialiserPart::Field(field) => {
+                    self.write(format_args!("{} = ", field.name()));
+                    comma = false;
+                }
                 InitialiserPart::Mask(bits) => {
                     self.write(format_args!("{bits:#x}("));
                     comma = false;

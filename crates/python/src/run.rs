@@ -59,7 +59,7 @@ pub fn run<'py>(
             check,
             schedule: schedule.parse().map_err(|why: String| refused(why))?,
             cycles,
-            explain: false,
+            ..Emulation::default()
         },
     };
     let engine = match interpret {

@@ -5,6 +5,7 @@
 //! A suite is a row of [`SUITES`] and a module of its own. It prints what it measured and fails if anything disagrees that its docs
 //! do not explain.
 
+mod assembled;
 mod compile;
 mod constructs;
 mod control;
@@ -44,6 +45,12 @@ struct Suite {
 }
 
 const SUITES: &[Suite] = &[
+    Suite {
+        name: "assembled",
+        about: "what ptxas assembles of generated programs for sm_90a and sm_90, we assemble",
+        run: assembled::run,
+        sample: &["150"],
+    },
     Suite {
         name: "compile",
         about: "the corpus compiles, the judge finds nothing, and launches give in the emulator what they gave on the H200",

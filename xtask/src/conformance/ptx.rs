@@ -261,8 +261,13 @@ const NONSENSE: &[(&str, &str)] = &[
     ),
 ];
 
+/// Whether a message of ours is about what means nothing.
+pub(super) fn is_nonsense(message: &str) -> bool {
+    NONSENSE.iter().any(|(start, _)| message.starts_with(start))
+}
+
 /// Replaces what differs between instances of one complaint.
-fn class_of(message: &str) -> String {
+pub(super) fn class_of(message: &str) -> String {
     let mut class = String::new();
     let mut quoted = false;
     for c in message.chars() {

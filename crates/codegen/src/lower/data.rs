@@ -1,12 +1,14 @@
 //! Variables of the module: symbols, their places, and the bytes they start with.
 
 use crate::module::{
-    AddressKind, Linkage, Relocation, Symbol, SymbolSpace, constant_places, near_name,
+    AddressKind, Linkage, Reference, ReferenceKind, Relocation, Symbol, SymbolSpace,
+    constant_places, near_name,
 };
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{
     self, Attribute, Constant, InitialiserPart, Item, Statement, Variable, VariableId,
 };
+use orias_ptx::opaque::{self, Field};
 use orias_ptx::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,10 +17,7 @@ const MAX_INITIALISED: u64 = 1 << 28;
 
 /// The alignment of a variable in bytes: what it asks for, or its element's size.
 pub(super) fn alignment(variable: &Variable) -> u32 {
-    variable
-        .align
-        .unwrap_or_else(|| variable.element_bytes().clamp(1, 128) as u32)
-        .max(1)
+    variable.alignment().max(1)
 }
 
 /// The symbols of a module.
@@ -28,6 +27,9 @@ pub(super) struct Symbols {
     of: FxHashMap<VariableId, usize>,
     /// Where each constant lies in its bank, by its place in the list.
     constants: FxHashMap<usize, u64>,
+    /// Textures, samplers and surfaces, in the order of the source.
+    pub references: Vec<Reference>,
+    reference_of: FxHashMap<VariableId, usize>,
 }
 
 impl Symbols {
@@ -37,6 +39,8 @@ impl Symbols {
             list: Vec::new(),
             of: FxHashMap::default(),
             constants: FxHashMap::default(),
+            references: Vec::new(),
+            reference_of: FxHashMap::default(),
         };
         let mut taken = FxHashSet::default();
         let mut variables = Vec::new();
@@ -67,8 +71,24 @@ impl Symbols {
                 }
                 ast::Space::Local | ast::Space::Param | ast::Space::Reg => continue,
             };
-            if matches!(variable.ty, Type::Texref | Type::Samplerref | Type::Surfref) {
-                problems.push(unsupported(variable, "textures and surfaces"));
+            if let Some(kind) = reference_kind(variable) {
+                let name = module.name(variable.name);
+                taken.insert(name.to_owned());
+                let reference = Reference {
+                    name: name.to_owned(),
+                    kind,
+                    parameter_of: None,
+                    modes: sampler_modes(variable),
+                };
+                // A declaration and the definition after it are one.
+                let known = (symbols.references.iter()).position(|it| it.name == name);
+                let number = known.unwrap_or(symbols.references.len());
+                match symbols.references.get_mut(number) {
+                    Some(known) if variable.initialiser.is_some() => *known = reference,
+                    Some(_) => {}
+                    None => symbols.references.push(reference),
+                }
+                symbols.reference_of.insert(id, number);
                 continue;
             }
             let plain = module.name(variable.name);
@@ -93,10 +113,17 @@ impl Symbols {
             symbols.of.insert(id, symbols.list.len());
             symbols.list.push(symbol(variable, name, space));
         }
+        for function in module.functions.iter().filter(|it| it.entry) {
+            symbols.add_parameters(module, function, &taken);
+        }
         for &(id, _) in &variables {
             let Some(&index) = symbols.of.get(&id) else {
                 continue;
             };
+            // The records of an array of textures are nobody's: ptxas leaves them zero.
+            if opaque::record_bytes(module.variable(id).ty).is_some() {
+                continue;
+            }
             if let Err(problem) = symbols.initialise(module, id, index) {
                 problems.push(problem);
             }
@@ -114,6 +141,50 @@ impl Symbols {
             .map(|((index, _), (_, place))| (index, place))
             .collect();
         symbols
+    }
+
+    /// The textures, samplers and surfaces that are parameters of a kernel. Parameters of several kernels may share a name.
+    fn add_parameters(
+        &mut self,
+        module: &orias_ptx::Module<'_>,
+        function: &ast::Function,
+        taken: &FxHashSet<String>,
+    ) {
+        let kernel = module.name(function.name);
+        let functions = || module.functions.iter().map(|it| module.name(it.name));
+        for &id in &function.parameters {
+            let variable = module.variable(id);
+            let Some(kind) = reference_kind(variable) else {
+                continue;
+            };
+            let plain = module.name(variable.name);
+            let same = |it: &Reference| it.name == plain && it.kind == kind;
+            let known = self.references.iter().position(same);
+            let known = known.filter(|&known| self.references[known].parameter_of.is_some());
+            let number = known.unwrap_or_else(|| {
+                let mut name = plain.to_owned();
+                let used = |name: &str, list: &[Reference]| list.iter().any(|it| it.name == name);
+                while taken.contains(&name)
+                    || used(&name, &self.references)
+                    || functions().any(|it| it == name)
+                {
+                    name = format!("{kernel}${name}");
+                }
+                self.references.push(Reference {
+                    name,
+                    kind,
+                    parameter_of: Some(kernel.to_owned()),
+                    modes: u32::MAX,
+                });
+                self.references.len() - 1
+            });
+            self.reference_of.insert(id, number);
+        }
+    }
+
+    /// The texture, sampler or surface that a variable names.
+    pub fn reference(&self, id: VariableId) -> Option<&Reference> {
+        self.references.get(*self.reference_of.get(&id)?)
     }
 
     /// Where a variable lies in the bank of constants, if it is one.
@@ -224,14 +295,17 @@ impl Symbols {
                 offset,
                 generic,
             } => {
-                let Some(target) = self.index(target) else {
-                    let what = "the address of a variable without a symbol as initial value";
-                    return Err(unsupported(variable, what));
-                };
                 let kind = if generic {
                     AddressKind::Generic
                 } else {
                     AddressKind::Space
+                };
+                if let Some(reference) = self.reference(target) {
+                    return Ok((reference.name.clone(), offset, kind));
+                }
+                let Some(target) = self.index(target) else {
+                    let what = "the address of a variable without a symbol as initial value";
+                    return Err(unsupported(variable, what));
                 };
                 Ok((self.list[target].name.clone(), offset, kind))
             }
@@ -254,6 +328,50 @@ impl Symbols {
             _ => Err(unsupported(variable, "this initial value")),
         }
     }
+}
+
+/// What a variable of an opaque type names; arrays of them are bytes.
+pub(super) fn reference_kind(variable: &Variable) -> Option<ReferenceKind> {
+    if !variable.dimensions.is_empty() {
+        return None;
+    }
+    match variable.ty {
+        Type::Texref => Some(ReferenceKind::Texture),
+        Type::Samplerref => Some(ReferenceKind::Sampler),
+        Type::Surfref => Some(ReferenceKind::Surface),
+        _ => None,
+    }
+}
+
+/// What a sampler is declared with, a byte a mode: one less than the number of the mode, or 0xff.
+fn sampler_modes(variable: &Variable) -> u32 {
+    const FIELDS: [(Field, i64); 4] = [
+        (Field::AddrMode0, 5),
+        (Field::AddrMode1, 5),
+        (Field::AddrMode2, 5),
+        (Field::FilterMode, 2),
+    ];
+    let mut modes = [u8::MAX; 4];
+    let parts = variable.initialiser.iter().flat_map(|it| &it.parts);
+    let mut field = None;
+    for part in parts {
+        match *part {
+            InitialiserPart::Field(named) => {
+                field = FIELDS.iter().position(|(known, _)| *known == named);
+            }
+            InitialiserPart::Constant(constant) => {
+                if let Some(place) = field.take() {
+                    let value = constant_bits(constant, Type::U64).cast_signed();
+                    modes[place] = match (1..=FIELDS[place].1).contains(&value) {
+                        true => value as u8 - 1,
+                        false => u8::MAX,
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+    u32::from_le_bytes(modes)
 }
 
 fn unsupported(variable: &Variable, what: &str) -> Diagnostic {

@@ -7,6 +7,7 @@
 use super::LowerOptions;
 use super::calls::Convention;
 use super::data::Symbols;
+use super::{gradient, texture};
 use crate::module::{AddressKind, near_name};
 use orias_machine::Machine;
 use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};
@@ -30,6 +31,8 @@ pub(super) struct CallGraph {
     pointers: Vec<FunctionId>,
     /// Bytes of the stack that arguments of calls need.
     outgoing: u32,
+    /// The same for functions of the driver that stand for instructions.
+    driver: u32,
 }
 
 impl CallGraph {
@@ -48,12 +51,21 @@ impl CallGraph {
             apart: vec![false; count],
             pointers: Vec::new(),
             outgoing: 0,
+            driver: 0,
         };
         let mut taken: FxHashSet<FunctionId> = FxHashSet::default();
         for (caller, function) in module.functions.iter().enumerate() {
             let Some(body) = &function.body else { continue };
             for instruction in &body.instructions {
                 let calls = module.opcode(instruction).op == Some(Op::Call);
+                if module.opcode(instruction).op == Some(Op::TexGrad) {
+                    let form = module.form(instruction);
+                    let shape = form.shapes.get(instruction.shape as usize);
+                    let depth = shape.is_some_and(|it| it.operands.iter().any(|it| it.name == "f"));
+                    if texture::calls_the_driver(Op::TexGrad, |name| form.has(name), depth) {
+                        graph.driver = gradient::STACK;
+                    }
+                }
                 let operands = body.operands(instruction);
                 let named = operands.iter().filter_map(|operand| match operand.kind {
                     OperandKind::Function(id) => Some(graph.definition[id.index()]),
@@ -116,9 +128,9 @@ impl CallGraph {
     /// Bytes at the bottom of the frame of `id` for the arguments of what it calls.
     pub fn outgoing(&self, id: FunctionId) -> u32 {
         if self.outgoing == 0 || self.reached(&[id]).is_empty() {
-            return 0;
+            return self.driver;
         }
-        self.outgoing
+        self.outgoing.max(self.driver)
     }
 
     /// The functions that code of `from` may call and that are not inlined, and what these call, in the order of the source.

@@ -24,6 +24,7 @@ mod control;
 mod convert;
 mod data;
 mod debug;
+mod gradient;
 mod graph;
 mod lines;
 mod matrix;
@@ -32,6 +33,7 @@ mod memory;
 mod modifiers;
 mod movement;
 mod operands;
+mod reference;
 mod rules;
 mod special;
 mod surface;
@@ -189,6 +191,13 @@ pub fn lower(
     functions.sort_by_key(|(id, _)| id.index());
     module.functions = functions.into_iter().map(|(_, it)| it).collect();
     module.symbols = symbols.list;
+    module.entries = (module.kernels.iter())
+        .map(|kernel| kernel.code.name.clone())
+        .collect();
+    module.references = symbols.references;
+    module.independent_textures = ptx
+        .target_options
+        .contains(&ast::TargetOption::TexmodeIndependent);
     module.debug_strings = lines.strings;
     if problems.is_empty() {
         Ok(module)

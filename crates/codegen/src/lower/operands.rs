@@ -178,8 +178,19 @@ impl Body<'_, '_> {
             OperandKind::Function(id) => {
                 let function = self.module.function(self.graph.definition(id));
                 let name = self.module.name(function.name);
-                if function.body.is_none() || function.entry {
+                if function.body.is_none() {
                     return unsupported(format!("the address of function {name}"));
+                }
+                if function.entry {
+                    // A kernel is known to the driver, by its descriptor.
+                    let operand = Operand::Symbol {
+                        symbol: self.func.symbol(name),
+                        part: SymbolPart::Whole,
+                        addend: 0,
+                    };
+                    let address =
+                        self.compute(AbstractOp::AddressOf, (Scalar::B64,), &[operand])?;
+                    return self.fit(address, ty);
                 }
                 let operand = Operand::Symbol {
                     symbol: self.func.symbol(&near_name(name)),
@@ -267,6 +278,15 @@ impl Body<'_, '_> {
     fn address_of(&mut self, id: VariableId, offset: i64, ty: PtxType) -> Lowered<Operand> {
         let wide = ty.bits() == 64;
         let scalar = if wide { Scalar::B64 } else { Scalar::B32 };
+        if let Some(handle) = self.handle_of(id) {
+            let handle = handle?.into();
+            if wide && offset == 0 {
+                return Ok(handle);
+            }
+            let sum = [handle, imm(offset as u64)];
+            let sum = self.compute(AbstractOp::Add, (Scalar::U64,), &sum)?;
+            return self.fit(sum, ty);
+        }
         if let Some(start) = self.symbols.constant(id) {
             let address = start.wrapping_add_signed(offset);
             return Ok(imm(if wide { address } else { address & 0xffff_ffff }));
@@ -656,10 +676,24 @@ impl Body<'_, '_> {
             return self.write(variable, value);
         }
         let signed = ty.is_signed();
-        if width > 64 {
-            return unsupported("extension to 128 bits");
-        }
         let from = SourceType::from(integer(narrow, signed));
+        if width > 64 {
+            let value = match narrow {
+                64 => value,
+                _ => self.compute(AbstractOp::Cvt, (integer(64, signed), from), &[value])?,
+            };
+            let value = self.in_registers(value, 64)?;
+            let wide = self.with(|emit| {
+                let words = emit.words(value);
+                let fill = match signed {
+                    true => emit.shr(Scalar::S32, words[1].into(), imm(31)),
+                    false => imm(0),
+                };
+                let fill = emit.as_value(Scalar::B32, fill);
+                emit.collect(&[words[0], words[1], fill, fill])
+            })?;
+            return self.write(variable, wide.into());
+        }
         // A register of 16 bits for a type of 8 is one of 32 whose high half nobody reads.
         let to = integer(width.max(32), signed);
         let value = self.compute(AbstractOp::Cvt, (to, from), &[value])?;

@@ -8,7 +8,7 @@
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::{
     arithmetic, atomics, bulk, calls, control, convert, matrix, mbarrier, memory, movement,
-    surface, sync, tensormap, texture, video, warpgroup,
+    reference, surface, sync, tensormap, texture, video, warpgroup,
 };
 use orias_ori::operation::AbstractOp as A;
 use orias_ori::{Operand, Type};
@@ -133,6 +133,7 @@ fn rule(op: Op) -> Option<Rule> {
         Op::Tex | Op::TexBase | Op::TexLevel | Op::TexGrad => With(texture::sample),
         Op::Tld4 => With(texture::gather),
         Op::Txq | Op::TxqLevel | Op::Suq => With(texture::query),
+        Op::Istypep => With(reference::is_kind),
         Op::SuldB => With(surface::load),
         Op::SustB | Op::SustP => With(surface::store),
         Op::SuredB | Op::SuredP => With(surface::update),

@@ -140,13 +140,16 @@ pub(super) fn fence_proxy(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
     )
 }
 
-/// `shfl.sync`
+/// `shfl`, with `.sync` and without
 pub(super) fn shuffle(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let mods = body.carried(statement, AbstractOp::Shfl)?;
     let (first, second) = body.destinations(statement, 0)?;
     let mut operands = Vec::with_capacity(4);
     for index in 1..statement.operands.len() {
         operands.push(body.source(statement, index)?);
+    }
+    if operands.len() == 3 {
+        operands.push(lanes_that_run(body)?);
     }
     if operands.len() != 4 {
         return unsupported("");
@@ -155,12 +158,20 @@ pub(super) fn shuffle(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
     body.assign(AbstractOp::Shfl, mods, &[first, second], &operands)
 }
 
-/// `vote.sync`
+/// The mask of what PTX before 6.4 can leave without `.sync`: the lanes that run.
+fn lanes_that_run(body: &mut Body<'_, '_>) -> Lowered<Operand> {
+    body.compute(AbstractOp::ActiveMask, (), &[])
+}
+
+/// `vote`, with `.sync` and without
 pub(super) fn vote(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
-    let (destinations, operands) = places(body, statement)?;
+    let (destinations, mut operands) = places(body, statement)?;
     let Some(kind) = modifier::<Vote>(statement.form) else {
         return unsupported("");
     };
+    if operands.len() == 1 {
+        operands.push(lanes_that_run(body)?);
+    }
     if operands.len() != 2 {
         return unsupported("");
     }

@@ -16,6 +16,7 @@
 
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use super::bulk::numbered;
+use super::gradient::Gradient;
 use super::movement::write_elements;
 use crate::emit::{Emit, imm, not, single};
 use orias_ori::operation::{
@@ -55,9 +56,27 @@ pub(super) fn handle(body: &mut Body<'_, '_>, kind: OperandKind) -> Lowered<Valu
     match kind {
         OperandKind::Register(id) | OperandKind::AtRegister(id, 0) => register(body, id, 0),
         OperandKind::Component(id, component) => register(body, id, component),
-        OperandKind::Variable(_) | OperandKind::AtVariable(..) => {
-            unsupported("a named texture, sampler or surface")
+        OperandKind::Variable(id) | OperandKind::AtVariable(id, 0) => {
+            match body.reference(id).map(|it| it.name.clone()) {
+                Some(name) => body.reference_number(&name),
+                None => unsupported("this handle of a texture or surface"),
+            }
         }
+        _ => unsupported("this handle of a texture or surface"),
+    }
+}
+
+/// A handle, all of it.
+fn whole_handle(body: &mut Body<'_, '_>, kind: OperandKind) -> Lowered<Value> {
+    match kind {
+        OperandKind::Register(id) | OperandKind::AtRegister(id, 0) => {
+            Ok(body.read(body.variable(id, 0)))
+        }
+        OperandKind::Component(id, component) => Ok(body.read(body.variable(id, component))),
+        OperandKind::Variable(id) | OperandKind::AtVariable(id, 0) => match body.handle_of(id) {
+            Some(handle) => handle,
+            None => unsupported("this handle of a texture or surface"),
+        },
         _ => unsupported("this handle of a texture or surface"),
     }
 }
@@ -220,22 +239,27 @@ fn access<M: crate::emit::Mods>(
     Ok(())
 }
 
+/// The operands of an access that name texture, sampler and coordinates.
+fn named<'s>(
+    body: &Body<'_, '_>,
+    statement: &'s Statement<'_>,
+) -> Lowered<(&'s ast::Operand, Option<&'s ast::Operand>, &'s ast::Operand)> {
+    match (bracket(statement, 1)?, body.independent_textures()) {
+        ([texture, coordinates], false) => Ok((texture, None, coordinates)),
+        ([texture, sampler, coordinates], true) => Ok((texture, Some(sampler), coordinates)),
+        _ => unsupported("a sampler in this texture mode"),
+    }
+}
+
 /// Texture, sampler and coordinates of an access.
 fn place(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
 ) -> Lowered<(Operand, Operand, Vec<Operand>)> {
-    let independent = body
-        .module
-        .target_options
-        .contains(&ast::TargetOption::TexmodeIndependent);
-    let (texture, sampler, coordinates) = match (bracket(statement, 1)?, independent) {
-        ([texture, coordinates], false) => (texture, Operand::None, coordinates),
-        ([texture, sampler, coordinates], true) => {
-            let sampler = handle(body, sampler.kind)?;
-            (texture, sampler.into(), coordinates)
-        }
-        _ => return unsupported("a sampler in this texture mode"),
+    let (texture, sampler, coordinates) = named(body, statement)?;
+    let sampler = match sampler {
+        Some(sampler) => handle(body, sampler.kind)?.into(),
+        None => Operand::None,
     };
     let texture = handle(body, texture.kind)?;
     let coordinates = body.elements(statement, coordinates, PtxType::B32)?;
@@ -269,8 +293,73 @@ fn types(statement: &Statement<'_>) -> Lowered<(PtxType, PtxType)> {
     }
 }
 
+/// Whether gradients are asked for in a way that the machine has no instruction for.
+pub(super) fn calls_the_driver(op: Op, has: impl Fn(Modifier) -> bool, depth: bool) -> bool {
+    let deep = [Modifier::M3d, Modifier::Cube, Modifier::Acube];
+    op == Op::TexGrad && (depth || deep.into_iter().any(has))
+}
+
+/// `tex.grad` by the driver.
+fn sample_by_driver(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let (texel, _) = types(statement)?;
+    let geometry = geometry(statement)?;
+    let (texture, sampler, coordinates) = named(body, statement)?;
+    let texture = whole_handle(body, texture.kind)?;
+    let sampler = match sampler {
+        Some(sampler) => Some(whole_handle(body, sampler.kind)?),
+        None => None,
+    };
+    let Results { texels, resident } = results(body, statement)?;
+    let destinations = body.element_destinations_of(statement, texels)?;
+    let gradient = Gradient {
+        geometry: match geometry {
+            Geometry::D1 => "1d",
+            Geometry::D2 => "2d",
+            Geometry::D3 => "3d",
+            Geometry::A1 => "a1d",
+            Geometry::A2 => "a2d",
+            Geometry::Cube => "cube",
+            Geometry::ACube => "acube",
+            Geometry::D2Ms | Geometry::A2Ms => return unsupported(""),
+        },
+        texel,
+        resident: matches!(resident, Destination::Variable(_)),
+        texture,
+        sampler,
+        coordinates: body.elements(statement, coordinates, PtxType::B32)?,
+        dx: elements(body, statement, "dPdx")?,
+        dy: elements(body, statement, "dPdy")?,
+        offsets: elements(body, statement, "e")?,
+        depth: match word(body, statement, "f")? {
+            Operand::None => None,
+            depth => Some(depth),
+        },
+    };
+    let (flag, words) = super::gradient::call(body, &gradient)?;
+    let words: Vec<Operand> = words.into_iter().map(Operand::from).collect();
+    let elements = match texel {
+        PtxType::F16 => body.with(|emit| {
+            let pairs = words.into_iter();
+            pairs
+                .flat_map(|pair| [pair, emit.shr(Scalar::U32, pair, imm(16))])
+                .collect()
+        })?,
+        _ => words,
+    };
+    write_elements(body, &destinations, &elements, texel)?;
+    if let Destination::Variable(variable) = resident {
+        let flag = body.with(|emit| emit.setp(Compare::Ne, Scalar::U32, flag.into(), imm(0)))?;
+        body.write(variable, flag)?;
+    }
+    Ok(())
+}
+
 /// `tex`, with a level of detail, gradients or neither.
 pub(super) fn sample(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
+    let depth = numbered(statement, "f").is_some();
+    if calls_the_driver(statement.op, |name| statement.form.has(name), depth) {
+        return body.branch_if_guarded(|body| sample_by_driver(body, statement));
+    }
     body.branch_if_guarded(|body| {
         let (texel, coordinate) = types(statement)?;
         let mut geometry = geometry(statement)?;
@@ -291,12 +380,6 @@ pub(super) fn sample(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         };
         let mut coordinates: Vec<Operand> = given.take(count).collect();
         let grad = statement.op == Op::TexGrad;
-        if grad && (matches!(geometry, Geometry::D3 | Geometry::Cube | Geometry::ACube)) {
-            return unsupported("gradients in three dimensions");
-        }
-        if grad && last != Operand::None {
-            return unsupported("gradients with a depth to compare");
-        }
         let mut from = match coordinate {
             PtxType::F32 => SourceType::F32,
             _ => SourceType::S32,
@@ -420,17 +503,23 @@ pub(super) fn gather(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
     })
 }
 
-/// `txq` and `suq`: what the machine tells are width, height and depth.
+/// `txq` and `suq`: what the machine tells are width, height and depth; the rest stands in records.
 pub(super) fn query(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
+    let [texture] = bracket(statement, 1)? else {
+        return unsupported("");
+    };
     let dimension = match () {
         () if form.has(Modifier::Width) => 0,
         () if form.has(Modifier::Height) => 1,
         () if form.has(Modifier::Depth) => 2,
-        () => return unsupported("this property of a texture or surface (txq, suq)"),
-    };
-    let [texture] = bracket(statement, 1)? else {
-        return unsupported("");
+        () => {
+            let surface = statement.op == Op::Suq;
+            return body.branch_if_guarded(|body| {
+                let number = handle(body, texture.kind)?;
+                super::reference::query(body, statement, number, surface)
+            });
+        }
     };
     let texture = handle(body, texture.kind)?;
     let level = match word(body, statement, "lod")? {

@@ -5,6 +5,9 @@
 //! that only some operands take. Only operations that one instruction does are moved, to the place of the choice, and only where a
 //! register is kept: numbers and parameters would have to be brought to one first, and a choice takes them as they are.
 //!
+//! **Loads** that if-conversion put under the same guard keep the other side themselves: no choice has to wait for them, and their predicate
+//! is free as soon as they are on their way, of which there are many more than predicates. They move down to the choice if nothing between may write what they read.
+//!
 //! **Comparisons.** `(a < b) & q` becomes one comparison that is combined with `q`, where nobody else reads its outcome.
 //!
 //! Each block is read backwards, counting who reads a value later.
@@ -13,10 +16,14 @@
 
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::operation::{Combine, Half, Sat, Scalar, Space};
+use orias_ori::operation::{Cache, Combine, Half, Order, Sat, Scalar, Space};
 use orias_ori::{
-    AbstractOp, Block, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type, Value,
+    AbstractOp, Block, Effects, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type,
+    Value,
 };
+
+/// How far a load is moved, in instructions: the sides of a branch that became choices are shorter.
+const MOST_BETWEEN: usize = 32;
 
 /// How often values are read.
 type Counts = SecondaryMap<Value, u32>;
@@ -105,12 +112,12 @@ fn is_choice(func: &Function, inst: Inst) -> bool {
             .is_some_and(|value| func.value_type(value) == Type::R)
 }
 
-/// The two ways in which `inst` of `block` might be a guard.
-fn choices(func: &Function, inst: Inst, block: Block) -> [Option<Choice>; 2] {
-    let &[_, yes, no, condition] = func.operands(inst) else {
+/// The two ways in which `choice` of `block` might be a guard.
+fn choices(func: &Function, choice: Inst, block: Block) -> [Option<Choice>; 2] {
+    let &[_, yes, no, condition] = func.operands(choice) else {
         return [None, None];
     };
-    let Some(predicate) = condition.as_value().filter(|_| is_choice(func, inst)) else {
+    let Some(predicate) = condition.as_value().filter(|_| is_choice(func, choice)) else {
         return [None, None];
     };
     let plain = |operand: Operand| operand.as_value().filter(|_| operand.mods().is_empty());
@@ -123,7 +130,8 @@ fn choices(func: &Function, inst: Inst, block: Block) -> [Option<Choice>; 2] {
         };
         let inst = func.defining_inst(computed)?;
         let fits = func.layout.inst_block(inst) == Some(block)
-            && is_one_instruction(func, inst)
+            && (is_one_instruction(func, inst)
+                || is_load_under(func, inst, guard) && stays_the_same(func, inst, choice))
             && !is_free(func, kept);
         fits.then_some(Choice {
             computed,
@@ -151,6 +159,46 @@ fn is_one_instruction(func: &Function, inst: Inst) -> bool {
         Some(Scalar::B32 | Scalar::U32 | Scalar::S32 | Scalar::F32)
     );
     computes && word && func.inst(inst).guard().is_always()
+}
+
+/// Whether `inst` is a plain load of a word under that guard that keeps nothing in particular.
+fn is_load_under(func: &Function, inst: Inst, guard: Guard) -> bool {
+    let keeps = func.kept(inst).iter().any(|kept| {
+        let by = kept.as_value().and_then(|value| func.defining_inst(value));
+        by.and_then(|by| func.opcode(by).as_abstract()) != Some(AbstractOp::Undef)
+    });
+    func.opcode(inst).as_abstract() == Some(AbstractOp::Ld)
+        && func.inst(inst).guard() == guard
+        && func.modifier::<Order>(inst) == Some(Order::Weak)
+        && !keeps
+}
+
+/// Whether a load finds the same at `place`, later in its block.
+fn stays_the_same(func: &Function, load: Inst, place: Inst) -> bool {
+    let constant = func.modifier::<Space>(load) == Some(Space::Const)
+        || func.modifier::<Cache>(load) == Some(Cache::Nc);
+    let mut next = func.layout.next_inst(load);
+    for _ in 0..MOST_BETWEEN {
+        match next {
+            Some(inst) if inst == place => return true,
+            Some(inst) if constant || !may_write(func, inst) => {
+                next = func.layout.next_inst(inst);
+            }
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Whether memory may be another after `inst`.
+fn may_write(func: &Function, inst: Inst) -> bool {
+    func.opcode(inst).effects().intersects(
+        Effects::WRITES
+            .with(Effects::SIDE)
+            .with(Effects::BARRIER)
+            .with(Effects::CALL)
+            .with(Effects::CONVERGENT),
+    )
 }
 
 /// Whether instructions read `value` without a register.

@@ -6,7 +6,7 @@
 //!
 //! | instruction | becomes |
 //! | --- | --- |
-//! | logic, sums and shifts that change nothing (`x & 255` of a byte, `x + 0`) | the operand |
+//! | logic, sums, shifts and extensions that change nothing (`x & 255` of a byte, `x + 0`) | the operand |
 //! | what has only known bits | the number |
 //! | logic, choices and shifts of 64 bits of which a word is an operand's or known | `collect` of two words, the other word computed in 32 bits |
 //! | a comparison of 64 bits whose high words are the same number | one of the low words, without sign |
@@ -204,6 +204,20 @@ fn find(
         (A::Mul, &[a, b]) if func.modifier::<Half>(inst) == Some(Half::Lo) => {
             let one = known.of(b, width).number() == Some(1);
             (one && plain(a)).then_some(Found::Same(move_type, a))
+        }
+        (A::Cvt, &[a]) if wraps && width == 32 && plain(a) => {
+            // An extension of what has nothing above the narrow type's bits.
+            let from = Scalar::from(func.modifier::<SourceType>(inst)?);
+            let value = a.as_value()?;
+            let narrow = match from {
+                Scalar::U8 | Scalar::U16 => from.bits(),
+                Scalar::S8 | Scalar::S16 => from.bits() - 1,
+                _ => return None,
+            };
+            let same = matches!(scalar, Scalar::U32 | Scalar::S32)
+                && func.value_type(value) == Type::R
+                && known.value(value).possible() < 1 << narrow;
+            same.then_some(Found::Same(move_type, a))
         }
         (A::Shl | A::Shr, &[a, Operand::Imm(by)]) if plain(a) => {
             let by = (by.bits() & WORD) as u32;

@@ -12,6 +12,9 @@
 //! ([`super::forecast`]), which is asked of the best first. If all would, those that wait or free registers are asked, and if none can go, the next one of the
 //! reference order does. In ReduceReg mode there is no budget, and the relief list is the only one.
 //!
+//! With a *window* only what stands within so many instructions of the first of the reference that has not gone is looked at. Without one, a block of many alike pieces
+//! is taken breadth first: what begins each piece takes all registers and predicates before a single piece gets to its load.
+//!
 //! Pseudo-operations take no slot and go as soon as they can, if that costs no registers. Members of a run follow its first at once. The tail comes last.
 //!
 //! Each call starts from nothing but the graph: no state is left from one mode or block to the next.
@@ -53,6 +56,8 @@ pub struct Settings {
     pub furthest: bool,
     /// Warps that take turns: each instruction takes so many slots.
     pub warps: u32,
+    /// How far ahead of the first instruction of the reference that has not gone an instruction may be.
+    pub window: Option<usize>,
     /// Whether matrix operations go before what keeps the pressure low, once their batch is complete.
     pub matrix_first: bool,
 }
@@ -152,6 +157,10 @@ struct Engine<'a> {
     reference: &'a [u32],
     /// The first of the reference that has not gone.
     front: usize,
+    /// With a window, by node: its place in the reference.
+    places: Vec<u32>,
+    /// Nodes that nothing but the window holds back, by their places.
+    outside: Sorted,
     gone: Vec<bool>,
     /// What holds nodes back, and until when.
     frontier: Frontier,
@@ -220,6 +229,11 @@ impl<'a> Engine<'a> {
                 .then(|| Forecast::new(values, reference)),
             reference,
             front: 0,
+            places: match settings.window {
+                Some(_) => places(reference, count),
+                None => Vec::new(),
+            },
+            outside: Sorted::default(),
             gone: vec![false; count],
             frontier: Frontier::new(graph),
             recency: vec![0; count],
@@ -272,6 +286,7 @@ impl<'a> Engine<'a> {
         for node in first {
             self.make_ready(node as usize);
         }
+        self.move_window();
         while self.order.len() < self.graph.body().end {
             let Some(node) = self.pick() else {
                 // Every graph is acyclic and every run can start, so there is always one.
@@ -291,16 +306,43 @@ impl<'a> Engine<'a> {
             }
             freed.clear();
             self.freed = freed;
+            self.move_window();
         }
         for node in self.graph.tail() {
             self.place(node);
         }
     }
 
+    /// Lets in what the window has come to.
+    fn move_window(&mut self) {
+        let Some(window) = self.settings.window else {
+            return;
+        };
+        self.skip_gone();
+        while let Some(&key) = self.outside.0.last()
+            && (key >> NODE_BITS) as usize <= self.front + window
+        {
+            self.outside.0.pop();
+            self.make_ready(node_of(key) as usize);
+            self.skip_gone();
+        }
+    }
+
+    /// Whether the window has not come to `node` yet.
+    fn is_outside(&self, node: usize) -> bool {
+        let within = |window| self.places[node] as usize <= self.front + window;
+        self.settings.window.is_some_and(|window| !within(window))
+    }
+
     fn make_ready(&mut self, node: usize) {
         let mut next = Some(node);
         let mut pending = Vec::new();
         while let Some(node) = next {
+            if self.is_outside(node) {
+                self.outside.insert(key_by(self.places[node], node));
+                next = pending.pop();
+                continue;
+            }
             let grows = self.pressure.grows(node, Class::R);
             if self.graph.nodes[node].is_pseudo() && grows <= 0 {
                 self.settle(node, self.frontier.ready_at(node), &mut pending);
@@ -489,6 +531,14 @@ impl<'a> Engine<'a> {
 
     /// The first of the reference that is ready: all before it have gone, so it is the first, or of a run that has begun.
     fn next_of_reference(&mut self) -> Option<usize> {
+        self.skip_gone();
+        let mut rest = self.reference[self.front..].iter();
+        let first = rest.find(|&&node| self.key[node as usize].is_some());
+        first.map(|&node| node as usize)
+    }
+
+    /// Goes on in the reference to the first that has not gone.
+    fn skip_gone(&mut self) {
         while self
             .reference
             .get(self.front)
@@ -496,9 +546,6 @@ impl<'a> Engine<'a> {
         {
             self.front += 1;
         }
-        let mut rest = self.reference[self.front..].iter();
-        let first = rest.find(|&&node| self.key[node as usize].is_some());
-        first.map(|&node| node as usize)
     }
 
     /// Whether every limit is kept if it goes now, now and later.
@@ -631,6 +678,15 @@ impl<'a> Engine<'a> {
         }
         self.countdown = self.batch.members.len() as u32;
     }
+}
+
+/// By node: its place in an order of all.
+fn places(order: &[u32], count: usize) -> Vec<u32> {
+    let mut places = vec![0; count];
+    for (place, &node) in order.iter().enumerate() {
+        places[node as usize] = place as u32;
+    }
+    places
 }
 
 /// Whether it belongs into batches: loads that take long, and matrix operations.

@@ -48,6 +48,37 @@ const AS_IT_WAS: &str = "as it was";
 /// What reports call the order that ILP finds for warps that take turns.
 const SHARED: &str = "ILP, shared";
 
+/// Windows that ILP is tried with where it does badly without one, widest first, and what reports call these orders.
+const WINDOWS: [(&str, usize); 3] = [
+    ("ILP, window of 96", 96),
+    ("ILP, window of 48", 48),
+    ("ILP, window of 24", 24),
+];
+
+/// An order takes too long if it takes this part longer than it must.
+const BADLY: u32 = 4;
+
+/// A way to ask a strategy.
+#[derive(Clone, Copy)]
+struct Variant {
+    /// What reports call it.
+    name: &'static str,
+    /// How many warps take turns.
+    warps: u32,
+    /// How far ahead of the reference the engine may go.
+    window: Option<usize>,
+}
+
+impl Variant {
+    const fn plain(name: &'static str) -> Self {
+        Self {
+            name,
+            warps: 1,
+            window: None,
+        }
+    }
+}
+
 /// Runs the phase.
 pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     // With few registers whatever moves may make a spill, between blocks, too.
@@ -123,6 +154,8 @@ struct Choice {
     order: Vec<u32>,
     peak: Counts,
     estimate: Estimate,
+    /// Whether the engine had a window.
+    windowed: bool,
 }
 
 impl Choice {
@@ -294,7 +327,7 @@ impl Scheduler<'_> {
                 self.try_strategy(
                     &mut candidates,
                     strategy,
-                    (strategy.name(), 1),
+                    Variant::plain(strategy.name()),
                     Mode::Ilp,
                     had,
                 );
@@ -359,6 +392,7 @@ impl Scheduler<'_> {
             peak,
             estimate: estimate(&graph, order.iter().copied(), self.sharing),
             order,
+            windowed: false,
         };
         Candidates {
             frequency: self.frequency(graph.block, nest),
@@ -400,18 +434,30 @@ impl Scheduler<'_> {
     /// Adds an order found by `mode` within `budget`.
     fn try_mode(&self, candidates: &mut Candidates, mode: Mode, budget: i32) {
         let strategy = Strategy::of_mode(mode);
-        self.try_strategy(candidates, strategy, (mode.name(), 1), mode, budget);
+        self.try_strategy(
+            candidates,
+            strategy,
+            Variant::plain(mode.name()),
+            mode,
+            budget,
+        );
     }
 
-    /// Adds an order found by `strategy` within `budget`, under a name, for so many warps that take turns.
+    /// Adds an order found by a variant of ILP within `budget`.
+    fn try_ilp(&self, candidates: &mut Candidates, variant: Variant, budget: i32) {
+        self.try_strategy(candidates, Strategy::Latency, variant, Mode::Ilp, budget);
+    }
+
+    /// Adds an order found by a variant of `strategy` within `budget`.
     fn try_strategy(
         &self,
         candidates: &mut Candidates,
         strategy: Strategy,
-        (by, warps): (&'static str, u32),
+        variant: Variant,
         mode: Mode,
         budget: i32,
     ) {
+        let by = variant.name;
         let had = &candidates.choices[0];
         // The order with the fewest registers so far shows that the budget can be kept.
         let least = (0..candidates.choices.len())
@@ -424,7 +470,8 @@ impl Scheduler<'_> {
         let mut settings = self
             .options
             .settings(mode, block, candidates.in_loop, limits);
-        settings.warps = warps;
+        settings.warps = variant.warps;
+        settings.window = variant.window;
         if budget < had.registers() {
             settings.batch = self.options.scarce_batch();
         }
@@ -457,8 +504,22 @@ impl Scheduler<'_> {
             peak,
             estimate: estimate(&candidates.graph, order.iter().copied(), self.sharing),
             order,
+            windowed: variant.window.is_some(),
         };
         candidates.choices.push(choice);
+    }
+
+    /// Whether the best order so far is far from what dependences and issue slots allow.
+    fn does_badly(&self, candidates: &Candidates) -> bool {
+        let issued = strategies::issued(&candidates.graph) as u32;
+        let bound = candidates.timeline.length.max(issued);
+        let cycles = candidates
+            .choices
+            .iter()
+            .map(|choice| choice.estimate.cycles);
+        cycles
+            .min()
+            .is_some_and(|cycles| cycles > bound + bound / BADLY)
     }
 
     /// Adds the orders that the modes find within `budget`.
@@ -475,7 +536,7 @@ impl Scheduler<'_> {
                     self.try_strategy(
                         candidates,
                         strategy,
-                        (strategy.name(), 1),
+                        Variant::plain(strategy.name()),
                         Mode::Ilp,
                         budget,
                     );
@@ -486,7 +547,7 @@ impl Scheduler<'_> {
                 self.try_strategy(
                     candidates,
                     strategy,
-                    (strategy.name(), 1),
+                    Variant::plain(strategy.name()),
                     Mode::Ilp,
                     budget,
                 );
@@ -495,8 +556,20 @@ impl Scheduler<'_> {
         }
         self.try_mode(candidates, Mode::Ilp, budget);
         if self.sharing > 1 {
-            let name = (SHARED, self.sharing);
-            self.try_strategy(candidates, Strategy::Latency, name, Mode::Ilp, budget);
+            let shared = Variant {
+                warps: self.sharing,
+                ..Variant::plain(SHARED)
+            };
+            self.try_ilp(candidates, shared, budget);
+        }
+        if self.does_badly(candidates) {
+            for (name, window) in WINDOWS {
+                let windowed = Variant {
+                    window: Some(window),
+                    ..Variant::plain(name)
+                };
+                self.try_ilp(candidates, windowed, budget);
+            }
         }
         // Loads are batched by ILP as well; matrix and texture operations are not.
         let batched = |node: &&Node| matches!(node.pipe, Pipe::Tensor | Pipe::Texture);
@@ -514,7 +587,7 @@ impl Scheduler<'_> {
             self.try_strategy(
                 candidates,
                 strategy,
-                (strategy.name(), 1),
+                Variant::plain(strategy.name()),
                 Mode::Ilp,
                 budget,
             );
@@ -600,7 +673,9 @@ impl Scheduler<'_> {
         let mut cycles = 0.0;
         let mut needed = 0;
         for candidates in movable {
-            let choice = cheapest(self.files, &candidates.choices, budget);
+            // Orders with a window are for blocks of many alike pieces; that they need few registers as well is no reason to have fewer.
+            let may = |choice: &Choice| budget >= had || !choice.windowed;
+            let choice = cheapest_of(self.files, &candidates.choices, budget, may);
             needed = needed.max(choice.registers());
             cycles += choice.estimate.among(turns) * candidates.frequency as f64;
         }
@@ -617,7 +692,9 @@ impl Scheduler<'_> {
     fn refill(&self, movable: &mut [Candidates], budget: i32) {
         for candidates in movable {
             let fits = |choice: &Choice| {
-                choice.registers() <= budget && choice.by != Mode::ReduceReg.name()
+                choice.registers() <= budget
+                    && choice.by != Mode::ReduceReg.name()
+                    && !choice.windowed
             };
             if !candidates.choices[1..].iter().any(fits) {
                 self.fill(candidates, budget);
@@ -703,6 +780,16 @@ fn keeps_files(files: &RegisterFiles, choice: &Choice, had: &Choice) -> bool {
 
 /// The cheapest of the orders that need at most `limit` registers, or the one that needs least. Of equals, the first.
 fn cheapest<'a>(files: &RegisterFiles, choices: &'a [Choice], limit: i32) -> &'a Choice {
+    cheapest_of(files, choices, limit, |_| true)
+}
+
+/// The same, of those that `may` be taken, and the one before.
+fn cheapest_of<'a>(
+    files: &RegisterFiles,
+    choices: &'a [Choice],
+    limit: i32,
+    may: impl Fn(&Choice) -> bool,
+) -> &'a Choice {
     let had = &choices[0];
     let rank = |choice: &Choice| {
         let over = (choice.registers() - limit).max(0);
@@ -715,7 +802,7 @@ fn cheapest<'a>(files: &RegisterFiles, choices: &'a [Choice], limit: i32) -> &'a
         )
     };
     let mut best = had;
-    for choice in &choices[1..] {
+    for choice in choices[1..].iter().filter(|choice| may(choice)) {
         if rank(choice) < rank(best) {
             best = choice;
         }

@@ -154,6 +154,7 @@ impl<'a> Options<'a> {
             cold_budget: small(&knob::COLD_BUDGET, 1 << 20),
             depth_threshold: small(&knob::DEPTH_THRESHOLD, 1 << 20),
             warps: 1,
+            window: None,
             spill_mode: small(&knob::SPILL_MODE, 1 << 20),
             batch: small(&knob::BATCH_SCHEDULER, 16),
             loads_per_texture: small(&knob::LOADS_PER_TEXTURE, 255),

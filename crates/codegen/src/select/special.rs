@@ -403,10 +403,11 @@ pub(super) fn environment(s: &mut Selector<'_>) -> Done {
     let Operand::Imm(number) = s.operand(0) else {
         return Err(s.broken("the register is not a number"));
     };
-    if number.bits() >= 32 {
-        return Err(s.broken("no such environment register"));
-    }
-    let offset = s.constants.environment + 4 * number.bits() as i32;
+    let offset = match number.bits() as i32 {
+        number @ 0..32 => s.constants.environment + 4 * number,
+        number @ 32..38 => s.constants.record_tables + 4 * (number - 32),
+        _ => return Err(s.broken("no such environment register")),
+    };
     let from = with_index(Operand::constant(s.constants.bank, offset));
     s.emit(Op::LDC, &[], sources![s.result(0), from])?;
     Ok(())

@@ -161,11 +161,15 @@ pub(super) fn multiply(s: &mut Selector<'_>) -> Done {
         true => adds.with_mods(SourceMods::NOT).unwrap_or(adds),
         false => adds,
     };
-    let result = s.result(0);
-    let (Some(value), Some(sum)) = (result.as_value(), s.operand(0).as_value()) else {
-        // Nobody reads the sum, but the product takes its time and reads memory; registers are needed all the same.
+    let Some(sum) = s.operand(0).as_value() else {
         return Err(s.unsupported());
     };
+    // Where nobody reads the sum, the product still belongs to its group, and writes registers.
+    let value = match s.result(0).as_value() {
+        Some(value) => value,
+        None => s.temporary(s.func.value_type(sum)),
+    };
+    let result = Operand::from(value);
     s.kept.clear();
     if !never {
         s.keep(value, sum);

@@ -69,7 +69,7 @@ pub const ATTRIBUTES: &[AttributeRow] = &[
     row(0x06, "IMAGE_OFFSET", None, Payload::Words),
     row(0x07, "IMAGE_SIZE", None, Payload::Words),
     row(0x08, "TEXTURE_NORMALIZED", None, Payload::Words),
-    row(0x09, "SAMPLER_INIT", None, Payload::Words),
+    row(0x09, "SAMPLER_INIT", Some(Format::Sized), Payload::Words),
     row(0x0a, "PARAM_CBANK", Some(Format::Sized), Payload::ParamBank),
     row(0x0b, "SMEM_PARAM_OFFSETS", None, Payload::Words),
     row(0x0c, "CBANK_PARAM_OFFSETS", None, Payload::Words),
@@ -137,7 +137,7 @@ pub const ATTRIBUTES: &[AttributeRow] = &[
     row(0x4a, "VRC_CTA_INIT_COUNT", Some(Format::Byte), Payload::Opaque),
     row(0x4b, "TOOLS_PATCH_FUNC", None, Payload::Words),
     row(0x4c, "NUM_BARRIERS", Some(Format::Byte), Payload::Opaque),
-    row(0x4d, "TEXMODE_INDEPENDENT", None, Payload::Opaque),
+    row(0x4d, "TEXMODE_INDEPENDENT", Some(Format::Flag), Payload::Opaque),
     row(0x4e, "PERF_STATISTICS", None, Payload::Words),
     row(0x4f, "AT_ENTRY_FRAGMENTS", None, Payload::Words),
     row(0x50, "SPARSE_MMA_MASK", Some(Format::Half), Payload::Opaque),
@@ -208,6 +208,14 @@ pub fn compat_name(id: u8) -> Option<&'static str> {
 pub mod id {
     /// Largest block the kernel may be launched with.
     pub const MAX_THREADS: u8 = 0x05;
+    /// What a sampler is declared with.
+    pub const SAMPLER_INIT: u8 = 0x09;
+    /// The constant bank that textures' numbers are read from.
+    pub const BINDLESS_TEXTURE_BANK: u8 = 0x15;
+    /// The constant bank that surfaces' numbers are read from.
+    pub const BINDLESS_SURFACE_BANK: u8 = 0x16;
+    /// Textures and samplers are named apart.
+    pub const TEXMODE_INDEPENDENT: u8 = 0x4d;
     /// Where the parameters lie in constant bank 0.
     pub const PARAM_CBANK: u8 = 0x0a;
     /// Functions that are called and not defined here.

@@ -30,6 +30,8 @@ impl CubinContents {
             })
             .chain(self.constants.iter().map(|variable| &variable.name))
             .chain(self.globals.iter().map(|variable| &variable.name))
+            .chain(self.references.iter().map(|reference| &reference.name))
+            .chain(&self.driver_words)
             .chain(&self.externs);
         for name in all_names {
             if name.is_empty() || name.contains('\0') {
@@ -202,10 +204,12 @@ impl Function {
         limit(
             name,
             "the size of the parameters",
-            entry.size().into(),
+            self.bank_bytes().into(),
             bank_limit,
         )?;
-        let mut sorted: Vec<(usize, &Param)> = entry.params.iter().enumerate().collect();
+        let mut sorted: Vec<(usize, &Param)> = (entry.params.iter().enumerate())
+            .filter(|(_, param)| **param != Param::REFERENCE)
+            .collect();
         sorted.sort_by_key(|(_, param)| param.offset);
         for pair in sorted.windows(2) {
             let end = u32::from(pair[0].1.offset) + u32::from(pair[0].1.size);

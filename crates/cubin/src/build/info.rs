@@ -1,7 +1,7 @@
 //! The attributes of a module that is built.
 
 use super::plan::{Key, Plan, SymbolKey};
-use super::{CUDA_VERSION, Entry};
+use super::{CUDA_VERSION, Entry, Reference, ReferenceKind};
 use crate::attribute::{Attribute, ParamInfo, Value, id};
 use crate::model::Call;
 
@@ -51,8 +51,12 @@ impl Plan<'_> {
             },
         };
         let mut attributes = Vec::new();
-        for function in self.module.functions.iter().rev() {
+        for (number, function) in self.module.functions.iter().rev().enumerate() {
+            let first = number == 0;
             attributes.push(about(id::REGCOUNT, &function.name, function.registers));
+            if first {
+                attributes.extend(self.sampler_modes());
+            }
             for inner in function.subroutines.iter().rev() {
                 attributes.push(about(id::FRAME_SIZE, &inner.name, inner.frame_size));
             }
@@ -64,6 +68,12 @@ impl Plan<'_> {
                 });
             }
         }
+        if self.module.independent_textures {
+            attributes.push(Attribute {
+                id: id::TEXMODE_INDEPENDENT,
+                value: Value::Flag(0),
+            });
+        }
         for function in &self.module.functions {
             if function.entry.is_some() {
                 let stack = function.min_stack_size;
@@ -71,6 +81,21 @@ impl Plan<'_> {
             }
         }
         attributes
+    }
+
+    /// What samplers are declared with, the last one first.
+    fn sampler_modes(&self) -> Vec<Attribute> {
+        let declared =
+            |it: &&Reference| it.kind == ReferenceKind::Sampler && it.parameter_of.is_none();
+        let samplers = self.module.references.iter().filter(declared);
+        let mut list: Vec<Attribute> = samplers
+            .map(|it| Attribute {
+                id: id::SAMPLER_INIT,
+                value: Value::Words(vec![self.named(&it.name), it.modes]),
+            })
+            .collect();
+        list.reverse();
+        list
     }
 
     pub(super) fn compat(&self) -> Vec<Attribute> {
@@ -121,6 +146,10 @@ impl Plan<'_> {
         if !function.externs.is_empty() {
             let symbols = function.externs.iter().map(|name| self.named(name));
             add(id::EXTERNS, Value::Symbols(symbols.collect()));
+        }
+        if !function.headers.is_empty() {
+            add(id::BINDLESS_TEXTURE_BANK, Value::Byte(0, 0));
+            add(id::BINDLESS_SURFACE_BANK, Value::Byte(0, 0));
         }
         if let Some(entry) = &function.entry {
             self.entry_info(number, entry, function.max_registers, &mut add);

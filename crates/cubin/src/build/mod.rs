@@ -54,6 +54,9 @@ pub use extract::ExtractError;
 /// The CUDA version the attributes state: ptxas 13.0 writes 130 in `.nv.info` and `.note.nv.cuinfo`.
 const CUDA_VERSION: u16 = 130;
 
+/// Bytes of the number of a texture, sampler or surface.
+pub const HEADER_BYTES: u32 = 4;
+
 /// A module to be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CubinContents {
@@ -69,6 +72,12 @@ pub struct CubinContents {
     pub globals_first: bool,
     /// 64-bit addresses in bank 4, from which code loads the addresses of variables.
     pub addresses: Vec<Address>,
+    /// Textures, samplers and surfaces that have names.
+    pub references: Vec<Reference>,
+    /// Whether textures and samplers are named apart.
+    pub independent_textures: bool,
+    /// Words that the driver knows and code names, such as the size of its record of a texture.
+    pub driver_words: Vec<String>,
     /// Functions that are called and lie elsewhere: those the driver provides (`malloc`, `free`, `vprintf`, …).
     pub externs: Vec<String>,
     /// Calls between functions that have sections of their own or lie elsewhere: caller and callee.
@@ -166,6 +175,8 @@ pub struct Function {
     pub shared: Option<Shared>,
     /// Bank 2: jump tables and literals.
     pub bank2: Vec<u8>,
+    /// Names from [`Module::references`] whose numbers the driver puts behind the parameters, a word each.
+    pub headers: Vec<String>,
     /// Offsets of `EXIT` instructions.
     pub exits: Vec<u32>,
     /// Functions inside the text section, such as a division the kernel calls.
@@ -176,6 +187,49 @@ pub struct Function {
     pub relocations: Vec<CodeRelocation>,
     /// Further attributes (places of warp-wide operations, of mbarrier operations, …); they are put in ptxas's order.
     pub attributes: Vec<Attribute>,
+}
+
+/// A texture, sampler or surface with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: ReferenceKind,
+    /// The kernel whose parameter it is, by its place among the functions.
+    pub parameter_of: Option<usize>,
+    /// What a sampler is declared with: a byte each for the address modes and the filter, 0xff where nothing is said.
+    pub modes: u32,
+}
+
+/// What a name of something to sample or access stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReferenceKind {
+    /// `.texref`
+    Texture,
+    /// `.samplerref`
+    Sampler,
+    /// `.surfref`
+    Surface,
+}
+
+impl ReferenceKind {
+    const fn symbol_type(self) -> u8 {
+        match self {
+            ReferenceKind::Texture => elf::stt::CUDA_TEXTURE,
+            ReferenceKind::Sampler => elf::stt::CUDA_SAMPLER,
+            ReferenceKind::Surface => elf::stt::CUDA_SURFACE,
+        }
+    }
+
+    /// The relocation of a word that becomes its number.
+    const fn header_relocation(self) -> u32 {
+        match self {
+            ReferenceKind::Texture => elf::r_cuda::TEXTURE_HEADER,
+            ReferenceKind::Sampler => elf::r_cuda::SAMPLER_HEADER,
+            ReferenceKind::Surface => elf::r_cuda::SURFACE_HEADER,
+        }
+    }
 }
 
 /// What makes a function a kernel.
@@ -210,6 +264,16 @@ pub struct Param {
     pub pointee_log_align: u8,
     /// The state space it points into, likewise.
     pub space: u8,
+}
+
+impl Param {
+    /// A texture, sampler or surface: no bytes are passed for it.
+    pub const REFERENCE: Param = Param {
+        offset: u16::MAX,
+        size: 0,
+        pointee_log_align: 0,
+        space: 0,
+    };
 }
 
 /// Static shared memory of a kernel.
@@ -352,6 +416,9 @@ impl CubinContents {
             globals: Vec::new(),
             globals_first: false,
             addresses: Vec::new(),
+            references: Vec::new(),
+            independent_textures: false,
+            driver_words: Vec::new(),
             externs: Vec::new(),
             calls: Vec::new(),
             tool: ToolNote {
@@ -415,11 +482,29 @@ impl Variable {
     }
 }
 
+impl Function {
+    /// Where the numbers of textures, samplers and surfaces stand, counted from the first parameter.
+    #[must_use]
+    pub fn headers_start(&self) -> u32 {
+        let parameters = self.entry.as_ref().map_or(0, Entry::size);
+        parameters.next_multiple_of(HEADER_BYTES)
+    }
+
+    /// Bytes of bank 0 from the first parameter on.
+    fn bank_bytes(&self) -> u32 {
+        match self.headers.len() as u32 {
+            0 => self.entry.as_ref().map_or(0, Entry::size),
+            count => self.headers_start() + HEADER_BYTES * count,
+        }
+    }
+}
+
 impl Entry {
     /// The size of all parameters together.
     fn size(&self) -> u32 {
         self.params
             .iter()
+            .filter(|param| **param != Param::REFERENCE)
             .map(|param| u32::from(param.offset) + u32::from(param.size))
             .max()
             .unwrap_or(0)

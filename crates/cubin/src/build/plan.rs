@@ -33,6 +33,7 @@ pub(super) enum Key {
     DebugLineRelocations,
     DebugLineSassRelocations,
     DebugDataRelocations(usize),
+    HeaderRelocations(usize),
     DebugFrameRelocations,
     Bank3,
     Bank4,
@@ -151,6 +152,11 @@ impl<'a> Plan<'a> {
             let externs = function.externs.iter();
             externs.map(|name| (function.name.as_str(), name))
         });
+        let headers = module.functions.iter().flat_map(|function| {
+            let headers = function.headers.iter();
+            headers.map(|name| (function.name.as_str(), name))
+        });
+        let externs = externs.chain(headers);
         for (user, name) in addresses.chain(callers).chain(callees).chain(externs) {
             if self.named(name) == 0 {
                 return Err(BuildError::UnknownName {
@@ -228,6 +234,10 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
             .filter(|(_, section)| !section.relocations.is_empty())
             .map(|(number, _)| Key::DebugDataRelocations(number)),
     );
+    keys.extend(which(
+        &|function| !function.headers.is_empty(),
+        &Key::HeaderRelocations,
+    ));
     keys.extend(optional(framed, Key::DebugFrameRelocations));
     let mut banks = [
         (!module.constants.is_empty(), Key::Bank3),

@@ -1,7 +1,7 @@
 //! The sections of a file, one by one: name, header and body, now that every index is known.
 
 use super::plan::{Key, Plan};
-use super::{Address, CUDA_VERSION, Entry, Function, Shared, Variable};
+use super::{Address, CUDA_VERSION, Function, HEADER_BYTES, Shared, Variable};
 use crate::elf::{r_cuda, shf, sht, size};
 use crate::frame::{self, Covered};
 use crate::line::{self, LineRow, Sequence, SourceFile};
@@ -46,6 +46,7 @@ impl Plan<'_> {
             Key::GlobalInitRelocations => ".rela.nv.global.init".to_owned(),
             Key::DebugLineRelocations => ".rela.debug_line".to_owned(),
             Key::DebugLineSassRelocations => ".rela.nv_debug_line_sass".to_owned(),
+            Key::HeaderRelocations(number) => function(".rela.nv.constant0.", number),
             Key::DebugFrameRelocations => ".rela.debug_frame".to_owned(),
             Key::Bank3 => ".nv.constant3".to_owned(),
             Key::Bank4 => ".nv.constant4".to_owned(),
@@ -190,6 +191,9 @@ impl Plan<'_> {
             Key::DebugLineSassRelocations => {
                 relocations(Key::DebugLineSass, self.ptx_lines.1.clone())
             }
+            Key::HeaderRelocations(number) => {
+                relocations(Key::Bank0(number), self.header_relocations(number))
+            }
             Key::DebugFrameRelocations => relocations(Key::DebugFrame, self.frame.1.clone()),
             Key::Bank3 => new(
                 sht::PROGBITS,
@@ -259,15 +263,33 @@ impl Plan<'_> {
                 )
             }
             Key::Bank0(number) => {
-                let entry = module.functions[number].entry.as_ref();
-                let size =
-                    usize::from(self.chip.param_base) + entry.map_or(0, Entry::size) as usize;
+                let own = module.functions[number].bank_bytes();
+                let size = usize::from(self.chip.param_base) + own as usize;
                 Section {
                     info: text(number),
                     ..new(sht::PROGBITS, OF_FUNCTION, 4, Body::Bytes(vec![0; size]))
                 }
             }
         }
+    }
+
+    /// The numbers of textures, samplers and surfaces behind the parameters of a function, the highest offset first.
+    fn header_relocations(&self, number: usize) -> Vec<Relocation> {
+        let function = &self.module.functions[number];
+        let start = u32::from(self.chip.param_base) + function.headers_start();
+        let references = &self.module.references;
+        let slots = function.headers.iter().enumerate().rev();
+        slots
+            .filter_map(|(slot, name)| {
+                let reference = references.iter().find(|it| it.name == *name)?;
+                Some(Relocation {
+                    offset: u64::from(start) + u64::from(HEADER_BYTES) * slot as u64,
+                    symbol: self.named(name),
+                    kind: reference.kind.header_relocation(),
+                    addend: 0,
+                })
+            })
+            .collect()
     }
 
     /// The addresses in variables of one section, the highest offset first.

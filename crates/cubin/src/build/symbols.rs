@@ -73,6 +73,28 @@ impl<'a> Plan<'a> {
             ..Symbol::null()
         };
         self.add_symbol(SymbolKey::ReservedAlias, alias);
+        for name in &module.driver_words {
+            let symbol = Symbol {
+                name: name.as_str().into(),
+                kind: stt::OBJECT,
+                binding: stb::WEAK,
+                size: 4,
+                ..Symbol::null()
+            };
+            self.add_symbol(SymbolKey::Named(name.clone()), symbol);
+        }
+        for reference in &module.references {
+            if let Some(number) = reference.parameter_of {
+                let symbol = Symbol {
+                    name: reference.name.as_str().into(),
+                    kind: reference.kind.symbol_type(),
+                    binding: stb::LOCAL,
+                    place: SymbolPlace::Section(self.index(Key::Text(number))),
+                    ..Symbol::null()
+                };
+                self.add_symbol(SymbolKey::Named(reference.name.clone()), symbol);
+            }
+        }
         self.add_variables(Key::Bank3, module.constants.iter());
         let (with, without): (Vec<_>, Vec<_>) = module
             .globals
@@ -131,6 +153,17 @@ impl<'a> Plan<'a> {
                 size: function.code.len() as u64,
             };
             self.add_symbol(SymbolKey::Named(function.name.clone()), symbol);
+        }
+        for reference in &module.references {
+            if reference.parameter_of.is_none() {
+                let symbol = Symbol {
+                    name: reference.name.as_str().into(),
+                    kind: reference.kind.symbol_type(),
+                    binding: stb::GLOBAL,
+                    ..Symbol::null()
+                };
+                self.add_symbol(SymbolKey::Named(reference.name.clone()), symbol);
+            }
         }
         for name in &module.externs {
             let symbol = Symbol {

@@ -235,7 +235,7 @@ operations! {
         .mods(&[TY]).on(WORD.or(PRED)).sig(&[T], &[T]).does(SIDE).unguarded();
     Sreg = row("sreg", "A special register of 32 bits.").mods(&[Special]).sig(&[R1], &[]).does(Effects::VARIES);
     Sreg64 = row("sreg64", "A special register of 64 bits.").mods(&[Special]).sig(&[R2], &[]).does(Effects::VARIES);
-    EnvReg = row("envreg", "An environment register, by number.").sig(&[R1], &[I]);
+    EnvReg = row("envreg", "An environment register, by number; from 32 on the words of addresses of the driver's tables of textures, samplers and surfaces.").sig(&[R1], &[I]);
     AddressOf = row("addressof", "The address of a name.").mods(&[TY]).on(WORDS).sig(&[T], &[one(Kind::Symbol)]);
 
     // Integer arithmetic.

@@ -65,10 +65,12 @@ impl KnownNames<'_> {
         let known = match relocation.kind {
             AddressKind::Function => false,
             AddressKind::Kernel => self.kernels.contains(name.as_str()),
-            AddressKind::Space | AddressKind::Generic => self
-                .module
-                .symbol(name)
-                .is_some_and(|it| matches!(it.space, SymbolSpace::Global | SymbolSpace::Const)),
+            AddressKind::Space | AddressKind::Generic => {
+                let variable = self.module.symbol(name);
+                variable
+                    .is_some_and(|it| matches!(it.space, SymbolSpace::Global | SymbolSpace::Const))
+                    || self.module.references.iter().any(|it| it.name == *name)
+            }
         };
         if !known {
             let feature = format!(

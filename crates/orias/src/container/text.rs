@@ -9,10 +9,11 @@ use super::{Finished, internal, patch, place_of, relocate};
 use crate::debug;
 use crate::diagnostics::Diagnostic;
 use orias_codegen::{
-    BEHIND_CALL, DebugRecord, LoweredModule, POINTER_BYTES, TEXT_START, is_jump_table, is_near,
+    BEHIND_CALL, DebugRecord, LoweredModule, POINTER_BYTES, Reference, TEXT_START, is_jump_table,
+    is_near,
 };
 use orias_cubin::attribute::IndirectBranch;
-use orias_cubin::build::{CodeRelocation, Subroutine};
+use orias_cubin::build::{CodeRelocation, HEADER_BYTES, Subroutine};
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Function};
 use orias_sass::{self as sass, Effects};
@@ -122,6 +123,11 @@ impl<'a> Text<'a> {
             bytes.extend_from_slice(&part.code.bytes);
         }
         let mut relocations = Vec::new();
+        let headers = self.headers(module);
+        let start = finished
+            .kernel
+            .parameter_bytes
+            .next_multiple_of(HEADER_BYTES);
         let tables = self.jump_tables(module);
         let tables: FxHashMap<(u32, &str), u64> = (tables.iter())
             .map(|table| ((table.part, table.name), table.place))
@@ -135,9 +141,14 @@ impl<'a> Text<'a> {
                 if is_near(&own.symbol) && self.resolve(module, &tables, part, own, &mut bytes)? {
                     continue;
                 }
+                if let Some(slot) = headers.iter().position(|it| *it == own.symbol) {
+                    let place = start + HEADER_BYTES * slot as u32;
+                    patch(&mut bytes, &relocation, place.into())?;
+                    continue;
+                }
                 match place_of(module, &finished.kernel, constants, &own.symbol) {
                     Some(address) => patch(&mut bytes, &relocation, address)?,
-                    None => relocations.push(relocate(&relocation)?),
+                    None => relocations.push(relocate(module, &relocation)?),
                 }
             }
         }
@@ -191,6 +202,17 @@ impl<'a> Text<'a> {
             found.extend(these.map(|(number, _)| part.start + (number * WORD) as u32));
         }
         found
+    }
+
+    /// The textures, samplers and surfaces that code of the text names, in the order of their numbers behind the parameters.
+    pub(super) fn headers(&self, module: &LoweredModule) -> Vec<String> {
+        let mut named: Vec<&Reference> = module
+            .references
+            .iter()
+            .filter(|it| self.names(&it.name))
+            .collect();
+        named.sort_by_key(|it| it.kind);
+        named.into_iter().map(|it| it.name.clone()).collect()
     }
 
     /// Whether code of the text names `symbol`.

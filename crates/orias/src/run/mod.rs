@@ -87,6 +87,8 @@ pub struct Emulation {
     pub cycles: bool,
     /// Whether to say which branches parted lanes.
     pub explain: bool,
+    /// Bytes of a thread's stack, where the kernel does not ask for more.
+    pub stack: Option<u32>,
 }
 
 /// What a run left.
@@ -258,8 +260,10 @@ fn emulate(
         schedule,
         cycles,
         explain,
+        stack,
     } = launch.emulation;
     let unwritten = launch.check_uninitialised;
+    let defaults = sim::Options::default();
     let options = sim::Options {
         timing,
         schedule,
@@ -271,7 +275,8 @@ fn emulate(
         },
         max_steps: launch.step_limit,
         profile: cycles || explain,
-        ..sim::Options::default()
+        stack: stack.unwrap_or(defaults.stack),
+        ..defaults
     };
     let outcome = device
         .launch_with(&module, &request, &options, progress)

@@ -37,6 +37,9 @@ pub struct Request {
     /// Stop after so many instructions of all threads together
     #[arg(long, value_name = "N")]
     pub max_steps: Option<u64>,
+    /// Bytes of a thread's stack where the kernel does not ask for more (emulator)
+    #[arg(long, value_name = "BYTES")]
+    pub stack: Option<u32>,
     /// Stop where registers, shared or local memory are read that were never written
     #[arg(long)]
     pub check_uninitialised: bool,
@@ -178,6 +181,7 @@ impl Request {
                 schedule: self.schedule,
                 cycles: self.cycles,
                 explain: self.explain,
+                stack: self.stack,
             },
         })
     }

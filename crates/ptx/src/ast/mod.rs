@@ -14,6 +14,7 @@ pub use section::*;
 use crate::diagnostic::Span;
 use crate::grammar::PtxVersion;
 use crate::name::{Name, Names};
+use crate::opaque::{self, Field};
 use crate::opcode::{Form, Opcode};
 use crate::target::Target;
 use crate::types::Type;
@@ -239,7 +240,18 @@ pub struct Variable {
 impl Variable {
     /// The bytes of one element.
     pub fn element_bytes(&self) -> u64 {
-        u64::from(self.ty.bits().div_ceil(8)) * u64::from(self.vector)
+        match opaque::record_bytes(self.ty) {
+            Some(bytes) if !self.dimensions.is_empty() => bytes,
+            _ => u64::from(self.ty.bits().div_ceil(8)) * u64::from(self.vector),
+        }
+    }
+
+    /// The alignment in bytes: what is written, or the size of an element.
+    pub fn alignment(&self) -> u32 {
+        self.align.unwrap_or(match opaque::record_bytes(self.ty) {
+            Some(_) => 4,
+            None => self.element_bytes().clamp(1, 128) as u32,
+        })
     }
 
     /// The size in bytes; 0 where the first dimension is open.
@@ -299,6 +311,8 @@ pub enum InitialiserPart {
     Function(FunctionId),
     /// One or more bytes of an address: `0xFF00(name)`. The mask and, next, what it selects from.
     Mask(u64),
+    /// `name =`, in the record of a texture, sampler or surface. The value is next.
+    Field(Field),
 }
 
 /// A constant value.

@@ -1,7 +1,6 @@
 //! Calls: the callee exists and the arguments are what it declares.
 
 use super::Checker;
-use super::variables::alignment;
 use crate::ast::{
     Body, Function, Instruction, Operand, OperandKind, Register, Space, TargetListKind, Variable,
     VariableId,
@@ -261,7 +260,7 @@ impl PassedShape {
             vector: variable.vector.max(1),
             dimensions: variable.dimensions.len(),
             bytes: (variable.dimensions.first() != Some(&0)).then(|| variable.bytes()),
-            alignment: alignment(variable).max(natural),
+            alignment: variable.alignment().max(natural),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::gates::Verdicts;
 use super::intrinsics;
-use super::variables::{alignment, size};
+use super::variables::size;
 use super::{Checker, Mode};
 use crate::ast::{Function, FunctionDirectiveKind, Item, Linkage, Space, Statement, VariableId};
 
@@ -182,7 +182,7 @@ impl Checker<'_, '_> {
         let mut add = |id: VariableId| {
             let variable = module.variable(id);
             if variable.space == Space::Shared && !std::mem::replace(&mut seen[id.index()], true) {
-                let align = u64::from(alignment(variable));
+                let align = u64::from(variable.alignment());
                 total = total
                     .div_ceil(align)
                     .saturating_mul(align)

@@ -2,10 +2,11 @@
 //! for them: which types they may be declared with.
 
 use super::Checker;
-use super::variables::alignment;
-use crate::ast::{Body, Function, Space, Statement, TargetListKind, Variable, VariableId};
+use crate::ast::{
+    Body, Function, Space, Statement, TargetListKind, TargetOption, Variable, VariableId,
+};
 use crate::diagnostic::Span;
-use crate::types::Type;
+use crate::types::{Type, TypeClass};
 
 /// The widest vector, in bits.
 const WIDEST_VECTOR: u32 = 128;
@@ -33,6 +34,25 @@ impl Checker<'_, '_> {
         }
     }
 
+    /// A texture, sampler or surface is a parameter of kernels only.
+    fn reference(&mut self, parameter: &Variable, entry: bool) {
+        let name = self.module.name(parameter.name);
+        if !entry {
+            let message = format!("Variable '{name}' cannot be allocated in .param state space");
+            self.error(parameter.span, message);
+        }
+        let independent = self
+            .module
+            .target_options
+            .contains(&TargetOption::TexmodeIndependent);
+        if parameter.ty == Type::Samplerref && !independent {
+            self.error(
+                parameter.span,
+                "Instruction or declaration violates .target texmode_unified setting",
+            );
+        }
+    }
+
     /// Rules that hold for prototypes, too.
     fn lists(&mut self, returns: &[VariableId], parameters: &[VariableId], entry: bool) {
         let module = self.module;
@@ -52,6 +72,9 @@ impl Checker<'_, '_> {
                     parameter.span,
                     "Predicate type can only be used to define scalar register variables",
                 );
+            }
+            if parameter.ty.class() == TypeClass::Opaque {
+                self.reference(parameter, entry);
             }
             if !entry {
                 self.parameter_alignment(parameter);
@@ -123,7 +146,7 @@ impl Checker<'_, '_> {
     pub(super) fn parameter_bytes(&self, parameters: &[VariableId]) -> u64 {
         parameters.iter().fold(0, |total: u64, &id| {
             let parameter = self.module.variable(id);
-            let align = u64::from(alignment(parameter));
+            let align = u64::from(parameter.alignment());
             total
                 .div_ceil(align)
                 .saturating_mul(align)

@@ -28,7 +28,7 @@ impl Checker<'_, '_> {
                 let variable = module.variable(*id);
                 self.variable(variable, true);
                 if variable.space == Space::Const && variable.linkage != Linkage::Extern {
-                    let align = u64::from(alignment(variable));
+                    let align = u64::from(variable.alignment());
                     constant = constant
                         .div_ceil(align)
                         .saturating_mul(align)
@@ -171,6 +171,18 @@ impl Checker<'_, '_> {
                     format!("Variable '{name}' of opaque type must be in .global state space"),
                 );
             }
+            if !at_module && variable.space != Space::Param {
+                self.error(
+                    span,
+                    "Texture/surface variable must be at module or entry parameter scope",
+                );
+            }
+            if variable.linkage == Linkage::Common {
+                self.error(span, "Illegal type for .common symbol");
+            }
+            if variable.vector > 1 {
+                self.error(span, "Vector type only allowed over basic types");
+            }
         }
         if variable.linkage == Linkage::Common && variable.space != Space::Global {
             self.error(span, ".common variables must be declared in .global space");
@@ -231,8 +243,38 @@ impl Checker<'_, '_> {
     /// Walks the values with the shape of the variable: each brace is one dimension, the innermost one a vector. Says the first thing
     /// that is wrong.
     fn initialiser(&mut self, variable: &Variable, initialiser: &Initialiser) {
+        if variable.ty.class() == TypeClass::Opaque {
+            return self.record(variable, initialiser);
+        }
         if let Err(message) = self.initial_values(variable, initialiser) {
             self.error(initialiser.span, message);
+        }
+    }
+
+    /// The record of a texture, sampler or surface: fields that it has, in braces.
+    fn record(&mut self, variable: &Variable, initialiser: &Initialiser) {
+        if initialiser.parts.first() != Some(&InitialiserPart::Open) {
+            return self.error(initialiser.span, MISMATCH);
+        }
+        let mut named = false;
+        for part in &initialiser.parts {
+            match part {
+                InitialiserPart::Open | InitialiserPart::Close => {}
+                InitialiserPart::Field(field) if field.belongs_to(variable.ty) => named = true,
+                InitialiserPart::Field(field) => {
+                    let name = field.name();
+                    let message =
+                        format!("Unrecognized field name '{name}' in opaque struct initializer");
+                    return self.error(initialiser.span, message);
+                }
+                _ if std::mem::take(&mut named) => {}
+                _ => {
+                    return self.error(
+                        initialiser.span,
+                        "Opaque structure initializer requires named fields",
+                    );
+                }
+            }
         }
     }
 
@@ -328,17 +370,11 @@ impl Checker<'_, '_> {
                 holds_address
             }
             InitialiserPart::Function(_) => holds_address,
+            InitialiserPart::Field(_) => false,
             InitialiserPart::Open | InitialiserPart::Close | InitialiserPart::Mask(_) => true,
         };
         if fits { Ok(()) } else { Err(MISMATCH) }
     }
-}
-
-/// The alignment in bytes: what is written, or the size of an element.
-pub(super) fn alignment(variable: &Variable) -> u32 {
-    variable
-        .align
-        .unwrap_or_else(|| variable.element_bytes().clamp(1, 128) as u32)
 }
 
 /// The size in bytes, counting the initialiser of an array whose first dimension is open.
@@ -360,7 +396,7 @@ pub(super) fn size(variable: &Variable) -> u64 {
                 depth += 1;
             }
             InitialiserPart::Close => depth -= 1,
-            InitialiserPart::Mask(_) => {}
+            InitialiserPart::Mask(_) | InitialiserPart::Field(_) => {}
             _ if depth == 1 => first += 1,
             _ => {}
         }

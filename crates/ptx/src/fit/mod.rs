@@ -419,7 +419,11 @@ impl Context<'_> {
             | OperandKind::Variable(variable)
             | OperandKind::Offset(variable, _)
             | OperandKind::Element(variable, _) => {
-                if in_space(self.variable(variable).space, space, self.address.generic) {
+                let place = self.variable(variable);
+                if place.ty.class() == TypeClass::Opaque && place.dimensions.is_empty() {
+                    return fail(Reason::Kind("a variable in memory".to_owned()));
+                }
+                if in_space(place.space, space, self.address.generic) {
                     Ok(())
                 } else {
                     fail(Reason::Space(match space {
@@ -445,14 +449,9 @@ impl Context<'_> {
                 let register = &self.body.registers[register.index()];
                 register.vector == 1 && register.ty.bits() == 64 && addresses(register.ty)
             }
-            OperandKind::Variable(variable)
-            | OperandKind::Offset(variable, _)
-            | OperandKind::AtVariable(variable, _)
-            | OperandKind::Element(variable, _) => {
+            OperandKind::Variable(variable) | OperandKind::AtVariable(variable, 0) => {
                 let variable = self.variable(variable);
-                variable.ty == ty
-                    || variable.space == Space::Tex
-                    || (variable.space == Space::Param && variable.ty.bits() == 64)
+                variable.ty == ty && variable.dimensions.is_empty() || variable.space == Space::Tex
             }
             _ => false,
         };

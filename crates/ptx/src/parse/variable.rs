@@ -9,6 +9,7 @@ use crate::ast::{
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::TokenKind;
 use crate::name::Name;
+use crate::opaque::{self, Field};
 use crate::types::{Type, TypeClass};
 
 /// What stands in front of the names of a declaration.
@@ -369,6 +370,9 @@ impl Parser<'_> {
 
     /// A constant, an address, or a byte of one of them.
     fn initial_value(&mut self, parts: &mut Vec<InitialiserPart>) -> Parsed<()> {
+        if self.token.kind == TokenKind::Word && self.lexer.peek_is(b'=') {
+            return self.field(parts);
+        }
         if self.at_address() {
             return self.initial_address(parts);
         }
@@ -403,6 +407,37 @@ impl Parser<'_> {
             parts.push(InitialiserPart::Constant(Constant::Signed(value)));
         }
         self.expect(b')')
+    }
+
+    /// `name = value` in the record of a texture, sampler or surface.
+    fn field(&mut self, parts: &mut Vec<InitialiserPart>) -> Parsed<()> {
+        let token = self.name("a field")?;
+        self.expect(b'=')?;
+        let text = self.shown(token);
+        let Some(field) = Field::from_name(&text) else {
+            return Err(self.fail(Diagnostic::error(
+                token.span(),
+                format!("Unrecognized field name '{text}' in opaque struct initializer"),
+            )));
+        };
+        parts.push(InitialiserPart::Field(field));
+        if !self.at_address() {
+            let value = self.constant()?;
+            parts.push(InitialiserPart::Constant(value));
+            return Ok(());
+        }
+        let token = self.name("a value")?;
+        let text = self.shown(token);
+        match opaque::value(&text) {
+            Some(value) => {
+                parts.push(InitialiserPart::Constant(Constant::Signed(value)));
+                Ok(())
+            }
+            None => Err(self.fail(Diagnostic::error(
+                token.span(),
+                format!("Unrecognized initial value symbol '{text}'"),
+            ))),
+        }
     }
 
     fn at_address(&self) -> bool {

@@ -152,7 +152,8 @@ impl Body<'_, '_> {
             let nest = LoopNest::new(&graph, &DepthFirst::new(&graph));
             self.func.attributes.rolled = nest.loops().map(|each| nest.header(each)).collect();
         }
-        let parameter_bytes = parameters.last().map_or(0, |last| last.offset + last.size);
+        let mut passed = parameters.iter().rev().filter(|it| it.size > 0);
+        let parameter_bytes = passed.next().map_or(0, |last| last.offset + last.size);
         let kernel = Kernel {
             linkage: linkage(function.linkage),
             parameters,

@@ -1,7 +1,7 @@
 //! What stands before a kernel's statements: parameters and directives.
 
 use super::{Body, Storage};
-use crate::lower::data::alignment;
+use crate::lower::data::{alignment, reference_kind};
 use crate::module::{Parameter, Pointer, SymbolSpace};
 use orias_ori::KernelParam;
 use orias_ptx::Diagnostic;
@@ -14,6 +14,16 @@ impl Body<'_, '_> {
         let mut parameters = Vec::new();
         for &id in &function.parameters {
             let variable = self.module.variable(id);
+            if reference_kind(variable).is_some() {
+                parameters.push(Parameter {
+                    name: self.module.name(variable.name).to_owned(),
+                    offset: Parameter::NOWHERE,
+                    size: 0,
+                    align: 1,
+                    pointer: None,
+                });
+                continue;
+            }
             let align = alignment(variable);
             let offset = end.next_multiple_of(u64::from(align));
             let size = variable.bytes();
