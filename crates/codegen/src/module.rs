@@ -29,6 +29,8 @@ pub struct LoweredModule {
     pub independent_textures: bool,
     /// Functions that are called and not defined here, such as `vprintf`.
     pub externs: Vec<Extern>,
+    /// What a linker is told, if the module is for one.
+    pub links: Option<Links>,
     /// Source files that line information names.
     pub files: Vec<SourceFile>,
     /// The names of inlined functions, each ended by a zero; locations name them by offset.
@@ -50,6 +52,7 @@ impl LoweredModule {
             references: Vec::new(),
             independent_textures: false,
             externs: Vec::new(),
+            links: None,
             files: Vec::new(),
             debug_strings: Vec::new(),
         }
@@ -66,6 +69,17 @@ impl LoweredModule {
     pub fn symbol(&self, name: &str) -> Option<&Symbol> {
         self.symbols.iter().find(|symbol| symbol.name == name)
     }
+}
+
+/// What a linker is told of a module's calls. Prototypes are spelled as ptxas spells them: `#`, the result, the parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// The prototype of each function that the module defines or names.
+    pub prototypes: Vec<(String, String)>,
+    /// Calls through pointers: the caller and the prototype of what it calls.
+    pub indirect: Vec<(String, String)>,
+    /// Further names of functions: the name and whose it is.
+    pub aliases: Vec<(String, String)>,
 }
 
 /// A kernel and what its launch needs to know.
@@ -106,6 +120,8 @@ pub struct DeviceFunction {
     pub code: Function,
     /// What debuggers are told of it, if anything.
     pub debug: Option<DebugRecord>,
+    /// Who sees the name.
+    pub linkage: Linkage,
     /// The shared variables it uses, by their numbers among the symbols of its source.
     pub(crate) shared: Vec<usize>,
 }
@@ -221,6 +237,8 @@ pub struct Symbol {
     pub relocations: Vec<Relocation>,
     /// `.attribute(.managed)`
     pub managed: bool,
+    /// The kernel or function that declares it, if it is not the module's.
+    pub owner: Option<String>,
 }
 
 /// A texture, sampler or surface with a name. Code reads its number from a word behind the kernel's parameters, which the driver fills.

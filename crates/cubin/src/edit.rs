@@ -127,10 +127,9 @@ impl Cubin {
                     keep(&mut call.caller, removed)
                         && (call.callee >= NO_SYMBOL || keep(&mut call.callee, removed))
                 }),
-                Body::Prototypes(prototypes) => prototypes.retain_mut(|prototype| {
-                    keep(&mut prototype.function, removed)
-                        && keep(&mut prototype.prototype, removed)
-                }),
+                Body::Prototypes(prototypes) => {
+                    prototypes.retain_mut(|prototype| keep(&mut prototype.function, removed));
+                }
                 Body::Info(attributes) => {
                     attributes.retain_mut(|attribute| keep_attribute(attribute, removed));
                 }

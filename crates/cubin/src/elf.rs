@@ -349,11 +349,18 @@ pub mod r_cuda {
     /// The lowest byte of the address of a function's descriptor; those above follow.
     pub const FUNCTION_8: u32 = 0x5c;
 
+    /// The 64-bit address that programs have of a function, for the linker to fill in.
+    pub const UNIFIED_64: u32 = 0x66;
+    /// Its lowest byte; those above follow.
+    pub const UNIFIED_8: u32 = 0x68;
+    /// Nothing, unless the linker leaves the symbol out: then zero.
+    pub const CLEARED_64: u32 = 0x49;
+
     /// How many bytes a relocation of data fills in; `None` for types that occur in code only.
     pub const fn data_bytes(kind: u32) -> Option<u64> {
         match kind {
-            ADDRESS_64 | GENERIC_64 | FUNCTION_64 => Some(8),
-            ADDRESS_8..0x64 => Some(1),
+            ADDRESS_64 | GENERIC_64 | FUNCTION_64 | UNIFIED_64 => Some(8),
+            ADDRESS_8..0x64 | UNIFIED_8..0x70 => Some(1),
             _ => None,
         }
     }

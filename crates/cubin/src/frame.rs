@@ -165,8 +165,17 @@ fn put_steps(content: &mut Vec<u8>, steps: &[(u64, FrameStep)]) {
     }
 }
 
-/// The section's bytes, and for each function the offset of the address that a relocation fills in.
-pub(crate) fn write(functions: &[Covered<'_>]) -> (Vec<u8>, Vec<u64>) {
+/// Where the entry of a function has what relocations fill in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameEntry {
+    /// Where its common entry starts; it says so in the eight bytes before the address.
+    pub common: u64,
+    /// Where its address is; the size stands behind it.
+    pub address: u64,
+}
+
+/// The section's bytes, and for each function what relocations fill in.
+pub(crate) fn write(functions: &[Covered<'_>]) -> (Vec<u8>, Vec<FrameEntry>) {
     let mut bytes = Vec::new();
     let mut addresses = Vec::new();
     for function in functions {
@@ -175,7 +184,10 @@ pub(crate) fn write(functions: &[Covered<'_>]) -> (Vec<u8>, Vec<u64>) {
         let mut content = Vec::new();
         content.put_u64(common);
         // Marker and length stand before the content, the common entry's offset before the address.
-        addresses.push(bytes.len() as u64 + 12 + 8);
+        addresses.push(FrameEntry {
+            common,
+            address: bytes.len() as u64 + 12 + 8,
+        });
         content.put_u64(0);
         content.put_u64(function.size);
         content.put_u8(DW_CFA_DEF_CFA);
@@ -205,13 +217,14 @@ mod tests {
         assert_eq!(bytes.len() % 8, 0);
         assert_eq!(addresses.len(), 2);
         for (address, size) in addresses.iter().zip([0x180_u64, 0x80]) {
-            let at = *address as usize;
+            let at = address.address as usize;
             assert_eq!(bytes[at..at + 8], [0; 8]);
             assert_eq!(bytes[at + 8..at + 16], size.to_le_bytes());
         }
         // The second function's entry points at its own common entry.
-        let second = addresses[1] as usize;
+        let second = addresses[1].address as usize;
         let common = u64::from_le_bytes(bytes[second - 8..second].try_into().expect("8 bytes"));
+        assert_eq!(common, addresses[1].common);
         assert_eq!(bytes[common as usize..][..4], DWARF64.to_le_bytes());
         assert_eq!(bytes[common as usize + 12..][..8], COMMON.to_le_bytes());
     }

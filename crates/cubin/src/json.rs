@@ -113,13 +113,22 @@ fn section(cubin: &Cubin, index: usize, section: &Section, range: Option<(u64, u
             set("relocations", all.collect());
         }
         Body::CallGraph(calls) => {
+            let mut list = 0;
             let all = calls.iter().map(|call| {
                 let marker = call.caller == 0 && (call.callee as i32) < 0;
+                if marker {
+                    list = call.callee as i32;
+                }
                 json!({
                     "caller": call.caller,
                     "caller_name": name(call.caller),
                     "callee": call.callee as i32,
-                    "callee_name": if marker { "" } else { name(call.callee) },
+                    "callee_name": match list {
+                        _ if marker => "",
+                        // These lists have prototypes in the place of callees.
+                        -2 | -3 => cubin.prototype(call.callee).unwrap_or_default(),
+                        _ => name(call.callee),
+                    },
                 })
             });
             set("calls", all.collect());
@@ -130,7 +139,7 @@ fn section(cubin: &Cubin, index: usize, section: &Section, range: Option<(u64, u
                     "function": one.function,
                     "function_name": name(one.function),
                     "prototype": one.prototype,
-                    "prototype_name": name(one.prototype),
+                    "prototype_name": cubin.prototype(one.prototype).unwrap_or_default(),
                 })
             });
             set("prototypes", all.collect());

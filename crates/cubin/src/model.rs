@@ -396,7 +396,7 @@ pub struct Call {
 pub struct Prototype {
     /// Index of the function's symbol.
     pub function: u32,
-    /// Index of the symbol whose name spells the prototype.
+    /// Where `.strtab` spells the prototype.
     pub prototype: u32,
 }
 
@@ -471,6 +471,19 @@ impl Cubin {
                 _ => None,
             })
             .unwrap_or(&[])
+    }
+
+    /// What stands at a place among the names of symbols: `.nv.prototype` and `.nv.callgraph` name prototypes so.
+    pub fn prototype(&self, place: u32) -> Option<&str> {
+        let table = |section: &Section| match &section.body {
+            Body::Symbols(_) => Some(section.link as usize),
+            _ => None,
+        };
+        let table = self.sections.iter().find_map(table)?;
+        match &self.sections.get(table)?.body {
+            Body::Strings(names) => names.get(place, 0).ok(),
+            _ => None,
+        }
     }
 
     /// The symbols, to be changed.

@@ -196,6 +196,15 @@ impl Printer<'_> {
         }
     }
 
+    /// A prototype, by its place among the names of symbols.
+    fn prototype(&self, place: u32) -> String {
+        let text = match place {
+            0 => "no prototype",
+            place => (self.cubin.prototype(place)).unwrap_or("a prototype that is not there"),
+        };
+        text.to_owned()
+    }
+
     fn function(&mut self, function: &FunctionView<'_>) -> std::fmt::Result {
         let kind = if function.is_entry {
             "kernel"
@@ -391,13 +400,30 @@ impl Printer<'_> {
             }
             Body::CallGraph(calls) => {
                 writeln!(self.out, "\n{name}")?;
+                let mut marker = 0;
                 for call in calls {
-                    if call.caller == 0 && call.callee as i32 <= -1 {
-                        writeln!(self.out, "  marker {}", call.callee as i32)?;
-                    } else {
-                        let caller = self.symbol_name(call.caller);
-                        let callee = self.symbol_name(call.callee);
-                        writeln!(self.out, "  {caller} calls {callee}")?;
+                    let caller = self.symbol_name(call.caller);
+                    match marker {
+                        _ if call.caller == 0 && call.callee as i32 <= -1 => {
+                            marker = call.callee as i32;
+                            writeln!(self.out, "  marker {marker}")?;
+                        }
+                        -2 => {
+                            let prototype = self.prototype(call.callee);
+                            writeln!(self.out, "  {caller} has an address: {prototype}")?;
+                        }
+                        -3 => {
+                            let prototype = self.prototype(call.callee);
+                            writeln!(self.out, "  {caller} calls pointers: {prototype}")?;
+                        }
+                        -4 => {
+                            let callee = self.symbol_name(call.callee);
+                            writeln!(self.out, "  {caller} takes the address of {callee}")?;
+                        }
+                        _ => {
+                            let callee = self.symbol_name(call.callee);
+                            writeln!(self.out, "  {caller} calls {callee}")?;
+                        }
                     }
                 }
                 Ok(())
@@ -406,7 +432,7 @@ impl Printer<'_> {
                 writeln!(self.out, "\n{name}")?;
                 for prototype in prototypes {
                     let function = self.symbol_name(prototype.function);
-                    let spelling = self.symbol_name(prototype.prototype);
+                    let spelling = self.prototype(prototype.prototype);
                     writeln!(self.out, "  {function}: {spelling}")?;
                 }
                 Ok(())

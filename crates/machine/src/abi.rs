@@ -14,6 +14,8 @@ pub struct Abi {
     pub initial_stack_pointer: i32,
     /// What the size of a stack frame is a multiple of, in bytes.
     pub stack_alignment: u32,
+    /// The alignment of the stack pointer that every caller promises, in bytes.
+    pub called_stack_alignment: u32,
     /// The first general register of the arguments of a call, and of its results.
     pub first_argument: u8,
     /// One past the last general register of the arguments.

@@ -3,7 +3,9 @@
 use crate::container::chip_of;
 use orias_cubin::Cubin;
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
-use orias_cubin::build::{Address, CubinContents, Entry, Function, Param, Shared, Variable};
+use orias_cubin::build::{
+    Address, CubinContents, Entry, Function, Linkage, Param, Shared, Variable,
+};
 use orias_machine::Machine;
 use orias_sass::text::{AssembleError, AssembledFunction, Directive, assemble, parse_instruction};
 use orias_sass::{Effects, Instruction, Register, RegisterClass, Target, decode, encode};
@@ -111,7 +113,7 @@ fn module_directive(
                 align: 4,
                 initial: Some(initial),
                 addresses: Vec::new(),
-                visible: true,
+                linkage: Linkage::Global,
             });
             Ok(())
         }
@@ -131,7 +133,7 @@ fn module_directive(
                 align: 16,
                 initial: (!initial.is_empty()).then_some(initial),
                 addresses: Vec::new(),
-                visible: true,
+                linkage: Linkage::Global,
             });
             Ok(())
         }

@@ -163,6 +163,11 @@ fn generate(
         if let Some(sections) = &mut sections {
             sections.take(ptx);
         }
+        if options.relocatable
+            && let Some(problems) = beyond_the_abi(ptx)
+        {
+            return Err(problems);
+        }
         match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
@@ -292,6 +297,36 @@ fn local_register_counts(ptx: &orias_ptx::Module<'_>) -> Option<Diagnostic> {
     some.then(|| Diagnostic::new(Severity::Warning, what))
 }
 
+/// What functions of an object have that the ABI has no way for, in ptxas's words.
+fn beyond_the_abi(ptx: &orias_ptx::Module<'_>) -> Option<Vec<Diagnostic>> {
+    use orias_ptx::types::Type;
+    let fatal = |what: &str| Diagnostic::new(Severity::Fatal, what.to_owned());
+    let functions = ptx.functions.iter().filter(|it| !it.entry);
+    let defined = functions.filter(|it| it.body.is_some());
+    for function in defined {
+        if function.returns.len() > 1 {
+            let name = ptx.name(function.name);
+            let what =
+                format!("Function '{name}' with multiple return values found, disabling ABI");
+            return Some(vec![
+                Diagnostic::new(Severity::Warning, what),
+                fatal("'Compile only(-c)' requires ABI"),
+            ]);
+        }
+        let narrow = |id: &orias_ptx::ast::VariableId| {
+            let variable = ptx.variable(*id);
+            let narrow = [Type::Pred, Type::U8, Type::S8, Type::U16, Type::S16];
+            variable.dimensions.is_empty() && narrow.contains(&variable.ty)
+        };
+        if (function.returns.iter().chain(&function.parameters)).any(narrow) {
+            return Some(vec![fatal(
+                "In ABI compilation, passing predicate, 8-bit and 16-bit parameters to device functions is not supported",
+            )]);
+        }
+    }
+    None
+}
+
 fn lower_source(
     source: &Source<'_>,
     ptx: &orias_ptx::Module<'_>,
@@ -311,6 +346,7 @@ fn lower_source(
         ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
         caches: options.caches,
         debug: options.debug,
+        relocatable: options.relocatable,
     };
     let mut module = lower(ptx, &how).map_err(|problems| {
         let lines = LineIndex::new(source.text);
@@ -374,6 +410,12 @@ fn merge(module: &mut orias_codegen::LoweredModule, lowered: orias_codegen::Lowe
     module.entries.extend(lowered.entries);
     module.independent_textures |= lowered.independent_textures;
     module.externs.extend(lowered.externs);
+    if let Some(links) = lowered.links {
+        let known = module.links.get_or_insert_default();
+        known.prototypes.extend(links.prototypes);
+        known.indirect.extend(links.indirect);
+        known.aliases.extend(links.aliases);
+    }
     module.files.extend(lowered.files);
     module.debug_strings.extend(lowered.debug_strings);
 }
@@ -423,9 +465,11 @@ fn finish_functions(
     stop: Stop<'_>,
 ) -> Result<Vec<Called>, Diagnostic> {
     let finish = |function: DeviceFunction| {
+        let start = Instant::now();
         let DeviceFunction {
             code: mut function,
             debug,
+            linkage,
             ..
         } = function;
         let declared = function.attributes.clone();
@@ -434,13 +478,20 @@ fn finish_functions(
             .filter(|it| it.kernel.callees.contains(&function.name));
         let target = function.target;
         let limits = callers.map(|it| most_registers(&it.kernel.code.attributes, target));
-        function.attributes.max_registers = limits.min().unwrap_or(0);
+        let own = options.function_registers.or(options.max_registers);
+        function.attributes.max_registers = match options.relocatable {
+            // Who calls it is not known.
+            true => own.unwrap_or(0),
+            false => limits.min().unwrap_or(0),
+        };
         let code = encode(&mut function, options, stop)?;
         Ok(Called {
             function,
             debug,
             declared,
             code,
+            linkage,
+            time: start.elapsed(),
         })
     };
     in_parallel(functions, options, finish)?

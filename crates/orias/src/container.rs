@@ -6,6 +6,7 @@
 mod data;
 mod isa_class;
 mod mbarriers;
+mod object;
 mod text;
 
 use crate::debug::{self, RegisterTables, Sections, Surroundings};
@@ -76,6 +77,9 @@ pub(crate) fn build(
     (lines, sections): (LineTables, Option<Sections>),
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
+    if let Some(links) = &module.links {
+        return object::build(module, links, kernels, functions, lines, target);
+    }
     let mut cubin = build::CubinContents::new(chip_of(target));
     let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
     let known = KnownNames {
@@ -135,7 +139,15 @@ pub(crate) fn build(
     let files = lines.files(module);
     for finished in kernels {
         let text = Text::new(finished, functions);
-        let mut function = function(module, finished, &text, &constants, target)?;
+        let linked = text.link(module, finished, &constants)?;
+        let mut function = kernel_function(module, finished, &text, linked, target)?;
+        function.externs = externs(module, &text);
+        function.subroutines = text.subroutines(&function.name, function.frame_size);
+        function.bank2 = text.address_bank(module);
+        function.headers = text.headers(module);
+        function.attributes.extend(switches(module, &text));
+        let calls = system_calls(text.offsets(|op| op == Op::CALL_ABS));
+        function.attributes.extend(calls);
         for name in RECORD_SIZES {
             let known = cubin.driver_words.iter().any(|it| it == name);
             if !known && text.names(name) {
@@ -224,17 +236,45 @@ fn internal(error: impl std::fmt::Display) -> Diagnostic {
     Diagnostic::internal("the container", None, error)
 }
 
-fn function(
+/// What the container says of any function: its code with its relocations, and what the text of it needs.
+fn function_of(
+    function: &Function,
+    text: &Text<'_>,
+    (code, relocations): (Vec<u8>, Vec<CodeRelocation>),
+    target: Target,
+) -> build::Function {
+    let attributes = &function.attributes;
+    let uses = |op: Op| matches!(op.mnemonic(), Mnemonic::SYNCS | Mnemonic::ARRIVES);
+    let mbarriers = match text.offsets(uses).is_empty() {
+        true => Vec::new(),
+        false => mbarriers::attributes(&code, target),
+    };
+    build::Function {
+        name: function.name.clone(),
+        registers: text_registers(text, target),
+        barriers: text_barriers(text),
+        frame_size: attributes.local,
+        max_registers: u16::try_from(attributes.max_registers)
+            .ok()
+            .filter(|&limit| limit > 0),
+        exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
+        attributes: meetings(text).into_iter().chain(mbarriers).collect(),
+        code,
+        relocations,
+        ..build::Function::default()
+    }
+}
+
+/// What it says of a kernel.
+fn kernel_function(
     module: &LoweredModule,
     finished: &Finished,
     text: &Text<'_>,
-    constants: &FxHashMap<&str, u64>,
+    linked: (Vec<u8>, Vec<CodeRelocation>),
     target: Target,
 ) -> Result<build::Function, Diagnostic> {
     let Finished { kernel, code, .. } = finished;
-    let function = &kernel.code;
-    let attributes = &function.attributes;
-    let (bytes, relocations) = text.link(module, finished, constants)?;
+    let attributes = &kernel.code.attributes;
     let dimensions = |wanted: bool| wanted.then(|| attributes.max_threads.map(|n| n.max(1)));
     let limited = attributes.max_threads != [0; 3];
     let shared_align = kernel
@@ -244,55 +284,31 @@ fn function(
         .map(|symbol| u64::from(symbol.align))
         .max()
         .unwrap_or(1);
-    let uses = |op: Op| matches!(op.mnemonic(), Mnemonic::SYNCS | Mnemonic::ARRIVES);
-    let mbarriers = match text.offsets(uses).is_empty() {
-        true => Vec::new(),
-        false => mbarriers::attributes(&bytes, target),
-    };
     let uses_shared = attributes.shared > 0 || kernel.dynamic_shared.is_some();
-    Ok(build::Function {
-        name: function.name.clone(),
-        entry: Some(Entry {
-            params: parameters(kernel)?,
-            params_size: narrow(kernel.parameter_bytes, "parameters")?,
-            max_threads: dimensions(limited && !attributes.required_threads),
-            required_threads: dimensions(limited && attributes.required_threads),
-            cluster: (attributes.cluster != [0; 3]).then(|| attributes.cluster.map(|n| n.max(1))),
-            max_cluster_rank: kernel.max_cluster_rank,
-            explicit_cluster: kernel.explicit_cluster,
-            blocks_are_clusters: kernel.blocks_are_clusters,
-        }),
-        code: bytes,
-        registers: text_registers(text, target),
-        barriers: text_barriers(text),
-        frame_size: attributes.local,
-        min_stack_size: if kernel.alloca { 0 } else { attributes.local },
-        max_registers: u16::try_from(attributes.max_registers)
-            .ok()
-            .filter(|&limit| limit > 0),
-        shared: uses_shared.then_some(Shared {
-            // Dynamic shared memory starts where static shared memory ends, aligned as its arrays ask for.
-            size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
-            align: shared_align,
-        }),
-        reports_at_exit: finished.reports_at_exit,
-        frame_rules: (kernel.debug.as_ref()).map(|_| debug::rules(function, code)),
-        exits: text.offsets(|op| op.row().effects.contains(Effects::EXIT)),
-        externs: externs(module, text),
-        subroutines: text.subroutines(&function.name, attributes.local),
-        bank2: text.address_bank(module),
-        headers: text.headers(module),
-        attributes: system_calls(text.offsets(|op| op == Op::CALL_ABS))
-            .into_iter()
-            .chain(meetings(text))
-            .chain(mbarriers)
-            .chain(reconfigures(code))
-            .chain(annotation(finished, text, target))
-            .chain(switches(module, text))
-            .collect(),
-        relocations,
-        ..build::Function::default()
-    })
+    let mut function = function_of(&kernel.code, text, linked, target);
+    function.frame_rules = (kernel.debug.as_ref()).map(|_| debug::rules(&kernel.code, code));
+    function
+        .attributes
+        .extend(annotation(finished, text, target));
+    function.entry = Some(Entry {
+        params: parameters(kernel)?,
+        params_size: narrow(kernel.parameter_bytes, "parameters")?,
+        max_threads: dimensions(limited && !attributes.required_threads),
+        required_threads: dimensions(limited && attributes.required_threads),
+        cluster: (attributes.cluster != [0; 3]).then(|| attributes.cluster.map(|n| n.max(1))),
+        max_cluster_rank: kernel.max_cluster_rank,
+        explicit_cluster: kernel.explicit_cluster,
+        blocks_are_clusters: kernel.blocks_are_clusters,
+    });
+    function.min_stack_size = if kernel.alloca { 0 } else { attributes.local };
+    function.shared = uses_shared.then_some(Shared {
+        // Dynamic shared memory starts where static shared memory ends, aligned as its arrays ask for.
+        size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),
+        align: shared_align,
+    });
+    function.reports_at_exit = finished.reports_at_exit;
+    function.attributes.extend(reconfigures(code));
+    Ok(function)
 }
 
 fn narrow(value: u32, what: &str) -> Result<u16, Diagnostic> {

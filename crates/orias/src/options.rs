@@ -22,6 +22,10 @@ pub struct Options {
     pub contract: Option<bool>,
     /// The most registers a thread may have, where the source does not ask for fewer.
     pub max_registers: Option<u32>,
+    /// Make an object for a linker, not a program for the driver.
+    pub relocatable: bool,
+    /// The most registers a function of an object may use that is no kernel, where that differs.
+    pub function_registers: Option<u32>,
     /// What steers single decisions of single phases.
     pub knobs: Knobs,
     /// No more than this level is reached, for the sake of a faster compile.
@@ -66,6 +70,8 @@ impl Default for Options {
             entries: Vec::new(),
             contract: None,
             max_registers: None,
+            relocatable: false,
+            function_registers: None,
             knobs: Knobs::default(),
             fast_compile: None,
             max_threads: None,

@@ -80,6 +80,16 @@ pub(crate) fn report(
         }
     }
     lines.push(info(format!("{global} bytes gmem")));
+    if options.relocatable {
+        for called in functions {
+            lines.push(properties(
+                called.name(),
+                called.declared.local,
+                &called.function,
+            ));
+            lines.push(compile_time(called.time));
+        }
+    }
     for (finished, used) in kernels.iter().zip(usage).rev() {
         lines.extend(kernel(used, target));
         let called = called_by(finished, functions).into_iter();
@@ -154,11 +164,15 @@ fn kernel(kernel: &Usage, target: Target) -> [Diagnostic; 4] {
         info(format!("Compiling entry function '{name}' for '{target}'")),
         frame(name, kernel.stack, kernel.spill_stores, kernel.spill_loads),
         info(used),
-        info(format!(
-            "Compile time = {:.3} ms",
-            kernel.time.as_secs_f64() * 1000.0
-        )),
+        compile_time(kernel.time),
     ]
+}
+
+fn compile_time(time: Duration) -> Diagnostic {
+    info(format!(
+        "Compile time = {:.3} ms",
+        time.as_secs_f64() * 1000.0
+    ))
 }
 
 /// Bytes that the code stores to and loads from the part of the frame above `locals`, where spilled values lie.

@@ -288,11 +288,19 @@ fn without_an_input_the_options_are_explained() {
 }
 
 #[test]
+fn an_object_is_made_where_asked_for() {
+    assert!(!read("a.ptx").options.relocatable);
+    assert!(read("-c a.ptx").options.relocatable);
+    let limits = read("--compile-only --device-function-maxrregcount=64 a.ptx").options;
+    assert_eq!(limits.function_registers, Some(64));
+    // Whole programs have no such functions.
+    let whole = read("--device-function-maxrregcount=64 a.ptx");
+    assert_eq!(whole.options.function_registers, None);
+    assert_eq!(whole.warnings.len(), 1);
+}
+
+#[test]
 fn what_is_refused_names_what_is_missing_and_is_fine_when_not_wanted() {
-    assert_eq!(
-        refusal("-c a.ptx"),
-        "ptxas fatal   : Not supported yet: relocatable objects (option '--compile-only')"
-    );
     assert_eq!(
         refusal("-device-stack-protector=true a.ptx"),
         "ptxas fatal   : Not supported yet: stack canaries (option '--device-stack-protector')"

@@ -49,6 +49,10 @@ pub(crate) enum Kind {
         base: i64,
         absolute: bool,
     },
+    /// To an address that the instruction holds.
+    Absolute {
+        address: u64,
+    },
     /// If the lanes of a mask have parted, or have not.
     BranchParted {
         mask: Source,
@@ -163,7 +167,11 @@ impl Flow {
                 address,
                 base,
                 absolute,
-            } => self.indirect(core, lanes, next, &address, base, absolute),
+            } => {
+                let addresses = core.pair(&address);
+                self.indirect(core, lanes, next, addresses, base, absolute)
+            }
+            Kind::Absolute { address } => self.indirect(core, lanes, next, [address; 32], 0, true),
             Kind::Exit => {
                 core.drain()?;
                 core.warp.exit(lanes, next);
@@ -309,11 +317,10 @@ impl Flow {
         core: &mut Core<'_>,
         lanes: u32,
         next: u32,
-        address: &Source,
+        addresses: [u64; 32],
         base: i64,
         absolute: bool,
     ) -> Result<Next, Cause> {
-        let addresses = core.pair(address);
         let before = core.group;
         let mut left = lanes;
         let mut targets: Vec<(u32, u64)> = Vec::new();
@@ -326,7 +333,8 @@ impl Flow {
             targets.push((same, addresses[lane].wrapping_add(base.cast_unsigned())));
         }
         for (part, address) in targets {
-            let offset = if absolute {
+            let target = if absolute {
+                let mut address = address;
                 if (SYSTEM..SYSTEM + 16 * SYSTEM_CALLS.len() as u64).contains(&address) {
                     // The function returns to the address in R20 and R21; lanes may come from different places.
                     let call = SYSTEM_CALLS[((address - SYSTEM) / 16) as usize];
@@ -335,18 +343,14 @@ impl Flow {
                     let low = core.r(20);
                     let high = core.r(21);
                     let lane = part.trailing_zeros() as usize;
-                    let back = u64::from(high[lane]) << 32 | u64::from(low[lane]);
-                    back.wrapping_sub(core.context.kernel.code)
-                } else {
-                    address.wrapping_sub(core.context.kernel.code)
+                    address = u64::from(high[lane]) << 32 | u64::from(low[lane]);
                 }
+                core.context.kernel.index_at(address)
             } else {
-                address
+                let number = u32::try_from(address / 16).ok();
+                number.filter(|_| address % 16 == 0)
             };
-            let target = u32::try_from(offset / 16)
-                .ok()
-                .filter(|_| offset % 16 == 0)
-                .ok_or(FaultKind::Jump(address))?;
+            let target = target.ok_or(FaultKind::Jump(address))?;
             let whole = core.warp.groups[core.warp.current].lanes == part;
             core.warp.part(part, target, Wait::None);
             if whole {
@@ -507,6 +511,13 @@ fn kind_of(reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
         Op::JMX => indirect(reader, "a", "t", true),
         Op::RET_REL | Op::CALL_REL_R => indirect(reader, "a", "t", false),
         Op::RET_ABS | Op::CALL_ABS => indirect(reader, "a", "t", true),
+        Op::CALL_ABS_I => match reader.operand("t") {
+            Ok(orias_sass::Operand::Target(address)) => Ok(Kind::Absolute {
+                address: address.cast_unsigned(),
+            }),
+            Ok(_) => Err("no address".to_owned()),
+            Err(lack) => Err(lack),
+        },
         Op::CALL_REL => reader.jump("t").map(|target| Kind::Branch {
             target,
             together: Together::No,

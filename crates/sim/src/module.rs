@@ -8,7 +8,7 @@ use orias_cubin::attribute::{ParamInfo, Value, id};
 use orias_cubin::{Body, Cubin, FunctionView, SymbolPlace};
 use orias_machine::Machine;
 use orias_sass::Target;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// Where the code of text section `n` lies: `CODE + (n << 24)`.
@@ -76,8 +76,44 @@ pub(crate) struct Kernel {
     pub constants: u64,
     /// What it runs on.
     pub machine: &'static Machine,
-    /// Address of the first instruction.
-    pub code: u64,
+    /// Where its code lies: its own text, and those of the functions that it may reach.
+    pub texts: Vec<CodeText>,
+}
+
+/// A text section among the code of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodeText {
+    /// Address of its first instruction.
+    address: u64,
+    /// Number of its first instruction in the kernel's program.
+    first: u32,
+    /// How many there are.
+    count: u32,
+}
+
+impl Kernel {
+    /// The instruction at an address.
+    pub fn index_at(&self, address: u64) -> Option<u32> {
+        let inside = |text: &&CodeText| {
+            let end = text.address + 16 * u64::from(text.count);
+            (text.address..end).contains(&address)
+        };
+        let text = self.texts.iter().find(inside)?;
+        let offset = address - text.address;
+        let number = u32::try_from(offset / 16).ok()?;
+        (offset % 16 == 0).then_some(text.first + number)
+    }
+
+    /// The address of an instruction.
+    pub fn address_of(&self, index: u64) -> u64 {
+        let texts = self.texts.iter().rev();
+        let text = texts
+            .skip_while(|text| u64::from(text.first) > index)
+            .next();
+        text.map_or(0, |text| {
+            text.address + 16 * (index - u64::from(text.first))
+        })
+    }
 }
 
 /// A loaded cubin.
@@ -258,8 +294,21 @@ fn kernel(
             })
     };
     let reserved = machine.constants.reserved_shared as usize;
-    let code = data.get(&view.section).map_or(view.code, Vec::as_slice);
-    let program = Program::new(code, machine, &sizes);
+    let mut code = Vec::new();
+    let mut texts = Vec::new();
+    for section in reached_texts(cubin, view.section) {
+        let Some(bytes) = data.get(&section) else {
+            continue;
+        };
+        texts.push(CodeText {
+            address: text_address(section),
+            first: (code.len() / 16) as u32,
+            count: bytes.len().div_ceil(16) as u32,
+        });
+        code.extend_from_slice(bytes);
+        code.resize(code.len().next_multiple_of(16), 0);
+    }
+    let program = Program::new(&code, machine, &sizes);
     Kernel {
         name: view.name.to_owned(),
         registers: program.registers.max(view.registers.unwrap_or(0) as usize),
@@ -269,14 +318,66 @@ fn kernel(
         shared: view
             .shared_size
             .map_or(reserved, |size| (size as usize).max(reserved)),
-        stack: view.min_stack_size.unwrap_or(0),
+        stack: view
+            .min_stack_size
+            .filter(|&size| size != UNKNOWN_STACK)
+            .unwrap_or(0),
         max_threads: triple(id::MAX_THREADS).map(|[x, y, z]| x * y * z),
         cluster: triple(id::CTA_PER_CLUSTER),
         banks,
         constants,
         machine,
-        code: CODE + ((view.section as u64) << 24),
+        texts,
     }
+}
+
+/// What the linker says of a stack whose size it does not know.
+const UNKNOWN_STACK: u32 = u32::MAX;
+
+/// Where the code of a text section lies.
+fn text_address(section: usize) -> u64 {
+    CODE + ((section as u64) << 24)
+}
+
+/// The text sections that code of `first` may get to: those whose functions it and what it reaches name, and those that data names.
+fn reached_texts(cubin: &Cubin, first: usize) -> Vec<usize> {
+    let text_of = |symbol: u32| match cubin.symbols().get(symbol as usize)?.place {
+        SymbolPlace::Section(section) => {
+            let section = usize::from(section);
+            let text = cubin.sections.get(section).is_some_and(|it| it.is_text());
+            text.then_some(section)
+        }
+        _ => None,
+    };
+    let mut named: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut pending = Vec::new();
+    for section in &cubin.sections {
+        let Body::Relocations(relocations) = &section.body else {
+            continue;
+        };
+        let into = section.info as usize;
+        let Some(target) = cubin.sections.get(into) else {
+            continue;
+        };
+        if target.flags & orias_cubin::elf::shf::ALLOC == 0 {
+            continue;
+        }
+        let texts = relocations.iter().filter_map(|it| text_of(it.symbol));
+        match target.is_text() {
+            true => named.entry(into).or_default().extend(texts),
+            false => pending.extend(texts),
+        }
+    }
+    pending.push(first);
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    while let Some(section) = pending.pop() {
+        if seen.insert(section) {
+            found.push(section);
+            pending.extend(named.get(&section).into_iter().flatten().rev());
+        }
+    }
+    found
 }
 
 /// What a relocation puts where.
@@ -289,6 +390,19 @@ struct Field {
     shift: u32,
     /// Whether it is the generic address.
     generic: bool,
+    /// Whether it is the target of a call, which is in two parts.
+    target: bool,
+}
+
+/// Writes where a call goes: the address in words of four bytes, eight bits from bit 16 on, the rest from bit 34 on.
+fn set_target(word: &mut [u8], address: u64) {
+    let mut whole = [0; 16];
+    whole.copy_from_slice(word);
+    let mut bits = u128::from_le_bytes(whole);
+    let target = u128::from(address >> 2);
+    bits &= !(0xff << 16 | ((1 << 47) - 1) << 34);
+    bits |= (target & 0xff) << 16 | (target >> 8 & ((1 << 47) - 1)) << 34;
+    word.copy_from_slice(&bits.to_le_bytes());
 }
 
 impl Field {
@@ -299,6 +413,7 @@ impl Field {
             bytes,
             shift,
             generic: false,
+            target: false,
         };
         let kind = kind.strip_prefix("R_CUDA_")?;
         let generic = kind.starts_with('G');
@@ -318,6 +433,12 @@ impl Field {
             "32_HI" => field(0, 4, 32),
             "ABS32_LO_32" | "ABS32_32" => field(4, 4, 0),
             "ABS32_HI_32" => field(4, 4, 32),
+            "FUNC_DESC32_LO_32" => field(4, 4, 0),
+            "FUNC_DESC32_HI_32" => field(4, 4, 32),
+            "ABS55_16_34" => Self {
+                target: true,
+                ..field(0, 16, 0)
+            },
             _ => return None,
         };
         Some(Self { generic, ..field })
@@ -402,6 +523,11 @@ impl Places {
                     .wrapping_add(relocation.addend.cast_unsigned())
                     >> field.shift;
                 let at = usize::try_from(relocation.offset).map_err(|_| refuse())?;
+                if field.target {
+                    let word = at.checked_add(16).and_then(|end| bytes.get_mut(at..end));
+                    set_target(word.ok_or_else(refuse)?, value);
+                    continue;
+                }
                 let place = at
                     .checked_add(field.skip)
                     .and_then(|at| bytes.get_mut(at..)?.get_mut(..field.bytes))
@@ -424,7 +550,7 @@ impl Places {
                 let base = match self.sections.get(&section) {
                     Some(base) => *base,
                     None if cubin.sections.get(section).is_some_and(|s| s.is_text()) => {
-                        CODE + ((section as u64) << 24)
+                        text_address(section)
                     }
                     None if generic
                         && cubin

@@ -21,6 +21,7 @@ mod lift;
 mod lines;
 pub(crate) mod matrix;
 mod mutants;
+mod objects;
 mod options;
 mod order;
 mod programs;
@@ -122,6 +123,12 @@ const SUITES: &[Suite] = &[
         about: "matrix instructions, as we compile them, leave in the emulator what ptxas's code and the interpreter leave",
         run: matrix::run,
         sample: &["m16n8k16", "f16.f16"],
+    },
+    Suite {
+        name: "objects",
+        about: "pairs of modules that call each other, linked by nvlink in the four mixtures of assemblers, leave in the emulator what they leave in the interpreter",
+        run: objects::run,
+        sample: &["4"],
     },
     Suite {
         name: "options",

@@ -27,6 +27,8 @@ pub(super) struct Symbols {
     of: FxHashMap<VariableId, usize>,
     /// Where each constant lies in its bank, by its place in the list.
     constants: FxHashMap<usize, u64>,
+    /// Whether a linker decides where they lie.
+    pub relocatable: bool,
     /// Textures, samplers and surfaces, in the order of the source.
     pub references: Vec<Reference>,
     reference_of: FxHashMap<VariableId, usize>,
@@ -34,11 +36,17 @@ pub(super) struct Symbols {
 
 impl Symbols {
     /// Symbols of all variables of the module in shared, global and constant memory, those of functions included.
-    pub fn of(module: &orias_ptx::Module<'_>, problems: &mut Vec<Diagnostic>) -> Symbols {
+    /// Those of a module for a linker lie where it puts them, and may lie in another module.
+    pub fn of(
+        module: &orias_ptx::Module<'_>,
+        relocatable: bool,
+        problems: &mut Vec<Diagnostic>,
+    ) -> Symbols {
         let mut symbols = Symbols {
             list: Vec::new(),
             of: FxHashMap::default(),
             constants: FxHashMap::default(),
+            relocatable,
             references: Vec::new(),
             reference_of: FxHashMap::default(),
         };
@@ -101,17 +109,22 @@ impl Symbols {
             while function.is_some() && taken.contains(&name) {
                 name.push('$');
             }
+            let owner = function.map(|name| module.name(name).to_owned());
             // A declaration and the definition after it are one symbol.
             if let Some(known) = symbols.list.iter().position(|it| it.name == name) {
                 symbols.of.insert(id, known);
                 if symbols.list[known].linkage == Linkage::Extern {
                     symbols.list[known] = symbol(variable, name, space);
+                    symbols.list[known].owner = owner;
                 }
                 continue;
             }
             taken.insert(name.clone());
             symbols.of.insert(id, symbols.list.len());
-            symbols.list.push(symbol(variable, name, space));
+            symbols.list.push(Symbol {
+                owner,
+                ..symbol(variable, name, space)
+            });
         }
         for function in module.functions.iter().filter(|it| it.entry) {
             symbols.add_parameters(module, function, &taken);
@@ -127,6 +140,9 @@ impl Symbols {
             if let Err(problem) = symbols.initialise(module, id, index) {
                 problems.push(problem);
             }
+        }
+        if relocatable {
+            return symbols;
         }
         // A whole program has no other module that could define a variable. Shared memory of open size is the launch's.
         for symbol in &mut symbols.list {
@@ -315,6 +331,9 @@ impl Symbols {
             }
             InitialiserPart::Function(id) => {
                 let name = module.name(module.function(id).name);
+                if self.relocatable {
+                    return Ok((name.to_owned(), 0, AddressKind::Function));
+                }
                 let defined =
                     |it: &ast::Function| it.name == module.function(id).name && it.body.is_some();
                 if !module.functions.iter().any(defined) {
@@ -389,6 +408,7 @@ fn symbol(variable: &Variable, name: String, space: SymbolSpace) -> Symbol {
         initial: None,
         relocations: Vec::new(),
         managed: variable.attributes.contains(&Attribute::Managed),
+        owner: None,
     }
 }
 

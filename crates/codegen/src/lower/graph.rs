@@ -2,7 +2,7 @@
 //!
 //! A function is inlined where it is called by name, unless it may come to be called again before it returns: such functions, the members of
 //! cycles of the graph of calls, are compiled by themselves and called. So are functions whose address is taken, for whoever calls through a
-//! pointer, and for debuggers all functions that the ABI has a way to call. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
+//! pointer, and for debuggers all functions that the ABI has a way to call. In a module for a linker every function is compiled by itself, and called wherever the ABI has a way to. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
 
 use super::LowerOptions;
 use super::calls::Convention;
@@ -12,7 +12,6 @@ use crate::module::{AddressKind, near_name};
 use orias_machine::Machine;
 use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};
 use orias_ptx::grammar::Op;
-use orias_sass::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The calls of a module.
@@ -25,13 +24,19 @@ pub(super) struct CallGraph {
     indirect: Vec<bool>,
     /// By function: whether it may be called again before it returns.
     recursive: Vec<bool>,
-    /// By function: whether it is called even if it could be inlined.
-    apart: Vec<bool>,
     /// Functions whose address is taken.
     pointers: Vec<FunctionId>,
-    /// Bytes of the stack that arguments of calls need.
-    outgoing: u32,
-    /// The same for functions of the driver that stand for instructions.
+    /// By function: whether it is called rather than inlined.
+    called: Vec<bool>,
+    /// By function: whether it is defined here, and no kernel.
+    defined: Vec<bool>,
+    /// Whether a linker joins the module with others.
+    relocatable: bool,
+    /// By function: bytes of the stack that arguments of a call of it need.
+    arguments: Vec<u32>,
+    /// By function: bytes of the stack that arguments of its calls through pointers need.
+    through_pointers: Vec<u32>,
+    /// Bytes of the stack that arguments need of functions of the driver that stand for instructions.
     driver: u32,
 }
 
@@ -48,9 +53,14 @@ impl CallGraph {
             calls: vec![Vec::new(); count],
             indirect: vec![false; count],
             recursive: vec![false; count],
-            apart: vec![false; count],
             pointers: Vec::new(),
-            outgoing: 0,
+            called: Vec::new(),
+            defined: (module.functions.iter())
+                .map(|it| it.body.is_some() && !it.entry)
+                .collect(),
+            relocatable: options.relocatable,
+            arguments: vec![0; count],
+            through_pointers: vec![0; count],
             driver: 0,
         };
         let mut taken: FxHashSet<FunctionId> = FxHashSet::default();
@@ -97,16 +107,8 @@ impl CallGraph {
             }
         }
         graph.find_cycles();
-        if options.debug {
-            let abi = Machine::of(options.target).abi;
-            for (index, function) in module.functions.iter().enumerate() {
-                graph.apart[index] = !function.entry
-                    && function.body.is_some()
-                    && Convention::new(module, abi, &function.returns, &function.parameters)
-                        .is_some();
-            }
-        }
-        graph.find_outgoing(module, options.target);
+        graph.find_called(module, options);
+        graph.find_outgoing(module, options);
         graph
     }
 
@@ -115,9 +117,19 @@ impl CallGraph {
         self.definition[id.index()]
     }
 
-    /// Whether `id` is called, not inlined, where it is named.
+    /// Whether `id`, which is defined here, is called and not inlined.
     pub fn is_called(&self, id: FunctionId) -> bool {
-        self.recursive[id.index()] || self.apart[id.index()]
+        self.called[id.index()]
+    }
+
+    /// Whether `id` may be called again before it returns.
+    pub fn is_recursive(&self, id: FunctionId) -> bool {
+        self.recursive[id.index()]
+    }
+
+    /// Whether a linker joins the module with others.
+    pub fn is_relocatable(&self) -> bool {
+        self.relocatable
     }
 
     /// Functions whose address is taken, in the order of the source.
@@ -125,12 +137,34 @@ impl CallGraph {
         &self.pointers
     }
 
-    /// Bytes at the bottom of the frame of `id` for the arguments of what it calls.
+    /// Bytes at the bottom of the frame of `id` for the arguments of what it, and what is inlined into it, calls.
     pub fn outgoing(&self, id: FunctionId) -> u32 {
-        if self.outgoing == 0 || self.reached(&[id]).is_empty() {
-            return self.driver;
+        let mut seen = FxHashSet::default();
+        let mut pending = vec![id];
+        let mut most = self.driver;
+        while let Some(id) = pending.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            most = most.max(self.through_pointers[id.index()]);
+            for &callee in &self.calls[id.index()] {
+                if !self.defined[callee.index()] || self.is_called(callee) {
+                    most = most.max(self.arguments[callee.index()]);
+                } else {
+                    pending.push(callee);
+                }
+            }
         }
-        self.outgoing.max(self.driver)
+        most
+    }
+
+    /// The functions that are compiled by themselves if the kernels are `kernels`, in the order of the source.
+    pub fn compiled(&self, kernels: &[FunctionId]) -> Vec<FunctionId> {
+        if !self.relocatable {
+            return self.reached(kernels);
+        }
+        let all = (0..self.defined.len()).filter(|&index| self.defined[index]);
+        all.map(|index| FunctionId(index as u32)).collect()
     }
 
     /// The functions that code of `from` may call and that are not inlined, and what these call, in the order of the source.
@@ -206,26 +240,42 @@ impl CallGraph {
         }
     }
 
+    /// Finds out which functions are called: members of cycles, and for a linker all that the ABI has a way for.
+    fn find_called(&mut self, module: &orias_ptx::Module<'_>, options: &LowerOptions) {
+        let abi = Machine::of(options.target).abi;
+        let by_abi = |index: usize| {
+            let function = &module.functions[index];
+            Convention::new(module, abi, &function.returns, &function.parameters).is_some()
+        };
+        let apart = self.relocatable || options.debug;
+        let linked = |index: usize| apart && self.defined[index] && by_abi(index);
+        self.called = (0..self.calls.len())
+            .map(|index| self.recursive[index] || linked(index))
+            .collect();
+    }
+
     /// Finds out how much of the stack arguments need.
-    fn find_outgoing(&mut self, module: &orias_ptx::Module<'_>, target: Target) {
-        let abi = Machine::of(target).abi;
-        let mut need = |returns: &[_], parameters: &[_]| {
-            if let Some(convention) = Convention::new(module, abi, returns, parameters) {
-                let bytes = convention.stack.next_multiple_of(abi.stack_alignment);
-                self.outgoing = self.outgoing.max(bytes);
-            }
+    fn find_outgoing(&mut self, module: &orias_ptx::Module<'_>, options: &LowerOptions) {
+        let abi = Machine::of(options.target).abi;
+        let need = |returns: &[_], parameters: &[_]| {
+            let convention = Convention::new(module, abi, returns, parameters);
+            let bytes = convention.map_or(0, |it| it.stack);
+            bytes.next_multiple_of(abi.stack_alignment)
         };
         for (index, function) in module.functions.iter().enumerate() {
-            let id = FunctionId(index as u32);
-            if self.recursive[index] || self.apart[index] || self.pointers.contains(&id) {
-                need(&function.returns, &function.parameters);
-            }
+            self.arguments[index] = need(&function.returns, &function.parameters);
             let lists = function.body.iter().flat_map(|body| &body.lists);
-            for list in lists {
-                if let TargetListKind::Prototype(prototype) = &list.kind {
-                    need(&prototype.returns, &prototype.parameters);
+            let needs = lists.map(|list| match &list.kind {
+                TargetListKind::Prototype(prototype) => {
+                    need(&prototype.returns, &prototype.parameters)
                 }
-            }
+                TargetListKind::Call(functions) => (functions.first()).map_or(0, |&id| {
+                    let function = module.function(id);
+                    need(&function.returns, &function.parameters)
+                }),
+                TargetListKind::Branch(_) => 0,
+            });
+            self.through_pointers[index] = needs.max().unwrap_or(0);
         }
     }
 }

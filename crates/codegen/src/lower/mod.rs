@@ -27,6 +27,7 @@ mod debug;
 mod gradient;
 mod graph;
 mod lines;
+mod links;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -65,6 +66,8 @@ pub struct LowerOptions {
     pub caches: Caches,
     /// Whether a debugger is to follow the code: functions are called, and registers of the source are kept. Needs `ptx_lines`.
     pub debug: bool,
+    /// Whether a linker joins the module with others: every function is compiled, and what lies elsewhere may be named.
+    pub relocatable: bool,
 }
 
 /// Cache operators of weak loads from and stores to global memory, by a global or a generic address.
@@ -94,6 +97,7 @@ impl Default for LowerOptions {
             ptx_lines: None,
             caches: Caches::default(),
             debug: false,
+            relocatable: false,
         }
     }
 }
@@ -120,7 +124,7 @@ pub fn lower(
     options: &LowerOptions,
 ) -> Result<LoweredModule, Vec<Diagnostic>> {
     let mut problems = Vec::new();
-    let symbols = data::Symbols::of(ptx, &mut problems);
+    let symbols = data::Symbols::of(ptx, options.relocatable, &mut problems);
     let lines = lines::Lines::of(ptx, options.ptx_lines);
     let mut module = LoweredModule {
         target: options.target,
@@ -160,7 +164,14 @@ pub fn lower(
     };
     let mut externs = Vec::new();
     let mut functions = FxHashMap::default();
-    for id in graph.reached(&kernels) {
+    for id in graph.compiled(&kernels) {
+        let function = ptx.function(id);
+        if function.returns.len() > 1 && graph.is_recursive(id) {
+            // The ABI hands back one result; ptxas goes without it then, and cannot call what calls itself.
+            let what = format!("Function '{}' is recursive", ptx.name(function.name));
+            problems.push(Diagnostic::error(function.span, what));
+            continue;
+        }
         match body::lower_function(&around, id) {
             Ok((function, called)) => {
                 functions.insert(id, function);
@@ -170,7 +181,11 @@ pub fn lower(
         }
     }
     for id in kernels {
-        let called = graph.reached(&[id]);
+        // What an object's kernels call lies elsewhere, as far as they know.
+        let called = match options.relocatable {
+            true => Vec::new(),
+            false => graph.reached(&[id]),
+        };
         let called: Vec<_> = called.iter().filter_map(|id| functions.get(id)).collect();
         match body::lower_kernel(&around, id, &called) {
             Ok((kernel, called)) => {
@@ -185,8 +200,12 @@ pub fn lower(
             module.externs.push(it);
         }
     }
-    let name = |id: &ast::FunctionId| near_name(ptx.name(ptx.function(*id).name));
-    module.pointers = graph.pointers().iter().map(name).collect();
+    if options.relocatable {
+        module.links = Some(links::of(ptx));
+    } else {
+        let name = |id: &ast::FunctionId| near_name(ptx.name(ptx.function(*id).name));
+        module.pointers = graph.pointers().iter().map(name).collect();
+    }
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(id, _)| id.index());
     module.functions = functions.into_iter().map(|(_, it)| it).collect();

@@ -186,6 +186,9 @@ pub(super) fn convert_address(body: &mut Body<'_, '_>, statement: &Statement<'_>
     body.assign(op, mods, &[destination], &[source])
 }
 
+/// Most bytes of constants.
+const CONSTANT_BANK: u64 = 1 << 16;
+
 /// `isspacep`
 pub(super) fn is_in_space(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let space = modifiers::space(statement.form);
@@ -199,7 +202,11 @@ pub(super) fn is_in_space(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
         _ => operands[0],
     };
     // The window is as large as the constants of the module.
-    let (_, constants) = constant_places(&body.symbols.list);
+    let constants = match body.symbols.relocatable {
+        // Those of other modules are not known.
+        true => CONSTANT_BANK,
+        false => constant_places(&body.symbols.list).1,
+    };
     let offset = |body: &mut Body<'_, '_>| {
         body.compute(AbstractOp::CvtaTo, (Space::Const, Scalar::U64), &[address])
     };

@@ -176,6 +176,10 @@ impl Body<'_, '_> {
                 self.address_of(id, offset, ty)
             }
             OperandKind::Function(id) => {
+                if self.graph.is_relocatable() {
+                    let name = self.module.name(self.module.function(id).name);
+                    return self.linked_address(name, 0, ty);
+                }
                 let function = self.module.function(self.graph.definition(id));
                 let name = self.module.name(function.name);
                 if function.body.is_none() {
@@ -291,6 +295,13 @@ impl Body<'_, '_> {
             let address = start.wrapping_add_signed(offset);
             return Ok(imm(if wide { address } else { address & 0xffff_ffff }));
         }
+        if self.symbols.relocatable
+            && self.module.variable(id).space == ast::Space::Const
+            && let Some(symbol) = self.symbol(id)
+            && let Ok(addend) = i32::try_from(offset)
+        {
+            return self.linked_address(&symbol, addend, ty);
+        }
         if let Some(symbol) = self.symbol(id) {
             let (addend, rest) = match i32::try_from(offset) {
                 Ok(offset) => (offset, 0),
@@ -331,6 +342,20 @@ impl Body<'_, '_> {
                 })
             }
             Storage::Words(..) => unsupported("the address of a parameter kept in registers"),
+        }
+    }
+
+    /// What the linker makes the address of a function or a constant, as a number of type `ty`.
+    fn linked_address(&mut self, name: &str, addend: i32, ty: PtxType) -> Lowered<Operand> {
+        let operand = Operand::Symbol {
+            symbol: self.func.symbol(name),
+            part: SymbolPart::Whole,
+            addend,
+        };
+        let address = self.compute(AbstractOp::AddressOf, (Scalar::B64,), &[operand])?;
+        match ty.bits() {
+            64 => Ok(address),
+            _ => self.compute(AbstractOp::Cvt, (Scalar::U32, SourceType::U64), &[address]),
         }
     }
 

@@ -20,6 +20,17 @@
 //! by name, through a pointer, and a function of the driver; and `RET.REL.NODEC R20 (text)`. Addresses of code are counted from the
 //! start of the text they lie in, which is a kernel's: the container puts the kernel and all it calls there, one behind the other, and
 //! knows what `$` (the start) and `$behind` (the place behind the next call) are.
+//!
+//! In code for a linker (`relocatable`) nothing is known of where anything lies, so addresses of code are whole:
+//!
+//! ```text
+//! MOV R20, low(behind)       MOV R20, low(behind)
+//! MOV R21, high(behind)      MOV R21, high(behind)
+//! CALL.ABS.NOINC `(callee)   CALL.ABS.NOINC R2
+//! behind:                    behind:
+//! ```
+//!
+//! by name, wherever the function lies, and through a pointer, which is the function's address; and `RET.ABS.NODEC R20`.
 
 use super::file::{Units, insert};
 use super::refused;
@@ -196,13 +207,16 @@ fn place(func: &mut Function, name: &str) -> Operand {
 fn expand_return(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
     let abi = Machine::of(func.target).abi;
     let back = pair(func, inst, abi.return_address)?;
-    let text = place(func, TEXT_START);
+    let (op, from) = match func.attributes.relocatable {
+        true => (Op::RET_ABS, Operand::None),
+        false => (Op::RET_REL, place(func, TEXT_START)),
+    };
     Cursor::before(func, inst)
-        .build(Op::RET_REL)
+        .build(op)
         .modifier(name::DEC, value::NODEC)
         .operand(PhysReg::PT)
         .operand(back)
-        .operand(text)
+        .operand(from)
         .finish()
         .map_err(refused)?;
     func.remove_inst(inst);
@@ -229,7 +243,9 @@ fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
         Operand::Symbol { symbol, .. } => is_near(func.symbol_name(symbol)),
         _ => true,
     });
-    if near {
+    if func.attributes.relocatable {
+        call_by_address(func, call, named.as_deref(), callee, back)?;
+    } else if near {
         let to = place(func, named.as_deref().unwrap_or(TEXT_START));
         let after = place(func, BEHIND_CALL);
         let mut units = back.units();
@@ -276,6 +292,40 @@ fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
     let edge = func.create_edge(tail, &[]);
     func.set_edges(next, &[edge]);
     func.layout.append_inst(next, block);
+    Ok(())
+}
+
+/// Writes a call before `call` that finds its callee wherever the linker puts it: the one of that name, or whose address `callee` holds.
+fn call_by_address(
+    func: &mut Function,
+    call: Inst,
+    named: Option<&str>,
+    callee: PhysReg,
+    back: PhysReg,
+) -> Result<(), PhaseError> {
+    let behind = func.symbol(BEHIND_CALL);
+    let to = named.map(|name| place(func, name));
+    let mut cursor = Cursor::before(func, call);
+    for (reg, part) in back.units().zip([SymbolPart::Low, SymbolPart::High]) {
+        let after = Operand::Symbol {
+            symbol: behind,
+            part,
+            addend: 0,
+        };
+        let set = cursor.build(Op::MOV).operand(reg).operand(after);
+        set.imm(ALL_LANES).finish().map_err(refused)?;
+    }
+    let op = match to {
+        Some(_) => Op::CALL_ABS_I,
+        None => Op::CALL_ABS,
+    };
+    let made = cursor.build(op).modifier(name::INC, value::NOINC);
+    let made = made.operand(PhysReg::PT);
+    let made = match to {
+        Some(to) => made.operand(to),
+        None => made.operand(callee).none(),
+    };
+    made.finish().map_err(refused)?;
     Ok(())
 }
 

@@ -7,7 +7,8 @@
 //!
 //! A function that is called lowers the pointer it is given and raises it again before it returns. Registers that its caller counts on and that it changes
 //! are stored to its frame first and loaded last; a barrier register is kept in a general register meanwhile, as ptxas does, which is
-//! one more of these. Arguments that found no register lie above the frame: loads of them have offsets from [`INCOMING`] on until the
+//! one more of these. Where its frame needs more alignment than callers promise, the pointer is rounded down, and the one that was given is kept in the frame,
+//! from where the function takes it back at the end and finds its arguments. Arguments that found no register lie above the frame: loads of them have offsets from [`INCOMING`] on until the
 //! frame has its size.
 //!
 //! Where the knob asks for it, code that has lowered the pointer compares it with the lowest address of the stack and traps if it is
@@ -33,6 +34,12 @@ const AND: u64 = 0xc0;
 /// Bytes of a register in the frame.
 const WORD: u32 = 4;
 
+/// Bytes of the largest access.
+const QUAD: u32 = 16;
+
+/// All four groups of lanes.
+const ALL_LANES: u64 = 0xf;
+
 /// Makes the frame of a function.
 pub fn expand_after_allocation(
     func: &mut Function,
@@ -45,7 +52,7 @@ pub fn expand_after_allocation(
         return Ok(());
     };
     if func.kind == FunctionKind::Device {
-        return expand_called(func, context, pointer, first);
+        return expand_called(func, context, pointer);
     }
     let align = func.attributes.local_align.max(abi.stack_alignment);
     let frame = func.attributes.local.next_multiple_of(align);
@@ -73,17 +80,7 @@ pub fn expand_after_allocation(
             .map_err(refused)?;
     }
     if align > abi.stack_alignment {
-        let never = Operand::from(PhysReg::PT).with_mods(SourceMods::NOT);
-        at.build(Op::LOP3)
-            .operand(PhysReg::PT)
-            .operand(pointer)
-            .operand(pointer)
-            .imm(u64::from(align.wrapping_neg()))
-            .operand(PhysReg::RZ)
-            .imm(AND)
-            .operand(never.unwrap_or(Operand::from(PhysReg::PT)))
-            .finish()
-            .map_err(refused)?;
+        round_pointer(&mut at, pointer, align)?;
     }
     if frame > 0 {
         check_bounds(func, context, pointer, first)?;
@@ -147,20 +144,51 @@ fn check_bounds(
     Ok(())
 }
 
+/// Rounds the pointer down to a multiple of `align`.
+fn round_pointer(at: &mut Cursor<'_>, pointer: PhysReg, align: u32) -> Result<(), PhaseError> {
+    let never = Operand::from(PhysReg::PT).with_mods(SourceMods::NOT);
+    at.build(Op::LOP3)
+        .operand(PhysReg::PT)
+        .operand(pointer)
+        .operand(pointer)
+        .imm(u64::from(align.wrapping_neg()))
+        .operand(PhysReg::RZ)
+        .imm(AND)
+        .operand(never.unwrap_or(Operand::from(PhysReg::PT)))
+        .finish()
+        .map_err(refused)?;
+    Ok(())
+}
+
+/// Whether the function moves four words at once from or to its frame.
+fn uses_quads(func: &Function) -> bool {
+    let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts.any(|inst| {
+        let value = match func.opcode(inst) {
+            Opcode::Machine(Op::STL) => 1,
+            Opcode::Machine(Op::LDL) => 0,
+            _ => return false,
+        };
+        let moved = func.operands(inst)[value].reg();
+        moved.is_some_and(|reg| u32::from(func.reg_type(reg).len()) * WORD >= QUAD)
+    })
+}
+
 /// Makes the frame of a function that is called.
 fn expand_called(
     func: &mut Function,
     context: &Context<'_>,
     pointer: PhysReg,
-    first: Inst,
 ) -> Result<(), PhaseError> {
     let abi = context.machine.abi;
-    if func.attributes.local_align > abi.stack_alignment {
-        return Err(PhaseError::Unsupported(format!(
-            "a variable aligned to {} bytes in a function that is called",
-            func.attributes.local_align
-        )));
-    }
+    // Code of other compilers may call what a linker gets.
+    let promised = match func.attributes.relocatable {
+        true => abi.called_stack_alignment,
+        false => abi.stack_alignment,
+    };
+    let wide = if uses_quads(func) { QUAD } else { 0 };
+    let align = func.attributes.local_align.max(wide);
+    let rounded = align > promised;
     let mut saved = changed(func, abi, Class::R);
     let barriers: Vec<PhysReg> = changed(func, abi, Class::B).into_iter().collect();
     let limit = super::limit(func, context.machine.registers, Class::R);
@@ -181,13 +209,31 @@ fn expand_called(
     let stored: Vec<(PhysReg, PhysReg, u32)> = (barriers.iter().skip(refuges.len()).zip(0_u32..))
         .filter_map(|(&barrier, number)| Some((barrier, scratch?, end + WORD * number)))
         .collect();
-    let frame = (end + WORD * stored.len() as u32).next_multiple_of(abi.stack_alignment);
-    func.attributes.local = frame;
-    place_incoming(func, frame);
+    let top = end + WORD * stored.len() as u32;
+    let kept_pointer = rounded.then_some((scratch, top));
+    let top = top + if rounded { WORD } else { 0 };
+    let frame = top.next_multiple_of(abi.stack_alignment.max(align));
+    func.attributes.local = frame + if rounded { align - promised } else { 0 };
+    match kept_pointer {
+        Some((_, place)) => find_incoming(func, pointer, place)?,
+        None => place_incoming(func, frame),
+    }
+    let first = func.entry().and_then(|entry| func.layout.first_inst(entry));
+    let Some(first) = first else {
+        return Ok(());
+    };
     let kept: Vec<(PhysReg, PhysReg)> = barriers.into_iter().zip(refuges).collect();
     let mut at = Cursor::before(func, first);
     at.set_span(None);
-    move_pointer(&mut at, pointer, frame.wrapping_neg())?;
+    if let Some((Some(scratch), place)) = kept_pointer {
+        let set = at.build(Op::MOV).operand(scratch).operand(pointer);
+        set.imm(ALL_LANES).finish().map_err(refused)?;
+        move_pointer(&mut at, pointer, frame.wrapping_neg())?;
+        round_pointer(&mut at, pointer, align)?;
+        store(&mut at, pointer, scratch, place)?;
+    } else {
+        move_pointer(&mut at, pointer, frame.wrapping_neg())?;
+    }
     for &(reg, offset) in &places {
         store(&mut at, pointer, reg, offset)?;
     }
@@ -209,8 +255,10 @@ fn expand_called(
         }
     }
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
-    let ret = Opcode::Machine(Op::RET_REL);
-    let returns: Vec<Inst> = insts.filter(|&inst| func.opcode(inst) == ret).collect();
+    let ret = [Op::RET_REL, Op::RET_ABS].map(Opcode::Machine);
+    let returns: Vec<Inst> = insts
+        .filter(|&inst| ret.contains(&func.opcode(inst)))
+        .collect();
     for inst in returns {
         let mut at = Cursor::before(func, inst);
         for &(barrier, scratch, offset) in &stored {
@@ -223,7 +271,10 @@ fn expand_called(
         for &(reg, offset) in &places {
             load(&mut at, pointer, reg, offset)?;
         }
-        move_pointer(&mut at, pointer, frame)?;
+        match kept_pointer {
+            Some((_, place)) => load(&mut at, pointer, pointer, place)?,
+            None => move_pointer(&mut at, pointer, frame)?,
+        }
     }
     Ok(())
 }
@@ -308,20 +359,60 @@ fn changed(func: &Function, abi: &Abi, class: Class) -> BTreeSet<PhysReg> {
     found
 }
 
+/// The loads of arguments above the frame.
+fn incoming(func: &Function) -> Vec<Inst> {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts
+        .filter(|&inst| {
+            func.opcode(inst) == Opcode::Machine(Op::LDL)
+                && (func.operands(inst).iter()).any(|operand| match *operand {
+                    Operand::Address(id) => func.address(id).offset >= INCOMING as i32,
+                    _ => false,
+                })
+        })
+        .collect()
+}
+
+/// Lets loads of arguments above the frame start from the pointer that the function was given, which is kept at `place` of the frame: what is
+/// loaded holds it first.
+fn find_incoming(func: &mut Function, pointer: PhysReg, place: u32) -> Result<(), PhaseError> {
+    for inst in incoming(func) {
+        let guard = func.inst(inst).guard();
+        let first = func.operands(inst)[0].reg().and_then(Reg::phys);
+        let Some(first) = first.and_then(|reg| reg.units().next()) else {
+            continue;
+        };
+        // Where the stack grows at run time, another register has the start of the frame.
+        let mut start = pointer;
+        for index in 0..func.operands(inst).len() {
+            if let Operand::Address(id) = func.operands(inst)[index] {
+                let address = func.address_mut(id);
+                start = address.base.get().and_then(Reg::phys).unwrap_or(pointer);
+                address.offset -= INCOMING as i32;
+                address.base = Reg::from(first).into();
+            }
+        }
+        Cursor::before(func, inst)
+            .build(Op::LDL)
+            .modifier(name::CACHE, value::NORMAL)
+            .modifier(name::SIZE, value::_32)
+            .guard(guard)
+            .operand(first)
+            .address(Address::base(start, place as i32))
+            .finish()
+            .map_err(refused)?;
+    }
+    Ok(())
+}
+
 /// Gives loads of arguments above the frame their places.
 fn place_incoming(func: &mut Function, frame: u32) {
-    let incoming = INCOMING as i32;
-    let insts: Vec<Inst> = func
-        .blocks()
-        .flat_map(|block| func.block_insts(block))
-        .filter(|&inst| func.opcode(inst) == Opcode::Machine(Op::LDL))
-        .collect();
-    for inst in insts {
+    for inst in incoming(func) {
         for index in 0..func.operands(inst).len() {
             if let Operand::Address(id) = func.operands(inst)[index]
-                && func.address(id).offset >= incoming
+                && func.address(id).offset >= INCOMING as i32
             {
-                func.address_mut(id).offset += frame as i32 - incoming;
+                func.address_mut(id).offset += frame as i32 - INCOMING as i32;
             }
         }
     }

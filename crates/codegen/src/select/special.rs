@@ -34,6 +34,10 @@ pub(super) fn call(s: &mut Selector<'_>) -> Done {
     {
         return Err(s.unsupported());
     }
+    // A linker's code names its callee, or has its whole address.
+    if s.func.attributes.relocatable {
+        return keep(s);
+    }
     let abi = s.machine.abi;
     let (place, bank) = match s.operand(0) {
         Operand::Symbol { symbol, .. } if is_near(s.func.symbol_name(symbol)) => return keep(s),

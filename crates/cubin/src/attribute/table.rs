@@ -226,6 +226,8 @@ pub mod id {
     pub const FRAME_SIZE: u8 = 0x11;
     /// The stack a call of the function needs at least, in bytes.
     pub const MIN_STACK_SIZE: u8 = 0x12;
+    /// What the linker computes stacks from, in bytes: 0 in everything seen.
+    pub const MAX_STACK_SIZE: u8 = 0x23;
     /// A kernel parameter.
     pub const KPARAM_INFO: u8 = 0x17;
     /// Size of all parameters together.

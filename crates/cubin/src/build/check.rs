@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{BuildError, Chip, CubinContents, Function, Param, Variable};
+use super::{BuildError, Chip, CubinContents, Function, Object, Param, Variable};
 use crate::elf;
 
 /// The most registers a thread can have.
@@ -32,7 +32,8 @@ impl CubinContents {
             .chain(self.globals.iter().map(|variable| &variable.name))
             .chain(self.references.iter().map(|reference| &reference.name))
             .chain(&self.driver_words)
-            .chain(&self.externs);
+            .chain(&self.externs)
+            .chain(self.object.iter().flat_map(Object::names));
         for name in all_names {
             if name.is_empty() || name.contains('\0') {
                 return Err(BuildError::BadName(name.clone()));
@@ -47,10 +48,12 @@ impl CubinContents {
         let (with, without): (Vec<_>, Vec<_>) = self
             .globals
             .iter()
+            .filter(|variable| variable.is_here())
             .partition(|variable| variable.is_initialised());
         check_overlap(&with)?;
         check_overlap(&without)?;
-        check_overlap(&self.constants.iter().collect::<Vec<_>>())?;
+        let constants = self.constants.iter().filter(|it| it.is_here());
+        check_overlap(&constants.collect::<Vec<_>>())?;
         for variable in &self.constants {
             let end = variable.offset.saturating_add(variable.size);
             limit(&variable.name, "the end in bank 3", end, MAX_BANK)?;

@@ -7,8 +7,8 @@
 use thiserror::Error;
 
 use super::{
-    Address, Chip, CodeRelocation, CubinContents, DataRelocation, Entry, Function, Param, Shared,
-    Subroutine, Variable,
+    Address, Chip, CodeRelocation, CubinContents, DataRelocation, Entry, Function, Linkage, Param,
+    Shared, Subroutine, Variable,
 };
 use crate::attribute::{Attribute, Value, id};
 use crate::elf::{self, sht, stb, stt};
@@ -332,7 +332,10 @@ fn variables(cubin: &Cubin, name: &str) -> Result<Vec<Variable>> {
             align: natural.min(section.align).max(1),
             initial,
             addresses,
-            visible: symbol.binding != stb::LOCAL,
+            linkage: match symbol.binding {
+                stb::LOCAL => Linkage::Local,
+                _ => Linkage::Global,
+            },
         });
     }
     let has_bytes = !matches!(section.body, Body::Memory(_)) && section.kind != sht::NOBITS;

@@ -54,6 +54,9 @@ impl Plan<'_> {
         for (number, function) in self.module.functions.iter().rev().enumerate() {
             let first = number == 0;
             attributes.push(about(id::REGCOUNT, &function.name, function.registers));
+            if self.module.object.is_some() {
+                attributes.push(about(id::MAX_STACK_SIZE, &function.name, 0));
+            }
             if first {
                 attributes.extend(self.sampler_modes());
             }
@@ -75,7 +78,7 @@ impl Plan<'_> {
             });
         }
         for function in &self.module.functions {
-            if function.entry.is_some() {
+            if function.entry.is_some() && self.module.object.is_none() {
                 let stack = function.min_stack_size;
                 attributes.push(about(id::MIN_STACK_SIZE, &function.name, stack));
             }
@@ -235,7 +238,16 @@ impl Plan<'_> {
                 callee: self.named(callee),
             });
         }
-        graph.extend([marker(2), marker(3), marker(4)]);
+        let pairs = |list: Vec<(u32, u32)>| {
+            let calls = list.into_iter();
+            calls.map(|(caller, callee)| Call { caller, callee })
+        };
+        graph.push(marker(2));
+        graph.extend(pairs(self.functions_with_addresses()));
+        graph.push(marker(3));
+        graph.extend(pairs(self.indirect_calls()));
+        graph.push(marker(4));
+        graph.extend(pairs(self.addresses_taken()));
         graph
     }
 }

@@ -34,6 +34,7 @@
 mod check;
 mod extract;
 mod info;
+mod object;
 mod plan;
 mod sections;
 mod symbols;
@@ -50,6 +51,7 @@ use crate::note::ToolNote;
 use plan::{Key, Plan};
 
 pub use extract::ExtractError;
+pub use object::{Object, SharedVariable};
 
 /// The CUDA version the attributes state: ptxas 13.0 writes 130 in `.nv.info` and `.note.nv.cuinfo`.
 const CUDA_VERSION: u16 = 130;
@@ -92,6 +94,8 @@ pub struct CubinContents {
     pub debug: Option<DebugInfo>,
     /// `ISA_CLASS` of `.nv.compat`: ptxas writes 1, with matrix and similar instructions 2 or 4.
     pub isa_class: u8,
+    /// What a linker is told, if the file is for one and not for the driver.
+    pub object: Option<Object>,
 }
 
 /// What line tables say besides the rows of each function.
@@ -151,6 +155,8 @@ pub struct Function {
     pub name: String,
     /// What makes it a kernel; `None` for a function that kernels call.
     pub entry: Option<Entry>,
+    /// Who sees its name, in a file for a linker.
+    pub linkage: Linkage,
     /// Its code, padded as the chip wants it.
     pub code: Vec<u8>,
     /// Which source lines it comes from.
@@ -317,8 +323,24 @@ pub struct Variable {
     pub initial: Option<Vec<u8>>,
     /// Addresses of other symbols in it.
     pub addresses: Vec<DataRelocation>,
-    /// Whether the host can find it by name.
-    pub visible: bool,
+    /// Who sees its name; the host finds those that are not local.
+    pub linkage: Linkage,
+}
+
+/// Who sees a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Linkage {
+    /// This file only.
+    #[default]
+    Local,
+    /// Everybody.
+    Global,
+    /// Everybody, unless another file defines it too.
+    Weak,
+    /// Everybody; the linker makes one of all that have the name.
+    Common,
+    /// Everybody; another file defines it.
+    Elsewhere,
 }
 
 /// The address of a variable or function.
@@ -433,6 +455,7 @@ impl CubinContents {
             lines: None,
             debug: None,
             isa_class: 1,
+            object: None,
         }
     }
 
@@ -446,13 +469,19 @@ impl CubinContents {
         let plan = Plan::new(self, &self.chip);
         plan.resolve_names()?;
         let sections: Vec<Section> = plan.keys.iter().map(|key| plan.section(*key)).collect();
-        let segments = derive_segments(&sections);
+        let segments = match self.object {
+            Some(_) => Vec::new(),
+            None => derive_segments(&sections),
+        };
         Ok(Cubin {
             header: Header {
                 os_abi: elf::ELFOSABI_CUDA,
                 abi_version: 8,
                 ident_padding: [0; 7],
-                kind: elf::ET_EXEC,
+                kind: match self.object {
+                    Some(_) => elf::ET_REL,
+                    None => elf::ET_EXEC,
+                },
                 version: 1,
                 entry: 0,
                 flags: Flags::new(self.chip.sm, plan.index(Key::CudaNote) as u8),
@@ -471,10 +500,20 @@ impl Variable {
         self.initial.is_some() || !self.addresses.is_empty()
     }
 
+    /// Whether it has a place in a section of this file.
+    fn is_here(&self) -> bool {
+        !matches!(self.linkage, Linkage::Common | Linkage::Elsewhere)
+    }
+
+    /// Whether it has a place in `.nv.global`.
+    fn is_zero(&self) -> bool {
+        self.is_here() && !self.is_initialised()
+    }
+
     /// Gives each variable the next free offset, those with and those without initialiser counted apart.
     pub fn place_in_order(variables: &mut [Variable]) {
         let mut ends = [0_u64; 2];
-        for variable in variables {
+        for variable in variables.iter_mut().filter(|it| it.is_here()) {
             let end = &mut ends[usize::from(variable.is_initialised())];
             variable.offset = crate::bytes::align_up(*end, variable.align);
             *end = variable.offset.saturating_add(variable.size);

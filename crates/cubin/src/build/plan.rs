@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BuildError, Chip, CubinContents, DebugSection, Function, Variable};
+use super::{BuildError, Chip, CubinContents, DebugSection, Function, Object, Variable};
 use crate::model::{Relocation, Symbol};
 
 /// A section of the file. Functions are given by index.
@@ -26,6 +26,7 @@ pub(super) enum Key {
     Compat,
     FunctionInfo(usize),
     CallGraph,
+    Prototypes,
     TextRelocations(usize),
     AddressRelocations,
     ConstantRelocations,
@@ -42,6 +43,7 @@ pub(super) enum Key {
     GlobalInit,
     Shared(usize),
     SharedReserved,
+    SharedOfMany,
     Global,
     Bank0(usize),
 }
@@ -145,6 +147,9 @@ impl<'a> Plan<'a> {
             .chain(from_code)
             .chain(from_debug);
         let addresses = addresses.map(|(user, address)| (user, &address.symbol));
+        let objects = module.object.iter();
+        let linked = objects.flat_map(Object::uses).map(|it| ("the linker", it));
+        let addresses = addresses.chain(linked);
         let callers = module.calls.iter().map(|(caller, _)| ("a call", caller));
         let callees = module.calls.iter();
         let callees = callees.map(|(caller, callee)| (caller.as_str(), callee));
@@ -184,7 +189,9 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
         let mut addresses = variables.iter().map(|one| &one.addresses);
         addresses.any(|addresses| !addresses.is_empty())
     };
-    let has_uninitialised = module.globals.iter().any(|one| !one.is_initialised());
+    let has_uninitialised = module.globals.iter().any(Variable::is_zero);
+    let has_constants = module.constants.iter().any(Variable::is_here);
+    let object = module.object.as_ref();
     let framed = module.frame_info && !module.functions.is_empty();
     let lined = module.lines.as_ref();
     let has_strings = lined.is_some_and(|lines| !lines.strings.is_empty());
@@ -204,6 +211,8 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
     keys.extend([Key::ToolNote, Key::CudaNote, Key::Info, Key::Compat]);
     keys.extend(which(&|_| true, &Key::FunctionInfo));
     keys.push(Key::CallGraph);
+    let has_prototypes = object.is_some_and(Object::has_prototypes);
+    keys.extend(optional(has_prototypes, Key::Prototypes));
     keys.extend(which(
         &|function| !function.relocations.is_empty(),
         &Key::TextRelocations,
@@ -240,7 +249,7 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
     ));
     keys.extend(optional(framed, Key::DebugFrameRelocations));
     let mut banks = [
-        (!module.constants.is_empty(), Key::Bank3),
+        (has_constants, Key::Bank3),
         (!module.addresses.is_empty(), Key::Bank4),
     ];
     if module.globals_first {
@@ -252,6 +261,15 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
     keys.extend(which(&|function| !function.bank2.is_empty(), &Key::Bank2));
     keys.extend(which(&|_| true, &Key::Text));
     keys.extend(optional(has_initialised, Key::GlobalInit));
+    if let Some(object) = object {
+        keys.extend(optional(has_uninitialised, Key::Global));
+        let owned = |owner: Option<usize>| object.shared.iter().any(|it| it.owner == owner);
+        keys.extend(optional(owned(None), Key::SharedOfMany));
+        let owners = functions.clone().filter(|&it| owned(Some(it)));
+        keys.extend(owners.map(Key::Shared));
+        keys.extend(which(&|function| function.entry.is_some(), &Key::Bank0));
+        return keys;
+    }
     let mut shared = which(&|function| function.shared.is_some(), &Key::Shared);
     let others = match shared.first() {
         Some(Key::Shared(0)) => shared.split_off(1),

@@ -1,5 +1,6 @@
 //! The sections of a file, one by one: name, header and body, now that every index is known.
 
+use super::object::{self, Object};
 use super::plan::{Key, Plan};
 use super::{Address, CUDA_VERSION, Function, HEADER_BYTES, Shared, Variable};
 use crate::elf::{r_cuda, shf, sht, size};
@@ -27,7 +28,13 @@ impl Plan<'_> {
             Key::DebugLine => ".debug_line".to_owned(),
             Key::DebugStrings => ".debug_str".to_owned(),
             Key::DebugLineSass => ".nv_debug_line_sass".to_owned(),
-            Key::DebugPtx => ".nv_debug_ptx_txt".to_owned(),
+            Key::DebugPtx => match &self.module.lines {
+                // The linker keeps the text of each file apart from the others'.
+                Some(lines) if self.module.object.is_some() => {
+                    format!(".nv_debug_ptx_txt.{}", object::number_of(&lines.ptx))
+                }
+                _ => ".nv_debug_ptx_txt".to_owned(),
+            },
             Key::DebugRegisters => ".nv_debug_info_reg_sass".to_owned(),
             Key::DebugRegisterTypes => ".nv_debug_info_reg_type".to_owned(),
             Key::DebugData(number) => self.debug_data()[number].name.clone(),
@@ -40,6 +47,7 @@ impl Plan<'_> {
             Key::Compat => ".nv.compat".to_owned(),
             Key::FunctionInfo(number) => function(".nv.info.", number),
             Key::CallGraph => ".nv.callgraph".to_owned(),
+            Key::Prototypes => ".nv.prototype".to_owned(),
             Key::TextRelocations(number) => function(".rela.text.", number),
             Key::AddressRelocations => ".rela.nv.constant4".to_owned(),
             Key::ConstantRelocations => ".rela.nv.constant3".to_owned(),
@@ -55,6 +63,7 @@ impl Plan<'_> {
             Key::GlobalInit => ".nv.global.init".to_owned(),
             Key::Shared(number) => function(".nv.shared.", number),
             Key::SharedReserved => ".nv.shared.reserved.0".to_owned(),
+            Key::SharedOfMany => ".nv_debug.shared".to_owned(),
             Key::Global => ".nv.global".to_owned(),
             Key::Bank0(number) => function(".nv.constant0.", number),
         }
@@ -71,6 +80,11 @@ impl Plan<'_> {
         let new = |kind, flags, align, body| {
             Section::new(self.section_name(key), kind, flags, align, body)
         };
+        // Sections in memory have types of their own in files for a linker.
+        let memory_kind = |linked: u32, loaded: u32| match module.object {
+            Some(_) => linked,
+            None => loaded,
+        };
         let relocations = |target: Key, relocations| Section {
             link: symbols,
             info: u32::from(self.index(target)),
@@ -79,8 +93,11 @@ impl Plan<'_> {
         };
         match key {
             Key::Null => new(sht::NULL, 0, 0, Body::Memory(0)),
-            Key::SectionNames | Key::SymbolNames => {
-                new(sht::STRTAB, 0, 1, Body::Strings(StringTable::default()))
+            Key::SectionNames => new(sht::STRTAB, 0, 1, Body::Strings(StringTable::default())),
+            Key::SymbolNames => {
+                let object = module.object.as_ref();
+                let names = object.map(Object::spelled_prototypes).unwrap_or_default();
+                new(sht::STRTAB, 0, 1, Body::Strings(names))
             }
             Key::Symbols => Section {
                 link: u32::from(self.index(Key::SymbolNames)),
@@ -166,6 +183,16 @@ impl Plan<'_> {
                     Body::CallGraph(self.call_graph()),
                 )
             },
+            Key::Prototypes => Section {
+                link: symbols,
+                entry_size: 8,
+                ..new(
+                    sht::CUDA_PROTOTYPE,
+                    0,
+                    4,
+                    Body::Prototypes(self.prototypes()),
+                )
+            },
             Key::TextRelocations(number) => {
                 let function = &module.functions[number];
                 let list = function.relocations.iter().rev().map(|one| Relocation {
@@ -195,12 +222,15 @@ impl Plan<'_> {
                 relocations(Key::Bank0(number), self.header_relocations(number))
             }
             Key::DebugFrameRelocations => relocations(Key::DebugFrame, self.frame.1.clone()),
-            Key::Bank3 => new(
-                sht::PROGBITS,
-                DATA,
-                align_of(&module.constants),
-                Body::Bytes(image(&module.constants)),
-            ),
+            Key::Bank3 => {
+                let constants: Vec<Variable> = chosen(&module.constants, Variable::is_here);
+                new(
+                    memory_kind(sht::CUDA_CONSTANT_B0 + 3, sht::PROGBITS),
+                    DATA,
+                    align_of(&constants),
+                    Body::Bytes(image(&constants)),
+                )
+            }
             Key::Bank4 => new(
                 sht::PROGBITS,
                 DATA,
@@ -210,7 +240,7 @@ impl Plan<'_> {
             Key::Bank2(number) => Section {
                 info: text(number),
                 ..new(
-                    sht::PROGBITS,
+                    memory_kind(sht::CUDA_CONSTANT_B0 + 2, sht::PROGBITS),
                     OF_FUNCTION,
                     4,
                     Body::Bytes(module.functions[number].bank2.clone()),
@@ -230,14 +260,19 @@ impl Plan<'_> {
                 }
             }
             Key::GlobalInit => {
-                let variables = initialised(&module.globals);
+                let variables = chosen(&module.globals, Variable::is_initialised);
                 new(
-                    sht::PROGBITS,
+                    memory_kind(sht::CUDA_GLOBAL_INIT, sht::PROGBITS),
                     MEMORY,
                     align_of(&variables),
                     Body::Bytes(image(&variables)),
                 )
             }
+            Key::Shared(number) if module.object.is_some() => Section {
+                info: text(number),
+                ..self.shared_variables(key, Some(number))
+            },
+            Key::SharedOfMany => self.shared_variables(key, None),
             Key::Shared(number) => {
                 let shared = module.functions[number].shared;
                 let shared = shared.unwrap_or(Shared { size: 0, align: 1 });
@@ -253,10 +288,10 @@ impl Plan<'_> {
             }
             Key::SharedReserved => new(sht::NOBITS, MEMORY, 1, Body::Memory(0)),
             Key::Global => {
-                let variables: Vec<Variable> = uninitialised(&module.globals);
+                let variables = chosen(&module.globals, Variable::is_zero);
                 let end = variables.iter().map(|one| one.offset + one.size).max();
                 new(
-                    sht::NOBITS,
+                    memory_kind(sht::CUDA_GLOBAL, sht::NOBITS),
                     MEMORY,
                     align_of(&variables),
                     Body::Memory(end.unwrap_or(0)),
@@ -265,9 +300,10 @@ impl Plan<'_> {
             Key::Bank0(number) => {
                 let own = module.functions[number].bank_bytes();
                 let size = usize::from(self.chip.param_base) + own as usize;
+                let kind = memory_kind(sht::CUDA_CONSTANT_B0, sht::PROGBITS);
                 Section {
                     info: text(number),
-                    ..new(sht::PROGBITS, OF_FUNCTION, 4, Body::Bytes(vec![0; size]))
+                    ..new(kind, OF_FUNCTION, 4, Body::Bytes(vec![0; size]))
                 }
             }
         }
@@ -370,9 +406,12 @@ impl Plan<'_> {
             })
             .collect();
         let (bytes, addresses) = frame::write(&covered);
+        if self.module.object.is_some() {
+            return (bytes, self.linked_frames(&addresses, &covered));
+        }
         let relocations = addresses.iter().zip(&covered).rev();
-        let relocations = relocations.map(|(offset, function)| Relocation {
-            offset: *offset,
+        let relocations = relocations.map(|(entry, function)| Relocation {
+            offset: entry.address,
             symbol: function.symbol,
             kind: r_cuda::ADDRESS_64,
             addend: function.offset as i64,
@@ -389,21 +428,11 @@ fn note(kind: u32, content: NoteContent) -> Body {
     }])
 }
 
-fn initialised(variables: &[Variable]) -> Vec<Variable> {
-    let chosen = variables
-        .iter()
-        .filter(|variable| variable.is_initialised());
-    chosen.cloned().collect()
+fn chosen(variables: &[Variable], which: impl Fn(&Variable) -> bool) -> Vec<Variable> {
+    variables.iter().filter(|it| which(it)).cloned().collect()
 }
 
-fn uninitialised(variables: &[Variable]) -> Vec<Variable> {
-    let chosen = variables
-        .iter()
-        .filter(|variable| !variable.is_initialised());
-    chosen.cloned().collect()
-}
-
-fn align_of(variables: &[Variable]) -> u64 {
+pub(super) fn align_of(variables: &[Variable]) -> u64 {
     let aligns = variables.iter().map(|variable| variable.align);
     aligns.max().unwrap_or(1)
 }

@@ -1,12 +1,12 @@
 //! Which symbols a file has, in ptxas's order.
 
-use super::Variable;
 use super::plan::{Key, Plan, SymbolKey};
+use super::{Linkage, Variable};
 use crate::elf::{stb, sto, stt};
 use crate::model::{Symbol, SymbolPlace};
 
 /// Sections for debuggers that have symbols, in their order.
-const DEBUG_SECTIONS: [Key; 7] = [
+pub(super) const DEBUG_SECTIONS: [Key; 7] = [
     Key::DebugFrame,
     Key::DebugLine,
     Key::DebugStrings,
@@ -17,17 +17,17 @@ const DEBUG_SECTIONS: [Key; 7] = [
 ];
 
 /// The name of the weak symbol for the reserved shared memory.
-const RESERVED_OFFSET: &str = ".nv.reservedSmem.offset0";
+pub(super) const RESERVED_OFFSET: &str = ".nv.reservedSmem.offset0";
 /// The name of the symbol at its start.
 const RESERVED_ALIAS: &str = "__nv_reservedSMEM_offset_0_alias";
 
 impl<'a> Plan<'a> {
-    fn add_symbol(&mut self, key: SymbolKey, symbol: Symbol) {
+    pub(super) fn add_symbol(&mut self, key: SymbolKey, symbol: Symbol) {
         self.symbol_indices.insert(key, self.symbols.len() as u32);
         self.symbols.push(symbol);
     }
 
-    fn add_section_symbol(&mut self, key: Key) {
+    pub(super) fn add_section_symbol(&mut self, key: Key) {
         if self.has(key) {
             let symbol = Symbol::for_section(self.section_name(key), self.index(key));
             self.add_symbol(SymbolKey::Section(key), symbol);
@@ -40,10 +40,9 @@ impl<'a> Plan<'a> {
             let symbol = Symbol {
                 name: variable.name.as_str().into(),
                 kind: stt::OBJECT,
-                binding: if variable.visible {
-                    stb::GLOBAL
-                } else {
-                    stb::LOCAL
+                binding: match variable.linkage {
+                    Linkage::Local => stb::LOCAL,
+                    _ => stb::GLOBAL,
                 },
                 other: 0,
                 place: SymbolPlace::Section(self.index(key)),
@@ -108,6 +107,9 @@ impl<'a> Plan<'a> {
     /// All symbols: those of sections and variables first, then the functions, then the parameter banks.
     pub(super) fn add_symbols(&mut self) {
         let module = self.module;
+        if module.object.is_some() {
+            return self.add_linked_symbols();
+        }
         self.add_symbol(SymbolKey::Null, Symbol::null());
         self.add_section_symbol(Key::ToolNote);
         self.add_section_symbol(Key::CudaNote);

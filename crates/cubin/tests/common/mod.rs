@@ -2,8 +2,8 @@
 
 use orias_cubin::attribute::{Attribute, IndirectBranch, Value, id};
 use orias_cubin::build::{
-    Address, Chip, CodeRelocation, CubinContents, DataRelocation, Entry, Function, Param, Shared,
-    Subroutine, Variable,
+    Address, Chip, CodeRelocation, CubinContents, DataRelocation, Entry, Function, Linkage, Param,
+    Shared, Subroutine, Variable,
 };
 
 /// Bytes that stand for `count` instructions.
@@ -30,7 +30,7 @@ pub fn variable(name: &str, size: u64, initial: Option<&[u8]>) -> Variable {
         align: 4,
         initial: initial.map(<[u8]>::to_vec),
         addresses: Vec::new(),
-        visible: false,
+        linkage: Linkage::Local,
     }
 }
 
@@ -122,7 +122,7 @@ pub fn module() -> CubinContents {
         },
     }];
     let mut counter = variable("counter", 4, None);
-    counter.visible = true;
+    counter.linkage = Linkage::Global;
     module.globals = vec![pointer, variable("table", 8, Some(&[9, 9])), counter];
     Variable::place_in_order(&mut module.globals);
     module.addresses = vec![

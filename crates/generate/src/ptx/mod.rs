@@ -26,6 +26,7 @@
 mod control;
 pub mod declarations;
 mod memory;
+pub mod pairs;
 mod rich;
 
 mod scalar;

@@ -100,6 +100,8 @@ pub struct Attributes {
     pub fixed: Vec<PhysReg>,
     /// Headers of loops that are not to be unrolled: the source says so, or they were.
     pub rolled: Vec<Block>,
+    /// Whether a linker decides where the code and all that it names lie: it calls and returns by absolute addresses.
+    pub relocatable: bool,
 }
 
 /// A place in a source file.

@@ -161,6 +161,9 @@ impl Printer<'_> {
         if attributes.required_threads {
             self.attribute("required_threads", &[]);
         }
+        if attributes.relocatable {
+            self.attribute("relocatable", &[]);
+        }
         for &reg in &attributes.fixed {
             self.text("  fixed ");
             self.phys(reg);

@@ -271,6 +271,13 @@ impl Reader {
         if let Some(error) = refusal {
             return Err(refuse(invocation.remarks, error));
         }
+        if given("device-function-maxrregcount") && !given("compile-only") {
+            invocation.options.function_registers = None;
+            invocation.warnings.push(Diagnostic::new(
+                Severity::Warning,
+                "Command line option 'device-function-maxrregcount' not supported for 'whole program compilation', will be ignored",
+            ));
+        }
         for ignored in ["maxntid", "minnctapersm"] {
             if given("maxrregcount") && given(ignored) {
                 match ignored {

@@ -129,7 +129,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "Allow optimisations that take much time or memory."),
     row("compile-as-tools-patch", "astoolspatch", Nothing, "", Refused("patch code for tools"), nothing,
         "Compile code that a tool will patch into a program."),
-    row("compile-only", "c", Nothing, "", Refused("relocatable objects"), nothing,
+    row("compile-only", "c", Nothing, "", Effective, set_relocatable,
         "Make a relocatable object."),
     row("compiler-annotations", "annotate", Nothing, "", Effective, set_annotations,
         "Add notes of the compiler to the output: how many instructions and registers each kernel has."),
@@ -140,7 +140,7 @@ pub const OPTIONS: &[OptionRow] = &[
     row("device-debug", "g", Nothing, "", Effective, set_debug,
         "Make code and information for debuggers. The code is not optimised."),
     row("device-function-maxrregcount", "func-maxrregcount", Text, "<archmax|archmin|N>",
-        NoEffect("only has a meaning for relocatable objects"), warn_function_registers,
+        Effective, set_function_registers,
         "Most registers a device function may use."),
     row("device-stack-protector", "device-stack-protector", Truth, "<true|false>",
         NoEffect("ptxas 13.0 puts a canary into none of the functions tried for sm_90, and no function is at risk by a rule of Orias's own"), nothing,
@@ -408,6 +408,11 @@ fn set_contract(invocation: &mut Invocation, value: &Value) -> Result<(), Diagno
     Ok(())
 }
 
+fn set_relocatable(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.relocatable = true;
+    Ok(())
+}
+
 fn set_line_info(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     invocation.options.line_info = true;
     Ok(())
@@ -543,23 +548,42 @@ fn set_warn_spills(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnos
 const REGISTER_COUNTS: std::ops::RangeInclusive<i32> = 24..=255;
 
 fn set_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Some(count) = register_count(invocation, "maxrregcount", value)? {
+        invocation.options.max_registers = Some(count);
+    }
+    Ok(())
+}
+
+fn set_function_registers(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let option = "device-function-maxrregcount";
+    if let Some(count) = register_count(invocation, option, value)? {
+        invocation.options.function_registers = Some(count);
+    }
+    Ok(())
+}
+
+/// How many registers an option allows; none where it is ignored.
+fn register_count(
+    invocation: &mut Invocation,
+    option: &str,
+    value: &Value,
+) -> Result<Option<u32>, Diagnostic> {
     let Value::Text(text) = value else {
-        return Ok(());
+        return Ok(None);
     };
     let (fewest, most) = (*REGISTER_COUNTS.start(), *REGISTER_COUNTS.end());
     if text == "archmax" || text == "archmin" {
         let count = if text == "archmax" { most } else { fewest };
-        invocation.options.max_registers = u32::try_from(count).ok();
-        return Ok(());
+        return Ok(u32::try_from(count).ok());
     }
     let count = read_number(text)
-        .map_err(|_| fatal(format!("Invalid value '{text}' for option 'maxrregcount'")))?;
+        .map_err(|_| fatal(format!("Invalid value '{text}' for option '{option}'")))?;
     if count < 0 || count > most {
         warn(
             invocation,
-            format!("Too big maxrregcount value specified {count}, will be ignored"),
+            format!("Too big {option} value specified {count}, will be ignored"),
         );
-        return Ok(());
+        return Ok(None);
     }
     if count < fewest {
         let target = invocation.options.target;
@@ -570,8 +594,7 @@ fn set_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), 
             ),
         );
     }
-    invocation.options.max_registers = u32::try_from(count.max(fewest)).ok();
-    Ok(())
+    Ok(u32::try_from(count.max(fewest)).ok())
 }
 
 fn set_message_format(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
@@ -637,14 +660,6 @@ fn set_thread_counts(invocation: &mut Invocation, value: &Value) -> Result<(), D
         *slot = count;
     }
     invocation.options.max_threads = Some(threads);
-    Ok(())
-}
-
-fn warn_function_registers(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
-    warn(
-        invocation,
-        "Command line option 'device-function-maxrregcount' not supported for 'whole program compilation', will be ignored",
-    );
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 
 use crate::diagnostics::Diagnostic;
 use orias_codegen::{AddressKind, Linkage, LoweredModule, Relocation, Symbol, SymbolSpace};
-use orias_cubin::build::{Address, DataRelocation, Variable};
+use orias_cubin::build::{self, Address, DataRelocation, Variable};
 use orias_cubin::elf::r_cuda;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -41,7 +41,11 @@ impl KnownNames<'_> {
             align: u64::from(symbol.align.max(1)),
             initial,
             addresses,
-            visible: !matches!(symbol.linkage, Linkage::Internal),
+            linkage: match self.module.links {
+                Some(_) => super::object::linkage(symbol.linkage),
+                None if symbol.linkage == Linkage::Internal => build::Linkage::Local,
+                None => build::Linkage::Global,
+            },
         })
     }
 
@@ -55,7 +59,12 @@ impl KnownNames<'_> {
         Some(place.wrapping_add_signed(relocation.addend) >> relocation.shift)
     }
 
-    /// The relocations of an address that the driver knows.
+    fn is_constant(&self, name: &str) -> bool {
+        let symbol = self.module.symbol(name);
+        symbol.is_some_and(|it| it.space == SymbolSpace::Const)
+    }
+
+    /// The relocations of an address that the driver or a linker knows.
     fn relocate(
         &self,
         symbol: &Symbol,
@@ -63,7 +72,7 @@ impl KnownNames<'_> {
     ) -> Result<Vec<DataRelocation>, Diagnostic> {
         let name = &relocation.symbol;
         let known = match relocation.kind {
-            AddressKind::Function => false,
+            AddressKind::Function => self.module.links.is_some(),
             AddressKind::Kernel => self.kernels.contains(name.as_str()),
             AddressKind::Space | AddressKind::Generic => {
                 let variable = self.module.symbol(name);
@@ -81,9 +90,10 @@ impl KnownNames<'_> {
         }
         let (whole, byte) = match relocation.kind {
             AddressKind::Kernel => (r_cuda::FUNCTION_64, r_cuda::FUNCTION_8),
-            AddressKind::Space | AddressKind::Generic | AddressKind::Function => {
-                (r_cuda::GENERIC_64, r_cuda::GENERIC_8)
-            }
+            AddressKind::Function => (r_cuda::UNIFIED_64, r_cuda::UNIFIED_8),
+            // The linker knows where in its bank a constant lies.
+            AddressKind::Space if self.is_constant(name) => (r_cuda::ADDRESS_64, r_cuda::ADDRESS_8),
+            AddressKind::Space | AddressKind::Generic => (r_cuda::GENERIC_64, r_cuda::GENERIC_8),
         };
         let at = |offset: u64, kind: u32| DataRelocation {
             offset: relocation.offset + offset,

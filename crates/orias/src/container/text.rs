@@ -9,8 +9,8 @@ use super::{Finished, internal, patch, place_of, relocate};
 use crate::debug;
 use crate::diagnostics::Diagnostic;
 use orias_codegen::{
-    BEHIND_CALL, DebugRecord, LoweredModule, POINTER_BYTES, Reference, TEXT_START, is_jump_table,
-    is_near,
+    BEHIND_CALL, DebugRecord, Linkage, LoweredModule, POINTER_BYTES, Reference, TEXT_START,
+    is_jump_table, is_near,
 };
 use orias_cubin::attribute::IndirectBranch;
 use orias_cubin::build::{CodeRelocation, HEADER_BYTES, Subroutine};
@@ -18,6 +18,7 @@ use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Function};
 use orias_sass::{self as sass, Effects};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::time::Duration;
 
 /// Bytes of an instruction.
 const WORD: usize = 16;
@@ -36,6 +37,10 @@ pub(crate) struct Called {
     pub(crate) declared: Attributes,
     /// Its bytes.
     pub(crate) code: Code,
+    /// Who sees its name.
+    pub(crate) linkage: Linkage,
+    /// How long it took.
+    pub(crate) time: Duration,
 }
 
 impl Called {
@@ -84,6 +89,18 @@ pub(crate) fn called_by<'a>(finished: &Finished, functions: &'a [Called]) -> Vec
 }
 
 impl<'a> Text<'a> {
+    /// A function in a text of its own.
+    pub(crate) fn alone(function: &'a Function, code: &'a Code) -> Text<'a> {
+        let start = 0;
+        let parts = vec![Part {
+            start,
+            function,
+            code,
+            debug: None,
+        }];
+        Text { parts }
+    }
+
     /// The kernel, then what it calls.
     pub(crate) fn new(finished: &'a Finished, functions: &'a [Called]) -> Text<'a> {
         let mut parts = vec![Part {
@@ -316,7 +333,7 @@ impl<'a> Text<'a> {
 }
 
 /// Where the next call from `offset` on comes back to.
-fn behind_call(code: &Code, offset: u32) -> Option<u32> {
+pub(super) fn behind_call(code: &Code, offset: u32) -> Option<u32> {
     let first = offset as usize / WORD;
     let calls = |op: sass::Op| op.row().effects.contains(Effects::CALL);
     let call = (code.placed[first..].iter()).position(|placed| calls(placed.op))?;

@@ -4,7 +4,12 @@ use super::gates::Verdicts;
 use super::intrinsics;
 use super::variables::size;
 use super::{Checker, Mode};
-use crate::ast::{Function, FunctionDirectiveKind, Item, Linkage, Space, Statement, VariableId};
+use crate::ast::{
+    Function, FunctionDirectiveKind, InitialiserPart, Item, Linkage, OperandKind, Space, Statement,
+    VariableId,
+};
+use crate::name::Name;
+use rustc_hash::FxHashSet;
 
 /// The parameter bytes of an entry, and from PTX 8.1 on sm_70 and later.
 const PARAMETER_BYTES: u64 = 4352;
@@ -23,21 +28,52 @@ const SHARED_BYTES: &[(u16, u64)] = &[
     (120, 101_376),
 ];
 
+/// Functions that the driver provides: a whole program may call them. ptxas 13.0.88 takes these of the names that were tried.
+const OF_THE_DRIVER: &[&str] = &[
+    "__assertfail",
+    "cnpDeviceGetAttribute",
+    "cnpEventCreate",
+    "cnpGetLastError",
+    "cnpGetParameterBuffer",
+    "cnpGetParameterBufferV2",
+    "cnpLaunchDevice",
+    "cnpLaunchDeviceV2",
+    "cudaDeviceSynchronize",
+    "cudaGraphKernelNodeSetEnabled",
+    "cudaGraphKernelNodeSetGridDim",
+    "cudaGraphKernelNodeSetParam",
+    "cudaGraphKernelNodeUpdatesApply",
+    "cudaGraphLaunch",
+    "cudaGraphSetConditional",
+    "free",
+    "malloc",
+    "vfprintf",
+    "vprintf",
+];
+
+/// What the names of all others of the driver start with.
+const SYSTEM_CALL: &str = "__cuda_syscall_";
+
+fn driver_provides(name: &str) -> bool {
+    name.starts_with(SYSTEM_CALL) || OF_THE_DRIVER.binary_search(&name).is_ok()
+}
+
 impl Checker<'_, '_> {
     pub(super) fn functions(&mut self) {
         let module = self.module;
         let mut verdicts = Verdicts::new(&module.opcodes);
+        let used = self.used_functions();
         for function in &module.functions {
             self.signature(function);
             self.directives(function);
             if let Some(body) = &function.body {
                 self.gates(body, &mut verdicts);
                 self.calls(function, body);
-                if self.options.mode == Mode::Real && function.entry {
+                if self.options.mode.is_real() && function.entry {
                     self.shared_memory(function);
                 }
-            } else if self.options.mode == Mode::Real {
-                self.undefined(function);
+            } else if self.options.mode.is_real() {
+                self.undefined(function, &used);
             }
         }
         for item in &module.items {
@@ -155,8 +191,33 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// A function that is called or named must be there in the end. `.extern` entries are never called.
-    fn undefined(&mut self, function: &Function) {
+    /// The functions that instructions and initial values name.
+    fn used_functions(&self) -> FxHashSet<Name> {
+        let module = self.module;
+        let bodies = module.functions.iter().filter_map(|it| it.body.as_ref());
+        let operands = bodies.flat_map(|body| {
+            let instructions = body.instructions.iter();
+            instructions.flat_map(|instruction| body.operands(instruction))
+        });
+        let in_code = operands.filter_map(|operand| match operand.kind {
+            OperandKind::Function(id) => Some(id),
+            _ => None,
+        });
+        let variables = module.variables.iter();
+        let initial = variables.filter_map(|it| it.initialiser.as_ref());
+        let in_data = initial
+            .flat_map(|it| &it.parts)
+            .filter_map(|part| match part {
+                InitialiserPart::Function(id) => Some(*id),
+                _ => None,
+            });
+        let used = in_code.chain(in_data);
+        used.map(|id| module.function(id).name).collect()
+    }
+
+    /// A function that is called or named must be there in the end, or be one that a linker may find elsewhere. `.extern` entries are
+    /// never called.
+    fn undefined(&mut self, function: &Function, used: &FxHashSet<Name>) {
         let module = self.module;
         let defined = module
             .functions
@@ -164,12 +225,15 @@ impl Checker<'_, '_> {
             .any(|other| other.name == function.name && other.body.is_some());
         let alias = module.aliases.iter().any(|it| it.name == function.name);
         let name = module.name(function.name);
-        let builtin = matches!(name, "vprintf" | "malloc" | "free" | "__assertfail");
-        let launched_elsewhere = function.entry && function.linkage == Linkage::Extern;
-        if !(defined || alias || builtin || launched_elsewhere) {
+        let external = function.linkage == Linkage::Extern;
+        let linked = self.options.mode == Mode::Object && external;
+        let launched_elsewhere = function.entry && external;
+        let needed = used.contains(&function.name) && !linked && !launched_elsewhere;
+        let refusal = intrinsics::refusal(name);
+        let missing = needed && !driver_provides(name);
+        if !(defined || alias) && (missing || refusal.is_some()) {
             let unresolved = || format!("Unresolved extern function '{name}'");
-            let message = intrinsics::refusal(name).unwrap_or_else(unresolved);
-            self.error(function.span, message);
+            self.error(function.span, refusal.unwrap_or_else(unresolved));
         }
     }
 

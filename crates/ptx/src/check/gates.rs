@@ -1,6 +1,6 @@
 //! Versions and targets: whether an instruction exists where the module says it runs.
 
-use super::{Checker, Mode};
+use super::Checker;
 use crate::ast::{Body, Instruction, OperandKind};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::fit::Context;
@@ -50,8 +50,8 @@ impl Checker<'_, '_> {
     /// Checks version and target of every instruction of a body.
     pub(super) fn gates(&mut self, body: &Body, verdicts: &mut Verdicts) {
         let module = self.module;
-        let narrow_addresses = self.options.mode == Mode::Real
-            && self.options.architecture.is_some_and(|it| it.sm >= 90);
+        let narrow_addresses =
+            self.options.mode.is_real() && self.options.architecture.is_some_and(|it| it.sm >= 90);
         for instruction in &body.instructions {
             let opcode = &module.opcodes[instruction.opcode.index()];
             if opcode.forms.is_empty() {

@@ -27,6 +27,15 @@ pub enum Mode {
     Virtual,
     /// As `ptxas -arch=sm_90a`: also the limits of the machine, and that nothing external is left over.
     Real,
+    /// As `ptxas -c -arch=sm_90a`: the limits of the machine; what is external is for a linker to find.
+    Object,
+}
+
+impl Mode {
+    /// Whether a program is to run on a machine.
+    pub const fn is_real(self) -> bool {
+        matches!(self, Mode::Real | Mode::Object)
+    }
 }
 
 /// What a module is checked for.
@@ -145,7 +154,7 @@ impl Checker<'_, '_> {
                 .expected(format!("a target that runs on {architecture}")),
             );
         }
-        if self.options.mode == Mode::Real && module.address_size == 32 && architecture.sm >= 90 {
+        if self.options.mode.is_real() && module.address_size == 32 && architecture.sm >= 90 {
             let span = module.address_size_span.unwrap_or(module.target_span);
             self.error(
                 span,

@@ -61,10 +61,12 @@ impl Checker<'_, '_> {
             // What is compiled only is not asked what compiling thinks of it.
             match (self.options.mode, scope) {
                 (Mode::Virtual, _) => {}
-                (Mode::Real, Scope::Module) => {
+                (Mode::Real | Mode::Object, Scope::Module) => {
                     self.error(span, format!("Pragma '{text}' not supported"));
                 }
-                (Mode::Real, _) => self.warning(span, format!("Pragma '{text}' unsupported")),
+                (Mode::Real | Mode::Object, _) => {
+                    self.warning(span, format!("Pragma '{text}' unsupported"))
+                }
             }
             return;
         };

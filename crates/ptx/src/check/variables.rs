@@ -53,7 +53,7 @@ impl Checker<'_, '_> {
                 }
             }
         }
-        if self.options.mode == Mode::Real && constant > CONSTANT_BYTES {
+        if self.options.mode.is_real() && constant > CONSTANT_BYTES {
             self.error(
                 last_constant.unwrap_or_default(),
                 format!(

@@ -195,17 +195,16 @@ fn write_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn code_address(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target("d")?;
+    let index = reader.index as u64;
     let offset = if reader.instruction.op() == Op::LEPC_T {
-        reader.jump("t")?
+        reader.jump("t")? - reader.index as i64 * 16
     } else {
-        reader.index as i64 * 16
+        0
     };
     Ok(Box::new(move |core| {
-        let address = core
-            .context
-            .kernel
-            .code
-            .wrapping_add(offset.cast_unsigned());
+        let kernel = core.context.kernel;
+        let start = kernel.address_of(index);
+        let address = start.wrapping_add_signed(offset);
         core.put_pair(&d, &[address; 32]);
         Ok(())
     }))

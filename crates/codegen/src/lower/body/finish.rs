@@ -10,7 +10,7 @@ use crate::reachability::remove_unreachable;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
 use orias_ori::operation::{AbstractOp, Scalar, Space};
-use orias_ori::{Block, Guard, Operand, Reg};
+use orias_ori::{Block, FunctionKind, Guard, Operand, Reg};
 use orias_ptx::ast::{self, FunctionDirectiveKind};
 
 impl Body<'_, '_> {
@@ -69,10 +69,14 @@ impl Body<'_, '_> {
     }
 
     /// The function that is called, and the functions it calls that are not here.
-    pub(super) fn into_function(mut self) -> (DeviceFunction, Vec<Extern>) {
+    pub(super) fn into_function(
+        mut self,
+        function: &ast::Function,
+    ) -> (DeviceFunction, Vec<Extern>) {
         self.set_frame();
         let function = DeviceFunction {
             debug: self.debugging.map(Debugging::into_record),
+            linkage: linkage(function.linkage),
             shared: self.shared.into_iter().collect(),
             code: self.func,
         };
@@ -83,7 +87,11 @@ impl Body<'_, '_> {
     fn set_frame(&mut self) {
         let attributes = &mut self.func.attributes;
         attributes.local = self.memory.1.next_multiple_of(self.memory.2);
-        let stack = Machine::of(self.func.target).abi.stack_alignment;
+        let abi = Machine::of(self.func.target).abi;
+        let stack = match self.func.kind == FunctionKind::Device && attributes.relocatable {
+            true => abi.called_stack_alignment,
+            false => abi.stack_alignment,
+        };
         attributes.local_align = if self.memory.2 > stack {
             self.memory.2
         } else {

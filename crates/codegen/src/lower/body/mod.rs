@@ -242,7 +242,11 @@ pub(super) fn lower_function(
     id: FunctionId,
 ) -> Result<(DeviceFunction, Vec<Extern>), Vec<Diagnostic>> {
     let function = around.module.function(id);
-    let name = near_name(around.module.name(function.name));
+    let plain = around.module.name(function.name);
+    let name = match around.options.relocatable {
+        true => plain.to_owned(),
+        false => near_name(plain),
+    };
     let mut body = body(around, id, &name, FunctionKind::Device);
     body.run(id);
     if body.alloca {
@@ -250,7 +254,7 @@ pub(super) fn lower_function(
         body.report(function.span, Refusal::Unsupported(what));
     }
     let body = finished(body, function, around.options)?;
-    Ok(body.into_function())
+    Ok(body.into_function(function))
 }
 
 /// Completes what was lowered, if nothing was refused.
@@ -287,10 +291,12 @@ fn body<'m, 'a>(
     let mut ssa = Ssa::default();
     let carry = ssa.declare(Type::P);
     let outgoing = graph.outgoing(id);
+    let mut func = Function::new(name, kind, Level::Abstract, options.target);
+    func.attributes.relocatable = options.relocatable;
     Body {
         module,
         symbols,
-        func: Function::new(name, kind, Level::Abstract, options.target),
+        func,
         ssa,
         block: None,
         guard: None,

@@ -107,6 +107,9 @@ impl<'m> Body<'m, '_> {
                     }
                 }
                 Place::Stack(start) => {
+                    // Who is called finds it where its own frame ends, aligned.
+                    let align = alignment(self.module.variable(*id));
+                    self.memory.2 = self.memory.2.max(align);
                     self.store_all(start, self.module.variable(*id).bytes(), words)?;
                 }
             }

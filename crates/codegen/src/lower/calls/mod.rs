@@ -43,8 +43,8 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
             _ => {}
         }
     }
-    let id = match callee {
-        Some(OperandKind::Function(id)) => body.graph.definition(id),
+    let (named, id) = match callee {
+        Some(OperandKind::Function(id)) => (id, body.graph.definition(id)),
         Some(pointer @ OperandKind::Register(_)) => {
             let signature = match list {
                 Some(TargetListKind::Prototype(prototype)) => Signature {
@@ -60,8 +60,11 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
             return body.branch_if_guarded(|body| {
                 let pointer = body.value_of(statement, pointer, PtxType::B64)?;
                 let pointer = body.in_registers(pointer, 64)?;
-                let word = body.with(|emit| emit.words(pointer))?[0];
-                let callee = Callee::Pointer(word);
+                // What the linker makes a pointer of is an address; in a whole program it is a place in a table.
+                let callee = Callee::Pointer(match body.graph.is_relocatable() {
+                    true => pointer,
+                    false => body.with(|emit| emit.words(pointer))?[0],
+                });
                 body.call_out(statement, callee, &signature, &results, &arguments)
             });
         }
@@ -73,8 +76,12 @@ pub(super) fn call(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
     }
     if body.graph.is_called(id) {
         return body.branch_if_guarded(|body| {
-            let name = body.module.name(body.module.function(id).name);
-            let callee = Callee::Name(near_name(name));
+            let name = |id| body.module.name(body.module.function(id).name);
+            let callee = Callee::Name(match body.graph.is_relocatable() {
+                // An alias may come to stand for something else.
+                true => name(named).to_owned(),
+                false => near_name(name(id)),
+            });
             let signature = body.signature(id);
             body.call_out(statement, callee, &signature, &results, &arguments)
         });

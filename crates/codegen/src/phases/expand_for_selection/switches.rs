@@ -72,7 +72,8 @@ pub(super) fn expand(func: &mut Function, context: &Context<'_>) -> Result<(), P
     };
     let costs = Costs::of(context.machine);
     let bits = context.knobs.bool(&registry::SWITCH_BIT_TESTS);
-    let tables = context.knobs.bool(&registry::JUMP_TABLES);
+    // The bank of a table is a kernel's; whose a linked function is, is not known.
+    let tables = context.knobs.bool(&registry::JUMP_TABLES) && !func.attributes.relocatable;
     for ((block, inst), agree) in switches.into_iter().zip(agreeing) {
         let runs = runs(func, inst);
         let count = func.edges(inst).len();

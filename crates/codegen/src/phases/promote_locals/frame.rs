@@ -86,6 +86,10 @@ pub(super) fn accesses(func: &Function, size: u32) -> Option<Vec<Access>> {
     for block in tree.preorder() {
         for inst in func.block_insts(block) {
             known.learn(func, inst);
+            // Arguments lie at the bottom of the frame, where what is called reads them.
+            if func.opcode(inst).as_abstract() == Some(AbstractOp::Call) {
+                return None;
+            }
             if func.opcode(inst).as_abstract() == Some(AbstractOp::StackSave) {
                 let result = func.result(inst, 0)?;
                 pointers[result] = Some(Pointer::FRAME);

@@ -5,7 +5,8 @@
 //! frame of a function that is left without accesses goes.
 //!
 //! **What is known** ([`frame`]). Every address that is made from the frame's, as a place in the frame plus at most one index, with its known bits. If such
-//! an address goes anywhere but into weak loads and stores (into memory, a call, a block parameter), nothing is promoted.
+//! an address goes anywhere but into weak loads and stores (into memory, a call, a block parameter), nothing is promoted; nor where something is called, which reads
+//! arguments from the frame.
 //!
 //! **Indices.** An access by an index touches each place that its known bits, its alignment and the size of the frame leave possible: what
 //! lies outside the frame is no access that a program may make. A load becomes a tree of selects by the bits of the index, a store a comparison and a
