@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: what is handed out, below `target/dist`: the command, optimised by a profile of itself at work, the C library, the
 //! Python package, manual pages and completions for shells. `cargo xtask dist library` makes the library alone, `wheel` the package, `manual`
-//! the pages and completions.
+//! the pages and completions, `page` the page in the browser, `book` the book as a site; `all` makes everything.
 //!
 //! Profile-guided optimisation: the command is built twice by the profile `dist`. The first build counts what it executes while it compiles
 //! the PTX that lies in this repository; the second is optimised by those counts. No file of the corpus is used, so that what is measured
@@ -13,8 +13,10 @@
 //! Neither LLVM's tools nor musl are needed: a Rust toolchain and nothing else builds the command once, for the host, linked as the host's
 //! C library can be. What would make it faster is said with the command that installs it.
 
+mod book;
 mod library;
 mod manual;
+mod page;
 mod wheel;
 
 use crate::oracle;
@@ -44,6 +46,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
             library::run(&root, &folder, &host, &result)?;
             wheel::run(&root, &result, Some(&orias), &wheel::Request::default())
         }
+        [word] if word == "all" => {
+            run(&[])?;
+            page::run(&root, &root.join("target/page"), &result)?;
+            book::run(&root, &result)
+        }
+        [word] if word == "page" => page::run(&root, &root.join("target/page"), &result),
+        [word] if word == "book" => book::run(&root, &result),
         [word] if word == "library" => library::run(&root, &folder, &host()?, &result),
         [word] if word == "manual" => manual::run(&manual::built(&root)?, &result),
         [word, rest @ ..] if word == "wheel" => {
@@ -255,7 +264,7 @@ fn has_static_libc() -> bool {
 }
 
 /// Where Rust has what belongs to a target, a folder each.
-fn rust_library() -> Result<PathBuf, String> {
+pub(crate) fn rust_library() -> Result<PathBuf, String> {
     let sysroot = output("rustc", &["--print", "sysroot"])?;
     Ok(Path::new(sysroot.trim()).join("lib/rustlib"))
 }

@@ -10,6 +10,7 @@ mod dist;
 mod emulate;
 mod exercise;
 mod gpu;
+mod hosts;
 mod lanes;
 mod matrix;
 mod mine;
@@ -52,8 +53,13 @@ const CHORES: &[Chore] = &[
         run: bench::run,
     },
     Chore {
+        name: "hosts",
+        about: "check that command and library build for other systems, where Rust's library for them is installed",
+        run: hosts::run,
+    },
+    Chore {
         name: "dist",
-        about: "build what is handed out below target/dist: the command, optimised by a profile of itself, the C library (`library`), the Python package (`wheel`), manual pages and completions (`manual`)",
+        about: "build what is handed out below target/dist: the command, optimised by a profile of itself, the C library (`library`), the Python package (`wheel`), manual pages and completions (`manual`); the page in the browser (`page`), the book (`book`); `all` makes everything",
         run: dist::run,
     },
     Chore {

@@ -27,6 +27,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("session", &["orias"]),
     ("capi", &["orias", "session"]),
     ("python", &["orias", "session", "cubin", "sass", "verify"]),
+    ("web", &["orias"]),
     ("filetests", EVERY_ROOM_AND_DOOR),
 ];
 

@@ -126,23 +126,23 @@ nvPTXCompileResult nvPTXCompilerGetCompiledProgramSize(nvPTXCompilerHandle compi
 nvPTXCompileResult nvPTXCompilerGetCompiledProgram(nvPTXCompilerHandle compiler, void *binaryImage);
 
 /**
- * The size of the errors of the last compilation in bytes, the zero at the end not counted.
+ * The size of the errors of the last compilation in bytes, the zero at the end counted; 0 if there are none.
  */
 nvPTXCompileResult nvPTXCompilerGetErrorLogSize(nvPTXCompilerHandle compiler, size_t *errorLogSize);
 
 /**
- * Copies the errors of the last compilation, and a zero at the end: the buffer has one byte more than their size.
+ * Copies the errors of the last compilation, and a zero at the end, which is all there is if there are none: the buffer has their size, and at least one byte.
  */
 nvPTXCompileResult nvPTXCompilerGetErrorLog(nvPTXCompilerHandle compiler,
                                             char *errorLog);
 
 /**
- * The size of warnings and of what "-v" reports in bytes, the zero at the end not counted.
+ * The size of warnings and of what "-v" reports in bytes, the zero at the end counted; 0 if there are none.
  */
 nvPTXCompileResult nvPTXCompilerGetInfoLogSize(nvPTXCompilerHandle compiler, size_t *infoLogSize);
 
 /**
- * Copies warnings and what "-v" reports, and a zero at the end: the buffer has one byte more than their size.
+ * Copies warnings and what "-v" reports, and a zero at the end, which is all there is if there are none: the buffer has their size, and at least one byte.
  */
 nvPTXCompileResult nvPTXCompilerGetInfoLog(nvPTXCompilerHandle compiler,
                                            char *infoLog);

@@ -30,6 +30,7 @@ pub mod scoreboard;
 pub mod select;
 mod sources;
 mod ssa;
+pub mod stopwatch;
 mod sync;
 mod tail;
 

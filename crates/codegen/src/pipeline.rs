@@ -28,12 +28,13 @@ use crate::schedule;
 use crate::schedule::post::post_schedule;
 use crate::scoreboard;
 use crate::select::select_instructions;
+use crate::stopwatch::Stopwatch;
 use orias_machine::Machine;
 use orias_ori::{Function, Level, verify_function};
 use orias_sass::Target;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Every phase, in the order they run. Numbers below 10000 and their names are ptxas's.
 #[rustfmt::skip]
@@ -579,7 +580,7 @@ impl<'a> Pipeline<'a> {
             match (phase.run, &mut mercury) {
                 (Run::Ori(run), _) => {
                     watch(Event::Before(phase, function));
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     run(function, context).map_err(failed)?;
                     watch(Event::After(phase, function, start.elapsed()));
                     if self.verify_each {
@@ -588,7 +589,7 @@ impl<'a> Pipeline<'a> {
                 }
                 (Run::Convert(run), _) => {
                     watch(Event::Before(phase, function));
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     let made = run(function, context).map_err(failed)?;
                     watch(Event::AfterMercury(phase, &made, start.elapsed()));
                     mercury = Some(made);
@@ -666,7 +667,7 @@ fn run_on(
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), Failure> {
     watch(Event::BeforeMercury(phase, mercury));
-    let start = Instant::now();
+    let start = Stopwatch::start();
     run(mercury, context).map_err(|error| failed(phase, error))?;
     watch(Event::AfterMercury(phase, mercury, start.elapsed()));
     Ok(())

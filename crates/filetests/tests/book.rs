@@ -4,6 +4,7 @@
 use orias_codegen::knobs::registry::KNOBS;
 use orias_codegen::pipeline::PHASES;
 use orias_filetests::KINDS;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn docs() -> PathBuf {
@@ -144,7 +145,7 @@ fn the_index_links_every_page() {
     for entry in std::fs::read_dir(docs()).expect("docs/ exists") {
         let name = entry.expect("an entry").file_name();
         let name = name.to_string_lossy();
-        if name.ends_with(".md") && name != "README.md" {
+        if name.ends_with(".md") && name != "README.md" && name != "SUMMARY.md" {
             assert!(
                 index.contains(&format!("]({name})")),
                 "docs/README.md does not link {name}"
@@ -181,7 +182,43 @@ fn every_knob_of_the_schedulers_has_a_test_or_a_reason() {
     }
 }
 
-/// Links within the repository, from pages of the book and from the pages that lead there.
+/// The summary, by which the book becomes a site, has every page once.
+#[test]
+fn the_summary_has_every_page_once() {
+    let summary = std::fs::read_to_string(docs().join("SUMMARY.md")).expect("the summary exists");
+    let links = summary.split("](").skip(1);
+    let mut listed: Vec<String> = links
+        .filter_map(|link| Some(link.split_once(')')?.0.to_owned()))
+        .collect();
+    listed.sort();
+    let entries = std::fs::read_dir(docs()).expect("docs/ exists");
+    let mut there: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".md") && name != "SUMMARY.md")
+        .collect();
+    there.sort();
+    assert_eq!(listed, there);
+}
+
+/// The names by which links find the headings of a page, as GitHub and mdBook make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        fenced ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if fenced || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
+        let name: String = heading.trim().to_lowercase().chars().filter(kept).collect();
+        found.insert(name.replace(' ', "-"));
+    }
+    found
+}
+
+/// Links within the repository, from pages of the book and from the pages that lead there, headings included.
 #[test]
 fn every_link_leads_somewhere() {
     let root = docs().join("..");
@@ -196,11 +233,21 @@ fn every_link_leads_somewhere() {
         let text = std::fs::read_to_string(&page).expect("a readable page");
         let folder = page.parent().expect("a folder");
         for link in text.split("](").skip(1) {
-            let link = link.split([')', '#']).next().unwrap_or_default();
-            if !link.is_empty() && !link.contains("://") {
-                links += 1;
-                let there = folder.join(link);
-                assert!(there.exists(), "{}: no {link}", page.display());
+            let link = link.split(')').next().unwrap_or_default();
+            if link.is_empty() || link.contains("://") {
+                continue;
+            }
+            links += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let there = match file {
+                "" => page.clone(),
+                file => folder.join(file),
+            };
+            assert!(there.exists(), "{}: no {link}", page.display());
+            if !heading.is_empty() && there.is_file() {
+                let target = std::fs::read_to_string(&there).expect("a readable page");
+                let found = anchors(&target).contains(heading);
+                assert!(found, "{}: no heading {link}", page.display());
             }
         }
     }

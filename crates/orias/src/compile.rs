@@ -11,12 +11,12 @@ use crate::usage::{self, Usage};
 use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
+use orias_codegen::stopwatch::Stopwatch;
 use orias_codegen::{DeviceFunction, Kernel, most_registers};
 use orias_machine::Machine;
 use orias_mercury::Code;
 use orias_ptx::diagnostic::LineIndex;
 use rayon::prelude::*;
-use std::time::Instant;
 
 /// A PTX module and the name that messages call it by.
 #[derive(Clone, Copy, Debug)]
@@ -501,7 +501,7 @@ fn finish_functions(
 
 /// Takes a kernel through the pipeline and encodes it.
 fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finished, Diagnostic> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let declared = kernel.code.attributes.clone();
     limit(&mut kernel.code.attributes, options);
     let code = encode(&mut kernel.code, options, stop)?;

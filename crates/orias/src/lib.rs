@@ -22,6 +22,7 @@ pub mod target;
 pub mod timeline;
 mod usage;
 pub mod versions;
+pub mod view;
 
 pub use assemble::assemble_cubin;
 pub use check::check;

@@ -13,6 +13,7 @@ use crate::order::Chooser;
 use crate::profile::Profile;
 use crate::program::{GuardKind, Run};
 use crate::shared::SharedMemory;
+use crate::trace::Recorder;
 use crate::warp::{Wait, Warp};
 use orias_eval::mbarrier::Mbarrier;
 
@@ -70,6 +71,8 @@ pub(crate) struct Tally {
     pub warps: u64,
     pub threads: u64,
     pub profile: Option<Profile>,
+    /// What the watched warp does, where one is watched.
+    pub recorder: Option<Box<Recorder>>,
 }
 
 impl BlockState {
@@ -163,6 +166,9 @@ impl Tally {
             (Some(profile), Some(other)) => profile.add(&other),
             (profile @ None, other) => *profile = other,
             (Some(_), None) => {}
+        }
+        if let Some(recorder) = other.recorder.filter(|it| it.has_steps()) {
+            self.recorder = Some(recorder);
         }
     }
 }
@@ -491,6 +497,13 @@ impl Block {
                 partings.charge(group.lanes, live);
             }
         }
+        let mut recorder = (tally.recorder.as_deref_mut())
+            .filter(|recorder| recorder.watches(core.block.index, core.warp.number));
+        if let Some(recorder) = &mut recorder {
+            let warp = &*core.warp;
+            let lanes = (group.lanes, core.active);
+            recorder.begin(index, lanes, warp.flight.cycle(), &warp.registers);
+        }
         let next = match &step.run {
             Run::Action(action) => {
                 if core.active != 0 || core.warp.flight.is_timed() {
@@ -509,6 +522,9 @@ impl Block {
                 Next::Continue
             }
         };
+        if let Some(recorder) = recorder {
+            recorder.end(&core.warp.registers);
+        }
         if let Some(register) = core.violation {
             let operation = step
                 .instruction

@@ -9,6 +9,7 @@ use crate::memory::Memory;
 use crate::module::{Kernel, LOCAL, LoadError, LoadedModule};
 use crate::order::Chooser;
 use crate::profile::Profile;
+use crate::trace::Recorder;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use thiserror::Error;
@@ -192,6 +193,7 @@ impl Device {
             findings: findings.into_inner().unwrap_or_default(),
             profile: tally.profile,
             stops: stops.into_inner().unwrap_or_default(),
+            trace: tally.recorder.map(|recorder| recorder.into_trace()),
         })
     }
 }
@@ -406,6 +408,7 @@ fn worker(
     if context.options.profile {
         tally.profile = Some(Profile::new(context.kernel.program.steps.len()));
     }
+    tally.recorder = (context.options.watch).map(|watch| Box::new(Recorder::new(watch)));
     let inside = u64::from(context.cluster.iter().product::<u32>());
     let mut clusters: Vec<Cluster> = Vec::new();
     let mut chooser = Chooser::new(context.options.schedule, [u32::MAX; 3], 0);

@@ -88,6 +88,8 @@ pub struct Options {
     pub profile: bool,
     /// Take down the state of this thread of the first block before each of its instructions.
     pub follow: Option<u32>,
+    /// Keep what one warp does, step by step.
+    pub watch: Option<crate::trace::Watch>,
     /// Host threads to run blocks on. The outcome of a kernel whose blocks race may depend on it.
     pub threads: usize,
 }
@@ -102,6 +104,7 @@ impl Default for Options {
             stack: 16 << 10,
             profile: false,
             follow: None,
+            watch: None,
             threads: 1,
         }
     }
@@ -227,6 +230,8 @@ pub struct Outcome {
     pub profile: Option<crate::profile::Profile>,
     /// The states of the thread that was followed.
     pub stops: Vec<crate::follow::Stop>,
+    /// What the watched warp did.
+    pub trace: Option<crate::trace::Trace>,
 }
 
 /// How many findings are kept.

@@ -3,7 +3,74 @@
 use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::judge::{needs, text};
 use crate::program::{Program, WORD};
+use orias_sass::Register;
 use std::fmt::Write as _;
+
+/// How an instruction depends on an earlier one, and what its control fields do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Index of the earlier instruction.
+    pub earlier: usize,
+    /// Index of the later instruction.
+    pub later: usize,
+    /// The register they meet in.
+    pub register: Register,
+    /// What the later one does with it.
+    pub hazard: &'static str,
+    /// What is needed.
+    pub needed: String,
+    /// What is there.
+    pub found: String,
+    /// Whether that is enough.
+    pub met: bool,
+    /// Whether a cycle less would not be.
+    pub tight: bool,
+    /// The barriers that cover it, a bit each.
+    pub covers: u8,
+}
+
+/// Every dependence of a program on something that is in flight, by later instruction; registers of one operand count once.
+pub fn dependences(program: &Program) -> Result<Vec<Explained>, UnknownTiming> {
+    selected(program, |_| true)
+}
+
+fn selected(
+    program: &Program,
+    wanted: impl Fn(usize) -> bool,
+) -> Result<Vec<Explained>, UnknownTiming> {
+    let mut dependences: Vec<Dependence> = Vec::new();
+    flow::observe(program, |dependence| {
+        if wanted(dependence.later) {
+            dependences.push(dependence);
+        }
+    })?;
+    dependences.dedup_by_key(|d| (d.later, d.earlier, d.hazard, d.earlier_place, d.later_place));
+    let explained = dependences.iter().map(|dependence| {
+        let (needed, found) = needs(program, dependence);
+        Explained {
+            earlier: dependence.earlier,
+            later: dependence.later,
+            register: dependence.register,
+            hazard: match dependence.hazard {
+                Hazard::ReadAfterWrite => "reads",
+                Hazard::WriteAfterRead => "overwrites a source",
+                Hazard::WriteAfterWrite => "overwrites a result",
+                Hazard::Leaves => "leaves in flight",
+                Hazard::Counted => "counts",
+                Hazard::Barrier => "comes after, not",
+            },
+            needed,
+            found,
+            met: dependence.met,
+            tight: matches!(dependence.need, Need::Cycles(cycles) if cycles == dependence.cycles),
+            covers: match dependence.need {
+                Need::Wait(covers) => covers,
+                Need::Cycles(_) | Need::Group => 0,
+            },
+        }
+    });
+    Ok(explained.collect())
+}
 
 /// Says of the instruction at an offset what it waits for: every dependence, what it needs and what is there, and which of its
 /// waits nothing needs. `None` if no instruction is there.
@@ -12,13 +79,7 @@ pub fn explain(program: &Program, offset: usize) -> Result<Option<String>, Unkno
     if !offset.is_multiple_of(WORD) || index >= program.instructions.len() {
         return Ok(None);
     }
-    let mut dependences: Vec<Dependence> = Vec::new();
-    flow::observe(program, |dependence| {
-        if dependence.later == index {
-            dependences.push(dependence);
-        }
-    })?;
-    dependences.dedup_by_key(|d| (d.earlier, d.hazard, d.earlier_place, d.later_place));
+    let dependences = selected(program, |later| later == index)?;
     let control = program.instructions[index].control;
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -29,25 +90,20 @@ pub fn explain(program: &Program, offset: usize) -> Result<Option<String>, Unkno
         text(program, index)
     );
     for dependence in &dependences {
-        let (needed, found) = needs(program, dependence);
-        let hazard = match dependence.hazard {
-            Hazard::ReadAfterWrite => "reads",
-            Hazard::WriteAfterRead => "overwrites a source",
-            Hazard::WriteAfterWrite => "overwrites a result",
-            Hazard::Leaves => "leaves in flight",
-            Hazard::Counted => "counts",
-            Hazard::Barrier => "comes after, not",
-        };
         let _ = writeln!(
             out,
-            "  {} {hazard} {} of {:#06x} `{}`: needs {needed}, found {found}{}",
+            "  {} {} {} of {:#06x} `{}`: needs {}, found {}{}",
             if dependence.met { "ok " } else { "BAD" },
+            dependence.hazard,
             dependence.register,
             dependence.earlier * WORD,
             text(program, dependence.earlier),
-            match dependence.need {
-                Need::Cycles(cycles) if cycles == dependence.cycles => ": just enough",
-                _ => "",
+            dependence.needed,
+            dependence.found,
+            if dependence.tight {
+                ": just enough"
+            } else {
+                ""
             }
         );
     }
@@ -56,10 +112,7 @@ pub fn explain(program: &Program, offset: usize) -> Result<Option<String>, Unkno
     }
     for barrier in control.wait.iter() {
         let bit = 1 << barrier.index();
-        let needed = dependences
-            .iter()
-            .any(|d| matches!(d.need, Need::Wait(covers) if covers & bit != 0));
-        if !needed {
+        if dependences.iter().all(|d| d.covers & bit == 0) {
             let _ = writeln!(
                 out,
                 "  waits on barrier {} for the sake of later instructions, or of memory",

@@ -20,6 +20,6 @@ mod reuse;
 mod together;
 
 pub use estimate::estimate;
-pub use explain::explain;
+pub use explain::{Explained, dependences, explain};
 pub use finding::{Check, Finding};
 pub use judge::{JudgeError, Verdict, judge, judge_program};

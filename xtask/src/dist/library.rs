@@ -21,6 +21,10 @@ const TEMPLATES: &[(&str, &str)] = &[
         "orias-config.cmake.in",
         "lib/cmake/orias/orias-config.cmake",
     ),
+    (
+        "orias-config-version.cmake.in",
+        "lib/cmake/orias/orias-config-version.cmake",
+    ),
 ];
 
 /// The shared library: as cargo names it, as programs look for it at run time, and as the linker does.
@@ -128,7 +132,7 @@ mod tests {
         for _ in 0..2 {
             let source = oracle::repository().join("crates/capi");
             let installed = install(&source, &built, &result).unwrap();
-            assert_eq!(installed.len(), 7);
+            assert_eq!(installed.len(), 8);
             for file in &installed {
                 let text = std::fs::read_to_string(file).unwrap();
                 assert!(

@@ -289,7 +289,29 @@ pub unsafe extern "C" fn nvPTXCompilerGetCompiledProgram(
 /// Which of the two logs.
 type Log = fn(&Outcome) -> &str;
 
-/// Writes the size of a log, the zero at its end not counted.
+/// A log as NVIDIA's library writes it: what continues a message on a new line starts like one, and nothing follows a version that is not
+/// understood.
+fn as_nvidia_writes(log: &str, verdict: Verdict) -> String {
+    let mut lines: Vec<&str> = log.lines().collect();
+    if verdict == Verdict::UnsupportedVersion && lines.len() > 1 {
+        lines.pop();
+    }
+    let line = |line: &&str| match line.starts_with("ptxas ") || line.starts_with('{') {
+        true => format!("{line}\n"),
+        false => format!("ptxas         . {line}\n"),
+    };
+    lines.iter().map(line).collect()
+}
+
+/// The text of a log; empty before a compilation.
+fn text_of(session: &Session, log: Log) -> String {
+    let outcome = session.outcome();
+    outcome.map_or(String::new(), |outcome| {
+        as_nvidia_writes(log(&outcome), outcome.verdict)
+    })
+}
+
+/// Writes the size of a log, the zero at its end counted; an empty one has none.
 ///
 /// # Safety
 ///
@@ -300,7 +322,10 @@ unsafe fn log_size(
     log: Log,
 ) -> nvPTXCompileResult {
     let get = |session: &Session| {
-        let length = session.outcome().map_or(0, |outcome| log(&outcome).len());
+        let length = match text_of(session, log).len() {
+            0 => 0,
+            length => length + 1,
+        };
         // SAFETY: the caller's promise.
         success_if(unsafe { write(size, length) })
     };
@@ -312,7 +337,7 @@ unsafe fn log_size(
 ///
 /// # Safety
 ///
-/// If they are not null, `compiler` is a handle and `buffer` has one byte more than the log's size.
+/// If they are not null, `compiler` is a handle and `buffer` has the log's size, and at least one byte.
 unsafe fn copy_log(
     compiler: nvPTXCompilerHandle,
     buffer: *mut c_char,
@@ -322,11 +347,10 @@ unsafe fn copy_log(
         if buffer.is_null() {
             return NVPTXCOMPILE_ERROR_INVALID_INPUT;
         }
-        let outcome = session.outcome();
-        let text = outcome.as_deref().map_or("", log).as_bytes();
+        let text = text_of(session, log);
         // SAFETY: the caller's promise.
         unsafe {
-            copy(text, buffer.cast());
+            copy(text.as_bytes(), buffer.cast());
             buffer.add(text.len()).write(0);
         }
         NVPTXCOMPILE_SUCCESS
@@ -335,7 +359,7 @@ unsafe fn copy_log(
     unsafe { with_session(compiler, get) }
 }
 
-/// The size of the errors of the last compilation in bytes, the zero at the end not counted.
+/// The size of the errors of the last compilation in bytes, the zero at the end counted; 0 if there are none.
 ///
 /// # Safety
 ///
@@ -349,7 +373,7 @@ pub unsafe extern "C" fn nvPTXCompilerGetErrorLogSize(
     unsafe { log_size(compiler, errorLogSize, |outcome| &outcome.error_log) }
 }
 
-/// Copies the errors of the last compilation, and a zero at the end: the buffer has one byte more than their size.
+/// Copies the errors of the last compilation, and a zero at the end, which is all there is if there are none: the buffer has their size, and at least one byte.
 ///
 /// # Safety
 ///
@@ -363,7 +387,7 @@ pub unsafe extern "C" fn nvPTXCompilerGetErrorLog(
     unsafe { copy_log(compiler, errorLog, |outcome| &outcome.error_log) }
 }
 
-/// The size of warnings and of what "-v" reports in bytes, the zero at the end not counted.
+/// The size of warnings and of what "-v" reports in bytes, the zero at the end counted; 0 if there are none.
 ///
 /// # Safety
 ///
@@ -377,7 +401,7 @@ pub unsafe extern "C" fn nvPTXCompilerGetInfoLogSize(
     unsafe { log_size(compiler, infoLogSize, |outcome| &outcome.info_log) }
 }
 
-/// Copies warnings and what "-v" reports, and a zero at the end: the buffer has one byte more than their size.
+/// Copies warnings and what "-v" reports, and a zero at the end, which is all there is if there are none: the buffer has their size, and at least one byte.
 ///
 /// # Safety
 ///

@@ -99,9 +99,9 @@ fn nvidias(first: u8, options: &[CString], module: &[u8]) {
         let mut size = 0;
         nvPTXCompilerGetErrorLogSize(compiler, &raw mut size);
         assert_eq!(size > 0, !compiled);
-        let mut log = vec![1_u8; size + 1];
+        let mut log = vec![1_u8; size.max(1)];
         nvPTXCompilerGetErrorLog(compiler, log.as_mut_ptr().cast());
-        assert_eq!(log[size], 0);
+        assert_eq!(log.last(), Some(&0));
         if compiled {
             nvPTXCompilerGetCompiledProgramSize(compiler, &raw mut size);
             let mut program = vec![0_u8; size];

@@ -170,7 +170,7 @@ pub fn lower(
             // The ABI hands back one result; ptxas goes without it then, and cannot call what calls itself.
             let what = format!("Function '{}' is recursive", ptx.name(function.name));
             problems.push(Diagnostic::error(function.span, what));
-            continue;
+            return Err(problems);
         }
         match body::lower_function(&around, id) {
             Ok((function, called)) => {

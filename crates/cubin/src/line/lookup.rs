@@ -28,6 +28,21 @@ pub fn lines_of(cubin: &Cubin, function: &str) -> Vec<SourceLine> {
     rows
 }
 
+/// The lines of the PTX that a function's code comes from, by address.
+pub fn ptx_lines_of(cubin: &Cubin, function: &str) -> Vec<SourceLine> {
+    let mut rows = rows(cubin, ".nv_debug_line_sass", function).unwrap_or_default();
+    rows.sort_by_key(|row| row.address);
+    rows
+}
+
+/// The PTX that a cubin keeps for its line tables, if it does: a line each.
+pub fn ptx_text_of(cubin: &Cubin) -> Option<String> {
+    let index = cubin.section_index(".nv_debug_ptx_txt")?;
+    let bytes = cubin.sections[index].bytes()?;
+    let text = String::from_utf8_lossy(bytes).replace('\0', "\n");
+    Some(text)
+}
+
 /// The row that holds for an address.
 pub fn line_at(rows: &[SourceLine], address: u64) -> Option<&SourceLine> {
     let behind = rows.partition_point(|row| row.address <= address);

@@ -11,7 +11,7 @@
 mod lookup;
 pub mod program;
 
-pub use lookup::{SourceLine, line_at, lines_of};
+pub use lookup::{SourceLine, line_at, lines_of, ptx_lines_of, ptx_text_of};
 
 /// A source file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod schedule_report;
 mod shell;
 mod toolkit;
 mod verify;
+mod view;
 
 use crate::report::Report;
 use std::fmt::Write as _;
@@ -40,6 +41,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "reschedule", about: "compute the control words of a cubin anew", run: reschedule::run },
     Command { name: "verify", about: "prove that a cubin's code leaves no hazard and that lanes meet where they must, or say what is wrong", run: verify::run },
     Command { name: "run", about: "run a kernel on the CPU: PTX in the interpreter, a cubin in the emulator", run: run::run },
+    Command { name: "view", about: "write a page that shows PTX or a cubin: code, timeline, findings, a run", run: view::run },
     Command { name: "toolkit", about: "make a shadow of a CUDA toolkit whose ptxas is Orias", run: toolkit::run },
     Command { name: "manual", about: "print a manual page, of the command or of a subcommand", run: shell::manual },
     Command { name: "completions", about: "print what a shell needs to complete command lines", run: shell::completions },

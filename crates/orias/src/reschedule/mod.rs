@@ -15,6 +15,7 @@ pub use control::{
 };
 pub use cycles::{FunctionCycles, cycles};
 pub use offsets::{Moves, OffsetError};
+pub(crate) use report::loop_weight;
 pub use report::{BlockReport, FunctionReport, Report};
 
 use crate::disassemble::target_of;

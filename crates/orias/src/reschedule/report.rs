@@ -9,6 +9,11 @@ const ITERATIONS: f64 = 8.0;
 /// Deeper loops count no more.
 const DEEPEST: u32 = 6;
 
+/// How often a block runs in estimates, if it is in so many loops.
+pub(crate) fn loop_weight(depth: u32) -> f64 {
+    ITERATIONS.powi(depth.min(DEEPEST) as i32)
+}
+
 /// What became of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockReport {
@@ -48,7 +53,7 @@ impl FunctionReport {
     pub fn cycles(&self) -> (f64, f64) {
         let mut sums = (0.0, 0.0);
         for block in &self.blocks {
-            let weight = ITERATIONS.powi(block.depth.min(DEEPEST) as i32);
+            let weight = loop_weight(block.depth);
             sums.0 += weight * f64::from(block.words.0);
             sums.1 += weight * f64::from(block.words.1);
         }

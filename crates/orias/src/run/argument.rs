@@ -15,7 +15,7 @@ use super::element::Element;
 use orias_random::Rng;
 
 /// Bytes a buffer has at most.
-const LARGEST_BUFFER: u64 = 1 << 32;
+pub(super) const LARGEST_BUFFER: u64 = 1 << 32;
 
 /// An argument of a kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,10 +52,18 @@ impl Argument {
     /// # Errors
     /// It is not understood, or the file it names cannot be read.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_within(text, LARGEST_BUFFER)
+    }
+
+    /// The same, with buffers of at most so many bytes.
+    ///
+    /// # Errors
+    /// It is not understood, it is larger, or the file it names cannot be read.
+    pub fn parse_within(text: &str, most: u64) -> Result<Self, String> {
         let understood = || format!("'{text}' is no argument: write TYPE:VALUE or buf:TYPE:COUNT");
         let (head, rest) = text.split_once(':').ok_or_else(understood)?;
         match head {
-            "buf" => buffer(rest).map_err(|why| format!("'{text}': {why}")),
+            "buf" => buffer(rest, most).map_err(|why| format!("'{text}': {why}")),
             "bytes" => hexadecimal(rest)
                 .map(|bytes| Self::Scalar { bytes })
                 .ok_or_else(|| format!("'{text}': bytes are pairs of hexadecimal digits")),
@@ -82,7 +90,7 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     )
 }
 
-fn buffer(text: &str) -> Result<Argument, String> {
+fn buffer(text: &str, most: u64) -> Result<Argument, String> {
     if let Some(file) = text.strip_prefix('@') {
         return file_buffer(Element::U8, file);
     }
@@ -104,8 +112,8 @@ fn buffer(text: &str) -> Result<Argument, String> {
     let count: u64 = count
         .parse()
         .map_err(|_| format!("'{count}' is no count"))?;
-    if count.saturating_mul(element.bytes() as u64) > LARGEST_BUFFER {
-        return Err("a buffer has at most 4 GiB".into());
+    if count.saturating_mul(element.bytes() as u64) > most {
+        return Err(format!("a buffer has at most {} MiB", most >> 20));
     }
     let words: Vec<&str> = words.collect();
     let bytes: Vec<u8> = match words[..] {

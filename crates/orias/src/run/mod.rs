@@ -70,6 +70,8 @@ pub struct Launch {
     pub check_uninitialised: bool,
     /// At which level PTX is compiled for the emulator; as high as possible if nothing is said.
     pub opt_level: Option<u8>,
+    /// The warp whose steps the emulator keeps.
+    pub watch: Option<sim::Watch>,
     /// How the emulator runs finished code.
     pub emulation: Emulation,
 }
@@ -106,6 +108,8 @@ pub struct Finished {
     pub findings: Vec<String>,
     /// The counts of the emulator, as tables.
     pub cycles: Option<String>,
+    /// What the watched warp did.
+    pub trace: Option<sim::Trace>,
 }
 
 /// Runs a kernel. `progress` hears how many of how many CTAs have ended.
@@ -131,12 +135,17 @@ pub fn run(
     }
 }
 
-/// The cubin of a PTX module, compiled for the target it names or, if that is an older one, for one the emulator knows.
-fn compiled(source: &[u8], launch: &Launch) -> Result<Vec<u8>, String> {
+/// The target that a PTX module names or, if that is an older one, one the emulator knows.
+pub(crate) fn named_target(source: &[u8]) -> &'static str {
     let (module, _) = orias_ptx::parse(source);
     let named = module.target.map(|target| target.to_string());
-    let known = named.filter(|name| orias_sass::Target::from_name(name).is_some());
-    let name = known.as_deref().unwrap_or(orias_sass::Target::Sm90a.name());
+    let known = named.and_then(|name| orias_sass::Target::from_name(&name));
+    known.unwrap_or(orias_sass::Target::Sm90a).name()
+}
+
+/// The cubin of a PTX module, compiled for the target it names or, if that is an older one, for one the emulator knows.
+fn compiled(source: &[u8], launch: &Launch) -> Result<Vec<u8>, String> {
+    let name = named_target(source);
     let mut options = Options {
         target: Target::parse(name).ok_or_else(|| format!("{name} is no target"))?,
         line_info: launch.emulation.explain,
@@ -275,6 +284,7 @@ fn emulate(
         },
         max_steps: launch.step_limit,
         profile: cycles || explain,
+        watch: launch.watch,
         stack: stack.unwrap_or(defaults.stack),
         ..defaults
     };
@@ -299,6 +309,7 @@ fn emulate(
             .map(|fault| fault.to_string())
             .or_else(|| unwritten.map(ToString::to_string)),
         findings: outcome.findings.iter().map(ToString::to_string).collect(),
+        trace: outcome.trace,
         cycles: outcome.profile.map(|profile| {
             let table = cycles.then(|| module.annotate(&request.kernel, &profile));
             let mut text = table.flatten().unwrap_or_else(|| profile.summary());

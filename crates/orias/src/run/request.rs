@@ -152,18 +152,26 @@ impl Request {
     /// # Errors
     /// An argument is not understood or its file cannot be read.
     pub fn launch(&self) -> Result<Launch, String> {
+        self.launch_within(super::argument::LARGEST_BUFFER)
+    }
+
+    /// The same, with buffers of at most so many bytes.
+    ///
+    /// # Errors
+    /// An argument is not understood or too large, or its file cannot be read.
+    pub fn launch_within(&self, most: u64) -> Result<Launch, String> {
         let mut arguments = Vec::new();
         if let Some(file) = &self.args {
             let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
             for line in text.lines() {
                 let line = line.split('#').next().unwrap_or_default().trim();
                 if !line.is_empty() {
-                    arguments.push(Argument::parse(line)?);
+                    arguments.push(Argument::parse_within(line, most)?);
                 }
             }
         }
         for argument in &self.arguments {
-            arguments.push(Argument::parse(argument)?);
+            arguments.push(Argument::parse_within(argument, most)?);
         }
         Ok(Launch {
             kernel: self.kernel.clone(),
@@ -175,6 +183,7 @@ impl Request {
             step_limit: self.max_steps,
             check_uninitialised: self.check_uninitialised,
             opt_level: self.opt_level,
+            watch: None,
             emulation: super::Emulation {
                 timing: self.timing,
                 check: self.check,

@@ -10,7 +10,8 @@ use cranelift_entity::SecondaryMap;
 use orias_machine::Machine;
 use orias_machine::issue::Unit;
 use orias_machine::timing::Completion;
-use orias_ori::{Block, Function};
+use orias_ori::{Block, Function, Inst};
+use orias_sass::Barrier;
 
 /// Sweeps over the function: forward, and once around the loops.
 const SWEEPS: usize = 2;
@@ -29,8 +30,55 @@ pub struct WordCycles {
     pub waited: u32,
 }
 
+/// A barrier that an instruction holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The barrier.
+    pub barrier: Barrier,
+    /// Whether until its result is there; otherwise until its sources have been read.
+    pub writes: bool,
+    /// The cycle in which it is released.
+    pub until: u32,
+}
+
+/// An instruction, by its control word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WordLine {
+    /// The instruction.
+    pub inst: Inst,
+    /// The cycle it issues in.
+    pub issue: u32,
+    /// Cycles it waited for barriers before.
+    pub waited: u32,
+    /// The line of the block that released the last of them; none if it comes from before the block.
+    pub blamed: Option<usize>,
+    /// The barriers it holds from now on.
+    pub holds: [Option<Hold>; 2],
+}
+
+/// A block, by its control words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockWords {
+    /// Its cycles.
+    pub cycles: WordCycles,
+    /// By barrier: until when it is held by what comes before the block.
+    pub entry: [u32; Barrier::COUNT as usize],
+    /// Its instructions.
+    pub lines: Vec<WordLine>,
+}
+
 /// The cycles of each block of a final function, in layout order.
 pub fn cycles_by_words(func: &Function) -> Vec<WordCycles> {
+    walk_all(func, |found| found.cycles)
+}
+
+/// The same with every instruction of the blocks.
+pub fn timeline_by_words(func: &Function) -> Vec<BlockWords> {
+    walk_all(func, |found| found)
+}
+
+/// Walks over all blocks until what they hand on has gone around the loops; what is kept of each is the caller's choice.
+fn walk_all<T>(func: &Function, keep: impl Fn(BlockWords) -> T) -> Vec<T> {
     let blocks: Vec<Block> = func.blocks().collect();
     let mut preds: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
     let mut numbers: SecondaryMap<Block, usize> = SecondaryMap::new();
@@ -53,24 +101,50 @@ pub fn cycles_by_words(func: &Function) -> Vec<WordCycles> {
             for &pred in &preds[number] {
                 held.join(&ends[pred]);
             }
-            let cycles = walk(func, block, local, &mut held);
-            ends[number] = held.since(cycles.cycles);
-            found.push(cycles);
+            let walked = walk(func, block, local, &mut held);
+            ends[number] = held.since(walked.cycles.cycles);
+            found.push(keep(walked));
         }
     }
     found
 }
 
-fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Barriers) -> WordCycles {
+/// Who releases each barrier last: a line of the block, and when.
+type Holders = [Option<(usize, u32)>; Barrier::COUNT as usize];
+
+/// The line that releases the last barrier of a mask, if it is one of the block's.
+fn last_of(holders: &Holders, held: &Barriers, mask: u8) -> Option<usize> {
+    let until = held.released(mask);
+    let waited = holders.iter().enumerate();
+    let waited = waited.filter(|(barrier, _)| mask >> barrier & 1 == 1);
+    let mut lines = waited.filter_map(|(_, holder)| *holder);
+    lines.find(|(_, at)| *at == until).map(|(line, _)| line)
+}
+
+fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Barriers) -> BlockWords {
     let machine = Machine::of(func.target);
     let mut clock = Clock::new(1);
-    let mut waited = 0u32;
+    let mut total = 0u32;
+    let entry = std::array::from_fn(|barrier| held.released(1 << barrier));
+    let mut holders = Holders::default();
+    let mut lines = Vec::new();
     for inst in func.block_insts(block) {
         let Some(op) = func.opcode(inst).as_machine() else {
             continue;
         };
         let control = func.inst(inst).control();
-        waited += clock.wait(held, control.wait_mask());
+        let mask = control.wait_mask();
+        let waited = clock.wait(held, mask);
+        total += waited;
+        let mut line = WordLine {
+            inst,
+            issue: clock.next,
+            waited,
+            blamed: (waited > 0)
+                .then(|| last_of(&holders, held, mask))
+                .flatten(),
+            holds: [None; 2],
+        };
         let timing = machine.timing(op);
         let mut start = clock.next;
         let issue = machine.issue_of_operation(op);
@@ -87,25 +161,41 @@ fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Barriers) 
             _ => typical,
         };
         let sets = [
-            (control.write_barrier(), typical),
+            (control.write_barrier(), true, typical),
             (
                 control.read_barrier(),
+                false,
                 u32::from(machine.limits.source_read),
             ),
         ];
-        for (barrier, cycles) in sets {
+        for (slot, (barrier, writes, cycles)) in line.holds.iter_mut().zip(sets) {
             if let Some(barrier) = barrier {
-                held.hold(barrier, start + cycles);
+                let until = start + cycles;
+                held.hold(barrier, until);
+                let holder = &mut holders[usize::from(barrier.index())];
+                if holder.is_none_or(|(_, at)| until > at) {
+                    *holder = Some((lines.len(), until));
+                }
+                *slot = Some(Hold {
+                    barrier,
+                    writes,
+                    until,
+                });
             }
         }
+        lines.push(line);
         clock.next += match control.stall() {
             0 if timing.is_some_and(|timing| timing.completion == Completion::Fixed) => DRAIN,
             stall => u32::from(stall.max(1)),
         };
     }
-    WordCycles {
-        block,
-        cycles: clock.next,
-        waited,
+    BlockWords {
+        cycles: WordCycles {
+            block,
+            cycles: clock.next,
+            waited: total,
+        },
+        entry,
+        lines,
     }
 }

@@ -5,6 +5,7 @@ mod cubin;
 mod ori;
 mod ptx;
 mod sass;
+mod view;
 
 /// A reader of outside text or bytes.
 pub struct Target {
@@ -26,6 +27,7 @@ pub fn targets() -> impl Iterator<Item = &'static Target> {
         ori::TARGETS,
         sass::TARGETS,
         cubin::TARGETS,
+        view::TARGETS,
     ]
     .into_iter()
     .flatten()
