@@ -465,7 +465,7 @@ fn finish_functions(
     stop: Stop<'_>,
 ) -> Result<Vec<Called>, Diagnostic> {
     let finish = |function: DeviceFunction| {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let DeviceFunction {
             code: mut function,
             debug,
