@@ -99,6 +99,8 @@ pub struct Kernel {
     pub dynamic_shared: Option<u32>,
     /// The functions that it and these call, by their names in code.
     pub callees: Vec<String>,
+    /// What debuggers are told of it, if anything.
+    pub debug: Option<DebugRecord>,
     /// Whether the kernel allocates on the stack at run time, so that its frame has no fixed size.
     pub alloca: bool,
     /// Strings of `.pragma` on the kernel and in its body.
@@ -116,10 +118,36 @@ pub struct Kernel {
 pub struct DeviceFunction {
     /// The code; its parameters are those of the entry block.
     pub code: Function,
+    /// What debuggers are told of it, if anything.
+    pub debug: Option<DebugRecord>,
     /// Who sees the name.
     pub linkage: Linkage,
     /// The shared variables it uses, by their numbers among the symbols of its source.
     pub(crate) shared: Vec<usize>,
+}
+
+/// What debuggers are told of a function, as far as it is known before it has code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DebugRecord {
+    /// Words of registers of the PTX; [`orias_ori::Location::register`] names one by its place here.
+    pub registers: Vec<SourceRegister>,
+    /// Labels, and the lines of the PTX they stand in.
+    pub labels: Vec<(String, u32)>,
+    /// Variables in the frame, and where they lie in it.
+    pub locals: Vec<(String, u32)>,
+}
+
+/// A word of a register of the PTX.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRegister {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: orias_ptx::types::Type,
+    /// How many elements it has.
+    pub vector: u8,
+    /// Which of its words it is.
+    pub word: u8,
 }
 
 /// A kernel parameter.

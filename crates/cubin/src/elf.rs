@@ -328,6 +328,8 @@ pub const RELOCATION_TYPES: &[(u32, &str)] = &[
 
 /// Types of relocations in data.
 pub mod r_cuda {
+    /// The 32-bit address of a symbol in its memory.
+    pub const ADDRESS_32: u32 = 0x01;
     /// The 64-bit address of a symbol in its memory.
     pub const ADDRESS_64: u32 = 0x02;
     /// The 64-bit generic address of a variable.

@@ -31,7 +31,7 @@ pub fn to_json(cubin: &Cubin) -> Json {
             "entry": header.entry,
             "flags": header.flags.0,
             "sm": header.flags.sm(),
-            "make": make_name(header.flags),
+            "make": make_name(cubin),
             "section_names": header.section_names,
         },
         "functions": functions.iter().map(function).collect::<Vec<_>>(),

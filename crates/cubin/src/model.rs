@@ -51,21 +51,11 @@ pub struct Header {
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// What ptxas 13 writes for code without line information or debug information.
-    pub const ORDINARY: u8 = 0x06;
-    /// What ptxas 13 writes with `-lineinfo` for PTX that names no source lines.
-    pub const LINE_INFO: u8 = 0x09;
-    /// What ptxas 13 writes for PTX that names source lines, with `-lineinfo` and without.
-    pub const SOURCE_LINES: u8 = 0x0a;
-    /// What ptxas 13 writes with `-g`.
-    pub const DEBUG: u8 = 0x0b;
-
-    /// The flags ptxas 13 writes for code for `sm` that was made in the way `make` says.
-    ///
-    /// The lowest byte is 4 up to sm_90 and 2 from sm_100 on.
-    pub fn new(sm: u8, make: u8) -> Self {
+    /// The flags ptxas 13 writes for code for `sm`. The highest byte is the number of the section `.note.nv.cuinfo`, the lowest is 4 up
+    /// to sm_90 and 2 from sm_100 on.
+    pub fn new(sm: u8, cuda_note: u8) -> Self {
         let low = if sm < 100 { 0x04 } else { 0x02 };
-        Self(u32::from(make) << 24 | u32::from(sm) << 8 | low)
+        Self(u32::from(cuda_note) << 24 | u32::from(sm) << 8 | low)
     }
 
     /// The chip: 90 for sm_90 and sm_90a.
@@ -73,8 +63,8 @@ impl Flags {
         (self.0 >> 8) as u8
     }
 
-    /// The highest byte, which tells ordinary code from code with line or debug information.
-    pub fn make(self) -> u8 {
+    /// The number of the section `.note.nv.cuinfo`.
+    pub fn cuda_note(self) -> u8 {
         (self.0 >> 24) as u8
     }
 }
@@ -541,11 +531,11 @@ mod tests {
 
     #[test]
     fn flags_are_those_of_ptxas() {
-        assert_eq!(Flags::new(90, Flags::ORDINARY).0, 0x0600_5a04);
-        assert_eq!(Flags::new(75, Flags::ORDINARY).0, 0x0600_4b04);
-        assert_eq!(Flags::new(120, Flags::ORDINARY).0, 0x0600_7802);
+        assert_eq!(Flags::new(90, 6).0, 0x0600_5a04);
+        assert_eq!(Flags::new(75, 6).0, 0x0600_4b04);
+        assert_eq!(Flags::new(120, 6).0, 0x0600_7802);
         assert_eq!(Flags(0x0b00_5a04).sm(), 90);
-        assert_eq!(Flags(0x0b00_5a04).make(), Flags::DEBUG);
+        assert_eq!(Flags(0x0b00_5a04).cuda_note(), 11);
     }
 
     #[test]

@@ -9,9 +9,7 @@ use std::fmt::Write;
 use crate::attribute::{self, Attribute, Value, Vocabulary};
 use crate::elf::{self, pt, stb, stt};
 use crate::functions::FunctionView;
-use crate::model::{
-    Body, Cubin, Extent, Flags, InfoMeaning, Section, Symbol, SymbolPlace, SymbolSpace,
-};
+use crate::model::{Body, Cubin, Extent, InfoMeaning, Section, Symbol, SymbolPlace, SymbolSpace};
 use crate::note::{Note, NoteContent};
 
 /// How many lines of data are printed when not all is asked for.
@@ -47,13 +45,17 @@ pub(crate) fn kind_name(kind: u16) -> &'static str {
     }
 }
 
-pub(crate) fn make_name(flags: Flags) -> &'static str {
-    match flags.make() {
-        Flags::ORDINARY => "ordinary code",
-        Flags::LINE_INFO => "with line information",
-        Flags::SOURCE_LINES => "with line information of the source",
-        Flags::DEBUG => "debug code",
-        _ => "made in an unknown way",
+/// What the code was made with, in words.
+pub(crate) fn make_name(cubin: &Cubin) -> &'static str {
+    let has = |name| cubin.section(name).is_some();
+    if has(".nv_debug_info_reg_sass") {
+        "debug code"
+    } else if has(".rela.debug_line") {
+        "with line information of the source"
+    } else if has(".nv_debug_line_sass") {
+        "with line information"
+    } else {
+        "ordinary code"
     }
 }
 
@@ -182,7 +184,7 @@ impl Printer<'_> {
             header.os_abi,
             header.abi_version,
             header.flags.0,
-            make_name(header.flags),
+            make_name(self.cubin),
         )
     }
 

@@ -2,6 +2,7 @@
 
 use crate::check::{parse_and_check, translate};
 use crate::container::{self, Called, Finished};
+use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
@@ -94,7 +95,16 @@ pub fn compile_until(
         }
         modules.push((source, module));
     }
+    let is_debug = |(_, module): &(&Source<'_>, orias_ptx::Module<'_>)| {
+        let options = &module.target_options;
+        options.contains(&orias_ptx::ast::TargetOption::Debug)
+    };
+    let options = &options.for_modules(modules.iter().any(is_debug));
     let mut diagnostics = options.treat_warnings(diagnostics);
+    if options.contradicts_debugging() {
+        let what = "Optimized debugging not supported";
+        diagnostics.0.push(Diagnostic::new(Severity::Fatal, what));
+    }
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
@@ -144,10 +154,14 @@ fn generate(
     let mut module = orias_codegen::LoweredModule::new(target);
     let mut errors = Vec::new();
     let mut lines = LineTables::new(options);
+    let mut sections = options.writes_debug_info().then(Sections::default);
     let mut warnings = Vec::new();
     for (source, ptx) in sources {
         if stop() {
             return Err(vec![Diagnostic::stopped()]);
+        }
+        if let Some(sections) = &mut sections {
+            sections.take(ptx);
         }
         if options.relocatable
             && let Some(problems) = beyond_the_abi(ptx)
@@ -162,7 +176,13 @@ fn generate(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let lowered = std::mem::take(&mut module.kernels);
+    if let Some(sections) = &sections {
+        warnings.extend(sections.remarks());
+    }
+    let mut lowered = std::mem::take(&mut module.kernels);
+    for kernel in &mut lowered {
+        warnings.extend(bounded(kernel, target));
+    }
     warnings.extend(lowered.iter().filter_map(|kernel| {
         let mut limits = kernel.code.attributes.clone();
         limit(&mut limits, options);
@@ -210,7 +230,7 @@ fn generate(
     }
     let functions =
         finish_functions(functions, &kernels, options, stop).map_err(|error| vec![error])?;
-    let cubin = container::build(&module, &kernels, &functions, lines, target)
+    let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
     let mut report = warnings;
     let used = usage::usage(&kernels, &functions, target);
@@ -221,6 +241,60 @@ fn generate(
     }
     report.extend(usage::warnings(&kernels, &functions, options));
     Ok((cubin, report, used))
+}
+
+/// Brings what the source asks for within what a multiprocessor has, with ptxas's words for what changes.
+fn bounded(kernel: &mut Kernel, target: orias_sass::Target) -> Vec<Diagnostic> {
+    let machine = Machine::of(target);
+    let name = kernel.code.name.clone();
+    let own = &mut kernel.code.attributes;
+    let warning = |message| Diagnostic::new(Severity::Warning, message);
+    let mut said = Vec::new();
+    let fewest = machine.registers.fewest;
+    let most = u32::from(machine.registers.general) + machine.registers.reserved;
+    if own.max_registers > most {
+        own.max_registers = 0;
+        let what = format!("Too many maxnreg specified for entry {name}, will be ignored");
+        said.push(warning(what));
+    } else if own.max_registers > 0 && own.max_registers < fewest {
+        let what = format!(
+            "For entry {name} adjusting per thread register count of {} to lower bound of {fewest}",
+            own.max_registers
+        );
+        own.max_registers = fewest;
+        said.push(warning(what));
+    }
+    let threads: u64 = own
+        .max_threads
+        .iter()
+        .map(|&n| u64::from(n.max(1)))
+        .product();
+    if own.min_blocks > machine.registers.most_blocks {
+        own.min_blocks = 0;
+        said.push(warning(format!(
+            "Value of minnctapersm for entry {name} is out of range. minnctapersm will be ignored"
+        )));
+    } else if own.max_threads != [0; 3]
+        && threads * u64::from(own.min_blocks) > u64::from(machine.registers.most_threads)
+    {
+        own.min_blocks = 0;
+        said.push(warning(format!(
+            "Value of threads per SM for entry {name} is out of range. .minnctapersm will be ignored"
+        )));
+    }
+    said
+}
+
+/// What ptxas says of functions with register counts of their own in whole programs.
+fn local_register_counts(ptx: &orias_ptx::Module<'_>) -> Option<Diagnostic> {
+    use orias_ptx::ast::FunctionDirectiveKind::LocalMaxNReg;
+    let mut functions = ptx
+        .functions
+        .iter()
+        .filter(|it| !it.entry && it.body.is_some());
+    let some = functions.any(|it| it.directives.iter().any(|it| it.kind == LocalMaxNReg));
+    let what = "Construct '.local_maxnreg' on device functions is supported only with --compile-only option, ignoring construct";
+    some.then(|| Diagnostic::new(Severity::Warning, what))
 }
 
 /// What functions of an object have that the ABI has no way for, in ptxas's words.
@@ -261,6 +335,7 @@ fn lower_source(
     lines: &mut LineTables,
     warnings: &mut Vec<Diagnostic>,
 ) -> Result<orias_codegen::LoweredModule, Vec<Diagnostic>> {
+    warnings.extend(local_register_counts(ptx));
     if options.warn_on_double {
         warnings.extend(double_precision(ptx, source));
     }
@@ -270,6 +345,7 @@ fn lower_source(
         entries: options.entries.clone(),
         ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
         caches: options.caches,
+        debug: options.debug,
         relocatable: options.relocatable,
     };
     let mut module = lower(ptx, &how).map_err(|problems| {
@@ -390,8 +466,12 @@ fn finish_functions(
 ) -> Result<Vec<Called>, Diagnostic> {
     let finish = |function: DeviceFunction| {
         let start = Stopwatch::start();
-        let linkage = function.linkage;
-        let mut function = function.code;
+        let DeviceFunction {
+            code: mut function,
+            debug,
+            linkage,
+            ..
+        } = function;
         let declared = function.attributes.clone();
         let callers = kernels
             .iter()
@@ -407,6 +487,7 @@ fn finish_functions(
         let code = encode(&mut function, options, stop)?;
         Ok(Called {
             function,
+            debug,
             declared,
             code,
             linkage,
@@ -429,6 +510,7 @@ fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finis
         declared,
         code,
         reports_at_exit: options.knobs.bool(&GEN_ERRBAR_AT_EXIT),
+        annotated: options.annotate,
         time: start.elapsed(),
     })
 }

@@ -9,12 +9,14 @@ mod mbarriers;
 mod object;
 mod text;
 
+use crate::debug::{self, RegisterTables, Sections, Surroundings};
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
 use orias_codegen::{
-    Kernel, LoweredModule, Pointer, RECORD_SIZES, ReferenceKind, SymbolSpace, constant_places,
+    Kernel, LoweredModule, Pointer, RECORD_SIZES, ReferenceKind, SymbolSpace, TEXT_START,
+    constant_places,
 };
 use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
@@ -39,6 +41,8 @@ pub(crate) struct Finished {
     pub(crate) code: Code,
     /// Whether errors of its accesses are reported before its threads end.
     pub(crate) reports_at_exit: bool,
+    /// Whether the output says how much code there is.
+    pub(crate) annotated: bool,
     /// How long it took.
     pub(crate) time: Duration,
 }
@@ -70,7 +74,7 @@ pub(crate) fn build(
     module: &LoweredModule,
     kernels: &[Finished],
     functions: &[Called],
-    lines: LineTables,
+    (lines, sections): (LineTables, Option<Sections>),
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
     if let Some(links) = &module.links {
@@ -179,8 +183,53 @@ pub(crate) fn build(
         cubin.functions.push(function);
     }
     cubin.lines = lines.info(module, &files);
+    cubin.debug =
+        sections.map(|sections| debug_info(&sections, module, kernels, functions, target));
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)
+}
+
+/// What debuggers are told. A function that several kernels call is where the first of them has it.
+fn debug_info(
+    sections: &Sections,
+    module: &LoweredModule,
+    kernels: &[Finished],
+    functions: &[Called],
+    target: Target,
+) -> build::DebugInfo {
+    let chip = chip_of(target);
+    let mut around = Surroundings::new(module);
+    let mut tables = RegisterTables::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for finished in kernels {
+        let kernel = &finished.kernel;
+        let symbol = &kernel.code.name;
+        for part in Text::new(finished, functions).parts {
+            let name = part.function.name.trim_start_matches(TEXT_START);
+            if let Some(record) = part.debug
+                && !seen.contains(&name)
+            {
+                seen.push(name);
+                let start = u64::from(part.start);
+                around.add_function(symbol, start, part.function, part.code, record);
+                around.add_symbol(name, symbol, start);
+                tables.add(name, part.function, part.code, record);
+            }
+        }
+        for parameter in &kernel.parameters {
+            let offset = u64::from(chip.param_base) + u64::from(parameter.offset);
+            around.add_number(&parameter.name, offset);
+        }
+        for place in &kernel.shared {
+            let offset = chip.reserved_shared + u64::from(place.offset);
+            around.add_number(&place.symbol, offset);
+        }
+    }
+    build::DebugInfo {
+        registers: tables.places,
+        register_types: tables.types,
+        sections: sections.finish(&around),
+    }
 }
 
 fn internal(error: impl std::fmt::Display) -> Diagnostic {
@@ -237,6 +286,10 @@ fn kernel_function(
         .unwrap_or(1);
     let uses_shared = attributes.shared > 0 || kernel.dynamic_shared.is_some();
     let mut function = function_of(&kernel.code, text, linked, target);
+    function.frame_rules = (kernel.debug.as_ref()).map(|_| debug::rules(&kernel.code, code));
+    function
+        .attributes
+        .extend(annotation(finished, text, target));
     function.entry = Some(Entry {
         params: parameters(kernel)?,
         params_size: narrow(kernel.parameter_bytes, "parameters")?,
@@ -317,6 +370,26 @@ pub(crate) fn register_count(function: &Function, target: Target) -> u32 {
 pub(crate) fn changes_register_count(code: &Code) -> bool {
     let changes = |op: Op| matches!(op, Op::USETMAXREG_DEALLOC | Op::USETMAXREG_TRY_ALLOC);
     code.placed.iter().any(|placed| changes(placed.op))
+}
+
+/// What a note of the compiler about a whole function is.
+const FUNCTION_NOTE: u32 = 3;
+
+/// How many instructions and registers a kernel has, in ptxas's words.
+fn annotation(finished: &Finished, text: &Text<'_>, target: Target) -> Option<Attribute> {
+    let id = attribute_id("ANNOTATIONS").filter(|_| finished.annotated)?;
+    let instructions: usize = text.parts.iter().map(|part| part.code.placed.len()).sum();
+    let registers = text_registers(text, target);
+    let mut note =
+        format!("instr/R-regs: {instructions} instructions, {registers} R-regs\0").into_bytes();
+    let length = note.len() as u32;
+    note.resize(note.len().next_multiple_of(4), 0);
+    let words = note.chunks_exact(4);
+    let words = words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    Some(Attribute {
+        id,
+        value: Value::Words([FUNCTION_NOTE, length].into_iter().chain(words).collect()),
+    })
 }
 
 fn reconfigures(code: &Code) -> Option<Attribute> {

@@ -11,6 +11,7 @@ mod check;
 pub mod command_line;
 mod compile;
 mod container;
+mod debug;
 pub mod diagnostics;
 mod disassemble;
 mod lines;

@@ -28,7 +28,7 @@ pub(crate) struct LineTables {
 impl LineTables {
     pub(crate) fn new(options: &Options) -> LineTables {
         LineTables {
-            always: options.line_info,
+            always: options.line_info || options.debug,
             never: options.no_debug_info,
             from_source: false,
             ptx: Vec::new(),

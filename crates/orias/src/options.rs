@@ -10,8 +10,12 @@ use orias_codegen::lower::Caches;
 pub struct Options {
     /// What to compile for. A virtual target stops after the checks.
     pub target: Target,
-    /// How much to optimise, from 0 to 3.
+    /// How much to optimise, from 0 to 3; code for debuggers is not optimised.
     pub opt_level: u8,
+    /// Whether that level was asked for. Optimised code for debuggers is refused.
+    pub level_is_asked: bool,
+    /// Make code and information for debuggers; PTX whose target is `debug` asks for it by itself.
+    pub debug: bool,
     /// The entry functions to compile; all of them when empty.
     pub entries: Vec<String>,
     /// Whether a product and a sum may become one operation with one rounding; by default above -O0.
@@ -42,6 +46,8 @@ pub struct Options {
     pub warn_on_local_memory: bool,
     /// Warn about instructions with double precision.
     pub warn_on_double: bool,
+    /// Say in the output how many instructions and registers each kernel has.
+    pub annotate: bool,
     /// Line tables even where the PTX names no source lines; they are made anyway where it does.
     pub line_info: bool,
     /// No line tables in any case.
@@ -59,6 +65,8 @@ impl Default for Options {
         Self {
             target: Target::DEFAULT,
             opt_level: 3,
+            level_is_asked: false,
+            debug: false,
             entries: Vec::new(),
             contract: None,
             max_registers: None,
@@ -74,6 +82,7 @@ impl Default for Options {
             warn_on_spills: false,
             warn_on_local_memory: false,
             warn_on_double: false,
+            annotate: false,
             line_info: false,
             no_debug_info: false,
             verbose: false,
@@ -86,12 +95,37 @@ impl Default for Options {
 impl Options {
     /// Whether a product and a sum may become one operation with one rounding.
     pub fn contracts(&self) -> bool {
-        self.contract.unwrap_or(self.opt_level > 0)
+        self.contract.unwrap_or(self.level() > 0)
     }
 
     /// How much to optimise, once everything is considered.
     pub fn level(&self) -> u8 {
+        if self.debug {
+            return 0;
+        }
         self.opt_level.min(self.fast_compile.unwrap_or(u8::MAX))
+    }
+
+    /// Whether there is information for debuggers in the output, besides lines.
+    pub(crate) fn writes_debug_info(&self) -> bool {
+        self.debug && !self.no_debug_info
+    }
+
+    /// Whether optimised code for debuggers is asked for.
+    pub(crate) fn contradicts_debugging(&self) -> bool {
+        self.debug && self.level_is_asked && self.opt_level > 0
+    }
+
+    /// The same for modules of which one may be meant for debuggers.
+    #[must_use]
+    pub(crate) fn for_modules(&self, debug: bool) -> Options {
+        let mut options = self.clone();
+        options.debug |= debug;
+        if options.debug {
+            // Faults must be seen while there is a kernel to see them in. The knob exists.
+            let _ = options.knobs.set("GenErrbarAtExit=true");
+        }
+        options
     }
 
     /// Leaves warnings out or makes errors of them, as asked.

@@ -82,7 +82,7 @@ impl Printer<'_, '_> {
                     self.push("\n");
                 }
                 Item::Section(at) => {
-                    let text = module.text(module.sections[at as usize]);
+                    let text = module.text(module.sections[at as usize].span);
                     self.write(format_args!("{text}\n"));
                 }
                 Item::Alias(at) => {

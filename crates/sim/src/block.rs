@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::fault::{Cause, Fault, FaultKind, text_of};
 use crate::flight::Flight;
 use crate::flow::Next;
+use crate::follow;
 use crate::launch::Context;
 use crate::order::Chooser;
 use crate::profile::Profile;
@@ -449,6 +450,15 @@ impl Block {
         };
         tally.warps += 1;
         tally.threads += u64::from(group.lanes.count_ones());
+        if let Some(thread) = context.options.follow
+            && self.state.index == [0; 3]
+            && number == thread as usize / 32
+            && group.lanes >> (thread % 32) & 1 == 1
+            && let Ok(mut stops) = context.stops.lock()
+        {
+            let lane = (thread % 32) as usize;
+            follow::take(&mut stops, warp, lane, index, context.local);
+        }
         let mut core = Core {
             warp,
             block: &mut self.state,

@@ -165,6 +165,7 @@ impl Device {
         }
         banks[0] = &bank;
         let (printed, findings) = (Mutex::default(), Mutex::default());
+        let stops = Mutex::default();
         let (steps, clock) = (AtomicU64::new(0), AtomicU64::new(0));
         let context = Context {
             options,
@@ -179,6 +180,7 @@ impl Device {
             local,
             printed: &printed,
             findings: &findings,
+            stops: &stops,
             steps: &steps,
             clock: &clock,
         };
@@ -190,6 +192,7 @@ impl Device {
             printed: printed.into_inner().unwrap_or_default(),
             findings: findings.into_inner().unwrap_or_default(),
             profile: tally.profile,
+            stops: stops.into_inner().unwrap_or_default(),
             trace: tally.recorder.map(|recorder| recorder.into_trace()),
         })
     }

@@ -86,6 +86,8 @@ pub struct Options {
     pub stack: u32,
     /// Count issues, cycles and stalls of every instruction.
     pub profile: bool,
+    /// Take down the state of this thread of the first block before each of its instructions.
+    pub follow: Option<u32>,
     /// Keep what one warp does, step by step.
     pub watch: Option<crate::trace::Watch>,
     /// Host threads to run blocks on. The outcome of a kernel whose blocks race may depend on it.
@@ -101,6 +103,7 @@ impl Default for Options {
             max_steps: None,
             stack: 16 << 10,
             profile: false,
+            follow: None,
             watch: None,
             threads: 1,
         }
@@ -225,6 +228,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// Counts by instruction, if asked for.
     pub profile: Option<crate::profile::Profile>,
+    /// The states of the thread that was followed.
+    pub stops: Vec<crate::follow::Stop>,
     /// What the watched warp did.
     pub trace: Option<crate::trace::Trace>,
 }
@@ -250,6 +255,7 @@ pub(crate) struct Context<'a> {
     pub local: u32,
     pub printed: &'a Mutex<Vec<u8>>,
     pub findings: &'a Mutex<Vec<Finding>>,
+    pub stops: &'a Mutex<Vec<crate::follow::Stop>>,
     /// Thread-instructions so far.
     pub steps: &'a AtomicU64,
     /// What clocks show.

@@ -39,6 +39,7 @@ mod engine;
 mod fault;
 mod flight;
 mod flow;
+mod follow;
 mod heap;
 mod launch;
 mod memory;
@@ -60,6 +61,7 @@ mod warp;
 
 pub use device::{Device, LaunchError};
 pub use fault::{Fault, FaultKind};
+pub use follow::Stop;
 pub use launch::{Checks, Finding, FindingKind, Launch, Options, Outcome, Timing};
 pub use module::{LoadError, LoadedModule};
 pub use order::Schedule;

@@ -101,15 +101,13 @@ impl Kernel {
         let text = self.texts.iter().find(inside)?;
         let offset = address - text.address;
         let number = u32::try_from(offset / 16).ok()?;
-        (offset % 16 == 0).then_some(text.first + number)
+        offset.is_multiple_of(16).then_some(text.first + number)
     }
 
     /// The address of an instruction.
     pub fn address_of(&self, index: u64) -> u64 {
-        let texts = self.texts.iter().rev();
-        let text = texts
-            .skip_while(|text| u64::from(text.first) > index)
-            .next();
+        let mut texts = self.texts.iter().rev();
+        let text = texts.find(|text| u64::from(text.first) <= index);
         text.map_or(0, |text| {
             text.address + 16 * (index - u64::from(text.first))
         })

@@ -445,6 +445,15 @@ pub static GEN_ERRBAR_AT_EXIT: Key<bool> = Key::<bool>::new(
     "ERRBAR and CGAERRBAR before each EXIT (--make-errors-visible-at-exit)",
 );
 
+/// Whether functions look whether their frames fit the stack.
+pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
+    10075,
+    "SpBoundsCheck",
+    false,
+    "PostExpansion",
+    "a trap where a frame does not fit the stack (--sp-bounds-check)",
+);
+
 /// Whether regions are made late.
 pub static EXPAND_SYNC_LATE: Key<bool> = Key::<bool>::new(
     10073,
@@ -505,6 +514,7 @@ pub static KNOBS: &[&Knob] = &[
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,
+    &SP_BOUNDS_CHECK.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,

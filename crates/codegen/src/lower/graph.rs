@@ -2,7 +2,7 @@
 //!
 //! A function is inlined where it is called by name, unless it may come to be called again before it returns: such functions, the members of
 //! cycles of the graph of calls, are compiled by themselves and called. So are functions whose address is taken, for whoever calls through a
-//! pointer. In a module for a linker every function is compiled by itself, and called wherever the ABI has a way to. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
+//! pointer, and for debuggers all functions that the ABI has a way to call. In a module for a linker every function is compiled by itself, and called wherever the ABI has a way to. One walk over all instructions finds the calls, Tarjan's algorithm the cycles; both are linear.
 
 use super::LowerOptions;
 use super::calls::Convention;
@@ -247,7 +247,8 @@ impl CallGraph {
             let function = &module.functions[index];
             Convention::new(module, abi, &function.returns, &function.parameters).is_some()
         };
-        let linked = |index: usize| self.relocatable && self.defined[index] && by_abi(index);
+        let apart = self.relocatable || options.debug;
+        let linked = |index: usize| apart && self.defined[index] && by_abi(index);
         self.called = (0..self.calls.len())
             .map(|index| self.recursive[index] || linked(index))
             .collect();

@@ -6,6 +6,7 @@
 
 use orias_ori::{Function, Location, Span};
 use orias_ptx::diagnostic::LineIndex;
+use orias_ptx::name::Name;
 use orias_ptx::{Module, ast};
 use rustc_hash::FxHashMap;
 
@@ -18,7 +19,7 @@ pub(super) struct Lines<'m> {
     index: Option<(LineIndex<'m>, u32)>,
     /// The strings of `.debug_str`, and the offsets of labels in them.
     pub strings: Vec<u8>,
-    labels: FxHashMap<String, u32>,
+    labels: FxHashMap<Name, u32>,
 }
 
 impl<'m> Lines<'m> {
@@ -29,33 +30,20 @@ impl<'m> Lines<'m> {
             strings: Vec::new(),
             labels: FxHashMap::default(),
         };
-        for &section in &module.sections {
-            let text = module.text(section);
-            if text.contains(".debug_str") {
-                lines.read_strings(&text);
+        for section in &module.sections {
+            if module.text(section.name) == ".debug_str" {
+                let before = lines.strings.len() as u32;
+                lines.strings.extend_from_slice(&section.bytes);
+                for &(label, at) in &section.labels {
+                    lines.labels.insert(label, before + at);
+                }
             }
         }
         lines
     }
 
-    /// Labels (`NAME:`) and bytes (`.b8 1, 2, 3`) between braces.
-    fn read_strings(&mut self, text: &str) {
-        let inside = text.find('{').map_or("", |at| &text[at + 1..]);
-        for line in inside.lines() {
-            let line = line.split("//").next().unwrap_or_default().trim();
-            if let Some(label) = line.strip_suffix(':') {
-                let label = label.trim().to_owned();
-                self.labels.insert(label, self.strings.len() as u32);
-            } else if let Some(numbers) = line.strip_prefix(".b8") {
-                let numbers = numbers.split(',').map(|number| number.trim());
-                self.strings
-                    .extend(numbers.filter_map(|number| number.parse::<u8>().ok()));
-            }
-        }
-    }
-
     /// The line of the PTX at `offset`; 0 where lines are not wanted. `near` is the line that was asked for last.
-    fn line_of(&self, offset: u32, near: &mut usize) -> u32 {
+    pub fn line_of(&self, offset: u32, near: &mut usize) -> u32 {
         match &self.index {
             Some((index, before)) => {
                 *near = index.line_near(offset, *near);
@@ -85,7 +73,6 @@ impl At {
     pub fn locate(
         &mut self,
         func: &mut Function,
-        module: &Module<'_>,
         lines: &Lines<'_>,
         location: &ast::Location,
         called_from: Option<Span>,
@@ -94,7 +81,7 @@ impl At {
         let mut function = None;
         let mut inlined_at = called_from;
         if let Some(inlined) = location.inlined {
-            let label = lines.labels.get(module.name(inlined.function));
+            let label = lines.labels.get(&inlined.function);
             function = label.map(|&at| at.wrapping_add(inlined.offset as u32));
             let known = self.recent.get(&inlined.at).copied();
             let outer = known.filter(|&span| inlined.at != place && depth(func, span) < DEPTH);
@@ -106,6 +93,7 @@ impl At {
                     inlined_at: called_from.into(),
                     function: None,
                     ptx: 0,
+                    register: None,
                 };
                 self.add(func, plain)
             }));
@@ -117,6 +105,7 @@ impl At {
             inlined_at: inlined_at.into(),
             function,
             ptx: 0,
+            register: None,
         };
         let span = self.add(func, base);
         self.recent.insert(place, span);
@@ -146,8 +135,14 @@ impl At {
         self.span = called_from;
         self.base = called_from.map(|span| Location {
             ptx: 0,
+            register: None,
             ..func.locations[span]
         });
+    }
+
+    /// The location of what is made now.
+    pub fn location(&self, func: &Function) -> Location {
+        self.span.map_or_else(nowhere, |span| func.locations[span])
     }
 
     fn add(&mut self, func: &mut Function, location: Location) -> Span {
@@ -168,6 +163,7 @@ fn nowhere() -> Location {
         inlined_at: None.into(),
         function: None,
         ptx: 0,
+        register: None,
     }
 }
 

@@ -23,6 +23,7 @@ mod contract;
 mod control;
 mod convert;
 mod data;
+mod debug;
 mod gradient;
 mod graph;
 mod lines;
@@ -63,6 +64,8 @@ pub struct LowerOptions {
     pub ptx_lines: Option<u32>,
     /// How global memory is cached where the PTX does not say, or whatever it says.
     pub caches: Caches,
+    /// Whether a debugger is to follow the code: functions are called, and registers of the source are kept. Needs `ptx_lines`.
+    pub debug: bool,
     /// Whether a linker joins the module with others: every function is compiled, and what lies elsewhere may be named.
     pub relocatable: bool,
 }
@@ -93,6 +96,7 @@ impl Default for LowerOptions {
             entries: Vec::new(),
             ptx_lines: None,
             caches: Caches::default(),
+            debug: false,
             relocatable: false,
         }
     }
@@ -149,11 +153,13 @@ pub fn lower(
         }
     }
     let graph = graph::CallGraph::of(ptx, &symbols, options);
+    let watches = options.debug.then(|| debug::Watches::of(ptx));
     let around = body::Surroundings {
         module: ptx,
         symbols: &symbols,
         lines: &lines,
         graph: &graph,
+        watches: watches.as_ref(),
         options,
     };
     let mut externs = Vec::new();

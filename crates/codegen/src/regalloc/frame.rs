@@ -10,14 +10,20 @@
 //! one more of these. Where its frame needs more alignment than callers promise, the pointer is rounded down, and the one that was given is kept in the frame,
 //! from where the function takes it back at the end and finds its arguments. Arguments that found no register lie above the frame: loads of them have offsets from [`INCOMING`] on until the
 //! frame has its size.
+//!
+//! Where the knob asks for it, code that has lowered the pointer compares it with the lowest address of the stack and traps if it is
+//! below. Nothing has been written to the first register and predicate then, and no argument lies there.
 
 use super::refused;
+use crate::knobs::registry::SP_BOUNDS_CHECK;
 use crate::module::INCOMING;
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::abi::Abi;
 use orias_ori::builder::Cursor;
+use orias_ori::operation::{AbstractMods, AbstractOp};
 use orias_ori::{
-    Address, Class, Function, FunctionKind, Inst, Opcode, Operand, OptReg, PhysReg, Reg, SourceMods,
+    Address, Class, Function, FunctionKind, Guard, Inst, Opcode, Operand, OptReg, PhysReg, Reg,
+    SourceMods,
 };
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 use std::collections::BTreeSet;
@@ -76,6 +82,65 @@ pub fn expand_after_allocation(
     if align > abi.stack_alignment {
         round_pointer(&mut at, pointer, align)?;
     }
+    if frame > 0 {
+        check_bounds(func, context, pointer, first)?;
+    }
+    Ok(())
+}
+
+/// Traps before `first` if the stack pointer is below the stack.
+fn check_bounds(
+    func: &mut Function,
+    context: &Context<'_>,
+    pointer: PhysReg,
+    first: Inst,
+) -> Result<(), PhaseError> {
+    let wanted = context.knobs.bool(&SP_BOUNDS_CHECK);
+    let lowest = orias_sass::special::number("SR_LMEMHIOFF");
+    let scratch = PhysReg::new(Class::R, 0).zip(PhysReg::new(Class::P, 0));
+    let (true, Some(lowest), Some((word, fits)), Some(entry)) =
+        (wanted, lowest, scratch, func.layout.inst_block(first))
+    else {
+        return Ok(());
+    };
+    let rest = func.split_block(first);
+    let trap = func.create_block();
+    func.layout.insert_block_before(trap, rest);
+    let mut at = Cursor::at_end(func, entry);
+    at.set_span(None);
+    at.build(Op::S2R)
+        .operand(word)
+        .operand(Operand::Special(lowest))
+        .finish()
+        .map_err(refused)?;
+    at.build(Op::ISETP)
+        .modifier(name::CMP, value::GE)
+        .modifier(name::SIGN, value::U32)
+        .operand(fits)
+        .operand(PhysReg::PT)
+        .operand(pointer)
+        .operand(word)
+        .operand(PhysReg::PT)
+        .finish()
+        .map_err(refused)?;
+    at.build(Op::BRA)
+        .guard(Guard::when(fits))
+        .operand(PhysReg::PT)
+        .target(rest, &[])
+        .edge(trap, &[])
+        .finish()
+        .map_err(refused)?;
+    let mut at = Cursor::at_end(func, trap);
+    at.set_span(None);
+    at.build(Op::BPT)
+        .modifier(name::KIND, value::TRAP)
+        .imm(1)
+        .finish()
+        .map_err(refused)?;
+    let next = func.create_abstract(AbstractOp::FallThrough, AbstractMods::NONE, 0, &[]);
+    let edge = func.create_edge(rest, &[]);
+    func.set_edges(next, &[edge]);
+    func.layout.append_inst(next, trap);
     Ok(())
 }
 
@@ -178,6 +243,16 @@ fn expand_called(
     for &(barrier, scratch, offset) in &stored {
         keep_barrier(&mut at, barrier, scratch)?;
         store(&mut at, pointer, scratch, offset)?;
+    }
+    if frame > 0 {
+        // The pointer is lowered; nothing is stored yet.
+        let after = func.entry().and_then(|entry| {
+            let mut insts = func.block_insts(entry);
+            insts.nth(1)
+        });
+        if let Some(after) = after {
+            check_bounds(func, context, pointer, after)?;
+        }
     }
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     let ret = [Op::RET_REL, Op::RET_ABS].map(Opcode::Machine);

@@ -81,7 +81,7 @@ use AbstractOp as A;
 #[rustfmt::skip]
 const RULES: &[(AbstractOp, Rule)] = &[
     // Values.
-    (A::Undef, special::keep), (A::Collect, special::keep), (A::Split, special::split), (A::Mov, special::mov),
+    (A::Undef, special::keep), (A::Collect, special::keep), (A::Split, special::split), (A::Mov, special::mov), (A::Name, special::name),
     (A::Sreg, special::special), (A::Sreg64, special::special), (A::EnvReg, special::environment),
     (A::AddressOf, special::address_of),
     (A::Cvta, special::to_generic), (A::CvtaTo, special::from_generic), (A::Isspacep, special::is_in_space),
@@ -291,6 +291,7 @@ fn drop_unread(func: &mut Function) {
         let removable = some
             && unread
             && func.opcode(inst).effects() == Effects::NONE
+            && !func.is_named(inst)
             && func.layout.inst_block(inst).is_some();
         if !removable {
             continue;

@@ -172,6 +172,27 @@ pub(super) fn mov(s: &mut Selector<'_>) -> Done {
     }
 }
 
+/// What a register of the source has: a copy of its own, which stays for debuggers.
+pub(super) fn name(s: &mut Selector<'_>) -> Done {
+    let operand = s.operand(0);
+    // Whether somebody reads it or not.
+    let result = s.func.operands(s.at).first().copied();
+    let result = result.unwrap_or(Operand::None);
+    match s.modifier()? {
+        Scalar::Pred => {
+            let source = s.predicate_of(operand);
+            s.copy_predicate(result, source)
+        }
+        _ => {
+            let source = s.word_of(operand);
+            match result.as_value() {
+                Some(result) => s.copy(result, source),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
 /// An operation that only computes, under a guard: computed in all lanes, chosen by the guard.
 pub(super) fn computed_under_guard(s: &mut Selector<'_>, rule: Rule) -> Done {
     let guard = s.guard_source(s.func.inst(s.at).guard());

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::attribute::{Attribute, Value, id};
 use crate::elf::{self, sht, stb, stt};
-use crate::model::{Body, Cubin, Flags, Section, Symbol, SymbolPlace};
+use crate::model::{Body, Cubin, Section, Symbol, SymbolPlace};
 use crate::note::NoteContent;
 
 /// Why a cubin cannot be taken apart.
@@ -46,7 +46,7 @@ impl CubinContents {
         if cubin.header.kind != elf::ET_EXEC {
             return unsupported("a file that is not for the driver to load");
         }
-        if cubin.header.flags.make() != Flags::ORDINARY {
+        if cubin.section(".nv_debug_line_sass").is_some() {
             return unsupported("line or debug information");
         }
         let name = cubin.target();
@@ -167,6 +167,7 @@ fn function(
                 size: other.size,
                 frame_size: function_value(cubin, id::FRAME_SIZE, other_index as u32).unwrap_or(0),
                 weak: other.binding == stb::WEAK,
+                frame_rules: None,
             });
         }
     }

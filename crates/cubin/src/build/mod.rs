@@ -43,6 +43,7 @@ use thiserror::Error;
 
 use crate::attribute::Attribute;
 use crate::elf;
+pub use crate::frame::{FrameRules, FrameStep};
 use crate::layout::derive_segments;
 use crate::line::{LineRow, SourceFile};
 use crate::model::{Cubin, Flags, Header, Layout, Section};
@@ -89,6 +90,8 @@ pub struct CubinContents {
     pub frame_info: bool,
     /// Line tables, if there are any.
     pub lines: Option<LineInfo>,
+    /// What debuggers are told besides, if anything.
+    pub debug: Option<DebugInfo>,
     /// `ISA_CLASS` of `.nv.compat`: ptxas writes 1, with matrix and similar instructions 2 or 4.
     pub isa_class: u8,
     /// What a linker is told, if the file is for one and not for the driver.
@@ -106,6 +109,28 @@ pub struct LineInfo {
     pub strings: Vec<u8>,
     /// The PTX, each line ended by a zero: `.nv_debug_ptx_txt`.
     pub ptx: Vec<u8>,
+}
+
+/// What debuggers are told besides lines and frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DebugInfo {
+    /// Where registers of the PTX lie: `.nv_debug_info_reg_sass`.
+    pub registers: Vec<u8>,
+    /// Their types: `.nv_debug_info_reg_type`.
+    pub register_types: Vec<u8>,
+    /// Sections of DWARF that come with the PTX.
+    pub sections: Vec<DebugSection>,
+}
+
+/// A section of DWARF.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DebugSection {
+    /// Its name, with its dot.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The addresses in it.
+    pub relocations: Vec<DataRelocation>,
 }
 
 /// What a cubin says of the chip it is for, and what the layout must know of it.
@@ -138,6 +163,8 @@ pub struct Function {
     pub lines: Vec<LineRow>,
     /// Which lines of the PTX it comes from.
     pub ptx_lines: Vec<LineRow>,
+    /// How a debugger finds the caller, where it is told.
+    pub frame_rules: Option<FrameRules>,
     /// Registers of a thread: the highest number used, plus one, plus the two the hardware keeps.
     pub registers: u32,
     /// Named barriers used.
@@ -277,6 +304,8 @@ pub struct Subroutine {
     pub frame_size: u32,
     /// Whether its symbol is weak (ptxas's own helpers) and not local (functions of the program).
     pub weak: bool,
+    /// How a debugger finds the caller, where it is told.
+    pub frame_rules: Option<FrameRules>,
 }
 
 /// A variable of the module.
@@ -424,6 +453,7 @@ impl CubinContents {
             },
             frame_info: true,
             lines: None,
+            debug: None,
             isa_class: 1,
             object: None,
         }
@@ -454,14 +484,7 @@ impl CubinContents {
                 },
                 version: 1,
                 entry: 0,
-                flags: Flags::new(
-                    self.chip.sm,
-                    match &self.lines {
-                        None => Flags::ORDINARY,
-                        Some(lines) if lines.from_source => Flags::SOURCE_LINES,
-                        Some(_) => Flags::LINE_INFO,
-                    },
-                ),
+                flags: Flags::new(self.chip.sm, plan.index(Key::CudaNote) as u8),
                 section_names: plan.index(Key::SectionNames),
                 empty_program_header_size: 0,
             },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BuildError, Chip, CubinContents, Function, Object, Variable};
+use super::{BuildError, Chip, CubinContents, DebugSection, Function, Object, Variable};
 use crate::model::{Relocation, Symbol};
 
 /// A section of the file. Functions are given by index.
@@ -17,6 +17,9 @@ pub(super) enum Key {
     DebugStrings,
     DebugLineSass,
     DebugPtx,
+    DebugRegisters,
+    DebugRegisterTypes,
+    DebugData(usize),
     ToolNote,
     CudaNote,
     Info,
@@ -30,6 +33,7 @@ pub(super) enum Key {
     GlobalInitRelocations,
     DebugLineRelocations,
     DebugLineSassRelocations,
+    DebugDataRelocations(usize),
     HeaderRelocations(usize),
     DebugFrameRelocations,
     Bank3,
@@ -113,6 +117,12 @@ impl<'a> Plan<'a> {
         self.symbol(&SymbolKey::Named(name.to_owned()))
     }
 
+    /// The sections of DWARF.
+    pub(super) fn debug_data(&self) -> &'a [DebugSection] {
+        let debug = self.module.debug.as_ref();
+        debug.map_or(&[], |debug| &debug.sections)
+    }
+
     pub(super) fn resolve_names(&self) -> Result<(), BuildError> {
         let module = self.module;
         let from_banks = module.addresses.iter().map(|address| ("bank 4", address));
@@ -128,7 +138,14 @@ impl<'a> Plan<'a> {
             let relocations = function.relocations.iter();
             relocations.map(|one| (function.name.as_str(), &one.address))
         });
-        let addresses = from_banks.chain(from_variables).chain(from_code);
+        let from_debug = self.debug_data().iter().flat_map(|section| {
+            let relocations = section.relocations.iter();
+            relocations.map(|one| (section.name.as_str(), &one.address))
+        });
+        let addresses = from_banks
+            .chain(from_variables)
+            .chain(from_code)
+            .chain(from_debug);
         let addresses = addresses.map(|(user, address)| (user, &address.symbol));
         let objects = module.object.iter();
         let linked = objects.flat_map(Object::uses).map(|it| ("the linker", it));
@@ -187,6 +204,10 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
     keys.extend(optional(has_strings, Key::DebugStrings));
     keys.extend(optional(lined.is_some(), Key::DebugLineSass));
     keys.extend(optional(lined.is_some(), Key::DebugPtx));
+    if let Some(debug) = &module.debug {
+        keys.extend([Key::DebugRegisters, Key::DebugRegisterTypes]);
+        keys.extend((0..debug.sections.len()).map(Key::DebugData));
+    }
     keys.extend([Key::ToolNote, Key::CudaNote, Key::Info, Key::Compat]);
     keys.extend(which(&|_| true, &Key::FunctionInfo));
     keys.push(Key::CallGraph);
@@ -216,6 +237,12 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
         has_rows(&|function| !function.ptx_lines.is_empty()),
         Key::DebugLineSassRelocations,
     ));
+    let data = module.debug.iter().flat_map(|debug| &debug.sections);
+    keys.extend(
+        data.enumerate()
+            .filter(|(_, section)| !section.relocations.is_empty())
+            .map(|(number, _)| Key::DebugDataRelocations(number)),
+    );
     keys.extend(which(
         &|function| !function.headers.is_empty(),
         &Key::HeaderRelocations,

@@ -35,6 +35,12 @@ impl Plan<'_> {
                 }
                 _ => ".nv_debug_ptx_txt".to_owned(),
             },
+            Key::DebugRegisters => ".nv_debug_info_reg_sass".to_owned(),
+            Key::DebugRegisterTypes => ".nv_debug_info_reg_type".to_owned(),
+            Key::DebugData(number) => self.debug_data()[number].name.clone(),
+            Key::DebugDataRelocations(number) => {
+                format!(".rela{}", self.debug_data()[number].name)
+            }
             Key::ToolNote => ".note.nv.tkinfo".to_owned(),
             Key::CudaNote => ".note.nv.cuinfo".to_owned(),
             Key::Info => ".nv.info".to_owned(),
@@ -108,6 +114,25 @@ impl Plan<'_> {
                     _ => lines.strings.clone(),
                 });
                 new(sht::PROGBITS, 0, 1, Body::Bytes(text.unwrap_or_default()))
+            }
+            Key::DebugRegisters | Key::DebugRegisterTypes => {
+                let table = module.debug.as_ref().map(|debug| match key {
+                    Key::DebugRegisters => debug.registers.clone(),
+                    _ => debug.register_types.clone(),
+                });
+                new(sht::PROGBITS, 0, 1, Body::Bytes(table.unwrap_or_default()))
+            }
+            Key::DebugData(number) => {
+                let bytes = self.debug_data()[number].bytes.clone();
+                new(sht::PROGBITS, 0, 1, Body::Bytes(bytes))
+            }
+            Key::DebugDataRelocations(number) => {
+                let section = &self.debug_data()[number];
+                let list = section.relocations.iter().rev().map(|one| Relocation {
+                    kind: one.kind,
+                    ..self.address(one.offset, &one.address)
+                });
+                relocations(Key::DebugData(number), list.collect())
             }
             Key::ToolNote => new(
                 sht::NOTE,
@@ -358,18 +383,22 @@ impl Plan<'_> {
     }
 
     pub(super) fn frame_info(&self) -> (Vec<u8>, Vec<Relocation>) {
-        let covered: Vec<Covered> = self
+        let covered: Vec<Covered<'_>> = self
             .module
             .functions
             .iter()
             .flat_map(|function| {
                 let symbol = self.named(&function.name);
+                let inner = function.subroutines.iter().map(|inner| inner.offset);
+                let own = inner.min().unwrap_or(function.code.len() as u64);
                 std::iter::once(Covered {
+                    rules: function.frame_rules.as_ref(),
                     symbol,
                     offset: 0,
-                    size: function.code.len() as u64,
+                    size: own,
                 })
                 .chain(function.subroutines.iter().map(move |inner| Covered {
+                    rules: inner.frame_rules.as_ref(),
                     symbol,
                     offset: inner.offset,
                     size: inner.size,

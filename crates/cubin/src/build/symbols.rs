@@ -6,12 +6,14 @@ use crate::elf::{stb, sto, stt};
 use crate::model::{Symbol, SymbolPlace};
 
 /// Sections for debuggers that have symbols, in their order.
-pub(super) const DEBUG_SECTIONS: [Key; 5] = [
+pub(super) const DEBUG_SECTIONS: [Key; 7] = [
     Key::DebugFrame,
     Key::DebugLine,
     Key::DebugStrings,
     Key::DebugLineSass,
     Key::DebugPtx,
+    Key::DebugRegisters,
+    Key::DebugRegisterTypes,
 ];
 
 /// The name of the weak symbol for the reserved shared memory.
@@ -136,6 +138,9 @@ impl<'a> Plan<'a> {
         }
         for key in DEBUG_SECTIONS {
             self.add_section_symbol(key);
+        }
+        for number in 0..self.debug_data().len() {
+            self.add_section_symbol(Key::DebugData(number));
         }
         self.add_section_symbol(Key::CallGraph);
         for (number, function) in module.functions.iter().enumerate() {

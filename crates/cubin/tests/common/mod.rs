@@ -69,6 +69,7 @@ pub fn module() -> CubinContents {
         size: 0x40,
         frame_size: 8,
         weak: true,
+        frame_rules: None,
     }];
     large.externs = vec!["malloc".to_owned()];
     large.attributes = vec![

@@ -111,6 +111,7 @@ impl Generator {
                 inlined_at: inlined_at.into(),
                 function: rng.one_in(4).then(|| rng.below(100) as u32),
                 ptx: rng.below(50) as u32,
+                register: None,
             });
         }
     }

@@ -9,7 +9,7 @@ use crate::entity::{Block, Edge, Inst, Span, Value};
 use crate::instruction::{InstData, Opcode, Operation};
 use crate::operand::Operand;
 use crate::operation::{AbstractMods, AbstractOp, Modifier};
-use crate::register::Guard;
+use crate::register::{Class, Guard};
 use cranelift_entity::EntityList;
 use cranelift_entity::packed_option::PackedOption;
 use orias_sass as sass;
@@ -242,6 +242,23 @@ impl Function {
     /// Says that other accesses to memory must stay on their side of an instruction: an access with an order that its operation has no modifier for.
     pub fn set_strong(&mut self, inst: Inst, strong: bool) {
         self.insts[inst].strong = strong;
+    }
+
+    /// Whether what an instruction makes is what a register of the source has: debuggers look for it.
+    pub fn is_named(&self, inst: Inst) -> bool {
+        let span = self.inst(inst).span();
+        let named = span.is_some_and(|span| self.locations[span].register.is_some());
+        named && {
+            let mut general = false;
+            self.for_each_def(inst, |reg| {
+                let class = match (reg.value(), reg.phys()) {
+                    (Some(value), _) => Some(self.value_type(value).class()),
+                    (None, physical) => physical.map(|reg| reg.class()),
+                };
+                general |= matches!(class, Some(Class::R | Class::P));
+            });
+            general
+        }
     }
 
     /// Changes the source location.

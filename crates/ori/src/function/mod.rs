@@ -119,6 +119,9 @@ pub struct Location {
     pub function: Option<u32>,
     /// The line of the PTX, from 1; 0 if unknown.
     pub ptx: u32,
+    /// What the instruction makes is what a register of the source has then: the register's number in a list that is kept beside the
+    /// function.
+    pub register: Option<u32>,
 }
 
 /// Where a value is defined.

@@ -231,6 +231,8 @@ operations! {
     ParCopy = row("parcopy", "Copies all operands to all results at once.")
         .sig(&[many(Kind::Any)], &[many(Kind::Any)]).at(COPIES).unguarded();
     Mov = row("mov", "The operand.").mods(&[TY]).on(BITS.or(PRED).or(Scalars::of(&[Sc::B128]))).sig(&[T], &[T]);
+    Name = row("name", "The operand, which a register of the source has from here on: the location says which.")
+        .mods(&[TY]).on(WORD.or(PRED)).sig(&[T], &[T]).does(SIDE).unguarded();
     Sreg = row("sreg", "A special register of 32 bits.").mods(&[Special]).sig(&[R1], &[]).does(Effects::VARIES);
     Sreg64 = row("sreg64", "A special register of 64 bits.").mods(&[Special]).sig(&[R2], &[]).does(Effects::VARIES);
     EnvReg = row("envreg", "An environment register, by number; from 32 on the words of addresses of the driver's tables of textures, samplers and surfaces.").sig(&[R1], &[I]);

@@ -105,6 +105,10 @@ impl Parser<'_> {
         if self.cursor.eat_text("ptx") {
             ptx = self.cursor.number32()?;
         }
+        let mut register = None;
+        if self.cursor.eat_text("register") {
+            register = Some(self.cursor.number32()?);
+        }
         self.func.locations.push(Location {
             file,
             line,
@@ -112,6 +116,7 @@ impl Parser<'_> {
             inlined_at: inlined_at.into(),
             function,
             ptx,
+            register,
         });
         Ok(())
     }

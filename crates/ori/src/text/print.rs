@@ -198,6 +198,10 @@ impl Printer<'_> {
                 self.text(" ptx ");
                 self.decimal(u64::from(location.ptx));
             }
+            if let Some(register) = location.register {
+                self.text(" register ");
+                self.decimal(u64::from(register));
+            }
             self.out.push('\n');
         }
     }

@@ -292,7 +292,14 @@ impl Reader {
                 ));
             }
         }
-        if given("suppress-debug-info") && !given("generate-line-info") {
+        if given("device-debug") && given("generate-line-info") {
+            invocation.options.line_info = false;
+            invocation.warnings.push(Diagnostic::new(
+                Severity::Warning,
+                "Conflicting options --device-debug and --generate-line-info specified, ignoring --generate-line-info option",
+            ));
+        }
+        if given("suppress-debug-info") && !given("generate-line-info") && !given("device-debug") {
             invocation.warnings.push(Diagnostic::new(
                 Severity::Warning,
                 "Option suppress-debug-info requires option device-debug or lineinfo; ignoring since latter is not specified",

@@ -112,6 +112,9 @@ use Takes::{
 
 const ONE_ALLOCATOR: Status = NoEffect("Orias has one way to allocate registers");
 const NO_SUCH_WARNING: Status = NoEffect("Orias does not give this warning");
+const NO_STACK_WARNING: Status = NoEffect(
+    "nothing is said about stacks of unknown size, nor does ptxas 13.0 for whole programs",
+);
 const NO_TENSOR_MEMORY: Status =
     NoEffect("Hopper has no tensor memory; ptxas ignores it there too");
 
@@ -128,25 +131,26 @@ pub const OPTIONS: &[OptionRow] = &[
         "Compile code that a tool will patch into a program."),
     row("compile-only", "c", Nothing, "", Effective, set_relocatable,
         "Make a relocatable object."),
-    row("compiler-annotations", "annotate", Nothing, "", NoEffect("Orias writes no annotations of its own"), nothing,
-        "Add notes of the compiler to the output."),
+    row("compiler-annotations", "annotate", Nothing, "", Effective, set_annotations,
+        "Add notes of the compiler to the output: how many instructions and registers each kernel has."),
     row("def-load-cache", "dlcm", Text, "<modifier>", Effective, set_load_cache,
         "Cache modifier of global and generic loads that have none."),
     row("def-store-cache", "dscm", Text, "<modifier>", Effective, set_store_cache,
         "Cache modifier of global and generic stores that have none."),
-    row("device-debug", "g", Nothing, "", Refused("debug information"), nothing,
-        "Make debug information."),
+    row("device-debug", "g", Nothing, "", Effective, set_debug,
+        "Make code and information for debuggers. The code is not optimised."),
     row("device-function-maxrregcount", "func-maxrregcount", Text, "<archmax|archmin|N>",
         Effective, set_function_registers,
         "Most registers a device function may use."),
-    row("device-stack-protector", "device-stack-protector", Truth, "<true|false>", Refused("stack canaries"), nothing,
+    row("device-stack-protector", "device-stack-protector", Truth, "<true|false>",
+        NoEffect("ptxas 13.0 puts a canary into none of the functions tried for sm_90, and no function is at risk by a rule of Orias's own"), nothing,
         "Put canaries on the stack of functions at risk."),
     row("disable-optimizer-constants", "disable-optimizer-consts", Nothing, "",
         NoEffect("Orias makes no constant bank of its own"), nothing,
         "Do not use the optimiser's constant bank."),
     row("disable-warnings", "w", Nothing, "", Effective, set_no_warnings,
         "Leave all warnings out."),
-    row("dont-merge-basicblocks", "no-bb-merge", Nothing, "", NoEffect("Orias does not merge blocks"), nothing,
+    row("dont-merge-basicblocks", "no-bb-merge", Nothing, "", NoEffect("no blocks are merged at -O0 and with -g, where it is passed; ptxas's code is the same with it in what was tried"), nothing,
         "Do not merge basic blocks, for the sake of debugging."),
     row("entry", "e", List, "<name>,...", Effective, set_entries,
         "Compile these entry functions only."),
@@ -198,7 +202,8 @@ pub const OPTIONS: &[OptionRow] = &[
     row("position-independent-code", "pic", Truth, "<true|false>",
         NoEffect("whole programs are position independent either way"), nothing,
         "Make position-independent code."),
-    row("preserve-relocs", "preserve-relocs", Nothing, "", Refused("relocations in executables"), nothing,
+    row("preserve-relocs", "preserve-relocs", Nothing, "",
+        NoEffect("ptxas 13.0 warns that it may not work on sm_90, and writes the same file; addresses of variables are relocations in any case"), warn_relocations,
         "Keep relocations of variables in the executable."),
     row("register-usage-level", "regUsageLevel", Number, "<0..10>",
         NoEffect("a hint: no phase of Orias trades registers for speed yet"), warn_usage_level,
@@ -207,8 +212,8 @@ pub const OPTIONS: &[OptionRow] = &[
         "Keep the return at the end, for the sake of debugging."),
     row("sanitize", "sanitize", OneOf(&["memcheck", "threadsteer"]), "<memcheck|threadsteer>", Refused("instrumented code"), nothing,
         "Instrument the code for a tool."),
-    row("sp-bounds-check", "sp-bounds-check", Nothing, "", Refused("stack bounds checks"), nothing,
-        "Check the stack pointer's bounds."),
+    row("sp-bounds-check", "sp-bounds-check", Nothing, "", Effective, set_stack_check,
+        "Check the stack pointer's bounds. ptxas does so at -O0 and with -g in any case, Orias does not."),
     row("split-compile", "split-compile", Number, "<N>", Effective, set_threads,
         "Most threads of the compiler; 0 for all processors."),
     row("suppress-async-bulk-multicast-advisory-warning", "suppress-async-bulk-multicast-advisory-warning", Nothing, "",
@@ -220,7 +225,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "No warning about double precision where the GPU has none."),
     row("suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info", Nothing, "", NO_SUCH_WARNING, nothing,
         "No advice about mma.sp."),
-    row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", NO_SUCH_WARNING, nothing,
+    row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", NO_STACK_WARNING, nothing,
         "No warning when the size of the stack is unknown."),
     row("verbose", "v", Nothing, "", Effective, set_verbose,
         "Report registers, memory and barriers used by each function."),
@@ -366,7 +371,13 @@ fn set_entries(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnos
 fn set_opt_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
     if let Value::Number(level) = value {
         invocation.options.opt_level = u8::try_from((*level).clamp(0, 3)).unwrap_or(3);
+        invocation.options.level_is_asked = true;
     }
+    Ok(())
+}
+
+fn set_debug(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.debug = true;
     Ok(())
 }
 
@@ -670,6 +681,28 @@ fn set_extern_sync(invocation: &mut Invocation, value: &Value) -> Result<(), Dia
         let set = invocation.options.knobs.set(&knob);
         return set.map_err(|error| fatal(error.to_string()));
     }
+    Ok(())
+}
+
+fn set_stack_check(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    let set = invocation.options.knobs.set("SpBoundsCheck=true");
+    set.map_err(|error| fatal(error.to_string()))
+}
+
+fn set_annotations(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.annotate = true;
+    Ok(())
+}
+
+/// ptxas 13.0 says this for sm_90, and writes what it writes without the option.
+fn warn_relocations(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    let target = invocation.options.target;
+    warn(
+        invocation,
+        format!(
+            "'--preserve-relocs' option is not fully implemented for '{target}' and may not work as expected"
+        ),
+    );
     Ok(())
 }
 

@@ -410,8 +410,11 @@ fn lower_ptx(arguments: &Arguments, source: &[u8]) -> Result<Module, String> {
     let Some(target) = orias_sass::Target::from_name(&target) else {
         return Err(format!("not supported yet: code for {target}"));
     };
+    let debug = (ptx.target_options).contains(&orias_ptx::ast::TargetOption::Debug);
     let options = LowerOptions {
         target,
+        debug,
+        ptx_lines: debug.then_some(0),
         contract: arguments.fmad.unwrap_or(arguments.opt_level > 0),
         ..LowerOptions::default()
     };

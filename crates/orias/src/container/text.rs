@@ -6,10 +6,11 @@
 //! Behind it lie the tables of switches, which have the offsets of the blocks they may go to.
 
 use super::{Finished, internal, patch, place_of, relocate};
+use crate::debug;
 use crate::diagnostics::Diagnostic;
 use orias_codegen::{
-    BEHIND_CALL, Linkage, LoweredModule, POINTER_BYTES, Reference, TEXT_START, is_jump_table,
-    is_near,
+    BEHIND_CALL, DebugRecord, Linkage, LoweredModule, POINTER_BYTES, Reference, TEXT_START,
+    is_jump_table, is_near,
 };
 use orias_cubin::attribute::IndirectBranch;
 use orias_cubin::build::{CodeRelocation, HEADER_BYTES, Subroutine};
@@ -30,6 +31,8 @@ const NOWHERE: u64 = 1;
 pub(crate) struct Called {
     /// Its final form.
     pub(crate) function: Function,
+    /// What debuggers are told of it, if anything.
+    pub(crate) debug: Option<DebugRecord>,
     /// What the source says about its memory.
     pub(crate) declared: Attributes,
     /// Its bytes.
@@ -54,6 +57,7 @@ pub(crate) struct Part<'a> {
     pub(crate) start: u32,
     pub(crate) function: &'a Function,
     pub(crate) code: &'a Code,
+    pub(crate) debug: Option<&'a DebugRecord>,
 }
 
 /// A jump table and the branch that reads it.
@@ -92,6 +96,7 @@ impl<'a> Text<'a> {
             start,
             function,
             code,
+            debug: None,
         }];
         Text { parts }
     }
@@ -102,6 +107,7 @@ impl<'a> Text<'a> {
             start: 0,
             function: &finished.kernel.code,
             code: &finished.code,
+            debug: finished.kernel.debug.as_ref(),
         }];
         let mut end = finished.code.bytes.len() as u32;
         for called in called_by(finished, functions) {
@@ -109,6 +115,7 @@ impl<'a> Text<'a> {
                 start: end,
                 function: &called.function,
                 code: &called.code,
+                debug: called.debug.as_ref(),
             });
             end += called.code.bytes.len() as u32;
         }
@@ -243,6 +250,7 @@ impl<'a> Text<'a> {
                     size: part.code.bytes.len() as u64,
                     frame_size,
                     weak: false,
+                    frame_rules: part.debug.map(|_| debug::rules(part.function, part.code)),
                 }
             })
             .collect()

@@ -101,6 +101,8 @@ pub struct Location {
     pub column: u32,
     /// The place that inlined it, and the name of the function, as label and offset.
     pub inlined: Option<Inlined>,
+    /// Where it stands.
+    pub span: Span,
 }
 
 /// Where an inlined piece of code was inlined.

@@ -6,8 +6,10 @@
 //! in the statement list, so nothing nests and nothing recurses.
 
 mod body;
+mod section;
 
 pub use body::*;
+pub use section::*;
 
 use crate::diagnostic::Span;
 use crate::grammar::PtxVersion;
@@ -82,8 +84,8 @@ pub struct Module<'a> {
     pub opcodes: Vec<Opcode>,
     /// `.file` statements.
     pub files: Vec<File>,
-    /// `.section` statements, as they stand in the source.
-    pub sections: Vec<Span>,
+    /// `.section` statements.
+    pub sections: Vec<Section>,
     /// `.alias` statements.
     pub aliases: Vec<Alias>,
     /// The strings of `.pragma` statements outside functions.
@@ -382,6 +384,7 @@ macro_rules! function_directives {
 
 function_directives! {
     MaxNReg ".maxnreg" "Registers a thread may use at most.";
+    LocalMaxNReg ".local_maxnreg" "Registers a function may use at most, whoever calls it.";
     MaxNTid ".maxntid" "Threads a block has at most, in each dimension.";
     ReqNTid ".reqntid" "Threads a block has, in each dimension.";
     MinNCtaPerSm ".minnctapersm" "Blocks that should fit a multiprocessor.";

@@ -117,7 +117,7 @@ impl Checker<'_, '_> {
                 Kind::NoReturn | Kind::Unique | Kind::AbiPreserve | Kind::AbiPreserveControl => {
                     !function.entry
                 }
-                Kind::Pragma => true,
+                Kind::Pragma | Kind::LocalMaxNReg => true,
                 _ => function.entry,
             };
             if !legal {
@@ -141,6 +141,7 @@ impl Checker<'_, '_> {
             }
             let (version, sm) = match directive.kind {
                 Kind::MaxNReg | Kind::MaxNTid => (13, 0),
+                Kind::LocalMaxNReg => (88, 0),
                 Kind::ReqNTid => (21, 0),
                 Kind::MinNCtaPerSm => (20, 0),
                 Kind::NoReturn => (64, 30),
@@ -156,6 +157,14 @@ impl Checker<'_, '_> {
                     format!("Feature '{name}' requires .target sm_{sm} or higher"),
                 );
             }
+        }
+        if let Some(directive) = has(Kind::MaxNCtaPerSm)
+            && self.module.version >= 21
+        {
+            self.error(
+                directive.span,
+                "Deprecated feature: '.maxnctapersm directive' not supported as of PTX version 2.1",
+            );
         }
         if let (Some(_), Some(second)) = (has(Kind::MaxNTid), has(Kind::ReqNTid)) {
             self.error(

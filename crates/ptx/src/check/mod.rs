@@ -9,8 +9,10 @@ mod calls;
 mod functions;
 mod gates;
 mod intrinsics;
+mod lines;
 mod named;
 mod parameters;
+mod pragmas;
 mod variables;
 
 use crate::ast::{Module, TargetOption};
@@ -70,6 +72,8 @@ pub fn check(module: &Module<'_>, options: &Options) -> Diagnostics {
     checker.header();
     checker.variables();
     checker.functions();
+    checker.pragmas();
+    checker.lines();
     checker.diagnostics.sort();
     checker.diagnostics
 }

@@ -11,6 +11,7 @@ mod function;
 mod instruction;
 mod operand;
 mod scope;
+mod section;
 mod statement;
 mod variable;
 
@@ -506,38 +507,6 @@ impl<'a> Parser<'a> {
         let at = self.module.files.len() as u32;
         self.module.files.push(File { index, name, stamp });
         self.module.items.push(Item::File(at));
-        Ok(())
-    }
-
-    /// `.section NAME { … }`: DWARF as numbers and labels. Kept as text; only its words are looked at.
-    fn section(&mut self, start: u32) -> Parsed<()> {
-        self.advance();
-        if !matches!(self.token.kind, TokenKind::Dotted | TokenKind::Word) {
-            return Err(self.unexpected("the name of a section"));
-        }
-        self.advance();
-        self.expect(b'{')?;
-        loop {
-            match self.token.kind {
-                TokenKind::Punctuation(b'}') => break,
-                TokenKind::Dotted => {
-                    let known = matches!(self.current(), b".b8" | b".b16" | b".b32" | b".b64")
-                        || self.current().starts_with(b".debug_");
-                    if !known {
-                        return Err(self.unexpected(".b8, .b16, .b32 or .b64"));
-                    }
-                }
-                TokenKind::Word
-                | TokenKind::Integer
-                | TokenKind::Punctuation(b',' | b':' | b'+' | b'-' | b'(' | b')') => {}
-                _ => return Err(self.unexpected("the data of a section")),
-            }
-            self.advance();
-        }
-        self.advance();
-        let at = self.module.sections.len() as u32;
-        self.module.sections.push(Span::new(start, self.last_end));
-        self.module.items.push(Item::Section(at));
         Ok(())
     }
 

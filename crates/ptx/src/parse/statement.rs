@@ -317,7 +317,7 @@ impl Parser<'_> {
 
     /// `.loc 1 20 5, function_name $L, inlined_at 1 3 4`
     fn location(&mut self) -> Parsed<()> {
-        self.advance();
+        let start = self.advance().start;
         let file = self.small_integer("the number of a file")?;
         let line = self.small_integer("a line")?;
         let column = self.small_integer("a column")?;
@@ -355,6 +355,7 @@ impl Parser<'_> {
             line,
             column,
             inlined,
+            span: Span::new(start, self.last_end),
         });
         self.function.body.statements.push(Statement::Location(at));
         Ok(())

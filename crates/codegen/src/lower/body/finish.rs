@@ -3,6 +3,7 @@
 use super::{Body, Lowered, NO_UNROLLING};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
+use crate::lower::debug::Debugging;
 use crate::lower::{LowerOptions, contract};
 use crate::module::{DeviceFunction, Extern, Kernel, Parameter, SharedPlace};
 use crate::reachability::remove_unreachable;
@@ -74,6 +75,7 @@ impl Body<'_, '_> {
     ) -> (DeviceFunction, Vec<Extern>) {
         self.set_frame();
         let function = DeviceFunction {
+            debug: self.debugging.map(Debugging::into_record),
             linkage: linkage(function.linkage),
             shared: self.shared.into_iter().collect(),
             code: self.func,
@@ -142,7 +144,11 @@ impl Body<'_, '_> {
             directives.find(move |it| it.kind == kind)
         };
         // The pragma of a function or a module speaks of all its loops; one in the body of the loop it stands in.
-        let everywhere = |span| self.module.text(span).trim_matches('"') == NO_UNROLLING;
+        let everywhere = |span| {
+            let text = self.module.text(span);
+            let mut strings = text.split('"').skip(1).step_by(2);
+            strings.any(|it| it == NO_UNROLLING)
+        };
         let mut of_function = function
             .directives
             .iter()
@@ -163,6 +169,7 @@ impl Body<'_, '_> {
             shared,
             dynamic_shared,
             callees: Vec::new(),
+            debug: self.debugging.map(Debugging::into_record),
             alloca: self.alloca,
             pragmas: self.pragmas,
             max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)

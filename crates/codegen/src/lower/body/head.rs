@@ -81,6 +81,7 @@ impl Body<'_, '_> {
                 FunctionDirectiveKind::NoReturn
                 | FunctionDirectiveKind::MaxClusterRank
                 | FunctionDirectiveKind::BlocksAreClusters
+                | FunctionDirectiveKind::LocalMaxNReg
                 | FunctionDirectiveKind::AbiPreserve
                 | FunctionDirectiveKind::AbiPreserveControl
                 | FunctionDirectiveKind::Unique => {}

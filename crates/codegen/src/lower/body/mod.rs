@@ -15,6 +15,7 @@ mod values;
 pub(super) use values::Destination;
 
 use super::data::{Symbols, alignment};
+use super::debug::{Debugging, Watches};
 use super::graph::CallGraph;
 use super::lines::{At, Lines};
 use super::rules;
@@ -126,6 +127,18 @@ impl Frame<'_> {
     pub fn variable(&self, register: RegisterId) -> Variable {
         Variable(self.first.0 + self.scan.variables[register.index()])
     }
+
+    /// The register and the component of it that a variable is.
+    pub fn register_of(&self, variable: Variable) -> Option<(RegisterId, u8)> {
+        let number = variable.0.checked_sub(self.first.0)?;
+        if number as usize >= self.scan.types.len() {
+            return None;
+        }
+        let after = self.scan.variables.partition_point(|&it| it <= number);
+        let register = after.checked_sub(1)?;
+        let component = number - self.scan.variables[register];
+        Some((RegisterId(register as u32), component as u8))
+    }
 }
 
 /// The most statements one kernel may have, inlined ones included.
@@ -170,7 +183,9 @@ pub(super) struct Body<'m, 'a> {
     pub packed: FxHashMap<((OpcodeId, u8), AbstractOp), AbstractMods>,
     scans: FxHashMap<FunctionId, Rc<Scan>>,
     lines: &'m Lines<'m>,
-    at: At,
+    pub at: At,
+    /// What debuggers are told, if there are to be any.
+    pub debugging: Option<Debugging>,
     pub caches: Caches,
     pragmas: Vec<String>,
     statements: usize,
@@ -195,6 +210,7 @@ pub(super) struct Surroundings<'m, 'a> {
     pub symbols: &'m Symbols,
     pub lines: &'m Lines<'m>,
     pub graph: &'m CallGraph,
+    pub watches: Option<&'m Watches>,
     pub options: &'m LowerOptions,
 }
 
@@ -269,6 +285,7 @@ fn body<'m, 'a>(
         symbols,
         lines,
         graph,
+        watches,
         options,
     } = around;
     let mut ssa = Ssa::default();
@@ -299,6 +316,7 @@ fn body<'m, 'a>(
         scans: FxHashMap::default(),
         lines,
         at: At::default(),
+        debugging: watches.and_then(|watches| Debugging::new(module, id, lines, watches)),
         caches: options.caches,
         pragmas: Vec::new(),
         statements: 0,
@@ -318,12 +336,17 @@ impl<'m> Body<'m, '_> {
             self.report(self.module.function(id).span, refusal);
             return;
         }
+        let named = self.name_written();
+        self.report_refused(named);
         while let Some(frame) = self.frames.last_mut() {
-            let Some(&statement) = frame.body.statements.get(frame.next) else {
+            let at = frame.next;
+            let Some(&statement) = frame.body.statements.get(at) else {
                 self.leave();
                 continue;
             };
             frame.next += 1;
+            let named = self.come_to(at);
+            self.report_refused(named);
             self.statements += 1;
             if self.statements > MAX_STATEMENTS {
                 let message = format!(
@@ -352,6 +375,8 @@ impl<'m> Body<'m, '_> {
                 if frame.scan.targets[label.index()] {
                     let block = self.label(label);
                     self.open(block);
+                    let named = self.name_merged();
+                    self.report_refused(named);
                 }
             }
             ast::Statement::Variable(id) => self.declare(id),
@@ -490,7 +515,11 @@ impl<'m> Body<'m, '_> {
 
     /// Gives a variable a place in the frame, from now until the function being lowered ends.
     pub fn place_in_frame(&mut self, id: VariableId, bytes: u64) -> Lowered<u32> {
-        let offset = self.frame_space(bytes, alignment(self.module.variable(id)))?;
+        let variable = self.module.variable(id);
+        let offset = self.frame_space(bytes, alignment(variable))?;
+        if let Some(debugging) = &mut self.debugging {
+            debugging.place(self.module.name(variable.name), offset);
+        }
         self.storage.insert(id, Storage::Frame(offset));
         Ok(offset)
     }
@@ -557,7 +586,10 @@ impl<'m> Body<'m, '_> {
             };
             Operand::from(value).with_mods(mods).unwrap_or(value.into())
         });
-        if let Err(refusal) = rules::apply(self, &statement) {
+        let named = self.name_left(op, statement.operands);
+        self.report_refused(named);
+        let lowered = rules::apply(self, &statement);
+        if let Err(refusal) = lowered.and_then(|()| self.name_written()) {
             let refusal = match refusal {
                 Refusal::Unsupported(what) if what.is_empty() => {
                     Refusal::Unsupported(self.module.name(opcode.name).to_owned())
@@ -567,6 +599,13 @@ impl<'m> Body<'m, '_> {
             self.report(statement.span, refusal);
         }
         self.guard = None;
+    }
+
+    /// Reports what was refused outside of instructions.
+    fn report_refused(&mut self, lowered: Lowered) {
+        if let (Err(refusal), Some(frame)) = (lowered, self.frames.last()) {
+            self.report(frame.function.span, refusal);
+        }
     }
 
     /// Reports that something was not lowered.
@@ -580,13 +619,8 @@ impl<'m> Body<'m, '_> {
 
     fn locate(&mut self, location: &ast::Location) {
         let called_from = self.frames.last().and_then(|frame| frame.called_from);
-        self.at.locate(
-            &mut self.func,
-            self.module,
-            self.lines,
-            location,
-            called_from,
-        );
+        self.at
+            .locate(&mut self.func, self.lines, location, called_from);
     }
 
     /// The block of a label of the function being lowered.

@@ -52,6 +52,7 @@ impl Body<'_, '_> {
     pub fn set(&mut self, variable: Variable, value: Value) {
         if let Some(block) = self.block {
             self.ssa.write(block, variable, value);
+            self.note_written(variable);
         }
     }
 

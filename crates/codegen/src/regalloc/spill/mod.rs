@@ -239,6 +239,7 @@ fn only_computes(func: &Function, inst: Inst) -> bool {
     constant
         && (effects == Effects::NONE || effects == Effects::READS)
         && func.inst(inst).guard().is_always()
+        && !func.is_named(inst)
         && func.value_defs(inst).count() == 1
         && func.implicit_defs(inst).is_empty()
 }
@@ -395,6 +396,9 @@ fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Val
         Refuge::Rematerialised(original) => {
             let fresh = func.create_value(ty);
             let copy = func.copy_inst(original);
+            // It is computed for whoever reads it.
+            let span = func.inst(inst).span();
+            func.set_span(copy, span);
             func.map_defs(copy, |reg| {
                 if reg.value().is_some() {
                     Reg::from(fresh)

@@ -1,0 +1,96 @@
+//! `.pragma` strings: which are known, where they may stand, and what they take.
+
+use super::{Checker, Mode};
+use crate::ast::Statement;
+use crate::diagnostic::Span;
+
+/// The pragma that keeps loops from being unrolled, which stands anywhere.
+const NO_UNROLLING: &str = "nounroll";
+
+/// Pragmas that stand among statements only, and whether they take a number.
+const OF_STATEMENTS: [(&str, bool); 3] = [
+    ("enable_smem_spilling", false),
+    ("frequency", true),
+    ("used_bytes_mask", true),
+];
+
+/// Where a pragma stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Module,
+    Head,
+    Body,
+}
+
+impl Checker<'_, '_> {
+    pub(super) fn pragmas(&mut self) {
+        let module = self.module;
+        for &span in &module.pragmas {
+            self.pragma(span, Scope::Module);
+        }
+        for function in &module.functions {
+            for directive in &function.directives {
+                if directive.kind == crate::ast::FunctionDirectiveKind::Pragma {
+                    self.pragma(directive.span, Scope::Head);
+                }
+            }
+            let Some(body) = &function.body else { continue };
+            for statement in &body.statements {
+                if let Statement::Pragma(at) = *statement {
+                    self.pragma(body.pragmas[at as usize], Scope::Body);
+                }
+            }
+        }
+    }
+
+    fn pragma(&mut self, span: Span, scope: Scope) {
+        let text = self.module.text(span).into_owned();
+        for text in quoted(&text) {
+            self.pragma_text(span, scope, text);
+        }
+    }
+
+    fn pragma_text(&mut self, span: Span, scope: Scope, text: &str) {
+        if text == NO_UNROLLING {
+            return;
+        }
+        let (name, argument) = text.split_once(' ').unwrap_or((text, ""));
+        let argument = argument.trim();
+        let known = OF_STATEMENTS.iter().find(|(known, _)| *known == name);
+        let Some(&(name, takes_number)) = known else {
+            // What is compiled only is not asked what compiling thinks of it.
+            match (self.options.mode, scope) {
+                (Mode::Virtual, _) => {}
+                (Mode::Real | Mode::Object, Scope::Module) => {
+                    self.error(span, format!("Pragma '{text}' not supported"));
+                }
+                (Mode::Real | Mode::Object, _) => {
+                    self.warning(span, format!("Pragma '{text}' unsupported"))
+                }
+            }
+            return;
+        };
+        if scope != Scope::Body {
+            let message = format!("Pragma '{text}' is allowed only within function scope");
+            self.error(span, message);
+        } else if takes_number && argument.is_empty() {
+            let message = format!("Argument(s) to pragma '{name}' cannot be empty");
+            self.error(span, message);
+        } else if takes_number && !is_number(argument) {
+            let message = format!("Invalid value '{argument}' specified for .pragma '{text}'");
+            self.error(span, message);
+        }
+    }
+}
+
+/// The strings in a text.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('"').skip(1).step_by(2)
+}
+
+fn is_number(text: &str) -> bool {
+    match text.strip_prefix("0x") {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_hexdigit()),
+        None => text.bytes().all(|it| it.is_ascii_digit()),
+    }
+}
