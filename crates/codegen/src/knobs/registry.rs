@@ -249,7 +249,7 @@ pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
 
 /// Whether addresses that a loop advances take in what is added to them, and share their steps where registers are short.
 pub static MERGE_INDUCTIONS: Key<bool> = Key::<bool>::new(
-    10032,
+    10034,
     "MergeInductions",
     true,
     "MergeInductions",
@@ -267,7 +267,7 @@ pub static UNROLL: Key<bool> = Key::<bool>::new(
 
 /// Whether words of local memory become values.
 pub static PROMOTE_LOCALS: Key<bool> = Key::<bool>::new(
-    10032,
+    10035,
     "PromoteLocals",
     true,
     "PromoteLocals",
@@ -488,9 +488,7 @@ pub static KNOBS: &[&Knob] = &[
     &FENCE_STRENGTH.knob,
     &ROTATE_LOOPS.knob,
     &HOIST_INVARIANTS.knob,
-    &PROMOTE_LOCALS.knob,
     &FOLD_ADDRESSES.knob,
-    &MERGE_INDUCTIONS.knob,
     &UNROLL.knob,
     &UNROLL_FULL.knob,
     &UNROLL_SIZE.knob,
@@ -501,6 +499,8 @@ pub static KNOBS: &[&Knob] = &[
     &RECOGNIZE_SWITCHES.knob,
     &JUMP_TABLES.knob,
     &SWITCH_BIT_TESTS.knob,
+    &MERGE_INDUCTIONS.knob,
+    &PROMOTE_LOCALS.knob,
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,

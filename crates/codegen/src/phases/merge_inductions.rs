@@ -1,4 +1,4 @@
-//! MergeInductions (10032): addresses that a loop advances need fewer additions, and fewer accesses to spilled registers.
+//! MergeInductions (10034): addresses that a loop advances need fewer additions, and fewer accesses to spilled registers.
 //!
 //! A loop over a matrix advances one 64-bit address for each row it reads. Two rewrites of induction variables that go up by the same in every iteration:
 //!

@@ -1,4 +1,4 @@
-//! PromoteLocals (10032): scalar replacement of local memory (SROA and mem2reg in one).
+//! PromoteLocals (10035): scalar replacement of local memory (SROA and mem2reg in one).
 //!
 //! Arrays that a program indexes lie in local memory, the stack frame of each thread, whatever their size: a register has no address. Once loops are
 //! unrolled, many of these indices are numbers. A word of the frame of which every access is known becomes a value, and the
