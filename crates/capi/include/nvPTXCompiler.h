@@ -128,7 +128,8 @@ nvPTXCompileResult nvPTXCompilerGetCompiledProgram(nvPTXCompilerHandle compiler,
 /**
  * The size of the errors of the last compilation in bytes, the zero at the end counted; 0 if there are none.
  */
-nvPTXCompileResult nvPTXCompilerGetErrorLogSize(nvPTXCompilerHandle compiler, size_t *errorLogSize);
+nvPTXCompileResult nvPTXCompilerGetErrorLogSize(nvPTXCompilerHandle compiler,
+                                                size_t *errorLogSize);
 
 /**
  * Copies the errors of the last compilation, and a zero at the end, which is all there is if there are none: the buffer has their size, and at least one byte.
@@ -139,7 +140,8 @@ nvPTXCompileResult nvPTXCompilerGetErrorLog(nvPTXCompilerHandle compiler,
 /**
  * The size of warnings and of what "-v" reports in bytes, the zero at the end counted; 0 if there are none.
  */
-nvPTXCompileResult nvPTXCompilerGetInfoLogSize(nvPTXCompilerHandle compiler, size_t *infoLogSize);
+nvPTXCompileResult nvPTXCompilerGetInfoLogSize(nvPTXCompilerHandle compiler,
+                                               size_t *infoLogSize);
 
 /**
  * Copies warnings and what "-v" reports, and a zero at the end, which is all there is if there are none: the buffer has their size, and at least one byte.
