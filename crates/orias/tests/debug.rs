@@ -288,7 +288,7 @@ impl Session {
     fn bytes(&self, stop: &Stop, variable: &Entry, ty: &Entry) -> Result<Vec<u8>, String> {
         let expression = match variable.get(dwarf::AT_LOCATION) {
             Some(Value::Block(block)) => block.clone(),
-            Some(Value::Number(list)) => self.from_list(stop, *list)?,
+            Some(Value::Number(list)) => self.read_list(stop, *list)?,
             _ => return Err("no location".to_owned()),
         };
         let size = self.size(ty);
@@ -332,7 +332,7 @@ impl Session {
         }
     }
 
-    fn from_list(&self, stop: &Stop, list: u64) -> Result<Vec<u8>, String> {
+    fn read_list(&self, stop: &Stop, list: u64) -> Result<Vec<u8>, String> {
         let whole = dwarf::section(&self.cubin, ".debug_loc");
         let mut reader = Reader(&whole[list as usize..]);
         loop {

@@ -102,11 +102,10 @@ impl<'a> Flow<'a> {
 
     /// Shows what is held before each instruction, in the order of the code, and nothing behind the last.
     pub(super) fn walk(&self, mut seen: impl FnMut(usize, &Held)) {
-        let mut before = self.solve();
         let mut held: Held = Vec::new();
-        for number in 0..self.instructions.len() {
+        for (number, before) in self.solve().into_iter().enumerate() {
             if self.leads[number] {
-                held = before[number].take().unwrap_or_default();
+                held = before.unwrap_or_default();
             }
             seen(number, &held);
             held = self.after(number, held);

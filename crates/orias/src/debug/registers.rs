@@ -80,9 +80,9 @@ fn type_code(register: &SourceRegister) -> u8 {
         Type::B128 => 17,
         // Registers have no other types.
         other => match other.bits() {
-            ..=8 => 0,
-            ..=16 => 1,
-            ..=32 => 2,
+            0..=8 => 0,
+            9..=16 => 1,
+            17..=32 => 2,
             _ => 3,
         },
     };
