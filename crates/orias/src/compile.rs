@@ -389,7 +389,7 @@ fn finish_functions(
     stop: Stop<'_>,
 ) -> Result<Vec<Called>, Diagnostic> {
     let finish = |function: DeviceFunction| {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let linkage = function.linkage;
         let mut function = function.code;
         let declared = function.attributes.clone();
