@@ -302,8 +302,8 @@ fn an_object_is_made_where_asked_for() {
 #[test]
 fn what_is_refused_names_what_is_missing_and_is_fine_when_not_wanted() {
     assert_eq!(
-        refusal("-device-stack-protector=true a.ptx"),
-        "ptxas fatal   : Not supported yet: stack canaries (option '--device-stack-protector')"
+        refusal("-astoolspatch a.ptx"),
+        "ptxas fatal   : Not supported yet: patch code for tools (option '--compile-as-tools-patch')"
     );
     read("-device-stack-protector=false a.ptx");
 }
