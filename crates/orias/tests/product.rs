@@ -331,7 +331,7 @@ fn bad_and_unsupported_modules_leave_a_message_a_code_and_no_file() {
         (
             "unsupported",
             format!(
-                "{HEAD}.global .texref t;\n.visible .entry k(.param .u64 p) {{ .reg .f32 %f<9>; tex.1d.v4.f32.f32 {{%f1, %f2, %f3, %f4}}, [t, {{%f5}}]; ret; }}"
+                "{HEAD}.func f(.param .align 16 .b8 a[80]) {{ .param .align 16 .b8 b[80]; .reg .b32 %r; ld.param.b32 %r, [a]; st.param.b32 [b], %r; call f, (b); ret; }}\n.visible .entry k() {{ .reg .b64 %d; .param .align 16 .b8 b[80]; alloca.u64 %d, 64; st.param.b64 [b], %d; call f, (b); ret; }}"
             ),
             "not supported yet",
         ),

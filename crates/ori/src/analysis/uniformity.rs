@@ -44,6 +44,7 @@ const ALL: Rule = Rule::Always(Spread::ALL_SOURCES);
 const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     (AbstractOp::Sreg, Rule::SpecialRegister),
     (AbstractOp::Sreg64, Rule::SpecialRegister),
+    (AbstractOp::Name, ALL),
     // The stack is each lane's own.
     (AbstractOp::Alloca, LANES),
     (AbstractOp::StackSave, LANES),
