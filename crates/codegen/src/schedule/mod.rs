@@ -5,7 +5,7 @@
 //! live, [`forecast`] how many will be, [`batch`] what goes together and [`units`] which pipes are busy. [`frontier`] is what every list scheduler
 //! counts, `crate::clock` the clock they all go by. [`estimate`] says how long an order
 //! takes, [`budget`] how many registers it may need, [`options`] what the knobs ask for. [`cross_block`] moves instructions into the block before,
-//! [`pipelining`] loads into the iteration before, [`stores`] stores to where others of their kind are; [`shape`] is what they ask of the function.
+//! [`pipelining`] loads into the iteration before, [`stores`] stores to where others of their kind are; [`flow`] is what they ask of the function.
 //! `crowded` chooses where registers do not suffice. [`strategies`] lists the ways to find an order and says which block gets which.
 //! [`instructions`] is the phase before allocation. [`post`]
 //! orders instructions on physical registers, and tells what it saw ([`post::tell`]).

@@ -150,7 +150,7 @@ fn messages(said: &Diagnostics) -> Vec<Value> {
     said.iter().map(message).collect()
 }
 
-/// Answers a request. Both are JSON; [the module](self) lists them.
+/// Answers a request. Both are JSON; the head of this file lists them.
 ///
 /// ```
 /// let answer = orias::view::call(r#"{"do": "inspect", "ptx": "nonsense"}"#);
