@@ -68,7 +68,7 @@ struct Request {
     watch: Option<Watch>,
 }
 
-/// See the [module](self).
+/// What one compilation was told and what came of it; the head of the file says more.
 #[derive(Default)]
 pub struct Session {
     cancelled: AtomicBool,

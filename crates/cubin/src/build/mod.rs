@@ -181,7 +181,7 @@ pub struct Function {
     pub shared: Option<Shared>,
     /// Bank 2: jump tables and literals.
     pub bank2: Vec<u8>,
-    /// Names from [`Module::references`] whose numbers the driver puts behind the parameters, a word each.
+    /// Names from the module's references whose numbers the driver puts behind the parameters, a word each.
     pub headers: Vec<String>,
     /// Offsets of `EXIT` instructions.
     pub exits: Vec<u32>,
