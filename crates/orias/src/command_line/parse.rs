@@ -272,7 +272,6 @@ impl Reader {
             return Err(refuse(invocation.remarks, error));
         }
         if given("device-function-maxrregcount") && !given("compile-only") {
-            invocation.options.function_registers = None;
             invocation.warnings.push(Diagnostic::new(
                 Severity::Warning,
                 "Command line option 'device-function-maxrregcount' not supported for 'whole program compilation', will be ignored",

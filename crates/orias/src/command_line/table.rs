@@ -555,6 +555,10 @@ fn set_register_count(invocation: &mut Invocation, value: &Value) -> Result<(), 
 }
 
 fn set_function_registers(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    // Of whole programs ptxas does not even read the number.
+    if !invocation.options.relocatable {
+        return Ok(());
+    }
     let option = "device-function-maxrregcount";
     if let Some(count) = register_count(invocation, option, value)? {
         invocation.options.function_registers = Some(count);
@@ -694,9 +698,12 @@ fn set_annotations(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnos
     Ok(())
 }
 
-/// ptxas 13.0 says this for sm_90, and writes what it writes without the option.
+/// ptxas 13.0 says this for sm_90 and above, and writes what it writes without the option.
 fn warn_relocations(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     let target = invocation.options.target;
+    if target.gpu.sm < 90 {
+        return Ok(());
+    }
     warn(
         invocation,
         format!(
