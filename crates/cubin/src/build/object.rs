@@ -309,18 +309,7 @@ impl Plan<'_> {
             };
             self.add_symbol(SymbolKey::Named(name.clone()), symbol);
         }
-        for name in &module.externs {
-            let symbol = Symbol {
-                name: name.as_str().into(),
-                kind: stt::FUNC,
-                binding: stb::GLOBAL,
-                ..Symbol::null()
-            };
-            self.add_symbol(SymbolKey::Named(name.clone()), symbol);
-        }
-        for number in 0..module.functions.len() {
-            self.add_section_symbol(Key::Bank0(number));
-        }
+        self.add_externs_and_banks();
     }
 
     fn add_linked_variable(&mut self, variable: &Variable, key: Key, space: u8, value: u64) {

@@ -167,6 +167,12 @@ impl<'a> Plan<'a> {
                 self.add_symbol(SymbolKey::Named(reference.name.clone()), symbol);
             }
         }
+        self.add_externs_and_banks();
+    }
+
+    /// What comes last in every file: functions from elsewhere, and the bank of parameters of each kernel.
+    pub(super) fn add_externs_and_banks(&mut self) {
+        let module = self.module;
         for name in &module.externs {
             let symbol = Symbol {
                 name: name.as_str().into(),
