@@ -96,10 +96,8 @@ fn check_bounds(
     first: Inst,
 ) -> Result<(), PhaseError> {
     let wanted = context.knobs.bool(&SP_BOUNDS_CHECK);
-    let lowest = orias_sass::special::number("SR_LMEMHIOFF");
     let scratch = PhysReg::new(Class::R, 0).zip(PhysReg::new(Class::P, 0));
-    let (true, Some(lowest), Some((word, fits)), Some(entry)) =
-        (wanted, lowest, scratch, func.layout.inst_block(first))
+    let (true, Some((word, fits)), Some(entry)) = (wanted, scratch, func.layout.inst_block(first))
     else {
         return Ok(());
     };
@@ -110,7 +108,7 @@ fn check_bounds(
     at.set_span(None);
     at.build(Op::S2R)
         .operand(word)
-        .operand(Operand::Special(lowest))
+        .operand(Operand::Special(orias_sass::special::LMEMHIOFF))
         .finish()
         .map_err(refused)?;
     at.build(Op::ISETP)
