@@ -479,7 +479,7 @@ fn read_group(text: &str, instruction: Instruction) -> Result<Pseudo, String> {
     let op = instruction.op();
     let slot = op
         .row()
-        .slot_index(name)
+        .slot_index_of_text(name)
         .ok_or_else(|| format!("{op} has no operand '{name}'"))?;
     let mut group = Vec::new();
     for name in list.split(',').filter(|name| !name.is_empty()) {
@@ -555,7 +555,7 @@ fn annotations(
             };
             let slot = op
                 .row()
-                .slot_index(name)
+                .slot_index_of_text(name)
                 .ok_or_else(|| format!("{op} has no operand '{name}'"))?;
             let to = reference(stream, to)?;
             data.fixups.push(Fixup {

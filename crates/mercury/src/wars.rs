@@ -26,6 +26,7 @@ use crate::error::EmitError;
 use crate::stream::{Body, Node, NodeData, Origin, Segment, Stream};
 use orias_machine::Machine;
 use orias_machine::timing::{Completion, Place};
+use orias_sass::slot_names as slot;
 use orias_sass::{Barrier, Effects, Instruction, Op, Operand, Register, RegisterClass, WaitMask};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -208,7 +209,7 @@ fn waits(data: &NodeData, instruction: &Instruction) -> u8 {
     };
     if instruction.op() == Op::DEPBAR_LE
         && let (Some(Operand::Immediate(barrier)), Some(Operand::Immediate(0))) =
-            (instruction.operand("s"), instruction.operand("n"))
+            (instruction.operand(slot::S), instruction.operand(slot::N))
     {
         mask |= 1_u8.checked_shl(*barrier as u32).unwrap_or(0);
     }

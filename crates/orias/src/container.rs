@@ -410,7 +410,7 @@ fn switches(module: &LoweredModule, text: &Text<'_>) -> Option<Attribute> {
 }
 
 /// What the rows of `BAR` call the operand that names the barrier.
-const BARRIER_SLOT: &str = "b";
+const BARRIER_SLOT: orias_sass::SlotName = orias_sass::slot_names::B;
 
 /// One more than the highest named barrier; all of them where a register says which.
 pub(crate) fn barrier_count(function: &Function) -> u8 {
@@ -429,7 +429,7 @@ pub(crate) fn barrier_count(function: &Function) -> u8 {
             .operands(inst)
             .iter()
             .enumerate()
-            .find(|&(index, _)| op.row().slots[index].name == BARRIER_SLOT);
+            .find(|&(index, _)| op.row().slots[index].name == BARRIER_SLOT.text());
         count = count.max(match named {
             Some((_, Operand::Imm(number))) => number.bits() as u8 + 1,
             _ => ALL_BARRIERS,

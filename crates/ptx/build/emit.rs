@@ -1,10 +1,10 @@
-//! Writes the rows as Rust: the enums `Op`, `Modifier` and `NamedCheck`, and the static `ROWS`.
+//! Writes the rows as Rust: the enums `Op`, `Modifier` and `NamedCheck`, the names of slots and operands, and the static `ROWS`.
 
 use crate::checks::CHECKS;
 use crate::notation::{Alternative, Condition, Gate, Row, Rule, Tables};
 use crate::operands::{Form, Operand, Value};
 use crate::types::Type;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// The Rust text for all tables.
@@ -68,6 +68,16 @@ pub fn rust(tables: &Tables) -> Result<String, Vec<String>> {
         "A check that rows ask for by name.",
         &checks,
     );
+    let slots = tables.rows.iter().flat_map(|row| &row.slots);
+    let slots = slots.filter(|slot| !slot.literal).map(|slot| &*slot.name);
+    write_names(&mut out, "slot_names", "SlotName", slots.collect());
+    let mut operands = BTreeSet::new();
+    for shape in tables.rows.iter().flat_map(|row| &row.shapes) {
+        for operand in &shape.operands {
+            collect_names(operand, &mut operands);
+        }
+    }
+    write_names(&mut out, "operand_names", "OperandName", operands);
     out.push_str("/// The families: table file and title, in the order of the files.\n");
     let _ = writeln!(
         out,
@@ -100,6 +110,35 @@ fn collect_suffixes(operand: &Operand, modifiers: &mut BTreeMap<String, String>)
             .for_each(|operand| collect_suffixes(operand, modifiers)),
         _ => {}
     }
+}
+
+fn collect_names<'a>(operand: &'a Operand, names: &mut BTreeSet<&'a str>) {
+    names.insert(&operand.name);
+    match &operand.form {
+        Form::Bracket(inner) => inner.iter().for_each(|inner| collect_names(inner, names)),
+        Form::Pair(both, _) => both.iter().for_each(|inner| collect_names(inner, names)),
+        _ => {}
+    }
+}
+
+/// Constants for names, so that code cannot ask for one that no row has.
+fn write_names(out: &mut String, module: &str, ty: &str, names: BTreeSet<&str>) {
+    let _ = writeln!(
+        out,
+        "/// The names that rows have for what a [`{ty}`] names.\npub mod {module} {{\n    use super::{ty};"
+    );
+    for name in names {
+        let letters = name.chars().map(|c| match c.is_ascii_alphanumeric() {
+            true => c.to_ascii_uppercase(),
+            false => '_',
+        });
+        let constant: String = letters.collect();
+        let _ = writeln!(
+            out,
+            "    /// `{name}`.\n    pub const {constant}: {ty} = {ty}({name:?});"
+        );
+    }
+    out.push_str("}\n");
 }
 
 /// `shared::cta` → `SharedCta`, `1d` → `M1d`, `cp.async` → `CpAsync`.

@@ -89,6 +89,28 @@ pub struct OperandList {
     pub operands: &'static [OperandSpec],
 }
 
+/// The name of a class of modifiers that some row has a slot for; [`slot_names`] holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotName(&'static str);
+
+/// The name of an operand of some row; [`operand_names`] holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperandName(&'static str);
+
+impl SlotName {
+    /// As the tables write it, without the dot.
+    pub const fn text(self) -> &'static str {
+        self.0
+    }
+}
+
+impl OperandName {
+    /// As the tables write it.
+    pub const fn text(self) -> &'static str {
+        self.0
+    }
+}
+
 /// One operand of a shape.
 #[derive(Debug)]
 pub struct OperandSpec {

@@ -421,13 +421,28 @@ fn emit_mnemonics(out: &mut String, operations: &[Operation]) {
     out.push_str("        }\n    }\n}\n\n");
 }
 
-/// Constants for the names of modifiers and of their values, so that code that sets modifiers cannot name one that no row has.
+/// Constants for the names of modifiers, of their values and of operand slots, so that code cannot name one that no row has.
 fn emit_words(out: &mut String, operations: &[Operation]) {
     let modifiers = || operations.iter().flat_map(|row| &row.modifiers);
     let names: BTreeSet<&str> = modifiers().map(|modifier| &*modifier.name).collect();
     let values: BTreeSet<&str> = modifiers()
         .flat_map(|modifier| modifier.values.iter().map(|(_, name, _)| &**name))
         .collect();
+    let slots: BTreeSet<&str> = operations
+        .iter()
+        .flat_map(|row| row.slots.iter().map(|slot| &*slot.name))
+        .collect();
+    out.push_str(
+        "/// The names of operand slots.\npub mod slot_names {\n    use crate::table::SlotName;\n",
+    );
+    for name in slots {
+        let constant = constant_name(name);
+        let _ = writeln!(
+            out,
+            "    /// `{name}`.\n    pub const {constant}: SlotName = SlotName({name:?});"
+        );
+    }
+    out.push_str("}\n\n");
     out.push_str("/// The names of modifiers.\npub mod modifier_names {\n    use crate::modifier::ModifierName;\n");
     for name in names {
         let constant = constant_name(name);

@@ -7,7 +7,7 @@ use crate::modifier::{ModifierName, ValueName};
 use crate::op::{Mods, Op};
 use crate::operand::{Operand, Operands};
 use crate::register::Register;
-use crate::table::{Form, GuardRule, PlaceKind};
+use crate::table::{Form, GuardRule, PlaceKind, SlotName};
 use crate::target::Target;
 use std::hash::{Hash, Hasher};
 
@@ -255,7 +255,7 @@ impl Instruction {
 
     /// The operand in the slot called `name`.
     #[must_use]
-    pub fn operand(&self, name: &str) -> Option<&Operand> {
+    pub fn operand(&self, name: SlotName) -> Option<&Operand> {
         self.operands.get(self.op.row().slot_index(name)?)
     }
 

@@ -47,7 +47,7 @@ pub use decode::{BitSet, DecodeError, decode, reads_as};
 pub use encode::encode;
 pub use instruction::{EncodeError, Guard, Instruction, OperandMismatch, Variant};
 pub use modifier::{Modifier, ModifierName, ModifierValue, ValueName};
-pub use op::{Mnemonic, Mods, OPERATIONS, Op, modifier_names, modifier_values};
+pub use op::{Mnemonic, Mods, OPERATIONS, Op, modifier_names, modifier_values, slot_names};
 pub use operand::{
     Address, BaseKind, Constant, ConstantBank, Operand, Operands, RegisterOperand, SourceModifiers,
 };

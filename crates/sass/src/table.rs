@@ -345,6 +345,24 @@ pub enum SlotDefault {
     Target(i64),
 }
 
+/// The name of an operand slot that some row has; [`crate::slot_names`] holds them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotName(pub(crate) &'static str);
+
+impl SlotName {
+    /// As the tables write it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        self.0
+    }
+}
+
+impl std::fmt::Display for SlotName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
 /// One operand of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
@@ -603,13 +621,13 @@ impl Operation {
 
     /// The index of the slot called `name`.
     #[must_use]
-    pub fn slot_index(&self, name: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.name == name)
+    pub fn slot_index(&self, name: SlotName) -> Option<usize> {
+        self.slot_index_of_text(name.0)
     }
 
-    /// The slot called `name`.
+    /// The index of the slot that a text calls `name`.
     #[must_use]
-    pub fn slot(&self, name: &str) -> Option<&'static Slot> {
-        self.slots.iter().find(|slot| slot.name == name)
+    pub fn slot_index_of_text(&self, name: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.name == name)
     }
 }

@@ -8,6 +8,7 @@ use crate::operand::{Condition, Lack, Reader, Source};
 use crate::system;
 use crate::warp::Wait;
 use orias_sass::{Op, Register, modifier_names as name, modifier_values as value};
+use orias_sass::{SlotName, slot_names as slot};
 
 /// What a warp does after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,9 +113,9 @@ impl Flow {
         let uniform = reader.instruction.op() == Op::BRA_UP;
         Ok(Self {
             kind,
-            condition: reader.optional_condition("p")?,
+            condition: reader.optional_condition(slot::P)?,
             uniform: if uniform {
-                Some(reader.condition("u")?)
+                Some(reader.condition(slot::U)?)
             } else {
                 None
             },
@@ -471,16 +472,16 @@ fn kind_of(reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
         let count = if packed {
             None
         } else {
-            Some(reader.source("n")?)
+            Some(reader.source(slot::N)?)
         };
         Ok(Kind::Barrier {
-            id: reader.source("b")?,
+            id: reader.source(slot::B)?,
             count,
             packed,
             arrive_only,
             vote: if vote {
                 Some(Vote {
-                    condition: reader.condition("p")?,
+                    condition: reader.condition(slot::P)?,
                     any: reader.is(name::FN, value::OR),
                 })
             } else {
@@ -491,7 +492,7 @@ fn kind_of(reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
     Some(match reader.instruction.op() {
         Op::BRA | Op::BRA_UP => reader.modifier(name::MODE).and_then(|mode| {
             Ok(Kind::Branch {
-                target: reader.jump("t")?,
+                target: reader.jump(slot::T)?,
                 together: match mode {
                     value::UNSAID_WARP | value::U => Together::No,
                     value::U_ANY => Together::Any,
@@ -501,24 +502,24 @@ fn kind_of(reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
         }),
         Op::BRA_DIV => reader.modifier(name::MODE).and_then(|mode| {
             Ok(Kind::BranchParted {
-                mask: reader.source("m")?,
-                target: reader.jump("t")?,
+                mask: reader.source(slot::M)?,
+                target: reader.jump(slot::T)?,
                 parted: mode == value::DIV,
             })
         }),
         // A table's distance counts from the end of the branch; so does the address in the registers.
-        Op::BRX | Op::BRXU => indirect(reader, "a", "t", false),
-        Op::JMX => indirect(reader, "a", "t", true),
-        Op::RET_REL | Op::CALL_REL_R => indirect(reader, "a", "t", false),
-        Op::RET_ABS | Op::CALL_ABS => indirect(reader, "a", "t", true),
-        Op::CALL_ABS_I => match reader.operand("t") {
+        Op::BRX | Op::BRXU => indirect(reader, slot::A, slot::T, false),
+        Op::JMX => indirect(reader, slot::A, slot::T, true),
+        Op::RET_REL | Op::CALL_REL_R => indirect(reader, slot::A, slot::T, false),
+        Op::RET_ABS | Op::CALL_ABS => indirect(reader, slot::A, slot::T, true),
+        Op::CALL_ABS_I => match reader.operand(slot::T) {
             Ok(orias_sass::Operand::Target(address)) => Ok(Kind::Absolute {
                 address: address.cast_unsigned(),
             }),
             Ok(_) => Err("no address".to_owned()),
             Err(lack) => Err(lack),
         },
-        Op::CALL_REL => reader.jump("t").map(|target| Kind::Branch {
+        Op::CALL_REL => reader.jump(slot::T).map(|target| Kind::Branch {
             target,
             together: Together::No,
         }),
@@ -526,23 +527,23 @@ fn kind_of(reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
         Op::UCGABAR_WAIT => Ok(Kind::ClusterWait),
         Op::EXIT | Op::KILL => Ok(Kind::Exit),
         Op::BSYNC => reader
-            .barrier_register("b")
+            .barrier_register(slot::B)
             .map(|barrier| Kind::Sync { barrier }),
         Op::BREAK => reader
-            .barrier_register("b")
+            .barrier_register(slot::B)
             .map(|barrier| Kind::Break { barrier }),
         Op::WARPSYNC => reader
-            .source("a")
+            .source(slot::A)
             .map(|mask| Kind::WarpSync { mask: Some(mask) }),
         Op::WARPSYNC_ALL => Ok(Kind::WarpSync { mask: None }),
-        Op::WARPSYNC_COLLECTIVE => reader.source("a").and_then(|mask| {
+        Op::WARPSYNC_COLLECTIVE => reader.source(slot::A).and_then(|mask| {
             Ok(Kind::Collective {
                 mask: Some(mask),
-                target: reader.jump("t")?,
+                target: reader.jump(slot::T)?,
             })
         }),
         Op::WARPSYNC_COLLECTIVE_ALL => reader
-            .jump("t")
+            .jump(slot::T)
             .map(|target| Kind::Collective { mask: None, target }),
         Op::ENDCOLLECTIVE => Ok(Kind::EndCollective),
         Op::YIELD => Ok(Kind::Yield),
@@ -558,7 +559,12 @@ fn kind_of(reader: &Reader<'_>) -> Option<Result<Kind, Lack>> {
     })
 }
 
-fn indirect(reader: &Reader<'_>, address: &str, to: &str, absolute: bool) -> Result<Kind, Lack> {
+fn indirect(
+    reader: &Reader<'_>,
+    address: SlotName,
+    to: SlotName,
+    absolute: bool,
+) -> Result<Kind, Lack> {
     let orias_sass::Operand::Target(distance) = reader.operand(to)? else {
         return Err("no distance".to_owned());
     };

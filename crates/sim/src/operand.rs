@@ -3,6 +3,7 @@
 //! A [`Source`] knows how many registers its row declares; reading beyond them is recorded as a violation and stops the run.
 
 use crate::core::Core;
+use orias_sass::SlotName;
 use orias_sass::{
     Access, ConstantBank, ImmediateFormat, Instruction, ModifierName, Operand, PlaceKind, Register,
     RegisterClass, ValueName, modifier_values as value,
@@ -72,8 +73,8 @@ pub(crate) type Lack = String;
 
 /// What `find` says of each name, or what the first one lacks.
 fn each<T, const N: usize>(
-    names: [&str; N],
-    find: impl Fn(&str) -> Result<T, Lack>,
+    names: [SlotName; N],
+    find: impl Fn(SlotName) -> Result<T, Lack>,
 ) -> Result<[T; N], Lack> {
     let found: Vec<T> = names.into_iter().map(find).collect::<Result<_, _>>()?;
     found
@@ -82,13 +83,13 @@ fn each<T, const N: usize>(
 }
 
 impl<'a> Reader<'a> {
-    fn slot(&self, name: &str) -> Result<usize, Lack> {
+    fn slot(&self, name: SlotName) -> Result<usize, Lack> {
         let row = self.instruction.op().row();
         row.slot_index(name)
             .ok_or_else(|| format!("{} has no operand '{name}'", row.name))
     }
 
-    pub fn operand(&self, name: &str) -> Result<&'a Operand, Lack> {
+    pub fn operand(&self, name: SlotName) -> Result<&'a Operand, Lack> {
         let slot = self.slot(name)?;
         Ok(&self.instruction.operands()[slot])
     }
@@ -105,7 +106,7 @@ impl<'a> Reader<'a> {
         self.instruction.modifier(name) == Some(value)
     }
 
-    pub fn source(&self, name: &str) -> Result<Source, Lack> {
+    pub fn source(&self, name: SlotName) -> Result<Source, Lack> {
         let slot = self.slot(name)?;
         let row = self.instruction.op().row();
         if !row.slots[slot].access.reads() {
@@ -170,7 +171,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub fn target(&self, name: &str) -> Result<Target, Lack> {
+    pub fn target(&self, name: SlotName) -> Result<Target, Lack> {
         let slot = self.slot(name)?;
         let row = self.instruction.op().row();
         if row.slots[slot].access == Access::Read {
@@ -186,22 +187,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Several sources, in the order of their names.
-    pub fn sources<const N: usize>(&self, names: [&str; N]) -> Result<[Source; N], Lack> {
+    pub fn sources<const N: usize>(&self, names: [SlotName; N]) -> Result<[Source; N], Lack> {
         each(names, |name| self.source(name))
     }
 
     /// Several targets, in the order of their names.
-    pub fn targets<const N: usize>(&self, names: [&str; N]) -> Result<[Target; N], Lack> {
+    pub fn targets<const N: usize>(&self, names: [SlotName; N]) -> Result<[Target; N], Lack> {
         each(names, |name| self.target(name))
     }
 
     /// A target that not every operation of a family has.
-    pub fn target_if_any(&self, name: &str) -> Result<Option<Target>, Lack> {
+    pub fn target_if_any(&self, name: SlotName) -> Result<Option<Target>, Lack> {
         let known = self.instruction.op().row().slot_index(name);
         known.map(|_| self.target(name)).transpose()
     }
 
-    pub fn condition(&self, name: &str) -> Result<Condition, Lack> {
+    pub fn condition(&self, name: SlotName) -> Result<Condition, Lack> {
         let slot = self.slot(name)?;
         match self.instruction.operands()[slot] {
             Operand::Register(operand)
@@ -217,40 +218,40 @@ impl<'a> Reader<'a> {
     }
 
     /// A condition that only some rows have.
-    pub fn condition_if_any(&self, name: &str) -> Result<Option<Condition>, Lack> {
+    pub fn condition_if_any(&self, name: SlotName) -> Result<Option<Condition>, Lack> {
         let known = self.instruction.op().row().slot_index(name);
         known.map(|_| self.condition(name)).transpose()
     }
 
     /// A source that only some rows have.
-    pub fn source_if_any(&self, name: &str) -> Result<Option<Source>, Lack> {
+    pub fn source_if_any(&self, name: SlotName) -> Result<Option<Source>, Lack> {
         let known = self.instruction.op().row().slot_index(name);
         known.map(|_| self.source(name)).transpose()
     }
 
     /// A condition that some rows do not have: true there.
-    pub fn optional_condition(&self, name: &str) -> Result<Condition, Lack> {
+    pub fn optional_condition(&self, name: SlotName) -> Result<Condition, Lack> {
         Ok(self.condition_if_any(name)?.unwrap_or(Condition {
             register: Register::PT,
             invert: false,
         }))
     }
 
-    pub fn immediate(&self, name: &str) -> Result<u64, Lack> {
+    pub fn immediate(&self, name: SlotName) -> Result<u64, Lack> {
         match self.operand(name)? {
             Operand::Immediate(value) => Ok(*value),
             other => Err(format!("'{name}' is {other:?}")),
         }
     }
 
-    pub fn special(&self, name: &str) -> Result<u8, Lack> {
+    pub fn special(&self, name: SlotName) -> Result<u8, Lack> {
         match self.operand(name)? {
             Operand::Special(number) => Ok(*number),
             other => Err(format!("'{name}' is {other:?}")),
         }
     }
 
-    pub fn barrier_register(&self, name: &str) -> Result<u8, Lack> {
+    pub fn barrier_register(&self, name: SlotName) -> Result<u8, Lack> {
         match self.operand(name)? {
             Operand::Register(operand) if operand.register.class == RegisterClass::B => {
                 Ok(operand.register.index)
@@ -260,14 +261,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Offset in the function of a branch target that is counted from the end of this instruction.
-    pub fn jump(&self, name: &str) -> Result<i64, Lack> {
+    pub fn jump(&self, name: SlotName) -> Result<i64, Lack> {
         match self.operand(name)? {
             Operand::Target(distance) => Ok((self.index as i64 + 1) * 16 + distance),
             other => Err(format!("'{name}' is {other:?}")),
         }
     }
 
-    pub fn address(&self, name: &str) -> Result<AddressSource, Lack> {
+    pub fn address(&self, name: SlotName) -> Result<AddressSource, Lack> {
         let slot = self.slot(name)?;
         let (Operand::Address(address), PlaceKind::Address(shape)) = (
             &self.instruction.operands()[slot],

@@ -6,6 +6,7 @@ use orias_machine::timing::{
 };
 use orias_machine::{Machine, PerMachine};
 use orias_sass::{Instruction, Mnemonic, Op, Operand, RegisterClass};
+use orias_sass::{SlotName, slot_names as slot};
 
 /// Registers that an instruction reads, with the moment it does.
 #[derive(Clone, Copy, Debug)]
@@ -193,18 +194,18 @@ impl Schedule {
 }
 
 fn dependency(instruction: &Instruction) -> Option<DependencyWait> {
-    let number = |name: &str| match instruction.operand(name) {
+    let number = |name: SlotName| match instruction.operand(name) {
         Some(Operand::Immediate(value)) => *value,
         _ => 0,
     };
     match instruction.op() {
         Op::DEPBAR_LE => Some(DependencyWait {
-            limit: Some((number("s") as u8, number("n") as usize)),
-            set: number("set") as u8,
+            limit: Some((number(slot::S) as u8, number(slot::N) as usize)),
+            set: number(slot::SET) as u8,
         }),
         Op::DEPBAR => Some(DependencyWait {
             limit: None,
-            set: number("set") as u8,
+            set: number(slot::SET) as u8,
         }),
         _ => None,
     }

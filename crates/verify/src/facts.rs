@@ -9,6 +9,7 @@ use orias_sass::{
     Instruction, Op, Operand, Register, RegisterAccess, RegisterClass, modifier_names as name,
     modifier_values as value,
 };
+use orias_sass::{SlotName, slot_names as slot};
 
 /// How many registers there are in all five files, and one more for what barriers between threads hold back.
 pub(crate) const REGISTERS: usize = 353;
@@ -279,7 +280,7 @@ fn touched(
     if place != Place::Implicit || !predicates {
         return true;
     }
-    match instruction.operand("b") {
+    match instruction.operand(slot::B) {
         Some(Operand::Immediate(mask)) => mask >> offset & 1 == 1,
         _ => true,
     }
@@ -287,12 +288,12 @@ fn touched(
 
 fn wait(instruction: &Instruction) -> Wait {
     let op = instruction.op();
-    let number = |name: &str| match instruction.operand(name) {
+    let number = |name: SlotName| match instruction.operand(name) {
         Some(Operand::Immediate(value)) => *value as u8,
         _ => 0,
     };
     if op == Op::DEPBAR_LE {
-        let (barrier, pending, barriers) = (number("s"), number("n"), number("set"));
+        let (barrier, pending, barriers) = (number(slot::S), number(slot::N), number(slot::SET));
         return match pending {
             0 => Wait::Barriers(barriers | 1u8.checked_shl(u32::from(barrier)).unwrap_or(0)),
             pending => Wait::Count {
@@ -303,10 +304,10 @@ fn wait(instruction: &Instruction) -> Wait {
         };
     }
     if op == Op::DEPBAR {
-        return Wait::Barriers(number("set"));
+        return Wait::Barriers(number(slot::SET));
     }
     if op == Op::WARPGROUP_DEPBAR {
-        return Wait::Groups(number("n"));
+        return Wait::Groups(number(slot::N));
     }
     Wait::None
 }

@@ -6,6 +6,7 @@ use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{Program, ProgramError, WORD};
 use crate::{convergence, reuse, together};
 use orias_cubin::Cubin;
+use orias_sass::slot_names as slot;
 use orias_sass::text::print_instruction;
 use orias_sass::{Control, DecodeError, Op, Operand, Target};
 use thiserror::Error;
@@ -215,7 +216,7 @@ pub(crate) fn needs(program: &Program, dependence: &Dependence) -> (String, Stri
 fn uncounted(program: &Program) -> Vec<Finding> {
     let counted: Vec<u64> = (program.instructions.iter())
         .filter(|instruction| instruction.op() == Op::DEPBAR_LE)
-        .filter_map(|instruction| match instruction.operand("s") {
+        .filter_map(|instruction| match instruction.operand(slot::S) {
             Some(Operand::Immediate(barrier)) => Some(*barrier),
             _ => None,
         })

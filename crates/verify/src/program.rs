@@ -3,6 +3,7 @@
 use orias_cubin::FunctionView;
 use orias_cubin::attribute::Value;
 use orias_machine::Machine;
+use orias_sass::slot_names as slot;
 use orias_sass::{
     Control, DecodeError, Effects, Instruction, Operand, PlaceKind, RegisterClass, Target, decode,
 };
@@ -366,7 +367,7 @@ pub(crate) fn is_unconditional(instruction: &Instruction) -> bool {
         }
         _ => true,
     });
-    instruction.guard().is_always() && predicates && row.slot("m").is_none()
+    instruction.guard().is_always() && predicates && row.slot_index(slot::M).is_none()
 }
 
 /// A call within the section.

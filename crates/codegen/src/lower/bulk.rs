@@ -19,14 +19,16 @@ use orias_ori::operation::{AbstractOp, Permute, Reduce, Route, Scalar, Space, Te
 use orias_ori::{Operand, SymbolPart, Value};
 use orias_ptx::ast::{self, OperandKind};
 use orias_ptx::grammar::Modifier;
+use orias_ptx::grammar::OperandName;
+use orias_ptx::grammar::operand_names as operand;
 use orias_ptx::opcode::PatternKind;
 use orias_ptx::types::Type as PtxType;
 
 /// The number of the operand that the instruction tables call `name`.
-pub(super) fn numbered(statement: &Statement<'_>, name: &str) -> Option<usize> {
+pub(super) fn numbered(statement: &Statement<'_>, name: OperandName) -> Option<usize> {
     let called = |pattern: &orias_ptx::opcode::Pattern| match &pattern.kind {
-        PatternKind::Bracket(inner) => inner.iter().any(|inner| inner.name == name),
-        _ => pattern.name == name,
+        PatternKind::Bracket(inner) => inner.iter().any(|inner| inner.is(name)),
+        _ => pattern.is(name),
     };
     statement.patterns.iter().position(called)
 }
@@ -35,7 +37,7 @@ pub(super) fn numbered(statement: &Statement<'_>, name: &str) -> Option<usize> {
 pub(super) fn optional(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
-    name: &str,
+    name: OperandName,
 ) -> Lowered<Option<Operand>> {
     match numbered(statement, name) {
         Some(index) => Ok(Some(body.source(statement, index)?)),
@@ -45,7 +47,7 @@ pub(super) fn optional(
 
 /// The cache policy of an access, or none.
 fn policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand> {
-    match numbered(statement, "policy") {
+    match numbered(statement, operand::POLICY) {
         Some(index) => Ok(body.source_value(statement, index)?.into()),
         None => Ok(Operand::None),
     }
@@ -55,7 +57,7 @@ fn policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand
 pub(super) fn shared_word(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
-    name: &str,
+    name: OperandName,
 ) -> Lowered<Value> {
     let Some(index) = numbered(statement, name) else {
         return unsupported("");
@@ -88,7 +90,7 @@ pub(super) fn shared_word(
 pub(super) fn wide_address(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
-    name: &str,
+    name: OperandName,
 ) -> Lowered<Value> {
     let Some(index) = numbered(statement, name) else {
         return unsupported("");
@@ -99,10 +101,10 @@ pub(super) fn wide_address(
 
 /// How much is copied, and to which blocks.
 fn extent(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand> {
-    let Some(size) = optional(body, statement, "size")? else {
+    let Some(size) = optional(body, statement, operand::SIZE)? else {
         return unsupported("");
     };
-    let mask = optional(body, statement, "ctamask")?.unwrap_or(imm(0));
+    let mask = optional(body, statement, operand::CTAMASK)?.unwrap_or(imm(0));
     if let (Operand::Imm(size), Operand::Imm(mask)) = (size, mask) {
         return Ok(imm(
             (size.bits() >> 4 & 0xffff) | (mask.bits() & 0xffff) << 16
@@ -135,10 +137,10 @@ fn route(statement: &Statement<'_>) -> Route {
 /// Where a copy goes: a global address, or an address in shared memory and its barrier.
 fn target(body: &mut Body<'_, '_>, statement: &Statement<'_>, route: Route) -> Lowered<Value> {
     if route == Route::SharedToGlobal {
-        return wide_address(body, statement, "dst");
+        return wide_address(body, statement, operand::DST);
     }
-    let to = shared_word(body, statement, "dst")?;
-    let barrier = shared_word(body, statement, "mbar")?;
+    let to = shared_word(body, statement, operand::DST)?;
+    let barrier = shared_word(body, statement, operand::MBAR)?;
     body.with(|emit| emit.collect(&[to, barrier]))
 }
 
@@ -148,8 +150,12 @@ pub(super) fn copy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         let route = route(statement);
         let to = target(body, statement, route)?;
         let from = match route {
-            Route::GlobalToShared | Route::Multicast => wide_address(body, statement, "src")?,
-            Route::SharedToGlobal | Route::SharedToCluster => shared_word(body, statement, "src")?,
+            Route::GlobalToShared | Route::Multicast => {
+                wide_address(body, statement, operand::SRC)?
+            }
+            Route::SharedToGlobal | Route::SharedToCluster => {
+                shared_word(body, statement, operand::SRC)?
+            }
         };
         let extent = extent(body, statement)?;
         let policy = policy(body, statement)?;
@@ -165,7 +171,7 @@ pub(super) fn reduce(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         let route = route(statement);
         let mods = set(op, body.carried(statement, op)?, route);
         let to = target(body, statement, route)?;
-        let from = shared_word(body, statement, "src")?;
+        let from = shared_word(body, statement, operand::SRC)?;
         let extent = extent(body, statement)?;
         let policy = policy(body, statement)?;
         body.assign(op, mods, &[], &[to.into(), from.into(), extent, policy])
@@ -175,7 +181,7 @@ pub(super) fn reduce(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
 /// `cp.async.bulk.prefetch`
 pub(super) fn prefetch(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     body.branch_if_guarded(|body| {
-        let from = wide_address(body, statement, "src")?;
+        let from = wide_address(body, statement, operand::SRC)?;
         let extent = extent(body, statement)?;
         let policy = policy(body, statement)?;
         let operands = [from.into(), extent, policy];
@@ -192,7 +198,7 @@ pub(super) fn wait(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
 
 /// The operands in the brackets of a tensor access: the address of the map, and coordinates.
 fn bracket<'s>(statement: &'s Statement<'_>) -> Lowered<&'s [ast::Operand]> {
-    let operand = numbered(statement, "map").and_then(|index| statement.operands.get(index));
+    let operand = numbered(statement, operand::MAP).and_then(|index| statement.operands.get(index));
     match operand.map(|operand| operand.kind) {
         Some(OperandKind::Bracket(parts)) => Ok(statement.body.parts(parts)),
         _ => unsupported(""),
@@ -246,8 +252,8 @@ fn tensor_place(
 
 /// Offsets of an im2col access and blocks of a multicast in one word, or nothing where there are neither.
 fn tensor_extra(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered<Operand> {
-    let mask = optional(body, statement, "ctamask")?;
-    let offsets = match numbered(statement, "offsets") {
+    let mask = optional(body, statement, operand::CTAMASK)?;
+    let offsets = match numbered(statement, operand::OFFSETS) {
         Some(index) => body.elements(statement, &statement.operands[index], PtxType::U16)?,
         None => Vec::new(),
     };
@@ -292,10 +298,10 @@ pub(super) fn tensor_copy(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
         let (map, coordinates) = tensor_place(body, statement)?;
         let route = route(statement);
         let mut words = match route {
-            Route::SharedToGlobal => vec![shared_word(body, statement, "src")?],
+            Route::SharedToGlobal => vec![shared_word(body, statement, operand::SRC)?],
             _ => vec![
-                shared_word(body, statement, "dst")?,
-                shared_word(body, statement, "mbar")?,
+                shared_word(body, statement, operand::DST)?,
+                shared_word(body, statement, operand::MBAR)?,
             ],
         };
         words.extend(coordinates);
@@ -312,7 +318,7 @@ pub(super) fn tensor_copy(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
 pub(super) fn tensor_reduce(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     body.branch_if_guarded(|body| {
         let (map, coordinates) = tensor_place(body, statement)?;
-        let mut words = vec![shared_word(body, statement, "src")?];
+        let mut words = vec![shared_word(body, statement, operand::SRC)?];
         words.extend(coordinates);
         let words = body.with(|emit| emit.collect(&words))?;
         let policy = policy(body, statement)?;

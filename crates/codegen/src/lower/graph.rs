@@ -12,6 +12,7 @@ use crate::module::{AddressKind, near_name};
 use orias_machine::Machine;
 use orias_ptx::ast::{FunctionId, OperandKind, TargetListKind};
 use orias_ptx::grammar::Op;
+use orias_ptx::grammar::operand_names as operand;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The calls of a module.
@@ -71,7 +72,8 @@ impl CallGraph {
                 if module.opcode(instruction).op == Some(Op::TexGrad) {
                     let form = module.form(instruction);
                     let shape = form.shapes.get(instruction.shape as usize);
-                    let depth = shape.is_some_and(|it| it.operands.iter().any(|it| it.name == "f"));
+                    let depth =
+                        shape.is_some_and(|it| it.operands.iter().any(|it| it.is(operand::F)));
                     if texture::calls_the_driver(Op::TexGrad, |name| form.has(name), depth) {
                         graph.driver = gradient::STACK;
                     }

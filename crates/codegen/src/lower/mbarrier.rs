@@ -13,19 +13,21 @@ use orias_ori::operation::{
     Vector, Wait,
 };
 use orias_ori::{Operand, Type};
+use orias_ptx::grammar::OperandName;
+use orias_ptx::grammar::operand_names as operand;
 use orias_ptx::grammar::{Modifier, Op};
 
 /// The place of the operand that the grammar calls `name`.
-fn index_of(statement: &Statement<'_>, name: &str) -> Option<usize> {
+fn index_of(statement: &Statement<'_>, name: OperandName) -> Option<usize> {
     let given = statement.patterns.iter().take(statement.operands.len());
-    given.into_iter().position(|pattern| pattern.name == name)
+    given.into_iter().position(|pattern| pattern.is(name))
 }
 
 /// The memory operand of that name: an address in shared memory, of this block or of the cluster, or a generic one.
 fn address(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
-    name: &str,
+    name: OperandName,
 ) -> Lowered<(Operand, Space)> {
     let Some(index) = index_of(statement, name) else {
         return unsupported("");
@@ -36,7 +38,7 @@ fn address(
 }
 
 /// The word operand of that name, if it is there.
-fn word(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: &str) -> Lowered<Operand> {
+fn word(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: OperandName) -> Lowered<Operand> {
     match index_of(statement, name) {
         Some(index) => body.source(statement, index),
         None => Ok(Operand::None),
@@ -46,15 +48,18 @@ fn word(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: &str) -> Lower
 /// `mbarrier.init`, `.inval`, `.expect_tx` and `.complete_tx`
 pub(super) fn adjust(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let (step, operand) = match statement.op {
-        Op::MbarrierInit => (Step::Init, "count"),
-        Op::MbarrierInval => (Step::Inval, ""),
-        Op::MbarrierExpectTx => (Step::ExpectTx, "txcount"),
-        _ => (Step::CompleteTx, "txcount"),
+        Op::MbarrierInit => (Step::Init, Some(operand::COUNT)),
+        Op::MbarrierInval => (Step::Inval, None),
+        Op::MbarrierExpectTx => (Step::ExpectTx, Some(operand::TXCOUNT)),
+        _ => (Step::CompleteTx, Some(operand::TXCOUNT)),
     };
     body.branch_if_guarded(|body| {
         let scope = modifier(statement.form).unwrap_or(Scope::Cta);
-        let (place, space) = address(body, statement, "a")?;
-        let count = word(body, statement, operand)?;
+        let (place, space) = address(body, statement, operand::A)?;
+        let count = match operand {
+            Some(name) => word(body, statement, name)?,
+            None => Operand::None,
+        };
         let mods = (step, scope, space);
         body.assign(AbstractOp::Mbarrier, mods, &[], &[place, count])
     })
@@ -64,17 +69,17 @@ pub(super) fn adjust(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
 pub(super) fn arrive(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let incomplete = statement.form.has(Modifier::NoComplete);
     let (kind, operand) = match (statement.op, incomplete) {
-        (Op::MbarrierArrive, false) => (Arrive::Arrive, "count"),
-        (Op::MbarrierArrive, true) => (Arrive::NoComplete, "count"),
-        (Op::MbarrierArriveDrop, false) => (Arrive::Drop, "count"),
-        (Op::MbarrierArriveDrop, true) => (Arrive::DropNoComplete, "count"),
-        (Op::MbarrierArriveExpectTx, _) => (Arrive::ExpectTx, "txcount"),
-        _ => (Arrive::DropExpectTx, "txcount"),
+        (Op::MbarrierArrive, false) => (Arrive::Arrive, operand::COUNT),
+        (Op::MbarrierArrive, true) => (Arrive::NoComplete, operand::COUNT),
+        (Op::MbarrierArriveDrop, false) => (Arrive::Drop, operand::COUNT),
+        (Op::MbarrierArriveDrop, true) => (Arrive::DropNoComplete, operand::COUNT),
+        (Op::MbarrierArriveExpectTx, _) => (Arrive::ExpectTx, operand::TXCOUNT),
+        _ => (Arrive::DropExpectTx, operand::TXCOUNT),
     };
     body.branch_if_guarded(|body| {
         let order = modifier(statement.form).unwrap_or(Order::Release);
         let scope = modifier(statement.form).unwrap_or(Scope::Cta);
-        let (place, space) = address(body, statement, "a")?;
+        let (place, space) = address(body, statement, operand::A)?;
         let count = word(body, statement, operand)?;
         let state = body.destination(statement, 0)?.or_unused(Type::R2);
         let mods = (kind, order, scope, space);
@@ -85,20 +90,20 @@ pub(super) fn arrive(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
 /// `mbarrier.test_wait` and `.try_wait`
 pub(super) fn wait(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let (kind, operand) = match statement.op {
-        Op::MbarrierTestWait => (Wait::Test, "state"),
-        Op::MbarrierTestWaitParity => (Wait::TestParity, "parity"),
-        Op::MbarrierTryWait => (Wait::Try, "state"),
-        _ => (Wait::TryParity, "parity"),
+        Op::MbarrierTestWait => (Wait::Test, operand::STATE),
+        Op::MbarrierTestWaitParity => (Wait::TestParity, operand::PARITY),
+        Op::MbarrierTryWait => (Wait::Try, operand::STATE),
+        _ => (Wait::TryParity, operand::PARITY),
     };
     body.branch_if_guarded(|body| {
         let order = modifier(statement.form).unwrap_or(Order::Acquire);
         let scope = modifier(statement.form).unwrap_or(Scope::Cta);
-        let (place, _) = address(body, statement, "a")?;
+        let (place, _) = address(body, statement, operand::A)?;
         let Some(index) = index_of(statement, operand) else {
             return unsupported("");
         };
         let phase = body.source_value(statement, index)?.into();
-        let limit = word(body, statement, "timehint")?;
+        let limit = word(body, statement, operand::TIMEHINT)?;
         let over = body.destination(statement, 0)?.or_unused(Type::P);
         let mods = (kind, order, scope);
         body.assign(
@@ -114,7 +119,7 @@ pub(super) fn wait(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
 pub(super) fn arrive_after_copies(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let counted = statement.form.has(Modifier::Noinc);
     body.branch_if_guarded(|body| {
-        let (place, _) = address(body, statement, "a")?;
+        let (place, _) = address(body, statement, operand::A)?;
         let counted = imm(u64::from(counted));
         body.assign(AbstractOp::CpAsyncArrive, (), &[], &[place, counted])
     })
@@ -161,15 +166,15 @@ pub(super) fn cluster(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
 /// `st.async` and `red.async` to shared memory of the cluster
 pub(super) fn telling(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
-    if index_of(statement, "mbar").is_none() {
+    if index_of(statement, operand::MBAR).is_none() {
         return unsupported("");
     }
-    let (Some(ty), Some(value)) = (form.types().last(), index_of(statement, "b")) else {
+    let (Some(ty), Some(value)) = (form.types().last(), index_of(statement, operand::B)) else {
         return unsupported("");
     };
     body.branch_if_guarded(|body| {
-        let (place, _) = address(body, statement, "a")?;
-        let (barrier, _) = address(body, statement, "mbar")?;
+        let (place, _) = address(body, statement, operand::A)?;
+        let (barrier, _) = address(body, statement, operand::MBAR)?;
         let elements = body.elements(statement, &statement.operands[value], ty)?;
         let packed: Operand = match elements[..] {
             [one] => one,

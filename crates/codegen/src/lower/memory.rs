@@ -15,6 +15,9 @@ use orias_ori::operation::{
 };
 use orias_ori::{Address, Class, Guard, Operand, Type, Value};
 use orias_ptx::ast::OperandKind;
+use orias_ptx::grammar::SlotName;
+use orias_ptx::grammar::operand_names as operand;
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::PatternKind;
 use orias_ptx::types::{Type as PtxType, TypeClass};
@@ -437,16 +440,16 @@ pub(super) fn create_policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) 
         let destination = body.destination(statement, 0)?;
         return body.assign(AbstractOp::Mov, (Scalar::B64,), &[destination], &[property]);
     }
-    let number = |slot: &str| {
+    let number = |slot: SlotName| {
         let name = statement.form.get(slot)?.name().strip_prefix("L2::")?;
         let names = orias_ori::operation::ModifierKind::Evict.names();
         let place = names.iter().position(|&it| it == name)?;
         Some(imm(place as u64))
     };
-    let Some(primary) = number("primary") else {
+    let Some(primary) = number(slot::PRIMARY) else {
         return unsupported("");
     };
-    let secondary = number("secondary").unwrap_or(imm(Evict::Unchanged as u64));
+    let secondary = number(slot::SECONDARY).unwrap_or(imm(Evict::Unchanged as u64));
     let destination = body.destination(statement, 0)?;
     if statement.op == Op::CreatepolicyRange {
         let start = body.address_value(statement, 1)?;
@@ -510,11 +513,11 @@ pub(super) fn copy_async(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> 
     let mut read = Operand::None;
     let mut ignore = Operand::None;
     if let Some(pattern) = statement.patterns.get(3) {
-        match (&pattern.kind, pattern.name) {
-            (PatternKind::Value(value), _) if value.ty.class() == TypeClass::Pred => {
+        match &pattern.kind {
+            PatternKind::Value(value) if value.ty.class() == TypeClass::Pred => {
                 ignore = body.source(statement, 3)?;
             }
-            (_, "srcsize") => read = body.source(statement, 3)?,
+            _ if pattern.is(operand::SRCSIZE) => read = body.source(statement, 3)?,
             _ => {}
         }
     }

@@ -11,6 +11,8 @@ use orias_ori::operation::{
     AbstractMods, AbstractOp, Order, Proxy, Reduce, Scalar, Scope, Space, Special, Vector,
 };
 use orias_ori::{Address, Operand, Type};
+use orias_ptx::grammar::Modifier;
+use orias_ptx::grammar::operand_names as operand;
 
 /// A field of a tensor map: the word it is in, its lowest bit, its width, and what it is less than its value.
 struct Field {
@@ -41,20 +43,20 @@ const LAST_PLAIN: u64 = 10;
 /// `tensormap.replace`
 pub(super) fn replace(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     body.branch_if_guarded(|body| {
-        let has = |name: &str| statement.form.modifiers().any(|it| it.name() == name);
+        let has = |modifier| statement.form.has(modifier);
         let space: Space = modifier(statement.form).unwrap_or(Space::Generic);
-        let ordinal = match numbered(statement, "ord") {
+        let ordinal = match numbered(statement, operand::ORD) {
             Some(index) => body.immediate(statement, index)? as i32,
             None => 0,
         };
         let at = ordinal.cast_unsigned();
-        let Some(value) = optional(body, statement, "value")? else {
+        let Some(value) = optional(body, statement, operand::VALUE)? else {
             return unsupported("");
         };
-        if has("global_address") {
+        if has(Modifier::GlobalAddress) {
             return store_field(body, statement, space, 0, Scalar::B64, value);
         }
-        if has("global_stride") {
+        if has(Modifier::GlobalStride) {
             let (low, high) = body.with(|emit| {
                 let units = emit.shr(Scalar::U64, value, imm(4));
                 emit.halves(units)
@@ -64,23 +66,23 @@ pub(super) fn replace(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
             let field = Field::new(0x1c, 4 * at, 4, 0);
             return replace_field(body, statement, space, &field, high);
         }
-        if has("global_dim") {
+        if has(Modifier::GlobalDim) {
             let less = body.with(|emit| emit.add(value, imm(0xffff_ffff)))?;
             let word = 0x20 + 4 * ordinal;
             return store_field(body, statement, space, word, Scalar::B32, less);
         }
         let field = match () {
-            () if has("rank") => Field::new(0x8, 4, 3, 0),
-            () if has("elemtype") => Field::new(0x8, 7, 4, 0),
-            () if has("interleave_layout") => Field::new(0x8, 11, 2, 0),
-            () if has("swizzle_mode") => Field::new(0x8, 13, 2, 0),
-            () if has("fill_mode") => Field::new(0x8, 15, 1, 0),
-            () if has("box_dim") && ordinal == 0 => Field::new(0x34, 24, 8, 1),
-            () if has("box_dim") => Field::new(0x38, 8 * (at - 1), 8, 1),
-            () if has("element_stride") => Field::new(0x34, 3 * at, 3, 1),
+            () if has(Modifier::Rank) => Field::new(0x8, 4, 3, 0),
+            () if has(Modifier::Elemtype) => Field::new(0x8, 7, 4, 0),
+            () if has(Modifier::InterleaveLayout) => Field::new(0x8, 11, 2, 0),
+            () if has(Modifier::SwizzleMode) => Field::new(0x8, 13, 2, 0),
+            () if has(Modifier::FillMode) => Field::new(0x8, 15, 1, 0),
+            () if has(Modifier::BoxDim) && ordinal == 0 => Field::new(0x34, 24, 8, 1),
+            () if has(Modifier::BoxDim) => Field::new(0x38, 8 * (at - 1), 8, 1),
+            () if has(Modifier::ElementStride) => Field::new(0x34, 3 * at, 3, 1),
             () => return unsupported(""),
         };
-        if has("elemtype")
+        if has(Modifier::Elemtype)
             && let Operand::Imm(number) = value
             && number.bits() > LAST_PLAIN
         {
@@ -91,7 +93,7 @@ pub(super) fn replace(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
             return replace_field(body, statement, space, &field, plain);
         }
         replace_field(body, statement, space, &field, value)?;
-        if has("swizzle_mode") {
+        if has(Modifier::SwizzleMode) {
             let second = Field::new(0x8, 22, 1, 0);
             replace_field(body, statement, space, &second, imm(0))?;
         }
@@ -122,8 +124,8 @@ pub(super) fn copy(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
             Some(Scope::Sys) => Scope::Sys,
             _ => Scope::Gpu,
         };
-        let from = shared_word(body, statement, "src")?;
-        let to = wide_address(body, statement, "dst")?;
+        let from = shared_word(body, statement, operand::SRC)?;
+        let to = wide_address(body, statement, operand::DST)?;
         let lane = body.compute(AbstractOp::Sreg, (Special::LaneId,), &[])?;
         let (from, to) = body.with(|emit| {
             let offset = emit.shl(lane, imm(2));

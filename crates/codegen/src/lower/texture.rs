@@ -24,6 +24,8 @@ use orias_ori::operation::{
 };
 use orias_ori::{Guard, Operand, Type, Value};
 use orias_ptx::ast::{self, OperandKind, RegisterId};
+use orias_ptx::grammar::OperandName;
+use orias_ptx::grammar::operand_names as operand;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::types::Type as PtxType;
 
@@ -270,7 +272,7 @@ fn place(
 fn elements(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
-    name: &str,
+    name: OperandName,
 ) -> Lowered<Vec<Operand>> {
     match numbered(statement, name) {
         Some(index) => body.elements(statement, &statement.operands[index], PtxType::B32),
@@ -279,7 +281,7 @@ fn elements(
 }
 
 /// The word of an operand that may be missing.
-fn word(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: &str) -> Lowered<Operand> {
+fn word(body: &mut Body<'_, '_>, statement: &Statement<'_>, name: OperandName) -> Lowered<Operand> {
     let words = elements(body, statement, name)?;
     Ok(words.first().copied().unwrap_or(Operand::None))
 }
@@ -327,10 +329,10 @@ fn sample_by_driver(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         texture,
         sampler,
         coordinates: body.elements(statement, coordinates, PtxType::B32)?,
-        dx: elements(body, statement, "dPdx")?,
-        dy: elements(body, statement, "dPdy")?,
-        offsets: elements(body, statement, "e")?,
-        depth: match word(body, statement, "f")? {
+        dx: elements(body, statement, operand::DPDX)?,
+        dy: elements(body, statement, operand::DPDY)?,
+        offsets: elements(body, statement, operand::E)?,
+        depth: match word(body, statement, operand::F)? {
             Operand::None => None,
             depth => Some(depth),
         },
@@ -356,7 +358,7 @@ fn sample_by_driver(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
 
 /// `tex`, with a level of detail, gradients or neither.
 pub(super) fn sample(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
-    let depth = numbered(statement, "f").is_some();
+    let depth = numbered(statement, operand::F).is_some();
     if calls_the_driver(statement.op, |name| statement.form.has(name), depth) {
         return body.branch_if_guarded(|body| sample_by_driver(body, statement));
     }
@@ -365,11 +367,11 @@ pub(super) fn sample(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         let mut geometry = geometry(statement)?;
         let (count, array) = dimensions(geometry);
         let (texture, sampler, given) = place(body, statement)?;
-        let level = word(body, statement, "lod")?;
-        let dx = elements(body, statement, "dPdx")?;
-        let dy = elements(body, statement, "dPdy")?;
-        let shifts = elements(body, statement, "e")?;
-        let mut last = word(body, statement, "f")?;
+        let level = word(body, statement, operand::LOD)?;
+        let dx = elements(body, statement, operand::DPDX)?;
+        let dy = elements(body, statement, operand::DPDY)?;
+        let shifts = elements(body, statement, operand::E)?;
+        let mut last = word(body, statement, operand::F)?;
         let mut given = given.into_iter();
         if matches!(geometry, Geometry::D2Ms | Geometry::A2Ms) {
             last = given.next().unwrap_or(imm(0));
@@ -464,8 +466,8 @@ pub(super) fn gather(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         let geometry = geometry(statement)?;
         let (count, array) = dimensions(geometry);
         let (texture, sampler, given) = place(body, statement)?;
-        let shifts = elements(body, statement, "e")?;
-        let depth = word(body, statement, "f")?;
+        let shifts = elements(body, statement, operand::E)?;
+        let depth = word(body, statement, operand::F)?;
         let names = [Modifier::R, Modifier::G, Modifier::B, Modifier::A];
         let component = names.iter().position(|&name| statement.form.has(name));
         let component = imm(component.unwrap_or(0) as u64);
@@ -522,7 +524,7 @@ pub(super) fn query(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
         }
     };
     let texture = handle(body, texture.kind)?;
-    let level = match word(body, statement, "lod")? {
+    let level = match word(body, statement, operand::LOD)? {
         Operand::None => imm(0),
         level => level,
     };

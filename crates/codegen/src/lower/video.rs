@@ -15,6 +15,7 @@ use crate::emit::{Emit, imm};
 use orias_ori::Operand;
 use orias_ori::operation::{AbstractOp, Clamp, Compare, Scalar};
 use orias_ptx::ast::OperandKind;
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::PatternKind;
 use orias_ptx::types::Type as PtxType;
@@ -219,16 +220,12 @@ pub(super) fn scalar(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
 
 /// The operation that combines the result with the third operand.
 fn second_operation(statement: &Statement<'_>) -> Option<AbstractOp> {
-    let names = [
-        ("add", AbstractOp::Add),
-        ("min", AbstractOp::Min),
-        ("max", AbstractOp::Max),
-    ];
-    let slot = statement.form.get("second")?;
-    names
-        .iter()
-        .find(|(name, _)| *name == slot.name())
-        .map(|&(_, op)| op)
+    match statement.form.get(slot::SECOND)? {
+        Modifier::Add => Some(AbstractOp::Add),
+        Modifier::Min => Some(AbstractOp::Min),
+        Modifier::Max => Some(AbstractOp::Max),
+        _ => None,
+    }
 }
 
 fn write(body: &mut Body<'_, '_>, statement: &Statement<'_>, result: Operand) -> Lowered {
@@ -259,9 +256,9 @@ pub(super) fn multiply_add(body: &mut Body<'_, '_>, statement: &Statement<'_>) -
     let plus_one = form.has(Modifier::Po);
     let negates = is_negated(statement, 1) != is_negated(statement, 2);
     let negates_c = is_negated(statement, 3);
-    let scale = match form.get("scale").map(Modifier::name) {
-        Some("shr7") => 7,
-        Some("shr15") => 15,
+    let scale = match form.get(slot::SCALE) {
+        Some(Modifier::Shr7) => 7,
+        Some(Modifier::Shr15) => 15,
         _ => 0,
     };
     let saturates = form.has(Modifier::Sat);
@@ -307,9 +304,44 @@ pub(super) fn multiply_add(body: &mut Body<'_, '_>, statement: &Statement<'_>) -
     write(body, statement, result)
 }
 
+/// What is done to each of two or four elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Element {
+    Add,
+    Subtract,
+    Min,
+    Max,
+    Difference,
+    Average,
+    Compare,
+}
+
+impl Element {
+    /// What an instruction does, and to how many elements.
+    fn of(op: Op) -> Option<(Element, u64)> {
+        Some(match op {
+            Op::Vadd2 => (Element::Add, 2),
+            Op::Vadd4 => (Element::Add, 4),
+            Op::Vsub2 => (Element::Subtract, 2),
+            Op::Vsub4 => (Element::Subtract, 4),
+            Op::Vmin2 => (Element::Min, 2),
+            Op::Vmin4 => (Element::Min, 4),
+            Op::Vmax2 => (Element::Max, 2),
+            Op::Vmax4 => (Element::Max, 4),
+            Op::Vabsdiff2 => (Element::Difference, 2),
+            Op::Vabsdiff4 => (Element::Difference, 4),
+            Op::Vavrg2 => (Element::Average, 2),
+            Op::Vavrg4 => (Element::Average, 4),
+            Op::Vset2 => (Element::Compare, 2),
+            Op::Vset4 => (Element::Compare, 4),
+            _ => return None,
+        })
+    }
+}
+
 /// An instruction on two or four elements that may be computed in whole registers.
 struct Whole<'a> {
-    operation: &'a str,
+    operation: Element,
     count: u64,
     a_select: &'a [u64],
     b_select: &'a [u64],
@@ -326,12 +358,12 @@ impl Whole<'_> {
         let [signed, a_signed, b_signed] = self.signed;
         match self.operation {
             // A difference of bytes fits a byte without sign, whether it is clamped or not.
-            "vabsdiff" => {
+            Element::Difference => {
                 self.count == 4
                     && a_signed == b_signed
                     && !(signed && (self.saturates || self.adds))
             }
-            "vadd" | "vsub" => !self.saturates && !self.adds,
+            Element::Add | Element::Subtract => !self.saturates && !self.adds,
             _ => false,
         }
     }
@@ -345,7 +377,7 @@ impl Whole<'_> {
             .filter(|element| self.mask.contains(element))
             .fold(0, |bits, element| bits | ones << (element * width));
         let all = written == 0xffff_ffff;
-        if self.operation == "vabsdiff" {
+        if self.operation == Element::Difference {
             let ty = if self.signed[1] {
                 Scalar::S32
             } else {
@@ -369,7 +401,7 @@ impl Whole<'_> {
         let below = !tops & 0xffff_ffff;
         let y_below = emit.and(y, imm(below));
         let different = emit.xor(x, y);
-        let (sum, tops_of_sum) = if self.operation == "vadd" {
+        let (sum, tops_of_sum) = if self.operation == Element::Add {
             let x_below = emit.and(x, imm(below));
             (emit.add(x_below, y_below), emit.and(different, imm(tops)))
         } else {
@@ -412,9 +444,9 @@ fn chosen_bits(emit: &mut Emit<'_>, value: Operand, rest: Operand, bits: u64) ->
 /// Instructions on two or four elements.
 pub(super) fn elements(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
     let form = statement.form;
-    let name = statement.op.name();
-    let (operation, count) = name.split_at(name.len() - 1);
-    let count: u64 = if count == "2" { 2 } else { 4 };
+    let Some((operation, count)) = Element::of(statement.op) else {
+        return unsupported("");
+    };
     let width = 32 / count;
     let a = body.source(statement, 1)?;
     let b = body.source(statement, 2)?;
@@ -470,15 +502,15 @@ pub(super) fn elements(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
             let y = pick(emit, b_select[element as usize], b_signed);
             let binary = |emit: &mut Emit<'_>, op: AbstractOp| emit.binary(op, Scalar::S32, x, y);
             let mut value = match operation {
-                "vadd" => binary(emit, AbstractOp::Add),
-                "vsub" => binary(emit, AbstractOp::Sub),
-                "vmin" => binary(emit, AbstractOp::Min),
-                "vmax" => binary(emit, AbstractOp::Max),
-                "vabsdiff" => {
+                Element::Add => binary(emit, AbstractOp::Add),
+                Element::Subtract => binary(emit, AbstractOp::Sub),
+                Element::Min => binary(emit, AbstractOp::Min),
+                Element::Max => binary(emit, AbstractOp::Max),
+                Element::Difference => {
                     let difference = binary(emit, AbstractOp::Sub);
                     emit.op(AbstractOp::Abs, (Scalar::S32,), &[difference])
                 }
-                "vavrg" => {
+                Element::Average => {
                     // One more than a sum that is not negative, halved.
                     let sum = binary(emit, AbstractOp::Add);
                     let sign = emit.shr(Scalar::S32, sum, imm(31));
@@ -486,7 +518,7 @@ pub(super) fn elements(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lo
                     let sum = emit.add(sum, one);
                     emit.shr(Scalar::S32, sum, imm(1))
                 }
-                _ => {
+                Element::Compare => {
                     let holds = emit.setp(compare.unwrap_or(Compare::Eq), Scalar::S32, x, y);
                     emit.selp(Scalar::B32, imm(1), imm(0), holds)
                 }

@@ -24,6 +24,7 @@ use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::builder::Cursor;
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, SourceMods};
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
+use orias_sass::{SlotName, slot_names as slot};
 
 /// Registers of the general file, RZ included.
 const COUNT: usize = 256;
@@ -162,9 +163,13 @@ pub(super) fn is_product(func: &Function, inst: Inst) -> bool {
 }
 
 /// The operand of a slot.
-pub(super) fn slot(func: &Function, inst: Inst, name: &str) -> Option<(usize, Operand)> {
+pub(super) fn slot_operand(
+    func: &Function,
+    inst: Inst,
+    name: SlotName,
+) -> Option<(usize, Operand)> {
     let op = func.opcode(inst).as_machine()?;
-    let index = op.row().slots.iter().position(|slot| slot.name == name)?;
+    let index = op.row().slot_index(name)?;
     Some((index, *func.operands(inst).get(index)?))
 }
 
@@ -177,9 +182,9 @@ fn general(reg: Reg) -> Option<PhysReg> {
 /// C becomes D, unless the product starts from zero.
 fn put_in_place(func: &mut Function, inst: Inst) {
     let (Some((_, adds)), Some((c, _)), Some((_, d))) = (
-        slot(func, inst, "p"),
-        slot(func, inst, "c"),
-        slot(func, inst, "d"),
+        slot_operand(func, inst, slot::P),
+        slot_operand(func, inst, slot::C),
+        slot_operand(func, inst, slot::D),
     ) else {
         return;
     };
@@ -191,15 +196,15 @@ fn put_in_place(func: &mut Function, inst: Inst) {
 }
 
 fn product(func: &Function, inst: Inst) -> Product {
-    let register = |name: &str| {
-        let (_, operand) = slot(func, inst, name)?;
+    let register = |name: SlotName| {
+        let (_, operand) = slot_operand(func, inst, name)?;
         general(operand.reg()?)
     };
     Product {
-        sum: register("d"),
-        sources: ["a", "e"]
-            .iter()
-            .filter_map(|name| register(name))
+        sum: register(slot::D),
+        sources: [slot::A, slot::E]
+            .into_iter()
+            .filter_map(register)
             .collect(),
         ends_group: func.machine_modifier(inst, name::GSB) == Some(value::GSB0),
     }
@@ -210,7 +215,7 @@ pub(super) fn waits_for(func: &Function, inst: Inst) -> Option<u8> {
     if func.opcode(inst).as_machine() != Some(Op::WARPGROUP_DEPBAR) {
         return None;
     }
-    match slot(func, inst, "n") {
+    match slot_operand(func, inst, slot::N) {
         Some((_, Operand::Imm(groups))) => Some(groups.bits() as u8),
         _ => None,
     }

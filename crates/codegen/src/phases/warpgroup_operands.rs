@@ -9,9 +9,10 @@
 //!
 //! Cost: one walk.
 
-use super::warpgroup::{is_product, slot, waits_for};
+use super::warpgroup::{is_product, slot_operand, waits_for};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::{Block, Class, Function, Inst, Operand, Value};
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 /// A register that a product under way reads.
@@ -50,8 +51,8 @@ pub fn hold_warpgroup_operands(func: &mut Function, _: &Context<'_>) -> Result<(
 
 /// What a product reads from general registers beside its accumulator.
 fn operands(func: &Function, inst: Inst) -> impl Iterator<Item = Value> + use<> {
-    let found = ["a", "e"].map(|name| {
-        let (_, operand) = slot(func, inst, name)?;
+    let found = [slot::A, slot::E].map(|name| {
+        let (_, operand) = slot_operand(func, inst, name)?;
         let value = operand.as_value()?;
         (func.value_type(value).class() == Class::R).then_some(value)
     });

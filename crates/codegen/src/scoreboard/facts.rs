@@ -15,6 +15,7 @@ use orias_ori::{Block, Function, Inst, Operand, Operation, machine};
 use orias_sass::{
     Access, EncodeError, Instruction, Mods, Op, Register, RegisterAccess, RegisterClass,
 };
+use orias_sass::{SlotName, slot_names as slot};
 use std::ops::Range;
 
 /// How many places there are: registers of all files, then tokens.
@@ -509,13 +510,13 @@ const ALL_BARRIERS: u64 = 0x3f;
 
 /// A DEPBAR that counts on a barrier other than the one asynchronous copies own names a control word that is about to change.
 fn check_named_barriers(instruction: &Instruction) -> Result<(), ScoreboardError> {
-    let named = |slot: &str| match instruction.operand(slot) {
+    let named = |name: SlotName| match instruction.operand(name) {
         Some(orias_sass::Operand::Immediate(value)) => *value,
         _ => 0,
     };
     let op = instruction.op();
-    let names_others = (op == Op::DEPBAR_LE && (named("s") != 0 || named("set") != 0))
-        || (op == Op::DEPBAR && !matches!(named("set"), 0 | ALL_BARRIERS));
+    let names_others = (op == Op::DEPBAR_LE && (named(slot::S) != 0 || named(slot::SET) != 0))
+        || (op == Op::DEPBAR && !matches!(named(slot::SET), 0 | ALL_BARRIERS));
     if names_others {
         return Err(ScoreboardError::NamesBarrier { op });
     }

@@ -309,7 +309,7 @@ impl Line {
             None => None,
             Some("@") => Some(Place::Guard),
             Some("~") => Some(Place::Implicit),
-            Some(name) => Some(Place::Slot(op.row().slot_index(name)? as u8)),
+            Some(name) => Some(Place::Slot(op.row().slot_index_of_text(name)? as u8)),
         };
         let mut when = Vec::new();
         for (name, value) in self.when {

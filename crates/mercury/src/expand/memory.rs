@@ -188,8 +188,9 @@ pub(super) fn expand_atomic(stream: &Stream, data: &NodeData, pseudo: &Pseudo) -
         }
     }
     for wanted in row.slots {
-        let operand = instruction
-            .operand(wanted.name)
+        let operand = (instruction.op().row())
+            .slot_index_of_text(wanted.name)
+            .and_then(|slot| instruction.operands().get(slot))
             .ok_or_else(|| Refusal::Because(format!("{op} has no operand '{}'", wanted.name)))?;
         builder = builder.operand(*operand);
     }
@@ -200,7 +201,7 @@ pub(super) fn expand_atomic(stream: &Stream, data: &NodeData, pseudo: &Pseudo) -
     let mut fixups: SmallVec<[Fixup; 1]> = SmallVec::new();
     for fixup in &data.fixups {
         let name = op.row().slots[usize::from(fixup.slot)].name;
-        if let Some(slot) = row.slot_index(name) {
+        if let Some(slot) = row.slot_index_of_text(name) {
             fixups.push(Fixup {
                 slot: slot as u8,
                 to: fixup.to,

@@ -5,6 +5,7 @@
 //! phase was told a state or a parity is not in the instruction: a parity comes from a shift to the highest bit or is a number.
 
 use orias_cubin::attribute::{Attribute, MBARRIER_KINDS, MbarrierUse, Value, id};
+use orias_sass::slot_names as slot;
 use orias_sass::{
     Instruction, Op, Operand, Register, RegisterClass, Target, decode, modifier_names as name,
     modifier_values as value,
@@ -38,7 +39,7 @@ pub(super) fn attributes(bytes: &[u8], target: Target) -> Vec<Attribute> {
         set_up += u16::from(kind == "INIT");
         let mut kinds = MBARRIER_KINDS.iter().chain(&MORE_KINDS);
         let number = kinds.position(|&name| name == kind);
-        let Some(Operand::Address(address)) = instruction.operand("addr") else {
+        let Some(Operand::Address(address)) = instruction.operand(slot::ADDR) else {
             continue;
         };
         let index = |register: Option<Register>, none: u8| register.map_or(none, |it| it.index);
@@ -124,7 +125,7 @@ fn follows_sleep(before: &[Option<Instruction>]) -> bool {
 
 /// Whether the phase was told as a parity: the last instruction before that writes its register shifts, or moves a number.
 fn has_parity(instruction: &Instruction, before: &[Option<Instruction>]) -> bool {
-    let Some(Operand::Register(phase)) = instruction.operand("b") else {
+    let Some(Operand::Register(phase)) = instruction.operand(slot::B) else {
         return false;
     };
     let phase = phase.register;
@@ -140,8 +141,8 @@ fn has_parity(instruction: &Instruction, before: &[Option<Instruction>]) -> bool
             _ => false,
         };
         match writer.op() {
-            Op::SHF => matches!(writer.operand("b"), Some(Operand::Immediate(31))),
-            Op::MOV => writer.operand("b").is_some_and(immediate),
+            Op::SHF => matches!(writer.operand(slot::B), Some(Operand::Immediate(31))),
+            Op::MOV => writer.operand(slot::B).is_some_and(immediate),
             _ => false,
         }
     })

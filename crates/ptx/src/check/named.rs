@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::ast::{Body, Instruction, Operand, OperandKind, Space, TargetOption};
 use crate::fit::in_space;
-use crate::grammar::Op;
+use crate::grammar::{Modifier, Op, slot_names as slot};
 use crate::opcode::{Form, Opcode, PatternKind};
 use crate::types::{Type, TypeClass};
 
@@ -132,7 +132,7 @@ impl Checker<'_, '_> {
         form: &Form,
         instruction: &Instruction,
     ) {
-        let space = form.get("space").map_or("shared", |it| it.name());
+        let space = form.get(slot::SPACE).map_or("shared", |it| it.name());
         for operand in body.operands(instruction) {
             let (OperandKind::Variable(id)
             | OperandKind::Offset(id, _)
@@ -206,7 +206,9 @@ impl Checker<'_, '_> {
                 _ => None,
             });
         let Some(bits) = bits else { return };
-        let global = form.get("ss").is_none_or(|space| space.name() == "global");
+        let global = form
+            .get(slot::SS)
+            .is_none_or(|space| space == Modifier::Global);
         let newest = self.module.target.is_some_and(|target| target.sm >= 100);
         let span = instruction.opcode_span(self.module.names.bytes(opcode.name).len() as u32);
         let full_elements = form.types().all(|ty| ty.bits() >= 32 && ty != Type::B128);

@@ -8,11 +8,12 @@ fn ordered_kind(modifier: Modifier) -> u8 {
     if modifier.as_type().is_some() {
         return 1;
     }
-    match modifier.name() {
-        "global" | "shared" | "shared::cta" | "shared::cluster" | "const" | "local" | "param" => 2,
-        "row" | "col" => 3,
+    match modifier {
+        Modifier::Global | Modifier::Const | Modifier::Local | Modifier::Param => 2,
+        Modifier::Shared | Modifier::SharedCta | Modifier::SharedCluster => 2,
+        Modifier::Row | Modifier::Col => 3,
         // How the bits of a binary matrix are multiplied, then added.
-        "xor" | "and" | "popc" => 4,
+        Modifier::Xor | Modifier::And | Modifier::Popc => 4,
         _ => 0,
     }
 }

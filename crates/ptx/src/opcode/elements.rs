@@ -51,10 +51,9 @@ pub(super) fn elements_of(op: Op, modifiers: &[Modifier]) -> Elements {
     let packed = has(|ty| ty.class() == TypeClass::Packed);
     let float = has(|ty| matches!(ty, Type::F16 | Type::F16x2 | Type::F32));
     let tiny = has(|ty| matches!(ty, Type::U4 | Type::S4 | Type::B1));
-    let shape = |name: &str| modifiers.iter().any(|it| it.name() == name);
     let sparse = modifiers
         .iter()
-        .any(|it| matches!(it.name(), "sp" | "sp::ordered_metadata"));
+        .any(|it| matches!(it, Modifier::Sp | Modifier::SpOrderedMetadata));
     use ElementRule::{Any, Half, Integer, Lenient, Strict};
     let (factors, sums) = match family {
         "mma" if sparse => match (half, wide, packed) {
@@ -63,7 +62,7 @@ pub(super) fn elements_of(op: Op, modifiers: &[Modifier]) -> Elements {
             (.., true) => (Lenient, Strict),
             _ => (Lenient, Lenient),
         },
-        "mma" if shape("m8n8k16") => (Integer, Lenient),
+        "mma" if modifiers.contains(&Modifier::M8n8k16) => (Integer, Lenient),
         "mma" => match (half, wide, packed) {
             (true, _, true) => (Any, Strict),
             (true, ..) => (Half, Strict),
@@ -72,7 +71,7 @@ pub(super) fn elements_of(op: Op, modifiers: &[Modifier]) -> Elements {
             _ => (Lenient, Lenient),
         },
         "wmma" | "wgmma" if half || packed || (family == "wmma" && float) => (Half, Strict),
-        "wmma" if op.name() == "wmma.mma" => (Integer, Lenient),
+        "wmma" if op == Op::WmmaMma => (Integer, Lenient),
         "tcgen05" if half => (Half, Strict),
         _ => (Lenient, Lenient),
     };
@@ -80,7 +79,7 @@ pub(super) fn elements_of(op: Op, modifiers: &[Modifier]) -> Elements {
         matrix: matches!(family, "mma" | "wmma" | "wgmma" | "stmatrix"),
         factors,
         sums,
-        expanded: tiny || (half && shape("m8n8k4")) || op.name() == "wmma.store.d",
+        expanded: tiny || (half && modifiers.contains(&Modifier::M8n8k4)) || op == Op::WmmaStoreD,
         expanded_sums: packed && !wide && family == "mma",
     }
 }

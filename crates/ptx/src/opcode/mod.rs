@@ -17,7 +17,8 @@ pub use address::AddressRule;
 pub use elements::{ElementRule, Elements};
 
 use crate::grammar::{
-    Access, Atom, Condition, Gate, Modifier, Op, ROWS, Row, Rule, Suffix, ValueForm,
+    Access, Atom, Condition, Gate, Modifier, Op, OperandName, ROWS, Row, Rule, SlotName, Suffix,
+    ValueForm,
 };
 use crate::lex::{Lexer, TokenKind};
 use crate::name::Name;
@@ -84,6 +85,13 @@ pub struct Pattern {
     pub suffixes: &'static [Suffix],
 }
 
+impl Pattern {
+    /// Whether the row calls it so.
+    pub fn is(&self, name: OperandName) -> bool {
+        self.name == name.text()
+    }
+}
+
 /// The kinds of [`Pattern`].
 #[derive(Debug)]
 pub enum PatternKind {
@@ -127,9 +135,10 @@ pub struct ValuePattern {
 }
 
 impl Form {
-    /// The modifier in the slot of that name (without dot).
-    pub fn get(&self, slot: &str) -> Option<Modifier> {
-        let at = self.row.slots.iter().position(|it| it.name == slot)?;
+    /// The modifier in the slot of that name.
+    pub fn get(&self, slot: SlotName) -> Option<Modifier> {
+        let slots = &self.row.slots;
+        let at = slots.iter().position(|it| it.name == slot.text())?;
         self.chosen[at]
     }
 

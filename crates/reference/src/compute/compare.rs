@@ -5,6 +5,7 @@ use crate::step::Function;
 use orias_eval::float::Format;
 use orias_eval::float::compare::{Relation, compare};
 use orias_eval::float::convert::Integer;
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::Form;
 use orias_ptx::types::Type;
@@ -64,7 +65,7 @@ fn relation(modifier: Modifier) -> Option<Relation> {
 
 /// How the result of a comparison is combined with the predicate `c`.
 fn combine(form: &Form) -> impl Fn(u64, u64) -> u64 + Send + Sync + 'static {
-    let operation = form.get("bool");
+    let operation = form.get(slot::BOOL);
     move |result, c| match operation {
         Some(Modifier::And) => result & c,
         Some(Modifier::Or) => result | c,

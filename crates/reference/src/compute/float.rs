@@ -6,6 +6,7 @@ use orias_eval::approximate::{self, Approximate};
 use orias_eval::float::arithmetic::rectify;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format, Rounding, Value};
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::Form;
 use orias_ptx::types::Type;
@@ -167,7 +168,7 @@ fn copysign(format: Format) -> Element {
 }
 
 fn testp(form: &Form, format: Format) -> Option<Element> {
-    let test: fn(Format, u64) -> bool = match form.get("op")? {
+    let test: fn(Format, u64) -> bool = match form.get(slot::OP)? {
         Modifier::Finite => |format, a| matches!(format.unpack(a), Value::Finite(_)),
         Modifier::Infinite => |format, a| matches!(format.unpack(a), Value::Infinity { .. }),
         Modifier::Number => |format, a| !format.is_nan(a),

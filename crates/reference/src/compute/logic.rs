@@ -5,6 +5,7 @@ use crate::step::Function;
 use orias_eval::bits::{Permutation, logic3, permute};
 use orias_eval::float::convert::Integer;
 use orias_eval::integer::{Beyond, funnel_left, funnel_right};
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::Form;
 use orias_ptx::types::Type;
@@ -76,7 +77,7 @@ fn funnel(op: Op, form: &Form) -> Option<Function> {
 
 /// Four bytes of eight.
 fn prmt(form: &Form) -> Option<Function> {
-    let mode = match form.get("mode") {
+    let mode = match form.get(slot::MODE) {
         None => Permutation::Index,
         Some(Modifier::F4e) => Permutation::Forward4,
         Some(Modifier::B4e) => Permutation::Backward4,

@@ -3,6 +3,7 @@
 use super::{integer_of, one};
 use crate::step::Function;
 use orias_eval::float::convert::Integer;
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::Form;
 
@@ -63,7 +64,7 @@ fn element(op: Op, form: &Form) -> Option<Pair> {
         Op::Vmax | Op::Vmax2 | Op::Vmax4 => |_, a, b| a.max(b),
         Op::Vshl => |shift, a, b| a << shift.amount(b),
         Op::Vshr => |shift, a, b| a >> shift.amount(b),
-        Op::Vset | Op::Vset2 | Op::Vset4 => match form.get("cmp")? {
+        Op::Vset | Op::Vset2 | Op::Vset4 => match form.get(slot::CMP)? {
             Modifier::Eq => |_, a, b| (a == b).into(),
             Modifier::Ne => |_, a, b| (a != b).into(),
             Modifier::Lt => |_, a, b| (a < b).into(),
@@ -120,7 +121,7 @@ fn scalar(op: Op, form: &Form, selectors: &[Selector], element: Pair) -> Option<
         wrap: form.has(Modifier::Wrap),
     };
     let saturate = form.has(Modifier::Sat);
-    let second = form.get("second");
+    let second = form.get(slot::SECOND);
     let into = selectors.first().copied().flatten();
     let (a_of, b_of) = (
         pick(selectors.get(1).copied().flatten(), a_type),
@@ -158,7 +159,7 @@ fn vmad(form: &Form, selectors: &[Selector]) -> Option<Function> {
         pick(selectors.get(2).copied().flatten(), b_type),
     );
     let plus_one = i128::from(form.has(Modifier::Po));
-    let shift = match form.get("scale") {
+    let shift = match form.get(slot::SCALE) {
         Some(Modifier::Shr7) => 7,
         Some(Modifier::Shr15) => 15,
         _ => 0,

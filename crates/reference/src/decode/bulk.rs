@@ -6,6 +6,8 @@ use crate::step::{Action, Address, BulkStep, Source};
 use orias_eval::combine::Combination;
 use orias_eval::tensor::{Element, Field};
 use orias_ptx::ast::OperandKind;
+use orias_ptx::grammar::OperandName;
+use orias_ptx::grammar::operand_names as operand;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::{Pattern, PatternKind};
 use orias_ptx::types::Type;
@@ -19,21 +21,25 @@ impl<'m> Decoder<'m, '_> {
                 return Ok(Some(Action::Nothing));
             }
             Op::CpAsyncBulkCommitGroup => BulkStep::CloseGroup,
-            Op::CpAsyncBulkWaitGroup => match self.value(it, "n")? {
+            Op::CpAsyncBulkWaitGroup => match self.value(it, operand::N)? {
                 Source::Constant(open) => BulkStep::WaitForGroups { open },
                 _ => return Err(self.unsupported(it.instruction)),
             },
             Op::TensormapReplace => self.replace_field(it)?,
             Op::TensormapCpFenceproxy => BulkStep::CopyMap {
-                to: self.address(it, "dst")?,
-                from: self.address(it, "src")?,
+                to: self.address(it, operand::DST)?,
+                from: self.address(it, operand::SRC)?,
             },
             _ => return Ok(None),
         };
         Ok(Some(Action::Bulk(Box::new(step))))
     }
 
-    fn optional_address(&self, it: &Statics<'m>, name: &str) -> Result<Option<Address>, LoadError> {
+    fn optional_address(
+        &self,
+        it: &Statics<'m>,
+        name: OperandName,
+    ) -> Result<Option<Address>, LoadError> {
         match it.named(name) {
             Some(_) => self.address(it, name).map(Some),
             None => Ok(None),
@@ -66,11 +72,11 @@ impl<'m> Decoder<'m, '_> {
             _ => None,
         };
         Ok(BulkStep::Copy {
-            to: self.address(it, "dst")?,
-            from: self.address(it, "src")?,
-            bytes: self.value(it, "size")?,
-            barrier: self.optional_address(it, "mbar")?,
-            blocks: self.optional_value(it, "ctamask")?,
+            to: self.address(it, operand::DST)?,
+            from: self.address(it, operand::SRC)?,
+            bytes: self.value(it, operand::SIZE)?,
+            barrier: self.optional_address(it, operand::MBAR)?,
+            blocks: self.optional_value(it, operand::CTAMASK)?,
             combined,
         })
     }
@@ -99,18 +105,28 @@ impl<'m> Decoder<'m, '_> {
         else {
             return Err(self.unsupported(it.instruction));
         };
-        let im2col = (it.form.modifiers()).any(|modifier| modifier.name().starts_with("im2col"));
-        let offsets = match it.named("offsets") {
+        let im2col = it.form.modifiers().any(|modifier| {
+            use Modifier::{Im2col, Im2colNoOffs, Im2colW, Im2colW128};
+            matches!(modifier, Im2col | Im2colNoOffs | Im2colW | Im2colW128)
+        });
+        let offsets = match it.named(operand::OFFSETS) {
             Some((_, operand)) => Some(self.sources(it, operand, Type::U16)?),
             None => im2col.then(Vec::new),
         };
-        let barrier = self.optional_address(it, "mbar")?;
+        let barrier = self.optional_address(it, operand::MBAR)?;
         Ok(BulkStep::Tile {
             map: self.address_of(it, map, *space)?,
             coordinates: self.sources(it, coordinates, Type::S32)?,
-            shared: self.address(it, if barrier.is_some() { "dst" } else { "src" })?,
+            shared: self.address(
+                it,
+                if barrier.is_some() {
+                    operand::DST
+                } else {
+                    operand::SRC
+                },
+            )?,
             barrier,
-            blocks: self.optional_value(it, "ctamask")?,
+            blocks: self.optional_value(it, operand::CTAMASK)?,
             offsets,
             combined: match it.op {
                 Op::CpReduceAsyncBulkTensor => Some(self.combination(it)?),
@@ -120,31 +136,30 @@ impl<'m> Decoder<'m, '_> {
     }
 
     fn replace_field(&self, it: &Statics<'m>) -> Result<BulkStep, LoadError> {
-        const ALL: [(&str, Field); 10] = [
-            ("global_address", Field::Address),
-            ("rank", Field::Rank),
-            ("box_dim", Field::BoxSize),
-            ("global_dim", Field::Size),
-            ("global_stride", Field::Stride),
-            ("element_stride", Field::Step),
-            ("elemtype", Field::Element),
-            ("interleave_layout", Field::Interleave),
-            ("swizzle_mode", Field::Swizzle),
-            ("fill_mode", Field::Fill),
+        const ALL: [(Modifier, Field); 10] = [
+            (Modifier::GlobalAddress, Field::Address),
+            (Modifier::Rank, Field::Rank),
+            (Modifier::BoxDim, Field::BoxSize),
+            (Modifier::GlobalDim, Field::Size),
+            (Modifier::GlobalStride, Field::Stride),
+            (Modifier::ElementStride, Field::Step),
+            (Modifier::Elemtype, Field::Element),
+            (Modifier::InterleaveLayout, Field::Interleave),
+            (Modifier::SwizzleMode, Field::Swizzle),
+            (Modifier::FillMode, Field::Fill),
         ];
-        let has = |name: &str| it.form.modifiers().any(|it| it.name() == name);
-        let field = ALL.into_iter().find(|(name, _)| has(name));
+        let field = ALL.into_iter().find(|&(modifier, _)| it.has(modifier));
         let (_, field) = field.ok_or_else(|| self.unsupported(it.instruction))?;
-        let dimension = match self.optional_value(it, "ord")? {
+        let dimension = match self.optional_value(it, operand::ORD)? {
             None => 0,
             Some(Source::Constant(at)) => at as usize,
             Some(_) => return Err(self.unsupported(it.instruction)),
         };
         Ok(BulkStep::ReplaceField {
-            map: self.address(it, "a")?,
+            map: self.address(it, operand::A)?,
             field,
             dimension,
-            value: self.value(it, "value")?,
+            value: self.value(it, operand::VALUE)?,
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::program::Place;
 use crate::step::{Action, Call, Callee, Passed, Piece, Returned, Source};
 use orias_ptx::ast::{FunctionId, Operand, OperandKind, RegisterId, TargetListKind, VariableId};
 use orias_ptx::grammar::Op;
+use orias_ptx::grammar::operand_names as operand;
 use orias_ptx::types::Type;
 
 impl<'m> Decoder<'m, '_> {
@@ -50,7 +51,7 @@ impl<'m> Decoder<'m, '_> {
             .map(|&label| self.target(it, label))
             .collect();
         Ok(Action::BranchIndexed {
-            index: self.value(it, "index")?,
+            index: self.value(it, operand::INDEX)?,
             targets: targets?,
         })
     }

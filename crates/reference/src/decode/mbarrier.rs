@@ -4,41 +4,44 @@ use super::{Decoder, Statics};
 use crate::error::LoadError;
 use crate::memory::RANK_SHIFT;
 use crate::step::{Action, Address, MbarrierAction, MbarrierStep, Space};
+use orias_ptx::grammar::operand_names as operand;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::{Pattern, PatternKind};
 
 impl<'m> Decoder<'m, '_> {
     pub(super) fn mbarriers(&self, it: &Statics<'m>) -> Result<Option<Action>, LoadError> {
         use MbarrierAction as Do;
-        let no_complete = it.form.modifiers().any(|it| it.name() == "noComplete");
+        let no_complete = it.has(Modifier::NoComplete);
         let (action, operand) = match it.op {
-            Op::MbarrierInit => (Do::Init, Some("count")),
+            Op::MbarrierInit => (Do::Init, Some(operand::COUNT)),
             Op::MbarrierInval => (Do::Invalidate, None),
-            Op::MbarrierExpectTx => (Do::Expect, Some("txcount")),
-            Op::MbarrierCompleteTx => (Do::Complete, Some("txcount")),
+            Op::MbarrierExpectTx => (Do::Expect, Some(operand::TXCOUNT)),
+            Op::MbarrierCompleteTx => (Do::Complete, Some(operand::TXCOUNT)),
             Op::MbarrierArrive | Op::MbarrierArriveDrop => {
                 let arrive = Do::Arrive {
                     drops: it.op == Op::MbarrierArriveDrop,
                     completes: !no_complete,
                 };
-                (arrive, Some("count"))
+                (arrive, Some(operand::COUNT))
             }
-            Op::MbarrierArriveExpectTx => (Do::ArriveExpecting { drops: false }, Some("txcount")),
+            Op::MbarrierArriveExpectTx => {
+                (Do::ArriveExpecting { drops: false }, Some(operand::TXCOUNT))
+            }
             Op::MbarrierArriveDropExpectTx => {
-                (Do::ArriveExpecting { drops: true }, Some("txcount"))
+                (Do::ArriveExpecting { drops: true }, Some(operand::TXCOUNT))
             }
-            Op::MbarrierTestWait | Op::MbarrierTryWait => (Do::TestState, Some("state")),
+            Op::MbarrierTestWait | Op::MbarrierTryWait => (Do::TestState, Some(operand::STATE)),
             Op::MbarrierTestWaitParity | Op::MbarrierTryWaitParity => {
-                (Do::TestParity, Some("parity"))
+                (Do::TestParity, Some(operand::PARITY))
             }
             Op::CpAsyncMbarrierArrive => {
-                let counted = it.form.modifiers().any(|it| it.name() == "noinc");
+                let counted = it.has(Modifier::Noinc);
                 (Do::ArriveAfterCopies { counted }, None)
             }
             _ => return self.clusters(it),
         };
         let waits = matches!(action, Do::TestState | Do::TestParity);
-        let result = match it.named(if waits { "p" } else { "state" }) {
+        let result = match it.named(if waits { operand::P } else { operand::STATE }) {
             Some((
                 Pattern {
                     kind: PatternKind::Value(value),
@@ -54,7 +57,7 @@ impl<'m> Decoder<'m, '_> {
         };
         Ok(Some(Action::Mbarrier(MbarrierStep {
             action,
-            address: self.address(it, "a")?,
+            address: self.address(it, operand::A)?,
             operand,
             result,
         })))
@@ -68,8 +71,8 @@ impl<'m> Decoder<'m, '_> {
                 function: Box::new(|[state, ..]| {
                     [orias_eval::mbarrier::pending_count(*state).into(), 0]
                 }),
-                sources: vec![self.value(it, "state")?],
-                results: [self.result(it, "count")?, None],
+                sources: vec![self.value(it, operand::STATE)?],
+                results: [self.result(it, operand::COUNT)?, None],
                 carry: false,
             },
             // The number of the CTA stands in the same bits of generic addresses.
@@ -78,22 +81,17 @@ impl<'m> Decoder<'m, '_> {
                     let place = 0xff << RANK_SHIFT;
                     [address & !place | (rank << RANK_SHIFT) & place, 0]
                 }),
-                sources: vec![self.value(it, "a")?, self.value(it, "b")?],
-                results: [self.result(it, "d")?, None],
+                sources: vec![self.value(it, operand::A)?, self.value(it, operand::B)?],
+                results: [self.result(it, operand::D)?, None],
                 carry: false,
             },
             Op::Getctarank => Action::Compute {
                 function: Box::new(|[address, ..]| [address >> RANK_SHIFT & 0xff, 0]),
-                sources: vec![self.value(it, "a")?],
-                results: [self.result(it, "d")?, None],
+                sources: vec![self.value(it, operand::A)?],
+                results: [self.result(it, operand::D)?, None],
                 carry: false,
             },
-            Op::StAsync
-                if it
-                    .form
-                    .modifiers()
-                    .any(|it| it.name() == "mbarrier::complete_tx::bytes") =>
-            {
+            Op::StAsync if it.has(Modifier::MbarrierCompleteTxBytes) => {
                 let Action::Store {
                     address,
                     bytes,
@@ -109,7 +107,7 @@ impl<'m> Decoder<'m, '_> {
                         bytes,
                         elements,
                     }),
-                    barrier: in_cluster(self.address(it, "mbar")?),
+                    barrier: in_cluster(self.address(it, operand::MBAR)?),
                     bytes: total,
                 }
             }
@@ -132,7 +130,7 @@ impl<'m> Decoder<'m, '_> {
                         operands,
                         results,
                     }),
-                    barrier: in_cluster(self.address(it, "mbar")?),
+                    barrier: in_cluster(self.address(it, operand::MBAR)?),
                     bytes: bytes.into(),
                 }
             }

@@ -6,6 +6,8 @@ use crate::compute;
 use crate::error::LoadError;
 use crate::step::{Action, Source, Space, Update};
 use orias_ptx::ast::Operand;
+use orias_ptx::grammar::OperandName;
+use orias_ptx::grammar::operand_names as operand;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::{Pattern, PatternKind};
 use orias_ptx::types::Type;
@@ -21,7 +23,7 @@ impl<'m> Decoder<'m, '_> {
             Op::CpAsync => self.copy_later(it).map(Some),
             Op::CpAsyncCommitGroup => Ok(Some(Action::CommitCopies)),
             Op::CpAsyncWaitAll => Ok(Some(Action::WaitCopies { open: None })),
-            Op::CpAsyncWaitGroup => match self.value(it, "n")? {
+            Op::CpAsyncWaitGroup => match self.value(it, operand::N)? {
                 Source::Constant(open) => Ok(Some(Action::WaitCopies {
                     open: Some(open as usize),
                 })),
@@ -41,7 +43,11 @@ impl<'m> Decoder<'m, '_> {
     }
 
     /// An operand that is a value or a vector of them, and the type of each.
-    fn listed(&self, it: &Statics<'m>, name: &str) -> Result<(&'m Operand, Type), LoadError> {
+    fn listed(
+        &self,
+        it: &Statics<'m>,
+        name: OperandName,
+    ) -> Result<(&'m Operand, Type), LoadError> {
         match it.named(name) {
             Some((
                 Pattern {
@@ -55,18 +61,18 @@ impl<'m> Decoder<'m, '_> {
     }
 
     fn load(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
-        let (operand, ty) = self.listed(it, "d")?;
+        let (operand, ty) = self.listed(it, operand::D)?;
         Ok(Action::Load {
-            address: self.address(it, "a")?,
+            address: self.address(it, operand::A)?,
             bytes: ty.bits() / 8 / words(ty),
             elements: self.destinations(it, operand, ty)?,
         })
     }
 
     pub(super) fn store(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
-        let (operand, ty) = self.listed(it, "b")?;
+        let (operand, ty) = self.listed(it, operand::B)?;
         Ok(Action::Store {
-            address: self.address(it, "a")?,
+            address: self.address(it, operand::A)?,
             bytes: ty.bits() / 8 / words(ty),
             elements: self.sources(it, operand, ty)?,
         })
@@ -74,16 +80,16 @@ impl<'m> Decoder<'m, '_> {
 
     /// `atom`, and `red`, which is the same without a result.
     pub(super) fn atomic(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
-        let address = self.address(it, "a")?;
+        let address = self.address(it, operand::A)?;
         let ty = it.form.types().next();
         let ty = ty.ok_or_else(|| self.unsupported(it.instruction))?;
-        let (b, _) = self.listed(it, "b")?;
+        let (b, _) = self.listed(it, operand::B)?;
         let first = self.sources(it, b, ty)?;
-        let second = match it.named("c") {
+        let second = match it.named(operand::C) {
             Some((_, c)) => self.sources(it, c, ty)?,
             None => vec![Source::Constant(0); first.len()],
         };
-        let results = match it.named("d") {
+        let results = match it.named(operand::D) {
             Some((_, d)) => self.destinations(it, d, ty)?,
             None => Vec::new(),
         };
@@ -137,13 +143,13 @@ impl<'m> Decoder<'m, '_> {
     }
 
     fn copy_later(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
-        let Source::Constant(bytes) = self.value(it, "size")? else {
+        let Source::Constant(bytes) = self.value(it, operand::SIZE)? else {
             return Err(self.unsupported(it.instruction));
         };
         let whole = Source::Constant(bytes);
-        let kept = match self.optional_value(it, "srcsize")? {
+        let kept = match self.optional_value(it, operand::SRCSIZE)? {
             Some(kept) => kept,
-            None => match self.optional_value(it, "ignoresrc")? {
+            None => match self.optional_value(it, operand::IGNORESRC)? {
                 Some(_) => {
                     return Err(self.unsupported_because(it.instruction, "with a predicate"));
                 }
@@ -151,8 +157,8 @@ impl<'m> Decoder<'m, '_> {
             },
         };
         Ok(Action::CopyLater {
-            to: self.address(it, "dst")?,
-            from: self.address(it, "src")?,
+            to: self.address(it, operand::DST)?,
+            from: self.address(it, operand::SRC)?,
             bytes: bytes as u32,
             kept,
         })

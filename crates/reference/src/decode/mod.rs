@@ -18,6 +18,7 @@ use crate::program::{Layout, Place};
 use crate::step::{Action, Destination, OPERANDS, Source, Step};
 use orias_ptx::Module;
 use orias_ptx::ast::{Body, Function, Instruction, LabelId, Operand, Statement};
+use orias_ptx::grammar::OperandName;
 use orias_ptx::grammar::{Access, Modifier, Op};
 use orias_ptx::opcode::{Form, Pattern, PatternKind};
 
@@ -45,9 +46,9 @@ pub(super) struct Statics<'m> {
 
 impl<'m> Statics<'m> {
     /// The operand that the row calls `name`, with its pattern.
-    fn named(&self, name: &str) -> Option<(&'m Pattern, &'m Operand)> {
+    fn named(&self, name: OperandName) -> Option<(&'m Pattern, &'m Operand)> {
         let pairs = self.patterns.iter().zip(self.operands);
-        pairs.into_iter().find(|(pattern, _)| pattern.name == name)
+        pairs.into_iter().find(|(pattern, _)| pattern.is(name))
     }
 
     fn has(&self, modifier: Modifier) -> bool {
@@ -206,7 +207,11 @@ impl<'m, 'a> Decoder<'m, 'a> {
         self.layout.place(variable)
     }
 
-    fn result(&self, it: &Statics<'m>, name: &str) -> Result<Option<Destination>, LoadError> {
+    fn result(
+        &self,
+        it: &Statics<'m>,
+        name: OperandName,
+    ) -> Result<Option<Destination>, LoadError> {
         match it.named(name) {
             Some((
                 Pattern {
@@ -219,12 +224,16 @@ impl<'m, 'a> Decoder<'m, 'a> {
         }
     }
 
-    fn value(&self, it: &Statics<'m>, name: &str) -> Result<Source, LoadError> {
+    fn value(&self, it: &Statics<'m>, name: OperandName) -> Result<Source, LoadError> {
         self.optional_value(it, name)?
             .ok_or_else(|| self.unsupported(it.instruction))
     }
 
-    fn optional_value(&self, it: &Statics<'m>, name: &str) -> Result<Option<Source>, LoadError> {
+    fn optional_value(
+        &self,
+        it: &Statics<'m>,
+        name: OperandName,
+    ) -> Result<Option<Source>, LoadError> {
         match it.named(name) {
             None => Ok(None),
             Some((

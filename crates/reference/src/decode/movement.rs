@@ -6,6 +6,8 @@ use crate::error::LoadError;
 use crate::step::{Action, Source, SpaceTest};
 use crate::thread::Special;
 use orias_ptx::ast::{Operand, OperandKind};
+use orias_ptx::grammar::operand_names as operand;
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Modifier, Op};
 use orias_ptx::opcode::{PatternKind, ValuePattern};
 use orias_ptx::types::Type;
@@ -19,11 +21,11 @@ impl<'m> Decoder<'m, '_> {
             Op::Isspacep => self.isspacep(it).map(Some),
             Op::Alloca => self.alloca(it).map(Some),
             Op::Stacksave => {
-                let result = self.result(it, "d")?;
+                let result = self.result(it, operand::D)?;
                 Ok(result.map(|result| Action::SaveStack { result }))
             }
             Op::Stackrestore => {
-                let source = self.value(it, "a")?;
+                let source = self.value(it, operand::A)?;
                 Ok(Some(Action::RestoreStack { source }))
             }
             Op::CreatepolicyCvt | Op::CreatepolicyFractional | Op::CreatepolicyRange => {
@@ -97,14 +99,14 @@ impl<'m> Decoder<'m, '_> {
         let window = self.window(it)?;
         Ok(Some(Action::Compute {
             function: Box::new(move |[address, ..]| [change(*address, window), 0]),
-            sources: vec![self.value(it, "a")?],
-            results: [self.result(it, "p")?, None],
+            sources: vec![self.value(it, operand::A)?],
+            results: [self.result(it, operand::P)?, None],
             carry: false,
         }))
     }
 
     fn isspacep(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
-        let space = match it.form.get("space") {
+        let space = match it.form.get(slot::SPACE) {
             Some(Modifier::Global) => SpaceTest::Global,
             Some(Modifier::Shared | Modifier::SharedCta) => SpaceTest::Shared,
             Some(Modifier::SharedCluster) => SpaceTest::Cluster,
@@ -113,22 +115,22 @@ impl<'m> Decoder<'m, '_> {
             Some(Modifier::Param | Modifier::ParamEntry) => SpaceTest::Param,
             _ => return Err(self.unsupported(it.instruction)),
         };
-        let result = self.result(it, "p")?;
+        let result = self.result(it, operand::P)?;
         Ok(Action::IsSpace {
-            address: self.value(it, "a")?,
+            address: self.value(it, operand::A)?,
             space,
             result: result.ok_or_else(|| self.unsupported(it.instruction))?,
         })
     }
 
     fn alloca(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
-        let alignment = match self.optional_value(it, "align")? {
+        let alignment = match self.optional_value(it, operand::ALIGN)? {
             Some(Source::Constant(alignment)) => alignment.max(1),
             _ => 8,
         };
-        let result = self.result(it, "ptr")?;
+        let result = self.result(it, operand::PTR)?;
         Ok(Action::Allocate {
-            size: self.value(it, "size")?,
+            size: self.value(it, operand::SIZE)?,
             alignment,
             result: result.ok_or_else(|| self.unsupported(it.instruction))?,
         })

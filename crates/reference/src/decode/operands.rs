@@ -8,6 +8,8 @@ use crate::step::{Address, Destination, Piece, Source, Space};
 use crate::thread::Special;
 use orias_ptx::ast::{Body, Operand, OperandKind, RegisterId, VariableId};
 use orias_ptx::grammar::Modifier;
+use orias_ptx::grammar::OperandName;
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::opcode::{Pattern, PatternKind};
 use orias_ptx::types::Type;
 
@@ -339,9 +341,23 @@ impl<'m> Decoder<'m, '_> {
     }
 
     /// The address in an operand, which the row calls `name`.
-    pub(super) fn address(&self, it: &Statics<'m>, name: &str) -> Result<Address, LoadError> {
+    pub(super) fn address(
+        &self,
+        it: &Statics<'m>,
+        name: OperandName,
+    ) -> Result<Address, LoadError> {
         let named = it.named(name);
         let (pattern, operand) = named.ok_or_else(|| self.unsupported(it.instruction))?;
+        self.address_in(it, pattern, operand)
+    }
+
+    /// The address in an operand of that pattern.
+    pub(super) fn address_in(
+        &self,
+        it: &Statics<'m>,
+        pattern: &Pattern,
+        operand: &'m Operand,
+    ) -> Result<Address, LoadError> {
         match &pattern.kind {
             PatternKind::Address(space) => self.address_of(it, operand, *space),
             PatternKind::Bracket(inner) => match &inner[..] {
@@ -410,7 +426,7 @@ impl<'m> Decoder<'m, '_> {
 
     /// How far a space's addresses are from generic ones.
     pub(super) fn window(&self, it: &Statics<'_>) -> Result<u64, LoadError> {
-        match it.form.get("space") {
+        match it.form.get(slot::SPACE) {
             Some(Modifier::Shared | Modifier::SharedCta | Modifier::SharedCluster) => {
                 Ok(SHARED_WINDOW)
             }

@@ -8,7 +8,11 @@ use crate::error::LoadError;
 use crate::step::{Action, Source};
 use orias_eval::approximate::Approximate;
 use orias_eval::float::Format;
+use orias_ptx::grammar::Modifier;
 use orias_ptx::grammar::Op;
+use orias_ptx::grammar::SlotName;
+use orias_ptx::grammar::operand_names as operand;
+use orias_ptx::grammar::slot_names as slot;
 
 /// The kinds, above the priorities and four bits more at the top of a policy.
 const FRACTION: u64 = 0x100;
@@ -17,16 +21,17 @@ const TOP: u32 = 52;
 
 impl<'m> Decoder<'m, '_> {
     pub(super) fn policy(&self, it: &Statics<'m>) -> Result<Action, LoadError> {
-        let results = [self.result(it, "policy")?, None];
+        let results = [self.result(it, operand::POLICY)?, None];
         if it.op == Op::CreatepolicyCvt {
-            let moves = results[0].map(|to| Ok((self.value(it, "property")?, to)));
+            let moves = results[0].map(|to| Ok((self.value(it, operand::PROPERTY)?, to)));
             let moves = moves.into_iter().collect::<Result<_, LoadError>>()?;
             return Ok(Action::Move { moves });
         }
-        let priorities = self.priority(it, "primary")? << 5 | self.priority(it, "secondary")? << 4;
+        let priorities =
+            self.priority(it, slot::PRIMARY)? << 5 | self.priority(it, slot::SECONDARY)? << 4;
         if it.op == Op::CreatepolicyFractional {
             let whole = Source::Constant(1f32.to_bits().into());
-            let part = self.optional_value(it, "fraction")?.unwrap_or(whole);
+            let part = self.optional_value(it, operand::FRACTION)?.unwrap_or(whole);
             return Ok(Action::Compute {
                 function: Box::new(move |[part, ..]| [fraction(priorities, *part), 0]),
                 sources: vec![part],
@@ -34,7 +39,7 @@ impl<'m> Decoder<'m, '_> {
                 carry: false,
             });
         }
-        let start = self.address(it, "a")?;
+        let start = self.address(it, operand::A)?;
         Ok(Action::Compute {
             function: Box::new(move |[base, primary, total, ..]| {
                 let start = base.wrapping_add_signed(start.offset);
@@ -42,8 +47,8 @@ impl<'m> Decoder<'m, '_> {
             }),
             sources: vec![
                 start.base,
-                self.value(it, "primarysize")?,
-                self.value(it, "totalsize")?,
+                self.value(it, operand::PRIMARYSIZE)?,
+                self.value(it, operand::TOTALSIZE)?,
             ],
             results,
             carry: false,
@@ -51,12 +56,12 @@ impl<'m> Decoder<'m, '_> {
     }
 
     /// The number of the priority in a place of the form; nothing changes where none is named.
-    fn priority(&self, it: &Statics<'m>, slot: &str) -> Result<u64, LoadError> {
-        match it.form.get(slot).map(|modifier| modifier.name()) {
-            None | Some("L2::evict_unchanged") => Ok(0),
-            Some("L2::evict_first") => Ok(1),
-            Some("L2::evict_last") => Ok(2),
-            Some("L2::evict_normal") => Ok(3),
+    fn priority(&self, it: &Statics<'m>, slot: SlotName) -> Result<u64, LoadError> {
+        match it.form.get(slot) {
+            None | Some(Modifier::L2EvictUnchanged) => Ok(0),
+            Some(Modifier::L2EvictFirst) => Ok(1),
+            Some(Modifier::L2EvictLast) => Ok(2),
+            Some(Modifier::L2EvictNormal) => Ok(3),
             Some(_) => Err(self.unsupported(it.instruction)),
         }
     }

@@ -8,6 +8,8 @@ use crate::matrix::{MatrixShape, WarpgroupShape};
 use crate::step::{Action, BarrierAction, CollectiveStep, Element, Source};
 use orias_eval::warp::Shuffle;
 use orias_ptx::ast::Operand;
+use orias_ptx::grammar::operand_names as operand;
+use orias_ptx::grammar::slot_names as slot;
 use orias_ptx::grammar::{Access, Modifier, Op};
 use orias_ptx::opcode::{Pattern, PatternKind};
 
@@ -22,7 +24,7 @@ impl<'m> Decoder<'m, '_> {
         let mut step = CollectiveStep {
             kind,
             opcode: it.instruction.opcode.0,
-            members: self.optional_value(it, "membermask")?,
+            members: self.optional_value(it, operand::MEMBERMASK)?,
             sources: Vec::new(),
             results: Vec::new(),
             address: None,
@@ -40,9 +42,9 @@ impl<'m> Decoder<'m, '_> {
                     }
                 },
                 PatternKind::Address(_) | PatternKind::Bracket(_) => {
-                    step.address = Some(self.address(it, pattern.name)?)
+                    step.address = Some(self.address_in(it, pattern, operand)?)
                 }
-                _ if pattern.name == "membermask" => {}
+                _ if pattern.is(operand::MEMBERMASK) => {}
                 _ => self.collective_operand(it, pattern, operand, &mut step)?,
             }
         }
@@ -75,7 +77,7 @@ impl<'m> Decoder<'m, '_> {
         // Without `.sync` these are gone from the targets this executes.
         let synchronous = it.has(Modifier::Sync);
         Ok(Some(match it.op {
-            Op::Shfl if synchronous => Collective::Shuffle(match it.form.get("mode") {
+            Op::Shfl if synchronous => Collective::Shuffle(match it.form.get(slot::MODE) {
                 Some(Modifier::Up) => Shuffle::Up,
                 Some(Modifier::Down) => Shuffle::Down,
                 Some(Modifier::Bfly) => Shuffle::Butterfly,
@@ -102,7 +104,7 @@ impl<'m> Decoder<'m, '_> {
             Op::BarWarpSync => Collective::Synchronise,
             Op::Redux => {
                 let ty = it.form.types().next().ok_or_else(unsupported)?;
-                let operation = it.form.get("op").ok_or_else(unsupported)?;
+                let operation = it.form.get(slot::OP).ok_or_else(unsupported)?;
                 Collective::Reduce(compute::reduce(operation, ty).ok_or_else(unsupported)?)
             }
             Op::Ldmatrix if it.has(Modifier::M8n8) => Collective::LoadMatrix {
@@ -114,7 +116,7 @@ impl<'m> Decoder<'m, '_> {
             Op::Movmatrix => Collective::TransposeMatrix,
             Op::Mma => Collective::Multiply(MatrixShape::of(it.form).ok_or_else(unsupported)?),
             Op::WgmmaMmaAsync => {
-                let in_registers = it.patterns.iter().any(|pattern| pattern.name == "a");
+                let in_registers = it.patterns.iter().any(|pattern| pattern.is(operand::A));
                 let shape = WarpgroupShape::of(it.form, in_registers);
                 Collective::WarpgroupMultiply(shape.ok_or_else(unsupported)?)
             }
@@ -125,15 +127,15 @@ impl<'m> Decoder<'m, '_> {
 
     fn barrier(&self, it: &Statics<'m>, action: BarrierAction) -> Result<Action, LoadError> {
         let result = match action {
-            BarrierAction::Count => self.result(it, "d")?,
-            BarrierAction::And | BarrierAction::Or => self.result(it, "p")?,
+            BarrierAction::Count => self.result(it, operand::D)?,
+            BarrierAction::And | BarrierAction::Or => self.result(it, operand::P)?,
             BarrierAction::Sync | BarrierAction::Arrive => None,
         };
         Ok(Action::Barrier {
             action,
-            number: self.value(it, "a")?,
-            count: self.optional_value(it, "b")?,
-            predicate: self.optional_value(it, "c")?,
+            number: self.value(it, operand::A)?,
+            count: self.optional_value(it, operand::B)?,
+            predicate: self.optional_value(it, operand::C)?,
             result,
         })
     }

@@ -11,6 +11,7 @@ use crate::program::Action;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format};
 use orias_eval::mbarrier::Change;
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
@@ -129,9 +130,9 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
     if wide::is_wide(reader) {
         return wide::exchange(reader);
     }
-    let (address, b) = (reader.address("addr")?, reader.source("b")?);
-    let d = reader.target_if_any("d")?;
-    let p = reader.target_if_any("p")?;
+    let (address, b) = (reader.address(slot::ADDR)?, reader.source(slot::B)?);
+    let d = reader.target_if_any(slot::D)?;
+    let p = reader.target_if_any(slot::P)?;
     let space = space_of(reader.instruction.op());
     let (function, (size, signed)) = (Function::of(reader)?, size_of(reader)?);
     Ok(Box::new(move |core| {
@@ -170,7 +171,7 @@ fn integer(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Updates memory of a block of the cluster and tells an mbarrier there: the low word of the address is where, the high word the mbarrier.
 fn update_and_tell(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (address, b) = (reader.address("addr")?, reader.source("b")?);
+    let (address, b) = (reader.address(slot::ADDR)?, reader.source(slot::B)?);
     let (function, (size, signed)) = (Function::of(reader)?, size_of(reader)?);
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
@@ -209,9 +210,9 @@ fn float_type(ty: ValueName) -> Result<(Format, u32, bool), Lack> {
 }
 
 fn float(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (address, b) = (reader.address("addr")?, reader.source("b")?);
-    let d = reader.target_if_any("d")?;
-    let p = reader.target_if_any("p")?;
+    let (address, b) = (reader.address(slot::ADDR)?, reader.source(slot::B)?);
+    let d = reader.target_if_any(slot::D)?;
+    let p = reader.target_if_any(slot::P)?;
     let space = space_of(reader.instruction.op());
     let (format, elements, flush) = float_type(reader.modifier(name::TYPE)?)?;
     let how = Arithmetic {
@@ -303,9 +304,9 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
     if wide::is_wide(reader) {
         return wide::compare_and_swap(reader);
     }
-    let (address, d) = (reader.address("addr")?, reader.target("d")?);
-    let (b, c) = (reader.source("b")?, reader.source("c")?);
-    let p = reader.target_if_any("p")?;
+    let (address, d) = (reader.address(slot::ADDR)?, reader.target(slot::D)?);
+    let (b, c) = (reader.source(slot::B)?, reader.source(slot::C)?);
+    let p = reader.target_if_any(slot::P)?;
     let space = space_of(reader.instruction.op());
     let (size, _) = size_of(reader)?;
     Ok(Box::new(move |core| {
@@ -334,11 +335,11 @@ fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Stores `c` where `b` was, and tells whether it did: 1, otherwise 0.
 fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (address, d) = (reader.address("addr")?, reader.target("d")?);
-    let (b, c) = (reader.source("b")?, reader.source("c")?);
+    let (address, d) = (reader.address(slot::ADDR)?, reader.target(slot::D)?);
+    let (b, c) = (reader.source(slot::B)?, reader.source(slot::C)?);
     let (size, _) = size_of(reader)?;
     let space = space_of(reader.instruction.op());
-    let p = reader.target_if_any("p")?;
+    let p = reader.target_if_any(slot::P)?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
         let (expected, new) = (words_of(core, &b, size), words_of(core, &c, size));
@@ -366,7 +367,7 @@ fn compare_and_store(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Adds one for each lane; every lane gets what was there before the lanes with its address came.
 fn increment(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (address, d) = (reader.address("addr")?, reader.target("d")?);
+    let (address, d) = (reader.address(slot::ADDR)?, reader.target(slot::D)?);
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address).map(|x| x & 0xffff_ffff);
         let mut out = [0; 32];

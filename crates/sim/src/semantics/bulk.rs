@@ -10,6 +10,7 @@ use crate::program::Action;
 use orias_eval::combine::Combination;
 use orias_eval::tensor::{DIMENSIONS, Element};
 use orias_sass::{Op, Operand, RegisterClass, modifier_names as name, modifier_values as value};
+use orias_sass::{SlotName, slot_names as slot};
 
 pub(super) const TABLE: Table = &[
     (Op::UBLKCP, copy),
@@ -41,7 +42,7 @@ struct Words(u8);
 
 impl Words {
     /// The registers whose first an address names.
-    fn of(reader: &Reader<'_>, name: &str) -> Result<Self, Lack> {
+    fn of(reader: &Reader<'_>, name: SlotName) -> Result<Self, Lack> {
         match reader.operand(name)? {
             Operand::Address(address) => match address.uniform {
                 Some(register) if register.class == RegisterClass::UR => Ok(Self(register.index)),
@@ -131,8 +132,8 @@ fn submit_bytes(
 }
 
 fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (to, from) = (Words::of(reader, "dst")?, Words::of(reader, "src")?);
-    let size = reader.source("size")?;
+    let (to, from) = (Words::of(reader, slot::DST)?, Words::of(reader, slot::SRC)?);
+    let size = reader.source(slot::SIZE)?;
     let (to_global, from_global) = (
         reader.is(name::TO, value::G),
         reader.is(name::FROM, value::G),
@@ -166,8 +167,8 @@ fn combination(reader: &Reader<'_>) -> Result<Combination, Lack> {
 }
 
 fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (to, from) = (Words::of(reader, "dst")?, Words::of(reader, "src")?);
-    let size = reader.source("size")?;
+    let (to, from) = (Words::of(reader, slot::DST)?, Words::of(reader, slot::SRC)?);
+    let size = reader.source(slot::SIZE)?;
     let to_global = reader.is(name::TO, value::G);
     let how = combination(reader)?;
     let element = match reader.modifier(name::TYPE)? {
@@ -224,11 +225,14 @@ fn coordinates(core: &mut Core<'_>, words: Words, first: u8, count: u8) -> [i64;
 }
 
 fn load_tile(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (args, map) = (Words::of(reader, "args")?, Words::of(reader, "map")?);
+    let (args, map) = (
+        Words::of(reader, slot::ARGS)?,
+        Words::of(reader, slot::MAP)?,
+    );
     let count = dimensions(reader)?;
     let row = reader.instruction.op().row();
-    let extra = match row.slot_index("extra") {
-        Some(_) => Some(reader.source("extra")?),
+    let extra = match row.slot_index(slot::EXTRA) {
+        Some(_) => Some(reader.source(slot::EXTRA)?),
         None => None,
     };
     let im2col = reader.is(name::IM2COL, value::IM2COL);
@@ -249,7 +253,10 @@ fn load_tile(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn outgoing(reader: &Reader<'_>, way: Way) -> Result<Action, Lack> {
-    let (args, map) = (Words::of(reader, "args")?, Words::of(reader, "map")?);
+    let (args, map) = (
+        Words::of(reader, slot::ARGS)?,
+        Words::of(reader, slot::MAP)?,
+    );
     let count = dimensions(reader)?;
     let im2col = reader.is(name::IM2COL, value::IM2COL);
     Ok(Box::new(move |core| {

@@ -8,6 +8,7 @@ use crate::operand::{From, Lack, Reader, Source};
 use crate::program::Action;
 use orias_eval::float::convert::{Integer, from_integer, to_format, to_integer};
 use orias_eval::float::{Format, Overflow, Rounding};
+use orias_sass::slot_names as slot;
 use orias_sass::{ModifierName, Op, ValueName, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
@@ -69,7 +70,7 @@ fn format_named(name: ValueName) -> Result<Format, Lack> {
 }
 
 fn float_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let named = |modifier: ModifierName| format_named(reader.modifier(modifier)?);
     let (from, to) = match reader.instruction.op() {
         Op::F2F_FROM_F32 => (Format::F32, named(name::DST)?),
@@ -136,7 +137,7 @@ fn extend(integer: Integer, value: u64) -> u32 {
 }
 
 fn float_to_integer(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let from = match reader.instruction.op() {
         Op::F2I_F64 | Op::F2I_64_F64 => Format::F64,
         Op::F2I_F16 | Op::F2I_64_F16 => format_named(reader.modifier(name::SRC)?)?,
@@ -165,7 +166,7 @@ fn float_to_integer(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn integer_to_float(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let from = integer_named(reader.modifier(name::SRC)?)?;
     let to = match reader.instruction.op() {
         Op::I2F_F64 | Op::I2F_F64_8 | Op::I2F_F64_16 | Op::I2F_F64_64 => Format::F64,
@@ -213,7 +214,7 @@ fn limit(value: i64, to: Integer) -> u64 {
 }
 
 fn clamp(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let to = integer_named(reader.modifier(name::DST)?)?;
     Ok(Box::new(move |core| {
         let x = core.integer(&b);
@@ -225,8 +226,8 @@ fn clamp(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// `a` above `b`, each narrowed; for bytes the lower half of `c` goes above them.
 fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let to = integer_named(reader.modifier(name::DST)?)?;
     let sat = reader.modifier(name::SAT)?;
     let (saturates, relu) = (sat != value::NO, sat == value::SATRELU);
@@ -255,8 +256,8 @@ fn clamp_pack(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn float_to_packed_integers(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let to = integer_named(reader.modifier(name::DST)?)?;
     let (rounding, relu) = (rounding(reader)?, reader.is(name::RELU, value::RELU));
     let nan = if reader.is(name::NTZ, value::NTZ) {
@@ -315,9 +316,9 @@ impl Narrow {
 
 /// Two numbers side by side, `a` above `b`; eight-bit ones below the chosen half of `c`.
 fn pack(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let c = reader.source_if_any("c")?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let c = reader.source_if_any(slot::C)?;
     let narrow = Narrow::of(reader)?;
     let width = narrow.to.width();
     Ok(Box::new(move |core| {
@@ -345,8 +346,8 @@ fn pack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// One number below the chosen half of `c`.
 fn merge(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [b, c] = reader.sources(["b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [b, c] = reader.sources([slot::B, slot::C])?;
     let narrow = Narrow::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, z) = (core.single(&b), core.word(&c, 0));
@@ -362,7 +363,7 @@ fn merge(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Two eight-bit numbers of the chosen half as two halves.
 fn unpack(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let from = format_named(reader.modifier(name::SRC)?)?;
     let narrow = Narrow::of(reader)?;
     Ok(Box::new(move |core| {
@@ -379,8 +380,8 @@ fn unpack(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Two halves as two eight-bit numbers below the chosen half of `c`.
 fn narrow_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [b, c] = reader.sources(["b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [b, c] = reader.sources([slot::B, slot::C])?;
     let narrow = Narrow::of(reader)?;
     if narrow.to.width() != 8 {
         return Err(format!(
@@ -401,7 +402,7 @@ fn narrow_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn to_tf32(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let (rounding, relu) = (rounding(reader)?, reader.is(name::RELU, value::RELU));
     Ok(Box::new(move |core| {
         let x = core.single(&b);

@@ -9,6 +9,7 @@ use crate::program::Action;
 use orias_eval::float::compare::{Extreme, Relation, compare, extreme};
 use orias_eval::float::{Arithmetic, Format, Rounding, convert};
 use orias_eval::mufu;
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
@@ -160,8 +161,8 @@ fn fused_native(a: u32, b: u32, c: u32) -> f32 {
 }
 
 fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let how = Single::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
@@ -171,8 +172,8 @@ fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let how = Single::of(reader)?;
     if !reader.is(name::SCALE, value::M1) {
         return Err(format!(
@@ -188,8 +189,8 @@ fn multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let how = Single::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.single(&a), core.single(&b), core.single(&c));
@@ -203,9 +204,9 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let (p, flush) = (reader.condition("p")?, flushes(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let (p, flush) = (reader.condition(slot::P)?, flushes(reader)?);
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         let p = core.condition(&p);
@@ -223,9 +224,9 @@ fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let (p, flush) = (reader.condition("p")?, flushes(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let (p, flush) = (reader.condition(slot::P)?, flushes(reader)?);
     let (nan, signs) = (
         reader.is(name::NAN, value::NAN),
         reader.is(name::XORSIGN, value::XORSIGN),
@@ -303,11 +304,11 @@ pub(super) fn stands(
 }
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
     let (a, b, r) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.condition("r")?,
+        reader.source(slot::A)?,
+        reader.source(slot::B)?,
+        reader.condition(slot::R)?,
     );
     let (relation, flush) = (relation(reader)?, flushes(reader)?);
     let combine = Combine::of(reader)?;
@@ -322,9 +323,13 @@ fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let (p, relation, flush) = (
+        reader.condition(slot::P)?,
+        relation(reader)?,
+        flushes(reader)?,
+    );
     let combine = Combine::of(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
@@ -345,8 +350,8 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Whether a quotient needs the long way: the operands are special, or a step of the short way could leave the range.
 fn check_division(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let p = reader.target("p")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let p = reader.target(slot::P)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
         let long = bits(|l| mufu::division_needs_care(x[l], y[l]));
@@ -374,7 +379,7 @@ fn function_of(reader: &Reader<'_>) -> Result<fn(u32) -> u32, Lack> {
 
 /// Single precision, and the upper halves of doubles.
 fn function(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let function = function_of(reader)?;
     Ok(Box::new(move |core| {
         let x = core.single(&b);
@@ -389,7 +394,7 @@ fn function(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// One number of 16 bits; the upper half of the result is zero.
 fn function_half(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let function = function_of(reader)?;
     let format = super::half::format_of(reader.instruction.op());
     Ok(Box::new(move |core| {
@@ -404,7 +409,7 @@ fn function_half(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn integral(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let (rounding, flush) = (rounding(reader)?, flushes(reader)?);
     Ok(Box::new(move |core| {
         let x = core.single(&b);
@@ -422,7 +427,7 @@ fn integral(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn integral_half(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let (rounding, flush) = (rounding(reader)?, flushes(reader)?);
     let format = super::half::format_of(reader.instruction.op());
     Ok(Box::new(move |core| {
@@ -437,7 +442,7 @@ fn integral_half(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn integral_double(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     let rounding = rounding(reader)?;
     Ok(Box::new(move |core| {
         let x = core.double(&b);
@@ -474,8 +479,8 @@ fn double_arithmetic(
     host: fn(f64, f64) -> f64,
     exact: fn(&Arithmetic, u64, u64) -> u64,
 ) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let how = double_how(reader)?;
     let native = how.rounding == Rounding::NearestEven;
     Ok(Box::new(move |core| {
@@ -499,8 +504,8 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn double_fused(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let how = double_how(reader)?;
     let native = how.rounding == Rounding::NearestEven;
     Ok(Box::new(move |core| {
@@ -516,11 +521,11 @@ fn double_fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn double_set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
     let (a, b, r) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.condition("r")?,
+        reader.source(slot::A)?,
+        reader.source(slot::B)?,
+        reader.condition(slot::R)?,
     );
     let combine = Combine::of(reader)?;
     let which = match reader.modifier(name::CMP)? {

@@ -8,6 +8,7 @@ use crate::program::Action;
 use orias_eval::float::arithmetic::rectify;
 use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format, Overflow, Rounding, convert};
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
@@ -128,8 +129,8 @@ fn add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The sum of two low halves in single precision.
 fn add_single(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let how = Arithmetic {
         flush: flushes(reader)?,
         saturate: reader.is(name::SAT, value::SAT),
@@ -164,8 +165,8 @@ fn on_both_halves(
     reader: &Reader<'_>,
     compute: fn(Arithmetic, u64, u64) -> u64,
 ) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let how = how(reader)?;
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
@@ -179,8 +180,8 @@ fn on_both_halves(
 }
 
 fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     check_select(&b)?;
     let how = how(reader)?;
     let bounded = reader.is(name::FMZ, value::OOB);
@@ -192,7 +193,7 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
             | Op::HFMA2_MMA_RELU
             | Op::HFMA2_MMA_RELU_BF16
     );
-    if relu && !reader.optional_condition("p")?.register.is_constant() {
+    if relu && !reader.optional_condition(slot::P)?.register.is_constant() {
         return Err("its predicate".to_owned());
     }
     Ok(Box::new(move |core| {
@@ -219,10 +220,10 @@ fn fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The smaller or larger of two numbers, or of three.
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let third = reader.source_if_any("c")?;
-    let (p, flush) = (reader.condition("p")?, flushes(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let third = reader.source_if_any(slot::C)?;
+    let (p, flush) = (reader.condition(slot::P)?, flushes(reader)?);
     let format = format_of(reader.instruction.op());
     let (nan, signs) = (
         reader.is(name::NAN, value::NAN),
@@ -259,9 +260,13 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let (p, relation, flush) = (reader.condition("p")?, relation(reader)?, flushes(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let (p, relation, flush) = (
+        reader.condition(slot::P)?,
+        relation(reader)?,
+        flushes(reader)?,
+    );
     let format = format_of(reader.instruction.op());
     let combine = Combine::of(reader)?;
     let yes = match (reader.is(name::BF, value::BF), format) {
@@ -289,11 +294,11 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
     let (a, b, r) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.condition("r")?,
+        reader.source(slot::A)?,
+        reader.source(slot::B)?,
+        reader.condition(slot::R)?,
     );
     let (relation, flush) = (relation(reader)?, flushes(reader)?);
     let format = format_of(reader.instruction.op());

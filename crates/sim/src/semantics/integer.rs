@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::operand::{Lack, Reader, Source, Target};
 use crate::program::Action;
 use orias_eval::integer::{add3, compare, dot2, dot4, multiply_wide};
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
 use std::cmp::Ordering;
 
@@ -64,8 +65,8 @@ fn summand(core: &mut crate::core::Core<'_>, source: &Source) -> (crate::operand
 }
 
 fn add_three(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let [d, co, cp] = reader.targets(["d", "co", "cp"])?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let [d, co, cp] = reader.targets([slot::D, slot::CO, slot::CP])?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let plain = co.register.is_constant() && cp.register.is_constant();
     if plain {
         return Ok(Box::new(move |core| {
@@ -87,9 +88,9 @@ fn add_three(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn add_three_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let [d, co, cp] = reader.targets(["d", "co", "cp"])?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let (ci, cj) = (reader.condition("ci")?, reader.condition("cj")?);
+    let [d, co, cp] = reader.targets([slot::D, slot::CO, slot::CP])?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
+    let (ci, cj) = (reader.condition(slot::CI)?, reader.condition(slot::CJ)?);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let (ci, cj) = (core.condition(&ci), core.condition(&cj));
@@ -103,8 +104,8 @@ fn add_three_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn add_three_wide(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let [d, co, cp] = reader.targets(["d", "co", "cp"])?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let [d, co, cp] = reader.targets([slot::D, slot::CO, slot::CP])?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     Ok(Box::new(move |core| {
         let mut sums = [0u128; 32];
         for source in [&a, &b, &c] {
@@ -125,8 +126,8 @@ fn add_three_wide(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn multiply_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let value = zip3(&x, &y, &z, |x, y, z| x.wrapping_mul(y).wrapping_add(z));
@@ -136,8 +137,8 @@ fn multiply_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn multiply_add_extended(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, ci) = (reader.target("d")?, reader.condition("ci")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, ci) = (reader.target(slot::D)?, reader.condition(slot::CI)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.integer(&a), core.integer(&b), core.integer(&c));
         let carry = core.condition(&ci);
@@ -187,10 +188,10 @@ fn multiply_sum(
     reader: &Reader<'_>,
     put: fn(&mut Core<'_>, &Target, &[u64; 32]),
 ) -> Result<Action, Lack> {
-    let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, co) = (reader.target(slot::D)?, reader.target(slot::CO)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let signed = reader.is(name::SIGN, value::S32);
-    let ci = reader.condition_if_any("ci")?;
+    let ci = reader.condition_if_any(slot::CI)?;
     Ok(Box::new(move |core| {
         let carry = ci.map_or(0, |ci| core.condition(&ci));
         let sums = wide_sum(core, [&a, &b, &c], signed, carry);
@@ -201,8 +202,8 @@ fn multiply_sum(
 }
 
 fn dot_product(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let four = reader.instruction.op() == Op::IDP_4A;
     let signed_a = super::is_signed(reader.modifier(name::TA)?);
     let signed_b = super::is_signed(reader.modifier(name::TB)?);
@@ -231,8 +232,8 @@ fn negate_halves(x: u32) -> u32 {
 }
 
 fn vector_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     if reader.is(name::TYPE, value::_32) {
         return Ok(Box::new(move |core| {
             let (x, y) = (core.integer(&a), core.integer(&b));
@@ -301,9 +302,9 @@ impl Extreme {
 }
 
 fn extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let (p, how) = (reader.condition(slot::P)?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, y) = (core.word(&a, 0), core.word(&b, 0));
         let smaller = core.condition(&p);
@@ -315,10 +316,10 @@ fn extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The predicates tell whether the low and the high half came from the first source.
 fn extreme_with_origin(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let (u, v) = (reader.target("u")?, reader.target("v")?);
-    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let (u, v) = (reader.target(slot::U)?, reader.target(slot::V)?);
+    let (p, how) = (reader.condition(slot::P)?, Extreme::of(reader)?);
     if !how.packed || how.relu {
         return Err("a type other than pairs of half words".to_owned());
     }
@@ -334,9 +335,9 @@ fn extreme_with_origin(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn extreme_of_three(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
+    let (p, how) = (reader.condition(slot::P)?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
         let smaller = core.condition(&p);
@@ -350,9 +351,9 @@ fn extreme_of_three(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn add_extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let (p, how) = (reader.condition("p")?, Extreme::of(reader)?);
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
+    let (p, how) = (reader.condition(slot::P)?, Extreme::of(reader)?);
     Ok(Box::new(move |core| {
         let (x, mut y, z) = (core.word(&a, 0), core.word(&b, 0), core.word(&c, 0));
         if b.negate {
@@ -379,8 +380,8 @@ fn add_extreme(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target("d")?, reader.target("p")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, p) = (reader.target(slot::D)?, reader.target(slot::P)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }
@@ -401,8 +402,8 @@ fn absolute_difference(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn absolute_differences(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target("d")?, reader.target("p")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, p) = (reader.target(slot::D)?, reader.target(slot::P)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     if !p.register.is_constant() {
         return Err("its predicate".to_owned());
     }
@@ -435,7 +436,7 @@ fn absolute_differences(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn absolute(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     Ok(Box::new(move |core| {
         let x = core.word(&b, 0);
         core.put(&d, 0, &x.map(|x| x.cast_signed().unsigned_abs()));
@@ -444,10 +445,10 @@ fn absolute(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn scaled_add(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let (a, b) = (reader.source("a")?, reader.source("b")?);
-    let shift = reader.immediate("n")? as u32;
-    let ci = reader.condition_if_any("ci")?;
+    let (d, co) = (reader.target(slot::D)?, reader.target(slot::CO)?);
+    let (a, b) = (reader.source(slot::A)?, reader.source(slot::B)?);
+    let shift = reader.immediate(slot::N)? as u32;
+    let ci = reader.condition_if_any(slot::CI)?;
     Ok(Box::new(move |core| {
         let x = core.word(&a, 0);
         let x = x.map(|x| x << shift);
@@ -469,11 +470,11 @@ fn scaled_add(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The high word of a shifted pair, added.
 fn scaled_add_high(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, co) = (reader.target("d")?, reader.target("co")?);
-    let (a, b) = (reader.source("a")?, reader.source("b")?);
-    let c = reader.source_if_any("c")?;
-    let shift = reader.immediate("n")? as u32;
-    let ci = reader.condition_if_any("ci")?;
+    let (d, co) = (reader.target(slot::D)?, reader.target(slot::CO)?);
+    let (a, b) = (reader.source(slot::A)?, reader.source(slot::B)?);
+    let c = reader.source_if_any(slot::C)?;
+    let shift = reader.immediate(slot::N)? as u32;
+    let ci = reader.condition_if_any(slot::CI)?;
     Ok(Box::new(move |core| {
         let low = core.word(&a, 0);
         let high = match &c {
@@ -516,17 +517,17 @@ fn holds(comparison: ValueName) -> Result<fn(Ordering, bool) -> bool, Lack> {
 }
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
     let (a, b, r) = (
-        reader.source("a")?,
-        reader.source("b")?,
-        reader.condition("r")?,
+        reader.source(slot::A)?,
+        reader.source(slot::B)?,
+        reader.condition(slot::R)?,
     );
     let comparison = reader.modifier(name::CMP)?;
     let holds = holds(comparison)?;
     let signed = reader.is(name::SIGN, value::S32);
     let combine = Combine::of(reader)?;
-    let low = reader.condition_if_any("s")?;
+    let low = reader.condition_if_any(slot::S)?;
     // Without a lower half, equality satisfies what the comparison's name says.
     let equal = matches!(comparison, value::EQ | value::LE | value::GE);
     Ok(Box::new(move |core| {

@@ -3,6 +3,7 @@
 use super::{Table, bits};
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
@@ -16,8 +17,8 @@ pub(super) const TABLE: Table = &[
 ];
 
 fn shuffle(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, d) = (reader.target("p")?, reader.target("d")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (p, d) = (reader.target(slot::P)?, reader.target(slot::D)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let mode = reader.modifier(name::MODE)?;
     let from: fn(u32, u32, u32, u32) -> (u32, bool) = match mode {
         value::IDX => |lane, by, limit, segment| {
@@ -57,9 +58,9 @@ fn shuffle(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn vote(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p, q) = (
-        reader.target("d")?,
-        reader.target("p")?,
-        reader.condition("q")?,
+        reader.target(slot::D)?,
+        reader.target(slot::P)?,
+        reader.condition(slot::Q)?,
     );
     let mode = reader.modifier(name::MODE)?;
     if !matches!(mode, value::ALL | value::ANY | value::EQ) {
@@ -80,7 +81,7 @@ fn vote(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn match_any(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a) = (reader.target("d")?, reader.source("a")?);
+    let (d, a) = (reader.target(slot::D)?, reader.source(slot::A)?);
     let wide = reader.is(name::TYPE, value::U64);
     Ok(Box::new(move |core| {
         let x = if wide {
@@ -96,8 +97,8 @@ fn match_any(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn match_all(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let [p, d] = reader.targets(["p", "d"])?;
-    let a = reader.source("a")?;
+    let [p, d] = reader.targets([slot::P, slot::D])?;
+    let a = reader.source(slot::A)?;
     let wide = reader.is(name::TYPE, value::U64);
     Ok(Box::new(move |core| {
         let x = if wide {
@@ -114,7 +115,7 @@ fn match_all(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a) = (reader.target("d")?, reader.source("a")?);
+    let (d, a) = (reader.target(slot::D)?, reader.source(slot::A)?);
     let signed = reader.is(name::SIGN, value::S32);
     let function: fn(u32, u32) -> u32 = match (reader.modifier(name::FN)?, signed) {
         (value::AND, _) => |x, y| x & y,
@@ -142,9 +143,9 @@ fn reduce(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// The lowest lane that runs, of those that the condition names.
 fn elect(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, d, q) = (
-        reader.target("p")?,
-        reader.target("d")?,
-        reader.condition("q")?,
+        reader.target(slot::P)?,
+        reader.target(slot::D)?,
+        reader.condition(slot::Q)?,
     );
     Ok(Box::new(move |core| {
         let lanes = core.active & core.condition(&q);

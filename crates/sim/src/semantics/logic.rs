@@ -6,6 +6,7 @@ use crate::program::Action;
 use orias_eval::bits::{Permutation, logic3, logic3_bit, mask, permute};
 use orias_eval::integer::{extract_bits, leading_bit};
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
+use orias_sass::{SlotName, slot_names as slot};
 
 pub(super) const TABLE: Table = &[
     (Op::LOP3, logic),
@@ -41,12 +42,12 @@ pub(super) const TABLE: Table = &[
 
 fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, p, q) = (
-        reader.target("d")?,
-        reader.target("p")?,
-        reader.condition("q")?,
+        reader.target(slot::D)?,
+        reader.target(slot::P)?,
+        reader.condition(slot::Q)?,
     );
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let table = reader.immediate("lut")? as u8;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
+    let table = reader.immediate(slot::LUT)? as u8;
     let both = reader.is(name::PAND, value::PAND);
     let sets = !p.register.is_constant();
     Ok(Box::new(move |core| {
@@ -69,8 +70,8 @@ fn logic(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The high or low word of a pair shifted as a whole; 32-bit types limit the amount to 32, 64-bit types to 64.
 fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let left = reader.is(name::DIR, value::L);
     let wrap = reader.is(name::WRAP, value::W);
     let ty = reader.modifier(name::TYPE)?;
@@ -107,8 +108,8 @@ fn shift(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let (wrap, signed) = (
         reader.is(name::WRAP, value::W),
         reader.is(name::SIGN, value::S32),
@@ -124,8 +125,8 @@ fn sign_extend(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let wrap = reader.is(name::WRAP, value::W);
     Ok(Box::new(move |core| {
         let (x, n) = (core.word(&a, 0), core.word(&b, 0));
@@ -135,8 +136,8 @@ fn bit_mask(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let mode = match reader
         .instruction
         .modifier(name::MODE)
@@ -159,8 +160,8 @@ fn permutation(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn find_leading_one(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let [d, p] = reader.targets(["d", "p"])?;
-    let b = reader.source("b")?;
+    let [d, p] = reader.targets([slot::D, slot::P])?;
+    let b = reader.source(slot::B)?;
     let (signed, shift) = (
         reader.is(name::SIGN, value::S32),
         reader.is(name::SHIFT, value::SH),
@@ -180,7 +181,7 @@ fn find_leading_one(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn population(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     Ok(Box::new(move |core| {
         let x = core.integer(&b);
         core.put(&d, 0, &x.map(u32::count_ones));
@@ -189,7 +190,7 @@ fn population(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn reverse(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
     Ok(Box::new(move |core| {
         let x = core.word(&b, 0);
         core.put(&d, 0, &x.map(u32::reverse_bits));
@@ -198,9 +199,9 @@ fn reverse(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
-    let p = reader.condition("p")?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
+    let p = reader.condition(slot::P)?;
     Ok(Box::new(move |core| {
         let (x, y) = (core.word(&a, 0), core.word(&b, 0));
         let p = core.condition(&p);
@@ -218,7 +219,7 @@ enum Input {
 }
 
 impl Input {
-    fn of(reader: &Reader<'_>, name: &str) -> Result<Self, Lack> {
+    fn of(reader: &Reader<'_>, name: SlotName) -> Result<Self, Lack> {
         match reader.condition(name) {
             Ok(condition) => Ok(Input::Condition(condition)),
             Err(_) => reader.source(name).map(Input::Sign),
@@ -237,15 +238,15 @@ impl Input {
 }
 
 fn predicate_logic(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target("p")?, reader.target("q")?);
+    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
     let (a, b, c) = (
-        Input::of(reader, "a")?,
-        Input::of(reader, "b")?,
-        Input::of(reader, "c")?,
+        Input::of(reader, slot::A)?,
+        Input::of(reader, slot::B)?,
+        Input::of(reader, slot::C)?,
     );
     let (first, second) = (
-        reader.immediate("lut")? as u8,
-        reader.immediate("lut2")? as u8,
+        reader.immediate(slot::LUT)? as u8,
+        reader.immediate(slot::LUT2)? as u8,
     );
     Ok(Box::new(move |core| {
         let (x, y, z) = (a.read(core), b.read(core), c.read(core));
@@ -276,8 +277,8 @@ fn named(core: &crate::core::Core<'_>, names: &[u32; 32]) -> u32 {
 
 /// The predicates that `b` names, as bits of a byte; the rest comes from `a`.
 fn predicates_to_register(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b] = reader.sources(["a", "b"])?;
+    let d = reader.target(slot::D)?;
+    let [a, b] = reader.sources([slot::A, slot::B])?;
     let shift = byte_shift(reader)?;
     Ok(Box::new(move |core| {
         let (x, names) = (core.word(&a, 0), core.word(&b, 0));
@@ -296,7 +297,7 @@ fn predicates_to_register(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn register_to_predicates(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (a, b) = (reader.source("a")?, reader.source("b")?);
+    let (a, b) = (reader.source(slot::A)?, reader.source(slot::B)?);
     let shift = byte_shift(reader)?;
     Ok(Box::new(move |core| {
         let (x, names) = (core.word(&a, 0), core.word(&b, 0));

@@ -11,6 +11,7 @@ use crate::operand::{Condition, Lack, Lanes, Reader, Source, Target};
 use crate::program::Action;
 use orias_eval::float::{Arithmetic, Format, Rounding};
 use orias_eval::matrix::{DotRule, SparseElements};
+use orias_sass::slot_names as slot;
 use orias_sass::{ModifierName, Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
@@ -302,9 +303,9 @@ fn half_rule(reader: &Reader<'_>, k: usize) -> Result<(Format, Part, DotRule), L
 }
 
 fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let p = reader.condition("p")?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
+    let p = reader.condition(slot::P)?;
     if a.negate || b.negate {
         return Err("a negated matrix".to_owned());
     }
@@ -350,8 +351,8 @@ impl Sparse {
     pub(super) fn of(reader: &Reader<'_>, elements: SparseElements) -> Result<Self, Lack> {
         Ok(Self {
             elements,
-            e: reader.source("e")?,
-            selector: reader.immediate("s")? as usize,
+            e: reader.source(slot::E)?,
+            selector: reader.immediate(slot::S)? as usize,
         })
     }
 
@@ -387,9 +388,9 @@ impl Sparse {
 }
 
 fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
-    let p = reader.condition("p")?;
+    let d = reader.target(slot::D)?;
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
+    let p = reader.condition(slot::P)?;
     if a.negate || b.negate {
         return Err("a negated matrix".to_owned());
     }
@@ -475,8 +476,8 @@ impl ByteRule {
 }
 
 fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let k = match reader.modifier(name::SHAPE)? {
         value::_16832 => 32,
         value::_16864 => 64,
@@ -504,8 +505,8 @@ fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let (m, k) = match reader.modifier(name::SHAPE)? {
         value::_8816 => (8, 16),
         value::_16816 => (16, 16),
@@ -531,8 +532,8 @@ fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     // Thirty-two bits of a register count as one element.
     let (m, k) = match reader.modifier(name::SHAPE)? {
         value::_88128 => (8, 4),
@@ -561,8 +562,8 @@ fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target("d")?, reader.condition("p")?);
-    let [a, b, c] = reader.sources(["a", "b", "c"])?;
+    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     if [&a, &b, &c]
         .iter()
         .any(|source| source.negate || source.absolute)
@@ -607,7 +608,7 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// An 8×8 matrix of 16-bit elements, two neighbours of a row in each lane, transposed.
 fn transpose(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, a) = (reader.target("d")?, reader.source("a")?);
+    let (d, a) = (reader.target(slot::D)?, reader.source(slot::A)?);
     if !reader.is(name::MODE, value::MT88) {
         return Err(format!(
             "mode {:?}",

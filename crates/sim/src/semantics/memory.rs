@@ -7,6 +7,7 @@ use crate::fault::{Cause, FaultKind};
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::mbarrier::Change;
+use orias_sass::slot_names as slot;
 use orias_sass::{
     ConstantBank, Mnemonic, Op, Operand, RegisterClass, modifier_names as name,
     modifier_values as value,
@@ -65,9 +66,9 @@ fn limit(space: Space) -> u64 {
 }
 
 fn load(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, address) = (reader.target("d")?, reader.address("addr")?);
+    let (d, address) = (reader.target(slot::D)?, reader.address(slot::ADDR)?);
     let space = space_of(reader.instruction.op());
-    for extra in ["pd", "p"] {
+    for extra in [slot::PD, slot::P] {
         let used = reader.instruction.op().row().slot_index(extra).is_some()
             && !matches!(reader.operand(extra)?, Operand::Register(o) if o.register.is_constant());
         if used {
@@ -100,7 +101,7 @@ fn load(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// There is one copy of everything here.
 fn load_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, address) = (reader.target("d")?, reader.address("addr")?);
+    let (d, address) = (reader.target(slot::D)?, reader.address(slot::ADDR)?);
     let words = u32::from(d.width);
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
@@ -119,7 +120,7 @@ fn load_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (b, address) = (reader.source("b")?, reader.address("addr")?);
+    let (b, address) = (reader.source(slot::B)?, reader.address(slot::ADDR)?);
     let space = space_of(reader.instruction.op());
     let (size, _) = size_of(reader)?;
     let mask = limit(space);
@@ -142,7 +143,7 @@ fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Stores in a block of the cluster and tells an mbarrier there: the low word of the address is where, the high word the mbarrier.
 fn store_and_tell(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (b, address) = (reader.source("b")?, reader.address("addr")?);
+    let (b, address) = (reader.source(slot::B)?, reader.address(slot::ADDR)?);
     let (size, _) = size_of(reader)?;
     let words = size.div_ceil(4);
     Ok(Box::new(move |core| {
@@ -164,8 +165,8 @@ fn store_and_tell(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn load_constant(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
-    let Operand::Constant(constant) = *reader.operand("src")? else {
+    let d = reader.target(slot::D)?;
+    let Operand::Constant(constant) = *reader.operand(slot::SRC)? else {
         return Err("no constant".to_owned());
     };
     let ConstantBank::Index(bank) = constant.bank else {
@@ -262,7 +263,7 @@ fn elements(lane: usize, transposed: bool) -> [(usize, usize); 2] {
 }
 
 fn load_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, address) = (reader.target("d")?, reader.address("addr")?);
+    let (d, address) = (reader.target(slot::D)?, reader.address(slot::ADDR)?);
     let (count, transposed) = matrices(reader)?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
@@ -285,7 +286,7 @@ fn load_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn store_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (b, address) = (reader.source("b")?, reader.address("addr")?);
+    let (b, address) = (reader.source(slot::B)?, reader.address(slot::ADDR)?);
     let (count, transposed) = matrices(reader)?;
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
@@ -316,8 +317,11 @@ fn store_matrix(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// the next multiple of the size. They are those from the multiple before on, and zeros follow. A false predicate makes
 /// all of them zeros, with it and without.
 fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (to, from) = (reader.address("to")?, reader.address("from")?);
-    let (p, fill) = (reader.condition("p")?, reader.is(name::FILL, value::ZFILL));
+    let (to, from) = (reader.address(slot::TO)?, reader.address(slot::FROM)?);
+    let (p, fill) = (
+        reader.condition(slot::P)?,
+        reader.is(name::FILL, value::ZFILL),
+    );
     let (size, _) = size_of(reader)?;
     Ok(Box::new(move |core| {
         let (to, from) = (core.addresses(&to), core.addresses(&from));
@@ -349,9 +353,9 @@ fn copy(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// Whether a generic address lies in a space.
 fn query_space(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, d, address) = (
-        reader.target("p")?,
-        reader.target("d")?,
-        reader.address("addr")?,
+        reader.target(slot::P)?,
+        reader.target(slot::D)?,
+        reader.address(slot::ADDR)?,
     );
     if !d.register.is_constant() {
         return Err("its register".to_owned());

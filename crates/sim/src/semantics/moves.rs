@@ -6,6 +6,7 @@ use crate::fault::{Cause, FaultKind};
 use crate::module::SHARED_HIGH;
 use crate::operand::{Lack, Lanes, Reader};
 use crate::program::Action;
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, modifier_names as name, modifier_values as value, special as register};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -30,8 +31,8 @@ pub(super) const TABLE: Table = &[
 ];
 
 fn move_word(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, b) = (reader.target("d")?, reader.source("b")?);
-    if reader.instruction.op() == Op::MOV && reader.immediate("lanes")? != 0xf {
+    let (d, b) = (reader.target(slot::D)?, reader.source(slot::B)?);
+    if reader.instruction.op() == Op::MOV && reader.immediate(slot::LANES)? != 0xf {
         return Err("a mask of lanes".to_owned());
     }
     Ok(Box::new(move |core| {
@@ -92,7 +93,7 @@ fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
 }
 
 fn special(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, number) = (reader.target("d")?, reader.special("s")?);
+    let (d, number) = (reader.target(slot::D)?, reader.special(slot::S)?);
     Ok(Box::new(move |core| {
         let value = special_value(core, number)?;
         core.put(&d, 0, &value);
@@ -101,7 +102,7 @@ fn special(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn special_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, number) = (reader.target("d")?, reader.special("s")?);
+    let (d, number) = (reader.target(slot::D)?, reader.special(slot::S)?);
     Ok(Box::new(move |core| {
         let low = special_value(core, number)?;
         // Counters are 64 bits wide; other registers have nothing above them.
@@ -117,11 +118,11 @@ fn special_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// The value of the lowest lane; the predicate tells which lanes have another one (`OR`: or had before).
 fn to_uniform(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let [p, d] = reader.targets(["p", "d"])?;
-    let a = reader.source("a")?;
+    let [p, d] = reader.targets([slot::P, slot::D])?;
+    let a = reader.source(slot::A)?;
     let keeps = reader.instruction.op() == Op::R2UR_OR;
     let before = if keeps {
-        Some(reader.condition("p")?)
+        Some(reader.condition(slot::P)?)
     } else {
         None
     };
@@ -136,7 +137,10 @@ fn to_uniform(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (barrier, condition) = (reader.barrier_register("b")?, reader.condition("p")?);
+    let (barrier, condition) = (
+        reader.barrier_register(slot::B)?,
+        reader.condition(slot::P)?,
+    );
     Ok(Box::new(move |core| {
         let lanes = core.active & core.condition(&condition);
         for lane in crate::core::LaneIterator(lanes) {
@@ -147,7 +151,7 @@ fn set_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn read_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, barrier) = (reader.target("d")?, reader.barrier_register("b")?);
+    let (d, barrier) = (reader.target(slot::D)?, reader.barrier_register(slot::B)?);
     let clear = reader.is(name::CLEAR, value::CLEAR);
     Ok(Box::new(move |core| {
         let value = core.warp.registers.b[usize::from(barrier)];
@@ -162,11 +166,11 @@ fn read_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn write_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let barrier = reader.barrier_register("b")?;
+    let barrier = reader.barrier_register(slot::B)?;
     if !reader.is(name::QUAD, value::LANES) {
         return Err("PQUAD".to_owned());
     }
-    if let Ok(other) = reader.barrier_register("a") {
+    if let Ok(other) = reader.barrier_register(slot::A) {
         return Ok(Box::new(move |core| {
             for lane in core.lanes() {
                 let value = core.warp.registers.b[usize::from(other)][lane];
@@ -175,7 +179,7 @@ fn write_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
             Ok(())
         }));
     }
-    let a = reader.source("a")?;
+    let a = reader.source(slot::A)?;
     Ok(Box::new(move |core| {
         let value = core.word(&a, 0);
         for lane in core.lanes() {
@@ -186,10 +190,10 @@ fn write_barrier(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn code_address(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target("d")?;
+    let d = reader.target(slot::D)?;
     let index = reader.index as u64;
     let offset = if reader.instruction.op() == Op::LEPC_T {
-        reader.jump("t")? - reader.index as i64 * 16
+        reader.jump(slot::T)? - reader.index as i64 * 16
     } else {
         0
     };
@@ -207,7 +211,7 @@ fn half_of(reader: &Reader<'_>) -> usize {
 }
 
 fn write_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (a, half) = (reader.source("a")?, half_of(reader));
+    let (a, half) = (reader.source(slot::A)?, half_of(reader));
     Ok(Box::new(move |core| {
         let value = core.word(&a, 0);
         for lane in core.lanes() {
@@ -218,7 +222,7 @@ fn write_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn read_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, half) = (reader.target("d")?, half_of(reader));
+    let (d, half) = (reader.target(slot::D)?, half_of(reader));
     Ok(Box::new(move |core| {
         let value = core.warp.return_address[half];
         core.put(&d, 0, &value);
@@ -228,7 +232,7 @@ fn read_return_address(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Number of true predicates of the last reducing barrier, and whether its reduction is true.
 fn barrier_result(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target("d")?, reader.target("p")?);
+    let (d, p) = (reader.target(slot::D)?, reader.target(slot::P)?);
     Ok(Box::new(move |core| {
         // A result that has not settled yet is not found.
         let (earlier, settles) = core.warp.earlier_result;

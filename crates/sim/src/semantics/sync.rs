@@ -9,6 +9,7 @@ use crate::fault::Cause;
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::mbarrier::{Change, Mbarrier};
+use orias_sass::slot_names as slot;
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
 pub(super) const TABLE: Table = &[
@@ -50,7 +51,7 @@ fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Groups of bulk copies are counted where groups of copies by LDGSTS are, which the control words take care of.
 fn wait_for_groups(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (barrier, most) = (reader.immediate("s")?, reader.immediate("n")?);
+    let (barrier, most) = (reader.immediate(slot::S)?, reader.immediate(slot::N)?);
     Ok(Box::new(move |core| match barrier {
         0 => core.finish_groups(most),
         _ => Ok(()),
@@ -59,7 +60,7 @@ fn wait_for_groups(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// There are always enough registers here.
 fn take_registers(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let p = reader.target("p")?;
+    let p = reader.target(slot::P)?;
     Ok(Box::new(move |core| {
         core.put_condition(&p, u32::MAX);
         Ok(())
@@ -68,9 +69,9 @@ fn take_registers(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 fn exchange(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, address, b) = (
-        reader.target("d")?,
-        reader.address("addr")?,
-        reader.source("b")?,
+        reader.target(slot::D)?,
+        reader.address(slot::ADDR)?,
+        reader.source(slot::B)?,
     );
     Ok(Box::new(move |core| {
         let at = core.addresses(&address)[0] & 0xffff_ffff;
@@ -98,9 +99,9 @@ impl Core<'_> {
 
 fn arrive(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, address, b) = (
-        reader.target("d")?,
-        reader.address("addr")?,
-        reader.source("b")?,
+        reader.target(slot::D)?,
+        reader.address(slot::ADDR)?,
+        reader.source(slot::B)?,
     );
     let drops = reader.is(name::OPTOUT, value::OPTOUT);
     let tx = reader.modifier(name::TX)?;
@@ -151,9 +152,9 @@ fn arrive(reader: &Reader<'_>) -> Result<Action, Lack> {
 /// True when the phase that the highest bit of `b` names is over.
 fn check_phase(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (p, address, b) = (
-        reader.target("p")?,
-        reader.address("addr")?,
-        reader.source("b")?,
+        reader.target(slot::P)?,
+        reader.address(slot::ADDR)?,
+        reader.source(slot::B)?,
     );
     Ok(Box::new(move |core| {
         let (addresses, x) = (core.addresses(&address), core.word(&b, 0));
@@ -178,7 +179,7 @@ fn check_phase(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 /// Arrives when the copies before it are complete, which they are when this runs.
 fn arrive_after_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let address = reader.address("addr")?;
+    let address = reader.address(slot::ADDR)?;
     let change = match reader.modifier(name::COUNT)? {
         // The arrival was counted in when the barrier was initialised.
         value::ARVCNT => Change {

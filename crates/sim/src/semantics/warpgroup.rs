@@ -17,6 +17,7 @@ use crate::program::Action;
 use orias_eval::float::{Format, Rounding};
 use orias_eval::matrix::{DotRule, SharedMatrix, SparseElements};
 use orias_sass::{Mnemonic, Op, Operand, modifier_names as name, modifier_values as value};
+use orias_sass::{SlotName, slot_names as slot};
 
 pub(super) const TABLE: Table = &[
     (Op::HGMMA_F32, product),
@@ -125,7 +126,7 @@ enum Left {
     Shared(Place),
 }
 
-fn descriptor_register(reader: &Reader<'_>, name: &str) -> Result<u8, Lack> {
+fn descriptor_register(reader: &Reader<'_>, name: SlotName) -> Result<u8, Lack> {
     match reader.operand(name)? {
         Operand::Descriptor(register) => Ok(register.index),
         other => Err(format!("'{name}' is {other:?}")),
@@ -134,9 +135,9 @@ fn descriptor_register(reader: &Reader<'_>, name: &str) -> Result<u8, Lack> {
 
 fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
     let op = reader.instruction.op();
-    let (d, c): (Target, Source) = (reader.target("d")?, reader.source("c")?);
-    let p = reader.condition("p")?;
-    let sparse = op.row().slot_index("e").is_some();
+    let (d, c): (Target, Source) = (reader.target(slot::D)?, reader.source(slot::C)?);
+    let p = reader.condition(slot::P)?;
+    let sparse = op.row().slot_index(slot::E).is_some();
     let sides: Vec<usize> = reader
         .modifier(name::SHAPE)?
         .text()
@@ -242,13 +243,13 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
         k: stored,
         packed: 4 / elements.bytes,
     };
-    let (left, right) = if op.row().slot_index("a").is_some() {
+    let (left, right) = if op.row().slot_index(slot::A).is_some() {
         (
-            Left::Registers(reader.source("a")?),
-            descriptor_register(reader, "b")? + 2,
+            Left::Registers(reader.source(slot::A)?),
+            descriptor_register(reader, slot::B)? + 2,
         )
     } else {
-        let register = descriptor_register(reader, "ab")?;
+        let register = descriptor_register(reader, slot::AB)?;
         let left = Place {
             register,
             by_k: !reader.is(name::TNSPA, value::TNSPA),

@@ -7,6 +7,7 @@ use orias_sass::{
     Effects, Instruction, Mnemonic, Op, Operand, Register, RegisterClass, modifier_names as name,
     modifier_values as value,
 };
+use orias_sass::{SlotName, slot_names as slot};
 use smallvec::SmallVec;
 
 /// What an instruction does to where lanes are.
@@ -99,8 +100,8 @@ impl Acts {
         if !effects.intersects(Effects::CONVERGENT | Effects::OTHER) {
             return None;
         }
-        let register = |name: &str| instruction.operand(name).and_then(Operand::as_register);
-        let barrier = register("b").filter(|b| b.class == RegisterClass::B);
+        let register = |name: SlotName| instruction.operand(name).and_then(Operand::as_register);
+        let barrier = register(slot::B).filter(|b| b.class == RegisterClass::B);
         let barrier = barrier.map_or(0, |b| b.index);
         Some(match op {
             Op::BSSY => {
@@ -115,12 +116,12 @@ impl Acts {
             },
             Op::BMOV_R => Act::Save {
                 barrier,
-                to: number(register("d")?),
+                to: number(register(slot::D)?),
                 clears: instruction.modifier(name::CLEAR) == Some(value::CLEAR),
             },
             Op::BMOV_B => Act::Restore {
                 barrier,
-                from: (register("a"))
+                from: (register(slot::A))
                     .filter(|from| from.class == RegisterClass::R)
                     .map(number),
             },
@@ -130,7 +131,7 @@ impl Acts {
                 Act::Exclude
             }
             Op::WARPSYNC => Act::Gather {
-                whole: is_all_lanes(program, start, index, instruction.operand("a")?),
+                whole: is_all_lanes(program, start, index, instruction.operand(slot::A)?),
             },
             Op::WARPSYNC_COLLECTIVE | Op::WARPSYNC_COLLECTIVE_ALL => Act::Collect,
             Op::ENDCOLLECTIVE => Act::EndCollect,
@@ -159,20 +160,20 @@ pub(super) fn is_all_lanes(program: &Program, start: usize, index: usize, mask: 
     writer.is_some_and(|writer| {
         // `IMAD.MOV` adds it to nothing.
         let moved = match writer.op() {
-            Op::MOV | Op::UMOV => "b",
-            Op::IMAD => "c",
+            Op::MOV | Op::UMOV => slot::B,
+            Op::IMAD => slot::C,
             _ => return false,
         };
         let ones = |operand: &Operand| {
             matches!(operand, Operand::Immediate(value) if *value as u32 == u32::MAX)
         };
-        let nothing = |name: &str| {
+        let nothing = |name: SlotName| {
             let factor = writer.operand(name).and_then(Operand::as_register);
             factor.is_some_and(Register::is_constant)
         };
         writer.guard().is_always()
             && writer.operand(moved).is_some_and(ones)
-            && (writer.op() != Op::IMAD || nothing("a") || nothing("b"))
+            && (writer.op() != Op::IMAD || nothing(slot::A) || nothing(slot::B))
     })
 }
 
@@ -230,7 +231,7 @@ pub(super) fn conditions(instruction: &Instruction) -> impl Iterator<Item = Regi
 /// Whether it is a vote on a constant: it asks which lanes are running. What lanes exchange around it is meant for those.
 fn asks_who_runs(instruction: &Instruction) -> bool {
     let vote = matches!(instruction.op(), Op::VOTE | Op::VOTEU);
-    let asked = || instruction.operand("q").and_then(Operand::as_register);
+    let asked = || instruction.operand(slot::Q).and_then(Operand::as_register);
     vote && asked().is_some_and(|predicate| predicate.is_constant())
 }
 

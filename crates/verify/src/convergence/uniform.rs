@@ -6,6 +6,7 @@ use super::acts::is_matrix;
 use crate::facts::number;
 use crate::program::Program;
 use orias_sass::{Instruction, Mnemonic, Op, Operand, RegisterClass, special};
+use orias_sass::{SlotName, slot_names as slot};
 use std::sync::LazyLock;
 
 /// How the lanes' results of an operation compare.
@@ -100,19 +101,22 @@ fn next_xor(program: &Program, range: std::ops::Range<usize>, (x, y): (u16, u16)
 
 /// `x` and `y` of `x ^= y`.
 pub(super) fn self_xor(instruction: &Instruction) -> Option<(u16, u16)> {
-    let register = |name: &str| {
+    let register = |name: SlotName| {
         let register = instruction.operand(name).and_then(Operand::as_register)?;
         (register.class == RegisterClass::R).then_some(register)
     };
     if instruction.op() != Op::LOP3 || !instruction.guard().is_always() {
         return None;
     }
-    let xor = matches!(instruction.operand("lut"), Some(Operand::Immediate(0x3c)));
+    let xor = matches!(
+        instruction.operand(slot::LUT),
+        Some(Operand::Immediate(0x3c))
+    );
     let (d, a, b, c) = (
-        register("d")?,
-        register("a")?,
-        register("b")?,
-        register("c")?,
+        register(slot::D)?,
+        register(slot::A)?,
+        register(slot::B)?,
+        register(slot::C)?,
     );
     let other = if d == a { b } else { a };
     let itself = (d == a) != (d == b) && c.is_constant() && !other.is_constant();
@@ -122,7 +126,7 @@ pub(super) fn self_xor(instruction: &Instruction) -> Option<(u16, u16)> {
 /// What lanes get from an instruction.
 pub(super) fn of(instruction: &Instruction) -> Sameness {
     match SAMENESS[instruction.op().index()] {
-        Sameness::Special => match instruction.operand("s") {
+        Sameness::Special => match instruction.operand(slot::S) {
             Some(Operand::Special(number)) if is_of_lane(*number) => Sameness::Never,
             _ => Sameness::Always,
         },

@@ -8,6 +8,7 @@ use super::state::{Arm, Cause, NONE, Parting, Region, State};
 use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
 use crate::program::{Outside, Program, WORD};
+use orias_sass::slot_names as slot;
 use orias_sass::{
     Effects, Instruction, Op, Operand, RegisterClass, modifier_names as name,
     modifier_values as value,
@@ -459,7 +460,7 @@ impl Walk<'_> {
             Op::BRA_DIV | Op::JMP_DIV => {
                 let parted = instruction.modifier(name::MODE) == Some(value::DIV);
                 let start = self.program.blocks[block].start;
-                let whole = (instruction.operand("m"))
+                let whole = (instruction.operand(slot::M))
                     .is_some_and(|mask| is_all_lanes(self.program, start, last, mask));
                 for &next in successors {
                     let mut state = state.clone();
@@ -545,7 +546,7 @@ impl Walk<'_> {
                 !uniform && conditions(instruction).any(differ)
             }
             Op::BRX | Op::JMX => {
-                let target = instruction.operand("a").and_then(Operand::as_register);
+                let target = instruction.operand(slot::A).and_then(Operand::as_register);
                 target.is_some_and(|register| {
                     register.class == RegisterClass::R
                         && !register.is_constant()

@@ -1,6 +1,7 @@
 //! Mutants of where lanes meet: an instruction that opens, meets or leaves a region, or gathers a warp, taken away or changed.
 
 use crate::program::{Program, WORD};
+use orias_sass::slot_names as slot;
 use orias_sass::{
     EncodeError, Instruction, Op, Operand, Operands, Register, RegisterClass, Target, encode,
 };
@@ -133,7 +134,9 @@ pub fn mutations(program: &Program) -> Vec<(usize, Mutation)> {
 /// The convergence barrier that an instruction opens, meets or leaves.
 fn barrier(instruction: &Instruction) -> Option<u8> {
     let names = matches!(instruction.op(), Op::BSSY | Op::BSYNC | Op::BREAK);
-    let register = instruction.operand("b").and_then(Operand::as_register)?;
+    let register = instruction
+        .operand(slot::B)
+        .and_then(Operand::as_register)?;
     (names && register.class == RegisterClass::B).then_some(register.index)
 }
 

@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::operand::{AddressSource, Lack, Reader, Source, Target};
 use crate::program::Action;
 use crate::semantics::memory::space_of;
+use orias_sass::slot_names as slot;
 use orias_sass::{modifier_names as name, modifier_values as value};
 
 /// Whether an operation is on 128 bits.
@@ -26,12 +27,12 @@ struct Place {
 impl Place {
     fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
         let row = reader.instruction.op().row();
-        let told = row.slot_index("p").is_some();
+        let told = row.slot_index(slot::P).is_some();
         Ok(Self {
-            address: reader.address("addr")?,
+            address: reader.address(slot::ADDR)?,
             space: space_of(reader.instruction.op()),
-            d: reader.target("d")?,
-            p: told.then(|| reader.target("p")).transpose()?,
+            d: reader.target(slot::D)?,
+            p: told.then(|| reader.target(slot::P)).transpose()?,
         })
     }
 
@@ -78,7 +79,7 @@ pub(super) fn exchange(reader: &Reader<'_>) -> Result<Action, Lack> {
     if function != value::EXCH {
         return Err(format!("operation {function} on 128 bits"));
     }
-    let (place, b) = (Place::of(reader)?, reader.source("b")?);
+    let (place, b) = (Place::of(reader)?, reader.source(slot::B)?);
     Ok(Box::new(move |core| {
         let new = quad(core, &b);
         place.update(core, |lane, _| new[lane])
@@ -87,7 +88,7 @@ pub(super) fn exchange(reader: &Reader<'_>) -> Result<Action, Lack> {
 
 pub(super) fn compare_and_swap(reader: &Reader<'_>) -> Result<Action, Lack> {
     let place = Place::of(reader)?;
-    let (b, c) = (reader.source("b")?, reader.source("c")?);
+    let (b, c) = (reader.source(slot::B)?, reader.source(slot::C)?);
     Ok(Box::new(move |core| {
         let (expected, new) = (quad(core, &b), quad(core, &c));
         place.update(core, |lane, old| match old == expected[lane] {
