@@ -265,15 +265,7 @@ const fn converter(
     run: fn(&Function, &Context<'_>) -> Result<Mercury, PhaseError>,
     about: &'static str,
 ) -> Phase {
-    Phase {
-        number,
-        name,
-        stage: Stage::Mercury,
-        levels: FINAL,
-        gate,
-        run: Run::Convert(run),
-        about,
-    }
+    last_mile(number, name, gate, Run::Convert(run), about)
 }
 
 const fn mercury_phase(
@@ -283,13 +275,24 @@ const fn mercury_phase(
     run: fn(&mut Mercury, &Context<'_>) -> Result<(), PhaseError>,
     about: &'static str,
 ) -> Phase {
+    last_mile(number, name, gate, Run::Mercury(run), about)
+}
+
+/// A phase of Mercury's stage.
+const fn last_mile(
+    number: u16,
+    name: &'static str,
+    gate: Gate,
+    run: Run,
+    about: &'static str,
+) -> Phase {
     Phase {
         number,
         name,
         stage: Stage::Mercury,
         levels: FINAL,
         gate,
-        run: Run::Mercury(run),
+        run,
         about,
     }
 }

@@ -130,7 +130,9 @@ fn is_disputed(choice: &Choice) -> bool {
         // ptxas reads `.ftz` here and ignores it.
         Op::Rcp => form.has(Modifier::Ftz) && form.has(Modifier::F64),
         // How the result is clamped, and the sign of the summand, follow from the factors, not from the result's type.
-        Op::Vmad => form.has(Modifier::Sat) || form.get("scale").is_some(),
+        Op::Vmad => {
+            form.has(Modifier::Sat) || form.get(orias_ptx::grammar::slot_names::SCALE).is_some()
+        }
         _ => false,
     }
 }

@@ -542,15 +542,16 @@ mod tests {
     use crate::operation::Scalar;
     use crate::{parse_function, print_function, verify_function};
 
+    fn function(level: Level) -> (Function, Block) {
+        let target = orias_sass::Target::DEFAULT;
+        let mut func = Function::new("f", FunctionKind::Device, level, target);
+        let entry = func.append_block();
+        (func, entry)
+    }
+
     #[test]
     fn a_guarded_definition_needs_the_value_it_keeps() {
-        let mut func = Function::new(
-            "f",
-            FunctionKind::Device,
-            Level::Abstract,
-            orias_sass::Target::DEFAULT,
-        );
-        let entry = func.append_block();
+        let (mut func, entry) = function(Level::Abstract);
         let p = func.append_block_param(entry, Type::P);
         let x = func.append_block_param(entry, Type::R);
         let mut at = Cursor::at_end(&mut func, entry);
@@ -577,13 +578,7 @@ mod tests {
 
     #[test]
     fn machine_instructions_are_checked_against_the_tables() {
-        let mut func = Function::new(
-            "f",
-            FunctionKind::Device,
-            Level::Machine,
-            orias_sass::Target::DEFAULT,
-        );
-        let entry = func.append_block();
+        let (mut func, entry) = function(Level::Machine);
         let x = func.append_block_param(entry, Type::R);
         let mut at = Cursor::at_end(&mut func, entry);
         let sum = at
@@ -610,13 +605,7 @@ mod tests {
 
     #[test]
     fn what_is_right_once_does_not_excuse_what_only_looks_alike() {
-        let mut func = Function::new(
-            "f",
-            FunctionKind::Device,
-            Level::Abstract,
-            orias_sass::Target::DEFAULT,
-        );
-        let entry = func.append_block();
+        let (mut func, entry) = function(Level::Abstract);
         let x = func.append_block_param(entry, Type::R);
         let pair = func.append_block_param(entry, Type::R2);
         let mut at = Cursor::at_end(&mut func, entry);

@@ -126,25 +126,25 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub fn mask(&self) -> u128 {
+    /// Its fields.
+    fn fields(&self) -> Vec<&Field> {
         match self {
             Kind::Register { field, .. }
             | Kind::Immediate { field, .. }
             | Kind::Descriptor(field, _)
             | Kind::Target { field, .. }
-            | Kind::Special(field) => field.mask(),
+            | Kind::Special(field) => vec![field],
             Kind::Constant {
                 bank,
                 handle,
                 index,
                 offset,
                 ..
-            } => {
-                bank.mask()
-                    | offset.mask()
-                    | handle.as_ref().map_or(0, Field::mask)
-                    | index.as_ref().map_or(0, |(_, field)| field.mask())
-            }
+            } => [Some(bank), Some(offset), handle.as_ref()]
+                .into_iter()
+                .chain([index.as_ref().map(|(_, field)| field)])
+                .flatten()
+                .collect(),
             Kind::Address {
                 base,
                 uniform,
@@ -152,51 +152,23 @@ impl Kind {
                 tied,
                 offset,
                 ..
-            } => {
-                let descriptor = descriptor.as_ref().filter(|_| !tied);
-                offset.mask()
-                    | base.as_ref().map_or(0, |base| base.field.mask())
-                    | uniform.as_ref().map_or(0, Field::mask)
-                    | descriptor.map_or(0, Field::mask)
-            }
+            } => [Some(offset), base.as_ref().map(|base| &base.field)]
+                .into_iter()
+                .chain([uniform.as_ref(), descriptor.as_ref().filter(|_| !tied)])
+                .flatten()
+                .collect(),
         }
+    }
+
+    pub fn mask(&self) -> u128 {
+        self.fields()
+            .iter()
+            .fold(0, |mask, field| mask | field.mask())
     }
 
     /// How many bits all its fields have, to notice fields of one place that overlap.
     pub fn bits(&self) -> u32 {
-        match self {
-            Kind::Register { field, .. }
-            | Kind::Immediate { field, .. }
-            | Kind::Descriptor(field, _)
-            | Kind::Target { field, .. }
-            | Kind::Special(field) => field.len(),
-            Kind::Constant {
-                bank,
-                handle,
-                index,
-                offset,
-                ..
-            } => {
-                bank.len()
-                    + offset.len()
-                    + handle.as_ref().map_or(0, Field::len)
-                    + index.as_ref().map_or(0, |(_, field)| field.len())
-            }
-            Kind::Address {
-                base,
-                uniform,
-                descriptor,
-                tied,
-                offset,
-                ..
-            } => {
-                let descriptor = descriptor.as_ref().filter(|_| !tied);
-                offset.len()
-                    + base.as_ref().map_or(0, |base| base.field.len())
-                    + uniform.as_ref().map_or(0, Field::len)
-                    + descriptor.map_or(0, Field::len)
-            }
-        }
+        self.fields().iter().map(|field| field.len()).sum()
     }
 
     /// Whether the operand can be cached for reuse.

@@ -2,7 +2,7 @@
 #![allow(non_camel_case_types, reason = "the names of a C header")]
 
 use super::{Payload, bytes, caught, copy, string, write};
-use orias_session::{Session, Verdict, Watch};
+use orias_session::{Outcome, Session, Verdict, Watch};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
@@ -326,21 +326,28 @@ pub unsafe extern "C" fn orias_compiler_get_cubin(
     unsafe { with_session(compiler, get) }
 }
 
-/// Copies a log as a string of C.
+/// Copies a log of the last compilation as a string of C.
 ///
 /// # Safety
 ///
-/// As for [`deliver`].
-unsafe fn deliver_log(
-    log: Option<&str>,
+/// As for [`with_session`] and [`deliver`].
+unsafe fn get_log(
+    compiler: *const orias_compiler,
+    log: fn(&Outcome) -> &str,
     buffer: *mut c_char,
     capacity: usize,
     size: *mut usize,
 ) -> orias_result {
-    let mut text = log.unwrap_or_default().as_bytes().to_vec();
-    text.push(0);
+    let get = |session: &Session| {
+        let outcome = session.outcome();
+        let text = outcome.as_deref().map_or("", log);
+        let mut text = text.as_bytes().to_vec();
+        text.push(0);
+        // SAFETY: the caller's promise.
+        unsafe { deliver(&text, buffer.cast(), capacity, size) }
+    };
     // SAFETY: the caller's promise.
-    unsafe { deliver(&text, buffer.cast(), capacity, size) }
+    unsafe { with_session(compiler, get) }
 }
 
 /// Copies the errors of the last compilation, a line each as ptxas has them, to a buffer of `capacity` bytes, and writes
@@ -356,14 +363,8 @@ pub unsafe extern "C" fn orias_compiler_get_error_log(
     capacity: usize,
     size: *mut usize,
 ) -> orias_result {
-    let get = |session: &Session| {
-        let outcome = session.outcome();
-        let log = outcome.as_ref().map(|it| it.error_log.as_str());
-        // SAFETY: the caller's promise.
-        unsafe { deliver_log(log, buffer, capacity, size) }
-    };
     // SAFETY: the caller's promise.
-    unsafe { with_session(compiler, get) }
+    unsafe { get_log(compiler, |it| &it.error_log, buffer, capacity, size) }
 }
 
 /// The same for warnings and for what "-v" reports.
@@ -378,14 +379,8 @@ pub unsafe extern "C" fn orias_compiler_get_info_log(
     capacity: usize,
     size: *mut usize,
 ) -> orias_result {
-    let get = |session: &Session| {
-        let outcome = session.outcome();
-        let log = outcome.as_ref().map(|it| it.info_log.as_str());
-        // SAFETY: the caller's promise.
-        unsafe { deliver_log(log, buffer, capacity, size) }
-    };
     // SAFETY: the caller's promise.
-    unsafe { with_session(compiler, get) }
+    unsafe { get_log(compiler, |it| &it.info_log, buffer, capacity, size) }
 }
 
 /// The most memory, in bytes, that the calling thread had at a time during the last compilation; 0 before the first.

@@ -514,30 +514,17 @@ impl Scheduler<'_> {
             .choices
             .iter()
             .all(|choice| choice.by != Mode::Ilp.name());
-        match self.options.asked {
-            Asked::Cascade => {}
-            Asked::Combined => {
-                for strategy in Strategy::ALL {
-                    self.try_strategy(
-                        candidates,
-                        strategy,
-                        Variant::plain(strategy.name()),
-                        Mode::Ilp,
-                        budget,
-                    );
-                }
-                return;
-            }
-            Asked::Only(strategy) => {
-                self.try_strategy(
-                    candidates,
-                    strategy,
-                    Variant::plain(strategy.name()),
-                    Mode::Ilp,
-                    budget,
-                );
-                return;
-            }
+        let asked = match &self.options.asked {
+            Asked::Cascade => &[][..],
+            Asked::Combined => &Strategy::ALL,
+            Asked::Only(strategy) => std::slice::from_ref(strategy),
+        };
+        for &strategy in asked {
+            let variant = Variant::plain(strategy.name());
+            self.try_strategy(candidates, strategy, variant, Mode::Ilp, budget);
+        }
+        if !asked.is_empty() {
+            return;
         }
         self.try_mode(candidates, Mode::Ilp, budget);
         if self.sharing > 1 {

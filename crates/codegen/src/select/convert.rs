@@ -3,7 +3,7 @@
 use super::arithmetic::is_signed;
 use super::float::{flushes, ftz_name};
 use super::half::is_half;
-use super::narrowing::{float_name, float_to_float};
+use super::narrowing::{float_name, float_to_float, narrow_name};
 use super::selector::{Selector, rz};
 use super::source::Source;
 use super::{WORD, sources};
@@ -383,11 +383,7 @@ pub(super) fn pair(s: &mut Selector<'_>) -> Done {
             s.emit(Op::F2FP, &mods, sources![s.result(0), high, low])?;
         }
         Scalar::E4m3x2 | Scalar::E5m2x2 if rnd == value::RN => {
-            let dst = if to == Scalar::E4m3x2 {
-                value::E4M3
-            } else {
-                value::E5M2
-            };
+            let dst = narrow_name(to);
             // Only with saturation; ptxas has no other.
             let mods = [
                 (name::DST, dst),

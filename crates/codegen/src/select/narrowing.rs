@@ -116,6 +116,14 @@ pub(super) fn float_to_float(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> 
     }
 }
 
+/// What a pair of numbers of 8 bits is called where it is made.
+pub(super) fn narrow_name(to: Scalar) -> ValueName {
+    match to {
+        Scalar::E4m3x2 => value::E4M3,
+        _ => value::E5M2,
+    }
+}
+
 /// Two halves as two narrow floats.
 fn halves_to_narrow(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
     if from != Scalar::F16x2 || float_rounding(s)? != value::RN {
@@ -128,11 +136,7 @@ fn halves_to_narrow(s: &mut Selector<'_>, from: Scalar, to: Scalar) -> Done {
     };
     let source = s.word(0);
     let source = s.in_register(source)?;
-    let dst = if to == Scalar::E4m3x2 {
-        value::E4M3
-    } else {
-        value::E5M2
-    };
+    let dst = narrow_name(to);
     let mods = [
         (name::DST, dst),
         (name::RELU, relu),

@@ -189,19 +189,9 @@ fn interpret(
     let mut program = reference::Program::load(&module).map_err(|error| error.to_string())?;
     let known: Vec<String> = program.kernels().map(str::to_owned).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let mut addresses = Vec::with_capacity(launch.arguments.len());
-    let mut arguments = Vec::with_capacity(launch.arguments.len());
-    for argument in &launch.arguments {
-        let (address, bytes) = match argument {
-            Argument::Buffer { bytes, .. } => {
-                let address = program.memory_mut().allocate(bytes.clone());
-                (Some(address), address.to_le_bytes().to_vec())
-            }
-            Argument::Scalar { bytes } => (None, bytes.clone()),
-        };
-        addresses.push(address);
-        arguments.push(bytes);
-    }
+    let (addresses, arguments) = place(launch, |bytes| {
+        program.memory_mut().allocate(bytes.to_vec())
+    });
     let request = reference::Launch {
         kernel: kernel(launch, &known)?.to_owned(),
         grid: launch.grid,
@@ -234,6 +224,23 @@ fn interpret(
     })
 }
 
+/// Where the buffers of a launch are put, and the bytes of each argument: a buffer's address, or what a scalar is.
+fn place(
+    launch: &Launch,
+    mut allocate: impl FnMut(&[u8]) -> u64,
+) -> (Vec<Option<u64>>, Vec<Vec<u8>>) {
+    let arguments = launch.arguments.iter();
+    arguments
+        .map(|argument| match argument {
+            Argument::Buffer { bytes, .. } => {
+                let address = allocate(bytes);
+                (Some(address), address.to_le_bytes().to_vec())
+            }
+            Argument::Scalar { bytes } => (None, bytes.clone()),
+        })
+        .unzip()
+}
+
 fn emulate(
     image: &[u8],
     launch: &Launch,
@@ -242,19 +249,7 @@ fn emulate(
     let mut device = sim::Device::new();
     let module = device.load(image).map_err(|error| error.to_string())?;
     let known: Vec<&str> = module.kernels().collect();
-    let mut addresses = Vec::with_capacity(launch.arguments.len());
-    let mut arguments = Vec::with_capacity(launch.arguments.len());
-    for argument in &launch.arguments {
-        let (address, bytes) = match argument {
-            Argument::Buffer { bytes, .. } => {
-                let address = device.allocate(bytes);
-                (Some(address), address.to_le_bytes().to_vec())
-            }
-            Argument::Scalar { bytes } => (None, bytes.clone()),
-        };
-        addresses.push(address);
-        arguments.push(bytes);
-    }
+    let (addresses, arguments) = place(launch, |bytes| device.allocate(bytes));
     let request = sim::Launch {
         kernel: kernel(launch, &known)?.to_owned(),
         grid: launch.grid,

@@ -302,13 +302,62 @@ fn half_rule(reader: &Reader<'_>, k: usize) -> Result<(Format, Part, DotRule), L
     Ok((operand, part, rule))
 }
 
-fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target(slot::D)?;
+/// A product of dense matrices, of which `part` takes an element out of a register; `dot` adds up a row times a column.
+fn dense_product(
+    reader: &Reader<'_>,
+    shape: ProductShape,
+    sums: Sums,
+    part: Part,
+    dot: impl Fn(&[u64], &[u64], u64) -> u64 + Send + Sync + 'static,
+) -> Result<Action, Lack> {
+    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
     let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
-    let p = reader.condition(slot::P)?;
-    if a.negate || b.negate {
-        return Err("a negated matrix".to_owned());
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let (left, right) = factors(core, shape, [&a, &b], part, sums.wide);
+        let sum = sums.read_if(core, &c, &p);
+        let out = multiply(sums, &left, &right, &sum, &dot);
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+/// A product whose left matrix is stored without half of its elements; `dense` is its shape with them.
+fn sparse_product(
+    reader: &Reader<'_>,
+    dense: ProductShape,
+    sums: Sums,
+    (elements, part): (SparseElements, Part),
+    dot: impl Fn(&[u64], &[u64], u64) -> u64 + Send + Sync + 'static,
+) -> Result<Action, Lack> {
+    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
+    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
+    let sparse = Sparse::of(reader, elements)?;
+    let stored = ProductShape {
+        k: dense.k / 2,
+        ..dense
+    };
+    Ok(Box::new(move |core| {
+        whole_warp(core)?;
+        let left = left_factor(core, stored, &a, part, false);
+        let right = right_factor(core, dense, &b, part, false);
+        let sum = sums.read_if(core, &c, &p);
+        let out = sparse.multiply(core, sums, &left, &right, &sum, &dot);
+        sums.write(core, &d, &out);
+        Ok(())
+    }))
+}
+
+/// Refuses factors with a minus, which only the sum of these products may have.
+fn refuse_negated(reader: &Reader<'_>) -> Result<(), Lack> {
+    match reader.sources([slot::A, slot::B])? {
+        [a, b] if a.negate || b.negate => Err("a negated matrix".to_owned()),
+        _ => Ok(()),
     }
+}
+
+fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
+    refuse_negated(reader)?;
     let k = match reader.modifier(name::SHAPE)? {
         value::_1684 => 4,
         value::_1688 => 8,
@@ -327,16 +376,8 @@ fn half_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         packed: rule.result == Format::F16,
         wide: false,
     };
-    Ok(Box::new(move |core| {
-        whole_warp(core)?;
-        let (left, right) = factors(core, shape, [&a, &b], part, false);
-        let sum = sums.read_if(core, &c, &p);
-        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
-            rule.dot(operand, a, b, c)
-        });
-        sums.write(core, &d, &out);
-        Ok(())
-    }))
+    let dot = move |a: &[u64], b: &[u64], c| rule.dot(operand, a, b, c);
+    dense_product(reader, shape, sums, part, dot)
 }
 
 /// What is read besides the fragments of a sparse product: the left matrix holds half of the elements, `e` tells which, and `s`
@@ -388,12 +429,7 @@ impl Sparse {
 }
 
 fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let d = reader.target(slot::D)?;
-    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
-    let p = reader.condition(slot::P)?;
-    if a.negate || b.negate {
-        return Err("a negated matrix".to_owned());
-    }
+    refuse_negated(reader)?;
     let k = match reader.modifier(name::SHAPE)? {
         value::_1688 => 8,
         value::_16816 => 16,
@@ -409,7 +445,6 @@ fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         k,
         packed: if single { 1 } else { 2 },
     };
-    let stored = ProductShape { k: k / 2, ..dense };
     let sums = Sums {
         elements: 4,
         packed: rule.result == Format::F16,
@@ -419,18 +454,8 @@ fn sparse_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         true => SparseElements::Singles,
         false => SparseElements::Halves,
     };
-    let sparse = Sparse::of(reader, elements)?;
-    Ok(Box::new(move |core| {
-        whole_warp(core)?;
-        let left = left_factor(core, stored, &a, part, false);
-        let right = right_factor(core, dense, &b, part, false);
-        let sum = sums.read_if(core, &c, &p);
-        let out = sparse.multiply(core, sums, &left, &right, &sum, |a, b, c| {
-            rule.dot(operand, a, b, c)
-        });
-        sums.write(core, &d, &out);
-        Ok(())
-    }))
+    let dot = move |a: &[u64], b: &[u64], c| rule.dot(operand, a, b, c);
+    sparse_product(reader, dense, sums, (elements, part), dot)
 }
 
 /// How bytes are multiplied and added.
@@ -476,8 +501,6 @@ impl ByteRule {
 }
 
 fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
-    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let k = match reader.modifier(name::SHAPE)? {
         value::_16832 => 32,
         value::_16864 => 64,
@@ -489,24 +512,14 @@ fn sparse_integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         k,
         packed: 4,
     };
-    let stored = ProductShape { k: k / 2, ..dense };
-    let sums = Sums::words(4);
     let rule = ByteRule::of(reader)?;
-    let sparse = Sparse::of(reader, SparseElements::Bytes)?;
-    Ok(Box::new(move |core| {
-        whole_warp(core)?;
-        let left = left_factor(core, stored, &a, byte_part, false);
-        let right = right_factor(core, dense, &b, byte_part, false);
-        let sum = sums.read_if(core, &c, &p);
-        let out = sparse.multiply(core, sums, &left, &right, &sum, |a, b, c| rule.dot(a, b, c));
-        sums.write(core, &d, &out);
-        Ok(())
-    }))
+    let bytes = (SparseElements::Bytes, byte_part as Part);
+    sparse_product(reader, dense, Sums::words(4), bytes, move |a, b, c| {
+        rule.dot(a, b, c)
+    })
 }
 
 fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
-    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     let (m, k) = match reader.modifier(name::SHAPE)? {
         value::_8816 => (8, 16),
         value::_16816 => (16, 16),
@@ -519,21 +532,17 @@ fn integer_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         k,
         packed: 4,
     };
-    let sums = Sums::words(m / 4);
     let rule = ByteRule::of(reader)?;
-    Ok(Box::new(move |core| {
-        whole_warp(core)?;
-        let (left, right) = factors(core, shape, [&a, &b], byte_part, false);
-        let sum = sums.read_if(core, &c, &p);
-        let out = multiply(sums, &left, &right, &sum, |a, b, c| rule.dot(a, b, c));
-        sums.write(core, &d, &out);
-        Ok(())
-    }))
+    dense_product(
+        reader,
+        shape,
+        Sums::words(m / 4),
+        byte_part,
+        move |a, b, c| rule.dot(a, b, c),
+    )
 }
 
 fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
-    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
     // Thirty-two bits of a register count as one element.
     let (m, k) = match reader.modifier(name::SHAPE)? {
         value::_88128 => (8, 4),
@@ -547,27 +556,15 @@ fn bit_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         k,
         packed: 1,
     };
-    let sums = Sums::words(m / 4);
-    Ok(Box::new(move |core| {
-        whole_warp(core)?;
-        let (left, right) = factors(core, shape, [&a, &b], whole, false);
-        let sum = sums.read_if(core, &c, &p);
-        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
-            let ones: u32 = a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum();
-            u64::from((c as u32).wrapping_add(ones))
-        });
-        sums.write(core, &d, &out);
-        Ok(())
-    }))
+    dense_product(reader, shape, Sums::words(m / 4), whole, |a, b, c| {
+        let ones: u32 = a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum();
+        u64::from((c as u32).wrapping_add(ones))
+    })
 }
 
 fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (d, p) = (reader.target(slot::D)?, reader.condition(slot::P)?);
-    let [a, b, c] = reader.sources([slot::A, slot::B, slot::C])?;
-    if [&a, &b, &c]
-        .iter()
-        .any(|source| source.negate || source.absolute)
-    {
+    let sources = reader.sources([slot::A, slot::B, slot::C])?;
+    if (sources.iter()).any(|source| source.negate || source.absolute) {
         return Err("a negated matrix".to_owned());
     }
     let (m, k) = match reader.modifier(name::SHAPE)? {
@@ -592,18 +589,11 @@ fn double_multiply(reader: &Reader<'_>) -> Result<Action, Lack> {
         packed: false,
         wide: true,
     };
-    Ok(Box::new(move |core| {
-        whole_warp(core)?;
-        let (left, right) = factors(core, shape, [&a, &b], whole, true);
-        let sum = sums.read_if(core, &c, &p);
-        let out = multiply(sums, &left, &right, &sum, |a, b, c| {
-            a.iter()
-                .zip(b)
-                .fold(c, |sum, (a, b)| how.fused(*a, *b, sum))
-        });
-        sums.write(core, &d, &out);
-        Ok(())
-    }))
+    dense_product(reader, shape, sums, whole, move |a, b, c| {
+        a.iter()
+            .zip(b)
+            .fold(c, |sum, (a, b)| how.fused(*a, *b, sum))
+    })
 }
 
 /// An 8×8 matrix of 16-bit elements, two neighbours of a row in each lane, transposed.

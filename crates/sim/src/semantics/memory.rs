@@ -4,7 +4,7 @@ use super::Table;
 use crate::access::{RANK_SHIFT, Space, resolve};
 use crate::core::Core;
 use crate::fault::{Cause, FaultKind};
-use crate::operand::{Lack, Reader};
+use crate::operand::{Lack, Reader, Target};
 use crate::program::Action;
 use orias_eval::mbarrier::Change;
 use orias_sass::slot_names as slot;
@@ -65,6 +65,26 @@ fn limit(space: Space) -> u64 {
     }
 }
 
+/// Puts what each lane loads into so many registers, the lowest bits into the first.
+fn load_words(
+    core: &mut Core<'_>,
+    d: &Target,
+    words: u32,
+    of_lane: impl Fn(&mut Core<'_>, usize) -> Result<u128, Cause>,
+) -> Result<(), Cause> {
+    let mut out = [[0u32; 32]; 4];
+    for lane in core.lanes() {
+        let value = of_lane(core, lane)?;
+        for (part, lanes) in out.iter_mut().enumerate().take(words as usize) {
+            lanes[lane] = (value >> (32 * part)) as u32;
+        }
+    }
+    for part in 0..words {
+        core.put(d, part as u8, &out[part as usize]);
+    }
+    Ok(())
+}
+
 fn load(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (d, address) = (reader.target(slot::D)?, reader.address(slot::ADDR)?);
     let space = space_of(reader.instruction.op());
@@ -80,22 +100,14 @@ fn load(reader: &Reader<'_>) -> Result<Action, Lack> {
     let words = size.div_ceil(4);
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
-        let mut out = [[0u32; 32]; 4];
-        for lane in core.lanes() {
+        load_words(core, &d, words, |core, lane| {
             let value = core.load(space, lane, addresses[lane] & mask, size)?;
-            out[0][lane] = match (size, signed) {
-                (1, true) => (value as u8 as i8 as i32).cast_unsigned(),
-                (2, true) => (value as u16 as i16 as i32).cast_unsigned(),
-                _ => value as u32,
-            };
-            for (part, lanes) in out.iter_mut().enumerate().take(words as usize).skip(1) {
-                lanes[lane] = (value >> (32 * part)) as u32;
-            }
-        }
-        for part in 0..words {
-            core.put(&d, part as u8, &out[part as usize]);
-        }
-        Ok(())
+            Ok(match (size, signed) {
+                (1, true) => u128::from((value as u8 as i8 as i32).cast_unsigned()),
+                (2, true) => u128::from((value as u16 as i16 as i32).cast_unsigned()),
+                _ => value,
+            })
+        })
     }))
 }
 
@@ -105,17 +117,9 @@ fn load_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
     let words = u32::from(d.width);
     Ok(Box::new(move |core| {
         let addresses = core.addresses(&address);
-        let mut out = [[0u32; 32]; 4];
-        for lane in core.lanes() {
-            let value = core.load(Space::Global, lane, addresses[lane], 4 * words)?;
-            for (part, lanes) in out.iter_mut().enumerate().take(words as usize) {
-                lanes[lane] = (value >> (32 * part)) as u32;
-            }
-        }
-        for part in 0..words {
-            core.put(&d, part as u8, &out[part as usize]);
-        }
-        Ok(())
+        load_words(core, &d, words, |core, lane| {
+            core.load(Space::Global, lane, addresses[lane], 4 * words)
+        })
     }))
 }
 

@@ -11,23 +11,13 @@
 //! and every result is done by the same code.
 
 use super::single::{dfma, dmul, dneg, double_quotient, double_reciprocal, double_root};
-use super::{Asked, Expander, Expansion, Results};
+use super::{Asked, Expander, Expansion, Results, is_between};
 use crate::emit::{Emit, imm};
-use orias_ori::operation::{AbstractOp, Compare, Precision, Round, Scalar};
+use orias_ori::operation::{AbstractOp, Compare, Round, Scalar};
 use orias_ori::{Operand, Type};
 
 pub(super) fn rule(asked: Asked) -> Option<Expansion> {
-    use AbstractOp as A;
-    let exact = asked.modifier::<Precision>() == Some(Precision::Ieee);
-    if !exact || asked.scalar() != Scalar::F64 {
-        return None;
-    }
-    match asked.op {
-        A::Fdiv => Some(divide),
-        A::Rcp => Some(reciprocal),
-        A::Sqrt => Some(square_root),
-        _ => None,
-    }
+    asked.exactly(Scalar::F64, divide, reciprocal, square_root)
 }
 
 const ONE: Operand = imm(0x3ff0_0000_0000_0000);
@@ -35,13 +25,7 @@ const ONE: Operand = imm(0x3ff0_0000_0000_0000);
 /// Whether the high word of a double has a magnitude between 2⁻⁵⁰⁰ and 2⁵⁰⁰.
 fn is_safe(emit: &mut Emit<'_>, high: Operand) -> Operand {
     let magnitude = emit.and(high, imm(0x7fff_ffff));
-    let above = emit.sub(magnitude, imm(0x20b0_0000));
-    emit.setp(
-        Compare::Lt,
-        Scalar::U32,
-        above,
-        imm(0x5f30_0000 - 0x20b0_0000),
-    )
+    is_between(emit, magnitude, 0x20b0_0000, 0x5f30_0000)
 }
 
 /// `value` rounded as `round` asks, where it is rounded to nearest and `rest` has the sign of what is missing.
@@ -312,13 +296,7 @@ fn square_root(expander: &mut Expander<'_>) -> Results {
             let root = rounded(emit, a);
             // Positive, and between 2⁻⁹⁶⁸ and 2¹⁰²³: the remainder is a normal number.
             let (_, high) = emit.halves(a);
-            let above = emit.sub(high, imm(0x0370_0000));
-            let safe = emit.setp(
-                Compare::Lt,
-                Scalar::U32,
-                above,
-                imm(0x7fe0_0000 - 0x0370_0000),
-            );
+            let safe = is_between(emit, high, 0x0370_0000, 0x7fe0_0000);
             (root, safe)
         },
         |emit| {

@@ -4,7 +4,7 @@
 //! first and the result corrected: the sequences, and so the results to the last bit, are ptxas's. `sin` and `cos` take any
 //! operand as they are, `tanh` too.
 
-use super::{Asked, Expander, Expansion, Results};
+use super::{Asked, Expander, Expansion, Results, is_between};
 use crate::emit::{Emit, imm, single};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Sat, Scalar};
 use orias_ori::{Guard, Operand, Type};
@@ -225,8 +225,7 @@ fn reciprocal_root_double(expander: &mut Expander<'_>) -> Results {
         |emit| {
             let root = step(emit, a);
             let (_, high) = emit.halves(a);
-            let above = emit.sub(high, imm(0x0010_0000));
-            let safe = emit.setp(Compare::Lt, Scalar::U32, above, imm(0x7fe0_0000));
+            let safe = is_between(emit, high, 0x0010_0000, 0x7ff0_0000);
             (root, safe)
         },
         |emit| {

@@ -23,12 +23,14 @@ mod single;
 
 pub(crate) use functions::quotient_factors;
 
-use crate::emit::Emit;
+use crate::emit::{Emit, imm};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use orias_ori::builder::BuildError;
-use orias_ori::operation::{AbstractMods, AbstractOp, Half, Modifier, Scalar, SourceType};
+use orias_ori::operation::{
+    AbstractMods, AbstractOp, Compare, Half, Modifier, Precision, Scalar, SourceType,
+};
 use orias_ori::{Block, Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -38,6 +40,12 @@ type Results = Result<Vec<Operand>, BuildError>;
 
 /// Writes the code that stands for one instruction.
 type Expansion = fn(&mut Expander<'_>) -> Results;
+
+/// Whether a word without sign is at least `least` and below `end`: one subtraction and one comparison.
+fn is_between(emit: &mut Emit<'_>, word: Operand, least: u64, end: u64) -> Operand {
+    let above = emit.sub(word, imm(least));
+    emit.setp(Compare::Lt, Scalar::U32, above, imm(end - least))
+}
 
 /// What tells whether an instruction is expanded, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,6 +62,24 @@ impl Asked {
     /// The type it works in; 32 bits where it says none.
     fn scalar(self) -> Scalar {
         self.modifier().unwrap_or(Scalar::B32)
+    }
+
+    /// Which expansion a correctly rounded division, reciprocal or square root in that type gets.
+    fn exactly(
+        self,
+        scalar: Scalar,
+        divide: Expansion,
+        reciprocal: Expansion,
+        square_root: Expansion,
+    ) -> Option<Expansion> {
+        let exact = self.modifier::<Precision>() == Some(Precision::Ieee);
+        match self.op {
+            _ if !exact || self.scalar() != scalar => None,
+            AbstractOp::Fdiv => Some(divide),
+            AbstractOp::Rcp => Some(reciprocal),
+            AbstractOp::Sqrt => Some(square_root),
+            _ => None,
+        }
     }
 
     /// The type of its source.

@@ -16,23 +16,13 @@
 //! Zeroes, infinities and NaNs: the product of the numerator and what stands for the divisor (`±∞` for zero, `±0` for an
 //! infinity, `±1` for others, itself if NaN) has the right kind and sign in all cases where one operand is special.
 
-use super::{Asked, Expander, Expansion, Results};
+use super::{Asked, Expander, Expansion, Results, is_between};
 use crate::emit::{Emit, imm, single};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, SourceType};
 use orias_ori::{Operand, Type};
 
 pub(super) fn rule(asked: Asked) -> Option<Expansion> {
-    use AbstractOp as A;
-    let exact = asked.modifier::<Precision>() == Some(Precision::Ieee);
-    if !exact || asked.scalar() != Scalar::F32 {
-        return None;
-    }
-    match asked.op {
-        A::Fdiv => Some(divide),
-        A::Rcp => Some(reciprocal),
-        A::Sqrt => Some(square_root),
-        _ => None,
-    }
+    asked.exactly(Scalar::F32, divide, reciprocal, square_root)
 }
 
 const F64: Scalar = Scalar::F64;
@@ -216,13 +206,7 @@ fn divide(expander: &mut Expander<'_>) -> Results {
             // Both between 2⁻⁶² and 2⁶²: the quotient and the remainder are normal numbers.
             let safe = |emit: &mut Emit<'_>, value: Operand| {
                 let magnitude = emit.and(value, imm(0x7fff_ffff));
-                let above = emit.sub(magnitude, imm(0x2080_0000));
-                emit.setp(
-                    Compare::Lt,
-                    Scalar::U32,
-                    above,
-                    imm(0x5e80_0000 - 0x2080_0000),
-                )
+                is_between(emit, magnitude, 0x2080_0000, 0x5e80_0000)
             };
             let a_safe = safe(emit, a);
             let b_safe = safe(emit, b);
@@ -250,9 +234,7 @@ fn reciprocal(expander: &mut Expander<'_>) -> Results {
             let r = fma(emit, r, e, r);
             // Between 2⁻¹²⁴ and 2¹²⁴.
             let magnitude = emit.and(b, imm(0x7fff_ffff));
-            let above = emit.sub(magnitude, imm(0x0180_0000));
-            let limit = imm(0x7d80_0000 - 0x0180_0000);
-            let safe = emit.setp(Compare::Lt, Scalar::U32, above, limit);
+            let safe = is_between(emit, magnitude, 0x0180_0000, 0x7d80_0000);
             (r, safe)
         },
         |emit| quotient_by_double(emit, Round::Rn, ftz, single(1.0), b),
