@@ -21,13 +21,16 @@
 //! assert_eq!(barrier.after(Change::completed(64)).phase, 1);
 //! ```
 
-const COUNT_BITS: u32 = 20;
+/// Bits of a count of arrivals, which is kept as what is missing from one past the largest.
+pub const COUNT_BITS: u32 = 20;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 const TRANSACTION_BITS: u32 = 21;
 const TRANSACTIONS: u64 = (1 << TRANSACTION_BITS) - 1;
-const EXPECTED_AT: u32 = 1;
+/// Where the count of each phase stands.
+pub const EXPECTED_AT: u32 = 1;
 const TRANSACTIONS_AT: u32 = 21;
-const PENDING_AT: u32 = 43;
+/// Where the count of this phase stands.
+pub const PENDING_AT: u32 = 43;
 const PHASE_AT: u32 = 63;
 /// The bits without a known meaning.
 const REST: u64 = 1 | 1 << 42;

@@ -15,6 +15,16 @@ pub struct Limits {
     pub barrier_settles: u16,
     /// What a DEPBAR waits for is sure to be there only this many cycles after it issued.
     pub depbar_settles: u8,
+    /// Loads that never run, which stand before a run of copies to shared memory.
+    pub idle_loads: u8,
+    /// The barrier that counts groups of copies.
+    pub copy_scoreboard: u8,
+    /// Most groups of copies that a wait can name.
+    pub copy_groups: u8,
+    /// Registers of a bank that an instruction reads at once.
+    pub bank_reads: u8,
+    /// The longest stall behind which the operand cache still holds what it held.
+    pub operand_cache_lasts: u8,
     /// Bytes of a line of the caches.
     pub cache_line: u32,
     /// Bytes of the first cache that local memory gets, of all threads of a multiprocessor together.

@@ -10,6 +10,7 @@ use orias_ori::Value;
 use orias_ori::operation::{
     AbstractOp, Compare, Ftz, Half, Modifier as _, Round, Scalar, SourceType, Special,
 };
+use orias_ptx::special::SpecialId as Id;
 use orias_ptx::types::Type as PtxType;
 
 /// The registers of one dimension: a block's number, blocks of a cluster, and one divided by them.
@@ -39,27 +40,25 @@ impl Body<'_, '_> {
         component: u8,
     ) -> Lowered<Value> {
         let row = special.register();
-        let name = match (row.name, component) {
-            ("%envreg", _) => {
+        let name = match (row.id, component) {
+            (Id::Envreg, _) => {
                 let number = imm(u64::from(special.number()));
                 return self.with(|emit| emit.value(AbstractOp::EnvReg, (), &[number]));
             }
             // The fourth component of a vector is zero.
             (_, 3) => return self.with(|emit| emit.as_value(Scalar::B32, imm(0))),
-            ("%clusterid", 0..=2) => return self.cluster(usize::from(component)),
-            ("%cluster_ctaid", 0..=2) => return self.in_cluster(usize::from(component)),
-            (name, 0..=2) => format!("{}_{}", &name[1..], ["x", "y", "z"][component as usize]),
-            ("%pm", _) => format!("pm{}", special.number()),
-            ("%reserved_smem_offset_", _) => match special.number() {
+            (Id::Clusterid, 0..=2) => return self.cluster(usize::from(component)),
+            (Id::ClusterCtaid, 0..=2) => return self.in_cluster(usize::from(component)),
+            (_, 0..=2) => format!("{}_{}", &row.name[1..], ["x", "y", "z"][component as usize]),
+            (Id::Pm | Id::PmWide, _) => format!("pm{}", special.number()),
+            (Id::ReservedSmemOffset, _) => match special.number() {
                 0 => return self.with(|emit| emit.as_value(Scalar::B32, imm(0))),
                 number => format!("reserved_smem_offset_{number}"),
             },
-            (name, _) => match name {
-                "%reserved_smem_offset_begin" => "reserved_smem_begin".to_owned(),
-                "%reserved_smem_offset_end" => "reserved_smem_end".to_owned(),
-                "%reserved_smem_offset_cap" => "reserved_smem_cap".to_owned(),
-                other => other[1..].to_owned(),
-            },
+            (Id::ReservedSmemOffsetBegin, _) => "reserved_smem_begin".to_owned(),
+            (Id::ReservedSmemOffsetEnd, _) => "reserved_smem_end".to_owned(),
+            (Id::ReservedSmemOffsetCap, _) => "reserved_smem_cap".to_owned(),
+            _ => row.name[1..].to_owned(),
         };
         let Some(&register) = Special::ALL.iter().find(|it| it.to_string() == name) else {
             return unsupported(format!("special register {special}"));

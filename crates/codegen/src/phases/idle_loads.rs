@@ -15,11 +15,8 @@ use orias_ori::builder::Cursor;
 use orias_ori::{Address, Effects, Function, Guard, Inst, PhysReg, Reg};
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
-/// How many loads that never run stand before a run of copies.
-const IDLE_LOADS: usize = 3;
-
 /// Runs the phase.
-pub fn add_idle_loads(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn add_idle_loads(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     let mut firsts: Vec<Inst> = Vec::new();
     for block in func.blocks() {
         let mut in_run = false;
@@ -38,7 +35,7 @@ pub fn add_idle_loads(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
         let span = func.inst(inst).span();
         let mut cursor = Cursor::before(func, inst);
         cursor.set_span(span);
-        for _ in 0..IDLE_LOADS {
+        for _ in 0..context.machine.limits.idle_loads {
             let made = cursor
                 .build(Op::LDS)
                 .guard(Guard::unless(Reg::from(PhysReg::PT)))

@@ -10,6 +10,7 @@ use crate::places;
 use cranelift_entity::SecondaryMap;
 use orias_machine::Machine;
 use orias_machine::issue::{Issue, OrderToken, Role};
+use orias_machine::limits::Limits;
 use orias_machine::timing::{Completion, Place, ResultGroup, UseGroup};
 use orias_ori::{Block, Function, Inst, Operand, Operation, machine};
 use orias_sass::{
@@ -228,7 +229,7 @@ impl Code {
             instruction = encoded(func, inst)?;
         }
         if let Some(instruction) = &instruction {
-            check_named_barriers(instruction)?;
+            check_named_barriers(instruction, self.machine.limits)?;
             for access in instruction.accesses() {
                 self.add_access(access, Place::of(instruction, &access), mods, known)?;
             }
@@ -505,18 +506,17 @@ fn encoded(func: &Function, inst: Inst) -> Result<Option<Instruction>, Scoreboar
         .map_err(|error| broken(func, inst, &error))
 }
 
-/// What a DEPBAR that waits for everything names.
-const ALL_BARRIERS: u64 = 0x3f;
-
 /// A DEPBAR that counts on a barrier other than the one asynchronous copies own names a control word that is about to change.
-fn check_named_barriers(instruction: &Instruction) -> Result<(), ScoreboardError> {
+fn check_named_barriers(instruction: &Instruction, limits: &Limits) -> Result<(), ScoreboardError> {
+    let all = (1 << limits.barriers) - 1;
+    let copies = u64::from(limits.copy_scoreboard);
     let named = |name: SlotName| match instruction.operand(name) {
         Some(orias_sass::Operand::Immediate(value)) => *value,
         _ => 0,
     };
     let op = instruction.op();
-    let names_others = (op == Op::DEPBAR_LE && (named(slot::S) != 0 || named(slot::SET) != 0))
-        || (op == Op::DEPBAR && !matches!(named(slot::SET), 0 | ALL_BARRIERS));
+    let names_others = (op == Op::DEPBAR_LE && (named(slot::S) != copies || named(slot::SET) != 0))
+        || (op == Op::DEPBAR && ![0, all].contains(&named(slot::SET)));
     if names_others {
         return Err(ScoreboardError::NamesBarrier { op });
     }

@@ -18,9 +18,6 @@ use orias_sass::{EncodeError, Op, Target};
 /// How many instructions ahead are looked at.
 const REACH: usize = 4;
 
-/// The longest stall with which ptxas keeps an operand; matrix operations keep theirs as long as they keep the unit.
-const LONGEST_STALL: u8 = 2;
-
 /// The positions of a matrix product's factors; the accumulator follows.
 const FACTORS: usize = 2;
 
@@ -72,7 +69,9 @@ pub(super) fn find(code: &Code, plan: &Plan, keeps: &[bool]) -> Vec<(Inst, usize
                 continue;
             };
             let matrix = code.facts[index].issue.unit == Unit::Tensor;
-            if !keeps[index] || plan.stall[index] > LONGEST_STALL && !matrix {
+            // Matrix operations keep theirs as long as they keep the unit.
+            let lasts = code.machine.limits.operand_cache_lasts;
+            if !keeps[index] || plan.stall[index] > lasts && !matrix {
                 continue;
             }
             let positions = if matrix { FACTORS } else { POSITIONS };
@@ -125,7 +124,7 @@ impl Window<'_> {
                 return read == reg;
             }
             // What takes its operands later may use the cache in between.
-            let long = self.plan.stall[later] > LONGEST_STALL;
+            let long = self.plan.stall[later] > self.code.machine.limits.operand_cache_lasts;
             if reads.is_none() || writes(later) || long || !self.keeps[later] {
                 return false;
             }

@@ -6,7 +6,7 @@
 //! Groups of copies are counted on the scoreboard that groups of LDGSTS are counted on. A wait for what was written also empties the
 //! first-level cache, so that loads see it; a wait for what was read does not.
 
-use super::copy::{MOST_GROUPS, wait_for};
+use super::copy::wait_for;
 use super::emission::Mod;
 use super::selector::Selector;
 use super::source::Source;
@@ -159,7 +159,7 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     let (Operand::Imm(groups), Operand::Imm(read)) = (s.operand(0), s.operand(1)) else {
         return Err(s.unsupported());
     };
-    if groups.bits() <= MOST_GROUPS {
+    if groups.bits() <= u64::from(s.machine.limits.copy_groups) {
         wait_for(s, groups.bits())?;
     }
     if read.bits() == 0 {

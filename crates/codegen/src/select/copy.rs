@@ -15,9 +15,6 @@ use orias_sass::modifier_values as value;
 
 type Done = Result<(), PhaseError>;
 
-/// The scoreboard that counts groups of copies.
-const COPY_SCOREBOARD: u64 = 0;
-
 pub(super) fn copy(s: &mut Selector<'_>) -> Done {
     let Operand::Imm(bytes) = s.operand(2) else {
         return Err(s.broken("the size is not a number"));
@@ -152,19 +149,16 @@ pub(super) fn commit(s: &mut Selector<'_>) -> Done {
 
 /// Waits until at most so many groups are under way.
 pub(super) fn wait_for(s: &mut Selector<'_>, groups: u64) -> Done {
-    let board = Operand::imm(COPY_SCOREBOARD);
+    let board = Operand::imm(u64::from(s.machine.limits.copy_scoreboard));
     let operands = sources![board, Operand::imm(groups), Operand::imm(0)];
     s.emit_guarded(Op::DEPBAR_LE, &[], operands)?;
     Ok(())
 }
 
-/// The most groups a wait can name.
-pub(super) const MOST_GROUPS: u64 = 63;
-
 pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     match s.operand(0) {
         // More groups than can be under way: nothing to wait for.
-        Operand::Imm(groups) if groups.bits() > MOST_GROUPS => Ok(()),
+        Operand::Imm(groups) if groups.bits() > u64::from(s.machine.limits.copy_groups) => Ok(()),
         Operand::Imm(groups) => wait_for(s, groups.bits()),
         _ => Err(s.broken("the number of groups is not a number")),
     }

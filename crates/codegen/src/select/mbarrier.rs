@@ -22,6 +22,7 @@ use super::source::Source;
 use super::{WORD, sources};
 use crate::memory_order;
 use crate::pipeline::PhaseError;
+use orias_eval::mbarrier::{self, COUNT_BITS, EXPECTED_AT};
 use orias_ori::operation::{
     Arrive, Order, Proxy, Reduce, Scalar, Scope, Space, Step, Vector, Wait,
 };
@@ -33,10 +34,9 @@ use orias_sass::modifier_values as value;
 type Done = Result<(), PhaseError>;
 
 /// One past the largest count: counts are stored as what is missing from it.
-const COUNTS: u32 = 1 << 20;
-/// Where the count of each phase and the one of this phase stand in their words.
-const EXPECTED_AT: u32 = 1;
-const PENDING_AT: u32 = 11;
+const COUNTS: u32 = 1 << COUNT_BITS;
+/// Where the count of this phase stands in the upper word.
+const PENDING_AT: u32 = mbarrier::PENDING_AT - 32;
 
 /// `mbarrier.init`, `.inval`, `.expect_tx`, `.complete_tx`
 pub(super) fn adjust(s: &mut Selector<'_>) -> Done {

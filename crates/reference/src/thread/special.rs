@@ -1,6 +1,7 @@
 //! Special registers: what the program asks about its place and its surroundings.
 
 use super::{Thread, World};
+use orias_ptx::special::SpecialId as Id;
 
 /// Multiprocessors of an H200.
 const MULTIPROCESSORS: u64 = 132;
@@ -54,41 +55,41 @@ impl Special {
     pub fn of(special: orias_ptx::special::Special, component: u8) -> Option<Self> {
         // A vector without component is its first where one value is wanted.
         let component = if component == 255 { 0 } else { component };
-        Some(match special.register().name {
-            "%tid" => Self::Thread(component),
-            "%ntid" => Self::Threads(component),
-            "%ctaid" => Self::Cta(component),
-            "%nctaid" => Self::Ctas(component),
-            "%clusterid" => Self::Cluster(component),
-            "%nclusterid" => Self::Clusters(component),
-            "%cluster_ctaid" => Self::InCluster(component),
-            "%cluster_nctaid" => Self::ClusterCtas(component),
-            "%cluster_ctarank" => Self::Rank,
-            "%cluster_nctarank" => Self::Ranks,
-            "%is_explicit_cluster" => Self::Explicit,
-            "%laneid" => Self::Lane,
-            "%warpid" => Self::Warp,
-            "%nwarpid" => Self::WarpSlots,
-            "%lanemask_eq" => Self::LaneMask(|other, lane| other == lane),
-            "%lanemask_le" => Self::LaneMask(|other, lane| other <= lane),
-            "%lanemask_lt" => Self::LaneMask(|other, lane| other < lane),
-            "%lanemask_ge" => Self::LaneMask(|other, lane| other >= lane),
-            "%lanemask_gt" => Self::LaneMask(|other, lane| other > lane),
-            "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => Self::Clock(0),
-            "%clock_hi" | "%globaltimer_hi" => Self::Clock(32),
-            "%dynamic_smem_size" => Self::DynamicShared,
-            "%total_smem_size" | "%aggr_smem_size" => Self::TotalShared,
-            "%smid"
-            | "%gridid"
-            | "%envreg"
-            | "%current_graph_exec"
-            | "%pm"
-            | "%reserved_smem_offset_begin"
-            | "%reserved_smem_offset_" => Self::Fixed(0),
-            "%nsmid" => Self::Fixed(MULTIPROCESSORS),
-            "%reserved_smem_offset_end" => Self::Fixed(RESERVED_SHARED_END),
-            "%reserved_smem_offset_cap" => Self::Fixed(RESERVED_SHARED),
-            _ => return None,
+        Some(match special.register().id {
+            Id::Tid => Self::Thread(component),
+            Id::Ntid => Self::Threads(component),
+            Id::Ctaid => Self::Cta(component),
+            Id::Nctaid => Self::Ctas(component),
+            Id::Clusterid => Self::Cluster(component),
+            Id::Nclusterid => Self::Clusters(component),
+            Id::ClusterCtaid => Self::InCluster(component),
+            Id::ClusterNctaid => Self::ClusterCtas(component),
+            Id::ClusterCtarank => Self::Rank,
+            Id::ClusterNctarank => Self::Ranks,
+            Id::IsExplicitCluster => Self::Explicit,
+            Id::Laneid => Self::Lane,
+            Id::Warpid => Self::Warp,
+            Id::Nwarpid => Self::WarpSlots,
+            Id::LanemaskEq => Self::LaneMask(|other, lane| other == lane),
+            Id::LanemaskLe => Self::LaneMask(|other, lane| other <= lane),
+            Id::LanemaskLt => Self::LaneMask(|other, lane| other < lane),
+            Id::LanemaskGe => Self::LaneMask(|other, lane| other >= lane),
+            Id::LanemaskGt => Self::LaneMask(|other, lane| other > lane),
+            Id::Clock | Id::Clock64 | Id::Globaltimer | Id::GlobaltimerLo => Self::Clock(0),
+            Id::ClockHi | Id::GlobaltimerHi => Self::Clock(32),
+            Id::DynamicSmemSize => Self::DynamicShared,
+            Id::TotalSmemSize | Id::AggrSmemSize => Self::TotalShared,
+            Id::Smid
+            | Id::Gridid
+            | Id::Envreg
+            | Id::CurrentGraphExec
+            | Id::Pm
+            | Id::PmWide
+            | Id::ReservedSmemOffsetBegin
+            | Id::ReservedSmemOffset => Self::Fixed(0),
+            Id::Nsmid => Self::Fixed(MULTIPROCESSORS),
+            Id::ReservedSmemOffsetEnd => Self::Fixed(RESERVED_SHARED_END),
+            Id::ReservedSmemOffsetCap => Self::Fixed(RESERVED_SHARED),
         })
     }
 }

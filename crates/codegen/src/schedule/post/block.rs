@@ -40,16 +40,17 @@ impl Parts {
         gathers: bool,
         releases: bool,
     ) -> Result<Parts, PostScheduleError> {
+        let machine = Machine::of(target);
         let sources = graph.nodes.iter().map(|node| {
-            Sources::of(func, node, target).map_err(|error| PostScheduleError::Instruction {
+            Sources::of(func, node, machine).map_err(|error| PostScheduleError::Instruction {
                 inst: print_inst(func, node.inst),
                 what: error.to_string(),
             })
         });
         let sources = sources.collect::<Result<Vec<Sources>, _>>()?;
         let mut parts = Parts {
-            slots: Slots::new(&graph, &sources),
-            ends: Ends::new(Machine::of(target), &graph, releases),
+            slots: Slots::new(&graph, &sources, machine.limits),
+            ends: Ends::new(machine, &graph, releases),
             has_one_order: has_one_order(&graph),
             chains: Chains::default(),
             heights: Vec::new(),

@@ -7,11 +7,12 @@
 //! A block is run through the model many times, so what the model asks of an instruction lies together in a [`Slot`]; why an
 //! instruction did not issue earlier is worked out only for those who want to know ([`causes`]).
 
-use super::ports::{CACHE_LASTS, OperandCache, POSITIONS, PortRead, Sources, Span};
+use super::ports::{OperandCache, POSITIONS, PortRead, Sources, Span};
 use crate::clock::{self, Clock};
 use crate::places::PLACES;
 use crate::schedule::graph::Graph;
 use orias_machine::issue::{Issue, Unit};
+use orias_machine::limits::Limits;
 
 /// Why an instruction did not issue earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,11 +65,14 @@ pub(super) struct Slots {
     /// Whether the register file is the same to every order: nothing is read twice in one position, written twice, or read too often at
     /// once.
     pub(super) plain: bool,
+    /// How many registers of a bank are read at once, and how long the operand cache lasts.
+    bank_reads: u8,
+    cache_lasts: u8,
 }
 
 impl Slots {
     /// Those of a graph whose nodes have these sources.
-    pub(super) fn new(graph: &Graph, sources: &[Sources]) -> Slots {
+    pub(super) fn new(graph: &Graph, sources: &[Sources], limits: &Limits) -> Slots {
         let mut writes = Vec::with_capacity(graph.len());
         let slots =
             (graph.nodes.iter().zip(sources).enumerate()).map(|(index, (node, sources))| {
@@ -103,6 +107,8 @@ impl Slots {
         }
         Slots {
             plain: is_plain(&slots, &writes),
+            bank_reads: limits.bank_reads,
+            cache_lasts: limits.operand_cache_lasts,
             slots,
             writes,
             waits,
@@ -229,7 +235,7 @@ impl<'a> MachineState<'a> {
         let cache = self.cache_at(at);
         Step {
             at,
-            conflicts: cache.conflicts(&slot.sources),
+            conflicts: cache.conflicts(&slot.sources, self.slots.bank_reads),
             hits: cache.hits(&slot.sources),
         }
     }
@@ -253,7 +259,7 @@ impl<'a> MachineState<'a> {
         self.cache = self.cache_at(at);
         self.cache
             .issue(&slot.sources, slot.span, self.slots.writes(slot));
-        self.cache_until = at + CACHE_LASTS;
+        self.cache_until = at + u32::from(self.slots.cache_lasts);
         self.clock.issue(&slot.issue, at);
         self.clock.lose(u32::from(conflicts));
         self.last = Some(node);

@@ -10,15 +10,10 @@ use crate::places::GENERAL;
 use crate::schedule::graph::Node;
 use crate::sources;
 pub(super) use crate::sources::POSITIONS;
+use orias_machine::Machine;
 use orias_ori::{Function, PhysReg};
-use orias_sass::{EncodeError, Target};
+use orias_sass::EncodeError;
 use smallvec::SmallVec;
-
-/// Reads of a bank that cost nothing.
-const READS_OF_A_BANK: u8 = 2;
-
-/// Behind a longer stall the operand cache is lost.
-pub(super) const CACHE_LASTS: u32 = 2;
 
 /// A general register, or several in a row, as a source: none of length 0. In 16 bits, the index below and the length above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,21 +97,25 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Those of `op`, if that has a fixed latency: what has none does not go through the cache.
-    pub(super) fn of(func: &Function, node: &Node, target: Target) -> Result<Sources, EncodeError> {
+    pub(super) fn of(
+        func: &Function,
+        node: &Node,
+        machine: &Machine,
+    ) -> Result<Sources, EncodeError> {
         match node.op {
             Some(op) if node.fixed => {
-                let sources = sources::of(func, node.inst, op, target)?;
+                let sources = sources::of(func, node.inst, op, machine.target)?;
                 let source = |source: Option<(u8, PhysReg)>| match source {
                     Some((_, reg)) => PortRead::of(reg),
                     None => PortRead::NONE,
                 };
-                Ok(Sources::new(sources.map(source)))
+                Ok(Sources::new(sources.map(source), machine.limits.bank_reads))
             }
             _ => Ok(Sources::default()),
         }
     }
 
-    fn new(positions: [PortRead; POSITIONS]) -> Sources {
+    fn new(positions: [PortRead; POSITIONS], bank_reads: u8) -> Sources {
         let row = Row::new(positions);
         let mut sources = Sources {
             row,
@@ -125,7 +124,7 @@ impl Sources {
             meets: true,
             count: count(!row.empty() & !Row::BELOW),
         };
-        sources.meets = OperandCache::default().conflicts(&sources) > 0;
+        sources.meets = OperandCache::default().conflicts(&sources, bank_reads) > 0;
         sources
     }
 
@@ -209,7 +208,7 @@ impl OperandCache {
     }
 
     /// Cycles that reading the sources takes besides the one every instruction has.
-    pub(super) fn conflicts(self, sources: &Sources) -> u8 {
+    pub(super) fn conflicts(self, sources: &Sources, bank_reads: u8) -> u8 {
         if !sources.caches || !sources.meets {
             return 0;
         }
@@ -223,7 +222,7 @@ impl OperandCache {
                 banks[usize::from(index & 1)] += 1;
             }
         }
-        banks[0].max(banks[1]).saturating_sub(READS_OF_A_BANK)
+        banks[0].max(banks[1]).saturating_sub(bank_reads)
     }
 
     /// An instruction with these sources issues, which writes these places, by their `span`.
