@@ -14,6 +14,7 @@
 //!
 //! Everything that cannot be lowered is reported, not only the first; a module with errors yields no code.
 
+mod addresses;
 mod arithmetic;
 mod atomics;
 mod body;
@@ -24,6 +25,7 @@ mod control;
 mod convert;
 mod data;
 mod debug;
+mod destinations;
 mod gradient;
 mod graph;
 mod lines;
