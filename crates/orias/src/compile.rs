@@ -6,6 +6,7 @@ use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
+use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
 use crate::usage::{self, Usage};
 use crate::warpgroup;
@@ -42,6 +43,8 @@ pub struct Compiled {
     pub diagnostics: Diagnostics,
     /// What each kernel uses, in the order of the source.
     pub kernels: Vec<Usage>,
+    /// What was to be counted on the way.
+    pub statistics: Option<Statistics>,
 }
 
 /// Compiles one module.
@@ -85,6 +88,7 @@ pub fn compile_until(
     options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Compiled, Diagnostics> {
+    let mut counter = Counter::start(options.statistics);
     let mut diagnostics = Diagnostics::default();
     let mut modules = Vec::with_capacity(sources.len());
     for source in sources {
@@ -96,6 +100,7 @@ pub fn compile_until(
         }
         modules.push((source, module));
     }
+    counter.ends(Stage::Parse);
     let is_debug = |(_, module): &(&Source<'_>, orias_ptx::Module<'_>)| {
         let options = &module.target_options;
         options.contains(&orias_ptx::ast::TargetOption::Debug)
@@ -114,9 +119,11 @@ pub fn compile_until(
             cubin: None,
             diagnostics,
             kernels: Vec::new(),
+            // As with ptxas, checking alone is not counted.
+            statistics: None,
         });
     }
-    match generate(&modules, options, stop) {
+    match generate(&modules, options, stop, &mut counter) {
         Ok((cubin, report, kernels)) => {
             diagnostics
                 .0
@@ -128,6 +135,7 @@ pub fn compile_until(
                 cubin: Some(cubin),
                 diagnostics,
                 kernels,
+                statistics: counter.finish(),
             })
         }
         Err(errors) => {
@@ -146,6 +154,7 @@ fn generate(
     sources: &[(&Source<'_>, orias_ptx::Module<'_>)],
     options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
+    counter: &mut Counter,
 ) -> Result<Generated, Vec<Diagnostic>> {
     let name = options.target.to_string();
     let Some(target) = orias_sass::Target::from_name(&name) else {
@@ -157,6 +166,7 @@ fn generate(
     let mut lines = LineTables::new(options);
     let mut sections = options.writes_debug_info().then(Sections::default);
     let mut warnings = Vec::new();
+    counter.ends(Stage::Setup);
     for (source, ptx) in sources {
         if stop() {
             return Err(vec![Diagnostic::stopped()]);
@@ -164,6 +174,7 @@ fn generate(
         if let Some(sections) = &mut sections {
             sections.take(ptx);
         }
+        counter.ends(Stage::DebugInfo);
         if options.relocatable
             && let Some(problems) = beyond_the_abi(ptx)
         {
@@ -173,6 +184,7 @@ fn generate(
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
         }
+        counter.ends(Stage::Lower);
     }
     if !errors.is_empty() {
         return Err(errors);
@@ -201,6 +213,7 @@ fn generate(
         })
         .collect();
     let stop = Stop(stop);
+    counter.ends(Stage::Setup);
     let finished = in_parallel(lowered, options, |kernel| finish(kernel, options, stop))
         .map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
@@ -237,8 +250,10 @@ fn generate(
     }
     let functions =
         finish_functions(functions, &kernels, options, stop).map_err(|error| vec![error])?;
+    counter.ends(Stage::Generate);
     let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
+    counter.ends(Stage::Container);
     let mut report = warnings;
     let used = usage::usage(&kernels, &functions, target);
     if options.verbose {
@@ -247,6 +262,7 @@ fn generate(
         ));
     }
     report.extend(usage::warnings(&kernels, &functions, options));
+    counter.ends(Stage::Setup);
     Ok((cubin, report, used))
 }
 
