@@ -18,8 +18,8 @@ const ROOMS: &[&str] = &[
 
 /// Abbreviations that everybody knows, or that are the titles of conferences and papers.
 const COMMON: &[&str] = &[
-    "ARITH", "CPU", "CUDA", "DEFAULT", "DWARF", "FP32", "FP64", "IEEE", "IR", "KB", "NVIDIA",
-    "POPL", "PTX", "RESULTS", "RMS", "SPMD", "ZERO",
+    "ARITH", "CPU", "CUDA", "DEFAULT", "DWARF", "FP32", "FP64", "IEEE", "IR", "KB", "NCA",
+    "NVIDIA", "POPL", "PTX", "RESULTS", "RMS", "SPMD", "ZERO",
 ];
 
 /// Names that belong to a notation that is explained where it stands.

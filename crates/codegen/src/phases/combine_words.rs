@@ -1,4 +1,4 @@
-//! CombineWords (10007): idiom recognition, for what is written with several operations on words because PTX has no other way to write it.
+//! CombineWords (10007): idiom recognition, a peephole optimisation for what is written with several operations on words because PTX has no other way to write it.
 //!
 //! | written | becomes | why |
 //! | --- | --- | --- |

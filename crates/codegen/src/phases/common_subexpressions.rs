@@ -1,4 +1,4 @@
-//! EliminateCommonSubexpressions (10005): common subexpression elimination in the scope of dominators, and constant folding.
+//! EliminateCommonSubexpressions (10005): common subexpression elimination (CSE) in the scope of dominators, a global value numbering (GVN) by hashing, and constant folding.
 //!
 //! Expansions repeat themselves (the reciprocal of a divisor for every quotient), and so do programs whose pieces do not know of
 //! each other (inline assembly that makes the same cache policy before each access and loads the same words again).

@@ -1,4 +1,4 @@
-//! LoopUnrolling (24): several iterations of a loop in a row, with fewer tests between them.
+//! LoopUnrolling (24): loop unrolling. Several iterations of a loop in a row, with fewer tests between them.
 //!
 //! Each iteration of a loop pays for a comparison, a jump and the counting, and nothing moves from one iteration into another. Innermost loops whose iterations are
 //! counted ([`Iterations`]) are copied:

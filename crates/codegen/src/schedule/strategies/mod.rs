@@ -8,7 +8,7 @@
 //! | `permutation` | every order of a small block, best first, until none can be better |
 //! | `backtracking` | a list scheduler that takes choices back when they stall or exceed the budget |
 //! | `depth-first` | each result right before its reader, deepest chain first |
-//! | `loop` | `latency`, with chains that go on in the next iteration counted in full |
+//! | `loop` | `latency`, with loop-carried chains counted in full |
 //! | `tensor` | `batch`, for blocks with matrix operations |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
 //!
@@ -76,7 +76,7 @@ pub enum Strategy {
     Backtracking,
     /// Each result right before its reader.
     DepthFirst,
-    /// ILP, with chains that go on in the next iteration.
+    /// ILP, with loop-carried chains.
     Loop,
     /// DynBatch, for blocks with matrix operations.
     Tensor,
