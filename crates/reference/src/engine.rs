@@ -3,6 +3,9 @@
 //! A copy is moved all at once, at some moment between the instruction and whatever waits for it: soon after the instruction, at any moment, or as late as
 //! can be, by the launch's schedule; copies of different instructions in any order. A copy to global memory, or a reduction there, belongs to the group its thread closes next;
 //! one to shared memory counts at the mbarrier it names.
+//!
+//! The emulator has an engine of its own (`crates/sim/src/engine.rs`) that looks much like this one, on purpose: the two judge each other. What a tensor map says and
+//! how elements are combined is `eval`'s, and shared.
 
 use crate::cluster::Common;
 use crate::error::FaultKind;

@@ -4,6 +4,9 @@
 //! something allows in strict timing (a wait for its group, the end of the block, nothing else that could go on, or [`LATEST`] turns of the block); in random timing
 //! any number of turns before. Copies complete in any order. What it moves to shared memory counts at the barrier that the copy names when it is moved; copies to
 //! global memory and reductions there belong to the group that their warp closes next.
+//!
+//! The interpreter has an engine of its own (`crates/reference/src/engine.rs`) that looks much like this one, on purpose: the two judge each other. What a tensor map
+//! says and how elements are combined is `eval`'s, and shared.
 
 use crate::access::Space;
 use crate::core::Core;

@@ -63,6 +63,7 @@ const INTEGERS: &[u64] = &[
     0xffff_ffff_ffff_ffff,
 ];
 
+/// More than `orias_generate` puts into programs: NaNs with payloads, too. The order is part of what recorded results rest on.
 const SINGLES: &[u32] = &[
     0x0000_0000,
     0x8000_0000,
