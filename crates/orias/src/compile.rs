@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
 use crate::usage::{self, Usage};
+use crate::warpgroup;
 use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
@@ -226,6 +227,12 @@ fn generate(
                     );
                     warnings.push(Diagnostic::new(crate::Severity::Info, what));
                 }
+                let name = &kernel.kernel.code.name;
+                if let Some(wait) = &kernel.added_wait
+                    && !warpgroup::announces_wait(&warnings, name)
+                {
+                    warnings.push(warpgroup::too_few_registers(name, wait));
+                }
                 kernels.push(kernel);
             }
             // One is as good as all: every kernel was stopped.
@@ -355,11 +362,12 @@ fn lower_source(
     if options.warn_on_double {
         warnings.extend(double_precision(ptx, source));
     }
+    let ptx_lines = lines.take(source.text, !ptx.files.is_empty());
     let how = LowerOptions {
         target,
         contract: options.contracts(),
         entries: options.entries.clone(),
-        ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
+        ptx_lines: ptx_lines.or_else(|| warpgroup::has_products(ptx).then_some(0)),
         caches: options.caches,
         debug: options.debug,
         relocatable: options.relocatable,
@@ -371,6 +379,7 @@ fn lower_source(
             .map(|problem| not_lowered(problem, source.name, &lines));
         said.collect::<Vec<_>>()
     })?;
+    warnings.extend(warpgroup::missing(ptx, &module, ptx_lines.unwrap_or(0)));
     for kernel in &mut module.kernels {
         kernel.code.renumber_values();
     }
@@ -500,7 +509,8 @@ fn finish_functions(
             true => own.unwrap_or(0),
             false => limits.min().unwrap_or(0),
         };
-        let code = encode(&mut function, options, stop)?;
+        let mut watch = warpgroup::Watch::default();
+        let code = encode(&mut function, options, stop, &mut watch)?;
         Ok(Called {
             function,
             debug,
@@ -520,8 +530,10 @@ fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finis
     let start = Stopwatch::start();
     let declared = kernel.code.attributes.clone();
     limit(&mut kernel.code.attributes, options);
-    let code = encode(&mut kernel.code, options, stop)?;
+    let mut watch = warpgroup::Watch::default();
+    let code = encode(&mut kernel.code, options, stop, &mut watch)?;
     Ok(Finished {
+        added_wait: watch.added,
         kernel,
         declared,
         code,
@@ -536,6 +548,7 @@ fn encode(
     function: &mut orias_ori::Function,
     options: &Options,
     stop: Stop<'_>,
+    watch: &mut warpgroup::Watch,
 ) -> Result<Code, Diagnostic> {
     let context = Context {
         opt_level: options.level(),
@@ -547,7 +560,7 @@ fn encode(
         ..Pipeline::default()
     };
     let mercury = pipeline
-        .run_to_mercury(function, &context, &mut |_| ())
+        .run_to_mercury(function, &context, &mut |event| watch.see(&event))
         .map_err(|failure| not_finished(&function.name, failure))?;
     mercury.and_then(|mercury| mercury.code).ok_or_else(|| {
         let what = format!("'{}' has no code", function.name);

@@ -24,6 +24,7 @@ pub mod timeline;
 mod usage;
 pub mod versions;
 pub mod view;
+mod warpgroup;
 
 pub use assemble::assemble_cubin;
 pub use check::check;
