@@ -33,6 +33,7 @@ mod ssa;
 pub mod stopwatch;
 mod sync;
 mod tail;
+pub mod warpgroup_pipeline;
 
 pub use module::*;
 pub use regalloc::{most_registers, starting_registers};

@@ -105,6 +105,8 @@ pub const PHASES: &[Phase] = &[
         "blocks that do not belong to a loop out of its midst"),
     phase(109, "OptimizeHotColdFlow", Stage::PostRa, PHYSICAL, gate(2..=3), phases::optimize_hot_cold_flow,
         "blocks that end in a trap behind all others"),
+    phase(10060, "BalancePipes", Stage::PostRa, PHYSICAL, gate_level_knob(1..=3, &knobs::BALANCE_PIPES), phases::balance_pipes,
+        "forms that the logic and the multiplier do alike, by what each has to do"),
     phase(110, "PostSchedule", Stage::PostRa, PHYSICAL, gate(1..=3), post_schedule,
         "the order of instructions on physical registers"),
     phase(112, "PlaceBlocksInSourceOrder", Stage::PostRa, PHYSICAL, gate(1..=1), phases::place_blocks_in_source_order,

@@ -274,7 +274,7 @@ block1:
 }
 
 #[test]
-fn what_a_loop_leaves_in_flight_keeps_off_what_the_next_trip_sets_before_it_is_waited_for() {
+fn what_a_loop_leaves_in_flight_keeps_off_what_the_next_iteration_sets_before_it_is_waited_for() {
     // The barrier of the far load is the one that was set the longest time ago when the store issues.
     let words = words(
         "block0:

@@ -246,7 +246,7 @@ fn lanes_meet_where_they_should_and_never_wait_for_ever() {
         with_regions += usize::from(count(&func, AbstractOp::RegionOpen) > 0);
         leaving += usize::from(count(&func, AbstractOp::RegionLeave) > 0);
         let parts = |block: Block| original.contains(&block) && before.is_divergent_branch(block);
-        // A loop that can be entered at different places has no trips in which lanes could be together.
+        // A loop that can be entered at different places has no iterations in which lanes could be together.
         let graph = FlowGraph::of(&func);
         let nest = LoopNest::new(&graph, &DepthFirst::new(&graph));
         let irreducible = |block: Block| {

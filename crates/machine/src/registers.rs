@@ -73,6 +73,12 @@ impl RegisterFiles {
         whole.saturating_sub(self.reserved)
     }
 
+    /// Most warps of a multiprocessor at a time.
+    #[must_use]
+    pub const fn warps(&self) -> u32 {
+        self.most_threads / self.warp
+    }
+
     /// General registers code may use so that a multiprocessor holds as many threads as it can.
     #[must_use]
     pub const fn free(&self) -> u32 {

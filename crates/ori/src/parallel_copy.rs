@@ -1,7 +1,7 @@
 //! Parallel copies made sequential: copies that happen at once become moves one after another.
 //!
 //! A move comes before the moves that overwrite its source. Where that goes round in a circle, two registers are exchanged, which needs no
-//! spare register. Constant sources come last: nothing overwrites them. The allocator asks for the moves of SSA's block parameters, Mercury for
+//! spare register; where there is one, [`through`] makes moves of that. Constant sources come last: nothing overwrites them. The allocator asks for the moves of SSA's block parameters, Mercury for
 //! the copies that are left in final code.
 //!
 //! **Algorithm.** The copies form a graph in which every register has at most one source (Boissinot et al. 2009, "Revisiting out-of-SSA
@@ -68,4 +68,27 @@ pub fn sequence<R: Copy + Eq + Hash>(
     }
     steps.extend(constants);
     steps
+}
+
+/// Exchanges as moves through a register that nobody reads: a circle of `n` registers takes `n + 1` moves.
+pub fn through<R: Copy + Eq>(steps: &[Step<R>], spare: R) -> Vec<Step<R>> {
+    let mut moves = Vec::with_capacity(steps.len() + 2);
+    // The register whose contents are in the spare one on their way round.
+    let mut waits: Option<R> = None;
+    for (at, &step) in steps.iter().enumerate() {
+        let Step::Swap(a, b) = step else {
+            moves.push(step);
+            continue;
+        };
+        if waits != Some(a) {
+            moves.push(Step::Move(spare, a));
+        }
+        moves.push(Step::Move(a, b));
+        let goes_on = matches!(steps.get(at + 1), Some(&Step::Swap(next, _)) if next == b);
+        waits = goes_on.then_some(b);
+        if !goes_on {
+            moves.push(Step::Move(b, spare));
+        }
+    }
+    moves
 }

@@ -13,7 +13,7 @@
 use crate::output::write_whole;
 use crate::report::Report;
 use orias::command_line::{self, Action, Input, Invocation};
-use orias::{Diagnostic, Diagnostics, Options, Severity, Source, compile};
+use orias::{Diagnostic, Diagnostics, MessageFormat, Options, Severity, Source, compile};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +83,15 @@ pub fn run(threads: Result<usize, String>, arguments: Vec<String>) -> Report {
         Ok(_) => return fatal("-j wants modules to compile"),
         Err(diagnostics) => return refused(&diagnostics),
     };
+    if invocation.options.statistics.any() {
+        return fatal(
+            "'--compiler-stats' is for one compilation; -j says in its last line how long all took",
+        );
+    }
+    let warnings = (invocation.options).treat_warnings(Diagnostics(invocation.warnings.clone()));
+    if warnings.has_errors() {
+        return refused(&warnings);
+    }
     let jobs = match jobs(&invocation, named.as_deref()) {
         Ok(jobs) => jobs,
         Err(error) => return fatal(error),
@@ -92,7 +101,17 @@ pub fn run(threads: Result<usize, String>, arguments: Vec<String>) -> Report {
         ..invocation.options.clone()
     };
     let record = named.as_deref().unwrap_or(Path::new(".")).join(RECORD);
-    let work = match Work::new(&invocation, options, &arguments, &record, jobs.len()) {
+    let mut remarks = invocation.remarks.clone();
+    remarks.extend(warnings.0);
+    let work = Work::new(
+        &invocation,
+        options,
+        remarks,
+        &arguments,
+        &record,
+        jobs.len(),
+    );
+    let work = match work {
         Ok(work) => work,
         Err(error) => return fatal(format!("{}: {error}", record.display())),
     };
@@ -111,7 +130,7 @@ fn fatal(message: impl Into<String>) -> Report {
 
 fn refused(diagnostics: &Diagnostics) -> Report {
     Report {
-        messages: orias::MessageFormat::Text.lines(diagnostics),
+        messages: MessageFormat::Text.lines(diagnostics),
         code: FAILED,
         ..Report::default()
     }
@@ -218,6 +237,8 @@ fn common_folder(files: &[PathBuf]) -> PathBuf {
 struct Work<'a> {
     invocation: &'a Invocation,
     options: Options,
+    /// What there is to say of the command line.
+    remarks: Vec<Diagnostic>,
     /// What the cubins depend on besides their sources.
     setting: u64,
     /// What each output was made from, by an earlier command.
@@ -231,7 +252,9 @@ struct State {
     record: File,
     compiled: usize,
     up_to_date: usize,
-    failures: Vec<(PathBuf, String)>,
+    failures: Vec<PathBuf>,
+    /// What there is to say of each source.
+    said: Vec<(PathBuf, String)>,
     /// When the bar moved, if there is one.
     told: Option<Instant>,
 }
@@ -240,6 +263,7 @@ impl<'a> Work<'a> {
     fn new(
         invocation: &'a Invocation,
         options: Options,
+        remarks: Vec<Diagnostic>,
         arguments: &[String],
         record: &Path,
         total: usize,
@@ -272,6 +296,7 @@ impl<'a> Work<'a> {
         Ok(Self {
             invocation,
             options,
+            remarks,
             setting: setting.finish(),
             known,
             total,
@@ -281,6 +306,7 @@ impl<'a> Work<'a> {
                 compiled: 0,
                 up_to_date: 0,
                 failures: Vec::new(),
+                said: Vec::new(),
                 told: io::stderr().is_terminal().then(Instant::now),
             }),
         })
@@ -308,7 +334,10 @@ impl<'a> Work<'a> {
                 // What is not recorded is only made again.
                 let _ = state.record.write_all(format!("{line}\n").as_bytes());
             }
-            End::Failed => state.failures.push((job.source.clone(), said)),
+            End::Failed => state.failures.push(job.source.clone()),
+        }
+        if !said.is_empty() {
+            state.said.push((job.source.clone(), said));
         }
         self.tell(&mut state);
     }
@@ -335,7 +364,12 @@ impl<'a> Work<'a> {
                 return (End::Failed, said, made_from);
             }
         }
-        (End::Compiled, String::new(), made_from)
+        let mut said = format.lines(&compiled.diagnostics);
+        // What is not about a line of the source does not name it.
+        if !said.is_empty() && format == MessageFormat::Text {
+            said.insert_str(0, &format!("{name}:\n"));
+        }
+        (End::Compiled, said, made_from)
     }
 
     /// Moves the bar.
@@ -369,18 +403,20 @@ impl<'a> Work<'a> {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         // By name: threads end in any order.
         state.failures.sort();
+        state.said.sort();
         let mut messages = String::new();
         if state.told.is_some() {
             messages.push('\n');
         }
-        messages.extend(state.failures.iter().map(|(_, said)| said.as_str()));
+        messages += &self.invocation.message_format.lines(&self.remarks);
+        messages.extend(state.said.iter().map(|(_, said)| said.as_str()));
         let mut summary = format!(
             "{} compiled, {} up to date, {} failed, {seconds:.1} s\n",
             state.compiled,
             state.up_to_date,
             state.failures.len()
         );
-        for (source, _) in &state.failures {
+        for source in &state.failures {
             summary += &format!("failed: {}\n", source.display());
         }
         Report {

@@ -6,8 +6,10 @@ use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
+use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
 use crate::usage::{self, Usage};
+use crate::warpgroup;
 use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
@@ -41,6 +43,8 @@ pub struct Compiled {
     pub diagnostics: Diagnostics,
     /// What each kernel uses, in the order of the source.
     pub kernels: Vec<Usage>,
+    /// What was to be counted on the way.
+    pub statistics: Option<Statistics>,
 }
 
 /// Compiles one module.
@@ -84,6 +88,7 @@ pub fn compile_until(
     options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Compiled, Diagnostics> {
+    let mut counter = Counter::start(options.statistics);
     let mut diagnostics = Diagnostics::default();
     let mut modules = Vec::with_capacity(sources.len());
     for source in sources {
@@ -95,6 +100,7 @@ pub fn compile_until(
         }
         modules.push((source, module));
     }
+    counter.ends(Stage::Parse);
     let is_debug = |(_, module): &(&Source<'_>, orias_ptx::Module<'_>)| {
         let options = &module.target_options;
         options.contains(&orias_ptx::ast::TargetOption::Debug)
@@ -113,9 +119,11 @@ pub fn compile_until(
             cubin: None,
             diagnostics,
             kernels: Vec::new(),
+            // As with ptxas, checking alone is not counted.
+            statistics: None,
         });
     }
-    match generate(&modules, options, stop) {
+    match generate(&modules, options, stop, &mut counter) {
         Ok((cubin, report, kernels)) => {
             diagnostics
                 .0
@@ -127,6 +135,7 @@ pub fn compile_until(
                 cubin: Some(cubin),
                 diagnostics,
                 kernels,
+                statistics: counter.finish(),
             })
         }
         Err(errors) => {
@@ -145,6 +154,7 @@ fn generate(
     sources: &[(&Source<'_>, orias_ptx::Module<'_>)],
     options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
+    counter: &mut Counter,
 ) -> Result<Generated, Vec<Diagnostic>> {
     let name = options.target.to_string();
     let Some(target) = orias_sass::Target::from_name(&name) else {
@@ -156,6 +166,7 @@ fn generate(
     let mut lines = LineTables::new(options);
     let mut sections = options.writes_debug_info().then(Sections::default);
     let mut warnings = Vec::new();
+    counter.ends(Stage::Setup);
     for (source, ptx) in sources {
         if stop() {
             return Err(vec![Diagnostic::stopped()]);
@@ -163,6 +174,7 @@ fn generate(
         if let Some(sections) = &mut sections {
             sections.take(ptx);
         }
+        counter.ends(Stage::DebugInfo);
         if options.relocatable
             && let Some(problems) = beyond_the_abi(ptx)
         {
@@ -172,6 +184,7 @@ fn generate(
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
         }
+        counter.ends(Stage::Lower);
     }
     if !errors.is_empty() {
         return Err(errors);
@@ -200,6 +213,7 @@ fn generate(
         })
         .collect();
     let stop = Stop(stop);
+    counter.ends(Stage::Setup);
     let finished = in_parallel(lowered, options, |kernel| finish(kernel, options, stop))
         .map_err(|error| vec![error])?;
     let mut kernels = Vec::with_capacity(finished.len());
@@ -212,6 +226,12 @@ fn generate(
                         kernel.kernel.code.name
                     );
                     warnings.push(Diagnostic::new(crate::Severity::Info, what));
+                }
+                let name = &kernel.kernel.code.name;
+                if let Some(wait) = &kernel.added_wait
+                    && !warpgroup::announces_wait(&warnings, name)
+                {
+                    warnings.push(warpgroup::too_few_registers(name, wait));
                 }
                 kernels.push(kernel);
             }
@@ -230,8 +250,10 @@ fn generate(
     }
     let functions =
         finish_functions(functions, &kernels, options, stop).map_err(|error| vec![error])?;
+    counter.ends(Stage::Generate);
     let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
+    counter.ends(Stage::Container);
     let mut report = warnings;
     let used = usage::usage(&kernels, &functions, target);
     if options.verbose {
@@ -240,6 +262,7 @@ fn generate(
         ));
     }
     report.extend(usage::warnings(&kernels, &functions, options));
+    counter.ends(Stage::Setup);
     Ok((cubin, report, used))
 }
 
@@ -339,11 +362,12 @@ fn lower_source(
     if options.warn_on_double {
         warnings.extend(double_precision(ptx, source));
     }
+    let ptx_lines = lines.take(source.text, !ptx.files.is_empty());
     let how = LowerOptions {
         target,
         contract: options.contracts(),
         entries: options.entries.clone(),
-        ptx_lines: lines.take(source.text, !ptx.files.is_empty()),
+        ptx_lines: ptx_lines.or_else(|| warpgroup::has_products(ptx).then_some(0)),
         caches: options.caches,
         debug: options.debug,
         relocatable: options.relocatable,
@@ -355,6 +379,7 @@ fn lower_source(
             .map(|problem| not_lowered(problem, source.name, &lines));
         said.collect::<Vec<_>>()
     })?;
+    warnings.extend(warpgroup::missing(ptx, &module, ptx_lines.unwrap_or(0)));
     for kernel in &mut module.kernels {
         kernel.code.renumber_values();
     }
@@ -484,7 +509,8 @@ fn finish_functions(
             true => own.unwrap_or(0),
             false => limits.min().unwrap_or(0),
         };
-        let code = encode(&mut function, options, stop)?;
+        let mut watch = warpgroup::Watch::default();
+        let code = encode(&mut function, options, stop, &mut watch)?;
         Ok(Called {
             function,
             debug,
@@ -504,8 +530,10 @@ fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finis
     let start = Stopwatch::start();
     let declared = kernel.code.attributes.clone();
     limit(&mut kernel.code.attributes, options);
-    let code = encode(&mut kernel.code, options, stop)?;
+    let mut watch = warpgroup::Watch::default();
+    let code = encode(&mut kernel.code, options, stop, &mut watch)?;
     Ok(Finished {
+        added_wait: watch.added,
         kernel,
         declared,
         code,
@@ -520,6 +548,7 @@ fn encode(
     function: &mut orias_ori::Function,
     options: &Options,
     stop: Stop<'_>,
+    watch: &mut warpgroup::Watch,
 ) -> Result<Code, Diagnostic> {
     let context = Context {
         opt_level: options.level(),
@@ -531,7 +560,7 @@ fn encode(
         ..Pipeline::default()
     };
     let mercury = pipeline
-        .run_to_mercury(function, &context, &mut |_| ())
+        .run_to_mercury(function, &context, &mut |event| watch.see(&event))
         .map_err(|failure| not_finished(&function.name, failure))?;
     mercury.and_then(|mercury| mercury.code).ok_or_else(|| {
         let what = format!("'{}' has no code", function.name);

@@ -5,9 +5,9 @@ use crate::output::write_whole;
 use crate::report::Report;
 use crate::stand_in;
 use orias::command_line::{self, Action, Input, Invocation};
-use orias::{Diagnostic, Diagnostics, MessageFormat, Severity, Source, compile_all};
+use orias::{Diagnostic, Diagnostics, MessageFormat, Severity, Source, Statistics, compile_all};
 use std::ffi::OsStr;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 /// The exit code of every failure.
@@ -108,10 +108,44 @@ fn compile(invocation: &Invocation) -> Report {
             &Diagnostic::new(Severity::Fatal, message).into(),
         );
     }
+    remarks.extend(compiled.diagnostics.0);
+    if let Some(statistics) = &compiled.statistics {
+        let Some(file) = &invocation.statistics_file else {
+            remarks.extend(statistics.remarks());
+            return said(format, &remarks);
+        };
+        let of = sources.first().map_or("", |source| source.name);
+        if add_statistics(Path::new(file), of, statistics).is_err() {
+            let message = format!("Output file '{file}' could not be opened");
+            return failure(
+                format,
+                &remarks,
+                &Diagnostic::new(Severity::Fatal, message).into(),
+            );
+        }
+    }
+    said(format, &remarks)
+}
+
+fn said(format: MessageFormat, remarks: &[Diagnostic]) -> Report {
     Report {
-        messages: format.lines(remarks.iter().chain(&compiled.diagnostics)),
+        messages: format.lines(remarks),
         ..Report::default()
     }
+}
+
+/// Adds what was counted for the module `of` to a file, in ptxas's form.
+fn add_statistics(file: &Path, of: &str, statistics: &Statistics) -> std::io::Result<()> {
+    let mut text = format!("{of} >>\n\n");
+    for counted in statistics.texts() {
+        text += &counted;
+        text.push('\n');
+    }
+    let mut file = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(file)?;
+    file.write_all(text.as_bytes())
 }
 
 /// The modules with their names, and complaints about those that cannot be read.

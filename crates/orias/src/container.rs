@@ -33,6 +33,8 @@ pub(crate) use text::{Called, Text, called_by};
 /// A kernel with its finished code.
 #[derive(Debug)]
 pub(crate) struct Finished {
+    /// A wait for products of warp groups that the allocator made necessary.
+    pub(crate) added_wait: Option<crate::warpgroup::AddedWait>,
     /// What lowering said about it, with the final function in the place of the one it made.
     pub(crate) kernel: Kernel,
     /// What the source says about its launch and memory.

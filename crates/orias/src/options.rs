@@ -1,6 +1,7 @@
 //! What the library can be told.
 
 use crate::diagnostics::{Diagnostics, Severity};
+use crate::statistics::Counts;
 use crate::target::Target;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::Caches;
@@ -54,6 +55,8 @@ pub struct Options {
     pub no_debug_info: bool,
     /// Report what each kernel uses.
     pub verbose: bool,
+    /// What is counted on the way.
+    pub statistics: Counts,
     /// Leave warnings out.
     pub no_warnings: bool,
     /// Take warnings for errors.
@@ -86,6 +89,7 @@ impl Default for Options {
             line_info: false,
             no_debug_info: false,
             verbose: false,
+            statistics: Counts::default(),
             no_warnings: false,
             warnings_are_errors: false,
         }

@@ -141,3 +141,48 @@ fn command_lines_that_make_no_sense_are_refused() {
         assert!(output.stderr.starts_with(b"ptxas fatal"), "{output:?}");
     }
 }
+
+#[test]
+fn what_a_good_module_is_warned_of_is_said_once_by_name() {
+    let folder = tree();
+    let ask = [
+        "-j2",
+        "-arch=sm_90a",
+        "-v",
+        "-maxrregcount=8",
+        "in",
+        "-o",
+        "out",
+    ];
+    let output = orias(folder.path(), &ask);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("to lower bound of 24").count(), 1, "{said}");
+    let names: Vec<&str> = said
+        .lines()
+        .filter(|line| line.ends_with(".ptx:"))
+        .collect();
+    let expected = ["in/a/one.ptx:", "in/a/two.ptx:", "in/b/c/one.ptx:"];
+    assert_eq!(names, expected, "{said}");
+    let strict = [
+        "-j2",
+        "-arch=sm_90a",
+        "-Werror",
+        "-maxrregcount=8",
+        "in",
+        "-o",
+        "out",
+    ];
+    assert_eq!(orias(folder.path(), &strict).status.code(), Some(255));
+    let counted = [
+        "-j2",
+        "-arch=sm_90a",
+        "--compiler-stats=time",
+        "in",
+        "-o",
+        "out",
+    ];
+    let output = orias(folder.path(), &counted);
+    assert_eq!(output.status.code(), Some(255));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("for one compilation"));
+}

@@ -492,3 +492,58 @@ fn bash_completes_options_subcommands_and_values() {
     has(&["orias", "--gpu"], "--gpu-name=");
     has(&["orias", "--fmad", "=", "f"], "false");
 }
+
+/// A module of one kernel.
+const STORE: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) { .reg .b64 %rd<2>; ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], 7; ret; }\n";
+
+#[test]
+fn statistics_are_said_or_added_to_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let compile = |more: &[&str]| {
+        let mut arguments = vec!["-arch=sm_90a", "-", "-o", "k.cubin"];
+        arguments.extend(more);
+        orias_in(folder.path(), &arguments, STORE.as_bytes())
+    };
+    let (code, _, said) = compile(&["--compiler-stats", "t"]);
+    assert_eq!(code, 0, "{said}");
+    let time = said.strip_prefix("ptxas info    : STAT: CompileTime = ");
+    let time = time.and_then(|it| it.strip_suffix(" ms\n")).expect(&said);
+    assert!(time.parse::<f64>().is_ok_and(|it| it > 0.0), "{said}");
+    let both = ["--compiler-stats", "time,phase-wise", "--compiler-stats=m"];
+    let (_, _, said) = compile(&both);
+    for part in [
+        " ms (100%)\nParse-time            : ",
+        "\nOCG-time              : ",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    if cfg!(target_os = "linux") {
+        let part = "\nptxas info    : STAT: PeakMemoryUsage = ";
+        assert!(said.contains(part), "{said}");
+    }
+    for round in 1..=2 {
+        let (code, _, said) = compile(&["--compiler-stats=time", "--compiler-stats-file=stats"]);
+        assert_eq!((code, said.as_str()), (0, ""));
+        let file = std::fs::read_to_string(folder.path().join("stats")).expect("written");
+        assert_eq!(file.matches("<stdin> >>\n\nCompileTime = ").count(), round);
+    }
+    let (code, _, said) = compile(&["--compiler-stats=time", "--compiler-stats-file=no/where"]);
+    assert_eq!(code, 255);
+    assert!(said.contains("'no/where' could not be opened"), "{said}");
+    let (_, _, said) = compile(&["--compiler-stats-file=other"]);
+    assert!(
+        said.contains("requires option '--compiler-stats'"),
+        "{said}"
+    );
+    for (arguments, what) in [
+        (
+            ["--compiler-stats=all"],
+            "Value 'all' is not defined for option 'compiler-stats'",
+        ),
+        (["-compiler-stats=time"], "Unknown option 'compiler-stats'"),
+    ] {
+        let (code, _, said) = compile(&arguments);
+        assert_eq!(code, 255);
+        assert!(said.contains(what), "{said}");
+    }
+}

@@ -315,7 +315,7 @@ fn every_row_can_be_given_by_both_of_its_names() {
             Takes::Nothing => "",
             Takes::Truth => "=false",
             Takes::Number | Takes::NumberOf(_) | Takes::Level => "=64",
-            Takes::OneOf(words) => &format!("={}", words[0]),
+            Takes::OneOf(words) | Takes::SomeOf(words) => &format!("={}", words[0]),
             Takes::OptionsFiles => "=",
             Takes::List | Takes::Module => "=x",
             Takes::Texts => "=10029=always",
@@ -327,7 +327,8 @@ fn every_row_can_be_given_by_both_of_its_names() {
                 _ => "=32",
             },
         };
-        for name in [format!("--{}", row.long), format!("-{}", row.short)] {
+        let names = [format!("--{}", row.long), format!("-{}", row.short)];
+        for name in names.iter().filter(|name| *name != "-") {
             let line = format!("{name}{value} a.ptx");
             match (read_with(&[("knobs", "# none")], &line), row.status) {
                 (Ok(_), Status::Refused(_)) => assert_eq!(value, "=false", "{line}"),

@@ -5,7 +5,10 @@
 
 use crate::memory::Meter;
 use orias::command_line::parse_options;
-use orias::{Diagnostic, Diagnostics, Kind, MessageFormat, Severity, Source, Usage, compile_until};
+use orias::{
+    Diagnostic, Diagnostics, Kind, MessageFormat, Severity, Source, Statistics, Usage,
+    compile_until,
+};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,6 +201,7 @@ impl Request {
         match compiled {
             Ok(compiled) => {
                 remarks.extend(compiled.diagnostics.0);
+                remarks.extend(compiled.statistics.iter().flat_map(Statistics::remarks));
                 Outcome {
                     verdict: Verdict::Compiled,
                     cubin: compiled.cubin.unwrap_or_default(),

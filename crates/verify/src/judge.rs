@@ -66,7 +66,7 @@ pub fn judge_program(program: &Program) -> Result<Vec<Finding>, UnknownTiming> {
     findings.extend(uncounted(program));
     findings.extend(hasty(program));
     findings.extend(reuse::stale(program));
-    findings.extend(together::torn(program));
+    findings.extend(together::separated(program));
     findings.extend(together::kept_back(program));
     findings.extend(convergence::check(program, &facts));
     findings.sort_by_key(|finding| (finding.offset, finding.check));

@@ -12,8 +12,8 @@ use crate::judge::{alone, text};
 use crate::program::{Block, Program, WORD};
 use orias_sass::{Instruction, Mnemonic, Op, Register, RegisterClass};
 
-/// Runs of loads that never run which are torn or stand in front of something else.
-pub(crate) fn torn(program: &Program) -> Vec<Finding> {
+/// Runs of loads that never run which are separated or stand in front of something else.
+pub(crate) fn separated(program: &Program) -> Vec<Finding> {
     let mut findings = Vec::new();
     for block in &program.blocks {
         let mut length = 0;

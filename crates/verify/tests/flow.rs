@@ -110,7 +110,7 @@ fn where_paths_join_the_shorter_one_counts() {
 }
 
 #[test]
-fn a_load_in_flight_around_a_loop_is_seen_by_the_next_trip() {
+fn a_load_in_flight_around_a_loop_is_seen_by_the_next_iteration() {
     let seen = dependences(
         ".L_top:
          [B------:R-:W-:-:S05] IADD3 R5, R4, RZ, RZ ;

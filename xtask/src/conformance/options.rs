@@ -30,6 +30,7 @@ const VALUES: &[&[&str]] = &[
 
 /// Options that read or write files named by their value, which the invented values would litter, and Orias's own.
 const NOT_TRIED: &[&str] = &[
+    "compiler-stats-file",
     "output-file",
     "options-file",
     "knob",
@@ -54,7 +55,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
         let spellings: BTreeSet<String> = ["--", "-"]
             .iter()
-            .flat_map(|dashes| [row.long, row.short].map(|name| format!("{dashes}{name}")))
+            .flat_map(|dashes| [row.long, row.short].map(|name| (dashes, name)))
+            .filter(|(_, name)| !name.is_empty())
+            .map(|(dashes, name)| format!("{dashes}{name}"))
             .collect();
         for spelling in &spellings {
             for value in VALUES {

@@ -1,6 +1,6 @@
 //! `gpu clock`: how many cycles small kernels take, against what their control words say.
 //!
-//! Each kernel repeats a few instructions in a loop and reads the clock before and behind them; the last trip counts, when the
+//! Each kernel repeats a few instructions in a loop and reads the clock before and behind them; the last iteration counts, when the
 //! code is in the instruction cache. The same loop without the instructions is measured too and taken off. The control words are
 //! those of `reschedule --control-only`; the estimate is [`orias_verify::estimate`] of the same instructions.
 
@@ -166,7 +166,7 @@ fn kernel(body: &[&str], times: usize) -> Result<Code, String> {
 /// Where the answer is in the buffer; around it there are zeros to load.
 const ANSWER: usize = 0x100;
 
-/// More than the second-level cache holds, so that what a trip loads for the first time comes from memory.
+/// More than the second-level cache holds, so that what an iteration loads for the first time comes from memory.
 const BUFFER: usize = 128 << 20;
 
 /// The kernel of sums with the control field `field`, with stalls that hold everywhere else.

@@ -319,6 +319,15 @@ pub static FOLD_ADDRESSES: Key<bool> = Key::<bool>::new(
     "known terms of address sums become the offsets of accesses",
 );
 
+/// Whether instructions that two units do alike are shared out between them.
+pub static BALANCE_PIPES: Key<bool> = Key::<bool>::new(
+    10060,
+    "BalancePipes",
+    true,
+    "BalancePipes",
+    "instructions that the logic and the multiplier do alike go to the one that has less to do",
+);
+
 /// Whether what known bits tell is made use of.
 pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
     10031,
@@ -511,6 +520,7 @@ pub static KNOBS: &[&Knob] = &[
     &JUMP_TABLES.knob,
     &SWITCH_BIT_TESTS.knob,
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,
+    &BALANCE_PIPES.knob,
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,

@@ -225,13 +225,13 @@ mod tests {
     static FLAG: Key<bool> = Key::<bool>::new(487, "Enable", true, "P", "");
     static COUNT: Key<i64> = Key::<i64>::new(770, "SchedReadAvailTarget", 4, "P", "");
     static FACTOR: Key<f64> = Key::<f64>::new(740, "SchedBumpScaleAugmentFactor", 0.045, "P", "");
-    static TRIPS: Key<str> = Key::<str>::new(750, "SchedEstimatedLoopIterations", "", "P", "");
+    static ITERATIONS: Key<str> = Key::<str>::new(750, "SchedEstimatedLoopIterations", "", "P", "");
     static FENCE: Key<WhenList> = Key::<WhenList>::new(313, "FenceCode", "P", "");
     static REGISTRY: &[&Knob] = &[
         &FENCE.knob,
         &FLAG.knob,
         &FACTOR.knob,
-        &TRIPS.knob,
+        &ITERATIONS.knob,
         &COUNT.knob,
     ];
 
@@ -249,7 +249,7 @@ mod tests {
         assert!(knobs.bool(&FLAG));
         assert_eq!(knobs.int(&COUNT), 4);
         assert!((knobs.double(&FACTOR) - 0.045).abs() < f64::EPSILON);
-        assert_eq!(knobs.text(&TRIPS), "");
+        assert_eq!(knobs.text(&ITERATIONS), "");
         assert!(knobs.when(&FENCE).is_never());
         assert!(!knobs.is_set(&COUNT));
     }
@@ -269,7 +269,7 @@ mod tests {
         assert!(!knobs.bool(&FLAG));
         assert_eq!(knobs.int(&COUNT), 16);
         assert!((knobs.double(&FACTOR) + 1.5).abs() < f64::EPSILON);
-        assert_eq!(knobs.text(&TRIPS), "4, 2=6");
+        assert_eq!(knobs.text(&ITERATIONS), "4, 2=6");
         assert!(knobs.when(&FENCE).holds(Point {
             function: "f",
             block: 2,

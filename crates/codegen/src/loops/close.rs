@@ -1,4 +1,4 @@
-//! Closed form: what a region computes leaves it through parameters.
+//! Loop-closed SSA form (LCSSA): what a region computes leaves it through parameters.
 //!
 //! A region is *closed* if values defined in it are read outside only as arguments of edges that leave it. Every reading outside is dominated by one of the blocks the region
 //! leads to, all of whose ways in come from the region: that block gets a parameter, its edges pass the value, and the reading takes the parameter. A value that is read where ways from several such

@@ -1,4 +1,4 @@
-//! Where induction variables start.
+//! Initial values of induction variables.
 
 use super::LoopAnalyses;
 use orias_ori::analysis::{Iterations, Loop};

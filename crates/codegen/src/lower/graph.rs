@@ -1,4 +1,4 @@
-//! Who calls whom.
+//! The call graph: who calls whom, and which functions are inlined.
 //!
 //! A function is inlined where it is called by name, unless it may come to be called again before it returns: such functions, the members of
 //! cycles of the graph of calls, are compiled by themselves and called. So are functions whose address is taken, for whoever calls through a

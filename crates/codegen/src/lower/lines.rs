@@ -1,4 +1,4 @@
-//! Where code comes from: source lines as `.loc` gives them, and lines of the PTX itself.
+//! Source locations: source lines as `.loc` gives them, and lines of the PTX itself.
 //!
 //! A `.loc` holds until the next one. One that names a place it was inlined at means the last `.loc` of that place before it, which
 //! may have been inlined itself: so places form chains. Names of inlined functions are labels in a `.debug_str` section; what is kept

@@ -1,4 +1,4 @@
-//! PTX becomes Ori.
+//! Lowering: PTX becomes Ori.
 //!
 //! [`lower`] takes a module that `ptx::check` has nothing against and makes a [`LoweredModule`]: for each kernel a function of
 //! abstract operations in SSA form, and beside it what is not code (parameters, symbols, launch limits, files).

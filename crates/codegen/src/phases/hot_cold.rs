@@ -3,12 +3,12 @@
 //! Instruction fetch goes on from one line to the next, so blocks that run in a row should lie in a row. Nothing is measured here: that a
 //! loop runs more often than what is around it, and that a path which ends in a trap hardly ever runs, is all that is known.
 //!
-//! - **In loops.** A block that lies between the first and the last block of a loop without belonging to it goes behind the loop. Inner
-//!   loops come first, so a block leaves a whole nest step by step.
+//! - **In loops.** A block that lies between the first and the last block of a loop without belonging to it goes behind the loop: what
+//!   lies in a loop is listed in the order it has, inner loops as one thing, and the lists are put one into the other.
 //! - **In the function.** Cold blocks, from which every path ends in a trap, go behind all others.
 //!
 //! Blocks keep their order otherwise, the entry stays first, and no instruction changes: until PostFixForMercTargets (113) a block may
-//! fall through to any other. Both are linear in blocks, the first times the depth of loops.
+//! fall through to any other. Both are linear in blocks.
 
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
@@ -66,27 +66,58 @@ fn ends_in_trap(func: &Function, block: Block) -> bool {
     })
 }
 
+/// What lies in a loop, or in none: blocks, and loops with all that lies in them.
+#[derive(Clone, Copy)]
+enum Item {
+    Block(Block),
+    Loop(Loop),
+}
+
 /// Phase 108.
 pub fn optimize_hot_cold_in_loops(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
     let flow = FlowGraph::of(func);
     let walk = DepthFirst::new(&flow);
     let nest = LoopNest::new(&flow, &walk);
-    let mut loops: Vec<Loop> = nest.loops().collect();
-    loops.sort_by_key(|&one| std::cmp::Reverse(nest.depth(one)));
-    for one in loops {
-        let order: Vec<Block> = func.blocks().collect();
-        let inside = |block: &Block| nest.contains(one, *block);
-        let (Some(first), Some(last)) = (
-            order.iter().position(inside),
-            order.iter().rposition(inside),
-        ) else {
-            continue;
-        };
-        let mut behind = order[last];
-        for &block in order[first..last].iter().filter(|block| !inside(block)) {
+    if nest.loops().next().is_none() {
+        return Ok(());
+    }
+    let before: Vec<Block> = func.blocks().collect();
+    // Each list in the order in which the blocks lay: a loop stands where its first block did.
+    let mut outside: Vec<Item> = Vec::new();
+    let mut inside: SecondaryMap<Loop, Vec<Item>> = SecondaryMap::new();
+    let mut met: SecondaryMap<Loop, bool> = SecondaryMap::new();
+    for &block in &before {
+        let mut item = Item::Block(block);
+        let mut around = nest.innermost(block);
+        while let Some(of) = around {
+            inside[of].push(item);
+            if std::mem::replace(&mut met[of], true) {
+                break;
+            }
+            item = Item::Loop(of);
+            around = nest.parent(of);
+        }
+        if around.is_none() {
+            outside.push(item);
+        }
+    }
+    let mut after: Vec<Block> = Vec::with_capacity(before.len());
+    let mut open = vec![outside.into_iter()];
+    while let Some(items) = open.last_mut() {
+        match items.next() {
+            Some(Item::Block(block)) => after.push(block),
+            Some(Item::Loop(of)) => open.push(std::mem::take(&mut inside[of]).into_iter()),
+            None => {
+                open.pop();
+            }
+        }
+    }
+    if after != before {
+        for &block in &before {
             func.layout.remove_block(block);
-            func.layout.insert_block_after(block, behind);
-            behind = block;
+        }
+        for block in after {
+            func.layout.append_block(block);
         }
     }
     Ok(())

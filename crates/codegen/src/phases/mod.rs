@@ -1,5 +1,6 @@
 //! The phases: one module each, with one public function named by a verb. [`crate::pipeline`] orders them.
 
+mod balance_pipes;
 mod check_sync;
 mod combine_words;
 mod common_subexpressions;
@@ -31,6 +32,7 @@ mod unroll_loops;
 mod warpgroup;
 mod warpgroup_operands;
 
+pub use balance_pipes::balance_pipes;
 pub use check_sync::{apply_sync_wars, check_sync, reads_registers as sync_reads_registers};
 pub use combine_words::combine_words;
 pub use common_subexpressions::eliminate_common_subexpressions;

@@ -1,4 +1,4 @@
-//! OptimizeSyncInstructions (71): MEMBARs, drops of the cache and waits for groups of copies that repeat one before them.
+//! OptimizeSyncInstructions (71): redundant synchronisation elimination after selection, for MEMBARs, drops of the cache and waits for groups of copies that repeat one before them.
 //!
 //! Selection makes fences of accesses that release and acquire, so repetitions show up that phase 26 could not see: `fence.acq_rel.gpu` and `st.release.gpu` behind it. The obligation is that
 //! of [`crate::sync`]. Facts:

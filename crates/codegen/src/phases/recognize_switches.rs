@@ -1,4 +1,4 @@
-//! RecognizeSwitches (10040): comparisons of one word with numbers, in a tree or a chain, become a switch where that is sooner done.
+//! RecognizeSwitches (10040): switch formation. Comparisons of one word with numbers, in a tree or a chain, become a switch where that is sooner done.
 //!
 //! Compilers of languages write small switches, and what is left of large ones, as branches. The blocks between that do nothing but compare the same word are the *nodes* of a tree; each edge out of it is
 //! followed with the numbers for which it is taken, as intervals, from those that the known bits of the word allow. What comes out is a list of cases. An edge that no number takes

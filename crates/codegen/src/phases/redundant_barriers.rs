@@ -1,4 +1,4 @@
-//! OriRemoveRedundantBarriers (26): fences and barriers that repeat one before them.
+//! OriRemoveRedundantBarriers (26): redundant synchronisation elimination, for fences and barriers that repeat one before them.
 //!
 //! What may go, and why, is said in [`crate::sync`]. Facts are the fences that are covered and the barriers at which everyone has met; whatever another thread could see, or could be seen
 //! through, undoes them all, and so does synchronisation of another kind. Parameters and constants are read by nobody else's leave.

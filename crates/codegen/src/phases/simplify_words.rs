@@ -95,6 +95,8 @@ enum Found {
     Predicate(Operand, bool),
     /// The same comparison of the low words.
     LowWords(Operand, Operand),
+    /// A comparison with zero, of low words where these are pairs.
+    WithZero(Compare, Operand),
     /// Two words.
     Words([Word; 2]),
 }
@@ -311,6 +313,9 @@ fn find_comparison(
     if !alone || sources.len() > 3 || !plain(a) || !plain(b) {
         return None;
     }
+    if let Some(compare) = tested_bit(func, known, inst, a, b) {
+        return Some(Found::WithZero(compare, a));
+    }
     match scalar {
         Scalar::U64 | Scalar::S64 | Scalar::B64 => {
             let [x, y] = [a, b].map(|operand| known.of(operand, 64).half(true).number());
@@ -346,6 +351,29 @@ fn find_comparison(
         }
         _ => None,
     }
+}
+
+/// How `a`, of which all bits but one of its low word are zero, compares with zero if it was asked whether it is that bit: `(x & 4) == 4` is `(x & 4) != 0`, which the logic tells by itself.
+fn tested_bit(
+    func: &Function,
+    known: &KnownBits,
+    inst: Inst,
+    a: Operand,
+    b: Operand,
+) -> Option<Compare> {
+    let bits = func.modifier::<Scalar>(inst)?.bits();
+    let (Operand::Imm(number), 32 | 64) = (b, bits) else {
+        return None;
+    };
+    let opposite = match func.modifier::<Compare>(inst)? {
+        Compare::Eq => Compare::Ne,
+        Compare::Ne => Compare::Eq,
+        _ => return None,
+    };
+    let found = known.of(a, bits);
+    let possible = found.possible() & (u64::MAX >> (64 - bits));
+    let is_bit = possible.is_power_of_two() && possible <= WORD && found.ones & possible == 0;
+    (is_bit && a.as_value().is_some() && number.bits() == possible).then_some(opposite)
 }
 
 /// How many choices between sizes are looked through.
@@ -454,6 +482,25 @@ fn rewrite(
             };
             let mut operands = results.clone();
             operands.extend(words);
+            operands.extend(sources.iter().skip(2));
+            func.replace_with_abstract(inst, op, mods, results.len(), &operands);
+            return Ok(());
+        }
+        Found::WithZero(compare, value) => {
+            let wide = func.modifier::<Scalar>(inst).map(|scalar| scalar.bits()) == Some(64);
+            let mut emit = Emit::before(func, inst);
+            let word = match wide {
+                true => word_of(&mut emit, value, false),
+                false => value,
+            };
+            emit.finish()?;
+            let mods = (op.row().with_modifier(mods, Scalar::U32))
+                .and_then(|mods| op.row().with_modifier(mods, compare));
+            let Some(mods) = mods else {
+                return Ok(());
+            };
+            let mut operands = results.clone();
+            operands.extend([word, imm(0)]);
             operands.extend(sources.iter().skip(2));
             func.replace_with_abstract(inst, op, mods, results.len(), &operands);
             return Ok(());

@@ -7,8 +7,9 @@
 //! **Waits.** Forward over the flow graph: for each general register, how many groups were committed since a product last took it, itself
 //! included (its *age*), and whether as an accumulator. WARPGROUP.DEPBAR with `n` gives back what is older than `n`. Where ways meet, the
 //! younger counts. An instruction that reads or writes an accumulator of age `a`, or writes what is read, gets a wait for all but the `a - 1`
-//! youngest groups in front of it; a product may go on with the accumulator that another of the same registers has. What is touched before its group
-//! ends makes the last product before it end the group: more groups than PTX has make its waits wait for more, never for less.
+//! youngest groups in front of it; a product may go on with the accumulator that another of the same registers has. A call and a return touch everything: the
+//! other side may store and load any register. What is touched before its group ends makes the last product before it end the group: more groups than PTX has make its
+//! waits wait for more, never for less.
 //!
 //! **Arrivals.** In each block: a product whose registers another instruction has touched since the last WARPGROUP.ARRIVE gets one of
 //! its own. At the start of a block everything counts as touched.
@@ -23,7 +24,7 @@ use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::builder::Cursor;
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, SourceMods};
-use orias_sass::{Op, modifier_names as name, modifier_values as value};
+use orias_sass::{Effects, Op, modifier_names as name, modifier_values as value};
 
 /// Registers of the general file, RZ included.
 const COUNT: usize = 256;
@@ -321,6 +322,12 @@ fn youngest_touched(
         for unit in own.sources.iter().flat_map(|reg| reg.units()) {
             touch(state.sums[usize::from(unit.index())]);
         }
+    } else if leaves_function(func, inst) {
+        state
+            .sums
+            .iter()
+            .chain(&state.sources)
+            .for_each(|&age| touch(age));
     } else {
         func.for_each_use(inst, |reg| {
             for unit in general(reg).into_iter().flat_map(|reg| reg.units()) {
@@ -336,6 +343,16 @@ fn youngest_touched(
         });
     }
     (youngest != FREE).then_some(youngest)
+}
+
+/// Whether another function runs behind `inst`, which may move any register.
+fn leaves_function(func: &Function, inst: Inst) -> bool {
+    let op = func.opcode(inst).as_machine();
+    op.is_some_and(|op| {
+        op.row()
+            .effects
+            .intersects(Effects::CALL.union(Effects::RETURN))
+    })
 }
 
 fn broken(func: &Function, inst: Inst, what: impl ToString) -> PhaseError {

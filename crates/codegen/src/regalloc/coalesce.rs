@@ -351,7 +351,7 @@ fn insert(lane: &mut SmallVec<[Taken; 2]>, mut taken: Taken) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::deaths::Deaths;
+    use super::super::last_uses::LastUses;
     use super::*;
     use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness};
     use orias_ori::{Block, parse_function};
@@ -363,9 +363,9 @@ mod tests {
         let walk = DepthFirst::new(&graph);
         let loops = LoopNest::new(&graph, &walk);
         let live = Liveness::new(&func, &graph);
-        let deaths = Deaths::new(&func, &live, [255; 5]);
+        let last_uses = LastUses::new(&func, &live, [255; 5]);
         let order: Vec<Block> = walk.reverse_postorder().collect();
-        let ranges = Ranges::new(&func, &live, &deaths, order.iter().copied());
+        let ranges = Ranges::new(&func, &live, &last_uses, order.iter().copied());
         let contents = Contents::new(&func, order.iter().copied());
         let mut classes = Classes::new(&func, &loops, &ranges, &contents, &|_, _| true);
         for value in (0..func.value_count()).map(Value::new) {

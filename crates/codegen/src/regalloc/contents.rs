@@ -1,4 +1,4 @@
-//! Which registers of values hold the same contents.
+//! Value numbers of registers: which registers of values hold the same contents.
 //!
 //! Collecting, splitting and copying make no new contents: a part has those of its place in the tuple, a copy has those of its source. Each
 //! register of each value is given a number, and equal numbers mean equal contents wherever both values are live. Values that hold the

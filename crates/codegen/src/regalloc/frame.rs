@@ -96,10 +96,8 @@ fn check_bounds(
     first: Inst,
 ) -> Result<(), PhaseError> {
     let wanted = context.knobs.bool(&SP_BOUNDS_CHECK);
-    let lowest = orias_sass::special::number("SR_LMEMHIOFF");
     let scratch = PhysReg::new(Class::R, 0).zip(PhysReg::new(Class::P, 0));
-    let (true, Some(lowest), Some((word, fits)), Some(entry)) =
-        (wanted, lowest, scratch, func.layout.inst_block(first))
+    let (true, Some((word, fits)), Some(entry)) = (wanted, scratch, func.layout.inst_block(first))
     else {
         return Ok(());
     };
@@ -110,7 +108,7 @@ fn check_bounds(
     at.set_span(None);
     at.build(Op::S2R)
         .operand(word)
-        .operand(Operand::Special(lowest))
+        .operand(Operand::Special(orias_sass::special::LMEMHIOFF))
         .finish()
         .map_err(refused)?;
     at.build(Op::ISETP)
@@ -195,8 +193,8 @@ fn expand_called(
     let free = |reg: &PhysReg| !saved.contains(reg);
     let general = (0..limit).filter(|&unit| abi.is_saved(Class::R.into(), unit));
     let general = general.filter_map(|unit| PhysReg::new(Class::R, unit));
-    let refuges: Vec<PhysReg> = general.filter(free).take(barriers.len()).collect();
-    saved.extend(&refuges);
+    let registers: Vec<PhysReg> = general.filter(free).take(barriers.len()).collect();
+    saved.extend(&registers);
     let start = func.attributes.local.next_multiple_of(WORD);
     let places: Vec<(PhysReg, u32)> = (saved.iter().copied().zip(0_u32..))
         .map(|(reg, number)| (reg, start + WORD * number))
@@ -206,7 +204,7 @@ fn expand_called(
     let scratch = (0..abi.first_argument)
         .filter(|&unit| unit != abi.stack_pointer && !abi.is_saved(Class::R.into(), unit))
         .find_map(|unit| PhysReg::new(Class::R, unit));
-    let stored: Vec<(PhysReg, PhysReg, u32)> = (barriers.iter().skip(refuges.len()).zip(0_u32..))
+    let stored: Vec<(PhysReg, PhysReg, u32)> = (barriers.iter().skip(registers.len()).zip(0_u32..))
         .filter_map(|(&barrier, number)| Some((barrier, scratch?, end + WORD * number)))
         .collect();
     let top = end + WORD * stored.len() as u32;
@@ -222,7 +220,7 @@ fn expand_called(
     let Some(first) = first else {
         return Ok(());
     };
-    let kept: Vec<(PhysReg, PhysReg)> = barriers.into_iter().zip(refuges).collect();
+    let kept: Vec<(PhysReg, PhysReg)> = barriers.into_iter().zip(registers).collect();
     let mut at = Cursor::before(func, first);
     at.set_span(None);
     if let Some((Some(scratch), place)) = kept_pointer {
@@ -237,8 +235,8 @@ fn expand_called(
     for &(reg, offset) in &places {
         store(&mut at, pointer, reg, offset)?;
     }
-    for &(barrier, refuge) in &kept {
-        keep_barrier(&mut at, barrier, refuge)?;
+    for &(barrier, register) in &kept {
+        keep_barrier(&mut at, barrier, register)?;
     }
     for &(barrier, scratch, offset) in &stored {
         keep_barrier(&mut at, barrier, scratch)?;
@@ -265,8 +263,8 @@ fn expand_called(
             load(&mut at, pointer, scratch, offset)?;
             give_back(&mut at, barrier, scratch)?;
         }
-        for &(barrier, refuge) in &kept {
-            give_back(&mut at, barrier, refuge)?;
+        for &(barrier, register) in &kept {
+            give_back(&mut at, barrier, register)?;
         }
         for &(reg, offset) in &places {
             load(&mut at, pointer, reg, offset)?;

@@ -23,10 +23,10 @@ mod check;
 mod coalesce;
 mod contents;
 mod counts;
-mod deaths;
 mod edges;
 mod file;
 mod frame;
+mod last_uses;
 mod moves;
 mod ranges;
 mod relations;
@@ -183,7 +183,7 @@ fn allocate(
     let Fitting {
         graph,
         live,
-        deaths,
+        last_uses,
     } = spill::fit(func, goals, unspilled)?;
     let walk = DepthFirst::new(&graph);
     let loops = LoopNest::new(&graph, &walk);
@@ -191,12 +191,12 @@ fn allocate(
         func,
         &graph,
         &live,
-        &deaths.tokens,
+        &last_uses.tokens,
         limits[Class::B as usize],
     )?;
     let budgets = std::array::from_fn(|class| Budget {
         usable: limits[class],
-        enough: enough(files, Class::ALL[class], deaths.pressure, limits[class]),
+        enough: enough(files, Class::ALL[class], last_uses.pressure, limits[class]),
         cheap: cheap(files, Class::ALL[class], limits[class]),
     });
     let facts = Facts {
@@ -204,7 +204,7 @@ fn allocate(
         walk: &walk,
         loops: &loops,
         live: &live,
-        deaths: &deaths,
+        last_uses: &last_uses,
         tokens: &tokens,
     };
     let (borders, edits) = assign::assign(func, facts, budgets)?;

@@ -1,32 +1,60 @@
 //! Parallel copies made sequential: they become moves.
 //!
 //! A parallel copy reads all its sources before it writes any destination; [`sequence`] finds an order of moves that
-//! does the same. Two registers are swapped by three exclusive ors, which needs no spare register.
+//! does the same. Two registers are exchanged through one that nobody needs there, of those the function has anyway; where there is none, by three exclusive ors.
+//!
+//! Liveness is asked for only where registers are exchanged, once for the function, and followed through such blocks: linear.
 
 use super::refused;
 use crate::pipeline::PhaseError;
+use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness, RegisterSet, step_back};
 use orias_ori::builder::Cursor;
-use orias_ori::parallel_copy::{Step, sequence};
-use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Operand, PhysReg, SourceMods};
+use orias_ori::parallel_copy::{Step, sequence, through};
+use orias_ori::{
+    AbstractOp, Block, Class, Function, FunctionKind, Inst, Opcode, Operand, PhysReg, Reg,
+    SourceMods,
+};
 use orias_sass::Op;
 
 /// Replaces every parallel copy of `func`, which is on physical registers, by moves.
 pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
-    let mut block = func.layout.entry();
-    while let Some(current) = block {
-        let mut inst = func.layout.first_inst(current);
-        while let Some(at) = inst {
-            inst = func.layout.next_inst(at);
-            if func.opcode(at) == Opcode::Abstract(AbstractOp::ParCopy) {
-                expand_one(func, at)?;
+    let mut spares: Option<Spares> = None;
+    let blocks: Vec<Block> = func.blocks().collect();
+    for block in blocks {
+        let copies: Vec<Inst> = func
+            .block_insts(block)
+            .filter(|&inst| func.opcode(inst) == Opcode::Abstract(AbstractOp::ParCopy))
+            .collect();
+        let mut expansions = Vec::with_capacity(copies.len());
+        let mut exchanging = Vec::new();
+        for inst in copies {
+            let steps = sequence(&units(func, inst)?, PhysReg::is_constant);
+            let exchanges =
+                |step: &Step<PhysReg>| matches!(step, Step::Swap(a, _) if a.class() == Class::R);
+            if steps.iter().any(exchanges) {
+                exchanging.push((inst, expansions.len()));
+            }
+            expansions.push((inst, steps));
+        }
+        if !exchanging.is_empty() {
+            let spares = spares.get_or_insert_with(|| Spares::new(func));
+            for (spare, at) in spares.behind(func, block, &exchanging) {
+                let steps = &mut expansions[at].1;
+                *steps = with_spare(steps, spare);
             }
         }
-        block = func.layout.next_block(current);
+        for (inst, steps) in expansions {
+            for step in steps {
+                emit(&mut Cursor::before(func, inst), step)?;
+            }
+            func.remove_inst(inst);
+        }
     }
     Ok(())
 }
 
-fn expand_one(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
+/// The single registers that a parallel copy writes and reads.
+fn units(func: &Function, inst: Inst) -> Result<Vec<(PhysReg, PhysReg)>, PhaseError> {
     let (to, from) = func.operands(inst).split_at(func.result_count(inst));
     let mut copies = Vec::new();
     for (to, from) in to.iter().zip(from) {
@@ -45,11 +73,87 @@ fn expand_one(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
             copies.extend(to.units().zip(from.units()));
         }
     }
-    for step in sequence(&copies, PhysReg::is_constant) {
-        emit(&mut Cursor::before(func, inst), step)?;
+    Ok(copies)
+}
+
+/// The same steps, with the exchanges of general registers through a spare one.
+fn with_spare(steps: &[Step<PhysReg>], spare: PhysReg) -> Vec<Step<PhysReg>> {
+    let general = |step: &Step<PhysReg>| match step {
+        Step::Move(to, _) | Step::Swap(to, _) => to.class() == Class::R,
+    };
+    let (general, others): (Vec<_>, Vec<_>) = steps.iter().copied().partition(general);
+    let mut steps = through(&general, spare);
+    steps.extend(others);
+    steps
+}
+
+/// Which general registers nobody needs at a place.
+struct Spares {
+    live: RegisterLiveness,
+    /// Registers that the function may write: those it writes elsewhere, and in a kernel those before them.
+    own: RegisterSet,
+}
+
+impl Spares {
+    fn new(func: &Function) -> Spares {
+        let flow = FlowGraph::of(func);
+        let walk = DepthFirst::new(&flow);
+        let mut own = RegisterSet::EMPTY;
+        let mut highest = 0;
+        for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+            if super::calls::is_call(func, inst) {
+                continue;
+            }
+            func.for_each_def(inst, |reg| {
+                if let Some(reg) = reg.phys().filter(|reg| reg.class() == Class::R) {
+                    own.insert(reg);
+                    highest = highest.max(u16::from(reg.index()) + u16::from(reg.len()));
+                }
+            });
+        }
+        if func.kind == FunctionKind::Entry {
+            let all = (0..highest).filter_map(|index| PhysReg::new(Class::R, index as u8));
+            all.for_each(|reg| own.insert(reg));
+        }
+        for &fixed in &func.attributes.fixed {
+            own.remove(fixed);
+        }
+        Spares {
+            live: RegisterLiveness::new(func, &flow, &walk),
+            own,
+        }
     }
-    func.remove_inst(inst);
-    Ok(())
+
+    /// For each of some copies of `block`, in their order there: a register that is free behind it and that it does not touch, if there is one, with the copy's number.
+    fn behind(
+        &self,
+        func: &Function,
+        block: Block,
+        copies: &[(Inst, usize)],
+    ) -> Vec<(PhysReg, usize)> {
+        let mut found = Vec::new();
+        let mut left = copies.iter().rev().peekable();
+        let mut live = *self.live.live_out(block);
+        let mut inst = func.layout.last_inst(block);
+        while let (Some(at), Some(&&(copy, number))) = (inst, left.peek()) {
+            if at == copy {
+                left.next();
+                let mut busy = live;
+                let mut touched = |reg: Reg| {
+                    if let Some(reg) = reg.phys() {
+                        busy.insert(reg);
+                    }
+                };
+                func.for_each_use(copy, &mut touched);
+                func.for_each_def(copy, &mut touched);
+                let spare = self.own.without(busy).iter().next();
+                found.extend(spare.map(|spare| (spare, number)));
+            }
+            step_back(func, at, &mut live);
+            inst = func.layout.prev_inst(at);
+        }
+        found
+    }
 }
 
 /// The table of an exclusive or of the first two inputs.
@@ -203,11 +307,12 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(
-                run(&sequence(&copies, PhysReg::is_constant)),
-                expected,
-                "{copies:?}"
-            );
+            let steps = sequence(&copies, PhysReg::is_constant);
+            assert_eq!(run(&steps), expected, "{copies:?}");
+            let moves = through(&steps, reg(7));
+            assert!(moves.iter().all(|step| matches!(step, Step::Move(..))));
+            let done = run(&moves);
+            assert_eq!(done[..7], expected[..7], "{copies:?} through R7");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where values are live, as runs of points.
+//! Live ranges, as runs of points.
 //!
 //! Blocks are numbered in the order in which the scan visits them, and every instruction gets two points: at the first it reads, at the
 //! second it writes, so that a result may take the register of what is read there for the last time. A call has a third point between
@@ -9,7 +9,7 @@
 //! Cost: O(operands + live pairs of value and block).
 
 use super::calls::is_call;
-use super::deaths::Deaths;
+use super::last_uses::LastUses;
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{Csr, Liveness};
 use orias_ori::{AbstractOp, Block, Function, Opcode, Value};
@@ -62,7 +62,7 @@ impl Ranges {
     pub(super) fn new(
         func: &Function,
         live: &Liveness,
-        deaths: &Deaths,
+        last_uses: &LastUses,
         order: impl Iterator<Item = Block>,
     ) -> Ranges {
         let values = func.value_count();
@@ -80,11 +80,11 @@ impl Ranges {
                 walk.open[value.index()] = point;
             }
             let count = func.block_insts(block).count();
-            for &param in deaths.at(block, count).unread {
+            for &param in last_uses.at(block, count).unread {
                 walk.close(param, point);
             }
             for (index, inst) in func.block_insts(block).enumerate() {
-                let ending = deaths.at(block, count - 1 - index);
+                let ending = last_uses.at(block, count - 1 - index);
                 point += 1;
                 for &value in ending.read {
                     walk.close(value, point);

@@ -1,4 +1,4 @@
-//! Which values would like to lie where, relative to one another, and what that saves.
+//! Coalescing hints: which values should share registers, and how many moves that saves.
 //!
 //! Four relations save moves when both sides lie in the same registers: a part and the tuple it is collected into or split from, a
 //! definition and the value it keeps, a copy and its source, and a block parameter and the arguments that reach it. What is saved is

@@ -1,4 +1,4 @@
-//! Which registers are spoken for, and when.
+//! Register reservations: an interval structure that knows which registers are booked, and when.
 //!
 //! The file ([`super::file`]) says what is free at the point the scan has reached. That is not enough: a register that is free now may be
 //! awaited by a value that the scan has yet to meet, in the midst of the life of the one to be placed. So whoever is given a register,

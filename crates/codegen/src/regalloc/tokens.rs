@@ -1,4 +1,4 @@
-//! Convergence barriers for tokens.
+//! Allocation of convergence barriers: which register of class B a token gets.
 //!
 //! A barrier register belongs to the warp, not to a lane: while some lanes are on their way to the meeting place of a
 //! region, others may be anywhere else in it, also where the token is dead because the path leaves by `EXIT`. Liveness

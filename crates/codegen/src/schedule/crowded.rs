@@ -1,4 +1,4 @@
-//! Functions that need more registers than there are in the order they have.
+//! Trial allocation where pressure is too high: functions that need more registers than there are in the order they have.
 //!
 //! Which order is best then depends on what is spilled in it, and only the allocator knows. So a few orders are found, lean ones and quick
 //! ones, the allocator is tried on each, and the one is taken whose estimated cycles and accesses to spilled values together cost least.

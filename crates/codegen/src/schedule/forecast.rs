@@ -1,4 +1,4 @@
-//! Whether an instruction can go ahead of its turn without breaking the register budget.
+//! Pressure look-ahead: whether an instruction can go ahead of its turn without breaking the register budget.
 //!
 //! A list scheduler that looks only at what is live now paints itself into corners: it starts what cannot be finished within the budget.
 //! So there is a *reference*: an order of the block that keeps the budget. The forecast knows how many registers will be live at each

@@ -1,4 +1,4 @@
-//! Order that no register expresses.
+//! Order dependences: order that no register expresses.
 //!
 //! Barriers, fences, waits, calls and clocks keep other instructions on their side. Each kind of thing that can be held back is a
 //! [`FenceClass`]: a fence *takes* the token as if it wrote a register, everything it holds back *has* it as if it read one, and the

@@ -79,13 +79,13 @@ fn gathered(func: &Function, graph: &Graph) -> Vec<u32> {
             continue;
         }
         let end = graph.body().end.min(node + REACH);
-        let sister = (node + 1..end).find(|&other| are_mergeable(func, insts[node], insts[other]));
-        let Some(sister) = sister else {
+        let next = (node + 1..end).find(|&other| are_mergeable(func, insts[node], insts[other]));
+        let Some(next) = next else {
             continue;
         };
-        let free = graph.succs(node).all(|edge| edge.to as usize >= sister);
-        if free && sister > node + 1 && !graph.nodes[node].with_previous {
-            goes[node] = Some(sister);
+        let free = graph.succs(node).all(|edge| edge.to as usize >= next);
+        if free && next > node + 1 && !graph.nodes[node].with_previous {
+            goes[node] = Some(next);
         }
     }
     let mut before: Vec<Vec<u32>> = vec![Vec::new(); graph.len()];

@@ -1,4 +1,4 @@
-//! Orders that come close to the last register are tried.
+//! Trial allocation: orders that come close to the last register are tried on the allocator.
 //!
 //! A budget counts registers that are live, and the allocator may need more: pairs and quadruples start at even numbers, and what lies
 //! between them is lost. So where an order needs almost as many as there are, the allocator is asked. If it spills more than it does

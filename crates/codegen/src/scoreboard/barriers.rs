@@ -50,7 +50,7 @@ pub(super) const CYCLES_PER_INSTRUCTION: i32 = 2;
 
 /// An event that wants a barrier.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
+pub(super) struct BarrierRequest {
     /// The first instruction that waits for it, counted from the start of the function.
     pub(super) waiter: i32,
     /// The time of that instruction.
@@ -98,24 +98,24 @@ pub(super) struct Barriers {
 
 impl Barriers {
     /// Picks a barrier that is not in `taken`.
-    pub(super) fn choose(&self, wish: Wish, live: &[LiveEvent], taken: u8) -> u8 {
+    pub(super) fn choose(&self, request: BarrierRequest, live: &[LiveEvent], taken: u8) -> u8 {
         let mut best: Option<([i32; 3], u8)> = None;
-        if wish.far && matches!(wish.place, Place::Outlives { .. }) {
+        if request.far && matches!(request.place, Place::Outlives { .. }) {
             return OUTLIVING;
         }
-        let long = wish.long | taken;
+        let long = request.long | taken;
         let others = COUNT - long.count_ones() as usize;
         let last = match others.saturating_sub(1) {
-            left if left < wish.leaves => LAST[left],
+            left if left < request.leaves => LAST[left],
             _ => 0,
         };
         for barrier in (0..COUNT as u8).filter(|barrier| taken >> barrier & 1 == 0) {
-            let mut rank = self.rank(wish, live, barrier);
+            let mut rank = self.rank(request, live, barrier);
             if long >> barrier & 1 == 0 {
                 rank[0] += last;
             }
-            if let (Place::Before(done), OUTLIVING) = (wish.place, barrier) {
-                rank[0] = rank[0].max(done - wish.demand.max(wish.done));
+            if let (Place::Before(done), OUTLIVING) = (request.place, barrier) {
+                rank[0] = rank[0].max(done - request.demand.max(request.done));
             }
             if best.is_none_or(|(known, _)| rank < known) {
                 best = Some((rank, barrier));
@@ -125,7 +125,7 @@ impl Barriers {
     }
 
     /// What taking `barrier` costs; smaller is better.
-    fn rank(&self, wish: Wish, live: &[LiveEvent], barrier: u8) -> [i32; 3] {
+    fn rank(&self, request: BarrierRequest, live: &[LiveEvent], barrier: u8) -> [i32; 3] {
         // What others wait for because of this event, and this one because of others.
         let (mut theirs, mut ours) = (0, 0);
         let (mut free, mut together) = (true, false);
@@ -135,25 +135,25 @@ impl Barriers {
         for event in on {
             free = false;
             let earlier = match event.waiter {
-                ELSEWHERE => event.demand < wish.demand,
-                waiter => waiter < wish.waiter,
+                ELSEWHERE => event.demand < request.demand,
+                waiter => waiter < request.waiter,
             };
-            if event.waiter == wish.waiter {
+            if event.waiter == request.waiter {
                 together = true;
             } else if earlier {
-                let gap = if wish.far { GAP } else { 0 };
-                theirs = theirs.max(wish.done + gap - event.demand.max(event.done));
+                let gap = if request.far { GAP } else { 0 };
+                theirs = theirs.max(request.done + gap - event.demand.max(event.done));
             } else {
-                ours = ours.max(event.done - wish.demand.max(wish.done));
+                ours = ours.max(event.done - request.demand.max(request.done));
             }
         }
-        let foreign = wish.texture != (self.texture >> barrier & 1 == 1);
+        let foreign = request.texture != (self.texture >> barrier & 1 == 1);
         let kind = match (together, free) {
             (true, _) => 0,
             (false, true) => 1 + i32::from(foreign),
             (false, false) => 3 + i32::from(foreign),
         };
-        let cost = (theirs + ours).max(self.look_ahead.cost(wish, live, barrier));
+        let cost = (theirs + ours).max(self.look_ahead.cost(request, live, barrier));
         [cost, kind, self.set_at[usize::from(barrier)]]
     }
 

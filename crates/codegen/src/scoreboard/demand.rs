@@ -1,4 +1,4 @@
-//! How soon somebody will wait for an instruction.
+//! Next-use distances: how soon somebody will wait for an instruction.
 //!
 //! A backward walk finds for every place the number of instructions until it is read and until it is written next, over all
 //! paths: a block's own first accesses, else the nearest of its successors'. Distances only shrink as paths are found, so the

@@ -5,7 +5,7 @@
 //! So the blocks behind are looked at, as far as their barriers have been chosen: always so at the end of a loop, whose start comes
 //! first.
 
-use super::barriers::{CYCLES_PER_INSTRUCTION, Place, Wish};
+use super::barriers::{BarrierRequest, CYCLES_PER_INSTRUCTION, Place};
 use super::demand::{Demand, NEVER};
 use super::events::LiveEvent;
 use super::facts::{Code, EventKind};
@@ -93,8 +93,8 @@ impl LookAhead {
     }
 
     /// What it costs if an event that outlives its block meets these on `barrier`; others that outlive it may be waited for before.
-    pub(super) fn cost(&self, wish: Wish, live: &[LiveEvent], barrier: u8) -> i32 {
-        let Place::Outlives { end, behind } = wish.place else {
+    pub(super) fn cost(&self, request: BarrierRequest, live: &[LiveEvent], barrier: u8) -> i32 {
+        let Place::Outlives { end, behind } = request.place else {
             return 0;
         };
         let mut cost = 0;
@@ -111,10 +111,10 @@ impl LookAhead {
             let done = waited(set.at).max(end + set.issues) + set.takes;
             if set.waiter >= away {
                 let demand = waited(away).max(end + away * CYCLES_PER_INSTRUCTION);
-                cost = cost.max(done - demand.max(wish.done));
+                cost = cost.max(done - demand.max(request.done));
             } else {
                 let demand = end + set.waiter * CYCLES_PER_INSTRUCTION;
-                cost = cost.max(wish.done - demand.max(done));
+                cost = cost.max(request.done - demand.max(done));
             }
         }
         cost

@@ -220,6 +220,27 @@ fn add_words(s: &mut Selector<'_>, subtract: bool) -> Done {
             }
         }
     }
+    // A predicate counted: it comes in as a carry.
+    for place in [1, 0] {
+        if subtract && place == 0 {
+            continue;
+        }
+        if let Some((offset, carry)) = absorbed_count(s, operands[place], subtract) {
+            let other = s.word_of(operands[1 - place]);
+            let offset = Source::imm(offset);
+            let other = match other.is_register() || offset.constant() == Some(0) {
+                true => other,
+                false => s.in_register(other)?.into(),
+            };
+            let [a, b] = match offset.constant() {
+                Some(0) => flexible_last([other, rz().into()]),
+                _ => [other, offset],
+            };
+            let operands = sources![s.result(0), pt(), pt(), a, b, rz(), carry, not_pt()];
+            s.emit(Op::IADD3_X, &[], operands)?;
+            return Ok(());
+        }
+    }
     let terms = sum_terms(s, operands, subtract);
     let mut sources: Vec<Option<Source>> = terms
         .into_iter()
@@ -340,6 +361,39 @@ fn absorbed_shift(s: &Selector<'_>, operand: Operand) -> Option<(Inst, u32)> {
         Operand::Imm(imm) if word && imm.bits() < 32 => Some((inst, imm.bits() as u32)),
         _ => None,
     }
+}
+
+/// What a choice between two neighbouring numbers, one of them zero, adds or takes off, if it is read only here: a number, and a predicate that counts one.
+fn absorbed_count(s: &mut Selector<'_>, operand: Operand, subtract: bool) -> Option<(u32, Source)> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty())?;
+    let inst = s.absorbable(value, AbstractOp::Selp)?;
+    let word = s.func.modifier::<Scalar>(inst)?.bits() == 32;
+    let &[_, Operand::Imm(yes), Operand::Imm(no), condition] = s.func.operands(inst) else {
+        return None;
+    };
+    if !word || !s.func.inst(inst).guard().is_always() {
+        return None;
+    }
+    let sign = |number: u64| match subtract {
+        true => (number as u32).wrapping_neg(),
+        false => number as u32,
+    };
+    let (yes, no) = (sign(yes.bits()), sign(no.bits()));
+    // The lower of the two is added always, and one where the other is chosen.
+    let (offset, counts) = match (yes.wrapping_sub(no), no.wrapping_sub(yes)) {
+        (1, _) => (no, true),
+        (_, 1) => (yes, false),
+        _ => return None,
+    };
+    if offset != 0 && offset != u32::MAX {
+        return None;
+    }
+    let predicate = s.predicate_of(condition);
+    let carry = match counts {
+        true => predicate,
+        false => s.complement(predicate),
+    };
+    Some((offset, carry))
 }
 
 /// Two sources that may change places, with what is no register in the second.

@@ -151,12 +151,13 @@ pub(super) fn setp(s: &mut Selector<'_>) -> Done {
 }
 
 /// The opposite of `condition`, if that says whether logic that nobody else reads is zero: the instruction for the logic tells whether it is not, and a branch
-/// can ask for the opposite.
-pub(super) fn test_for_branch(
+/// or a choice can ask for the opposite.
+pub(super) fn opposite_test(
     s: &mut Selector<'_>,
     condition: Operand,
 ) -> Result<Option<Value>, PhaseError> {
-    let setp = (condition.as_value()).and_then(|value| s.absorbable(value, AbstractOp::Setp));
+    let plain = condition.as_value().filter(|_| condition.mods().is_empty());
+    let setp = plain.and_then(|value| s.absorbable(value, AbstractOp::Setp));
     let Some(setp) = setp else {
         return Ok(None);
     };
@@ -409,7 +410,10 @@ fn set_halves(s: &mut Selector<'_>, what: &Comparison, scalar: Scalar) -> Done {
 
 pub(super) fn selp(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
-    let p = s.predicate(2);
+    let p = match opposite_test(s, s.operand(2))? {
+        Some(set) => s.complement(set.into()),
+        None => s.predicate(2),
+    };
     match scalar {
         Scalar::Pred => {
             let (a, b) = (s.predicate(0), s.predicate(1));

@@ -88,7 +88,7 @@ pub(super) fn jump(s: &mut Selector<'_>) -> Done {
 pub(super) fn branch(s: &mut Selector<'_>) -> Done {
     let (taken, other) = (s.way(0)?, s.way(1)?);
     let condition = s.operand(0);
-    let (predicate, opposite) = match compare::test_for_branch(s, condition)? {
+    let (predicate, opposite) = match compare::opposite_test(s, condition)? {
         Some(set) => (
             Operand::from(set),
             !condition.mods().contains(SourceMods::NOT),

@@ -225,8 +225,7 @@ impl Selector<'_> {
         if !words || !parts.iter().all(|&part| self.word_of(part).is_zero()) {
             return Ok(None);
         }
-        let zero = orias_sass::special::number("SRZ");
-        let zero = zero.ok_or_else(|| self.broken("no special register of zeros"))?;
+        let zero = orias_sass::special::ZERO;
         let mut operands = Vec::new();
         for _ in 0..pairs {
             let pair = self.temporary(Type::R2);

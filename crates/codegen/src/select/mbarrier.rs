@@ -304,7 +304,7 @@ pub(super) fn arrive(s: &mut Selector<'_>) -> Done {
     s.count(both);
     s.emit_guarded(Op::SYNCS_ARRIVE, &mods, sources![both, address, brought])?;
     let [lanes, state] = s.words_of(both.into());
-    let below = super::special::read_word(s, "SR_LTMASK")?;
+    let below = super::special::read_word(s, orias_sass::special::LTMASK)?;
     let before = s.temporary(WORD);
     let and = Operand::imm(0xc0);
     let operands = sources![

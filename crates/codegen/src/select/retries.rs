@@ -1,4 +1,4 @@
-//! Loops that retry an update of memory and wait for nobody.
+//! Lock-free retry loops: loops that retry an update of memory and wait for nobody.
 //!
 //! A lane that goes around in such a loop does so because another thread has changed the word it wants to change: somebody made progress, and
 //! this lane will, too, as soon as the others leave the word alone. It needs nothing from lanes that have left the loop, so it need not let

@@ -514,8 +514,7 @@ impl<'f> Selector<'f> {
                 }
                 Shared::BlockBase => {
                     let rank = self.func.create_value(Type::single(Class::UR));
-                    let number = orias_sass::special::number("SR_CgaCtaId");
-                    let number = number.ok_or_else(|| self.broken("no block rank"))?;
+                    let number = orias_sass::special::CGA_CTA_ID;
                     self.emit(
                         Op::S2UR,
                         &[],

@@ -9,7 +9,7 @@ use orias_ori::operation::{Scalar, Space, Special};
 use orias_ori::{AbstractMods, AbstractOp, Class, Operand, SourceMods, SymbolPart, Type, Value};
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
-use orias_sass::{Op, special as registers};
+use orias_sass::{Op, special as register};
 
 type Done = Result<(), PhaseError>;
 
@@ -258,41 +258,41 @@ pub(super) fn computed_under_guard(s: &mut Selector<'_>, rule: Rule) -> Done {
 /// How a special register is read.
 enum Read {
     /// By S2R, some bits of it: first bit and how many.
-    Slow(&'static str, Option<(u32, u32)>),
+    Slow(u8, Option<(u32, u32)>),
     /// By CS2R, which takes a known time.
-    Fast(&'static str),
+    Fast(u8),
 }
 
 fn read(special: Special) -> Option<Read> {
     Some(match special {
-        Special::TidX => Read::Slow("SR_TID.X", None),
-        Special::TidY => Read::Slow("SR_TID.Y", None),
-        Special::TidZ => Read::Slow("SR_TID.Z", None),
-        Special::CtaidX => Read::Slow("SR_CTAID.X", None),
-        Special::CtaidY => Read::Slow("SR_CTAID.Y", None),
-        Special::CtaidZ => Read::Slow("SR_CTAID.Z", None),
-        Special::LaneId => Read::Slow("SR_LANEID", None),
-        Special::WarpId => Read::Slow("SR_VIRTID", Some((8, 7))),
-        Special::NwarpId => Read::Slow("SR_VIRTCFG", Some((8, 8))),
-        Special::SmId => Read::Slow("SR_VIRTUALSMID", None),
-        Special::LanemaskEq => Read::Slow("SR_EQMASK", None),
-        Special::LanemaskLe => Read::Slow("SR_LEMASK", None),
-        Special::LanemaskLt => Read::Slow("SR_LTMASK", None),
-        Special::LanemaskGe => Read::Slow("SR_GEMASK", None),
-        Special::LanemaskGt => Read::Slow("SR_GTMASK", None),
-        Special::ClusterCtarank => Read::Slow("SR_CgaCtaId", None),
-        Special::Clock | Special::Clock64 => Read::Fast("SR_CLOCKLO"),
-        Special::ClockHi => Read::Fast("SR_CLOCKHI"),
-        Special::GlobalTimer | Special::GlobalTimerLo => Read::Fast("SR_GLOBALTIMERLO"),
-        Special::GlobalTimerHi => Read::Fast("SR_GLOBALTIMERHI"),
-        Special::Pm0 => Read::Fast("SR_PM0"),
-        Special::Pm1 => Read::Fast("SR_PM1"),
-        Special::Pm2 => Read::Fast("SR_PM2"),
-        Special::Pm3 => Read::Fast("SR_PM3"),
-        Special::Pm4 => Read::Fast("SR_PM4"),
-        Special::Pm5 => Read::Fast("SR_PM5"),
-        Special::Pm6 => Read::Fast("SR_PM6"),
-        Special::Pm7 => Read::Fast("SR_PM7"),
+        Special::TidX => Read::Slow(register::TID_X, None),
+        Special::TidY => Read::Slow(register::TID_Y, None),
+        Special::TidZ => Read::Slow(register::TID_Z, None),
+        Special::CtaidX => Read::Slow(register::CTAID_X, None),
+        Special::CtaidY => Read::Slow(register::CTAID_Y, None),
+        Special::CtaidZ => Read::Slow(register::CTAID_Z, None),
+        Special::LaneId => Read::Slow(register::LANEID, None),
+        Special::WarpId => Read::Slow(register::VIRTID, Some((8, 7))),
+        Special::NwarpId => Read::Slow(register::VIRTCFG, Some((8, 8))),
+        Special::SmId => Read::Slow(register::VIRTUALSMID, None),
+        Special::LanemaskEq => Read::Slow(register::EQMASK, None),
+        Special::LanemaskLe => Read::Slow(register::LEMASK, None),
+        Special::LanemaskLt => Read::Slow(register::LTMASK, None),
+        Special::LanemaskGe => Read::Slow(register::GEMASK, None),
+        Special::LanemaskGt => Read::Slow(register::GTMASK, None),
+        Special::ClusterCtarank => Read::Slow(register::CGA_CTA_ID, None),
+        Special::Clock | Special::Clock64 => Read::Fast(register::CLOCKLO),
+        Special::ClockHi => Read::Fast(register::CLOCKHI),
+        Special::GlobalTimer | Special::GlobalTimerLo => Read::Fast(register::GLOBALTIMERLO),
+        Special::GlobalTimerHi => Read::Fast(register::GLOBALTIMERHI),
+        Special::Pm0 => Read::Fast(register::PM0),
+        Special::Pm1 => Read::Fast(register::PM1),
+        Special::Pm2 => Read::Fast(register::PM2),
+        Special::Pm3 => Read::Fast(register::PM3),
+        Special::Pm4 => Read::Fast(register::PM4),
+        Special::Pm5 => Read::Fast(register::PM5),
+        Special::Pm6 => Read::Fast(register::PM6),
+        Special::Pm7 => Read::Fast(register::PM7),
         _ => return None,
     })
 }
@@ -329,7 +329,7 @@ pub(super) fn special(s: &mut Selector<'_>) -> Done {
             return Ok(());
         }
         Special::TotalSmemSize if !wide => {
-            let size = read_word(s, "SR_SMEMSZ")?;
+            let size = read_word(s, register::SMEMSZ)?;
             let over = Operand::constant(bank, s.constants.shared_overhead);
             let over = s.in_register(over.into())?;
             let minus = Source::from(over).negated().unwrap_or(over.into());
@@ -341,7 +341,7 @@ pub(super) fn special(s: &mut Selector<'_>) -> Done {
             return Ok(());
         }
         Special::AggrSmemSize if !wide => {
-            let size = read_word(s, "SR_SMEMSZ")?;
+            let size = read_word(s, register::SMEMSZ)?;
             let limit = Operand::constant(bank, s.constants.shared_limit);
             let mods = [(name::TYPE, value::U32)];
             s.emit_guarded(Op::VIMNMX, &mods, sources![result, size, limit, pt()])?;
@@ -353,13 +353,13 @@ pub(super) fn special(s: &mut Selector<'_>) -> Done {
         return Err(s.unsupported());
     };
     match how {
-        Read::Slow(name, bits) if !wide => match bits {
+        Read::Slow(number, bits) if !wide => match bits {
             None => {
-                let number = special_number(s, name)?;
-                s.emit_guarded(Op::S2R, &[], sources![result, number])?;
+                let from = Operand::Special(number);
+                s.emit_guarded(Op::S2R, &[], sources![result, from])?;
             }
             Some((first, count)) => {
-                let word = read_word(s, name)?;
+                let word = read_word(s, number)?;
                 let shifted = s.temporary(WORD);
                 let mods = [
                     (name::DIR, value::R),
@@ -379,27 +379,21 @@ pub(super) fn special(s: &mut Selector<'_>) -> Done {
                 )?;
             }
         },
-        Read::Fast(name) => {
-            let number = special_number(s, name)?;
+        Read::Fast(number) => {
+            let from = Operand::Special(number);
             let op = if wide { Op::CS2R } else { Op::CS2R_32 };
-            s.emit_guarded(op, &[], sources![result, number])?;
+            s.emit_guarded(op, &[], sources![result, from])?;
         }
         Read::Slow(..) => return Err(s.unsupported()),
     }
     Ok(())
 }
 
-fn special_number(s: &Selector<'_>, name: &str) -> Result<Operand, PhaseError> {
-    match registers::number(name) {
-        Some(number) => Ok(Operand::Special(number)),
-        None => Err(s.broken(format!("no special register {name}"))),
-    }
-}
-
-pub(super) fn read_word(s: &mut Selector<'_>, name: &str) -> Result<Value, PhaseError> {
-    let number = special_number(s, name)?;
+/// A special register, by its number, in a general one.
+pub(super) fn read_word(s: &mut Selector<'_>, number: u8) -> Result<Value, PhaseError> {
+    let from = Operand::Special(number);
     let value = s.temporary(WORD);
-    s.emit(Op::S2R, &[], sources![value, number])?;
+    s.emit(Op::S2R, &[], sources![value, from])?;
     Ok(value)
 }
 
@@ -469,7 +463,7 @@ pub(super) fn to_generic(s: &mut Selector<'_>) -> Done {
         }
         Space::Shared | Space::SharedCluster => {
             let [low, _] = s.words(0);
-            let high = read_word(s, "SR_SWINHI")?;
+            let high = read_word(s, register::SWINHI)?;
             s.set_pair(0, low, high.into())
         }
         Space::Local | Space::Const | Space::Param => {

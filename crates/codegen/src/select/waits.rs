@@ -1,4 +1,4 @@
-//! Where lanes may wait for what other lanes of their warp do.
+//! Spin-loop detection: where lanes may wait for what other lanes of their warp do.
 //!
 //! In a loop that lanes leave at different times, or that only some of the lanes come to, lanes may go around until another one has written
 //! something: a lock, a ticket, a flag. The other lane may be elsewhere, so those that go around have to let it run: such blocks begin with YIELD,

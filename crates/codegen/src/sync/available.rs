@@ -1,4 +1,4 @@
-//! A forward analysis over sets of at most 64 facts: which hold on every way to a block.
+//! Available facts: a forward must-analysis over sets of at most 64 facts, which hold on every way to a block.
 //!
 //! Facts are bits. At the entry none holds; where ways meet, those that hold on all of them do; a block that no way has come to yet does not object. Sets
 //! only shrink, so the rounds end: blocks times facts bounds them, two or three are the rule.

@@ -261,7 +261,9 @@ impl<'a> Finder<'a> {
                 for consequence in self.split.diverge(block) {
                     match consequence {
                         Consequence::Join(block) => self.join(block),
-                        Consequence::DivergentLoop(each) => self.leave_in_different_trips(each),
+                        Consequence::DivergentLoop(each) => {
+                            self.leave_in_different_iterations(each)
+                        }
                         Consequence::Scattered(each) => self.scatter(each),
                     }
                 }
@@ -337,7 +339,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn leave_in_different_trips(&mut self, each: Loop) {
+    fn leave_in_different_iterations(&mut self, each: Loop) {
         let mut found = std::mem::take(&mut self.leaving.found);
         self.leaving.take(self.nest, each, &mut found);
         for (value, read) in found.drain(..) {

@@ -1,4 +1,4 @@
-//! How often loops go round: induction variables, and the exits that count them.
+//! Trip counts: how often loops go round, from induction variables and the exits that count them.
 //!
 //! An *induction variable* is a parameter of a loop's header that every way back to the header gives its own value plus the same number. An exit *counts* if the
 //! block it leaves runs once in every iteration and its condition compares an induction variable, or one plus a number, with something that the loop does not change.

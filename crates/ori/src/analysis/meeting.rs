@@ -1,4 +1,4 @@
-//! What operations need of the lanes of their warp, and where lanes may come to a block at different times.
+//! Convergence requirements: what operations need of the lanes of their warp, and where lanes may come to a block at different times.
 //!
 //! Regions bring lanes together that parted at a branch, but not for good: lanes that wait for others in a loop yield, and those that wait
 //! for them at the end of a region go on; operations on the lanes of a mask let those of other masks go on by themselves. Behind these the

@@ -45,6 +45,6 @@ pub use meeting::{
 pub use order::DepthFirst;
 pub use pressure::{Counts, Pressure};
 pub use registers::{RegisterLiveness, RegisterSet, step_back};
-pub use split::{Consequence, Split, TripMeetings};
+pub use split::{Consequence, IterationReconvergence, Split};
 pub use uniform_registers::{Reason, UniformMisuse, uniform_misuses};
 pub use uniformity::{Spread, loads_what_may_change, spread};

@@ -64,12 +64,12 @@ pub enum Consequence {
 /// Here each one-iteration graph is asked for itself, without the edges into `Kind::Out`: what is left always has a meeting point, the next
 /// iteration at the latest. Lanes that leave are the business of the graph around, where the folded loop parts them.
 #[derive(Clone, Debug)]
-pub struct TripMeetings {
+pub struct IterationReconvergence {
     branches: Vec<PackedOption<Block>>,
     loops: Vec<PackedOption<Block>>,
 }
 
-impl TripMeetings {
+impl IterationReconvergence {
     /// Where lanes that part at the end of `block` meet in this iteration, or the header of the loop for the next iteration. None if it parts no
     /// lanes that stay, or if they meet at the end of the function only; and inside irreducible loops, which have no iterations.
     pub fn of_branch(&self, block: Block) -> Option<Block> {
@@ -188,8 +188,8 @@ impl<'a> Split<'a> {
         self.points[node.index()].expand()
     }
 
-    /// Where lanes meet loop by loop; see [`TripMeetings`]. The branches that part lanes must be known by now.
-    pub fn trip_meetings(&self) -> TripMeetings {
+    /// Where lanes meet loop by loop; see [`IterationReconvergence`]. The branches that part lanes must be known by now.
+    pub fn iteration_reconvergence(&self) -> IterationReconvergence {
         let staying = self.iterations.staying_post_dominators();
         let meets_at = |node: Node| match self.divergent[node.index()] && self.parts_staying(node) {
             true => self.staying_meeting(node, &staying),
@@ -213,7 +213,7 @@ impl<'a> Split<'a> {
                 false => None.into(),
             }
         });
-        TripMeetings {
+        IterationReconvergence {
             branches: branches.collect(),
             loops: loops.collect(),
         }
@@ -275,7 +275,7 @@ impl<'a> Split<'a> {
                 .push(self.iterations.node(Kind::Folded(left))),
             Kind::Root | Kind::End => {
                 if let Some(around) = self.iterations.region(self.nest, node) {
-                    self.leave_in_different_trips(around);
+                    self.leave_in_different_iterations(around);
                 }
             }
         }
@@ -285,7 +285,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    fn leave_in_different_trips(&mut self, around: Loop) {
+    fn leave_in_different_iterations(&mut self, around: Loop) {
         if std::mem::replace(&mut self.divergent_loops[around.index()], true) {
             return;
         }

@@ -35,7 +35,7 @@ pub enum Reason {
     /// Lanes that are together have different values.
     Differs,
     /// Lanes that are together have it from different iterations of a loop.
-    FromDifferentTrips,
+    FromDifferentIterations,
     /// It is written with part of the warp running and read after a branch.
     AcrossBranch,
 }
@@ -48,9 +48,9 @@ impl fmt::Display for UniformMisuse {
                 f,
                 "{value} is in a uniform register and differs between lanes in {block}"
             ),
-            Reason::FromDifferentTrips => write!(
+            Reason::FromDifferentIterations => write!(
                 f,
-                "{value} is in a uniform register and comes to {block} from different trips of a loop"
+                "{value} is in a uniform register and comes to {block} from different iterations of a loop"
             ),
             Reason::AcrossBranch => write!(
                 f,
@@ -103,7 +103,7 @@ pub fn uniform_misuses(
             let reason = if !walk.is_reachable(read.block(function)) {
                 continue;
             } else if !divergence.is_uniform_at(value, block, nest) {
-                Reason::FromDifferentTrips
+                Reason::FromDifferentIterations
             } else if divergence.is_partial(home) && after_branch {
                 Reason::AcrossBranch
             } else {

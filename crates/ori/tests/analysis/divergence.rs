@@ -1,6 +1,6 @@
 use super::functions::{FUNCTIONS, any_function, function};
 use super::generate::Random;
-use super::lanes::{Moment, TripCounter};
+use super::lanes::{IterationCounter, Moment};
 use super::split::Slow;
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::loads_what_may_change;
@@ -144,8 +144,8 @@ fn slow_divergence(
                 .iter()
                 .any(|&l| nest.contains(l, block))
         };
-        // Seen from another trip: some divergent loop holds the definition and not the reader.
-        let from_other_trip = |value: Value, block: Block| {
+        // Seen from another iteration: some divergent loop holds the definition and not the reader.
+        let from_other_iteration = |value: Value, block: Block| {
             let home = function.defining_block(value).expect("a definition");
             consequences
                 .loops
@@ -161,7 +161,7 @@ fn slow_divergence(
                     .filter(|&&edge| function.edge_target(edge) == block)
                     .map(|&edge| function.edge_args(edge)[index])
                     .collect();
-                for &arg in args.iter().filter(|&&arg| from_other_trip(arg, block)) {
+                for &arg in args.iter().filter(|&&arg| from_other_iteration(arg, block)) {
                     found.temporal.insert(arg);
                     found.values.insert(param);
                 }
@@ -181,7 +181,7 @@ fn slow_divergence(
                 sources(function, inst, |reg, place| {
                     let Some(value) = reg.value() else { return };
                     let per_warp = function.value_type(value).class().is_uniform();
-                    if from_other_trip(value, block) {
+                    if from_other_iteration(value, block) {
                         found.temporal.insert(value);
                         read.push((place, per_warp));
                     } else if found.values.contains(&value) {
@@ -350,17 +350,17 @@ struct Visit {
 fn run(function: &Function, nest: &LoopNest, launch: u64, lane: u64) -> BTreeMap<Moment, Visit> {
     let mut visits = BTreeMap::new();
     let mut values: BTreeMap<Value, u64> = BTreeMap::new();
-    let mut trips = TripCounter::default();
+    let mut iterations = IterationCounter::default();
     let mut block = function.entry().expect("an entry");
     for &param in function.block_params(block) {
         values.insert(param, mix([launch, lane, param.as_u32().into()]));
     }
     for _ in 0..50 {
-        let moment = trips.enter(nest, block);
+        let moment = iterations.enter(nest, block);
         let when = mix(moment
             .1
             .iter()
-            .flat_map(|&(l, trip)| [l.as_u32().into(), trip as u64]));
+            .flat_map(|&(l, iteration)| [l.as_u32().into(), iteration as u64]));
         for inst in function.block_insts(block) {
             let mut results: Vec<(Value, u64)> = Vec::new();
             for index in 0..function.result_count(inst) {
@@ -720,7 +720,7 @@ fn a_uniform_register_is_not_chosen_by_the_way_lanes_came() {
 }
 
 #[test]
-fn a_uniform_register_does_not_leave_a_loop_at_different_trips() {
+fn a_uniform_register_does_not_leave_a_loop_at_different_iterations() {
     let mut function = Function::new(
         "f",
         FunctionKind::Entry,
@@ -773,7 +773,7 @@ fn a_uniform_register_does_not_leave_a_loop_at_different_trips() {
     assert!(!divergence.is_uniform(read));
     assert_eq!(
         misuses(&function),
-        [(made, end, Reason::FromDifferentTrips)]
+        [(made, end, Reason::FromDifferentIterations)]
     );
 }
 

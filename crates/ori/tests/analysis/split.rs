@@ -1,10 +1,10 @@
 use super::generate::{GRAPHS, Random, graph};
-use super::lanes::{Moment, TripCounter};
+use super::lanes::{IterationCounter, Moment};
 use orias_ori::Block;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Loop, LoopNest, Split};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A node of a loop body looked at for one trip.
+/// A node of a loop body looked at for one iteration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place {
     Block(Block),
@@ -17,13 +17,13 @@ enum Place {
     Edge(usize),
 }
 
-/// One trip of one loop, or of the function outside loops, built edge by edge from the definition.
-struct Trip {
+/// One iteration of one loop, or of the function outside loops, built edge by edge from the definition.
+struct Iteration {
     around: Option<Loop>,
     succs: BTreeMap<Place, BTreeSet<Place>>,
 }
 
-impl Trip {
+impl Iteration {
     fn new(graph: &FlowGraph, walk: &DepthFirst, nest: &LoopNest, around: Option<Loop>) -> Self {
         let inside = |block: Block| around.is_none_or(|l| nest.contains(l, block));
         let place = |block: Block| {
@@ -32,13 +32,17 @@ impl Trip {
                 .find(|&l| nest.parent(l) == around && nest.contains(l, block));
             inner.map_or(Place::Block(block), Place::Inner)
         };
-        let mut trip = Trip {
+        let mut iteration = Iteration {
             around,
             succs: BTreeMap::new(),
         };
         if around.is_some() {
-            trip.succs.insert(Place::Next, BTreeSet::from([Place::End]));
-            trip.succs.insert(Place::Out, BTreeSet::from([Place::End]));
+            iteration
+                .succs
+                .insert(Place::Next, BTreeSet::from([Place::End]));
+            iteration
+                .succs
+                .insert(Place::Out, BTreeSet::from([Place::End]));
         }
         for (number, (from, to)) in graph.edges().enumerate() {
             if !walk.is_reachable(from) || !inside(from) {
@@ -50,22 +54,24 @@ impl Trip {
                 to => place(to),
             };
             if target != place(from) {
-                trip.succs
+                iteration
+                    .succs
                     .entry(place(from))
                     .or_default()
                     .insert(Place::Edge(number));
-                trip.succs
+                iteration
+                    .succs
                     .insert(Place::Edge(number), BTreeSet::from([target]));
             }
         }
         for &block in walk.preorder().iter().filter(|&&block| inside(block)) {
-            let succs = trip.succs.entry(place(block)).or_default();
+            let succs = iteration.succs.entry(place(block)).or_default();
             if succs.is_empty() {
                 succs.insert(Place::End);
             }
         }
-        trip.succs.insert(Place::End, BTreeSet::new());
-        trip
+        iteration.succs.insert(Place::End, BTreeSet::new());
+        iteration
     }
 
     /// The places a path from `from` leads to when `cut` is not there; `from` itself is not among them.
@@ -125,7 +131,7 @@ pub(super) struct Consequences {
 
 pub(super) struct Slow<'a> {
     nest: &'a LoopNest,
-    trips: Vec<Trip>,
+    iterations: Vec<Iteration>,
     pub(super) found: Consequences,
 }
 
@@ -137,19 +143,19 @@ impl<'a> Slow<'a> {
             .map(Some);
         Slow {
             nest,
-            trips: visible
+            iterations: visible
                 .chain([None])
-                .map(|around| Trip::new(graph, walk, nest, around))
+                .map(|around| Iteration::new(graph, walk, nest, around))
                 .collect(),
             found: Consequences::default(),
         }
     }
 
-    fn trip(&self, around: Option<Loop>) -> &Trip {
-        self.trips
+    fn iteration(&self, around: Option<Loop>) -> &Iteration {
+        self.iterations
             .iter()
-            .find(|trip| trip.around == around)
-            .expect("a trip for each loop")
+            .find(|iteration| iteration.around == around)
+            .expect("an iteration for each loop")
     }
 
     fn home(&self, block: Block) -> (Option<Loop>, Place) {
@@ -176,15 +182,17 @@ impl<'a> Slow<'a> {
             if !divergent.insert((around, place)) {
                 continue;
             }
-            let trip = self.trip(around);
-            let places: Vec<Place> = trip.succs.keys().copied().collect();
+            let iteration = self.iteration(around);
+            let places: Vec<Place> = iteration.succs.keys().copied().collect();
             let joins: Vec<Place> = places
                 .iter()
                 .copied()
-                .filter(|&to| to != place && trip.disjoint_paths(place, to))
+                .filter(|&to| to != place && iteration.disjoint_paths(place, to))
                 .collect();
-            let meet = trip.meet(place);
-            let partial = trip.reach(place, |on_the_way| trip.post_dominates(on_the_way, place));
+            let meet = iteration.meet(place);
+            let partial = iteration.reach(place, |on_the_way| {
+                iteration.post_dominates(on_the_way, place)
+            });
             for join in joins {
                 match join {
                     Place::Block(block) => _ = self.found.joins.insert(block),
@@ -199,7 +207,7 @@ impl<'a> Slow<'a> {
                             .insert(self.nest.header(around.expect("a loop")))
                     }
                     Place::Out => pending.push(self.folded(around)),
-                    // Two ways to the end of a trip: one to the next trip, the other out of the loop.
+                    // Two ways to the end of an iteration: one to the next iteration, the other out of the loop.
                     Place::End => {
                         if let Some(l) = around {
                             assert_eq!(meet, Place::End);
@@ -237,7 +245,7 @@ impl<'a> Slow<'a> {
     pub(super) fn reconvergence_point(&self, block: Block) -> Option<Block> {
         let (mut around, mut place) = self.home(block);
         loop {
-            place = self.trip(around).meet(place);
+            place = self.iteration(around).meet(place);
             match place {
                 Place::Block(block) => return Some(block),
                 Place::Inner(inner) if self.nest.is_irreducible(inner) => {}
@@ -354,7 +362,7 @@ fn giving_up_on_telling_joins_apart_only_adds_to_what_is_found() {
     }
 }
 
-/// One lane's run: where it came from and went to at each moment, and how many trips each loop made.
+/// One lane's run: where it came from and went to at each moment, and how many iterations each loop made.
 #[derive(Default)]
 struct Run {
     moments: BTreeMap<Moment, (Option<usize>, Option<usize>)>,
@@ -371,11 +379,11 @@ fn run(
     random: &mut Random,
 ) -> Run {
     let mut lane = Run::default();
-    let mut trips = TripCounter::default();
+    let mut iterations = IterationCounter::default();
     let mut block = graph.entry();
     let mut came_by = None;
     for _ in 0..60 {
-        let moment = trips.enter(nest, block);
+        let moment = iterations.enter(nest, block);
         let succs = graph.succs(block);
         if succs.is_empty() {
             lane.moments.insert(moment.clone(), (came_by, None));
@@ -451,34 +459,34 @@ fn lanes_that_run_are_never_seen_to_do_what_was_ruled_out() {
                     };
                     let (first, second) = (after(a), after(b));
                     let leaves = |m: &Option<Moment>| m.is_none();
-                    let next_trip = nest
+                    let next_iteration = nest
                         .headed_by(point)
                         .is_some_and(|l| nest.contains(l, block));
                     assert!(
-                        first == second || next_trip && (leaves(&first) || leaves(&second)),
+                        first == second || next_iteration && (leaves(&first) || leaves(&second)),
                         "graph {seed}: lanes that part at {block} meet at {point}: {first:?} {second:?}"
                     );
                 }
             }
             for l in nest.loops().filter(|&l| !split.is_divergent_loop(l)) {
-                // Trips by the moment the loop was entered, where both lanes entered and left it.
-                let trips = |lane: &Run| {
+                // Iterations by the moment the loop was entered, where both lanes entered and left it.
+                let iterations = |lane: &Run| {
                     let mut made: BTreeMap<Vec<(Loop, usize)>, usize> = BTreeMap::new();
-                    for (_, trips) in &lane.order {
-                        if let Some(at) = trips.iter().position(|&(around, _)| around == l) {
-                            let count = made.entry(trips[..at].to_vec()).or_default();
-                            *count = trips[at].1.max(*count);
+                    for (_, iterations) in &lane.order {
+                        if let Some(at) = iterations.iter().position(|&(around, _)| around == l) {
+                            let count = made.entry(iterations[..at].to_vec()).or_default();
+                            *count = iterations[at].1.max(*count);
                         }
                     }
                     made
                 };
-                let (first, second) = (trips(a), trips(b));
+                let (first, second) = (iterations(a), iterations(b));
                 for (entered, count) in first {
                     let other = second.get(&entered);
                     let equal = other.is_none_or(|&other| other == count);
                     assert!(
                         equal || !a.finished || !b.finished,
-                        "graph {seed}: {l} is left in different trips"
+                        "graph {seed}: {l} is left in different iterations"
                     );
                 }
             }

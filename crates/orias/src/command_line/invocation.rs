@@ -37,6 +37,8 @@ pub struct Invocation {
     pub inputs: Vec<Input>,
     /// Where the cubin goes.
     pub output: String,
+    /// Where statistics are added instead of being said.
+    pub statistics_file: Option<String>,
     /// What the library is told.
     pub options: Options,
     /// How messages are written.
@@ -53,6 +55,7 @@ impl Default for Invocation {
             action: Action::Compile,
             inputs: Vec::new(),
             output: "elf.o".into(),
+            statistics_file: None,
             options: Options::default(),
             message_format: MessageFormat::Text,
             remarks: Vec::new(),

@@ -39,6 +39,7 @@ pub fn parse(
 
 /// Options that are about files or about the command itself.
 const OF_THE_COMMAND: &[&str] = &[
+    "compiler-stats-file",
     "help",
     "input-as-string",
     "knob-file",
@@ -304,6 +305,13 @@ impl Reader {
                 "Option suppress-debug-info requires option device-debug or lineinfo; ignoring since latter is not specified",
             ));
         }
+        if given("compiler-stats-file") && !given("compiler-stats") {
+            invocation.statistics_file = None;
+            invocation.warnings.push(Diagnostic::new(
+                Severity::Warning,
+                "Option '--compiler-stats-file' requires option '--compiler-stats'; ignoring since latter is not specified",
+            ));
+        }
         Ok(invocation)
     }
 }
@@ -326,7 +334,7 @@ fn find_option(argument: &str) -> Result<Spelled<'_>, Diagnostic> {
         });
     }
     let short = dashed.strip_prefix('-').unwrap_or(dashed);
-    if let Some(row) = row_where(&|row| row.short == short) {
+    if let Some(row) = row_where(&|row| row.short == short && !short.is_empty()) {
         return Ok(Spelled {
             row,
             dashed,
@@ -371,6 +379,14 @@ fn read_value(row: &OptionRow, text: String) -> Result<Value, Diagnostic> {
                 Ok(Value::Text(text))
             } else {
                 Err(not_defined(row, &text))
+            }
+        }
+        Takes::SomeOf(allowed) => {
+            let words = split_list(&text)?;
+            let known = |word: &str| allowed.iter().any(|it| *it == word || it[..1] == *word);
+            match words.iter().find(|word| !known(word)) {
+                Some(word) => Err(not_defined(row, word)),
+                None => Ok(Value::List(words)),
             }
         }
         Takes::List | Takes::OptionsFiles => split_list(&text).map(Value::List),

@@ -38,6 +38,8 @@ pub enum Takes {
     OneOf(&'static [&'static str]),
     /// Words separated by commas; repeating the option adds to them.
     List,
+    /// Some of these words, or their first letters, separated by commas; repeating the option adds to them.
+    SomeOf(&'static [&'static str]),
     /// Any text, commas and all; repeating the option adds another.
     Texts,
     /// A PTX module, commas and all; repeating the option adds another.
@@ -71,7 +73,7 @@ pub(super) type Apply = fn(&mut Invocation, &Value) -> Result<(), Diagnostic>;
 pub struct OptionRow {
     /// The name after two dashes.
     pub long: &'static str,
-    /// The name after one dash.
+    /// The name after one dash; empty if it has none.
     pub short: &'static str,
     /// What value it takes.
     pub takes: Takes,
@@ -106,8 +108,8 @@ const fn row(
 
 use Status::{Effective, NoEffect, Refused};
 use Takes::{
-    FileText, Level, List, Module, Nothing, Number, NumberOf, OneOf, OptionsFiles, Text, Texts,
-    Truth,
+    FileText, Level, List, Module, Nothing, Number, NumberOf, OneOf, OptionsFiles, SomeOf, Text,
+    Texts, Truth,
 };
 
 const ONE_ALLOCATOR: Status = NoEffect("Orias has one way to allocate registers");
@@ -250,6 +252,10 @@ pub const OPTIONS: &[OptionRow] = &[
     row("print-potentially-overlapping-membermasks", "print-potentially-overlapping-membermasks", Nothing, "",
         NoEffect("ptxas ignores it from sm_80 on"), warn_membermasks,
         "Say where masks of lanes must be taken to overlap."),
+    row("compiler-stats", "", SomeOf(&["time", "memory", "phase-wise"]), "<time|memory|phase-wise>,...", Effective, set_statistics,
+        "Say how long the compilation took and how much memory, by stage with phase-wise."),
+    row("compiler-stats-file", "", Text, "<file>", Effective, set_statistics_file,
+        "Add what --compiler-stats counts to a file instead."),
     // Orias's own.
     row("knob-file", "knob-file", FileText, "<file>", Effective, set_knob_files,
         "Set knobs from a file, one NAME=VALUE a line."),
@@ -272,12 +278,15 @@ pub fn help() -> String {
             NoEffect(why) => format!(" [no effect: {why}]"),
             Refused(_) => " [refused: not supported yet]".into(),
         };
+        let short = match row.short {
+            "" => String::new(),
+            short => format!("(-{short})"),
+        };
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "\n{:<50} (-{})\n        {}{status}",
-            names.trim_end(),
-            row.short,
+            "\n{}\n        {}{status}",
+            format!("{:<50} {short}", names.trim_end()).trim_end(),
             row.about
         );
     }
@@ -299,10 +308,14 @@ pub fn status_table() -> String {
             NoEffect(why) => format!("no effect: {why}"),
             Refused(feature) => format!("refused: {feature} not supported yet"),
         };
+        let short = match row.short {
+            "" => String::new(),
+            short => format!("`-{short}`"),
+        };
         let _ = writeln!(
             text,
-            "| `--{}` | `-{}` | {value} | {status} | {} |",
-            row.long, row.short, row.about
+            "| `--{}` | {short} | {value} | {status} | {} |",
+            row.long, row.about
         );
     }
     text
@@ -716,6 +729,24 @@ fn warn_relocations(invocation: &mut Invocation, _: &Value) -> Result<(), Diagno
 fn set_errors_at_exit(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     let set = invocation.options.knobs.set("GenErrbarAtExit=true");
     set.map_err(|error| fatal(error.to_string()))
+}
+
+fn set_statistics(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::List(words) = value {
+        let asked = |name: &str| words.iter().any(|word| name.starts_with(word.as_str()));
+        let counts = &mut invocation.options.statistics;
+        counts.time = asked("time");
+        counts.memory = asked("memory");
+        counts.by_stage = asked("phase-wise");
+    }
+    Ok(())
+}
+
+fn set_statistics_file(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    if let Value::Text(name) = value {
+        invocation.statistics_file = Some(name.clone());
+    }
+    Ok(())
 }
 
 /// Only targets before sm_80 have masks that may overlap.

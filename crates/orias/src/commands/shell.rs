@@ -136,12 +136,15 @@ fn page() -> String {
     }
     out += ".SH OPTIONS\n";
     for row in OPTIONS {
+        let short = match row.short {
+            "" => String::new(),
+            short => format!(" (\\fB\\-{}\\fR)", roff(short)),
+        };
         let _ = writeln!(
             out,
-            ".TP\n\\fB\\-\\-{}\\fR {} (\\fB\\-{}\\fR)\n{}",
+            ".TP\n\\fB\\-\\-{}\\fR {}{short}\n{}",
             roff(row.long),
             roff(row.argument),
-            roff(row.short),
             roff(&told(row))
         );
     }
@@ -187,7 +190,9 @@ fn subcommand_page(name: &str, about: &str) -> String {
 fn values(row: &OptionRow) -> Vec<String> {
     match row.takes {
         Takes::Truth => vec!["true".into(), "false".into()],
-        Takes::OneOf(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+        Takes::OneOf(words) | Takes::SomeOf(words) => {
+            words.iter().map(|word| (*word).to_owned()).collect()
+        }
         Takes::NumberOf(numbers) => numbers.iter().map(ToString::to_string).collect(),
         Takes::Level => (0..=3).map(|level| level.to_string()).collect(),
         _ => Vec::new(),
@@ -207,7 +212,7 @@ fn compile_words() -> Vec<String> {
                 words.extend(values.iter().map(|value| format!("{dashed}={value}")));
             }
         }
-        if row.short != row.long {
+        if row.short != row.long && !row.short.is_empty() {
             words.push(format!("-{}", row.short));
         }
     }
@@ -308,12 +313,15 @@ fn fish() -> String {
             (_, values) if values.is_empty() => " -r".into(),
             (_, values) => format!(" -x -a {}", escape(&values.join(" "))),
         };
+        let short = match row.short {
+            "" => String::new(),
+            short => format!(" -o {short}"),
+        };
         let _ = writeln!(
             out,
-            "complete -c orias -n 'not __fish_seen_subcommand_from {}' -l {} -o {}{takes} -d {}",
+            "complete -c orias -n 'not __fish_seen_subcommand_from {}' -l {}{short}{takes} -d {}",
             names.join(" "),
             row.long,
-            row.short,
             escape(row.about)
         );
     }

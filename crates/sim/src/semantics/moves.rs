@@ -6,7 +6,7 @@ use crate::fault::{Cause, FaultKind};
 use crate::module::SHARED_HIGH;
 use crate::operand::{Lack, Lanes, Reader};
 use crate::program::Action;
-use orias_sass::{Op, modifier_names as name, modifier_values as value};
+use orias_sass::{Op, modifier_names as name, modifier_values as value, special as register};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const TABLE: Table = &[
@@ -49,51 +49,43 @@ fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
 fn special_value(core: &Core<'_>, number: u8) -> Result<Lanes, Cause> {
     let lane: Lanes = std::array::from_fn(|l| l as u32);
     Ok(match number {
-        // SR_LANEID
-        0 => lane,
-        // SR_CLOCK, SR_CLOCKLO, SR_GLOBALTIMERLO
-        1 | 80 | 82 => [core.clock() as u32; 32],
-        // SR_CLOCKHI, SR_GLOBALTIMERHI
-        81 | 83 => [(core.clock() >> 32) as u32; 32],
-        // SR_VIRTCFG: the warps that a multiprocessor has room for.
-        2 => [64 << 8; 32],
-        // SR_VIRTID: the warp's place. Each block is alone.
-        3 => [core.warp.number << 8; 32],
-        // SR_VIRTUALSMID: blocks are dealt out in turn.
-        67 => {
+        register::LANEID => lane,
+        register::CLOCK | register::CLOCKLO | register::GLOBALTIMERLO => [core.clock() as u32; 32],
+        register::CLOCKHI | register::GLOBALTIMERHI => [(core.clock() >> 32) as u32; 32],
+        // The warps that a multiprocessor has room for.
+        register::VIRTCFG => [core.context.kernel.machine.registers.warps() << 8; 32],
+        // The warp's place. Each block is alone.
+        register::VIRTID => [core.warp.number << 8; 32],
+        // Blocks are dealt out in turn.
+        register::VIRTUALSMID => {
             let [x, y, _] = core.context.grid;
             let [i, j, k] = core.block.index;
             let count = core.context.kernel.machine.limits.multiprocessors;
             [(i + x * (j + y * k)) % count; 32]
         }
-        // SR_TID
-        32 => std::array::from_fn(|l| {
+        register::TID => std::array::from_fn(|l| {
             let [x, y, z] = core.warp.thread(l);
             x | y << 16 | z << 26
         }),
-        33..=35 => core.warp.tid[usize::from(number) - 33],
-        37..=39 => [core.block.index[usize::from(number) - 37]; 32],
-        // SR_SWINHI
-        47 => [SHARED_HIGH; 32],
-        // SR_SMEMSZ
-        50 => [core.context.shared as u32; 32],
-        // SR_LMEMHIOFF: the lowest address of the stack.
-        55 => [0; 32],
-        // SR_EQMASK, SR_LTMASK, SR_LEMASK, SR_GTMASK, SR_GEMASK
-        56 => lane.map(|l| 1 << l),
-        57 => lane.map(|l| (1 << l) - 1),
-        58 => lane.map(|l| (2u64 << l).wrapping_sub(1) as u32),
-        59 => lane.map(|l| !((2u64 << l).wrapping_sub(1) as u32)),
-        60 => lane.map(|l| !((1 << l) - 1)),
-        // SR_PM0 and its like: nothing is counted.
-        100..=115 => [0; 32],
-        // SR_CgaCtaId
-        136 => [core.block.rank; 32],
-        // SRZ
-        255 => [0; 32],
+        register::TID_X..=register::TID_Z => core.warp.tid[usize::from(number - register::TID_X)],
+        register::CTAID_X..=register::CTAID_Z => {
+            [core.block.index[usize::from(number - register::CTAID_X)]; 32]
+        }
+        register::SWINHI => [SHARED_HIGH; 32],
+        register::SMEMSZ => [core.context.shared as u32; 32],
+        // The lowest address of the stack.
+        register::LMEMHIOFF => [0; 32],
+        register::EQMASK => lane.map(|l| 1 << l),
+        register::LTMASK => lane.map(|l| (1 << l) - 1),
+        register::LEMASK => lane.map(|l| (2u64 << l).wrapping_sub(1) as u32),
+        register::GTMASK => lane.map(|l| !((2u64 << l).wrapping_sub(1) as u32)),
+        register::GEMASK => lane.map(|l| !((1 << l) - 1)),
+        // Nothing is counted.
+        register::PM0..=register::PM_HI7 => [0; 32],
+        register::CGA_CTA_ID => [core.block.rank; 32],
+        register::ZERO => [0; 32],
         other => {
-            let name = orias_sass::special::name(other)
-                .map_or_else(|| format!("SR{other}"), str::to_owned);
+            let name = register::name(other).map_or_else(|| format!("SR{other}"), str::to_owned);
             return Err(FaultKind::Missing(format!("special register {name}")).into());
         }
     })
@@ -114,7 +106,7 @@ fn special_pair(reader: &Reader<'_>) -> Result<Action, Lack> {
         let low = special_value(core, number)?;
         // Counters are 64 bits wide; other registers have nothing above them.
         let high = match number {
-            80 | 82 => special_value(core, number + 1)?,
+            register::CLOCKLO | register::GLOBALTIMERLO => special_value(core, number + 1)?,
             _ => [0; 32],
         };
         core.put(&d, 0, &low);

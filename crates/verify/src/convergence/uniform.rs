@@ -132,15 +132,8 @@ pub(super) fn of(instruction: &Instruction) -> Sameness {
 
 /// Whether each lane finds a value of its own in a special register.
 fn is_of_lane(number: u8) -> bool {
-    let names = [
-        "SR_LANEID",
-        "SR_TID",
-        "SR_EQMASK",
-        "SR_LTMASK",
-        "SR_LEMASK",
-        "SR_GTMASK",
-        "SR_GEMASK",
-    ];
-    let name = special::name(number).unwrap_or_default();
-    names.iter().any(|of_lane| name.starts_with(of_lane))
+    use special::{EQMASK, GEMASK, GTMASK, LANEID, LEMASK, LTMASK, TID, TID_X, TID_Y, TID_Z};
+    let thread = [TID, TID_X, TID_Y, TID_Z].contains(&number);
+    let mask = [EQMASK, LTMASK, LEMASK, GTMASK, GEMASK].contains(&number);
+    number == LANEID || thread || mask
 }

@@ -124,7 +124,7 @@ impl Walk<'_> {
         }
     }
 }
-/// Adds a record. One of the same access, from an earlier trip round a loop, shares its barriers and is replaced.
+/// Adds a record. One of the same access, from an earlier iteration round a loop, shares its barriers and is replaced.
 ///
 /// So are all that are sure to be over when the new one is: reads in the same queue, slow reads of the same kind, barriers
 /// between threads, if their lanes are among those of the new one. This keeps the lists short where many instructions read one

@@ -1,4 +1,4 @@
-//! Bulk copies take turns, and accesses to several textures or surfaces.
+//! Waterfall loops: lanes take turns at bulk copies, and at accesses to several textures or surfaces.
 //!
 //! An instruction of the copy engine runs once for the warp, with operands in uniform registers; in PTX every thread that comes makes a copy of its own.
 //! So lanes take turns, in a loop that they go around together:

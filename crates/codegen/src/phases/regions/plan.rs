@@ -1,9 +1,9 @@
-//! Which regions there are.
+//! Region planning: which convergence regions there are, from where to where.
 //!
-//! **Where lanes meet.** Loop by loop, on graphs of one trip (`ori::analysis::TripMeetings`): lanes that part and stay in the loop meet at the
+//! **Where lanes meet.** Loop by loop, on graphs of one iteration (`ori::analysis::IterationReconvergence`): lanes that part and stay in the loop meet at the
 //! post-dominator of the branch in a graph without the edges that leave the loop, at the loop's header at the latest. Lanes that leave
 //! are met by those that follow in the graph around, where the whole loop counts as a branch. So each divergent branch has a region within its
-//! trip, and each loop that lanes leave at different times one around it, level by level. Ways that can only end are taken out before: a
+//! iteration, and each loop that lanes leave at different times one around it, level by level. Ways that can only end are taken out before: a
 //! lane that exits or traps is nobody's to wait for, so a block from which every way ends soon does not count, except that the last one of
 //! a function stays.
 //!
@@ -80,7 +80,7 @@ pub(super) fn plan(func: &Function, shape: &FlowAnalyses<'_>, most: usize) -> Ve
             split.diverge(block);
         }
     }
-    let meetings = split.trip_meetings();
+    let meetings = split.iteration_reconvergence();
     let mut planner = Planner {
         func,
         shape,
@@ -257,7 +257,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The blocks on ways from `above`, which dominates `join`, to that in one trip, if they are not too many and none of them comes behind it.
+    /// The blocks on ways from `above`, which dominates `join`, to that in one iteration, if they are not too many and none of them comes behind it.
     fn up_to(&mut self, above: Block, join: Block) -> Option<Vec<Block>> {
         let (graph, nest) = (self.shape.graph, self.shape.nest);
         let header = nest.innermost(above).map(|scope| nest.header(scope));
@@ -314,7 +314,7 @@ impl Planner<'_> {
             })
     }
 
-    /// How many instructions lanes run from `join` on where nobody else comes to, in the same trip; not all if there are more than `enough`.
+    /// How many instructions lanes run from `join` on where nobody else comes to, in the same iteration; not all if there are more than `enough`.
     fn weight(&self, join: Block, enough: usize) -> usize {
         let (nest, dominators) = (self.shape.nest, self.shape.dominators);
         let scope = nest.innermost(join);
@@ -328,7 +328,7 @@ impl Planner<'_> {
         weight
     }
 
-    /// Where lanes that meet at `block` go without doing anything, in the same trip.
+    /// Where lanes that meet at `block` go without doing anything, in the same iteration.
     fn onward(&self, mut block: Block) -> Block {
         let nest = self.shape.nest;
         for _ in 0..FORWARDING_BLOCKS {
@@ -380,7 +380,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The innermost loop around the opening in which the meeting is, too: what happens in other trips of it is not between
+    /// The innermost loop around the opening in which the meeting is, too: what happens in other iterations of it is not between
     /// the two.
     fn scope(&self, opening: Opening, meeting: Block) -> Option<Loop> {
         let nest = self.shape.nest;
@@ -397,7 +397,7 @@ impl Planner<'_> {
         around
     }
 
-    /// The blocks on ways from the opening to the meeting in one trip of the loop around both, the block it opens in not
+    /// The blocks on ways from the opening to the meeting in one iteration of the loop around both, the block it opens in not
     /// counted.
     fn between(&mut self, opening: Opening, meeting: Block) -> Vec<Block> {
         let (graph, nest) = (self.shape.graph, self.shape.nest);

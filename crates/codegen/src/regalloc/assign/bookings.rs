@@ -1,4 +1,4 @@
-//! Registers are booked for the whole lives of values.
+//! Reserving registers for whole live ranges.
 
 use super::super::calls::volatile;
 use super::super::file::{File, Units, either, insert};

@@ -24,14 +24,14 @@
 mod bookings;
 mod call;
 mod edits;
-mod room;
+mod placement;
 mod tuples;
 
 use super::calls::{is_call, places};
 use super::coalesce::{Classes, Place};
 use super::contents::Contents;
-use super::deaths::{Deaths, Ending};
 use super::file::{File, Units, insert};
+use super::last_uses::{Ending, LastUses};
 use super::ranges::Ranges;
 use crate::pipeline::PhaseError;
 use bookings::Bookings;
@@ -137,7 +137,7 @@ pub(super) struct Facts<'a> {
     pub(super) walk: &'a DepthFirst,
     pub(super) loops: &'a LoopNest,
     pub(super) live: &'a Liveness,
-    pub(super) deaths: &'a Deaths,
+    pub(super) last_uses: &'a LastUses,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
 }
 
@@ -188,7 +188,7 @@ fn scan(
         walk,
         loops,
         live,
-        deaths,
+        last_uses,
         tokens,
     } = facts;
     let fixed = &func.attributes.fixed;
@@ -203,7 +203,7 @@ fn scan(
     });
     let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
     let order: Vec<Block> = walk.reverse_postorder().chain(unreachable).collect();
-    let ranges = Ranges::new(func, live, deaths, order.iter().copied());
+    let ranges = Ranges::new(func, live, last_uses, order.iter().copied());
     let crossing = crossing_values(func, live);
     let classes = {
         let contents = Contents::new(func, order.iter().copied());
@@ -238,7 +238,7 @@ fn scan(
         graph,
         live,
         loops,
-        deaths,
+        last_uses,
     };
     for (&token, &register) in tokens {
         scan.home[token.index()] = Some(register);
@@ -309,7 +309,7 @@ struct Scan<'a> {
     graph: &'a FlowGraph,
     live: &'a Liveness,
     loops: &'a LoopNest,
-    deaths: &'a Deaths,
+    last_uses: &'a LastUses,
     edits: Edits,
     classes: Classes,
     bookings: Bookings,
@@ -369,11 +369,11 @@ impl<'a> Scan<'a> {
         insts.extend(self.func.block_insts(block));
         let start = self.clock;
         self.clock += insts.len() as u32 + 1;
-        for &param in self.deaths.at(block, insts.len()).unread {
+        for &param in self.last_uses.at(block, insts.len()).unread {
             self.release(param, start);
         }
         for (offset, &inst) in insts.iter().enumerate() {
-            let ending = self.deaths.at(block, insts.len() - 1 - offset);
+            let ending = self.last_uses.at(block, insts.len() - 1 - offset);
             self.inst(inst, ending, start + offset as u32)?;
         }
         self.insts = insts;

@@ -451,7 +451,7 @@ impl Checker<'_> {
                     self.names
                         .derived(after, inst, &held(state, from.class(), from.index()));
                 if names.is_empty() {
-                    return Err(self.wrong(inst, "made again of something else".into()));
+                    return Err(self.wrong(inst, "rematerialised from something else".into()));
                 }
                 state
                     .held

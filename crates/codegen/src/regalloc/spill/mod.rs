@@ -23,8 +23,8 @@
 //! is made of are needed at once.
 //!
 //! Liveness is found once: a value that goes to memory is live nowhere any more, one that goes to another register file is replaced
-//! by its refuge. Parameters that go to memory change the flow of control, and sources of what is made again live longer: then
-//! everything is found anew. A walk that only counts ([`Deaths`]) says which blocks are too full; the others are not looked at.
+//! by its location. Parameters that go to memory change the flow of control, and sources of what is rematerialised live longer: then
+//! everything is found anew. A walk that only counts ([`LastUses`]) says which blocks are too full; the others are not looked at.
 //!
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
@@ -38,7 +38,7 @@ mod staying;
 
 use super::assign::Stop;
 use super::calls::has_calls;
-use super::deaths::Deaths;
+use super::last_uses::LastUses;
 use super::refused;
 use crate::pipeline::PhaseError;
 use crate::tail::group_start;
@@ -62,7 +62,7 @@ const ROUNDS: usize = 16;
 pub(super) struct Fitting {
     pub(super) graph: FlowGraph,
     pub(super) live: Liveness,
-    pub(super) deaths: Deaths,
+    pub(super) last_uses: LastUses,
 }
 
 /// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
@@ -101,7 +101,7 @@ fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
     spill_whole(func, goals, &mut None)
 }
 
-/// What accesses to the frame cost, and what is made again, by how often it runs.
+/// What accesses to the frame cost, and to rematerialisation, by how often it runs.
 pub(super) fn accesses(func: &Function) -> f64 {
     let graph = FlowGraph::of(func);
     let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
@@ -136,19 +136,19 @@ fn spill_whole(
             let live = Liveness::new(func, &graph);
             (graph, live)
         });
-        let deaths = Deaths::new(func, &live, goals);
-        if deaths.full.is_empty() {
+        let last_uses = LastUses::new(func, &live, goals);
+        if last_uses.full.is_empty() {
             return Ok(Fitting {
                 graph,
                 live,
-                deaths,
+                last_uses,
             });
         }
         let mut look = Look::new(func, &graph, &chains, &short, goals);
-        for &block in &deaths.full {
+        for &block in &last_uses.full {
             look.entry(block, live.live_in(block));
         }
-        for &block in &deaths.full {
+        for &block in &last_uses.full {
             look.block(block, live.live_out(block));
         }
         if let Some(class) = look.stuck {
@@ -170,7 +170,7 @@ fn spill_whole(
             return Ok(Fitting {
                 graph,
                 live,
-                deaths,
+                last_uses,
             });
         }
         before.get_or_insert_with(|| func.clone());
@@ -190,20 +190,20 @@ fn spill_whole(
         let mut lives: Vec<Option<Value>> = (0..func.value_count())
             .map(|number| Some(Value::new(number)))
             .collect();
-        let mut made_again = Copies::default();
+        let mut rematerialised = Copies::default();
         for Choice { value, source } in chosen {
-            let refuge = spill(func, &chains, value, source, &mut made_again)?;
-            // Whatever is new was loaded or goes to be stored; only the refuge may live long.
+            let location = spill(func, &chains, value, source, &mut rematerialised)?;
+            // Whatever is new was loaded or goes to be stored; only the location may live long.
             short.resize(func.value_count(), true);
-            lives[value.index()] = match refuge {
-                Refuge::General(general) => {
+            lives[value.index()] = match location {
+                SpillLocation::General(general) => {
                     short[general.index()] = false;
                     Some(general)
                 }
-                Refuge::Rematerialised(_) | Refuge::Frame(_) => None,
+                SpillLocation::Rematerialised(_) | SpillLocation::Frame(_) => None,
             };
         }
-        if !made_again.is_empty() {
+        if !rematerialised.is_empty() {
             // Sources live longer now.
             continue;
         }
@@ -246,7 +246,7 @@ fn only_computes(func: &Function, inst: Inst) -> bool {
 
 /// Where a spilled value is.
 #[derive(Clone, Copy)]
-enum Refuge {
+enum SpillLocation {
     /// Its instruction is run again.
     Rematerialised(Inst),
     /// In the stack frame, at this offset.
@@ -265,13 +265,13 @@ fn spill(
     value: Value,
     source: Option<Value>,
     copies: &mut Copies,
-) -> Result<Refuge, Stop> {
+) -> Result<SpillLocation, Stop> {
     let ty = func.value_type(value);
     let defining = func.defining_inst(value);
     let again = source.is_some();
-    let refuge = match (defining, ty.class()) {
-        (Some(inst), _) if again || can_repeat(func, inst) => Refuge::Rematerialised(inst),
-        (_, Class::R) => Refuge::Frame(slot(func, ty)),
+    let location = match (defining, ty.class()) {
+        (Some(inst), _) if again || can_repeat(func, inst) => SpillLocation::Rematerialised(inst),
+        (_, Class::R) => SpillLocation::Frame(slot(func, ty)),
         (_, Class::P) if ty.len() > 1 => {
             return Err(Stop::Error(PhaseError::Unsupported(
                 "spilling a tuple of predicates".to_owned(),
@@ -282,7 +282,7 @@ fn spill(
             let Some(general) = Type::tuple(class, ty.len()) else {
                 return Err(Stop::Full(class));
             };
-            Refuge::General(func.create_value(general))
+            SpillLocation::General(func.create_value(general))
         }
         (_, class) => {
             return Err(Stop::Error(PhaseError::Unsupported(format!(
@@ -300,7 +300,7 @@ fn spill(
         if func.layout.inst_block(inst).is_none() {
             continue;
         }
-        let fresh = load(func, inst, refuge, ty)?;
+        let fresh = load(func, inst, location, ty)?;
         if let (Some(source), Some(copy)) = (source, func.defining_inst(fresh)) {
             copies.entry(source).or_default().push(copy);
         }
@@ -312,11 +312,11 @@ fn spill(
             }
         });
     }
-    match refuge {
-        Refuge::Rematerialised(inst) => func.remove_inst(inst),
-        Refuge::Frame(_) | Refuge::General(_) => store(func, value, refuge, ty)?,
+    match location {
+        SpillLocation::Rematerialised(inst) => func.remove_inst(inst),
+        SpillLocation::Frame(_) | SpillLocation::General(_) => store(func, value, location, ty)?,
     }
-    Ok(refuge)
+    Ok(location)
 }
 
 /// Room in the stack frame for a value of type `ty`.
@@ -390,10 +390,10 @@ fn load_predicate(
 }
 
 /// Loads a spilled value before `inst`.
-fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Value, Stop> {
+fn load(func: &mut Function, inst: Inst, location: SpillLocation, ty: Type) -> Result<Value, Stop> {
     let inst = group_start(func, inst);
-    match refuge {
-        Refuge::Rematerialised(original) => {
+    match location {
+        SpillLocation::Rematerialised(original) => {
             let fresh = func.create_value(ty);
             let copy = func.copy_inst(original);
             // It is computed for whoever reads it.
@@ -409,7 +409,7 @@ fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Val
             func.layout.insert_inst_before(copy, inst);
             Ok(fresh)
         }
-        Refuge::Frame(start) => {
+        SpillLocation::Frame(start) => {
             let mut parts = Vec::new();
             for (at, len) in pieces(ty) {
                 let address = stack_address(func, start + u32::from(at) * 4)?;
@@ -425,7 +425,7 @@ fn load(func: &mut Function, inst: Inst, refuge: Refuge, ty: Type) -> Result<Val
             }
             Ok(joined(func, inst, ty, parts))
         }
-        Refuge::General(general) => match ty.class() {
+        SpillLocation::General(general) => match ty.class() {
             Class::P => {
                 let fresh = func.create_value(ty);
                 load_predicate(func, inst, general, fresh)?;
@@ -503,7 +503,7 @@ fn taken_apart(
 }
 
 /// Stores `value` right after its definition.
-fn store(func: &mut Function, value: Value, refuge: Refuge, ty: Type) -> Result<(), Stop> {
+fn store(func: &mut Function, value: Value, location: SpillLocation, ty: Type) -> Result<(), Stop> {
     let next = match func.value_def(value) {
         ValueDef::Inst(inst, _) => func.layout.next_inst(inst),
         ValueDef::Param(block, _) => func.layout.first_inst(block),
@@ -515,7 +515,7 @@ fn store(func: &mut Function, value: Value, refuge: Refuge, ty: Type) -> Result<
             what: "nothing follows the definition of a value that is spilled".to_owned(),
         }));
     };
-    store_before(func, before, value, refuge, ty)
+    store_before(func, before, value, location, ty)
 }
 
 /// Stores `value` before an instruction.
@@ -523,11 +523,11 @@ fn store_before(
     func: &mut Function,
     before: Inst,
     value: Value,
-    refuge: Refuge,
+    location: SpillLocation,
     ty: Type,
 ) -> Result<(), Stop> {
-    match (refuge, ty.class()) {
-        (Refuge::Frame(start), _) => {
+    match (location, ty.class()) {
+        (SpillLocation::Frame(start), _) => {
             let parts = taken_apart(func, before, value, pieces(ty).into_iter());
             for ((at, len), part) in pieces(ty).into_iter().zip(parts) {
                 let address = stack_address(func, start + u32::from(at) * 4)?;
@@ -541,7 +541,7 @@ fn store_before(
                     .map_err(stop)?;
             }
         }
-        (Refuge::General(general), Class::P) => {
+        (SpillLocation::General(general), Class::P) => {
             let unless = Operand::from(value)
                 .with_mods(SourceMods::NOT)
                 .unwrap_or(Operand::from(value));
@@ -554,7 +554,7 @@ fn store_before(
                 .finish()
                 .map_err(stop)?;
         }
-        (Refuge::General(general), _) => {
+        (SpillLocation::General(general), _) => {
             let words = taken_apart(func, before, value, (0..ty.len()).map(|at| (at, 1)));
             let mut parts = Vec::new();
             for word in words {
@@ -582,7 +582,7 @@ fn store_before(
                 func.layout.insert_inst_before(collect, before);
             }
         }
-        (Refuge::Rematerialised(_), _) => {}
+        (SpillLocation::Rematerialised(_), _) => {}
     }
     Ok(())
 }

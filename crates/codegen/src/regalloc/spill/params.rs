@@ -7,7 +7,7 @@
 
 use super::super::assign::Stop;
 use super::super::edges::before_end;
-use super::{Refuge, load, load_predicate, slot, store_before};
+use super::{SpillLocation, load, load_predicate, slot, store_before};
 use crate::pipeline::PhaseError;
 use orias_ori::analysis::{DefUse, FlowGraph};
 use orias_ori::{
@@ -70,7 +70,7 @@ pub(super) fn widen_predicates(
                     );
                     func.layout.insert_inst_before(inst, before);
                 } else {
-                    store_before(func, before, arg, Refuge::General(passed), Type::P)?;
+                    store_before(func, before, arg, SpillLocation::General(passed), Type::P)?;
                 }
                 func.push_edge_arg(edge, passed);
             }
@@ -157,7 +157,7 @@ pub(super) fn spill(
             if !func.value_uses(inst).any(|value| value == param) {
                 continue;
             }
-            let fresh = load(func, inst, Refuge::Frame(place), ty)?;
+            let fresh = load(func, inst, SpillLocation::Frame(place), ty)?;
             func.map_uses(inst, |reg| {
                 if reg == Reg::from(param) {
                     Reg::from(fresh)
@@ -204,7 +204,7 @@ fn pass(
         if let Some(&place) = places.get(&param) {
             let source = loaded(func, places, before, source)?;
             let ty = func.value_type(param);
-            store_before(func, before, source, Refuge::Frame(place), ty)?;
+            store_before(func, before, source, SpillLocation::Frame(place), ty)?;
         }
     }
     Ok((func.edge_target(edge) != target).then_some(before))
@@ -220,7 +220,7 @@ fn loaded(
     match places.get(&value) {
         Some(&place) => {
             let ty = func.value_type(value);
-            load(func, before, Refuge::Frame(place), ty)
+            load(func, before, SpillLocation::Frame(place), ty)
         }
         None => Ok(value),
     }

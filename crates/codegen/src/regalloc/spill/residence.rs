@@ -1,4 +1,4 @@
-//! Which values are in registers where: Belady's choice, over a whole function.
+//! Belady's MIN algorithm over a whole function: which values are in registers where.
 //!
 //! After Braun and Hack (2009). Blocks are visited in reverse postorder. A set of values, never more than there is room for, is carried through each
 //! block: what an instruction reads is brought in, and where that is too much, whatever is read again furthest on leaves ([`distances`]). At the
@@ -6,7 +6,7 @@
 //! nearest of what the loop reads, and of what lives through it as much as its own needs leave room for. Edges make the
 //! two sides agree: values are loaded, or just forgotten.
 //!
-//! A value that can be made again counts as further away, since it is cheap to bring back; accumulators of warp groups and loop counters ([`staying`])
+//! A value that can be rematerialised counts as further away, since it is cheap to bring back; accumulators of warp groups and loop counters ([`staying`])
 //! count as read at once all through their loops, so they stay as long as there is anybody else.
 //!
 //! Cost: O(operands + live pairs of value and block), and for each value that leaves, a look at all that are there.
@@ -21,7 +21,7 @@ use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Value};
 /// Tuples of more registers leave last.
 const WIDE: u32 = 4;
 
-/// What can be made again counts as so many times as far away.
+/// What can be rematerialised counts as so many times as far away.
 const CHEAP: u32 = 4;
 
 /// Who is where.

@@ -13,12 +13,12 @@
 //! Cost: O(operands + live pairs of value and block), the frontiers, and for sharing places a look at those that are there.
 
 use super::super::assign::Stop;
-use super::super::deaths::Deaths;
 use super::super::edges::before_end;
+use super::super::last_uses::LastUses;
 use super::super::ranges::{Ranges, Run};
 use super::params::{entering_edges, room_on, unterminated};
 use super::residence::{Facts, Residence, decide, is_undefined};
-use super::{Refuge, can_repeat, load, store_before};
+use super::{SpillLocation, can_repeat, load, store_before};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph, Liveness, LoopNest};
 use orias_ori::{Block, Class, Edge, Function, Inst, Reg, Type, Value, ValueDef};
@@ -43,9 +43,9 @@ pub(super) fn split(func: &mut Function, goals: [u8; 5]) -> Result<(), Stop> {
     };
     let room = u32::from(goals[Class::R as usize]);
     let residence = decide(&facts, room);
-    let deaths = Deaths::new(func, &live, goals);
+    let last_uses = LastUses::new(func, &live, goals);
     let order = walk.postorder().iter().rev().copied();
-    let ranges = Ranges::new(func, &live, &deaths, order);
+    let ranges = Ranges::new(func, &live, &last_uses, order);
     let tree = DominatorTree::new(&graph, &walk);
     let often: Vec<f32> = (graph.blocks())
         .map(|block| 8_f32.powi(loops.block_depth(block).min(6) as i32))
@@ -276,23 +276,23 @@ impl Changes {
     }
 
     /// How `value` comes back.
-    fn refuge(&self, func: &Function, value: Value) -> Result<Refuge, Stop> {
+    fn location(&self, func: &Function, value: Value) -> Result<SpillLocation, Stop> {
         if let Some(inst) = func.defining_inst(value)
             && can_repeat(func, inst)
         {
-            return Ok(Refuge::Rematerialised(inst));
+            return Ok(SpillLocation::Rematerialised(inst));
         }
         match self.places.get(&value) {
-            Some(&place) => Ok(Refuge::Frame(place)),
+            Some(&place) => Ok(SpillLocation::Frame(place)),
             None => Err(Stop::Full(Class::R)),
         }
     }
 
     /// Brings `value` back before `inst`.
     fn load(&mut self, func: &mut Function, inst: Inst, value: Value) -> Result<Value, Stop> {
-        let refuge = self.refuge(func, value)?;
+        let location = self.location(func, value)?;
         let ty = func.value_type(value);
-        let fresh = load(func, inst, refuge, ty)?;
+        let fresh = load(func, inst, location, ty)?;
         if let Some(made) = func.defining_inst(fresh) {
             self.loaded.insert(made, value);
         }
@@ -372,19 +372,19 @@ impl Changes {
             };
             for &arg in &absent {
                 if !repeated(func, arg) && !sources.contains_key(&arg) {
-                    let refuge = self.refuge(func, arg)?;
+                    let location = self.location(func, arg)?;
                     let ty = func.value_type(arg);
-                    sources.insert(arg, load(func, before, refuge, ty)?);
+                    sources.insert(arg, load(func, before, location, ty)?);
                 }
             }
             for (param, arg) in moves {
                 let ty = func.value_type(param);
-                // What is made again is made once for each run of stores.
+                // What is rematerialised is made once for each run of stores.
                 let source = match sources.get(&arg) {
                     Some(&source) => source,
                     None if absent.contains(&arg) => {
-                        let refuge = self.refuge(func, arg)?;
-                        let fresh = load(func, before, refuge, ty)?;
+                        let location = self.location(func, arg)?;
+                        let fresh = load(func, before, location, ty)?;
                         sources.retain(|&known, _| !repeated(func, known));
                         sources.insert(arg, fresh);
                         fresh
@@ -392,7 +392,7 @@ impl Changes {
                     None => arg,
                 };
                 let place = self.places[&param];
-                store_before(func, before, source, Refuge::Frame(place), ty)?;
+                store_before(func, before, source, SpillLocation::Frame(place), ty)?;
             }
         }
         let mut blocks: Vec<Block> = self.in_memory.keys().copied().collect();
@@ -428,7 +428,7 @@ impl Changes {
             let Some(before) = before else {
                 return Err(Stop::Full(Class::R));
             };
-            store_before(func, before, value, Refuge::Frame(place), ty)?;
+            store_before(func, before, value, SpillLocation::Frame(place), ty)?;
         }
         Ok(())
     }
@@ -546,7 +546,7 @@ impl Changes {
             }
             steps.extend(tree.children(block).map(Step::Enter));
         }
-        // What is made again everywhere is not made where it was.
+        // What is rematerialised everywhere is not made where it was.
         let mut read: FxHashSet<Value> = FxHashSet::default();
         for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
             func.for_each_use(inst, |reg| read.extend(reg.value()));

@@ -1,4 +1,4 @@
-//! Values that stay in registers as long as there is anybody else to spill.
+//! Spill weights: values that stay in registers as long as there is anybody else to spill.
 //!
 //! Belady's rule spills what is read last, and in a long loop that is just what should stay:
 //!

@@ -1,4 +1,4 @@
-//! Runs: instructions that are issued without anything in between, because they must be or because that is faster (sister stores).
+//! Runs: instructions that are issued without anything in between, because they must be or because that is faster (stores that memory merges).
 
 use super::operations::{self, RunRole};
 use super::{Builder, Exits, is_constant};

@@ -1,6 +1,6 @@
 //! What an instruction puts in flight, and the barriers it sets.
 
-use super::super::barriers::{CYCLES_PER_INSTRUCTION, LEFT, LONG, Place, Wish};
+use super::super::barriers::{BarrierRequest, CYCLES_PER_INSTRUCTION, LEFT, LONG, Place};
 use super::super::demand::NEVER;
 use super::super::events::{LiveEvent, event_id, instruction, kind, mask};
 use super::super::facts::{Arrives, EventKind, Fact, is_token};
@@ -234,7 +234,7 @@ impl Walk<'_> {
         let at = |distance: u16| now + i32::from(distance) * CYCLES_PER_INSTRUCTION;
         if written != NEVER && !self.redundant.of(index, EventKind::Written) {
             let place = self.place(index, EventKind::Written, now, plan);
-            let wish = Wish {
+            let request = BarrierRequest {
                 place,
                 waiter: index as i32 + i32::from(written),
                 demand: at(written),
@@ -248,7 +248,7 @@ impl Walk<'_> {
                 },
                 far: fact.typical >= LONG,
             };
-            let barrier = self.barriers.choose(wish, &self.events, reserved);
+            let barrier = self.barriers.choose(request, &self.events, reserved);
             self.barriers.set(barrier, time, fact.texture);
             plan.write_barrier[index] = Some(barrier);
             // The release is chosen next, and must see this one.
@@ -257,15 +257,15 @@ impl Walk<'_> {
                 alive: true,
                 covers: 1 << barrier,
                 own: Some(barrier),
-                waiter: wish.waiter,
-                demand: wish.demand,
-                done: wish.done,
+                waiter: request.waiter,
+                demand: request.demand,
+                done: request.done,
             });
         }
         // Once the results are waited for, the sources have been read, too.
         if released < written && !self.redundant.of(index, EventKind::Released) {
             let place = self.place(index, EventKind::Released, now, plan);
-            let wish = Wish {
+            let request = BarrierRequest {
                 place,
                 waiter: index as i32 + i32::from(released),
                 demand: at(released),
@@ -275,7 +275,7 @@ impl Walk<'_> {
                 leaves: 0,
                 far: false,
             };
-            let barrier = self.barriers.choose(wish, &self.events, reserved);
+            let barrier = self.barriers.choose(request, &self.events, reserved);
             self.barriers.set(barrier, time, fact.texture);
             plan.read_barrier[index] = Some(barrier);
         }

@@ -12,7 +12,7 @@ use orias_ori::analysis::Liveness;
 use orias_ori::{Block, Class, Function, Inst, Type, Value};
 
 /// Where values end, and how full the registers are.
-pub(super) struct Deaths {
+pub(super) struct LastUses {
     /// By block: its first entry in `ends`.
     first: Vec<u32>,
     /// One entry for each instruction of a block, the last one first, and one for the block's start. Of `values`, what begins where
@@ -67,12 +67,12 @@ struct Walk<'a> {
     counts: Counts,
     /// Whether all points of the block fit so far.
     fits: bool,
-    deaths: Deaths,
+    last_uses: LastUses,
 }
 
-impl Deaths {
+impl LastUses {
     /// Walks through `func`, of which every class should fit into its goal.
-    pub(super) fn new(func: &Function, live: &Liveness, goals: [u8; 5]) -> Deaths {
+    pub(super) fn new(func: &Function, live: &Liveness, goals: [u8; 5]) -> LastUses {
         let mut goals = goals.map(u32::from);
         // Tokens find registers in their own way.
         goals[Class::B as usize] = u32::MAX;
@@ -84,7 +84,7 @@ impl Deaths {
             block: 0,
             counts: Counts::default(),
             fits: true,
-            deaths: Deaths {
+            last_uses: LastUses {
                 first: vec![0; func.block_count()],
                 ends: Vec::with_capacity(func.inst_count() + func.block_count()),
                 values: Vec::with_capacity(func.value_count()),
@@ -96,7 +96,7 @@ impl Deaths {
         for block in func.blocks() {
             walk.block(func, live, block, across);
         }
-        walk.deaths
+        walk.last_uses
     }
 
     /// What ends at the instruction that has `behind` others behind it in `block`; with all of them behind, at the block's start.
@@ -119,8 +119,8 @@ impl Walk<'_> {
         self.block += 1;
         self.counts = Counts::default();
         self.fits = true;
-        let tokens = self.deaths.tokens.len();
-        self.deaths.first[block.index()] = self.deaths.ends.len() as u32;
+        let tokens = self.last_uses.tokens.len();
+        self.last_uses.first[block.index()] = self.last_uses.ends.len() as u32;
         for &value in live.live_out(block) {
             self.meet(value);
         }
@@ -132,14 +132,14 @@ impl Walk<'_> {
                 if let Some(value) = reg.value() {
                     let Known { class, weight, met } = self.known[value.index()];
                     if met != self.block {
-                        self.deaths.values.push(value);
+                        self.last_uses.values.push(value);
                         self.counts[class as usize] += u32::from(weight);
                     }
                     ended[class as usize] += u32::from(weight);
                     token |= class == Class::B;
                 }
             });
-            let middle = self.deaths.values.len();
+            let middle = self.last_uses.values.len();
             if ended != Counts::default() {
                 self.look();
                 for (count, ended) in self.counts.iter_mut().zip(ended) {
@@ -172,27 +172,27 @@ impl Walk<'_> {
                 if let Some(value) = reg.value() {
                     token |= self.known[value.index()].class == Class::B;
                     if self.meet(value) {
-                        self.deaths.values.push(value);
+                        self.last_uses.values.push(value);
                     }
                 }
             });
             if token {
-                self.deaths.tokens.push((block, inst));
+                self.last_uses.tokens.push((block, inst));
             }
-            let end = self.deaths.values.len();
-            self.deaths.ends.push((middle as u32, end as u32));
+            let end = self.last_uses.values.len();
+            self.last_uses.ends.push((middle as u32, end as u32));
         }
         for &param in func.block_params(block) {
             if self.meet(param) {
-                self.deaths.values.push(param);
+                self.last_uses.values.push(param);
             }
         }
         self.look();
-        let end = self.deaths.values.len() as u32;
-        self.deaths.ends.push((end, end));
-        self.deaths.tokens[tokens..].reverse();
+        let end = self.last_uses.values.len() as u32;
+        self.last_uses.ends.push((end, end));
+        self.last_uses.tokens[tokens..].reverse();
         if !self.fits {
-            self.deaths.full.push(block);
+            self.last_uses.full.push(block);
         }
     }
 
@@ -211,7 +211,7 @@ impl Walk<'_> {
     /// Takes note of how full the registers are, before anything leaves them.
     #[inline]
     fn look(&mut self) {
-        self.deaths.pressure = self.deaths.pressure.max(self.counts[Class::R as usize]);
+        self.last_uses.pressure = self.last_uses.pressure.max(self.counts[Class::R as usize]);
         let pairs = self.counts.iter().zip(self.goals);
         self.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
     }
@@ -236,22 +236,22 @@ block2:
 }
 ";
 
-    fn deaths(general: u8) -> (Deaths, [Block; 3]) {
+    fn last_uses(general: u8) -> (LastUses, [Block; 3]) {
         let func = parse_function(TEXT).unwrap();
         let live = Liveness::new(&func, &FlowGraph::of(&func));
         let blocks: Vec<Block> = func.blocks().collect();
         (
-            Deaths::new(&func, &live, [general, 7, 63, 7, 16]),
+            LastUses::new(&func, &live, [general, 7, 63, 7, 16]),
             blocks.try_into().unwrap(),
         )
     }
 
     #[test]
     fn values_end_where_they_are_read_last_and_arguments_stay() {
-        let (deaths, [first, second, third]) = deaths(255);
+        let (last_uses, [first, second, third]) = last_uses(255);
         let numbers = |values: &[Value]| values.iter().map(|v| v.as_u32()).collect::<Vec<_>>();
         let at = |block: Block, behind: usize| {
-            let ending = deaths.at(block, behind);
+            let ending = last_uses.at(block, behind);
             (numbers(ending.unread), numbers(ending.read))
         };
         assert_eq!(at(first, 0), (vec![], vec![1]));
@@ -265,9 +265,9 @@ block2:
 
     #[test]
     fn a_block_is_full_when_one_of_its_points_needs_more_than_there_is() {
-        let (enough, _) = deaths(3);
+        let (enough, _) = last_uses(3);
         assert_eq!((enough.pressure, enough.full), (3, vec![]));
-        let (few, [first, ..]) = deaths(2);
+        let (few, [first, ..]) = last_uses(2);
         assert_eq!(few.full, [first]);
     }
 }

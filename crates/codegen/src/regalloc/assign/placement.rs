@@ -1,4 +1,4 @@
-//! Where a value can lie: where its class lies, where it breaks up least, or where others make room for it.
+//! Register choice and eviction: where a value can lie. Where its class lies, where it breaks up least, or where others are moved away for it.
 //!
 //! The first member of a class that is placed looks for registers that nobody has booked at any point at which a member lives, and they are booked
 //! for all members. If there are none, members are placed one by one.
@@ -80,7 +80,7 @@ impl Scan<'_> {
         if let Some(at) = find(&either(avoid, &promised)).or_else(|| find(avoid)) {
             return Ok(at);
         }
-        self.make_room(ty, avoid, turn)
+        self.evict(ty, avoid, turn)
     }
 
     /// Books the registers that products of warp groups work on, the widest tuples first, before anything is placed. Accumulators live around loops; by the time
@@ -211,7 +211,7 @@ impl Scan<'_> {
     }
 
     /// Moves values away until there is room for a tuple of type `ty`.
-    fn make_room(&mut self, ty: Type, avoid: &Units, turn: &mut Turn<'_>) -> Result<u8, Stop> {
+    fn evict(&mut self, ty: Type, avoid: &Units, turn: &mut Turn<'_>) -> Result<u8, Stop> {
         if ty.class() != Class::R {
             return Err(Stop::Full(ty.class()));
         }
