@@ -17,13 +17,8 @@ fn count_with_effects(function: &Function) -> usize {
 /// Phases that copy instructions with effects, or add waits, which have some.
 const COPYING: [&str; 3] = ["RotateLoops", "LoopUnrolling", "WarpgroupWaits"];
 
-/// Phases that decide by pressure or size, which they change, or number values in one walk, in which a loop's values are seen before what comes
-/// around: a second run may find more to do.
-const UNSETTLED: [&str; 3] = [
-    "EliminateCommonSubexpressions",
-    "HoistInvariants",
-    "LoopUnrolling",
-];
+/// Phases that decide by pressure or size, which they change: a second run may find more to do.
+const UNSETTLED: [&str; 2] = ["HoistInvariants", "LoopUnrolling"];
 
 /// Runs one row on a function of a level it works on.
 fn run_row(row: usize, function: &mut Function) {

@@ -11,6 +11,7 @@ mod constructs;
 mod control;
 mod convergence;
 pub(crate) mod corpus;
+mod counts;
 mod cubin;
 mod declarations;
 mod finished;
@@ -75,6 +76,12 @@ const SUITES: &[Suite] = &[
         about: "mutants of where lanes meet that go wrong in the emulator are reported by the judge",
         run: convergence::run,
         sample: &["40"],
+    },
+    Suite {
+        name: "counts",
+        about: "the corpus has no more barriers, fences and waits in our code than in ptxas's, module by module",
+        run: counts::run,
+        sample: &["--sample"],
     },
     Suite {
         name: "cubin",

@@ -16,7 +16,9 @@
 //!
 //! What it does not do: it moves nothing, knows no algebra, and does not look into loops from outside.
 //!
-//! One visit of each instruction with a table: linear. GeneralOptimize's rewrites follow where something was found.
+//! One visit of each instruction with a table: linear. GeneralOptimize's rewrites follow where something was found. Where they take out blocks or
+//! parameters of blocks, values that came around a loop or from two sides may have become known, and the walk is repeated, at most
+//! [`MAX_WALKS`] times.
 
 use super::general_optimize::optimize_general;
 use crate::fold;
@@ -104,6 +106,9 @@ impl Table {
     }
 }
 
+/// More walks than programs need.
+const MAX_WALKS: usize = 8;
+
 /// Runs the phase.
 pub fn eliminate_common_subexpressions(
     func: &mut Function,
@@ -112,6 +117,27 @@ pub fn eliminate_common_subexpressions(
     if func.entry().is_none() {
         return Ok(());
     }
+    for _ in 0..MAX_WALKS {
+        if !walk(func) {
+            break;
+        }
+        let before = joins(func);
+        optimize_general(func, context)?;
+        if joins(func) == before {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// How many blocks and parameters of blocks there are.
+fn joins(func: &Function) -> (usize, usize) {
+    let parameters = func.blocks().map(|block| func.block_params(block).len());
+    (func.blocks().count(), parameters.sum())
+}
+
+/// Looks at every instruction once; whether anything was found.
+fn walk(func: &mut Function) -> bool {
     let graph = FlowGraph::of(func);
     let walk = DepthFirst::new(&graph);
     let tree = DominatorTree::new(&graph, &walk);
@@ -173,13 +199,13 @@ pub fn eliminate_common_subexpressions(
         }
     }
     if redundant.is_empty() && !folded {
-        return Ok(());
+        return false;
     }
     for inst in redundant {
         func.remove_inst(inst);
     }
     func.map_all_uses(|reg| values.current(reg));
-    optimize_general(func, context)
+    true
 }
 
 /// What is known about values.

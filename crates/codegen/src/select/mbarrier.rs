@@ -22,11 +22,15 @@ use super::source::Source;
 use super::{WORD, sources};
 use crate::memory_order;
 use crate::pipeline::PhaseError;
+use cranelift_entity::EntitySet;
 use orias_eval::mbarrier::{self, COUNT_BITS, EXPECTED_AT};
+use orias_ori::analysis::FlowGraph;
 use orias_ori::operation::{
     Arrive, Order, Proxy, Reduce, Scalar, Scope, Space, Step, Vector, Wait,
 };
-use orias_ori::{AbstractOp, Address, FunctionKind, Guard, Operand, Reg, Type, Value};
+use orias_ori::{
+    AbstractOp, Address, Function, FunctionKind, Guard, Inst, Operand, Reg, Type, Value,
+};
 use orias_sass::Op;
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
@@ -93,48 +97,81 @@ fn init(s: &mut Selector<'_>) -> Done {
     let place = s.place(0)?;
     let address = s.uniform_shared_address(place)?;
     let pair = s.uniform_tuple(&words)?;
-    if needs_view_fence(s) {
+    if s.view_fences.contains(s.at) {
         s.emit(Op::FENCE_VIEW_ASYNC, &[(name::SPACE, value::S)], sources![])?;
     }
     s.emit(Op::SYNCS_EXCH, &[], sources![urz(), address, pair])?;
     Ok(())
 }
 
-/// Whether an access to shared memory may still be under way by another path when the mbarrier at hand is set up.
+/// The mbarriers that are set up while an access to shared memory may still be under way by another path.
 ///
-/// ptxas looks at the block only: at the start of a kernel, and behind a barrier, such a fence or another mbarrier set up, none is.
-fn needs_view_fence(s: &Selector<'_>) -> bool {
-    let mut at = s.at;
-    while let Some(before) = s.func.layout.prev_inst(at) {
-        at = before;
-        match s.func.opcode(at).as_abstract() {
-            Some(AbstractOp::Mbarrier) if s.func.modifier(at) == Some(Step::Init) => return false,
-            Some(AbstractOp::Bar | AbstractOp::BarRed | AbstractOp::BarRedPopc) => return false,
-            Some(AbstractOp::FenceProxy) if s.func.modifier(at) != Some(Proxy::Alias) => {
-                return false;
-            }
-            Some(AbstractOp::Ld | AbstractOp::St | AbstractOp::Atom | AbstractOp::Red) => {
-                let space = s.func.modifier::<Space>(at);
-                if matches!(
-                    space,
-                    Some(Space::Shared | Space::Generic | Space::SharedCluster)
-                ) {
-                    return true;
-                }
-            }
-            Some(
-                AbstractOp::CpAsync
-                | AbstractOp::Ldmatrix
-                | AbstractOp::Stmatrix
-                | AbstractOp::StAsync
-                | AbstractOp::RedAsync
-                | AbstractOp::Call,
-            ) => return true,
-            _ => {}
+/// At the start of a kernel, and behind a barrier, such a fence or another mbarrier set up, none is. Looked at are the ways on which nothing joins; ptxas
+/// looks at the block only, but predicates more.
+pub(super) fn need_view_fences(func: &Function, graph: &FlowGraph) -> EntitySet<Inst> {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let is_set_up = |inst: &Inst| {
+        func.opcode(*inst).as_abstract() == Some(AbstractOp::Mbarrier)
+            && func.modifier(*inst) == Some(Step::Init)
+    };
+    let mut needed = EntitySet::new();
+    for inst in insts.filter(is_set_up) {
+        if needs_view_fence(func, graph, inst) {
+            needed.insert(inst);
         }
     }
-    let entry = s.func.blocks().next();
-    entry != Some(s.block) || s.func.kind != FunctionKind::Entry
+    needed
+}
+
+fn needs_view_fence(func: &Function, graph: &FlowGraph, inst: Inst) -> bool {
+    let Some(mut block) = func.layout.inst_block(inst) else {
+        return true;
+    };
+    let mut before = func.layout.prev_inst(inst);
+    // A chain of single predecessors that is longer than there are blocks leads nowhere.
+    for _ in 0..graph.block_count() {
+        while let Some(at) = before {
+            match func.opcode(at).as_abstract() {
+                Some(AbstractOp::Mbarrier) if func.modifier(at) == Some(Step::Init) => {
+                    return false;
+                }
+                Some(AbstractOp::Bar | AbstractOp::BarRed | AbstractOp::BarRedPopc) => {
+                    return false;
+                }
+                Some(AbstractOp::FenceProxy) if func.modifier(at) != Some(Proxy::Alias) => {
+                    return false;
+                }
+                Some(AbstractOp::Ld | AbstractOp::St | AbstractOp::Atom | AbstractOp::Red) => {
+                    let space = func.modifier::<Space>(at);
+                    if matches!(
+                        space,
+                        Some(Space::Shared | Space::Generic | Space::SharedCluster)
+                    ) {
+                        return true;
+                    }
+                }
+                Some(
+                    AbstractOp::CpAsync
+                    | AbstractOp::Ldmatrix
+                    | AbstractOp::Stmatrix
+                    | AbstractOp::StAsync
+                    | AbstractOp::RedAsync
+                    | AbstractOp::Call,
+                ) => return true,
+                _ => {}
+            }
+            before = func.layout.prev_inst(at);
+        }
+        if func.entry() == Some(block) {
+            return func.kind != FunctionKind::Entry || !graph.preds(block).is_empty();
+        }
+        let [only] = graph.preds(block) else {
+            return true;
+        };
+        block = *only;
+        before = func.layout.last_inst(block);
+    }
+    true
 }
 
 impl Selector<'_> {

@@ -192,6 +192,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let elsewhere = blocks_apart_or_behind(&graph, &apart, &left);
     let yielding = waits::find(func, &graph, &nest, &dominators, &divergence, &elsewhere);
     let gathering = gathering::find(func, &graph, &apart, &left, &yielding);
+    let view_fences = mbarrier::need_view_fences(func, &graph);
     let order: Vec<Block> = walk.postorder().to_vec();
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
@@ -206,6 +207,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     selector.whole_entry = (!divergence.is_partial(entry)).then_some(entry);
     selector.scattered = ScatteredBarriers::of(selector.func, &gathering.apart);
     selector.together = gathering.together;
+    selector.view_fences = view_fences;
     for block in order {
         select_block(&mut selector, block)?;
         if yielding[block] {

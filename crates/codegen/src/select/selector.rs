@@ -86,6 +86,8 @@ pub(super) struct Selector<'f> {
     pub(super) whole_entry: Option<Block>,
     /// The operations that find the lanes they need together.
     pub(super) together: EntitySet<Inst>,
+    /// The mbarriers that are set up behind a fence.
+    pub(super) view_fences: EntitySet<Inst>,
     /// Barriers that lanes may come to from several places.
     pub(super) scattered: ScatteredBarriers,
     /// The block in which a group of warp-group products ends next, going upwards.
@@ -123,6 +125,7 @@ impl<'f> Selector<'f> {
             shared: Vec::new(),
             whole_entry: None,
             together: EntitySet::new(),
+            view_fences: EntitySet::new(),
             scattered: ScatteredBarriers::default(),
             group_ends: None,
             plain_groups: true,

@@ -53,7 +53,9 @@ impl LaneNeeds {
             | A::WgmmaSparse
             | A::WgmmaFence
             | A::WgmmaCommit
-            | A::WgmmaWait => Self::AllLanes,
+            | A::WgmmaWait
+            | A::ClusterArrive
+            | A::ClusterWait => Self::AllLanes,
             _ => match lane_mask(func, inst) {
                 None => Self::Nothing,
                 Some(mask) if names_all_lanes(func, mask) => Self::AllLanes,

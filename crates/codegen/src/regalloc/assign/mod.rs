@@ -6,7 +6,7 @@
 //! first, so nothing is ever revisited.
 //!
 //! At an instruction, values read for the last time give up their registers, and then results are placed: where their class lies
-//! ([`super::coalesce`]), else where nobody has booked while they live ([`bookings`]) and they break up least. A result may take a register that the same instruction
+//! ([`super::coalesce`]), else where a call or a return will look for them, else where nobody has booked while they live ([`bookings`]) and they break up least. A result may take a register that the same instruction
 //! reads: the chip reads first. Where there is no run of free registers for a tuple, values are moved out of the way by a
 //! parallel copy before the instruction. Moves happen for general registers only: a uniform register belongs to the whole
 //! warp, and other lanes may be where the value still is in the old place. For the same reason, values of uniform classes that live across
@@ -27,6 +27,7 @@ mod edits;
 mod placement;
 mod tuples;
 
+use super::calls::{is_call, places};
 use super::coalesce::{Classes, Place};
 use super::contents::Contents;
 use super::file::{File, Units, insert};
@@ -40,8 +41,8 @@ use edits::Edits;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Type,
-    Value, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Reg,
+    Type, Value, print_inst,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -212,6 +213,7 @@ fn scan(
     let mut scan = Scan {
         bookings: Bookings::new(&files, ranges, Machine::of(func.target).abi),
         wide: Units::default(),
+        wanted: wanted_places(func)?,
         classes,
         placed: vec![false; func.value_count()],
         types: (0..func.value_count())
@@ -246,6 +248,27 @@ fn scan(
         scan.block(block)?;
     }
     Ok((scan.borders, scan.edits))
+}
+
+/// The registers in which calls and returns look for values.
+fn wanted_places(func: &Function) -> Result<Vec<Option<u8>>, Stop> {
+    let mut wanted = Vec::new();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        if !is_call(func, inst) {
+            continue;
+        }
+        wanted.resize(func.value_count(), None);
+        let results = func.result_count(inst);
+        for (index, place) in places(func, inst).map_err(Stop::Error)? {
+            let operand = func.operands(inst)[index];
+            if index >= results
+                && let Some(value) = operand.reg().and_then(Reg::value)
+            {
+                wanted[value.index()].get_or_insert(place.index());
+            }
+        }
+    }
+    Ok(wanted)
 }
 
 /// The values of uniform classes that live across blocks.
@@ -292,6 +315,8 @@ struct Scan<'a> {
     bookings: Bookings,
     /// General registers that classes of wide tuples are promised.
     wide: Units,
+    /// Where calls and returns want their operands, by value; empty if there are none of them.
+    wanted: Vec<Option<u8>>,
     /// Whether each value was given a register.
     placed: Vec<bool>,
     /// The type of each value: the scan makes none.

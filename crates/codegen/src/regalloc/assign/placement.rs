@@ -61,6 +61,13 @@ impl Scan<'_> {
             }
             _ => {}
         }
+        if let Some(&Some(at)) = self.wanted.get(value.index())
+            && self.classes.is_alone(value)
+            && self.files[ty.class() as usize].is_free(at, ty.len(), avoid)
+            && self.is_clear(value, at)
+        {
+            return Ok(at);
+        }
         let booked = self.booked(value);
         let file = &self.files[ty.class() as usize];
         let soon = |points| self.booked_after(ty.class(), self.end(value), points);
