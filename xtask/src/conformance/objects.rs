@@ -166,7 +166,7 @@ fn made(tools: &Tools, maker: Maker, level: u8, text: &str, path: &Path) -> Resu
         Maker::Ptxas => {
             let input = path.with_extension("ptx");
             std::fs::write(&input, text).map_err(|error| error.to_string())?;
-            let said = Command::new(&tools.ptxas)
+            let said = oracle::bounded(&tools.ptxas)
                 .args(["-c", "-arch=sm_90", &format!("-O{level}")])
                 .arg(&input)
                 .arg("-o")
