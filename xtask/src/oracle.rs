@@ -68,6 +68,11 @@ pub fn find(tool: &str) -> Result<PathBuf, String> {
     ))
 }
 
+/// The tool that is installed here, or the one on the path: machines with a GPU have their own.
+pub fn installed(tool: &str) -> PathBuf {
+    find(tool).unwrap_or_else(|_| tool.into())
+}
+
 /// Memory that a tool may take, in KiB: ptxas -O0 takes all there is for some generated programs, and the machine with it.
 const MEMORY: u64 = 8 << 20;
 

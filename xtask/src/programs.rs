@@ -241,7 +241,7 @@ pub fn assemble_with(text: &[u8], options: &[&str]) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().map_err(failed)?;
     let (source, cubin) = (folder.path().join("a.ptx"), folder.path().join("a.cubin"));
     std::fs::write(&source, text).map_err(failed)?;
-    let output = oracle::bounded(&oracle::find("ptxas").unwrap_or_else(|_| "ptxas".into()))
+    let output = oracle::bounded(&oracle::installed("ptxas"))
         .arg("-arch=sm_90a")
         .args(options)
         .arg(&source)
