@@ -64,16 +64,20 @@ impl Acts {
         for block in &program.blocks {
             all.starts.push(all.acts.len() as u32);
             let own = all.acts.len();
-            let mut asks = false;
+            let (mut asks, mut takes_turns) = (false, false);
             for index in block.start..block.end {
                 let instruction = &program.instructions[index];
                 asks |= asks_who_runs(instruction);
+                takes_turns |= elects_of_some(instruction);
                 if let Some(act) = all.act(program, block.start, index) {
                     all.acts.push((index as u32, act));
                 }
             }
-            if asks {
-                let exchange = |index: u32| is_exchange(program.instructions[index as usize].op());
+            if asks || takes_turns {
+                let exchange = |index: u32| {
+                    let op = program.instructions[index as usize].op();
+                    if asks { is_exchange(op) } else { is_vote(op) }
+                };
                 let acts = all.acts.split_off(own);
                 let whole =
                     |(index, act): &(u32, Act)| *act != Act::Collective || !exchange(*index);
@@ -230,9 +234,19 @@ pub(super) fn conditions(instruction: &Instruction) -> impl Iterator<Item = Regi
 
 /// Whether it is a vote on a constant: it asks which lanes are running. What lanes exchange around it is meant for those.
 fn asks_who_runs(instruction: &Instruction) -> bool {
-    let vote = matches!(instruction.op(), Op::VOTE | Op::VOTEU);
+    let vote = is_vote(instruction.op());
     let asked = || instruction.operand(slot::Q).and_then(Operand::as_register);
     vote && asked().is_some_and(|predicate| predicate.is_constant())
+}
+
+/// Whether it elects one of those running lanes for which a predicate holds: lanes take turns, and vote whether one is left. Whoever
+/// runs together does so by itself.
+fn elects_of_some(instruction: &Instruction) -> bool {
+    instruction.op() == Op::ELECT && !instruction.guard().is_always()
+}
+
+fn is_vote(op: Op) -> bool {
+    matches!(op, Op::VOTE | Op::VOTEU)
 }
 
 /// Whether running lanes exchange something.

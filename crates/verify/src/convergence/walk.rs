@@ -4,7 +4,7 @@ use super::acts::{Act, Acts, When, conditions, is_all_lanes, is_exchange, when};
 use super::postdominators::PostDominators;
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
-use super::state::{Arm, Cause, NONE, Parting, Region, State};
+use super::state::{Arm, Cause, Literal, NONE, Parting, Region, State};
 use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
 use crate::program::{Outside, Program, WORD};
@@ -62,6 +62,9 @@ struct Passed {
     exchanges: SmallVec<[(u16, u16, bool, bool); 1]>,
     /// The WARPSYNC.EXCLUSIVE whose exchange has not come yet.
     excluded: Option<u32>,
+    /// Registers that are different in lanes only where this does not hold, which it does in all or in none: what was written under
+    /// this guard since is the same.
+    settled: SmallVec<[(u16, Literal); 4]>,
 }
 
 impl Passed {
@@ -70,6 +73,31 @@ impl Passed {
         if let Some(index) = self.excluded.take() {
             state.part(Cause::Masks(index), Arm::SEVERAL);
         }
+    }
+
+    /// Whether a register that is different in lanes is the same where `guard` holds.
+    fn is_settled(&self, register: u16, guard: Option<Literal>) -> bool {
+        guard.is_some_and(|guard| self.settled.contains(&(register, guard)))
+    }
+
+    /// Takes notice of a write to a register; `true` if from now on it is the same in all lanes.
+    fn settle(&mut self, register: u16, guard: Option<Literal>, differs: bool) -> bool {
+        let Some(guard) = guard.filter(|_| !differs) else {
+            self.settled.retain(|(settled, _)| *settled != register);
+            return !differs;
+        };
+        let otherwise = Literal {
+            negated: !guard.negated,
+            ..guard
+        };
+        if self.settled.contains(&(register, otherwise)) {
+            self.settled.retain(|(settled, _)| *settled != register);
+            return true;
+        }
+        if !self.settled.contains(&(register, guard)) {
+            self.settled.push((register, guard));
+        }
+        false
     }
 
     /// Whether what the next step of an exchange writes is different in lanes.
@@ -229,21 +257,30 @@ impl Walk<'_> {
             if writes.is_empty() {
                 continue;
             }
+            let guard = fact.guard.is_some().then(|| {
+                let guard = self.program.instructions[index].guard();
+                Literal {
+                    predicate: number(guard.predicate),
+                    negated: guard.negated,
+                }
+            });
+            let register_differs = |register: u16| {
+                state.divergent.contains(register) && !passed.is_settled(register, guard)
+            };
             let differ = || {
                 let mut reads = self.facts.reads(fact).iter();
-                reads.any(|read| state.divergent.contains(read.register))
+                reads.any(|read| register_differs(read.register))
             };
-            let guarded = fact.guard.is_some();
+            let guard_differs =
+                || guard.is_some_and(|guard| state.divergent.contains(guard.predicate));
             let differs = match self.sameness[index] {
                 Sameness::Sources => differ(),
                 Sameness::Loaded => differ() || state.apart().is_some(),
                 Sameness::Never => true,
                 Sameness::Exchange(stage) => self_xor(&self.program.instructions[index])
                     .is_none_or(|pair| passed.exchange(stage, pair, state)),
-                Sameness::Always | Sameness::Special => {
-                    let guard = self.program.instructions[index].guard();
-                    guarded && state.divergent.contains(number(guard.predicate))
-                }
+                Sameness::Source(source) => register_differs(source) || guard_differs(),
+                Sameness::Always | Sameness::Special => guard_differs(),
             };
             for write in writes {
                 if !RegisterSet::is_of_lanes(write.register) {
@@ -252,9 +289,16 @@ impl Walk<'_> {
                 passed.written.insert(write.register);
                 if differs {
                     state.divergent.insert(write.register);
-                } else if !guarded {
+                }
+                if state.divergent.contains(write.register)
+                    && passed.settle(write.register, guard, differs)
+                {
                     state.divergent.remove(write.register);
                 }
+            }
+            for write in writes {
+                let changed = |guard: &Literal| guard.predicate == write.register;
+                passed.settled.retain(|(_, guard)| !changed(guard));
             }
             if !state.saved.is_empty() {
                 let overwritten = |register: u16| writes.iter().any(|w| w.register == register);
