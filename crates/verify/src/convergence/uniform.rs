@@ -21,6 +21,8 @@ pub(super) enum Sameness {
     Source(u16),
     /// As its sources do, if the lanes come together: what memory holds may change.
     Loaded,
+    /// As what the stack holds there.
+    Frame,
     /// The same, whatever the sources.
     Always,
     /// Different.
@@ -46,18 +48,18 @@ fn of_operation(op: Op) -> Sameness {
         Mnemonic::S2R | Mnemonic::CS2R => Sameness::Special,
         // What lanes find together.
         Mnemonic::VOTE | Mnemonic::B2R => Sameness::Always,
-        // Lanes come one after the other, exchange values, hold pieces of a matrix, or have memory of their own.
+        // Lanes come one after the other, exchange values, or hold pieces of a matrix.
         Mnemonic::ATOM
         | Mnemonic::ATOMG
         | Mnemonic::ATOMS
         | Mnemonic::SUATOM
-        | Mnemonic::LDL
         | Mnemonic::SHFL
         | Mnemonic::MATCH
         | Mnemonic::ELECT
         | Mnemonic::R2UR
         | Mnemonic::LDSM
         | Mnemonic::MOVM => Sameness::Never,
+        Mnemonic::LDL => Sameness::Frame,
         Mnemonic::LD | Mnemonic::LDG | Mnemonic::LDS => Sameness::Loaded,
         _ if is_matrix(op) => Sameness::Never,
         _ => Sameness::Sources,

@@ -1,6 +1,7 @@
 //! The transfer functions: what an instruction, and an edge, does to what is known.
 
 use super::acts::{Act, Acts, When, conditions, is_all_lanes, is_exchange, when};
+use super::frame::{self, FrameAccess};
 use super::postdominators::PostDominators;
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
@@ -218,6 +219,7 @@ impl Walk<'_> {
         passed.end_exclusion(state);
         if is_call(self.program, block) {
             self.call(block, state, &mut passed.written, &mut observe);
+            state.frame.forget();
         }
         let last = bounds.end - 1;
         if (self.program.instructions[last].op().row().effects).contains(Effects::RETURN) {
@@ -249,10 +251,45 @@ impl Walk<'_> {
         bounds.is_some_and(|bounds| ops.contains(&self.program.instructions[bounds.end - 1].op()))
     }
 
+    fn frame_access(&self, index: usize) -> Option<FrameAccess> {
+        let stack_pointer = self.program.machine.abi.stack_pointer;
+        frame::access(&self.program.instructions[index], stack_pointer)
+    }
+
+    /// Whether a load from the stack finds the same in all lanes.
+    fn is_in_common(&self, index: usize, state: &State) -> bool {
+        match self.frame_access(index) {
+            Some(FrameAccess::Load(bytes)) => state.frame.holds(bytes),
+            _ => false,
+        }
+    }
+
+    /// What a store leaves on the stack, and a change of the stack pointer of what is known there.
+    fn store_to_frame(&self, index: usize, state: &mut State) {
+        let fact = &self.facts.facts[index];
+        match self.frame_access(index) {
+            Some(FrameAccess::Store(bytes)) => {
+                let mut reads = self.facts.reads(fact).iter();
+                let same = fact.guard.is_none()
+                    && state.is_way_of_all()
+                    && !reads.any(|read| state.divergent.contains(read.register));
+                state.frame.store(bytes, same);
+            }
+            Some(FrameAccess::Anywhere) => state.frame.forget(),
+            Some(FrameAccess::Load(_)) | None => {}
+        }
+        let stack_pointer = u16::from(self.program.machine.abi.stack_pointer);
+        let writes = self.facts.writes(fact);
+        if writes.iter().any(|write| write.register == stack_pointer) {
+            state.frame.forget();
+        }
+    }
+
     /// Which registers become the same or different in all lanes from one instruction up to another.
     fn registers(&self, from: usize, to: usize, state: &mut State, passed: &mut Passed) {
         for index in from..to {
             let fact = &self.facts.facts[index];
+            self.store_to_frame(index, state);
             let writes = self.facts.writes(fact);
             if writes.is_empty() {
                 continue;
@@ -277,6 +314,7 @@ impl Walk<'_> {
                 Sameness::Sources => differ(),
                 Sameness::Loaded => differ() || state.apart().is_some(),
                 Sameness::Never => true,
+                Sameness::Frame => guard_differs() || !self.is_in_common(index, state),
                 Sameness::Exchange(stage) => self_xor(&self.program.instructions[index])
                     .is_none_or(|pair| passed.exchange(stage, pair, state)),
                 Sameness::Source(source) => register_differs(source) || guard_differs(),
