@@ -4,8 +4,8 @@ use super::state::{Condition, Literal};
 use crate::facts::number;
 use crate::program::Program;
 use orias_sass::{
-    Effects, Instruction, Mnemonic, Op, Operand, Register, RegisterClass, modifier_names as name,
-    modifier_values as value,
+    Effects, Guard, Instruction, Mnemonic, Op, Operand, Register, RegisterClass,
+    modifier_names as name, modifier_values as value,
 };
 use orias_sass::{SlotName, slot_names as slot};
 use smallvec::SmallVec;
@@ -65,13 +65,22 @@ impl Acts {
             all.starts.push(all.acts.len() as u32);
             let own = all.acts.len();
             let (mut asks, mut takes_turns) = (false, false);
+            // The guard under which lanes have gathered for what stands under it, too.
+            let mut gathered = None;
             for index in block.start..block.end {
                 let instruction = &program.instructions[index];
+                let guard = instruction.guard();
                 asks |= asks_who_runs(instruction);
                 takes_turns |= elects_of_some(instruction);
-                if let Some(act) = all.act(program, block.start, index) {
-                    all.acts.push((index as u32, act));
+                match all.act(program, block.start, index) {
+                    Some(Act::Collective) if gathered == Some(guard) => {}
+                    Some(act) => all.acts.push((index as u32, act)),
+                    None if instruction.op() == Op::WARPSYNC_ALL => gathered = Some(guard),
+                    None => {}
                 }
+                let ends = |guard: &Guard| writes(instruction, guard.predicate);
+                let yields = matches!(instruction.op(), Op::YIELD | Op::NANOSLEEP);
+                gathered = gathered.filter(|guard| !yields && !ends(guard));
             }
             if asks || takes_turns {
                 let exchange = |index: u32| {
@@ -146,6 +155,13 @@ impl Acts {
     }
 }
 
+/// Whether an instruction writes a register.
+fn writes(instruction: &Instruction, register: Register) -> bool {
+    let accesses = instruction.accesses();
+    let mut written = accesses.iter().filter(|access| access.writes);
+    written.any(|access| access.registers().any(|written| written == register))
+}
+
 /// Whether a mask of lanes that the instruction at `index` reads is known, from the block that starts at `start`, to name all.
 pub(super) fn is_all_lanes(program: &Program, start: usize, index: usize, mask: &Operand) -> bool {
     let Operand::Register(mask) = mask else {
@@ -154,13 +170,8 @@ pub(super) fn is_all_lanes(program: &Program, start: usize, index: usize, mask: 
     if mask.register.is_constant() || mask.modifiers.invert {
         return mask.register.is_constant() && mask.modifiers.invert;
     }
-    let writes = |instruction: &&Instruction| {
-        let accesses = instruction.accesses();
-        let mut written = accesses.iter().filter(|access| access.writes);
-        written.any(|access| access.registers().any(|written| written == mask.register))
-    };
-    let before = program.instructions[start..index].iter().rev();
-    let writer = before.into_iter().find(writes);
+    let mut before = program.instructions[start..index].iter().rev();
+    let writer = before.find(|instruction| writes(instruction, mask.register));
     writer.is_some_and(|writer| {
         // `IMAD.MOV` adds it to nothing.
         let moved = match writer.op() {
