@@ -130,7 +130,7 @@ fn speed() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let started = std::time::Instant::now();
     for path in &modules {
-        std::process::Command::new(&ptxas)
+        oracle::bounded(&ptxas)
             .arg("-arch=compute_90a")
             .arg("-o")
             .arg(folder.path().join("out"))

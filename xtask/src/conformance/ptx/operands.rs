@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use orias_generate::synth::{self, Sample};
 use orias_ptx::grammar::ROWS;
@@ -318,7 +317,7 @@ fn refused_by_ptxas(
         loop {
             let (text, first) = module(target, batch, &without);
             std::fs::write(path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
-            let output = Command::new(ptxas)
+            let output = oracle::bounded(ptxas)
                 .arg(format!("-arch={architecture}"))
                 .args(["-O0", "-o"])
                 .arg(path.with_extension("out"))
