@@ -187,9 +187,7 @@ fn corpus_is_accepted() -> Result<(), String> {
 fn ours(source: &[u8], options: &Options) -> Option<String> {
     let (module, mut diagnostics) = orias_ptx::parse(source);
     diagnostics.append(orias_ptx::check(&module, options));
-    let first = diagnostics
-        .iter()
-        .find(|it| it.severity == orias_ptx::diagnostic::Severity::Error)?;
+    let first = diagnostics.iter().find(|it| it.severity.is_error())?;
     Some(first.message.clone())
 }
 
