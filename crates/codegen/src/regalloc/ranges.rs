@@ -9,6 +9,7 @@
 //! Cost: O(operands + live pairs of value and block).
 
 use super::calls::is_call;
+use super::counts::count_set;
 use super::last_uses::LastUses;
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{Csr, Liveness};
@@ -28,6 +29,10 @@ pub(super) struct Ranges {
     pub(super) points: u32,
     /// The points inside calls.
     pub(super) calls: Vec<u32>,
+    /// The points of each block.
+    pub(super) blocks: Vec<(Block, Run)>,
+    /// Where the number of registers changes: the point at which the instruction reads, and the number behind it.
+    pub(super) counts: Vec<(u32, u32)>,
 }
 
 const CLOSED: u32 = u32::MAX;
@@ -73,8 +78,11 @@ impl Ranges {
         };
         let mut empty = vec![false; values];
         let mut calls = Vec::new();
+        let mut blocks = Vec::new();
+        let mut counts = Vec::new();
         let mut point = 0;
         for block in order {
+            let first = point;
             let starts = live.live_in(block).iter().chain(func.block_params(block));
             for &value in starts.filter(|value| !empty[value.index()]) {
                 walk.open[value.index()] = point;
@@ -86,6 +94,7 @@ impl Ranges {
             for (index, inst) in func.block_insts(block).enumerate() {
                 let ending = last_uses.at(block, count - 1 - index);
                 point += 1;
+                counts.extend(count_set(func, inst).map(|count| (point, count)));
                 for &value in ending.read {
                     walk.close(value, point);
                 }
@@ -117,12 +126,19 @@ impl Ranges {
                     walk.close(value, point);
                 }
             }
+            let run = Run {
+                start: first,
+                end: point,
+            };
+            blocks.push((block, run));
             point += 1;
         }
         Ranges {
             runs: Csr::from_pairs(values, walk.runs.iter().copied()),
             points: point,
             calls,
+            blocks,
+            counts,
         }
     }
 

@@ -30,9 +30,11 @@ mod tuples;
 use super::calls::{is_call, places};
 use super::coalesce::{Classes, Place};
 use super::contents::Contents;
+use super::counts;
 use super::file::{File, Units, insert};
 use super::last_uses::{Kills, LastUses};
 use super::ranges::Ranges;
+use super::starting_registers;
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
@@ -210,8 +212,18 @@ fn scan(
         let may_share = |a, b| crossing.contains(a) == crossing.contains(b);
         Classes::new(func, loops, &ranges, &contents, &may_share)
     };
+    let machine = Machine::of(func.target);
+    let mut reservations = Reservations::new(&files, ranges, machine.abi);
+    let mut for_few = Vec::new();
+    if let Some(entry) = starting_registers(func, func.target)
+        && let Some(largest) = counts::largest(func)
+    {
+        let counts = counts::at_entries(func, entry);
+        reservations.book_missing(&counts, machine.registers.reserved);
+        for_few = counts::values_for_few(func, live, &counts, largest);
+    }
     let mut scan = Scan {
-        reservations: Reservations::new(&files, ranges, Machine::of(func.target).abi),
+        reservations,
         wide: Units::default(),
         wanted: wanted_places(func)?,
         classes,
@@ -243,6 +255,7 @@ fn scan(
     for (&token, &register) in tokens {
         scan.home[token.index()] = Some(register);
     }
+    scan.book_low(&for_few);
     scan.book_products(products, first_product);
     for block in order {
         scan.block(block)?;

@@ -105,14 +105,32 @@ impl Scan<'_> {
         }
     }
 
+    /// Books the lowest registers for values that live where a warp has few, before anything else is placed: by the time the scan meets them, others would lie there that
+    /// could lie anywhere.
+    pub(super) fn book_low(&mut self, values: &[Value]) {
+        for &value in values {
+            if self.classes.place(value).is_none() {
+                self.find_lowest(value, &Units::default());
+            }
+        }
+    }
+
     /// The lowest place outside `low` for the class of `value`, which is booked for all its members. None if `low` is empty.
     fn find_above(&mut self, value: Value, low: &Units) -> Option<u8> {
         if is_empty(low) {
             return None;
         }
+        self.find_lowest(value, low)
+    }
+
+    /// The lowest place outside `avoid` for the class of `value`, which is booked for all its members.
+    fn find_lowest(&mut self, value: Value, avoid: &Units) -> Option<u8> {
         let shape = self.classes.shape(value);
         let members = self.unplaced(value);
-        let places = both(&self.clear_places(&members, shape), &low.map(|word| !word));
+        let places = both(
+            &self.clear_places(&members, shape),
+            &avoid.map(|word| !word),
+        );
         let base = self.files[self.ty(value).class() as usize].lowest(&places, shape.span)?;
         let at = base + shape.below;
         self.is_free(value, at).then(|| {

@@ -1,12 +1,13 @@
 //! Reserving registers for whole live ranges.
 
 use super::super::calls::volatile;
-use super::super::file::{File, Units, either, insert};
+use super::super::file::{File, Units, below, either, insert};
 use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
+use cranelift_entity::SecondaryMap;
 use orias_machine::abi::Abi;
-use orias_ori::{Class, Value};
+use orias_ori::{Block, Class, Value};
 
 /// The timelines of all files.
 pub(super) struct Reservations {
@@ -49,6 +50,29 @@ impl Reservations {
             reservations.book_run(Class::R, run, &volatile(abi));
         }
         reservations
+    }
+
+    /// Books what a warp does not have where it has fewer registers than elsewhere: `counts` says how many it has where blocks start, of which `reserved` are not the
+    /// program's.
+    pub(super) fn book_missing(&mut self, counts: &SecondaryMap<Block, u32>, reserved: u32) {
+        let changes = std::mem::take(&mut self.ranges.counts);
+        let mut changes = changes.into_iter().peekable();
+        for index in 0..self.ranges.blocks.len() {
+            let (block, whole) = self.ranges.blocks[index];
+            let (mut start, mut count) = (whole.start, counts[block]);
+            while let Some((point, next)) = changes.next_if(|(point, _)| *point <= whole.end) {
+                self.book_above(count.saturating_sub(reserved), start, point);
+                (start, count) = (point + 1, next);
+            }
+            self.book_above(count.saturating_sub(reserved), start, whole.end);
+        }
+    }
+
+    fn book_above(&mut self, usable: u32, start: u32, end: u32) {
+        if let Ok(usable) = u8::try_from(usable) {
+            let missing = below(usable.into()).map(|word| !word);
+            self.book_run(Class::R, Run { start, end }, &missing);
+        }
     }
 
     fn book_run(&mut self, class: Class, run: Run, units: &Units) {
