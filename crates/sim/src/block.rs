@@ -587,6 +587,8 @@ mod tests {
             virtual_sm: machine.target.sm(),
             param_base: machine.constants.params as u16,
             reserved_shared: u64::from(machine.constants.reserved_shared),
+            mercury_version: machine.abi.mercury_version,
+            work_arounds: machine.abi.work_arounds,
         });
         module.functions.push(Function {
             name: "k".to_owned(),
