@@ -50,6 +50,42 @@ enum Act {
     HandsOver,
 }
 
+/// What waits for copies wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitKind {
+    /// Groups of copies of single threads.
+    Groups,
+    /// Groups of bulk copies to global memory.
+    BulkGroups,
+    /// Mbarriers that copies tell.
+    Mbarriers,
+}
+
+/// The waits of each kind of copies that a program begins.
+pub(crate) fn waits(program: &Program) -> Vec<(WaitKind, Vec<usize>)> {
+    let of = |kind: WaitKind, it: &Instruction| match kind {
+        WaitKind::Groups => matches!(act(it, Family::Threads), Act::Waits(_) | Act::HandsOver),
+        WaitKind::BulkGroups => matches!(act(it, Family::Bulk), Act::Waits(_)),
+        WaitKind::Mbarriers => it.op() == Op::SYNCS_PHASECHK,
+    };
+    let begins = |kind: WaitKind, it: &Instruction| match kind {
+        WaitKind::Groups => act(it, Family::Threads) == Act::Begins,
+        WaitKind::BulkGroups => act(it, Family::Bulk) == Act::Begins,
+        WaitKind::Mbarriers => tells_mbarrier(it),
+    };
+    let kinds = [WaitKind::Groups, WaitKind::BulkGroups, WaitKind::Mbarriers];
+    kinds
+        .into_iter()
+        .filter(|&kind| program.instructions.iter().any(|it| begins(kind, it)))
+        .map(|kind| {
+            let all = program.instructions.iter().enumerate();
+            let waits = all.filter(|(_, it)| of(kind, it)).map(|(at, _)| at);
+            (kind, waits.collect::<Vec<usize>>())
+        })
+        .filter(|(_, waits)| !waits.is_empty())
+        .collect()
+}
+
 /// Copies that nothing awaits, and reads that are ahead of copies by any number.
 pub(crate) fn check(program: &Program) -> Vec<Finding> {
     let mut findings = Vec::new();

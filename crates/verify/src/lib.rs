@@ -21,6 +21,7 @@ pub mod program;
 mod reuse;
 mod together;
 
+pub use awaited::WaitKind;
 pub use estimate::estimate;
 pub use explain::{Explained, dependences, explain};
 pub use finding::{Check, Finding};

@@ -1,6 +1,7 @@
 //! The phases: one module each, with one public function named by a verb. [`crate::pipeline`] orders them.
 
 mod balance_pipes;
+mod beyond_control_words;
 mod check_sync;
 mod combine_words;
 mod common_subexpressions;
@@ -33,6 +34,9 @@ mod warpgroup;
 mod warpgroup_operands;
 
 pub use balance_pipes::balance_pipes;
+pub use beyond_control_words::{
+    apply_allocation_wars, has_unguarded_reads, has_untold_textures, mark_texture_results,
+};
 pub use check_sync::{apply_sync_wars, check_sync, reads_registers as sync_reads_registers};
 pub use combine_words::combine_words;
 pub use common_subexpressions::eliminate_common_subexpressions;
