@@ -10,12 +10,12 @@
 //!
 //! Which bytes of shared memory a copy writes and a load reads is in registers; finished code shows two things all the same:
 //!
-//! - *Never.* Some way from each copy of a group comes to a wait for it: one that leaves fewer groups than were closed since. (A copy that hands itself to an mbarrier may be
-//!   awaited by other warps, so that a wait must only be somewhere.)
+//! - *Never.* Some way from each copy of a group comes to the end of the group and then to a wait. How many groups that one leaves is not asked: a loop waits for all but the last group, and its last trip,
+//!   which nothing waits for, copies nothing. (A copy that hands itself to an mbarrier may be awaited by other warps, so that a wait must only be somewhere.)
 //! - *Without bound.* Where shared memory is read, only so many groups are under way. A loop that closes a group and reads shared memory in each
 //!   trip and waits nowhere is ahead of its copies by any number. The same holds for copies that tell an mbarrier.
 //!
-//! Both are bits and numbers that grow over the flow graph; O(instructions) for each round, with as many rounds as loops are nested.
+//! Both are facts that grow over the flow graph; O(instructions) for each round, with as many rounds as loops are nested.
 
 use crate::finding::{Check, Finding};
 use crate::judge::alone;
@@ -25,9 +25,6 @@ use orias_sass::slot_names as slot;
 use orias_sass::{
     Instruction, Mnemonic, Op, Operand, modifier_names as name, modifier_values as value,
 };
-
-/// Groups that are told apart: DEPBAR.LE counts to 63.
-const MOST: u32 = 63;
 
 /// A kind of copies that are awaited by groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +118,7 @@ fn act(instruction: &Instruction, family: Family) -> Act {
         Mnemonic::UBLKCP | Mnemonic::UBLKRED if bulk && to_global(instruction) => Act::Begins,
         Mnemonic::UTMACMDFLUSH if bulk => Act::Closes,
         Mnemonic::DEPBAR if op == Op::DEPBAR_LE => match instruction.operand(slot::N) {
-            Some(Operand::Immediate(left)) => Act::Waits((*left).min(MOST.into()) as u32),
+            Some(Operand::Immediate(left)) => Act::Waits(u32::try_from(*left).unwrap_or(0)),
             _ => Act::Waits(0),
         },
         Mnemonic::DEPBAR => Act::Waits(0),
@@ -149,33 +146,41 @@ fn reads_shared(program: &Program, instruction: &Instruction) -> bool {
         || program.machine.is_warpgroup_matrix(op)
 }
 
-/// States of a copy: bit 0 that its group is open, bit `n + 1` that `n` groups were closed behind its own, the last one for as many or more.
-type States = u128;
-
-/// A state after an instruction; `None` if the copy is awaited there.
-fn after(state: u32, act: Act) -> Option<u32> {
-    let closed = state.checked_sub(1);
-    match (act, closed) {
-        (Act::Closes, None) => Some(1),
-        (Act::Closes, Some(behind)) => Some((behind + 1).min(MOST) + 1),
-        (Act::Waits(left), Some(behind)) if behind >= left => None,
-        (Act::HandsOver, _) => None,
-        _ => Some(state),
-    }
+/// States of a copy from which a wait can be reached: while its group is open, and once it is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reaches {
+    open: bool,
+    closed: bool,
 }
 
-/// States at the start of a block from which a wait can be reached, given those at its end.
-fn before_block(program: &Program, block: &Block, family: Family, end: States) -> States {
-    let instructions = program.instructions[block.start..block.end].iter();
-    instructions
-        .rev()
-        .fold(end, |awaited, instruction| match act(instruction, family) {
-            Act::Nothing | Act::Begins => awaited,
-            act => (0..MOST + 2).fold(0, |states, state| {
-                let reaches = after(state, act).is_none_or(|next| awaited >> next & 1 == 1);
-                states | States::from(reaches) << state
-            }),
-        })
+impl Reaches {
+    const ALL: Self = Self {
+        open: true,
+        closed: true,
+    };
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            open: self.open || other.open,
+            closed: self.closed || other.closed,
+        }
+    }
+
+    /// Before an instruction, given what holds behind it.
+    fn before(self, act: Act) -> Self {
+        match act {
+            Act::Nothing | Act::Begins => self,
+            Act::Closes => Self {
+                open: self.closed,
+                ..self
+            },
+            Act::Waits(_) => Self {
+                closed: true,
+                ..self
+            },
+            Act::HandsOver => Self::ALL,
+        }
+    }
 }
 
 /// Whether code elsewhere goes on behind a block: it may wait.
@@ -187,17 +192,27 @@ fn leaves(program: &Program, at: usize) -> bool {
 /// Copies from which no way comes to a wait for them; the first of the function.
 fn never(program: &Program, family: Family) -> Option<Finding> {
     let count = program.blocks.len();
-    let mut starts: Vec<States> = vec![0; count];
-    let ends = |starts: &[States], at: usize| {
-        let elsewhere = if leaves(program, at) { States::MAX } else { 0 };
+    let mut starts = vec![Reaches::default(); count];
+    let end = |starts: &[Reaches], at: usize| {
+        let elsewhere = match leaves(program, at) {
+            true => Reaches::ALL,
+            false => Reaches::default(),
+        };
         let next = program.blocks[at].successors.iter();
-        next.fold(elsewhere, |states, &next| states | starts[next])
+        next.fold(elsewhere, |reaches, &next| reaches.or(starts[next]))
+    };
+    let backwards = |block: &Block, end: Reaches, see: &mut dyn FnMut(usize, Reaches)| {
+        let indices = (block.start..block.end).rev();
+        indices.fold(end, |reaches, index| {
+            see(index, reaches);
+            reaches.before(act(&program.instructions[index], family))
+        })
     };
     loop {
         let mut changed = false;
         for at in (0..count).rev() {
-            let end = ends(&starts, at);
-            let start = before_block(program, &program.blocks[at], family, end);
+            let end = end(&starts, at);
+            let start = backwards(&program.blocks[at], end, &mut |_, _| {});
             changed |= start != starts[at];
             starts[at] = start;
         }
@@ -206,20 +221,13 @@ fn never(program: &Program, family: Family) -> Option<Finding> {
         }
     }
     let first = program.blocks.iter().enumerate().find_map(|(at, block)| {
-        let mut awaited = ends(&starts, at);
         let mut lost = None;
-        for index in (block.start..block.end).rev() {
-            let instruction = &program.instructions[index];
-            if act(instruction, family) == Act::Begins && awaited & 1 == 0 {
+        backwards(block, end(&starts, at), &mut |index, reaches| {
+            let begins = act(&program.instructions[index], family) == Act::Begins;
+            if begins && !reaches.open {
                 lost = Some(index);
             }
-            let one = Block {
-                start: index,
-                end: index + 1,
-                ..block.clone()
-            };
-            awaited = before_block(program, &one, family, awaited);
-        }
+        });
         lost
     });
     let needed = match family {
