@@ -305,7 +305,7 @@ impl Hoister<'_> {
                 Kind::Shuffle => {
                     let whole = |block: Block| !self.is_partial(block);
                     let entering = self.shape.incoming(nest.header(each)).iter();
-                    whole(block) && (entering.map(|&(from, _)| from)).all(|from| whole(from))
+                    whole(block) && (entering.map(|&(from, _)| from)).all(whole)
                 }
                 _ => true,
             };

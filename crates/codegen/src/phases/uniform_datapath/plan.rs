@@ -186,9 +186,9 @@ impl Planner<'_> {
     fn is_cheap(&self, inst: Inst) -> bool {
         let func = self.func;
         match func.opcode(inst) {
-            Opcode::Machine(Op::MOV) => !func.operands(inst)[1]
+            Opcode::Machine(Op::MOV) => func.operands(inst)[1]
                 .as_value()
-                .is_some_and(|value| func.value_type(value).class() == Class::R),
+                .is_none_or(|value| func.value_type(value).class() != Class::R),
             Opcode::Machine(Op::S2R) => true,
             _ => false,
         }
