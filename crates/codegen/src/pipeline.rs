@@ -85,6 +85,8 @@ pub const PHASES: &[Phase] = &[
         "fences and waits of the machine that repeat one before them"),
     phase(72, "LateExpandSyncInstructions", Stage::LateSync, MACHINE, gate(0..=3), phases::late_expand_sync,
         "what reports errors behind fences"),
+    phase(10070, "UniformDatapath", Stage::LateSync, MACHINE, gate_level_knob(1..=3, &knobs::UNIFORM_DATAPATH), phases::use_uniform_datapath,
+        "what all lanes compute alike, for operands in uniform registers, is computed there"),
     phase(10010, "WarpgroupOperands", Stage::LateSync, MACHINE, gate(0..=3), phases::hold_warpgroup_operands,
         "what warp-group matrix products read stays in its registers until they are over"),
     phase(91, "OriCalcDependantTex", Stage::LateSync, MACHINE, gate_level_feature(2..=3, UNTOLD_TEXTURES), phases::mark_texture_results,
