@@ -21,6 +21,9 @@ const THREADS: u32 = 256;
 /// Registers that the allocator needs beyond those that are live, as a rule.
 const ALIGNMENT: u32 = 2;
 
+/// Registers that nobody's values lie in, though code names them: the stack pointer.
+const KEPT: u32 = 1;
+
 /// How many budgets below what the order before needed are tried at most.
 const BELOW: usize = 2;
 
@@ -47,25 +50,58 @@ impl Occupancy {
         }
     }
 
-    /// Registers a thread is given so that `live` can be live.
+    /// The most live registers for which a thread is given no more registers than for `live`.
     pub fn portion(&self, live: u32) -> u32 {
-        self.files.portion(live)
+        self.files.portion(live + KEPT) - self.files.reserved - KEPT
     }
 
     /// Warps of each scheduler when `live` registers are live.
     pub fn warps(&self, live: u32) -> u32 {
-        let blocks = self.files.blocks(live, self.threads);
-        (blocks * self.threads / self.files.warp / self.files.schedulers).max(1)
+        self.warps_with(live + KEPT)
+    }
+
+    /// Warps of each scheduler when code names `registers` registers.
+    pub fn warps_with(&self, registers: u32) -> u32 {
+        let warps = self.blocks(registers) * self.threads / self.files.warp;
+        (warps / self.files.schedulers).max(1)
+    }
+
+    /// Thread blocks of a multiprocessor when code names `registers` registers.
+    pub fn blocks(&self, registers: u32) -> u32 {
+        self.files.blocks(registers, self.threads)
     }
 
     /// Live registers that leave room for as many warps as there can be.
     pub fn free(&self) -> i32 {
-        self.files.free() as i32
+        (self.files.free() - KEPT) as i32
     }
 
-    /// The most registers that leave as many warps as `live` does, less what alignment may waste.
+    /// The most registers that code can name with as many blocks on a multiprocessor as if `live` were live.
+    pub fn edge(&self, live: u32) -> u32 {
+        let mut most = self.portion(live) + KEPT;
+        let blocks = self.blocks(most);
+        while self.blocks(most + self.files.granularity) == blocks && most < 256 {
+            most += self.files.granularity;
+        }
+        most
+    }
+
+    /// The most live registers that leave more warps than `live` does, if any do.
+    pub fn below(&self, live: u32) -> Option<u32> {
+        let warps = self.warps(live);
+        let mut fewer = self.portion(live);
+        while fewer > self.files.granularity {
+            fewer -= self.files.granularity;
+            if self.warps(fewer) > warps {
+                return Some(fewer);
+            }
+        }
+        None
+    }
+
+    /// The most live registers that leave as many warps as `live` does, less what alignment may waste.
     pub fn ceiling(&self, live: u32) -> u32 {
-        let mut most = self.portion(live) - self.files.reserved;
+        let mut most = self.portion(live);
         while self.warps(most + self.files.granularity) == self.warps(live) && most < 256 {
             most += self.files.granularity;
         }
@@ -81,7 +117,7 @@ impl Occupancy {
     /// order before needed, and then up to `most` in three steps.
     pub fn candidates(&self, least: u32, had: u32, most: u32) -> Vec<u32> {
         let mut budgets: Vec<u32> = Vec::new();
-        let mut live = self.portion(least) - self.files.reserved;
+        let mut live = self.portion(least);
         while live < had.min(most) && budgets.len() < BELOW {
             let next = live + self.files.granularity;
             if self.warps(next) != self.warps(live) {
