@@ -332,3 +332,28 @@ impl File {
         oldest.map(|(_, base)| base)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_register_more_is_better_than_one_that_somebody_has_booked_unless_it_costs_warps() {
+        let budget = Budget {
+            usable: 40,
+            enough: 4,
+            cheap: 8,
+        };
+        let mut booked = Units::default();
+        insert(&mut booked, 0, 4);
+        let find = |budget: Budget, booked: &Units| {
+            let file = File::new(Class::R, budget, std::iter::empty());
+            file.find(1, 1, 0, &Units::default(), booked, |_| Units::default())
+        };
+        assert_eq!(find(budget, &Units::default()), Some(0));
+        assert_eq!(find(budget, &booked), Some(4));
+        // Up to eight registers are free of cost, not more.
+        insert(&mut booked, 4, 4);
+        assert_eq!(find(budget, &booked), Some(0));
+    }
+}

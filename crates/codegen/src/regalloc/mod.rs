@@ -286,7 +286,7 @@ fn entry_limit(wanted: &Attributes, files: &RegisterFiles) -> u32 {
         .iter()
         .map(|&n| n.max(1))
         .product::<u32>();
-    if wanted.max_threads != [0; 3] {
+    if wanted.max_threads != [0; 3] && !wanted.override_registers {
         let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
         most = most.min(files.usable_with(warps) + files.reserved);
     }
