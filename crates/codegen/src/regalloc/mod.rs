@@ -40,7 +40,7 @@ pub use frame::expand_after_allocation;
 use crate::knobs::registry;
 use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
-use assign::{Borders, Edits, Facts, Stop};
+use assign::{BlockBoundaries, Edits, Facts, Stop};
 use check::check_allocation;
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
@@ -220,7 +220,7 @@ fn allocate(
         false => None,
     };
     let packed = tight.map(|tight| (func.clone(), tight));
-    let rewrite = |func: &mut Function, (borders, edits): (Borders, Edits)| {
+    let rewrite = |func: &mut Function, (borders, edits): (BlockBoundaries, Edits)| {
         edits.apply(func)?;
         edges::resolve(func, &graph, &live, &borders);
         Ok::<(), Stop>(())
