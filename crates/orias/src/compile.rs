@@ -586,6 +586,7 @@ pub(crate) fn limit(own: &mut orias_ori::Attributes, options: &Options) {
         && (wins || own.max_registers == 0 && own.max_threads == [0; 3])
     {
         own.max_registers = registers;
+        own.override_registers = wins;
     }
 }
 
