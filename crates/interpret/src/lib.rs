@@ -263,6 +263,7 @@ impl Thread<'_, '_> {
             | AbstractOp::PrefetchLine
             | AbstractOp::PrefetchU
             | AbstractOp::Nanosleep
+            | AbstractOp::NanosleepRandom
             | AbstractOp::PmEvent
             | AbstractOp::RegionMeet
             | AbstractOp::GridDepWait

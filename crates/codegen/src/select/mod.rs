@@ -142,7 +142,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::ActiveMask, warp::active), (A::Redux, warp::reduce), (A::Elect, warp::elect),
     (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running), (A::TurnWord, warp::turn_word),
     // Odds and ends.
-    (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
+    (A::Nanosleep, barrier::sleep), (A::NanosleepRandom, barrier::sleep_at_random), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
     (A::SetMaxNReg, barrier::give_registers), (A::RegistersTake, barrier::take_registers),
     (A::Call, special::call), (A::Ret, special::keep),
     // Control flow.
@@ -200,6 +200,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let plain_groups = warpgroup::groups_are_plain(func);
     let mut selector = Selector::new(func, context.machine, first, entry);
     selector.plain_groups = plain_groups;
+    selector.checks_stack = context.checks_stack();
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);
         selector.uses[value] = chains.uses(value).len() as u32;

@@ -151,7 +151,7 @@ pub const ATTRIBUTES: &[AttributeRow] = &[
     row(0x59, "LOCAL_CTA_ASYNC_STORE_OFFSETS", None, Payload::Offsets),
     row(0x5a, "MERCURY_FINALIZER_OPTIONS", None, Payload::Words),
     row(0x5b, "BLOCKS_ARE_CLUSTERS", Some(Format::Flag), Payload::Opaque),
-    row(0x5c, "SANITIZE", None, Payload::Opaque),
+    row(0x5c, "SANITIZE", Some(Format::Half), Payload::Opaque),
     row(0x5d, "SYSCALLS_FALLBACK", None, Payload::SymbolPairs),
     row(0x5e, "CUDA_REQ", None, Payload::Words),
     row(0x5f, "MERCURY_ISA_VERSION", Some(Format::Half), Payload::Opaque),
@@ -234,6 +234,8 @@ pub mod id {
     pub const CBANK_PARAM_SIZE: u8 = 0x19;
     /// The register limit the kernel was compiled with.
     pub const MAXREG_COUNT: u8 = 0x1b;
+    /// What a kernel is instrumented for: 0 for threads held up at random, 1 for memcheck.
+    pub const SANITIZE: u8 = 0x5c;
     /// Errors of a function's accesses are reported before its threads end.
     pub const GEN_ERRBAR_AT_EXIT: u8 = 0x53;
     /// Where the function exits.
