@@ -103,8 +103,6 @@ pub struct Kernel {
     pub callees: Vec<String>,
     /// What debuggers are told of it, if anything.
     pub debug: Option<DebugRecord>,
-    /// Whether the kernel allocates on the stack at run time, so that its frame has no fixed size.
-    pub alloca: bool,
     /// Strings of `.pragma` on the kernel and in its body.
     pub pragmas: Vec<String>,
     /// Most thread blocks a cluster may have, where said.

@@ -31,6 +31,10 @@ pub struct Abi {
     /// The first general register that matrix products of a warp group work on. Code that a tool puts into a kernel calls functions, which may change
     /// those below while products are under way.
     pub first_product: u8,
+    /// The version of Mercury that cubins state, major and minor.
+    pub mercury_version: u16,
+    /// The work-arounds that cubins say all code carries.
+    pub work_arounds: u32,
     pub(crate) preserved_general: Ranges,
     pub(crate) saved_general: Ranges,
     pub(crate) preserved_predicates: Ranges,

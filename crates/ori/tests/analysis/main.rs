@@ -10,3 +10,4 @@ mod loops;
 mod orders;
 mod slow;
 mod split;
+mod uniform_registers;

@@ -187,7 +187,6 @@ impl Body<'_, '_> {
             dynamic_shared,
             callees: Vec::new(),
             debug: self.debugging.map(Debugging::into_record),
-            alloca: self.alloca,
             pragmas: self.pragmas,
             max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)
                 .map(|it| it.values[0]),
