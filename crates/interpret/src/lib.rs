@@ -263,7 +263,6 @@ impl Thread<'_, '_> {
             | AbstractOp::PrefetchLine
             | AbstractOp::PrefetchU
             | AbstractOp::Nanosleep
-            | AbstractOp::NanosleepRandom
             | AbstractOp::PmEvent
             | AbstractOp::RegionMeet
             | AbstractOp::GridDepWait

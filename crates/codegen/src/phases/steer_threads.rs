@@ -28,15 +28,8 @@ pub fn steer_threads(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseEr
     for (inst, count) in held {
         let mut emit = Emit::before(func, inst);
         for _ in 0..count {
-            let time = [imm(LONGEST)];
-            emit.put(
-                AbstractOp::NanosleepRandom,
-                (),
-                &[],
-                &time,
-                Guard::ALWAYS,
-                &[],
-            );
+            let time = [imm(LONGEST), imm(1)];
+            emit.put(AbstractOp::Nanosleep, (), &[], &time, Guard::ALWAYS, &[]);
         }
         emit.finish().map_err(|error| PhaseError::Broken {
             at: error.inst.clone(),

@@ -255,19 +255,14 @@ pub(super) fn grid_launch(s: &mut Selector<'_>) -> Done {
 }
 
 pub(super) fn sleep(s: &mut Selector<'_>) -> Done {
-    sleep_until(s, &[])
-}
-
-/// The same for a time that the chip draws.
-pub(super) fn sleep_at_random(s: &mut Selector<'_>) -> Done {
-    sleep_until(s, &[(name::WAKE, value::RAND)])
-}
-
-fn sleep_until(s: &mut Selector<'_>, wake: &[Mod]) -> Done {
     let time = s.word(0);
     let time = match time.is_zero() {
         true => Operand::imm(0).into(),
         false => time,
+    };
+    let wake: &[Mod] = match s.operand(1) {
+        Operand::Imm(_) => &[(name::WAKE, value::RAND)],
+        _ => &[],
     };
     s.emit_guarded(Op::NANOSLEEP, wake, sources![pt(), time])?;
     Ok(())

@@ -143,7 +143,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::ActiveMask, warp::active), (A::Redux, warp::reduce), (A::Elect, warp::elect),
     (A::ElectTurn, warp::elect_turn), (A::AnyRunning, warp::any_running), (A::TurnWord, warp::turn_word),
     // Odds and ends.
-    (A::Nanosleep, barrier::sleep), (A::NanosleepRandom, barrier::sleep_at_random), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
+    (A::Nanosleep, barrier::sleep), (A::PmEvent, barrier::event), (A::Brkpt, barrier::breakpoint),
     (A::SetMaxNReg, barrier::give_registers), (A::RegistersTake, barrier::take_registers),
     (A::Call, special::call), (A::Ret, special::keep),
     // Control flow.

@@ -204,10 +204,8 @@ impl<'a> Finder<'a> {
                 block.is_some_and(|block| nest.innermost(block).is_some())
             };
             let op = function.opcode(inst).as_abstract();
-            matches!(
-                op,
-                Some(AbstractOp::Call | AbstractOp::Nanosleep | AbstractOp::NanosleepRandom)
-            ) || sees_other_threads(function, inst) && in_loop()
+            matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
+                || sees_other_threads(function, inst) && in_loop()
         };
         let causes = PartialWarpCauses {
             at_start: &|_| false,

@@ -492,8 +492,7 @@ operations! {
         .mods(&[Reduce, Geometry, Outside, Unit, TY]).on(INT32.or(INT64).or(WORDS)).sig(&[], &[R1, N, T]).does(UPDATES);
 
     // Odds and ends.
-    Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds.").sig(&[], &[R1]).does(SIDE);
-    NanosleepRandom = row("nanosleep_random", "Sleeps for a time that the chip draws, at most so many nanoseconds.").sig(&[], &[R1]).does(SIDE);
+    Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds; for at most as many, as the chip draws, with a second operand.").sig(&[], &[R1, I_]).does(SIDE);
     PmEvent = row("pmevent", "Triggers performance-monitor events by mask.").sig(&[], &[I]).does(SIDE);
     Brkpt = row("brkpt", "Stops for a debugger.").does(SIDE);
     RegistersTake = row("registers_take", "Asks for so many registers in all; whether it got them.").sig(&[P], &[I]).does(BARRIER.with(Effects::VARIES));

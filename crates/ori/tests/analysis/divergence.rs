@@ -86,10 +86,7 @@ fn comes_in_parts(
                 break;
             }
             let waits = nest.innermost(block).is_some() && sees_other_threads(function, inst)
-                || matches!(
-                    op,
-                    Some(AbstractOp::Call | AbstractOp::Nanosleep | AbstractOp::NanosleepRandom)
-                )
+                || matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
                 || LaneNeeds::of(function, inst) == LaneNeeds::SomeLanes { parts: true };
             if waits && LaneNeeds::of(function, inst) != LaneNeeds::Threads {
                 return true;
