@@ -364,7 +364,7 @@ fn bad_and_unsupported_modules_leave_a_message_a_code_and_no_file() {
         (
             "unsupported",
             format!(
-                "{HEAD}.func f(.param .align 16 .b8 a[80]) {{ .param .align 16 .b8 b[80]; .reg .b32 %r; ld.param.b32 %r, [a]; st.param.b32 [b], %r; call f, (b); ret; }}\n.visible .entry k() {{ .reg .b64 %d; .param .align 16 .b8 b[80]; alloca.u64 %d, 64; st.param.b64 [b], %d; call f, (b); ret; }}"
+                "{HEAD}.visible .entry k() {{ .reg .b32 %r; .local .b8 huge[2147483648]; ld.local.b32 %r, [huge]; st.local.b32 [huge], %r; ret; }}"
             ),
             "not supported yet",
         ),
