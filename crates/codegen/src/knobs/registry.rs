@@ -463,6 +463,15 @@ pub static GEN_ERRBAR_AT_EXIT: Key<bool> = Key::<bool>::new(
     "ERRBAR and CGAERRBAR before each EXIT (--make-errors-visible-at-exit)",
 );
 
+/// Whether threads sleep before they change memory.
+pub static STEER_THREADS: Key<bool> = Key::<bool>::new(
+    10080,
+    "SteerThreads",
+    false,
+    "SteerThreads",
+    "a sleep of random length before each store and atomic operation (--sanitize=threadsteer)",
+);
+
 /// Whether functions look whether their frames fit the stack.
 pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     10075,
@@ -535,6 +544,7 @@ pub static KNOBS: &[&Knob] = &[
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,
     &SP_BOUNDS_CHECK.knob,
+    &STEER_THREADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,
