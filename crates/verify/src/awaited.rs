@@ -12,7 +12,7 @@
 //!
 //! - *Never.* Some way from each copy of a group comes to the end of the group and then to a wait. How many groups that one leaves is not asked: a loop waits for all but the last group, and its last trip,
 //!   which nothing waits for, copies nothing. (A copy that hands itself to an mbarrier may be awaited by other warps, so that a wait must only be somewhere.)
-//! - *Without bound.* Where shared memory is read, only so many groups are under way. A loop that closes a group and reads shared memory in each
+//! - *Without bound.* Where shared memory is read, only so many groups of copies to it are under way. A loop that closes a group and reads shared memory in each
 //!   trip and waits nowhere is ahead of its copies by any number. The same holds for copies that tell an mbarrier.
 //!
 //! Both are facts that grow over the flow graph; O(instructions) for each round, with as many rounds as loops are nested.
@@ -90,11 +90,14 @@ pub(crate) fn check(program: &Program) -> Vec<Finding> {
         let begins = |it: &Instruction| act(it, family) == Act::Begins;
         if program.instructions.iter().any(begins) {
             findings.extend(never(program, family));
-            findings.extend(without_bound(program, |it| match act(it, family) {
-                Act::Closes => Some(Change::Another),
-                Act::Waits(left) => Some(Change::Left(left)),
-                _ => None,
-            }));
+            // Copies to global memory take nothing from whoever reads shared memory.
+            if family == Family::Threads {
+                findings.extend(without_bound(program, |it| match act(it, family) {
+                    Act::Closes => Some(Change::Another),
+                    Act::Waits(left) => Some(Change::Left(left)),
+                    _ => None,
+                }));
+            }
         }
     }
     if program.instructions.iter().any(tells_mbarrier) {

@@ -212,6 +212,7 @@ fn allocate(
         live: &live,
         last_uses: &last_uses,
         tokens: &tokens,
+        keeps_together: margin[Class::UR as usize] > 0 || margin[Class::UP as usize] > 0,
     };
     let scanned = assign::assign(func, facts, packing.budgets())?;
     let named = scanned.0.named;

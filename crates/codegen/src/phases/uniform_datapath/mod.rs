@@ -15,12 +15,15 @@
 //!
 //! **Sums of pairs** ([`pairs`]). Descriptors of neighbouring products differ in a small number, their upper words not at all: UIADD3.64 makes such a pair of another one.
 //!
+//! **Room** ([`pressure`]). Uniform registers are few, and what is spilled from them comes back by R2UR: a function in which they would be too full stays as it was.
+//!
 //! Functions that call others are left alone: no uniform register lives across a call. Cost: the divergence analysis, and a visit of each instruction that is met.
 
 mod build;
 mod forms;
 mod pairs;
 mod plan;
+mod pressure;
 
 use crate::loops::LoopAnalyses;
 use crate::pipeline::{Context, PhaseError};
@@ -39,10 +42,15 @@ pub fn use_uniform_datapath(func: &mut Function, context: &Context<'_>) -> Resul
     let divergence = Divergence::new(func, &shape.graph, &shape.walk, &shape.nest, &chains);
     let target = context.machine.target;
     let plan = plan::Plan::of(func, &shape, &chains, &divergence, &roots, target);
+    let before = func.clone();
     if !plan.is_empty() {
         build::build(func, &shape, &plan, target)?;
     }
-    pairs::join_sums(func, target)
+    pairs::join_sums(func, target)?;
+    if !pressure::fits(func, context.machine) {
+        *func = before;
+    }
+    Ok(())
 }
 
 /// An instruction that puts something of general registers or predicates where the warp has one.

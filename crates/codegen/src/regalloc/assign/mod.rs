@@ -146,6 +146,8 @@ pub(super) struct Facts<'a> {
     pub(super) live: &'a Liveness,
     pub(super) last_uses: &'a LastUses,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
+    /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
+    pub(super) keeps_together: bool,
 }
 
 /// Finds registers for all values of `func`. Edges still carry arguments when the changes are made.
@@ -197,6 +199,7 @@ fn scan(
         live,
         last_uses,
         tokens,
+        keeps_together,
     } = facts;
     let fixed = &func.attributes.fixed;
     let files = Class::ALL.map(|class| {
@@ -252,6 +255,7 @@ fn scan(
         },
         crossing,
         given: [Given::default(); 5],
+        keeps_together,
         func,
         graph,
         live,
@@ -353,6 +357,7 @@ struct Scan<'a> {
     crossing: EntitySet<Value>,
     /// By class: the registers that such values were given, and those that others were given.
     given: [Given; 5],
+    keeps_together: bool,
 }
 
 /// Registers of one class that have been given to values that live across blocks, and to those that do not.

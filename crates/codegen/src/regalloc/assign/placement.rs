@@ -38,8 +38,13 @@ impl Scan<'_> {
     ) -> Result<u8, Stop> {
         let ty = self.ty(value);
         let avoid = &match ty.class().is_uniform() {
-            true => either(avoid, self.given_to_others(value)),
+            true => either(avoid, &self.given(value).1),
             false => *avoid,
+        };
+        // Registers that neither this kind of uniform values nor the other one has had yet.
+        let unused = match ty.class().is_uniform() && self.keeps_together {
+            true => self.given(value).0.map(|word| !word),
+            false => Units::default(),
         };
         match self.classes.place(value) {
             Some(Place {
@@ -55,7 +60,11 @@ impl Scan<'_> {
                 }
             }
             None if !self.classes.is_alone(value) => {
-                if let Some(at) = self.find_for_class(value, avoid) {
+                let at = match is_empty(&unused) {
+                    true => None,
+                    false => self.find_for_class(value, &either(avoid, &unused)),
+                };
+                if let Some(at) = at.or_else(|| self.find_for_class(value, avoid)) {
                     return Ok(at);
                 }
             }
@@ -75,7 +84,7 @@ impl Scan<'_> {
         // One more register costs less than a wide class that is not kept together.
         let promised = match ty.class() {
             Class::R => both(&booked, &self.wide),
-            _ => Units::default(),
+            _ => unused,
         };
         if let Some(at) = find(&either(avoid, &promised)).or_else(|| find(avoid)) {
             return Ok(at);
@@ -219,12 +228,12 @@ impl Scan<'_> {
         members
     }
 
-    /// The registers that `value`, of a uniform class, must not share: those of values that live across blocks if it does not, and the other way round.
-    fn given_to_others(&self, value: Value) -> &Units {
+    /// The registers that values like `value`, of a uniform class, were given, and those that it must not share: values that live across blocks have others than those that do not.
+    fn given(&self, value: Value) -> (Units, Units) {
         let given = &self.given[self.ty(value).class() as usize];
         match self.crossing.contains(value) {
-            true => &given.local,
-            false => &given.crossing,
+            true => (given.crossing, given.local),
+            false => (given.local, given.crossing),
         }
     }
 
