@@ -5,6 +5,7 @@
 //! by up to a unit in the last place on purpose, this way or that.
 
 use orias_codegen::knobs::Knobs;
+use orias_codegen::phases::{SLOW_PATHS, is_slow_path, slow_path};
 use orias_codegen::pipeline::{Context, PHASES, Pipeline, find_phase};
 use orias_interpret::{Approximation, End, Memory, Run, run};
 use orias_ori::operation::{AbstractOp, Scalar};
@@ -656,6 +657,64 @@ fn double_reciprocal_and_root() {
             let name = format!("{op}.{round}.f64");
             compare(&name, &["rx2"], "rx2", 64, Machine::Off, cases.clone());
         }
+    }
+}
+
+/// Every slow path that is called computes what its operation does, of any operands.
+#[test]
+fn slow_paths_that_are_called() {
+    for path in &SLOW_PATHS {
+        let symbol = format!("$${}", path.name);
+        assert!(is_slow_path(&symbol));
+        let target = orias_sass::Target::DEFAULT;
+        let called = slow_path(&symbol, target).unwrap().unwrap();
+        assert_eq!(verify_function(&called), Ok(()), "{symbol}");
+        let name = match path.op {
+            AbstractOp::Fdiv => format!("f{}", path.name),
+            _ => path.name.to_owned(),
+        };
+        let wide = path.scalar == Scalar::F64;
+        let ty = if wide { "rx2" } else { "r" };
+        let operands: &[&str] = match path.op {
+            AbstractOp::Fdiv => &[ty, ty],
+            _ => &[ty],
+        };
+        let plain = one_operation(&name, operands, ty);
+        let cases = if wide { double_pairs() } else { single_pairs() };
+        for (number, case) in cases.iter().enumerate() {
+            let case = &case[..operands.len()];
+            let (want, have) = (
+                evaluate(&plain, case, Machine::Nearest, 1),
+                evaluate(&called, case, Machine::Off, number as u64),
+            );
+            // The last bits of an approximate function are anybody's.
+            let off = if path.op == AbstractOp::Rsqrt { 64 } else { 0 };
+            assert!(
+                want.abs_diff(have) <= off,
+                "{name} of {case:x?} is {want:x}, not {have:x}"
+            );
+        }
+    }
+}
+
+/// Where a function divides twice, the long way is left to be called: one division in each block that hardly ever runs.
+#[test]
+fn slow_paths_are_called_where_they_are_needed_twice() {
+    let text = "func f abstract sm_90a -> r {\nblock0(v0:r, v1:r):\n    v2:r = fdiv.rn.f32 v0, v1\n    v3:r = fdiv.rn.f32 v1, v2\n    ret v3\n}\n";
+    let plain = parse_function(text).unwrap();
+    let after = expanded(&plain);
+    assert_eq!(after.attributes.rare.len(), 2);
+    for &block in &after.attributes.rare {
+        let mut insts = after.block_insts(block);
+        let first = insts.next().unwrap();
+        assert_eq!(after.opcode(first), Opcode::Abstract(AbstractOp::Fdiv));
+        assert_eq!(insts.count(), 1);
+    }
+    for case in single_pairs() {
+        assert_eq!(
+            evaluate(&plain, &case, Machine::Nearest, 1),
+            evaluate(&after, &case, Machine::Nearest, 1)
+        );
     }
 }
 

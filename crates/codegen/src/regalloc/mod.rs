@@ -43,7 +43,7 @@ use assign::{Budget, Facts, Stop};
 use check::check_allocation;
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
-use orias_ori::analysis::{DepthFirst, LoopNest};
+use orias_ori::analysis::{DepthFirst, Frequencies, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst};
 use orias_sass::{Op, Target};
@@ -187,6 +187,7 @@ fn allocate(
     } = spill::fit(func, goals, unspilled)?;
     let walk = DepthFirst::new(&graph);
     let loops = LoopNest::new(&graph, &walk);
+    let frequencies = Frequencies::new(func, &graph, &walk, &loops);
     let tokens = tokens::assign(
         func,
         &graph,
@@ -202,7 +203,7 @@ fn allocate(
     let facts = Facts {
         graph: &graph,
         walk: &walk,
-        loops: &loops,
+        frequencies: &frequencies,
         live: &live,
         last_uses: &last_uses,
         tokens: &tokens,
@@ -217,6 +218,13 @@ fn allocate(
 /// How many registers of `class` the function may use, by the chip and by what the source asks for.
 pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
     let mut most = u32::from(files.usable(class.into()));
+    if calls::is_slow(func) {
+        return match class {
+            Class::R => most.min(calls::slow_path_limit(func)) as u8,
+            Class::P => most as u8,
+            _ => 0,
+        };
+    }
     if class == Class::R {
         let reserved = files.reserved;
         if let Some(largest) = counts::largest(func) {

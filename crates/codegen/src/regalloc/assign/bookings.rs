@@ -5,7 +5,6 @@ use super::super::file::{File, Units, either, insert};
 use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
-use orias_machine::abi::Abi;
 use orias_ori::{Class, Value};
 
 /// The timelines of all files.
@@ -27,7 +26,7 @@ fn place(class: Class) -> (usize, u32) {
 
 impl Bookings {
     /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
-    pub(super) fn new(files: &[File; 5], ranges: Ranges, abi: &Abi) -> Bookings {
+    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Bookings {
         let mut bookings = Bookings {
             general: Timeline::new(ranges.points),
             others: Timeline::new(ranges.points),
@@ -41,12 +40,12 @@ impl Bookings {
             bookings.book_run(class, always, files[class as usize].barred());
         }
         for index in 0..bookings.ranges.calls.len() {
-            let point = bookings.ranges.calls[index];
+            let (point, convention) = bookings.ranges.calls[index];
             let run = Run {
                 start: point,
                 end: point,
             };
-            bookings.book_run(Class::R, run, &volatile(abi));
+            bookings.book_run(Class::R, run, &volatile(&convention));
         }
         bookings
     }

@@ -39,7 +39,7 @@ use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 use edits::Edits;
 use orias_machine::Machine;
-use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Reg,
     Type, Value, print_inst,
@@ -135,7 +135,7 @@ pub(super) struct Budget {
 pub(super) struct Facts<'a> {
     pub(super) graph: &'a FlowGraph,
     pub(super) walk: &'a DepthFirst,
-    pub(super) loops: &'a LoopNest,
+    pub(super) frequencies: &'a Frequencies,
     pub(super) live: &'a Liveness,
     pub(super) last_uses: &'a LastUses,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
@@ -186,7 +186,7 @@ fn scan(
     let Facts {
         graph,
         walk,
-        loops,
+        frequencies,
         live,
         last_uses,
         tokens,
@@ -208,10 +208,10 @@ fn scan(
     let classes = {
         let contents = Contents::new(func, order.iter().copied());
         let may_share = |a, b| crossing.contains(a) == crossing.contains(b);
-        Classes::new(func, loops, &ranges, &contents, &may_share)
+        Classes::new(func, &ranges, &contents, &may_share)
     };
     let mut scan = Scan {
-        bookings: Bookings::new(&files, ranges, Machine::of(func.target).abi),
+        bookings: Bookings::new(&files, ranges),
         wide: Units::default(),
         wanted: wanted_places(func)?,
         classes,
@@ -237,7 +237,7 @@ fn scan(
         func,
         graph,
         live,
-        loops,
+        frequencies,
         last_uses,
     };
     for (&token, &register) in tokens {
@@ -308,7 +308,7 @@ struct Scan<'a> {
     func: &'a Function,
     graph: &'a FlowGraph,
     live: &'a Liveness,
-    loops: &'a LoopNest,
+    frequencies: &'a Frequencies,
     last_uses: &'a LastUses,
     edits: Edits,
     classes: Classes,
@@ -390,7 +390,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Puts live values where a predecessor left them, and places the parameters.
+    /// Puts live values where the predecessor left them that runs most often, and places the parameters.
     fn enter(&mut self, block: Block) -> Result<(), Stop> {
         let from = self
             .graph
@@ -398,7 +398,10 @@ impl<'a> Scan<'a> {
             .iter()
             .copied()
             .filter(|pred| self.visited[pred.index()])
-            .max_by_key(|&pred| self.loops.block_depth(pred));
+            .max_by(|&one, &other| {
+                let times = |pred| self.frequencies.times(pred);
+                times(one).total_cmp(&times(other))
+            });
         let live_in = self.live.live_in(block);
         let range = self.live.live_in_range(block);
         if let Some(from) = from {
