@@ -697,13 +697,24 @@ fn slow_paths_that_are_called() {
     }
 }
 
-/// Where a function divides twice, the long way is left to be called: one division in each block that hardly ever runs.
+/// Where a function divides often, the long way is left to be called: one division in each block that hardly ever runs.
 #[test]
-fn slow_paths_are_called_where_they_are_needed_twice() {
-    let text = "func f abstract sm_90a -> r {\nblock0(v0:r, v1:r):\n    v2:r = fdiv.rn.f32 v0, v1\n    v3:r = fdiv.rn.f32 v1, v2\n    ret v3\n}\n";
-    let plain = parse_function(text).unwrap();
+fn slow_paths_are_called_where_they_are_needed_often() {
+    let divisions = |count: usize| {
+        let lines: Vec<String> = (0..count)
+            .map(|at| format!("    v{}:r = fdiv.rn.f32 v{}, v{at}\n", at + 2, at + 1))
+            .collect();
+        let text = format!(
+            "func f abstract sm_90a -> r {{\nblock0(v0:r, v1:r):\n{}    ret v{}\n}}\n",
+            lines.concat(),
+            count + 1
+        );
+        parse_function(&text).unwrap()
+    };
+    assert!(!uses(&expanded(&divisions(3)), AbstractOp::Fdiv));
+    let plain = divisions(16);
     let after = expanded(&plain);
-    assert_eq!(after.attributes.rare.len(), 2);
+    assert_eq!(after.attributes.rare.len(), 16);
     for &block in &after.attributes.rare {
         let mut insts = after.block_insts(block);
         let first = insts.next().unwrap();

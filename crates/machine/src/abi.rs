@@ -66,7 +66,8 @@ pub struct Abi {
     pub(crate) slow_path_arguments_end: u8,
     pub(crate) slow_path_return_address: u8,
     pub(crate) slow_path_predicates: u8,
-    pub(crate) slow_path_preserved: Ranges,
+    pub(crate) slow_path_single_preserved: Ranges,
+    pub(crate) slow_path_double_preserved: Ranges,
     pub(crate) preserved_general: Ranges,
     pub(crate) saved_general: Ranges,
     pub(crate) preserved_predicates: Ranges,
@@ -94,16 +95,25 @@ impl Abi {
         }
     }
 
-    /// How slow paths are called, which nobody else ever calls.
+    /// How slow paths of single or of double precision are called, which nobody else ever calls.
     #[must_use]
-    pub fn slow_paths(&self) -> Convention {
+    pub fn slow_paths(&self, double: bool) -> Convention {
         const ALL: Ranges = &[(0, u8::MAX)];
         Convention {
             first_argument: self.slow_path_first_argument,
             arguments_end: self.slow_path_arguments_end,
             return_address: self.slow_path_return_address,
             predicates: Some(self.slow_path_predicates),
-            preserved: [self.slow_path_preserved, ALL, ALL, ALL, ALL],
+            preserved: [
+                match double {
+                    true => self.slow_path_double_preserved,
+                    false => self.slow_path_single_preserved,
+                },
+                ALL,
+                ALL,
+                ALL,
+                ALL,
+            ],
         }
     }
 

@@ -271,14 +271,14 @@ pub static CALL_SLOW_PATHS: Key<bool> = Key::<bool>::new(
     "CallSlowPaths",
     true,
     "ConvertUnsupportedOps",
-    "slow paths of divisions and roots that a function needs several times, or in loops, are called",
+    "slow paths of divisions and roots of which a function has many copies are called",
 );
 
 /// How many instructions the sides of a branch may take that if-conversion takes away where lanes may part.
 pub static IF_CONVERSION_SIZE: Key<i64> = Key::<i64>::new(
     10077,
     "IfConversionSize",
-    10,
+    18,
     "IfConversion",
     "instructions of both sides of a branch that goes, at most, where lanes may part; 0: none goes that has any",
 );

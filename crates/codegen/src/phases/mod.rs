@@ -39,7 +39,7 @@ pub use common_subexpressions::eliminate_common_subexpressions;
 pub use convert_unsupported::{
     SLOW_PATHS, call_slow_paths, convert_unsupported, is_slow_path, slow_path,
 };
-pub(crate) use convert_unsupported::{copied_number, quotient_factors};
+pub(crate) use convert_unsupported::{copied_number, quotient_factors, slow_path_convention};
 pub use expand_for_selection::{
     asks_for_register_counts, expand_for_selection, ignores_register_counts,
 };

@@ -36,7 +36,7 @@
 use super::file::{Units, insert};
 use super::refused;
 use crate::module::{BEHIND_CALL, TEXT_START, is_near};
-use crate::phases::is_slow_path;
+use crate::phases::slow_path_convention;
 use crate::pipeline::PhaseError;
 use orias_machine::Machine;
 use orias_machine::abi::Convention;
@@ -72,23 +72,24 @@ pub(super) fn has_calls(func: &Function) -> bool {
 }
 
 /// The convention of `inst`, a call, or the start or a return of a function that is called.
-pub(super) fn convention(func: &Function, inst: Inst) -> Convention {
-    let named = func.operands(inst).get(func.result_count(inst));
-    let slow = match named {
-        Some(&Operand::Symbol { symbol, .. }) => is_slow_path(func.symbol_name(symbol)),
-        _ if calls_out(func, inst) => false,
-        _ => is_slow(func),
-    };
+pub(crate) fn convention(func: &Function, inst: Inst) -> Convention {
     let abi = Machine::of(func.target).abi;
-    match slow {
-        true => abi.slow_paths(),
-        false => abi.functions(),
-    }
+    let slow = match func.operands(inst).get(func.result_count(inst)) {
+        Some(&Operand::Symbol { symbol, .. }) => {
+            slow_path_convention(func.symbol_name(symbol), abi)
+        }
+        _ if calls_out(func, inst) => None,
+        _ => slow(func),
+    };
+    slow.unwrap_or_else(|| abi.functions())
 }
 
-/// Whether `func` is a slow path that others call.
-pub(super) fn is_slow(func: &Function) -> bool {
-    func.kind == FunctionKind::Device && is_slow_path(&func.name)
+/// The convention of `func`, if that is a slow path that others call.
+pub(super) fn slow(func: &Function) -> Option<Convention> {
+    let device = func.kind == FunctionKind::Device;
+    device
+        .then(|| slow_path_convention(&func.name, Machine::of(func.target).abi))
+        .flatten()
 }
 
 /// The general registers that a call may change.
@@ -377,11 +378,9 @@ pub(super) fn fewest(func: &Function) -> u8 {
     calls.map(end).max().unwrap_or(0)
 }
 
-/// One past the last register that a slow path may use: all up to those that its callers count on.
-pub(super) fn slow_path_limit(func: &Function) -> u32 {
-    let convention = Machine::of(func.target).abi.slow_paths();
+/// One past the last register that who is called by `convention` may use without saving it: all up to those that callers count on.
+pub(crate) fn own_registers(func: &Function, convention: &Convention) -> u32 {
     let pointer = Machine::of(func.target).abi.stack_pointer;
-    let own = (0..Class::R.count())
-        .take_while(|&unit| unit == pointer || !convention.is_preserved(Class::R.into(), unit));
-    own.count() as u32
+    let own = |&unit: &u8| unit == pointer || !convention.is_preserved(Class::R.into(), unit);
+    (0..Class::R.count()).take_while(own).count() as u32
 }

@@ -224,8 +224,8 @@ fn expand_called(
     pointer: PhysReg,
 ) -> Result<(), PhaseError> {
     let abi = context.machine.abi;
-    if super::calls::is_slow(func) {
-        return keep_predicates(func, abi.slow_paths());
+    if let Some(convention) = super::calls::slow(func) {
+        return keep_predicates(func, convention);
     }
     // Code of other compilers may call what a linker gets.
     let promised = match func.attributes.relocatable {

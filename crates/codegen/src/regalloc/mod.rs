@@ -45,7 +45,9 @@ use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, Frequencies, LoopNest};
 use orias_ori::builder::BuildError;
-use orias_ori::{Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst};
+use orias_ori::{
+    AbstractOp, Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst,
+};
 use orias_sass::{Op, Target};
 use spill::Fitting;
 
@@ -215,12 +217,20 @@ fn allocate(
     Ok(())
 }
 
+/// The first registers, as many as `inst` changes if that is a call of a slow path.
+pub(crate) fn changed_by_slow_path(func: &Function, inst: Inst) -> Option<u32> {
+    let calls = func.opcode(inst).as_abstract() == Some(AbstractOp::Call);
+    let convention = calls.then(|| calls::convention(func, inst))?;
+    convention.predicates?;
+    Some(calls::own_registers(func, &convention))
+}
+
 /// How many registers of `class` the function may use, by the chip and by what the source asks for.
 pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
     let mut most = u32::from(files.usable(class.into()));
-    if calls::is_slow(func) {
+    if let Some(convention) = calls::slow(func) {
         return match class {
-            Class::R => most.min(calls::slow_path_limit(func)) as u8,
+            Class::R => most.min(calls::own_registers(func, &convention)) as u8,
             Class::P => most as u8,
             _ => 0,
         };

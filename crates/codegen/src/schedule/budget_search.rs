@@ -22,7 +22,7 @@ impl Scheduler<'_> {
             .map(|candidates| candidates.choices[0].registers())
             .max();
         let fixed_peak = fixed.iter().map(|block| block.registers).max();
-        let fixed_peak = fixed_peak.unwrap_or(0).max(0);
+        let fixed_peak = fixed_peak.unwrap_or(0).max(self.called);
         let had = had.unwrap_or(0).max(fixed_peak);
         // As many warps as before, unless knob 763 asks for something else.
         let same = self.occupancy.ceiling(had as u32) as i32;

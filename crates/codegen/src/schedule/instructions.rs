@@ -187,6 +187,8 @@ pub(super) struct Scheduler<'a> {
     pub(super) hard: i32,
     /// Warps that take turns on a scheduler, as a guess.
     pub(super) sharing: u32,
+    /// General registers that calls need, whatever the order.
+    pub(super) called: i32,
     /// Whether reasons are given.
     pub(super) explains: bool,
 }
@@ -212,6 +214,7 @@ fn find_orders(
         occupancy: Occupancy::new(func, files),
         hard,
         sharing: 1,
+        called: 0,
         explains,
     };
     Ok(scheduler.run(shape))
@@ -224,6 +227,7 @@ impl Scheduler<'_> {
         let live = shape.live(func);
         let standing = Standing::new(func, live);
         let needed = standing.needed;
+        self.called = standing.called;
         if needed > u32::from(regalloc::limit(func, self.files, Class::R)) {
             // In this order something is spilled. What another order spills only the allocator can tell.
             return Plan {

@@ -23,6 +23,7 @@ mod single;
 mod slow_paths;
 
 pub(crate) use functions::quotient_factors;
+pub(crate) use slow_paths::slow_path_convention;
 pub use slow_paths::{SLOW_PATHS, call_slow_paths, is_slow_path, slow_path};
 
 use crate::emit::{Emit, imm};

@@ -6,8 +6,9 @@
 //! Until shortly before selection the call is the operation itself, in a block that hardly ever runs: no analysis has to know of it, and the interpreter runs it. [`call_slow_paths`]
 //! (CallSlowPaths, 10076) makes calls of such operations. Where ConvertUnsupportedOps writes the slow path in place ([`Plan`]):
 //!
-//! - where a function needs it once, outside all loops: a copy that is called is no shorter;
-//! - where few registers may be used: what lives across a call has to be elsewhere than in those that it changes;
+//! - where the copies are short together: what lives across a call has to be elsewhere than in the registers that it changes, which takes more of them than a copy in place does, so that calling
+//!   is for functions whose copies would fill the instruction cache ([`WORTH_CALLING`]);
+//! - where few registers may be used;
 //! - in code for a linker.
 //!
 //! Slow paths have no branches, so lanes that call them together come back together.
@@ -19,7 +20,7 @@ use crate::module::near_name;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use orias_machine::Machine;
-use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
+use orias_machine::abi::{Abi, Convention};
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{Ftz, Precision, Round, Scalar};
 use orias_ori::{
@@ -39,6 +40,8 @@ pub struct SlowPath {
     pub op: AbstractOp,
     /// The type of operands and result.
     pub scalar: Scalar,
+    /// How many instructions it takes, about.
+    size: usize,
     round: Option<Round>,
     ftz: Ftz,
     body: Body,
@@ -47,7 +50,7 @@ pub struct SlowPath {
 const fn row(
     name: &'static str,
     op: AbstractOp,
-    scalar: Scalar,
+    (scalar, size): (Scalar, usize),
     round: Option<Round>,
     ftz: Ftz,
     body: Body,
@@ -56,6 +59,7 @@ const fn row(
         name,
         op,
         scalar,
+        size,
         round,
         ftz,
         body,
@@ -73,19 +77,19 @@ pub const SLOW_PATHS: [SlowPath; 13] = {
     const RM: Option<Round> = Some(Round::Rm);
     const RP: Option<Round> = Some(Round::Rp);
     [
-        row("div.rn.f32", Fdiv, F32, RN, Keep, |emit, a| single::quotient_by_double(emit, Round::Rn, Keep, a[0], a[1])),
-        row("div.rn.ftz.f32", Fdiv, F32, RN, F, |emit, a| single::quotient_by_double(emit, Round::Rn, F, a[0], a[1])),
-        row("sqrt.rn.f32", Sqrt, F32, RN, Keep, |emit, a| single::root_by_double(emit, Round::Rn, Keep, a[0])),
-        row("sqrt.rn.ftz.f32", Sqrt, F32, RN, F, |emit, a| single::root_by_double(emit, Round::Rn, F, a[0])),
-        row("div.rn.f64", Fdiv, F64, RN, Keep, |emit, a| double::long_quotient(emit, Round::Rn, a[0], a[1])),
-        row("div.rz.f64", Fdiv, F64, RZ, Keep, |emit, a| double::long_quotient(emit, Round::Rz, a[0], a[1])),
-        row("div.rm.f64", Fdiv, F64, RM, Keep, |emit, a| double::long_quotient(emit, Round::Rm, a[0], a[1])),
-        row("div.rp.f64", Fdiv, F64, RP, Keep, |emit, a| double::long_quotient(emit, Round::Rp, a[0], a[1])),
-        row("sqrt.rn.f64", Sqrt, F64, RN, Keep, |emit, a| double::long_root(emit, Round::Rn, a[0])),
-        row("sqrt.rz.f64", Sqrt, F64, RZ, Keep, |emit, a| double::long_root(emit, Round::Rz, a[0])),
-        row("sqrt.rm.f64", Sqrt, F64, RM, Keep, |emit, a| double::long_root(emit, Round::Rm, a[0])),
-        row("sqrt.rp.f64", Sqrt, F64, RP, Keep, |emit, a| double::long_root(emit, Round::Rp, a[0])),
-        row("rsqrt.approx.f64", Rsqrt, F64, None, Keep, |emit, a| functions::long_reciprocal_root(emit, a[0])),
+        row("div.rn.f32", Fdiv, (F32, 40), RN, Keep, |emit, a| single::quotient_by_double(emit, Round::Rn, Keep, a[0], a[1])),
+        row("div.rn.ftz.f32", Fdiv, (F32, 48), RN, F, |emit, a| single::quotient_by_double(emit, Round::Rn, F, a[0], a[1])),
+        row("sqrt.rn.f32", Sqrt, (F32, 36), RN, Keep, |emit, a| single::root_by_double(emit, Round::Rn, Keep, a[0])),
+        row("sqrt.rn.ftz.f32", Sqrt, (F32, 40), RN, F, |emit, a| single::root_by_double(emit, Round::Rn, F, a[0])),
+        row("div.rn.f64", Fdiv, (F64, 136), RN, Keep, |emit, a| double::long_quotient(emit, Round::Rn, a[0], a[1])),
+        row("div.rz.f64", Fdiv, (F64, 136), RZ, Keep, |emit, a| double::long_quotient(emit, Round::Rz, a[0], a[1])),
+        row("div.rm.f64", Fdiv, (F64, 136), RM, Keep, |emit, a| double::long_quotient(emit, Round::Rm, a[0], a[1])),
+        row("div.rp.f64", Fdiv, (F64, 136), RP, Keep, |emit, a| double::long_quotient(emit, Round::Rp, a[0], a[1])),
+        row("sqrt.rn.f64", Sqrt, (F64, 60), RN, Keep, |emit, a| double::long_root(emit, Round::Rn, a[0])),
+        row("sqrt.rz.f64", Sqrt, (F64, 60), RZ, Keep, |emit, a| double::long_root(emit, Round::Rz, a[0])),
+        row("sqrt.rm.f64", Sqrt, (F64, 60), RM, Keep, |emit, a| double::long_root(emit, Round::Rm, a[0])),
+        row("sqrt.rp.f64", Sqrt, (F64, 60), RP, Keep, |emit, a| double::long_root(emit, Round::Rp, a[0])),
+        row("rsqrt.approx.f64", Rsqrt, (F64, 48), None, Keep, |emit, a| functions::long_reciprocal_root(emit, a[0])),
     ]
 };
 
@@ -151,6 +155,12 @@ pub fn is_slow_path(symbol: &str) -> bool {
     SlowPath::named(symbol).is_some()
 }
 
+/// The convention by which code calls the slow path `symbol`, if that is one.
+pub(crate) fn slow_path_convention(symbol: &str, abi: &Abi) -> Option<Convention> {
+    let path = SlowPath::named(symbol)?;
+    Some(abi.slow_paths(path.scalar == Scalar::F64))
+}
+
 /// The slow path that code calls `symbol`, as a function.
 pub fn slow_path(symbol: &str, target: Target) -> Option<Result<Function, BuildError>> {
     let path = SlowPath::named(symbol)?;
@@ -160,7 +170,8 @@ pub fn slow_path(symbol: &str, target: Target) -> Option<Result<Function, BuildE
         .map(|_| func.append_block_param(entry, path.ty()).into())
         .collect();
     func.results = vec![path.ty()];
-    let predicates = Machine::of(target).abi.slow_paths().predicates;
+    let convention = slow_path_convention(symbol, Machine::of(target).abi);
+    let predicates = convention.and_then(|convention| convention.predicates);
     let kept = predicates.and_then(|index| PhysReg::new(Class::R, index));
     func.attributes.fixed.extend(kept);
     let mut emit = Emit::at_end(&mut func, entry, None);
@@ -176,6 +187,9 @@ pub(super) struct Plan {
     called: Vec<&'static str>,
 }
 
+/// So many instructions calls must spare: a fifth of what the instruction cache next to the multiprocessor's holds (32 KiB).
+const WORTH_CALLING: usize = 384;
+
 /// So many registers a function must be allowed to use that calls slow paths.
 const ENOUGH: u8 = 64;
 
@@ -188,29 +202,14 @@ impl Plan {
         {
             return plan;
         }
-        let mut uses: Vec<(Inst, &'static SlowPath)> = Vec::new();
-        for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-            if let Some(path) = asked(func, inst).and_then(SlowPath::of) {
-                uses.push((inst, path));
-            }
-        }
-        if uses.is_empty() {
-            return plan;
-        }
-        let flow = FlowGraph::of(func);
-        let nest = LoopNest::new(&flow, &DepthFirst::new(&flow));
-        let in_loop = |inst: Inst| {
-            let block = func.layout.inst_block(inst);
-            block.is_some_and(|block| nest.innermost(block).is_some())
-        };
+        let insts = func.blocks().flat_map(|block| func.block_insts(block));
+        let uses: Vec<&SlowPath> = insts
+            .filter_map(|inst| SlowPath::of(asked(func, inst)?))
+            .collect();
         for path in &SLOW_PATHS {
-            let mut own = uses.iter().filter(|it| it.1.name == path.name);
-            // A loop may be unrolled.
-            let pays = match (own.next(), own.next()) {
-                (Some(&(only, _)), None) => in_loop(only),
-                (first, _) => first.is_some(),
-            };
-            if pays {
+            let count = uses.iter().filter(|it| it.name == path.name).count();
+            // One copy is needed either way.
+            if count.saturating_sub(1) * path.size >= WORTH_CALLING {
                 plan.called.push(path.name);
             }
         }
