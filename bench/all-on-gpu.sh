@@ -11,6 +11,8 @@
 #   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
 #   bulk        a kernel for every form of bulk and tensor copies, -O0 and -O3, against ptxas
 #   matrix      every form of mma, wmma and wgmma at -O0 and -O3 against ptxas
+#   textures    a kernel for every form of texture and surface instructions against ptxas
+#   objects     pairs of objects that call each other, linked in the four mixtures of assemblers at -O0 and -O3
 #   litmus      litmus tests of the memory model at -O0 and -O3
 #   lanes       kernels of lanes that part, wait and meet, 1,000 times each at -O0, -O1 and -O3, against ptxas
 #   corpus      the launches of the CUDA corpus at -O0 and -O3, and ptxas's code with new control words and in new orders, against ptxas
@@ -24,6 +26,7 @@
 #   modules     the kernels of the PTX corpus with the code of all MODES: results and times
 #   times       times of the CUDA corpus's launches, after `corpus`
 #   ranks       how the model ranks ten orders of each of many kernels, which `orders` makes, against measured times
+#   clients     Triton, torch.compile, JAX, CuPy, Numba and nvcc as they are installed, with ptxas and with Orias; needs the package `orias`
 #   compile-time  compile times of the PTX corpus, Orias against ptxas, on one processor
 #   debugger    cuda-gdb on code with line tables, ours beside ptxas's
 #
@@ -132,6 +135,18 @@ step_matrix() {
     local family
     for family in mma.sync mma.sp wmma. wgmma; do
         step "matrix-$family" 120 "$xtask" gpu matrix "$family"
+    done
+}
+
+step_textures() {
+    step textures 120 "$python" "$bench/textures.py"
+}
+
+step_objects() {
+    local mixture
+    "$xtask" conformance objects "$(quick 20 200)" --write="$scratch/objects" >"$results/objects-linked.txt" 2>&1
+    for mixture in orias-orias orias-ptxas ptxas-orias; do
+        step "objects-$mixture" 60 "$xtask" gpu launches "$scratch/objects/manifest.json" "$scratch/objects/$mixture" "$scratch/objects/ptxas-ptxas" --patience 20
     done
 }
 
@@ -269,12 +284,16 @@ step_compile-time() {
     step compile-time 120 taskset -c "$(($(nproc) - 1))" "$python" "$bench/compile-time.py" "${ORIAS_DIST:-$ORIAS}" "$PTXAS" "$CORPUS_MODULES" --runs 3
 }
 
+step_clients() {
+    step clients 400 "$python" "$bench/clients/run.py" --repeat "$(quick 5 50)" --out "$results/clients.json"
+}
+
 step_debugger() {
     step debugger 120 bash "$bench/cuda-gdb.sh" "$scratch/cuda-gdb"
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync bulk matrix litmus lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync bulk textures objects matrix litmus lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks clients compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -283,7 +302,7 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math rare sync bulk lanes corpus &
+chosen kernels math rare sync bulk textures objects lanes corpus &
 chosen in-place &
 chosen record &
 wait
@@ -292,7 +311,7 @@ chosen recorded &
 chosen sanitizer &
 chosen orders &
 wait
-chosen litmus matrix triton modules times ranks
+chosen litmus matrix triton modules times ranks clients
 chosen compile-time &
 chosen debugger &
 wait

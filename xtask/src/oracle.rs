@@ -68,6 +68,24 @@ pub fn find(tool: &str) -> Result<PathBuf, String> {
     ))
 }
 
+/// The tool that is installed here, or the one on the path: machines with a GPU have their own.
+pub fn installed(tool: &str) -> PathBuf {
+    find(tool).unwrap_or_else(|_| tool.into())
+}
+
+/// Memory that a tool may take, in KiB: ptxas -O0 takes all there is for some generated programs, and the machine with it.
+const MEMORY: u64 = 8 << 20;
+
+/// A command that runs one of the tools within [`MEMORY`]; arguments and streams are the caller's.
+pub fn bounded(tool: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .arg("-c")
+        .arg(format!("ulimit -v {MEMORY} && exec \"$0\" \"$@\""))
+        .arg(tool);
+    command
+}
+
 fn run(command: &mut Command) -> Result<(), String> {
     let status = command
         .status()
@@ -79,5 +97,20 @@ fn run(command: &mut Command) -> Result<(), String> {
             "{} ended with {status}",
             command.get_program().to_string_lossy()
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_run_within_their_memory_and_get_their_arguments() {
+        let output = bounded(Path::new("sh"))
+            .args(["-c", "ulimit -v; echo \"$1\"", "sh", "two words"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(said, format!("{MEMORY}\ntwo words\n"));
     }
 }

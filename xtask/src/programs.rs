@@ -7,7 +7,6 @@ use orias_generate::ptx::{BLOCK, GRID, OUTPUT_BYTES, Options, SCRATCH_BYTES, inp
 use orias_ptx::ast::{Linkage, Space};
 use orias_reference::{Launch, Program};
 use orias_sim::{Schedule, Timing};
-use std::process::Command;
 
 /// The optimisation levels of ptxas that are compared.
 pub const LEVELS: [&str; 2] = ["O0", "O3"];
@@ -242,7 +241,7 @@ pub fn assemble_with(text: &[u8], options: &[&str]) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().map_err(failed)?;
     let (source, cubin) = (folder.path().join("a.ptx"), folder.path().join("a.cubin"));
     std::fs::write(&source, text).map_err(failed)?;
-    let output = Command::new(oracle::find("ptxas").unwrap_or_else(|_| "ptxas".into()))
+    let output = oracle::bounded(&oracle::installed("ptxas"))
         .arg("-arch=sm_90a")
         .args(options)
         .arg(&source)

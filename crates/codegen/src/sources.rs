@@ -80,6 +80,7 @@ enum Known {
     Form,
 }
 
+/// Kept by operation alone: the forms of all targets are looked at, and where they do not agree only the form itself tells.
 fn known(op: Op) -> &'static Known {
     static KNOWN: [OnceLock<Known>; Op::COUNT] = [const { OnceLock::new() }; Op::COUNT];
     KNOWN[op.index()].get_or_init(|| match ByRegisters::new(op) {

@@ -169,7 +169,7 @@ fn cycles_by_words_count_stalls_and_waits() {
     assert!(cycles[0].cycles > load + 4, "{cycles:?}");
 }
 
-fn story() -> Vec<post::FunctionStory> {
+fn story() -> Vec<post::FunctionSchedule> {
     let func = parsed(&[
         "LDS R4, [R2]",
         "FADD R5, R4, R4",

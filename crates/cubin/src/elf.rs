@@ -2,6 +2,27 @@
 //!
 //! Section types, relocation types and their names are those that the public `cuobjdump -elf` prints for each number (13.2.51).
 
+/// A table of numbers and their names, and a module with a constant for each: a name that no row has does not compile.
+macro_rules! numbers {
+    (
+        $(#[$table_doc:meta])* $table:ident;
+        $(#[$module_doc:meta])* $module:ident: $ty:ty { $($number:literal $name:ident $(: $doc:literal)?,)* }
+    ) => {
+        $(#[$table_doc])*
+        pub const $table: &[($ty, &str)] = &[$(($number, stringify!($name)),)*];
+
+        $(#[$module_doc])*
+        pub mod $module {
+            $(
+                #[doc = concat!("`", stringify!($name), "`" $(, ": ", $doc)?)]
+                pub const $name: $ty = $number;
+            )*
+        }
+    };
+}
+
+pub(crate) use numbers;
+
 /// `e_machine` of a cubin.
 pub const EM_CUDA: u16 = 190;
 /// `EI_OSABI` of a cubin since ABI version 8.
@@ -27,46 +48,6 @@ pub mod size {
     pub const REL: u64 = 16;
     /// A relocation with addend.
     pub const RELA: u64 = 24;
-}
-
-/// Section types.
-pub mod sht {
-    /// No section.
-    pub const NULL: u32 = 0;
-    /// Bytes.
-    pub const PROGBITS: u32 = 1;
-    /// Symbols.
-    pub const SYMTAB: u32 = 2;
-    /// Strings.
-    pub const STRTAB: u32 = 3;
-    /// Relocations with addends.
-    pub const RELA: u32 = 4;
-    /// Notes.
-    pub const NOTE: u32 = 7;
-    /// Memory without bytes in the file.
-    pub const NOBITS: u32 = 8;
-    /// Relocations without addends.
-    pub const REL: u32 = 9;
-    /// Attributes.
-    pub const CUDA_INFO: u32 = 0x7000_0000;
-    /// Who calls whom.
-    pub const CUDA_CALLGRAPH: u32 = 0x7000_0001;
-    /// Prototypes of indirect calls.
-    pub const CUDA_PROTOTYPE: u32 = 0x7000_0002;
-    /// Global variables without initialisers, in relocatable objects.
-    pub const CUDA_GLOBAL: u32 = 0x7000_0007;
-    /// Global variables with initialisers, in relocatable objects.
-    pub const CUDA_GLOBAL_INIT: u32 = 0x7000_0008;
-    /// Local memory, in relocatable objects.
-    pub const CUDA_LOCAL: u32 = 0x7000_0009;
-    /// Shared memory, in relocatable objects.
-    pub const CUDA_SHARED: u32 = 0x7000_000a;
-    /// Shared memory that the system keeps for itself.
-    pub const CUDA_RESERVED_SHARED: u32 = 0x7000_0015;
-    /// Constant bank 0, in relocatable objects; bank n has this plus n.
-    pub const CUDA_CONSTANT_B0: u32 = 0x7000_0064;
-    /// What a driver must support.
-    pub const CUDA_COMPAT_INFO: u32 = 0x7000_0086;
 }
 
 /// Section flags.
@@ -143,224 +124,235 @@ pub mod pt {
     pub const FLAG_R: u32 = 4;
 }
 
-/// Section types and their names.
-pub const SECTION_TYPES: &[(u32, &str)] = &[
-    (0x0, "NULL"),
-    (0x1, "PROGBITS"),
-    (0x2, "SYMTAB"),
-    (0x3, "STRTAB"),
-    (0x4, "RELA"),
-    (0x5, "HASH"),
-    (0x6, "DYNAMIC"),
-    (0x7, "NOTE"),
-    (0x8, "NOBITS"),
-    (0x9, "REL"),
-    (0xa, "SHLIB"),
-    (0xb, "DYNSYM"),
-    (0xe, "INIT_ARRAY"),
-    (0xf, "FINI_ARRAY"),
-    (0x10, "PREINIT_ARRAY"),
-    (0x11, "GROUP"),
-    (0x12, "SYMTAB_SHNDX"),
-    (0x7000_0000, "CUDA_INFO"),
-    (0x7000_0001, "CUDA_CALLGRAPH"),
-    (0x7000_0002, "CUDA_PROTOTYPE"),
-    (0x7000_0003, "CUDA_RESOLVED_RELA"),
-    (0x7000_0004, "CUDA_METADATA"),
-    (0x7000_0006, "CUDA_CONSTANT"),
-    (0x7000_0007, "CUDA_GLOBAL"),
-    (0x7000_0008, "CUDA_GLOBAL_INIT"),
-    (0x7000_0009, "CUDA_LOCAL"),
-    (0x7000_000a, "CUDA_SHARED"),
-    (0x7000_000b, "CUDA_RELOCINFO"),
-    (0x7000_000c, "CUDA_MERCURY"),
-    (0x7000_000d, "CUDA_MERCURY_SASS_MAP"),
-    (0x7000_000e, "CUDA_UFT"),
-    (0x7000_0010, "CUDA_UIDX"),
-    (0x7000_0011, "CUDA_UFT_ENTRY"),
-    (0x7000_0012, "CUDA_UDT"),
-    (0x7000_0014, "CUDA_UDT_ENTRY"),
-    (0x7000_0015, "CUDA_RESERVED_SHARED"),
-    (0x7000_0016, "CUDA_CAPMERC"),
-    (0x7000_0064, "CUDA_CONSTANT_B0"),
-    (0x7000_0065, "CUDA_CONSTANT_B1"),
-    (0x7000_0066, "CUDA_CONSTANT_B2"),
-    (0x7000_0067, "CUDA_CONSTANT_B3"),
-    (0x7000_0068, "CUDA_CONSTANT_B4"),
-    (0x7000_0069, "CUDA_CONSTANT_B5"),
-    (0x7000_006a, "CUDA_CONSTANT_B6"),
-    (0x7000_006b, "CUDA_CONSTANT_B7"),
-    (0x7000_0078, "CUDA_MERCURY_CONSTANT_PARAMS"),
-    (0x7000_0079, "CUDA_MERCURY_CONSTANT_IMGHDR"),
-    (0x7000_007a, "CUDA_MERCURY_CONSTANT_DRIVER"),
-    (0x7000_007b, "CUDA_MERCURY_CONSTANT_OPT"),
-    (0x7000_007c, "CUDA_MERCURY_CONSTANT_USER"),
-    (0x7000_007d, "CUDA_MERCURY_CONSTANT_PIC"),
-    (0x7000_007e, "CUDA_MERCURY_CONSTANT_TOOLS"),
-    (0x7000_0082, "CUDA_MERCURY_RELA"),
-    (0x7000_0083, "CUDA_MERCURY_INFO"),
-    (0x7000_0084, "CUDA_MERCURY_PROGBITS"),
-    (0x7000_0085, "CUDA_MERCURY_SYMTAB"),
-    (0x7000_0086, "CUDA_COMPAT_INFO"),
-    (0x7000_0087, "CUDA_EMBEDDED_HOST"),
-    (0x7000_0088, "CUDA_MERCURY_RESOLVED_RELA"),
-];
+numbers! {
+    /// Section types and their names.
+    SECTION_TYPES;
+    /// Section types.
+    sht: u32 {
+        0x0 NULL: "No section.",
+        0x1 PROGBITS: "Bytes.",
+        0x2 SYMTAB: "Symbols.",
+        0x3 STRTAB: "Strings.",
+        0x4 RELA: "Relocations with addends.",
+        0x5 HASH,
+        0x6 DYNAMIC,
+        0x7 NOTE: "Notes.",
+        0x8 NOBITS: "Memory without bytes in the file.",
+        0x9 REL: "Relocations without addends.",
+        0xa SHLIB,
+        0xb DYNSYM,
+        0xe INIT_ARRAY,
+        0xf FINI_ARRAY,
+        0x10 PREINIT_ARRAY,
+        0x11 GROUP,
+        0x12 SYMTAB_SHNDX,
+        0x7000_0000 CUDA_INFO: "Attributes.",
+        0x7000_0001 CUDA_CALLGRAPH: "Who calls whom.",
+        0x7000_0002 CUDA_PROTOTYPE: "Prototypes of indirect calls.",
+        0x7000_0003 CUDA_RESOLVED_RELA,
+        0x7000_0004 CUDA_METADATA,
+        0x7000_0006 CUDA_CONSTANT,
+        0x7000_0007 CUDA_GLOBAL: "Global variables without initialisers, in relocatable objects.",
+        0x7000_0008 CUDA_GLOBAL_INIT: "Global variables with initialisers, in relocatable objects.",
+        0x7000_0009 CUDA_LOCAL: "Local memory, in relocatable objects.",
+        0x7000_000a CUDA_SHARED: "Shared memory, in relocatable objects.",
+        0x7000_000b CUDA_RELOCINFO,
+        0x7000_000c CUDA_MERCURY,
+        0x7000_000d CUDA_MERCURY_SASS_MAP,
+        0x7000_000e CUDA_UFT,
+        0x7000_0010 CUDA_UIDX,
+        0x7000_0011 CUDA_UFT_ENTRY,
+        0x7000_0012 CUDA_UDT,
+        0x7000_0014 CUDA_UDT_ENTRY,
+        0x7000_0015 CUDA_RESERVED_SHARED: "Shared memory that the system keeps for itself.",
+        0x7000_0016 CUDA_CAPMERC,
+        0x7000_0064 CUDA_CONSTANT_B0: "Constant bank 0, in relocatable objects; bank n has this plus n.",
+        0x7000_0065 CUDA_CONSTANT_B1,
+        0x7000_0066 CUDA_CONSTANT_B2,
+        0x7000_0067 CUDA_CONSTANT_B3,
+        0x7000_0068 CUDA_CONSTANT_B4,
+        0x7000_0069 CUDA_CONSTANT_B5,
+        0x7000_006a CUDA_CONSTANT_B6,
+        0x7000_006b CUDA_CONSTANT_B7,
+        0x7000_0078 CUDA_MERCURY_CONSTANT_PARAMS,
+        0x7000_0079 CUDA_MERCURY_CONSTANT_IMGHDR,
+        0x7000_007a CUDA_MERCURY_CONSTANT_DRIVER,
+        0x7000_007b CUDA_MERCURY_CONSTANT_OPT,
+        0x7000_007c CUDA_MERCURY_CONSTANT_USER,
+        0x7000_007d CUDA_MERCURY_CONSTANT_PIC,
+        0x7000_007e CUDA_MERCURY_CONSTANT_TOOLS,
+        0x7000_0082 CUDA_MERCURY_RELA,
+        0x7000_0083 CUDA_MERCURY_INFO,
+        0x7000_0084 CUDA_MERCURY_PROGBITS,
+        0x7000_0085 CUDA_MERCURY_SYMTAB,
+        0x7000_0086 CUDA_COMPAT_INFO: "What a driver must support.",
+        0x7000_0087 CUDA_EMBEDDED_HOST,
+        0x7000_0088 CUDA_MERCURY_RESOLVED_RELA,
+    }
+}
 
-/// Relocation types and their names. In a name such as `ABS32_LO_32` the first number is the width of the field in bits, the last
-/// its position in the instruction.
-pub const RELOCATION_TYPES: &[(u32, &str)] = &[
-    (0x01, "R_CUDA_32"),
-    (0x02, "R_CUDA_64"),
-    (0x03, "R_CUDA_G32"),
-    (0x04, "R_CUDA_G64"),
-    (0x05, "R_CUDA_ABS32_26"),
-    (0x06, "R_CUDA_TEX_HEADER_INDEX"),
-    (0x07, "R_CUDA_SAMP_HEADER_INDEX"),
-    (0x08, "R_CUDA_SURF_HW_DESC"),
-    (0x09, "R_CUDA_SURF_HW_SW_DESC"),
-    (0x0a, "R_CUDA_ABS32_LO_26"),
-    (0x0b, "R_CUDA_ABS32_HI_26"),
-    (0x0c, "R_CUDA_ABS32_23"),
-    (0x0d, "R_CUDA_ABS32_LO_23"),
-    (0x0e, "R_CUDA_ABS32_HI_23"),
-    (0x0f, "R_CUDA_ABS24_26"),
-    (0x10, "R_CUDA_ABS24_23"),
-    (0x11, "R_CUDA_ABS16_26"),
-    (0x12, "R_CUDA_ABS16_23"),
-    (0x13, "R_CUDA_TEX_SLOT"),
-    (0x14, "R_CUDA_SAMP_SLOT"),
-    (0x15, "R_CUDA_SURF_SLOT"),
-    (0x16, "R_CUDA_TEX_BINDLESSOFF13_32"),
-    (0x17, "R_CUDA_TEX_BINDLESSOFF13_47"),
-    (0x18, "R_CUDA_CONST_FIELD19_28"),
-    (0x19, "R_CUDA_CONST_FIELD19_23"),
-    (0x1a, "R_CUDA_TEX_SLOT9_49"),
-    (0x1b, "R_CUDA_6_31"),
-    (0x1c, "R_CUDA_2_47"),
-    (0x1d, "R_CUDA_TEX_BINDLESSOFF13_41"),
-    (0x1e, "R_CUDA_TEX_BINDLESSOFF13_45"),
-    (0x1f, "R_CUDA_FUNC_DESC32_23"),
-    (0x20, "R_CUDA_FUNC_DESC32_LO_23"),
-    (0x21, "R_CUDA_FUNC_DESC32_HI_23"),
-    (0x22, "R_CUDA_FUNC_DESC_32"),
-    (0x23, "R_CUDA_FUNC_DESC_64"),
-    (0x24, "R_CUDA_CONST_FIELD21_26"),
-    (0x25, "R_CUDA_QUERY_DESC21_37"),
-    (0x26, "R_CUDA_CONST_FIELD19_26"),
-    (0x27, "R_CUDA_CONST_FIELD21_23"),
-    (0x28, "R_CUDA_PCREL_IMM24_26"),
-    (0x29, "R_CUDA_PCREL_IMM24_23"),
-    (0x2a, "R_CUDA_ABS32_20"),
-    (0x2b, "R_CUDA_ABS32_LO_20"),
-    (0x2c, "R_CUDA_ABS32_HI_20"),
-    (0x2d, "R_CUDA_ABS24_20"),
-    (0x2e, "R_CUDA_ABS16_20"),
-    (0x2f, "R_CUDA_FUNC_DESC32_20"),
-    (0x30, "R_CUDA_FUNC_DESC32_LO_20"),
-    (0x31, "R_CUDA_FUNC_DESC32_HI_20"),
-    (0x32, "R_CUDA_CONST_FIELD19_20"),
-    (0x33, "R_CUDA_BINDLESSOFF13_36"),
-    (0x34, "R_CUDA_SURF_HEADER_INDEX"),
-    (0x35, "R_CUDA_INSTRUCTION64"),
-    (0x36, "R_CUDA_CONST_FIELD21_20"),
-    (0x37, "R_CUDA_ABS32_32"),
-    (0x38, "R_CUDA_ABS32_LO_32"),
-    (0x39, "R_CUDA_ABS32_HI_32"),
-    (0x3a, "R_CUDA_ABS47_34"),
-    (0x3b, "R_CUDA_ABS16_32"),
-    (0x3c, "R_CUDA_ABS24_32"),
-    (0x3d, "R_CUDA_FUNC_DESC32_32"),
-    (0x3e, "R_CUDA_FUNC_DESC32_LO_32"),
-    (0x3f, "R_CUDA_FUNC_DESC32_HI_32"),
-    (0x40, "R_CUDA_CONST_FIELD19_40"),
-    (0x41, "R_CUDA_BINDLESSOFF14_40"),
-    (0x42, "R_CUDA_CONST_FIELD21_38"),
-    (0x43, "R_CUDA_INSTRUCTION128"),
-    (0x44, "R_CUDA_YIELD_OPCODE9_0"),
-    (0x45, "R_CUDA_YIELD_CLEAR_PRED4_87"),
-    (0x46, "R_CUDA_32_LO"),
-    (0x47, "R_CUDA_32_HI"),
-    (0x48, "R_CUDA_UNUSED_CLEAR32"),
-    (0x49, "R_CUDA_UNUSED_CLEAR64"),
-    (0x4a, "R_CUDA_ABS24_40"),
-    (0x4b, "R_CUDA_ABS55_16_34"),
-    (0x4c, "R_CUDA_8_0"),
-    (0x4d, "R_CUDA_8_8"),
-    (0x4e, "R_CUDA_8_16"),
-    (0x4f, "R_CUDA_8_24"),
-    (0x50, "R_CUDA_8_32"),
-    (0x51, "R_CUDA_8_40"),
-    (0x52, "R_CUDA_8_48"),
-    (0x53, "R_CUDA_8_56"),
-    (0x54, "R_CUDA_G8_0"),
-    (0x55, "R_CUDA_G8_8"),
-    (0x56, "R_CUDA_G8_16"),
-    (0x57, "R_CUDA_G8_24"),
-    (0x58, "R_CUDA_G8_32"),
-    (0x59, "R_CUDA_G8_40"),
-    (0x5a, "R_CUDA_G8_48"),
-    (0x5b, "R_CUDA_G8_56"),
-    (0x5c, "R_CUDA_FUNC_DESC_8_0"),
-    (0x5d, "R_CUDA_FUNC_DESC_8_8"),
-    (0x5e, "R_CUDA_FUNC_DESC_8_16"),
-    (0x5f, "R_CUDA_FUNC_DESC_8_24"),
-    (0x60, "R_CUDA_FUNC_DESC_8_32"),
-    (0x61, "R_CUDA_FUNC_DESC_8_40"),
-    (0x62, "R_CUDA_FUNC_DESC_8_48"),
-    (0x63, "R_CUDA_FUNC_DESC_8_56"),
-    (0x64, "R_CUDA_ABS20_44"),
-    (0x65, "R_CUDA_SAMP_HEADER_INDEX_0"),
-    (0x66, "R_CUDA_UNIFIED"),
-    (0x67, "R_CUDA_UNIFIED_32"),
-    (0x68, "R_CUDA_UNIFIED_8_0"),
-    (0x69, "R_CUDA_UNIFIED_8_8"),
-    (0x6a, "R_CUDA_UNIFIED_8_16"),
-    (0x6b, "R_CUDA_UNIFIED_8_24"),
-    (0x6c, "R_CUDA_UNIFIED_8_32"),
-    (0x6d, "R_CUDA_UNIFIED_8_40"),
-    (0x6e, "R_CUDA_UNIFIED_8_48"),
-    (0x6f, "R_CUDA_UNIFIED_8_56"),
-    (0x70, "R_CUDA_UNIFIED32_LO_32"),
-    (0x71, "R_CUDA_UNIFIED32_HI_32"),
-    (0x72, "R_CUDA_ABS56_16_34"),
-    (0x73, "R_CUDA_CONST_FIELD22_37"),
-];
+numbers! {
+    /// Relocation types and their names. In a name such as `ABS32_LO_32` the first number is the width of the field in bits, the last
+    /// its position in the instruction.
+    RELOCATION_TYPES;
+    /// Relocation types.
+    relocation: u32 {
+        0x01 R_CUDA_32,
+        0x02 R_CUDA_64,
+        0x03 R_CUDA_G32,
+        0x04 R_CUDA_G64,
+        0x05 R_CUDA_ABS32_26,
+        0x06 R_CUDA_TEX_HEADER_INDEX,
+        0x07 R_CUDA_SAMP_HEADER_INDEX,
+        0x08 R_CUDA_SURF_HW_DESC,
+        0x09 R_CUDA_SURF_HW_SW_DESC,
+        0x0a R_CUDA_ABS32_LO_26,
+        0x0b R_CUDA_ABS32_HI_26,
+        0x0c R_CUDA_ABS32_23,
+        0x0d R_CUDA_ABS32_LO_23,
+        0x0e R_CUDA_ABS32_HI_23,
+        0x0f R_CUDA_ABS24_26,
+        0x10 R_CUDA_ABS24_23,
+        0x11 R_CUDA_ABS16_26,
+        0x12 R_CUDA_ABS16_23,
+        0x13 R_CUDA_TEX_SLOT,
+        0x14 R_CUDA_SAMP_SLOT,
+        0x15 R_CUDA_SURF_SLOT,
+        0x16 R_CUDA_TEX_BINDLESSOFF13_32,
+        0x17 R_CUDA_TEX_BINDLESSOFF13_47,
+        0x18 R_CUDA_CONST_FIELD19_28,
+        0x19 R_CUDA_CONST_FIELD19_23,
+        0x1a R_CUDA_TEX_SLOT9_49,
+        0x1b R_CUDA_6_31,
+        0x1c R_CUDA_2_47,
+        0x1d R_CUDA_TEX_BINDLESSOFF13_41,
+        0x1e R_CUDA_TEX_BINDLESSOFF13_45,
+        0x1f R_CUDA_FUNC_DESC32_23,
+        0x20 R_CUDA_FUNC_DESC32_LO_23,
+        0x21 R_CUDA_FUNC_DESC32_HI_23,
+        0x22 R_CUDA_FUNC_DESC_32,
+        0x23 R_CUDA_FUNC_DESC_64,
+        0x24 R_CUDA_CONST_FIELD21_26,
+        0x25 R_CUDA_QUERY_DESC21_37,
+        0x26 R_CUDA_CONST_FIELD19_26,
+        0x27 R_CUDA_CONST_FIELD21_23,
+        0x28 R_CUDA_PCREL_IMM24_26,
+        0x29 R_CUDA_PCREL_IMM24_23,
+        0x2a R_CUDA_ABS32_20,
+        0x2b R_CUDA_ABS32_LO_20,
+        0x2c R_CUDA_ABS32_HI_20,
+        0x2d R_CUDA_ABS24_20,
+        0x2e R_CUDA_ABS16_20,
+        0x2f R_CUDA_FUNC_DESC32_20,
+        0x30 R_CUDA_FUNC_DESC32_LO_20,
+        0x31 R_CUDA_FUNC_DESC32_HI_20,
+        0x32 R_CUDA_CONST_FIELD19_20,
+        0x33 R_CUDA_BINDLESSOFF13_36,
+        0x34 R_CUDA_SURF_HEADER_INDEX,
+        0x35 R_CUDA_INSTRUCTION64,
+        0x36 R_CUDA_CONST_FIELD21_20,
+        0x37 R_CUDA_ABS32_32,
+        0x38 R_CUDA_ABS32_LO_32,
+        0x39 R_CUDA_ABS32_HI_32,
+        0x3a R_CUDA_ABS47_34,
+        0x3b R_CUDA_ABS16_32,
+        0x3c R_CUDA_ABS24_32,
+        0x3d R_CUDA_FUNC_DESC32_32,
+        0x3e R_CUDA_FUNC_DESC32_LO_32,
+        0x3f R_CUDA_FUNC_DESC32_HI_32,
+        0x40 R_CUDA_CONST_FIELD19_40,
+        0x41 R_CUDA_BINDLESSOFF14_40,
+        0x42 R_CUDA_CONST_FIELD21_38,
+        0x43 R_CUDA_INSTRUCTION128,
+        0x44 R_CUDA_YIELD_OPCODE9_0,
+        0x45 R_CUDA_YIELD_CLEAR_PRED4_87,
+        0x46 R_CUDA_32_LO,
+        0x47 R_CUDA_32_HI,
+        0x48 R_CUDA_UNUSED_CLEAR32,
+        0x49 R_CUDA_UNUSED_CLEAR64,
+        0x4a R_CUDA_ABS24_40,
+        0x4b R_CUDA_ABS55_16_34,
+        0x4c R_CUDA_8_0,
+        0x4d R_CUDA_8_8,
+        0x4e R_CUDA_8_16,
+        0x4f R_CUDA_8_24,
+        0x50 R_CUDA_8_32,
+        0x51 R_CUDA_8_40,
+        0x52 R_CUDA_8_48,
+        0x53 R_CUDA_8_56,
+        0x54 R_CUDA_G8_0,
+        0x55 R_CUDA_G8_8,
+        0x56 R_CUDA_G8_16,
+        0x57 R_CUDA_G8_24,
+        0x58 R_CUDA_G8_32,
+        0x59 R_CUDA_G8_40,
+        0x5a R_CUDA_G8_48,
+        0x5b R_CUDA_G8_56,
+        0x5c R_CUDA_FUNC_DESC_8_0,
+        0x5d R_CUDA_FUNC_DESC_8_8,
+        0x5e R_CUDA_FUNC_DESC_8_16,
+        0x5f R_CUDA_FUNC_DESC_8_24,
+        0x60 R_CUDA_FUNC_DESC_8_32,
+        0x61 R_CUDA_FUNC_DESC_8_40,
+        0x62 R_CUDA_FUNC_DESC_8_48,
+        0x63 R_CUDA_FUNC_DESC_8_56,
+        0x64 R_CUDA_ABS20_44,
+        0x65 R_CUDA_SAMP_HEADER_INDEX_0,
+        0x66 R_CUDA_UNIFIED,
+        0x67 R_CUDA_UNIFIED_32,
+        0x68 R_CUDA_UNIFIED_8_0,
+        0x69 R_CUDA_UNIFIED_8_8,
+        0x6a R_CUDA_UNIFIED_8_16,
+        0x6b R_CUDA_UNIFIED_8_24,
+        0x6c R_CUDA_UNIFIED_8_32,
+        0x6d R_CUDA_UNIFIED_8_40,
+        0x6e R_CUDA_UNIFIED_8_48,
+        0x6f R_CUDA_UNIFIED_8_56,
+        0x70 R_CUDA_UNIFIED32_LO_32,
+        0x71 R_CUDA_UNIFIED32_HI_32,
+        0x72 R_CUDA_ABS56_16_34,
+        0x73 R_CUDA_CONST_FIELD22_37,
+    }
+}
 
 /// Types of relocations in data.
 pub mod r_cuda {
+    use super::relocation;
+
     /// The 32-bit address of a symbol in its memory.
-    pub const ADDRESS_32: u32 = 0x01;
+    pub const ADDRESS_32: u32 = relocation::R_CUDA_32;
     /// The 64-bit address of a symbol in its memory.
-    pub const ADDRESS_64: u32 = 0x02;
+    pub const ADDRESS_64: u32 = relocation::R_CUDA_64;
     /// The 64-bit generic address of a variable.
-    pub const GENERIC_64: u32 = 0x04;
+    pub const GENERIC_64: u32 = relocation::R_CUDA_G64;
     /// The number of a texture.
-    pub const TEXTURE_HEADER: u32 = 0x06;
+    pub const TEXTURE_HEADER: u32 = relocation::R_CUDA_TEX_HEADER_INDEX;
     /// The number of a surface.
-    pub const SURFACE_HEADER: u32 = 0x34;
+    pub const SURFACE_HEADER: u32 = relocation::R_CUDA_SURF_HEADER_INDEX;
     /// The number of a sampler.
-    pub const SAMPLER_HEADER: u32 = 0x65;
+    pub const SAMPLER_HEADER: u32 = relocation::R_CUDA_SAMP_HEADER_INDEX_0;
     /// The 64-bit address of a function's descriptor.
-    pub const FUNCTION_64: u32 = 0x23;
+    pub const FUNCTION_64: u32 = relocation::R_CUDA_FUNC_DESC_64;
     /// The lowest byte of an address; those above follow.
-    pub const ADDRESS_8: u32 = 0x4c;
+    pub const ADDRESS_8: u32 = relocation::R_CUDA_8_0;
     /// The lowest byte of a generic address; those above follow.
-    pub const GENERIC_8: u32 = 0x54;
+    pub const GENERIC_8: u32 = relocation::R_CUDA_G8_0;
     /// The lowest byte of the address of a function's descriptor; those above follow.
-    pub const FUNCTION_8: u32 = 0x5c;
+    pub const FUNCTION_8: u32 = relocation::R_CUDA_FUNC_DESC_8_0;
 
     /// The 64-bit address that programs have of a function, for the linker to fill in.
-    pub const UNIFIED_64: u32 = 0x66;
+    pub const UNIFIED_64: u32 = relocation::R_CUDA_UNIFIED;
     /// Its lowest byte; those above follow.
-    pub const UNIFIED_8: u32 = 0x68;
+    pub const UNIFIED_8: u32 = relocation::R_CUDA_UNIFIED_8_0;
     /// Nothing, unless the linker leaves the symbol out: then zero.
-    pub const CLEARED_64: u32 = 0x49;
+    pub const CLEARED_64: u32 = relocation::R_CUDA_UNUSED_CLEAR64;
 
     /// How many bytes a relocation of data fills in; `None` for types that occur in code only.
     pub const fn data_bytes(kind: u32) -> Option<u64> {
         match kind {
             ADDRESS_64 | GENERIC_64 | FUNCTION_64 | UNIFIED_64 => Some(8),
-            ADDRESS_8..0x64 | UNIFIED_8..0x70 => Some(1),
+            ADDRESS_8..=relocation::R_CUDA_FUNC_DESC_8_56
+            | UNIFIED_8..=relocation::R_CUDA_UNIFIED_8_56 => Some(1),
             _ => None,
         }
     }

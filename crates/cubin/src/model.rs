@@ -512,7 +512,7 @@ impl Cubin {
     pub fn is_accelerated(&self) -> bool {
         self.sections.iter().any(|section| {
             matches!(&section.body, Body::Compat(attributes) if attributes.iter().any(|attribute| {
-                attribute.id == crate::attribute::id::COMPAT_ACCELERATOR_TARGET
+                attribute.id == crate::attribute::compat::CUDA_ACCELERATOR_TARGET
                     && matches!(attribute.value, crate::attribute::Value::Byte(1, _))
             }))
         })

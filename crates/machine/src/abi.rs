@@ -61,6 +61,10 @@ pub struct Abi {
     /// The first general register that matrix products of a warp group work on. Code that a tool puts into a kernel calls functions, which may change
     /// those below while products are under way.
     pub first_product: u8,
+    /// The version of Mercury that cubins state, major and minor.
+    pub mercury_version: u16,
+    /// The work-arounds that cubins say all code carries.
+    pub work_arounds: u32,
     /// The same of slow paths, which are called by a convention of our own.
     pub(crate) slow_path_first_argument: u8,
     pub(crate) slow_path_arguments_end: u8,

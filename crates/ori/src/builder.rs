@@ -292,18 +292,6 @@ impl InstBuilder<'_, '_> {
         self
     }
 
-    /// Sets all modifiers of an abstract operation.
-    pub fn abstract_mods(mut self, mods: AbstractMods) -> Self {
-        match self.operation {
-            Operation::Abstract(op, _) => self.operation = Operation::Abstract(op, mods),
-            Operation::Machine(..) => {
-                let message = "the operation is not an abstract operation".to_owned();
-                self.problems.push((Invariant::Modifier, message));
-            }
-        }
-        self
-    }
-
     /// Sets a modifier of a machine operation by the names of its row.
     pub fn modifier(mut self, name: sass::ModifierName, value: sass::ValueName) -> Self {
         let set = match self.operation {

@@ -50,12 +50,6 @@ impl Layout {
         self.blocks[block].next.expand()
     }
 
-    /// The block before `block`.
-    #[inline]
-    pub fn prev_block(&self, block: Block) -> Option<Block> {
-        self.blocks[block].prev.expand()
-    }
-
     /// Whether `block` is part of the function.
     #[inline]
     pub fn contains_block(&self, block: Block) -> bool {

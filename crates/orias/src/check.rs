@@ -74,10 +74,7 @@ pub(crate) fn translate(
     let (line, column) = lines.position(diagnostic.span.start);
     let number = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
     let severity = match diagnostic.severity {
-        // ptxas looks no further into a module of a version it does not know.
-        ptx::Severity::Error if diagnostic.message.starts_with("Unsupported .version") => {
-            Severity::Fatal
-        }
+        ptx::Severity::Fatal => Severity::Fatal,
         ptx::Severity::Error => Severity::Error,
         ptx::Severity::Warning => Severity::Warning,
     };

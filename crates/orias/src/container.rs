@@ -18,9 +18,9 @@ use orias_codegen::{
     Kernel, LoweredModule, Pointer, RECORD_SIZES, ReferenceKind, SymbolSpace, TEXT_START,
     constant_places,
 };
-use orias_cubin::attribute::{Attribute, Value, attribute_id, id};
+use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
-use orias_cubin::elf;
+use orias_cubin::elf::relocation as kind;
 use orias_cubin::line::LineRow;
 use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
@@ -55,13 +55,16 @@ const ALL_BARRIERS: u8 = 16;
 /// What a container says of the chip of `target`, and must know of it.
 #[must_use]
 pub fn chip_of(target: Target) -> Chip {
-    let constants = Machine::of(target).constants;
+    let machine = Machine::of(target);
+    let constants = machine.constants;
     Chip {
         sm: target.sm() as u8,
         accelerated: target.is_accelerated(),
         virtual_sm: target.sm(),
         param_base: constants.params as u16,
         reserved_shared: u64::from(constants.reserved_shared),
+        mercury_version: machine.abi.mercury_version,
+        work_arounds: machine.abi.work_arounds,
     }
 }
 
@@ -379,7 +382,9 @@ const FUNCTION_NOTE: u32 = 3;
 
 /// How many instructions and registers a kernel has, in ptxas's words.
 fn annotation(finished: &Finished, text: &Text<'_>, target: Target) -> Option<Attribute> {
-    let id = attribute_id("ANNOTATIONS").filter(|_| finished.annotated)?;
+    if !finished.annotated {
+        return None;
+    }
     let instructions: usize = text.parts.iter().map(|part| part.code.placed.len()).sum();
     let registers = text_registers(text, target);
     let mut note =
@@ -389,15 +394,14 @@ fn annotation(finished: &Finished, text: &Text<'_>, target: Target) -> Option<At
     let words = note.chunks_exact(4);
     let words = words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     Some(Attribute {
-        id,
+        id: id::ANNOTATIONS,
         value: Value::Words([FUNCTION_NOTE, length].into_iter().chain(words).collect()),
     })
 }
 
 fn reconfigures(code: &Code) -> Option<Attribute> {
-    let id = attribute_id("REG_RECONFIG").filter(|_| changes_register_count(code))?;
-    Some(Attribute {
-        id,
+    changes_register_count(code).then_some(Attribute {
+        id: id::REG_RECONFIG,
         value: Value::Flag(0),
     })
 }
@@ -472,12 +476,12 @@ fn meetings(text: &Text<'_>) -> Vec<Attribute> {
         matches!(op, Op::NOP | Op::WARPSYNC_ALL)
             || masked.is_empty() && TOGETHER.contains(&op.mnemonic())
     });
-    let Some(masks) = attribute_id("COOP_GROUP_MASK_REGIDS").filter(|_| !meets.is_empty()) else {
+    if meets.is_empty() {
         return Vec::new();
-    };
+    }
     vec![
         Attribute {
-            id: masks,
+            id: id::COOP_GROUP_MASK_REGIDS,
             value: Value::Words(vec![u32::MAX; meets.len()]),
         },
         Attribute {
@@ -551,44 +555,40 @@ fn relocate(module: &LoweredModule, relocation: &Relocation) -> Result<CodeReloc
             part: SymbolPart::Low,
             first_bit: 32,
             ..
-        } if kernel => "R_CUDA_FUNC_DESC32_LO_32",
+        } if kernel => kind::R_CUDA_FUNC_DESC32_LO_32,
         Patch::Address {
             part: SymbolPart::High,
             first_bit: 32,
             ..
-        } if kernel => "R_CUDA_FUNC_DESC32_HI_32",
+        } if kernel => kind::R_CUDA_FUNC_DESC32_HI_32,
         Patch::Address {
             part: SymbolPart::Low,
             first_bit: 32,
             ..
-        } if RECORD_SIZES.contains(&name) => "R_CUDA_ABS32_32",
+        } if RECORD_SIZES.contains(&name) => kind::R_CUDA_ABS32_32,
         Patch::Address {
             part: SymbolPart::Low,
             first_bit: 32,
             ..
-        } => "R_CUDA_ABS32_LO_32",
+        } => kind::R_CUDA_ABS32_LO_32,
         Patch::Address {
             part: SymbolPart::High,
             first_bit: 32,
             ..
-        } => "R_CUDA_ABS32_HI_32",
+        } => kind::R_CUDA_ABS32_HI_32,
         Patch::Address {
             part: SymbolPart::Whole,
             first_bit: 32,
             ..
-        } => "R_CUDA_ABS32_32",
+        } => kind::R_CUDA_ABS32_32,
         other => {
             let what = format!("the address of '{}' in {other:?}", relocation.symbol);
             return Err(Diagnostic::unsupported(what));
         }
     };
-    let number = elf::RELOCATION_TYPES
-        .iter()
-        .find(|(_, name)| *name == kind)
-        .map_or(0, |&(number, _)| number);
     Ok(CodeRelocation {
         offset: u64::from(relocation.offset),
-        kind: number,
+        kind,
         address: Address {
             symbol: relocation.symbol.clone(),
             addend: relocation.addend,

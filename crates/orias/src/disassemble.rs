@@ -1,7 +1,7 @@
 //! Cubins to SASS listings: the container of `cubin` and the printer of `sass` joined.
 
 use orias_cubin::attribute::Value;
-use orias_cubin::elf::{stb, stt};
+use orias_cubin::elf::{relocation as kind, stb, stt};
 use orias_cubin::{Body, Cubin, FunctionView, InfoMeaning, SymbolPlace};
 use orias_sass::text::{
     Binding, BranchTable, CodeRelocation, CodeSection, CodeSymbol, ListedSection, ListingStyle,
@@ -111,9 +111,9 @@ fn relocations(cubin: &Cubin, section: usize) -> Vec<CodeRelocation<'_>> {
             Some(CodeRelocation {
                 address: relocation.offset,
                 symbol: &symbol.name.text,
-                part: match relocation.kind_name() {
-                    Some("R_CUDA_ABS32_LO_32") => RelocatedPart::Low(target),
-                    Some("R_CUDA_ABS32_HI_32") => RelocatedPart::High(target),
+                part: match relocation.kind {
+                    kind::R_CUDA_ABS32_LO_32 => RelocatedPart::Low(target),
+                    kind::R_CUDA_ABS32_HI_32 => RelocatedPart::High(target),
                     _ => RelocatedPart::Whole,
                 },
             })

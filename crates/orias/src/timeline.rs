@@ -1,13 +1,13 @@
 //! The timeline of a schedule: as text, as JSON, and as one HTML page that needs nothing but a browser.
 //!
-//! All show the same [`FunctionStory`]: per block a line an instruction with the cycle it issues in, the cycles nothing issued before
+//! All show the same [`FunctionSchedule`]: per block a line an instruction with the cycle it issues in, the cycles nothing issued before
 //! it and why, its pipe, the general registers that are live behind it, and the longest chain. The page is that of [`view`].
 
 use crate::disassemble::target_of;
 use crate::reschedule::{Knobs, RescheduleError, lifted};
 use crate::view;
-pub use orias_codegen::schedule::post::FunctionStory;
-use orias_codegen::schedule::post::{self, BlockStory, Line};
+pub use orias_codegen::schedule::post::FunctionSchedule;
+use orias_codegen::schedule::post::{self, BlockSchedule, Line};
 use orias_codegen::schedule::units::Pipe;
 use orias_cubin::Cubin;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 ///
 /// # Errors
 /// There are no tables for its target, or its code cannot be lifted.
-pub fn of_cubin(cubin: &Cubin) -> Result<Vec<FunctionStory>, RescheduleError> {
+pub fn of_cubin(cubin: &Cubin) -> Result<Vec<FunctionSchedule>, RescheduleError> {
     if target_of(cubin).is_none() {
         return Err(RescheduleError::Target(cubin.target()));
     }
@@ -34,7 +34,7 @@ pub fn of_cubin(cubin: &Cubin) -> Result<Vec<FunctionStory>, RescheduleError> {
 }
 
 /// The report as JSON: functions, their blocks, and the instructions of each with cycle, pipe, wait and cause.
-pub fn to_json(functions: &[FunctionStory]) -> Value {
+pub fn to_json(functions: &[FunctionSchedule]) -> Value {
     let line = |line: &Line| {
         json!({
             "text": line.text,
@@ -49,7 +49,7 @@ pub fn to_json(functions: &[FunctionStory]) -> Value {
             "critical": line.critical,
         })
     };
-    let block = |block: &BlockStory| {
+    let block = |block: &BlockSchedule| {
         json!({
             "block": block.block.to_string(),
             "depth": block.depth,
@@ -67,7 +67,7 @@ pub fn to_json(functions: &[FunctionStory]) -> Value {
             "path": block.path.iter().map(|(at, _)| at).collect::<Vec<_>>(),
         })
     };
-    let function = |function: &FunctionStory| {
+    let function = |function: &FunctionSchedule| {
         json!({
             "name": function.name,
             "blocks": function.blocks.iter().map(block).collect::<Vec<_>>(),
@@ -77,7 +77,7 @@ pub fn to_json(functions: &[FunctionStory]) -> Value {
 }
 
 /// The report as text.
-pub fn text(functions: &[FunctionStory]) -> String {
+pub fn text(functions: &[FunctionSchedule]) -> String {
     let mut out = String::new();
     for function in functions {
         let _ = writeln!(out, "{}", function.name);
@@ -88,7 +88,7 @@ pub fn text(functions: &[FunctionStory]) -> String {
     out
 }
 
-fn summary(block: &BlockStory) -> String {
+fn summary(block: &BlockSchedule) -> String {
     let mut text = format!(
         "{} cycles, {} instructions, longest chain {}",
         block.length,
@@ -110,7 +110,7 @@ fn summary(block: &BlockStory) -> String {
 }
 
 /// The pipes that a block uses, with their shares of its issue slots.
-fn pipes(block: &BlockStory) -> String {
+fn pipes(block: &BlockSchedule) -> String {
     let used = Pipe::ALL.into_iter().filter_map(|pipe| {
         let slots = block.pipes[pipe as usize];
         (slots > 0).then(|| format!("{} {slots}", pipe.name()))
@@ -118,7 +118,7 @@ fn pipes(block: &BlockStory) -> String {
     used.collect::<Vec<_>>().join(", ")
 }
 
-fn block_text(out: &mut String, block: &BlockStory) {
+fn block_text(out: &mut String, block: &BlockSchedule) {
     let _ = writeln!(out, "  {}: {}", block.block, summary(block));
     let _ = writeln!(out, "    pipes: {}", pipes(block));
     let _ = writeln!(out, "    cycle idle live pipe        instruction");
@@ -148,7 +148,7 @@ fn block_text(out: &mut String, block: &BlockStory) {
 }
 
 /// Why a line did not issue earlier, with the line that is to blame.
-fn blame(block: &BlockStory, line: &Line) -> String {
+fn blame(block: &BlockSchedule, line: &Line) -> String {
     match line.blamed {
         Some(blamed) => format!("{} after cycle {}", line.cause, block.lines[blamed].issue),
         None => line.cause.clone(),
@@ -156,7 +156,7 @@ fn blame(block: &BlockStory, line: &Line) -> String {
 }
 
 /// The report as one HTML page.
-pub fn html(functions: &[FunctionStory]) -> String {
+pub fn html(functions: &[FunctionSchedule]) -> String {
     view::page("Schedule", &[view::of_stories("Schedule", functions)], None)
 }
 
@@ -167,7 +167,7 @@ mod tests {
     use orias_codegen::schedule::post::Options;
     use orias_ori::parse_function;
 
-    fn story() -> Vec<FunctionStory> {
+    fn story() -> Vec<FunctionSchedule> {
         let func = parse_function(
             "entry k physical sm_90a {
   fixed R1

@@ -8,6 +8,7 @@ use orias_codegen::pipeline::Event;
 use orias_codegen::warpgroup_pipeline::{Part, Remark, Taken, pipeline_remarks};
 use orias_ori::{Function, Inst};
 use orias_ptx::diagnostic::LineIndex;
+use orias_ptx::grammar::Op as PtxOp;
 use orias_sass::Op;
 use std::collections::BTreeMap;
 
@@ -25,10 +26,7 @@ fn products<'m>(
         .filter_map(|function| function.body.as_ref());
     bodies
         .flat_map(|body| &body.instructions)
-        .filter(|instruction| {
-            ptx.name(ptx.opcode(instruction).name)
-                .starts_with("wgmma.mma_async")
-        })
+        .filter(|instruction| ptx.opcode(instruction).op == Some(PtxOp::WgmmaMmaAsync))
 }
 
 /// What is missing in the pipelines of a module, of which `before` lines precede the first.

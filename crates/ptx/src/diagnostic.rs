@@ -25,10 +25,27 @@ impl Span {
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
+    /// The program is refused, and ptxas looks no further into it.
+    Fatal,
     /// The program is refused.
     Error,
     /// The program is accepted.
     Warning,
+}
+
+impl Severity {
+    /// Whether the program is refused.
+    pub fn is_error(self) -> bool {
+        self != Severity::Warning
+    }
+
+    /// Its name in messages about the text alone.
+    fn name(self) -> &'static str {
+        match self {
+            Severity::Fatal | Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
 }
 
 /// One message about the source.
@@ -55,6 +72,14 @@ impl Diagnostic {
             message: message.into(),
             expected: None,
             suggestion: None,
+        }
+    }
+
+    /// An error about `span` after which nothing else is looked at.
+    pub fn fatal(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Fatal,
+            ..Diagnostic::error(span, message)
         }
     }
 
@@ -110,7 +135,7 @@ impl Diagnostics {
 
     /// Adds one; beyond the limit it is only counted.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        if diagnostic.severity == Severity::Error {
+        if diagnostic.severity.is_error() {
             self.errors += 1;
         }
         if self.items.len() < self.limit {
@@ -158,13 +183,10 @@ impl Diagnostics {
         let mut out = String::new();
         for item in &self.items {
             let (line, _) = lines.position(item.span.start);
-            let severity = match item.severity {
-                Severity::Error => "error  ",
-                Severity::Warning => "warning",
-            };
             let _ = write!(
                 out,
-                "ptxas {file}, line {line}; {severity} : {}",
+                "ptxas {file}, line {line}; {:7} : {}",
+                item.severity.name(),
                 item.message
             );
             if let Some(suggestion) = &item.suggestion {
@@ -201,10 +223,7 @@ impl Diagnostics {
         for item in &self.items {
             let (line, column) = lines.position(item.span.start);
             let (end_line, end_column) = lines.position(item.span.end);
-            let severity = match item.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
-            };
+            let severity = item.severity.name();
             let _ = write!(
                 out,
                 "{{\"file\":{},\"line\":{line},\"column\":{column},\"end_line\":{end_line},\"end_column\":{end_column},\
@@ -225,7 +244,7 @@ impl Diagnostics {
 }
 
 fn is_error(item: &Diagnostic) -> bool {
-    item.severity == Severity::Error
+    item.severity.is_error()
 }
 
 /// The longest piece of a source line that an excerpt shows.
@@ -233,10 +252,7 @@ const EXCERPT_BYTES: usize = 160;
 
 fn write_excerpt(out: &mut String, file: &str, lines: &LineIndex<'_>, item: &Diagnostic) {
     let (line, column) = lines.position(item.span.start);
-    let severity = match item.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
+    let severity = item.severity.name();
     let _ = writeln!(out, "{severity}: {}", item.message);
     let gutter = line.to_string().len();
     let _ = writeln!(out, "{:gutter$}--> {file}:{line}:{column}", "");

@@ -161,12 +161,6 @@ impl Instruction {
         self.accesses().into_iter().filter(|access| access.writes)
     }
 
-    /// Whether `register` is among those read.
-    #[must_use]
-    pub fn reads_register(&self, register: Register) -> bool {
-        self.reads().any(|access| access.contains(register))
-    }
-
     /// Whether `register` is among those written.
     #[must_use]
     pub fn writes_register(&self, register: Register) -> bool {

@@ -184,7 +184,7 @@ impl Block {
                 let registers = context.kernel.registers;
                 let mut warp = Warp::new(number, context.block, registers, flight, chooser);
                 if options.profile {
-                    warp.partings.get_or_insert_default();
+                    warp.divergences.get_or_insert_default();
                 }
                 warp
             })
@@ -211,8 +211,8 @@ impl Block {
                 profile.warp_cycles += cycles;
                 profile.longest_warp = profile.longest_warp.max(cycles);
                 profile.warps += 1;
-                if let Some(partings) = &warp.partings {
-                    profile.add_partings(&partings.counts);
+                if let Some(divergences) = &warp.divergences {
+                    profile.add_divergences(&divergences.counts);
                 }
             }
         }
@@ -493,8 +493,8 @@ impl Block {
             profile.issues += 1;
             profile.lanes += u64::from(group.lanes.count_ones());
             let live = core.warp.live;
-            if let Some(partings) = &mut core.warp.partings {
-                partings.charge(group.lanes, live);
+            if let Some(divergences) = &mut core.warp.divergences {
+                divergences.charge(group.lanes, live);
             }
         }
         let mut recorder = (tally.recorder.as_deref_mut())
@@ -587,6 +587,8 @@ mod tests {
             virtual_sm: machine.target.sm(),
             param_base: machine.constants.params as u16,
             reserved_shared: u64::from(machine.constants.reserved_shared),
+            mercury_version: machine.abi.mercury_version,
+            work_arounds: machine.abi.work_arounds,
         });
         module.functions.push(Function {
             name: "k".to_owned(),

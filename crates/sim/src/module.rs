@@ -404,8 +404,9 @@ fn set_target(word: &mut [u8], address: u64) {
 }
 
 impl Field {
-    /// The field of a type of relocation, by the type's name.
-    fn of(kind: &str) -> Option<Self> {
+    /// The field of a type of relocation.
+    fn of(kind: u32) -> Option<Self> {
+        use orias_cubin::elf::relocation::*;
         let field = |skip, bytes, shift| Self {
             skip,
             bytes,
@@ -413,33 +414,29 @@ impl Field {
             generic: false,
             target: false,
         };
-        let kind = kind.strip_prefix("R_CUDA_")?;
-        let generic = kind.starts_with('G');
-        // One byte of an address: `8_16` is its third.
-        let kind = kind.strip_prefix("FUNC_DESC_").unwrap_or(kind);
-        let kind = kind.strip_prefix('G').unwrap_or(kind);
-        if let Some(shift) = kind.strip_prefix("8_") {
-            let shift = shift.parse().ok()?;
-            return Some(Self {
-                generic,
-                ..field(0, 1, shift)
-            });
-        }
-        let field = match kind {
-            "64" => field(0, 8, 0),
-            "32" | "32_LO" => field(0, 4, 0),
-            "32_HI" => field(0, 4, 32),
-            "ABS32_LO_32" | "ABS32_32" => field(4, 4, 0),
-            "ABS32_HI_32" => field(4, 4, 32),
-            "FUNC_DESC32_LO_32" => field(4, 4, 0),
-            "FUNC_DESC32_HI_32" => field(4, 4, 32),
-            "ABS55_16_34" => Self {
+        let generic = |field: Self| Self {
+            generic: true,
+            ..field
+        };
+        // One byte of an address: each type is that of the next byte.
+        let byte = |first: u32| field(0, 1, 8 * (kind - first));
+        Some(match kind {
+            R_CUDA_8_0..=R_CUDA_8_56 => byte(R_CUDA_8_0),
+            R_CUDA_G8_0..=R_CUDA_G8_56 => generic(byte(R_CUDA_G8_0)),
+            R_CUDA_FUNC_DESC_8_0..=R_CUDA_FUNC_DESC_8_56 => byte(R_CUDA_FUNC_DESC_8_0),
+            R_CUDA_64 | R_CUDA_FUNC_DESC_64 => field(0, 8, 0),
+            R_CUDA_G64 => generic(field(0, 8, 0)),
+            R_CUDA_32 | R_CUDA_32_LO | R_CUDA_FUNC_DESC_32 => field(0, 4, 0),
+            R_CUDA_G32 => generic(field(0, 4, 0)),
+            R_CUDA_32_HI => field(0, 4, 32),
+            R_CUDA_ABS32_LO_32 | R_CUDA_ABS32_32 | R_CUDA_FUNC_DESC32_LO_32 => field(4, 4, 0),
+            R_CUDA_ABS32_HI_32 | R_CUDA_FUNC_DESC32_HI_32 => field(4, 4, 32),
+            R_CUDA_ABS55_16_34 => Self {
                 target: true,
                 ..field(0, 16, 0)
             },
             _ => return None,
-        };
-        Some(Self { generic, ..field })
+        })
     }
 }
 
@@ -513,7 +510,7 @@ impl Places {
                     kind: kind.to_owned(),
                     symbol: symbol.to_owned(),
                 };
-                let Some(field) = Field::of(kind) else {
+                let Some(field) = Field::of(relocation.kind) else {
                     return Err(refuse());
                 };
                 let value = self

@@ -1,6 +1,6 @@
 //! Counts by instruction: how often it was issued, how long the warp stood before it, and why.
 
-use crate::partings::PartingCounts;
+use crate::divergence::DivergenceCounts;
 use std::collections::BTreeMap;
 
 /// Counts of one instruction.
@@ -32,7 +32,7 @@ pub struct Profile {
     /// Lanes they were issued for, whatever their guards.
     pub lanes: u64,
     /// What branches cost that parted lanes, by the index of the instruction.
-    pub partings: BTreeMap<u32, PartingCounts>,
+    pub divergences: BTreeMap<u32, DivergenceCounts>,
 }
 
 impl Profile {
@@ -55,11 +55,11 @@ impl Profile {
         self.warps += other.warps;
         self.issues += other.issues;
         self.lanes += other.lanes;
-        self.add_partings(&other.partings);
+        self.add_divergences(&other.divergences);
     }
-    pub(crate) fn add_partings(&mut self, other: &BTreeMap<u32, PartingCounts>) {
+    pub(crate) fn add_divergences(&mut self, other: &BTreeMap<u32, DivergenceCounts>) {
         for (branch, counts) in other {
-            self.partings.entry(*branch).or_default().add(counts);
+            self.divergences.entry(*branch).or_default().add(counts);
         }
     }
 

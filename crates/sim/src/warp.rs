@@ -8,10 +8,10 @@
 //! A convergence barrier is kept for each lane, as the mask of lanes it set out with: two sides of a branch may use the
 //! same barrier for different regions without disturbing each other.
 
+use crate::divergence::DivergenceStacks;
 use crate::flight::Flight;
 use crate::operand::Lanes;
 use crate::order::Chooser;
-use crate::partings::Partings;
 use crate::uniforms::Uniforms;
 
 /// The register files of a warp.
@@ -112,7 +112,7 @@ pub(crate) struct Warp {
     /// What decides who goes next.
     pub chooser: Chooser,
     /// Which branches parted the lanes, where somebody asks.
-    pub partings: Option<Box<Partings>>,
+    pub divergences: Option<Box<DivergenceStacks>>,
     /// The uniform registers of groups that do not run, where these go on in any order.
     pub uniforms: Option<Box<Uniforms>>,
     /// Instructions since groups last came together, counted in whole turns.
@@ -175,7 +175,7 @@ impl Warp {
             since_switch: 0,
             turn: chooser.group_turn(),
             turns: 0,
-            partings: None,
+            divergences: None,
             uniforms: (!chooser.is_in_order()).then(|| Box::new(Uniforms::new(lanes))),
             chooser,
             patience: 0,
@@ -221,8 +221,8 @@ impl Warp {
     /// Takes `lanes`, which are not all, out of the current group.
     fn split(&mut self, lanes: u32, pc: u32, wait: Wait) {
         let group = &mut self.groups[self.current];
-        if let Some(partings) = &mut self.partings {
-            partings.part(group.pc, group.lanes);
+        if let Some(divergences) = &mut self.divergences {
+            divergences.part(group.pc, group.lanes);
         }
         if let Some(uniforms) = &mut self.uniforms {
             self.flight.land_uniforms(&mut self.registers);
@@ -362,10 +362,10 @@ impl Warp {
                 uniforms.join(group.lanes);
             }
         }
-        if let Some(partings) = &mut self.partings {
+        if let Some(divergences) = &mut self.divergences {
             for group in &joined {
                 // They wait with the instruction behind the meeting as their next.
-                partings.meet(group.pc.saturating_sub(1), group.lanes, self.live);
+                divergences.meet(group.pc.saturating_sub(1), group.lanes, self.live);
             }
         }
         rest.extend(joined);
@@ -397,10 +397,10 @@ impl Warp {
         }
         let mut parts = parts.into_iter().filter(|(lanes, _)| *lanes != 0);
         if let Some((lanes, target)) = parts.next() {
-            if let Some(partings) = &mut self.partings
+            if let Some(divergences) = &mut self.divergences
                 && lanes != current.lanes
             {
-                partings.part(current.pc, current.lanes);
+                divergences.part(current.pc, current.lanes);
             }
             self.groups[self.current] = Group {
                 turn: current.turn,

@@ -3,7 +3,6 @@
 use super::corpus;
 use crate::oracle;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The optimisation levels that differ in their control words.
 pub const LEVELS: [u8; 3] = [3, 1, 0];
@@ -47,7 +46,7 @@ pub fn cubin_of(module: &Path, level: u8) -> Result<Option<PathBuf>, String> {
     if !path.exists() {
         let ptxas = oracle::find("ptxas")?;
         let half = folder.join(format!("{stem}.cubin.half"));
-        let output = Command::new(&ptxas)
+        let output = oracle::bounded(&ptxas)
             .args(["-arch=sm_90a", &format!("-O{level}"), "-o"])
             .arg(&half)
             .arg(module)

@@ -42,7 +42,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         modules += 1;
         let listed = listed_lines(&nvdisasm, "-g", &ours)?;
         let reference = folder.path().join("theirs.cubin");
-        let status = Command::new(&ptxas)
+        let status = oracle::bounded(&ptxas)
             .args(["-arch=sm_90a", "-lineinfo"])
             .arg(&module)
             .arg("-o")
@@ -174,7 +174,7 @@ fn compare_inlined(
     let input = folder.join("inlined.ptx");
     std::fs::write(&input, INLINED).map_err(|error| error.to_string())?;
     let theirs = folder.join("theirs.cubin");
-    let status = Command::new(ptxas)
+    let status = oracle::bounded(ptxas)
         .args(["-arch=sm_90a", "-lineinfo"])
         .arg(&input)
         .arg("-o")

@@ -9,7 +9,6 @@ use orias::command_line::{Action, Input, OPTIONS, Status, parse};
 use orias::{Kind, Target};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 /// A module that compiles for every target in no time.
 const MODULE: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
@@ -137,7 +136,7 @@ const COMPILED: &[&str] = &[
 ];
 
 fn ptxas_says(ptxas: &Path, folder: &Path, line: &[String]) -> Result<Answer, String> {
-    let output = Command::new(ptxas)
+    let output = oracle::bounded(ptxas)
         .args(line)
         .current_dir(folder)
         .output()
@@ -164,7 +163,7 @@ fn ptxas_says(ptxas: &Path, folder: &Path, line: &[String]) -> Result<Answer, St
 
 /// The options and targets in ptxas's help are those in our tables.
 fn compare_help(ptxas: &Path) -> Result<(), String> {
-    let output = Command::new(ptxas)
+    let output = oracle::bounded(ptxas)
         .arg("--help")
         .output()
         .map_err(|error| error.to_string())?;

@@ -130,7 +130,7 @@ fn speed() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let started = std::time::Instant::now();
     for path in &modules {
-        std::process::Command::new(&ptxas)
+        oracle::bounded(&ptxas)
             .arg("-arch=compute_90a")
             .arg("-o")
             .arg(folder.path().join("out"))
@@ -187,9 +187,7 @@ fn corpus_is_accepted() -> Result<(), String> {
 fn ours(source: &[u8], options: &Options) -> Option<String> {
     let (module, mut diagnostics) = orias_ptx::parse(source);
     diagnostics.append(orias_ptx::check(&module, options));
-    let first = diagnostics
-        .iter()
-        .find(|it| it.severity == orias_ptx::diagnostic::Severity::Error)?;
+    let first = diagnostics.iter().find(|it| it.severity.is_error())?;
     Some(first.message.clone())
 }
 

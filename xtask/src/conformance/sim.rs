@@ -12,7 +12,6 @@ use orias_sim::{Checks, Device, Launch, LaunchError, Options, Outcome, Schedule,
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Thread-instructions after which a launch counts as endless.
@@ -136,7 +135,7 @@ pub(super) fn assemble(module: &Path, cubins: &Path, level: &str) -> Result<Path
     let name = module.file_stem().ok_or("a module without a name")?;
     let cubin = folder.join(name).with_extension("cubin");
     if !cubin.exists() {
-        let output = Command::new(oracle::find("ptxas")?)
+        let output = oracle::bounded(&oracle::find("ptxas")?)
             .args(["-arch=sm_90a", &format!("-{level}"), "--fmad=false"])
             .arg(module)
             .arg("-o")

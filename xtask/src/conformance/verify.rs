@@ -9,7 +9,6 @@ use super::corpus;
 use crate::oracle;
 use orias_cubin::Cubin;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 const LEVELS: [&str; 3] = ["O0", "O1", "O3"];
@@ -36,7 +35,7 @@ fn compile(ptxas: &Path, module: &Path, set: &str) -> Result<Vec<PathBuf>, Strin
         let name = module.file_stem().ok_or("a module without a name")?;
         let cubin = folder.join(name).with_extension("cubin");
         if !cubin.exists() {
-            let output = Command::new(ptxas)
+            let output = oracle::bounded(ptxas)
                 .args(["-arch=sm_90a", &format!("-{level}")])
                 .arg(module)
                 .arg("-o")

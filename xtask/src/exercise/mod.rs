@@ -17,7 +17,6 @@ use crate::oracle;
 use kernel::Inputs;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Kernels in one module: enough to spread the start-up time of `ptxas`, few enough to keep modules quick.
 const KERNELS_PER_MODULE: usize = 64;
@@ -161,7 +160,7 @@ fn call(
     path: &Path,
     cubin: &Path,
 ) -> Result<(bool, String), String> {
-    let result = Command::new(ptxas)
+    let result = oracle::bounded(ptxas)
         .args([level, "-arch", target, "-o"])
         .args([cubin, path])
         .output()

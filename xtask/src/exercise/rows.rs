@@ -1,11 +1,11 @@
 //! Modules made from the rows of the PTX tables: every instruction and modifier the language has on a target.
 
+use crate::oracle;
 use orias_generate::synth;
 use orias_ptx::NEWEST_VERSION;
 use orias_ptx::grammar::ROWS;
 use orias_ptx::target::Target;
 use std::path::Path;
-use std::process::Command;
 
 /// Modules for each row.
 const EACH: usize = 3;
@@ -24,7 +24,7 @@ pub fn assemble(ptxas: &Path, out: &Path, target: &str) -> Result<(), String> {
             let path = out.join(format!("{name}.ptx"));
             let text = synth::sample(choice, NEWEST_VERSION, known).text();
             std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-            let result = Command::new(ptxas)
+            let result = oracle::bounded(ptxas)
                 .args(["-O0", "-arch", target, "-o"])
                 .arg(out.join(format!("{name}.O0.cubin")))
                 .arg(&path)

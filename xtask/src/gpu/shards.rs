@@ -8,11 +8,11 @@
 //! Starting a kernel at a time is slow. A child may do many items together, and says so by words that begin with [`TOGETHER`] behind the
 //! number of the first. When it is lost then, another child does the same items one by one: it gets the word [`ALONE`].
 
+use super::worker::lines_of;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// After so many lost children the rest is given up: the device, or everything, is broken.
@@ -55,17 +55,9 @@ impl Shard {
             .spawn()
             .map_err(|error| format!("a shard did not start: {error}"))?;
         let output = child.stdout.take().ok_or("a shard without output")?;
-        let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
         Ok(Self {
             child,
-            lines,
+            lines: lines_of(output),
             heard: Instant::now(),
             at: range.start,
             doing: "at the start".to_owned(),

@@ -7,7 +7,7 @@
 use super::driver::{Buffer, Gpu};
 use super::job::{Argument, Job, Outcome, hash};
 use super::times;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -174,6 +174,19 @@ impl Workers {
     }
 }
 
+/// The lines that a process writes, as they come: read by a thread, so that whoever waits for one can give up.
+pub(super) fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
 impl Worker {
     fn start() -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -185,18 +198,10 @@ impl Worker {
             .map_err(|error| format!("a worker did not start: {error}"))?;
         let input = child.stdin.take().ok_or("a worker without input")?;
         let output = child.stdout.take().ok_or("a worker without output")?;
-        let (send, receive) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
         Ok(Self {
             child,
             input,
-            output: receive,
+            output: lines_of(output),
         })
     }
 }

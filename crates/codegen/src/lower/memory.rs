@@ -5,7 +5,7 @@
 
 use super::body::{Body, Destination, Lowered, Statement, Storage, unsupported};
 use super::calls::{load_words, store_words};
-use super::modifiers::{self, modifier, set};
+use super::modifiers::{self, eviction, modifier, set};
 use super::movement::{pack_elements, unpack_elements, write_elements};
 use super::operands::bits;
 use crate::emit::{Emit, imm};
@@ -441,10 +441,8 @@ pub(super) fn create_policy(body: &mut Body<'_, '_>, statement: &Statement<'_>) 
         return body.assign(AbstractOp::Mov, (Scalar::B64,), &[destination], &[property]);
     }
     let number = |slot: SlotName| {
-        let name = statement.form.get(slot)?.name().strip_prefix("L2::")?;
-        let names = orias_ori::operation::ModifierKind::Evict.names();
-        let place = names.iter().position(|&it| it == name)?;
-        Some(imm(place as u64))
+        let priority = eviction(statement.form.get(slot)?)?;
+        Some(imm(priority as u64))
     };
     let Some(primary) = number(slot::PRIMARY) else {
         return unsupported("");

@@ -1,50 +1,55 @@
 //! How modifiers of PTX carry over to Ori.
 //!
 //! Ori's modifiers are named as PTX names them, so an operation's modifiers are found by name: for each kind of modifier
-//! its row has, the first modifier of the PTX form that is one of the kind's names. What is spelt differently is in
-//! [`ALIASES`]. The types are the form's first (the result's) and last (the source's).
+//! its row has, the first modifier of the PTX form that is one of the kind's names. What is spelt differently is told by
+//! [`renamed`]. The types are the form's first (the result's) and last (the source's).
 
 use super::body::{Body, Lowered, Statement};
 use super::operands::scalar;
-use orias_ori::operation::{AbstractMods, AbstractOp, ModifierKind, SourceType, Space};
+use orias_ori::operation::{
+    AbstractMods, AbstractOp, Evict, Modifier, ModifierKind, Prefetch, SourceType, Space,
+};
+use orias_ptx::grammar::Modifier as PtxModifier;
 use orias_ptx::opcode::Form;
 
-/// Modifiers whose names differ: PTX's, Ori's.
-const ALIASES: &[(&str, &str)] = &[
-    ("shared::cta", "shared"),
-    ("shared::cluster", "shared_cluster"),
-    ("param::entry", "param"),
-    ("param::func", "param"),
-    ("L1::evict_normal", "evict_normal"),
-    ("L1::evict_unchanged", "evict_unchanged"),
-    ("L1::evict_first", "evict_first"),
-    ("L1::evict_last", "evict_last"),
-    ("L1::no_allocate", "no_allocate"),
-    ("L2::evict_normal", "evict_normal"),
-    ("L2::evict_first", "evict_first"),
-    ("L2::evict_last", "evict_last"),
-    ("L2::evict_unchanged", "evict_unchanged"),
-    ("L2::64B", "L2_64B"),
-    ("L2::128B", "L2_128B"),
-    ("L2::256B", "L2_256B"),
-    ("launch_dependents", "launch"),
-];
+/// What a modifier of PTX is in Ori, where their names differ: the kind and the number of its value.
+fn renamed(modifier: PtxModifier) -> Option<(ModifierKind, u8)> {
+    fn is<M: Modifier>(value: M) -> (ModifierKind, u8) {
+        (M::KIND, value.number())
+    }
+    Some(match modifier {
+        PtxModifier::SharedCta => is(Space::Shared),
+        PtxModifier::SharedCluster => is(Space::SharedCluster),
+        PtxModifier::ParamEntry | PtxModifier::ParamFunc => is(Space::Param),
+        PtxModifier::L1NoAllocate => is(Evict::NoAllocate),
+        PtxModifier::L2_64B => is(Prefetch::B64),
+        PtxModifier::L2_128B => is(Prefetch::B128),
+        PtxModifier::L2_256B => is(Prefetch::B256),
+        other => is(eviction(other)?),
+    })
+}
 
-/// Ori's name of a PTX modifier.
-fn ori_name(name: &str) -> &str {
-    ALIASES
-        .iter()
-        .find(|(theirs, _)| *theirs == name)
-        .map_or(name, |(_, ours)| ours)
+/// The priority with which a cache line is evicted, of modifiers that name one and the cache.
+pub(super) fn eviction(modifier: PtxModifier) -> Option<Evict> {
+    Some(match modifier {
+        PtxModifier::L1EvictNormal | PtxModifier::L2EvictNormal => Evict::Normal,
+        PtxModifier::L1EvictUnchanged | PtxModifier::L2EvictUnchanged => Evict::Unchanged,
+        PtxModifier::L1EvictFirst | PtxModifier::L2EvictFirst => Evict::First,
+        PtxModifier::L1EvictLast | PtxModifier::L2EvictLast => Evict::Last,
+        _ => return None,
+    })
 }
 
 /// The number of the value a form gives a kind of modifier, if it names one.
 fn named(form: &Form, kind: ModifierKind) -> Option<u8> {
-    form.modifiers().find_map(|modifier| {
-        let name = ori_name(modifier.name());
-        let place = kind.names().iter().position(|&it| it == name)?;
-        Some(place as u8)
-    })
+    form.modifiers()
+        .find_map(|modifier| match renamed(modifier) {
+            Some((its, number)) => (its == kind).then_some(number),
+            None => {
+                let place = kind.names().iter().position(|&it| it == modifier.name())?;
+                Some(place as u8)
+            }
+        })
 }
 
 /// The state space a form names; generic where it names none.
@@ -53,7 +58,7 @@ pub(super) fn space(form: &Form) -> Space {
 }
 
 /// The value of a modifier that a form names, or the first.
-pub(super) fn modifier<M: orias_ori::operation::Modifier>(form: &Form) -> Option<M> {
+pub(super) fn modifier<M: Modifier>(form: &Form) -> Option<M> {
     M::from_number(named(form, M::KIND)?)
 }
 
@@ -86,10 +91,6 @@ impl Body<'_, '_> {
 }
 
 /// `mods` with one modifier set; unchanged where the row has none such.
-pub(super) fn set<M: orias_ori::operation::Modifier>(
-    op: AbstractOp,
-    mods: AbstractMods,
-    value: M,
-) -> AbstractMods {
+pub(super) fn set<M: Modifier>(op: AbstractOp, mods: AbstractMods, value: M) -> AbstractMods {
     op.row().with_modifier(mods, value).unwrap_or(mods)
 }

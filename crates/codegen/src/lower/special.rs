@@ -7,9 +7,7 @@
 use super::body::{Body, Lowered, unsupported};
 use crate::emit::imm;
 use orias_ori::Value;
-use orias_ori::operation::{
-    AbstractOp, Compare, Ftz, Half, Modifier as _, Round, Scalar, SourceType, Special,
-};
+use orias_ori::operation::{AbstractOp, Compare, Ftz, Half, Round, Scalar, SourceType, Special};
 use orias_ptx::special::SpecialId as Id;
 use orias_ptx::types::Type as PtxType;
 
@@ -32,6 +30,67 @@ const DIMENSIONS: [[Special; 3]; 3] = [
     ],
 ];
 
+/// The counters of the performance monitor.
+const MONITOR: [Special; 8] = [
+    Special::Pm0,
+    Special::Pm1,
+    Special::Pm2,
+    Special::Pm3,
+    Special::Pm4,
+    Special::Pm5,
+    Special::Pm6,
+    Special::Pm7,
+];
+
+/// Ori's special register for a row of PTX's, a number in it and a component, if it is read as it is.
+fn register(id: Id, number: u8, component: u8) -> Option<Special> {
+    let component = usize::from(component);
+    Some(match id {
+        Id::Tid => *[Special::TidX, Special::TidY, Special::TidZ].get(component)?,
+        Id::Ntid => *[Special::NtidX, Special::NtidY, Special::NtidZ].get(component)?,
+        Id::Ctaid => DIMENSIONS.get(component)?[0],
+        Id::Nctaid => *[Special::NctaidX, Special::NctaidY, Special::NctaidZ].get(component)?,
+        Id::ClusterNctaid => DIMENSIONS.get(component)?[1],
+        Id::Nclusterid => *[
+            Special::NclusterIdX,
+            Special::NclusterIdY,
+            Special::NclusterIdZ,
+        ]
+        .get(component)?,
+        Id::Clusterid | Id::ClusterCtaid | Id::Envreg => return None,
+        Id::Laneid => Special::LaneId,
+        Id::Warpid => Special::WarpId,
+        Id::Nwarpid => Special::NwarpId,
+        Id::Smid => Special::SmId,
+        Id::Nsmid => Special::NsmId,
+        Id::Gridid => Special::GridId,
+        Id::IsExplicitCluster => Special::IsExplicitCluster,
+        Id::ClusterCtarank => Special::ClusterCtarank,
+        Id::ClusterNctarank => Special::ClusterNctarank,
+        Id::LanemaskEq => Special::LanemaskEq,
+        Id::LanemaskLe => Special::LanemaskLe,
+        Id::LanemaskLt => Special::LanemaskLt,
+        Id::LanemaskGe => Special::LanemaskGe,
+        Id::LanemaskGt => Special::LanemaskGt,
+        Id::Clock => Special::Clock,
+        Id::ClockHi => Special::ClockHi,
+        Id::Clock64 => Special::Clock64,
+        Id::Pm | Id::PmWide => *MONITOR.get(usize::from(number))?,
+        Id::Globaltimer => Special::GlobalTimer,
+        Id::GlobaltimerLo => Special::GlobalTimerLo,
+        Id::GlobaltimerHi => Special::GlobalTimerHi,
+        Id::ReservedSmemOffsetBegin => Special::ReservedSmemBegin,
+        Id::ReservedSmemOffsetEnd => Special::ReservedSmemEnd,
+        Id::ReservedSmemOffsetCap => Special::ReservedSmemCap,
+        Id::ReservedSmemOffset if number == 1 => Special::ReservedSmemOffset1,
+        Id::ReservedSmemOffset => return None,
+        Id::TotalSmemSize => Special::TotalSmemSize,
+        Id::AggrSmemSize => Special::AggrSmemSize,
+        Id::DynamicSmemSize => Special::DynamicSmemSize,
+        Id::CurrentGraphExec => Special::CurrentGraphExec,
+    })
+}
+
 impl Body<'_, '_> {
     /// The value of a special register, 32 or 64 bits or a predicate.
     pub fn special(
@@ -40,7 +99,7 @@ impl Body<'_, '_> {
         component: u8,
     ) -> Lowered<Value> {
         let row = special.register();
-        let name = match (row.id, component) {
+        match (row.id, component) {
             (Id::Envreg, _) => {
                 let number = imm(u64::from(special.number()));
                 return self.with(|emit| emit.value(AbstractOp::EnvReg, (), &[number]));
@@ -49,18 +108,12 @@ impl Body<'_, '_> {
             (_, 3) => return self.with(|emit| emit.as_value(Scalar::B32, imm(0))),
             (Id::Clusterid, 0..=2) => return self.cluster(usize::from(component)),
             (Id::ClusterCtaid, 0..=2) => return self.in_cluster(usize::from(component)),
-            (_, 0..=2) => format!("{}_{}", &row.name[1..], ["x", "y", "z"][component as usize]),
-            (Id::Pm | Id::PmWide, _) => format!("pm{}", special.number()),
-            (Id::ReservedSmemOffset, _) => match special.number() {
-                0 => return self.with(|emit| emit.as_value(Scalar::B32, imm(0))),
-                number => format!("reserved_smem_offset_{number}"),
-            },
-            (Id::ReservedSmemOffsetBegin, _) => "reserved_smem_begin".to_owned(),
-            (Id::ReservedSmemOffsetEnd, _) => "reserved_smem_end".to_owned(),
-            (Id::ReservedSmemOffsetCap, _) => "reserved_smem_cap".to_owned(),
-            _ => row.name[1..].to_owned(),
-        };
-        let Some(&register) = Special::ALL.iter().find(|it| it.to_string() == name) else {
+            (Id::ReservedSmemOffset, _) if special.number() == 0 => {
+                return self.with(|emit| emit.as_value(Scalar::B32, imm(0)));
+            }
+            _ => {}
+        }
+        let Some(register) = register(row.id, special.number(), component) else {
             return unsupported(format!("special register {special}"));
         };
         let op = match row.ty.bits() {

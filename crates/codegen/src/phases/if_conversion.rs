@@ -44,8 +44,8 @@ const DEPTH: usize = 16;
 /// Words that are chosen, at most. A word costs a branch, too: a copy on each side.
 const MOST_WORDS: usize = 8;
 
-/// A branch that can go.
-struct Way {
+/// A branch whose sides meet again and can become straight-line code (a hammock).
+struct Hammock {
     /// The blocks between, whose operations move before the branch, and whether they are run where the predicate holds.
     sides: Vec<(Block, bool)>,
     /// Where both ways end.
@@ -90,23 +90,23 @@ fn convert(func: &mut Function, limits: Limits) -> bool {
         let Some(branch) = func.terminator(block) else {
             continue;
         };
-        if let Some(way) = way(func, branch, &entries, most) {
+        if let Some(hammock) = hammock(func, branch, &entries, most) {
             let rare = |&(side, _): &(Block, bool)| func.attributes.rare.contains(&side);
-            if way.cost > RARE && way.sides.iter().any(rare) {
+            if hammock.cost > RARE && hammock.sides.iter().any(rare) {
                 continue;
             }
-            if way.cost > limits.parting.min(limits.together) {
+            if hammock.cost > limits.parting.min(limits.together) {
                 let divergence = parting.get_or_insert_with(|| divergence(func));
                 let limit = match divergence.is_divergent_branch(block) {
                     true => limits.parting,
                     false => limits.together,
                 };
-                if way.cost > limit {
+                if hammock.cost > limit {
                     continue;
                 }
             }
-            entries[way.meet] -= 1;
-            choose(func, branch, &way);
+            entries[hammock.meet] -= 1;
+            choose(func, branch, &hammock);
             converted = true;
         }
     }
@@ -122,12 +122,12 @@ fn divergence(func: &Function) -> Divergence {
 }
 
 /// How `branch` can go, if it can and its sides take at most `most` instructions.
-fn way(
+fn hammock(
     func: &Function,
     branch: Inst,
     entries: &SecondaryMap<Block, u32>,
     most: usize,
-) -> Option<Way> {
+) -> Option<Hammock> {
     let is_branch = func.opcode(branch).as_abstract() == Some(AbstractOp::CondBr)
         && func.operands(branch).first()?.as_value().is_some();
     let &[yes, no] = func.edges(branch) else {
@@ -169,7 +169,7 @@ fn way(
     let cost: usize = sides.iter().map(|&(side, _)| cost(func, side)).sum();
     let meet = target(edges[0]);
     let fits = words <= MOST_WORDS && cost <= most && sides.iter().all(|&(side, _)| side != meet);
-    fits.then_some(Way {
+    fits.then_some(Hammock {
         sides,
         meet,
         args,
@@ -370,10 +370,10 @@ fn scalar(ty: Type) -> Option<Scalar> {
 }
 
 /// Makes `branch` a jump that passes on what is chosen.
-fn choose(func: &mut Function, branch: Inst, way: &Way) {
+fn choose(func: &mut Function, branch: Inst, hammock: &Hammock) {
     let condition = func.operands(branch)[0];
     let span = func.inst(branch).span();
-    for &(side, holds) in &way.sides {
+    for &(side, holds) in &hammock.sides {
         let negated = condition.mods().contains(SourceMods::NOT);
         let guard = condition.as_value().map(|value| match holds != negated {
             true => Guard::when(value),
@@ -394,7 +394,7 @@ fn choose(func: &mut Function, branch: Inst, way: &Way) {
         func.layout.remove_block(side);
     }
     let mut passed = Vec::new();
-    for (&yes, &no) in way.args[0].iter().zip(&way.args[1]) {
+    for (&yes, &no) in hammock.args[0].iter().zip(&hammock.args[1]) {
         let ty = func.value_type(yes);
         let mods = scalar(ty).and_then(|scalar| {
             let row = AbstractOp::Selp.row();
@@ -412,7 +412,7 @@ fn choose(func: &mut Function, branch: Inst, way: &Way) {
             }
         });
     }
-    let edge = func.create_edge(way.meet, &passed);
+    let edge = func.create_edge(hammock.meet, &passed);
     func.replace_with_abstract(branch, AbstractOp::Br, AbstractMods::NONE, 0, &[]);
     func.set_edges(branch, &[edge]);
 }

@@ -9,7 +9,7 @@
 //!
 //! Linear in the number of nodes times the intervals of each, of which there are at most two more than nodes above it.
 
-use super::expand_for_selection::{SwitchCosts as Costs, Way};
+use super::expand_for_selection::{Destination, SwitchCosts as Costs};
 use super::general_optimize::blocks::merge;
 use crate::known_bits::KnownBits;
 use crate::pipeline::{Context, PhaseError};
@@ -51,7 +51,7 @@ struct Tree {
     /// Blocks of nodes other than the root.
     nodes: Vec<Block>,
     /// Where numbers lead, in their order.
-    cases: Vec<(Interval, Way)>,
+    cases: Vec<(Interval, Destination)>,
     /// Branches with an edge that is never taken, and the other one.
     decided: Vec<(Inst, Edge)>,
     /// Nodes both of whose edges may be taken, and the nodes that all ways to cases pass, with how many ways there are.
@@ -391,7 +391,7 @@ fn grow(
 }
 
 /// Where `edge` leads, through blocks that only jump.
-fn way(func: &Function, edge: Edge) -> Way {
+fn way(func: &Function, edge: Edge) -> Destination {
     let mut way = (func.edge_target(edge), func.edge_args(edge).to_vec());
     for _ in 0..JUMPS {
         let (block, args) = &way;
@@ -416,7 +416,7 @@ struct Plan {
     /// The first case of the window, and one past the last.
     cases: (usize, usize),
     /// Where all other numbers lead.
-    default: Option<Way>,
+    default: Option<Destination>,
 }
 
 /// The switch that does what `tree` does, if it is sooner done.
@@ -453,7 +453,7 @@ fn plan(tree: &Tree, costs: &Costs, agree: bool) -> Option<Plan> {
     if size(plan.window) > DENSITY * own {
         return None;
     }
-    let ways: Vec<&Way> = cases.iter().map(|(_, way)| way).collect();
+    let ways: Vec<&Destination> = cases.iter().map(|(_, way)| way).collect();
     let switch = costs.switch(&ways, size(plan.window) as usize, agree)
         + if plan.default.is_some() {
             costs.comparison

@@ -1,6 +1,6 @@
 //! OriRemoveRedundantBarriers (26): redundant synchronisation elimination, for fences and barriers that repeat one before them.
 //!
-//! What may go, and why, is said in [`crate::sync`]. Facts are the fences that are covered and the barriers at which everyone has met; whatever another thread could see, or could be seen
+//! What may go, and why, is said in [`crate::sync`]. Facts are the fences that are covered and the barriers at which aligned has met; whatever another thread could see, or could be seen
 //! through, undoes them all, and so does synchronisation of another kind. Parameters and constants are read by nobody else's leave.
 //!
 //! Knob 358 says how far it goes: 0 nowhere, 1 within blocks, 2 fences across blocks, too, 3 and above the thread block's barriers as well. A fence
@@ -10,8 +10,8 @@
 
 use crate::knobs::registry::{ASSUME_EXTERN_DO_NOT_SYNC, BARRIER_LIVENESS, SYNC_MODE};
 use crate::pipeline::{Context, PhaseError};
+use crate::sync::aligned_barriers::AlignedBarriers;
 use crate::sync::available;
-use crate::sync::everyone::Everyone;
 use crate::sync::fences;
 use orias_ori::operation::{Order, Scope, Space};
 use orias_ori::{AbstractOp, Effects, Function, Inst};
@@ -57,11 +57,11 @@ fn redundant(func: &Function, context: &Context<'_>) -> (Vec<Inst>, Counts) {
     if mode <= 0 || func.entry().is_none() {
         return (Vec::new(), counts);
     }
-    let everyone = match mode {
-        3.. => Everyone::of(func, !context.knobs.bool(&ASSUME_EXTERN_DO_NOT_SYNC)),
-        _ => Everyone::default(),
+    let aligned = match mode {
+        3.. => AlignedBarriers::of(func, !context.knobs.bool(&ASSUME_EXTERN_DO_NOT_SYNC)),
+        _ => AlignedBarriers::default(),
     };
-    let step = |inst: Inst, held: u64| step(func, everyone, inst, held);
+    let step = |inst: Inst, held: u64| step(func, aligned, inst, held);
     let across = mode > 1 && context.knobs.bool(&BARRIER_LIVENESS);
     let starts = match across {
         true => available::at_starts(func, step),
@@ -74,7 +74,7 @@ fn redundant(func: &Function, context: &Context<'_>) -> (Vec<Inst>, Counts) {
         // The fence that nothing has followed in this block.
         let mut last: Option<(Inst, u64)> = None;
         for inst in func.block_insts(block) {
-            let own = facts(func, everyone, inst);
+            let own = facts(func, aligned, inst);
             let after = step(inst, held);
             if own != 0 && held & own == own {
                 found.push(inst);
@@ -100,7 +100,7 @@ fn redundant(func: &Function, context: &Context<'_>) -> (Vec<Inst>, Counts) {
 }
 
 /// The facts that hold once `inst` has run.
-fn facts(func: &Function, everyone: Everyone, inst: Inst) -> u64 {
+fn facts(func: &Function, aligned: AlignedBarriers, inst: Inst) -> u64 {
     if is_fence(func, inst) {
         let order = func.modifier::<Order>(inst).unwrap_or(Order::Weak);
         let scope = func.modifier::<Scope>(inst).unwrap_or(Scope::None);
@@ -109,7 +109,7 @@ fn facts(func: &Function, everyone: Everyone, inst: Inst) -> u64 {
             false => 0,
         };
     }
-    let waits = everyone.waits(func, inst);
+    let waits = aligned.waits(func, inst);
     waits.map_or(0, |number| 1 << (fences::COUNT + number))
 }
 
@@ -117,8 +117,8 @@ fn is_fence(func: &Function, inst: Inst) -> bool {
     func.opcode(inst).as_abstract() == Some(AbstractOp::Fence)
 }
 
-fn step(func: &Function, everyone: Everyone, inst: Inst, held: u64) -> u64 {
-    let own = facts(func, everyone, inst);
+fn step(func: &Function, aligned: AlignedBarriers, inst: Inst, held: u64) -> u64 {
+    let own = facts(func, aligned, inst);
     let all_fences = (1 << fences::COUNT) - 1;
     match own {
         0 if undoes(func, inst) => 0,

@@ -7,7 +7,7 @@
 //!
 //! Afterwards edges have no arguments and blocks no parameters.
 
-use super::assign::{Borders, NOWHERE, parallel_copy};
+use super::assign::{BlockBoundaries, NOWHERE, parallel_copy};
 use super::file::{Units, contains, insert};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{FlowGraph, Liveness};
@@ -17,7 +17,12 @@ use smallvec::SmallVec;
 type Copies = Vec<(PhysReg, PhysReg)>;
 
 /// Puts the moves in place.
-pub(super) fn resolve(func: &mut Function, graph: &FlowGraph, live: &Liveness, borders: &Borders) {
+pub(super) fn resolve(
+    func: &mut Function,
+    graph: &FlowGraph,
+    live: &Liveness,
+    borders: &BlockBoundaries,
+) {
     let blocks: Vec<Block> = func.blocks().collect();
     for &block in &blocks {
         resolve_block(func, graph, live, borders, block);
@@ -38,7 +43,7 @@ fn resolve_block(
     func: &mut Function,
     graph: &FlowGraph,
     live: &Liveness,
-    borders: &Borders,
+    borders: &BlockBoundaries,
     block: Block,
 ) {
     let Some(terminator) = func.terminator(block) else {
@@ -108,7 +113,7 @@ fn add(func: &Function, units: &mut [Units; 5], value: Value, at: u8) {
 /// the end of `block`.
 fn for_each_live(
     live: &Liveness,
-    borders: &Borders,
+    borders: &BlockBoundaries,
     (block, target): (Block, Block),
     mut found: impl FnMut(Value, u8, u8),
 ) {
@@ -131,7 +136,7 @@ fn for_each_live(
 fn sources(
     func: &Function,
     live: &Liveness,
-    borders: &Borders,
+    borders: &BlockBoundaries,
     block: Block,
     edge: Edge,
     args: &[u8],
@@ -151,7 +156,7 @@ fn sources(
 fn copies(
     func: &Function,
     live: &Liveness,
-    borders: &Borders,
+    borders: &BlockBoundaries,
     block: Block,
     edge: Edge,
     args: &[u8],

@@ -29,7 +29,7 @@ pub(super) struct LastUses {
 }
 
 /// What ends at one place.
-pub(super) struct Ending<'a> {
+pub(super) struct Kills<'a> {
     /// Results, or parameters, that nobody reads.
     pub(super) unread: &'a [Value],
     /// What is read for the last time.
@@ -99,14 +99,14 @@ impl LastUses {
     }
 
     /// What ends at the instruction that has `behind` others behind it in `block`; with all of them behind, at the block's start.
-    pub(super) fn at(&self, block: Block, behind: usize) -> Ending<'_> {
+    pub(super) fn at(&self, block: Block, behind: usize) -> Kills<'_> {
         let index = self.first[block.index()] as usize + behind;
         let start = match index.checked_sub(1) {
             Some(last) => self.ends[last].1,
             None => 0,
         };
         let (middle, end) = self.ends[index];
-        Ending {
+        Kills {
             unread: &self.values[start as usize..middle as usize],
             read: &self.values[middle as usize..end as usize],
         }

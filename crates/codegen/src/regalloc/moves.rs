@@ -18,7 +18,7 @@ use orias_sass::Op;
 
 /// Replaces every parallel copy of `func`, which is on physical registers, by moves.
 pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
-    let mut spares: Option<Spares> = None;
+    let mut spares: Option<FreeRegisters> = None;
     let blocks: Vec<Block> = func.blocks().collect();
     for block in blocks {
         let copies: Vec<Inst> = func
@@ -37,7 +37,7 @@ pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
             expansions.push((inst, steps));
         }
         if !exchanging.is_empty() {
-            let spares = spares.get_or_insert_with(|| Spares::new(func));
+            let spares = spares.get_or_insert_with(|| FreeRegisters::new(func));
             for (spare, at) in spares.behind(func, block, &exchanging) {
                 let steps = &mut expansions[at].1;
                 *steps = with_spare(steps, spare);
@@ -88,14 +88,14 @@ fn with_spare(steps: &[Step<PhysReg>], spare: PhysReg) -> Vec<Step<PhysReg>> {
 }
 
 /// Which general registers nobody needs at a place.
-struct Spares {
+struct FreeRegisters {
     live: RegisterLiveness,
     /// Registers that the function may write: those it writes elsewhere, and in a kernel those before them.
     own: RegisterSet,
 }
 
-impl Spares {
-    fn new(func: &Function) -> Spares {
+impl FreeRegisters {
+    fn new(func: &Function) -> FreeRegisters {
         let flow = FlowGraph::of(func);
         let walk = DepthFirst::new(&flow);
         let mut own = RegisterSet::EMPTY;
@@ -118,7 +118,7 @@ impl Spares {
         for &fixed in &func.attributes.fixed {
             own.remove(fixed);
         }
-        Spares {
+        FreeRegisters {
             live: RegisterLiveness::new(func, &flow, &walk),
             own,
         }

@@ -16,7 +16,7 @@ struct Node<const WORDS: usize> {
     some: [u64; WORDS],
 }
 
-/// The bookings of registers that are bits of so many words.
+/// The reservations of registers that are bits of so many words.
 pub(super) struct Timeline<const WORDS: usize> {
     /// The root is 1, the children of `n` are `2 n` and `2 n + 1`.
     nodes: Vec<Node<WORDS>>,

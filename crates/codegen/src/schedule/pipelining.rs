@@ -170,13 +170,13 @@ fn find(func: &Function, occupancy: Occupancy) -> Vec<Candidate> {
 
 /// The edges into each block, and the blocks that somebody names without an edge.
 #[derive(Debug, Default)]
-struct Ways {
+struct Predecessors {
     into: SecondaryMap<Block, Vec<(Block, Edge)>>,
     named: FxHashSet<Block>,
 }
 
-fn ways_in(func: &Function) -> Ways {
-    let mut ways = Ways::default();
+fn ways_in(func: &Function) -> Predecessors {
+    let mut ways = Predecessors::default();
     for block in func.blocks() {
         for &edge in func.successor_edges(block) {
             ways.into[func.edge_target(edge)].push((block, edge));
@@ -193,7 +193,7 @@ fn ways_in(func: &Function) -> Ways {
 }
 
 /// The way in, the way back and the predicate under which that is taken, if `block` is a loop by itself.
-fn shape(func: &Function, block: Block, ways: &Ways) -> Option<(Edge, Edge, Guard)> {
+fn shape(func: &Function, block: Block, ways: &Predecessors) -> Option<(Edge, Edge, Guard)> {
     let end = func.terminator(block)?;
     if func.opcode(end).as_machine() != Some(Op::BRA) || ways.named.contains(&block) {
         return None;

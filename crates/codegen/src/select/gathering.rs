@@ -15,10 +15,10 @@
 //!
 //! ptxas does the same: of a loop with a lock, a barrier behind it in an outer loop, and another barrier behind that, the first barrier has a WARPSYNC.
 //!
-//! **Algorithm.** That of [`Parts`]; then one walk through each block.
+//! **Algorithm.** That of [`PartialWarps`]; then one walk through each block.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::analysis::{FlowGraph, LaneNeeds, Parting, Parts};
+use orias_ori::analysis::{FlowGraph, LaneNeeds, PartialWarpCauses, PartialWarps};
 use orias_ori::{AbstractOp, Block, Function, Inst};
 
 /// What is known of operations on lanes.
@@ -37,25 +37,25 @@ pub(super) fn find(
     left: &[bool],
     yielding: &SecondaryMap<Block, bool>,
 ) -> Gathering {
-    let parting = Parting {
+    let causes = PartialWarpCauses {
         at_start: &|block| yielding[block],
         at_end: &|block| left[block.as_u32() as usize],
         behind: &|inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Call),
         apart: &|block| apart[block.as_u32() as usize],
     };
-    let parts = Parts::new(func, graph, &parting);
+    let parts = PartialWarps::new(func, graph, &causes);
     let mut found = Gathering {
         together: EntitySet::new(),
         apart: EntitySet::new(),
     };
     for block in func.blocks() {
-        parts.walk(func, &parting, block, |inst, needs, coming| {
+        parts.walk(func, &causes, block, |inst, needs, arrival| {
             if needs == LaneNeeds::Nothing {
                 return;
             }
-            if coming.apart {
+            if arrival.apart {
                 found.apart.insert(inst);
-            } else if !coming.in_parts {
+            } else if !arrival.in_parts {
                 found.together.insert(inst);
             }
         });

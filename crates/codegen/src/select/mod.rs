@@ -32,6 +32,7 @@ mod atomic;
 mod barrier;
 mod bits;
 mod bulk;
+mod carries;
 mod compare;
 mod control;
 mod convert;
@@ -86,7 +87,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::AddressOf, special::address_of),
     (A::Cvta, special::to_generic), (A::CvtaTo, special::from_generic), (A::Isspacep, special::is_in_space),
     // Integers.
-    (A::Add, arithmetic::add), (A::Sub, arithmetic::sub), (A::AddC, arithmetic::add_carry), (A::SubC, arithmetic::sub_borrow),
+    (A::Add, arithmetic::add), (A::Sub, arithmetic::sub), (A::AddC, carries::add_carry), (A::SubC, carries::sub_borrow),
     (A::Mul, products::mul), (A::Mad, products::mad), (A::MadC, products::mad_carry),
     (A::Mul24, products::mul24), (A::Mad24, products::mad24), (A::Sad, arithmetic::sad),
     (A::Abs, arithmetic::abs), (A::Neg, arithmetic::neg), (A::Min, arithmetic::min_max), (A::Max, arithmetic::min_max),

@@ -60,25 +60,61 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
-/// The operation of a product: its row's name and the depth of one step.
-fn row(s: &Selector<'_>, sparse: bool) -> Result<Option<(String, u32)>, PhaseError> {
+/// The operation of a product and the depth of one step.
+fn operation_of(
+    s: &Selector<'_>,
+    sparse: bool,
+    in_registers: bool,
+) -> Result<Option<(Op, u32)>, PhaseError> {
     let result: Scalar = s.modifier()?;
     let left: Scalar = s.modifier::<operation::SourceType>()?.into();
     let half = result == Scalar::F16;
-    let (name, sum, depth) = match left {
-        Scalar::F16 | Scalar::Bf16 => ("HGMMA", if half { ".F16" } else { ".F32" }, 16),
-        Scalar::Tf32 => ("HGMMA", ".TF32", 8),
-        Scalar::E4m3 | Scalar::E5m2 => ("QGMMA", if half { ".F16" } else { ".F32" }, 32),
-        Scalar::U8 | Scalar::S8 => ("IGMMA", "", 32),
-        Scalar::B1 if !sparse => ("BGMMA", "", 256),
+    // Dense and sparse; of each, with the left matrix in memory and in registers.
+    let (ops, depth) = match left {
+        Scalar::F16 | Scalar::Bf16 if half => (
+            [
+                [Op::HGMMA_F16, Op::HGMMA_F16_RA],
+                [Op::HGMMA_SP_F16, Op::HGMMA_SP_F16_RA],
+            ],
+            16,
+        ),
+        Scalar::F16 | Scalar::Bf16 => (
+            [
+                [Op::HGMMA_F32, Op::HGMMA_F32_RA],
+                [Op::HGMMA_SP_F32, Op::HGMMA_SP_F32_RA],
+            ],
+            16,
+        ),
+        Scalar::Tf32 => (
+            [
+                [Op::HGMMA_TF32, Op::HGMMA_TF32_RA],
+                [Op::HGMMA_SP_TF32, Op::HGMMA_SP_TF32_RA],
+            ],
+            8,
+        ),
+        Scalar::E4m3 | Scalar::E5m2 if half => (
+            [
+                [Op::QGMMA_F16, Op::QGMMA_F16_RA],
+                [Op::QGMMA_SP_F16, Op::QGMMA_SP_F16_RA],
+            ],
+            32,
+        ),
+        Scalar::E4m3 | Scalar::E5m2 => (
+            [
+                [Op::QGMMA_F32, Op::QGMMA_F32_RA],
+                [Op::QGMMA_SP_F32, Op::QGMMA_SP_F32_RA],
+            ],
+            32,
+        ),
+        Scalar::U8 | Scalar::S8 => (
+            [[Op::IGMMA, Op::IGMMA_RA], [Op::IGMMA_SP, Op::IGMMA_SP_RA]],
+            32,
+        ),
+        Scalar::B1 if !sparse => ([[Op::BGMMA, Op::BGMMA_RA]; 2], 256),
         _ => return Ok(None),
     };
-    let (sp, depth) = if sparse {
-        (".SP", 2 * depth)
-    } else {
-        ("", depth)
-    };
-    Ok(Some((format!("{name}{sp}{sum}"), depth)))
+    let op = ops[usize::from(sparse)][usize::from(in_registers)];
+    Ok(Some((op, if sparse { 2 * depth } else { depth })))
 }
 
 /// The modifiers that name types.
@@ -116,16 +152,14 @@ fn types(s: &Selector<'_>) -> Result<Vec<Mod>, PhaseError> {
 
 pub(super) fn multiply(s: &mut Selector<'_>) -> Done {
     let sparse = s.op() == Some(AbstractOp::WgmmaSparse);
-    let Some((name, depth)) = row(s, sparse)? else {
-        return Err(s.unsupported());
-    };
-    s.gather_lanes()?;
     let left = s.operand(1);
     let in_registers = left
         .as_value()
         .is_some_and(|value| s.func.value_type(value).len() == 4);
-    let name = if in_registers { name + ".RA" } else { name };
-    let op = Op::from_name(&name).ok_or_else(|| s.broken(format!("no row {name}")))?;
+    let Some((op, depth)) = operation_of(s, sparse, in_registers)? else {
+        return Err(s.unsupported());
+    };
+    s.gather_lanes()?;
     let flags =
         [5, 6, 7, 8].map(|index| matches!(s.operand(index), Operand::Imm(imm) if imm.bits() != 0));
     let [negate_left, negate_right, turn_left, turn_right] = flags;

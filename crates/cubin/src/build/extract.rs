@@ -10,7 +10,7 @@ use super::{
     Address, Chip, CodeRelocation, CubinContents, DataRelocation, Entry, Function, Linkage, Param,
     Shared, Subroutine, Variable,
 };
-use crate::attribute::{Attribute, Value, id};
+use crate::attribute::{Attribute, Value, compat, id};
 use crate::elf::{self, sht, stb, stt};
 use crate::model::{Body, Cubin, Section, Symbol, SymbolPlace};
 use crate::note::NoteContent;
@@ -57,7 +57,7 @@ impl CubinContents {
             virtual_sm: virtual_sm(cubin).unwrap_or_else(|| u16::from(cubin.header.flags.sm())),
             ..chip
         });
-        if let Some(Value::Byte(class, _)) = compat(cubin, id::COMPAT_ISA_CLASS) {
+        if let Some(Value::Byte(class, _)) = compat(cubin, compat::ISA_CLASS) {
             module.isa_class = *class;
         }
         for (index, section) in cubin.sections.iter().enumerate() {

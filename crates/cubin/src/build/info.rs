@@ -2,13 +2,9 @@
 
 use super::plan::{Key, Plan, SymbolKey};
 use super::{CUDA_VERSION, Entry, Reference, ReferenceKind};
-use crate::attribute::{Attribute, ParamInfo, Value, id};
+use crate::attribute::{Attribute, ParamInfo, Value, compat, id};
 use crate::model::Call;
 
-/// The Mercury version ptxas 13.0 states for sm_90: 1.1.
-const MERCURY_VERSION: u16 = 0x0101;
-/// `SW_WAR` as ptxas 13.0 writes it for every function on sm_90.
-const SW_WAR: u32 = 8;
 /// `INST_TCGEN05_MMA` as ptxas 13.0 writes it for every module.
 const COMPAT_TCGEN05: u8 = 5;
 /// `MAXREG_COUNT` of a kernel without a limit of its own.
@@ -18,9 +14,41 @@ const MAX_NARROW_PARAMS: u16 = 4352;
 
 /// The order of attributes in `.nv.info.<function>`, as seen in everything ptxas 13.0.88 made of the corpus and the exercises.
 const INFO_ORDER: &[u8] = &[
-    0x37, 0x17, 0x3f, 0x5b, 0x3e, 0x3d, 0x45, 0x41, 0x50, 0x2b, 0x1b, 0x4c, 0x0f, 0x55, 0x5f, 0x31,
-    0x2e, 0x40, 0x44, 0x29, 0x28, 0x39, 0x38, 0x46, 0x54, 0x1c, 0x05, 0x10, 0x34, 0x1e, 0x19, 0x0a,
-    0x36, 0x15, 0x16,
+    id::CUDA_API_VERSION,
+    id::KPARAM_INFO,
+    id::MAX_CLUSTER_RANK,
+    id::BLOCKS_ARE_CLUSTERS,
+    id::EXPLICIT_CLUSTER,
+    id::CTA_PER_CLUSTER,
+    id::KPARAM_INFO_V2,
+    id::RESERVED_SMEM_USED,
+    id::SPARSE_MMA_MASK,
+    id::WMMA_USED,
+    id::MAXREG_COUNT,
+    id::NUM_BARRIERS,
+    id::EXTERNS,
+    id::ANNOTATIONS,
+    id::MERCURY_ISA_VERSION,
+    id::INT_WARP_WIDE_INSTR_OFFSETS,
+    id::ATOM16_EMUL_INSTR_REG_MAP,
+    id::INSTR_REG_MAP,
+    id::UNUSED_LOAD_BYTE_OFFSET,
+    id::COOP_GROUP_MASK_REGIDS,
+    id::COOP_GROUP_INSTR_OFFSETS,
+    id::MBARRIER_INSTR_OFFSETS,
+    id::NUM_MBARRIERS,
+    id::SYSCALL_OFFSETS,
+    id::REG_RECONFIG,
+    id::EXIT_INSTR_OFFSETS,
+    id::MAX_THREADS,
+    id::REQNTID,
+    id::INDIRECT_BRANCH_TARGETS,
+    id::CRS_STACK_SIZE,
+    id::CBANK_PARAM_SIZE,
+    id::PARAM_CBANK,
+    id::SW_WAR,
+    id::BINDLESS_TEXTURE_BANK,
+    id::BINDLESS_SURFACE_BANK,
 ];
 
 /// Where an attribute stands among the others; those without a known place come after `MERCURY_ISA_VERSION`.
@@ -108,19 +136,19 @@ impl Plan<'_> {
         };
         vec![
             byte(
-                id::COMPAT_ACCELERATOR_TARGET,
+                compat::CUDA_ACCELERATOR_TARGET,
                 u8::from(self.module.chip.accelerated),
             ),
-            byte(id::COMPAT_ISA_CLASS, self.module.isa_class),
-            byte(id::COMPAT_INST_TCGEN05_MMA, COMPAT_TCGEN05),
+            byte(compat::ISA_CLASS, self.module.isa_class),
+            byte(compat::INST_TCGEN05_MMA, COMPAT_TCGEN05),
             Attribute {
-                id: id::COMPAT_MERCURY_VERSION,
-                value: Value::Half(MERCURY_VERSION),
+                id: compat::MERCURY_ISA_MAJOR_MINOR_VERSION,
+                value: Value::Half(self.module.chip.mercury_version),
             },
-            byte(id::COMPAT_INST_TENSORMAP_V1, 0),
-            byte(id::COMPAT_OPPORTUNISTIC_FINALIZATION, 1),
+            byte(compat::INST_TENSORMAP_V1, 0),
+            byte(compat::ENABLE_OPPORTUNISTIC_FINALIZATION, 1),
             Attribute {
-                id: id::COMPAT_CAN_FASTPATH_FINALIZE,
+                id: compat::CAN_FASTPATH_FINALIZE,
                 value: Value::Words(vec![0, 0]),
             },
         ]
@@ -135,8 +163,14 @@ impl Plan<'_> {
             Value::Words(vec![CUDA_VERSION.into()]),
         );
         add(id::SPARSE_MMA_MASK, Value::Half(0));
-        add(id::MERCURY_ISA_VERSION, Value::Half(MERCURY_VERSION));
-        add(id::SW_WAR, Value::Words(vec![SW_WAR]));
+        add(
+            id::MERCURY_ISA_VERSION,
+            Value::Half(self.module.chip.mercury_version),
+        );
+        add(
+            id::SW_WAR,
+            Value::Words(vec![self.module.chip.work_arounds]),
+        );
         if function.barriers > 0 {
             add(id::NUM_BARRIERS, Value::Byte(function.barriers, 0));
         }

@@ -11,7 +11,8 @@
 //! ```
 //! use orias_cubin::build::{Chip, Entry, Function, CubinContents, Param};
 //!
-//! let chip = Chip { sm: 90, accelerated: true, virtual_sm: 90, param_base: 0x210, reserved_shared: 0x400 };
+//! let chip = Chip { sm: 90, accelerated: true, virtual_sm: 90, param_base: 0x210, reserved_shared: 0x400,
+//!     mercury_version: 0x0101, work_arounds: 8 };
 //! let mut module = CubinContents::new(chip);
 //! module.functions.push(Function {
 //!     name: "k".to_owned(),
@@ -146,6 +147,10 @@ pub struct Chip {
     pub param_base: u16,
     /// Shared memory at the start of a block's that the system keeps for itself.
     pub reserved_shared: u64,
+    /// The version of Mercury, major and minor.
+    pub mercury_version: u16,
+    /// The work-arounds that every function carries (`SW_WAR`).
+    pub work_arounds: u32,
 }
 
 /// A function with a text section of its own.

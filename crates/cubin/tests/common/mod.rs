@@ -146,6 +146,8 @@ pub const SM_90: Chip = Chip {
     virtual_sm: 90,
     param_base: 0x210,
     reserved_shared: 0x400,
+    mercury_version: 0x0101,
+    work_arounds: 8,
 };
 
 /// `sm_90a`.

@@ -28,7 +28,7 @@ use super::csr::Csr;
 use super::def_use::{DefUse, Place, Use};
 use super::flow::{FlowGraph, NONE};
 use super::loops::{Loop, LoopNest};
-use super::meeting::{Parting, Parts, sees_other_threads};
+use super::meeting::{PartialWarpCauses, PartialWarps, sees_other_threads};
 use super::order::DepthFirst;
 use super::split::{Consequence, Split};
 use super::uniformity::{Spread, loads_what_may_change, spread};
@@ -207,16 +207,16 @@ impl<'a> Finder<'a> {
             matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
                 || sees_other_threads(function, inst) && in_loop()
         };
-        let parting = Parting {
+        let causes = PartialWarpCauses {
             at_start: &|_| false,
             at_end: &|_| false,
             behind: &waits,
             apart: &|_| true,
         };
-        let parts = Parts::new(function, self.graph, &parting);
+        let parts = PartialWarps::new(function, self.graph, &causes);
         for &block in walk.preorder() {
-            parts.walk(function, &parting, block, |inst, _, coming| {
-                self.find_sources(inst, coming.in_parts);
+            parts.walk(function, &causes, block, |inst, _, arrival| {
+                self.find_sources(inst, arrival.in_parts);
             });
         }
     }

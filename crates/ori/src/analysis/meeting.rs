@@ -106,7 +106,7 @@ pub fn sees_other_threads(func: &Function, inst: Inst) -> bool {
 
 /// How lanes come to an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Coming {
+pub struct LaneArrival {
     /// Others of the warp may be elsewhere, at other operations of the kind too.
     pub apart: bool,
     /// They may come in parts.
@@ -114,7 +114,7 @@ pub struct Coming {
 }
 
 /// What sends lanes on in parts.
-pub struct Parting<'a> {
+pub struct PartialWarpCauses<'a> {
     /// Whether lanes go on in parts from the start of a block.
     pub at_start: &'a dyn Fn(Block) -> bool,
     /// Whether they do from the end of a block.
@@ -126,7 +126,7 @@ pub struct Parting<'a> {
 }
 
 /// Where lanes may come in parts.
-pub struct Parts {
+pub struct PartialWarps {
     /// By block: at its start.
     at_start: Vec<bool>,
     /// The regions that lanes open in parts. Each part waits for itself at their ends, and goes on by itself though all may have been together
@@ -134,13 +134,13 @@ pub struct Parts {
     opened: EntitySet<Value>,
 }
 
-impl Parts {
+impl PartialWarps {
     /// Those of `func`, on the abstract level.
-    pub fn new(func: &Function, graph: &FlowGraph, parting: &Parting<'_>) -> Self {
+    pub fn new(func: &Function, graph: &FlowGraph, causes: &PartialWarpCauses<'_>) -> Self {
         let mut opened = EntitySet::new();
         loop {
             let mut seen = opened.clone();
-            let at_start = flow(func, graph, parting, &opened, &mut seen);
+            let at_start = flow(func, graph, causes, &opened, &mut seen);
             if seen == opened {
                 return Self { at_start, opened };
             }
@@ -152,12 +152,12 @@ impl Parts {
     pub fn walk(
         &self,
         func: &Function,
-        parting: &Parting<'_>,
+        causes: &PartialWarpCauses<'_>,
         block: Block,
-        each: impl FnMut(Inst, LaneNeeds, Coming),
+        each: impl FnMut(Inst, LaneNeeds, LaneArrival),
     ) {
         let parted = self.at_start[block.as_u32() as usize];
-        walk(func, parting, block, parted, &self.opened, each);
+        walk(func, causes, block, parted, &self.opened, each);
     }
 }
 
@@ -165,14 +165,14 @@ impl Parts {
 fn flow(
     func: &Function,
     graph: &FlowGraph,
-    parting: &Parting<'_>,
+    causes: &PartialWarpCauses<'_>,
     opened: &EntitySet<Value>,
     seen: &mut EntitySet<Value>,
 ) -> Vec<bool> {
     let mut at_start = vec![false; graph.block_count()];
     let mut leave = |block, parted| {
-        walk(func, parting, block, parted, opened, |inst, _, coming| {
-            if coming.in_parts && func.opcode(inst).as_abstract() == Some(AbstractOp::RegionOpen) {
+        walk(func, causes, block, parted, opened, |inst, _, arrival| {
+            if arrival.in_parts && func.opcode(inst).as_abstract() == Some(AbstractOp::RegionOpen) {
                 seen.extend(func.value_defs(inst));
             }
         })
@@ -192,40 +192,40 @@ fn flow(
 /// Walks through `block`, which lanes come to in parts if `parted`; returns whether they leave it in parts.
 fn walk(
     func: &Function,
-    parting: &Parting<'_>,
+    causes: &PartialWarpCauses<'_>,
     block: Block,
     parted: bool,
     opened: &EntitySet<Value>,
-    mut each: impl FnMut(Inst, LaneNeeds, Coming),
+    mut each: impl FnMut(Inst, LaneNeeds, LaneArrival),
 ) -> bool {
-    let mut coming = Coming {
-        apart: (parting.apart)(block),
-        in_parts: parted || (parting.at_start)(block),
+    let mut arrival = LaneArrival {
+        apart: (causes.apart)(block),
+        in_parts: parted || (causes.at_start)(block),
     };
     for inst in func.block_insts(block) {
         let needs = LaneNeeds::of(func, inst);
-        each(inst, needs, coming);
+        each(inst, needs, arrival);
         let gathers = match needs {
             LaneNeeds::Nothing => {
                 let meets = func.opcode(inst).as_abstract() == Some(AbstractOp::RegionMeet)
                     && func.value_uses(inst).any(|token| opened.contains(token));
-                coming.in_parts |= meets || (parting.behind)(inst);
+                arrival.in_parts |= meets || (causes.behind)(inst);
                 false
             }
             // The selector may yet find that the mask names all.
             LaneNeeds::SomeLanes { parts } => {
-                coming.in_parts |= parts;
+                arrival.in_parts |= parts;
                 false
             }
             LaneNeeds::AllLanes => true,
-            LaneNeeds::Threads => !coming.apart,
+            LaneNeeds::Threads => !arrival.apart,
         };
         if gathers && func.inst(inst).guard().is_always() {
-            coming = Coming {
+            arrival = LaneArrival {
                 apart: false,
                 in_parts: false,
             };
         }
     }
-    coming.in_parts || (parting.at_end)(block)
+    arrival.in_parts || (causes.at_end)(block)
 }

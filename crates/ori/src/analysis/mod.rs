@@ -42,7 +42,8 @@ pub use iterations::{Iterations, Refusal, Stay};
 pub use liveness::{Liveness, of_class};
 pub use loops::{Loop, LoopNest};
 pub use meeting::{
-    Coming, LaneNeeds, Parting, Parts, lane_mask, names_all_lanes, sees_other_threads,
+    LaneArrival, LaneNeeds, PartialWarpCauses, PartialWarps, lane_mask, names_all_lanes,
+    sees_other_threads,
 };
 pub use order::DepthFirst;
 pub use pressure::{Counts, Pressure};

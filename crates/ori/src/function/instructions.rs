@@ -305,18 +305,6 @@ impl Function {
         self.replace(inst, Operation::Abstract(op, mods), results, operands);
     }
 
-    /// Turns `inst` into a machine instruction, in place: same guard, span and position. What it defined before has no
-    /// definition after, unless it is defined again.
-    pub fn replace_with_machine(
-        &mut self,
-        inst: Inst,
-        op: sass::Op,
-        mods: sass::Mods,
-        operands: &[Operand],
-    ) {
-        self.replace(inst, Operation::Machine(op, mods), 0, operands);
-    }
-
     fn replace(&mut self, inst: Inst, operation: Operation, results: usize, operands: &[Operand]) {
         self.disown_definitions(inst);
         let start = self.operands.len() as u32;

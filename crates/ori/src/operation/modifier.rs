@@ -110,18 +110,21 @@ macro_rules! modifiers {
 mod values {
     use super::{Modifier, fmt};
 
-    modifiers! {
-        /// The type an operation works in. Values carry only a class and a length.
-        Scalar {
-            Pred "pred", B8 "b8", B16 "b16", B32 "b32", B64 "b64", B128 "b128",
-            U8 "u8", U16 "u16", U32 "u32", U64 "u64", S8 "s8", S16 "s16", S32 "s32", S64 "s64",
-            F16 "f16", Bf16 "bf16", F16x2 "f16x2", Bf16x2 "bf16x2", Tf32 "tf32", F32 "f32", F64 "f64",
-            U16x2 "u16x2", S16x2 "s16x2",
-            E4m3 "e4m3", E5m2 "e5m2", E4m3x2 "e4m3x2", E5m2x2 "e5m2x2", Ue8m0x2 "ue8m0x2",
-            B1 "b1", U4 "u4", S4 "s4", U2 "u2", S2 "s2",
-        }
-        /// The type of the source, where it differs from the result's.
-        SourceType {
+    /// The sets: the types first, which results and sources have alike.
+    macro_rules! modifiers_with_types {
+        ({ $($types:tt)* } $($others:tt)*) => {
+            modifiers! {
+                /// The type an operation works in. Values carry only a class and a length.
+                Scalar { $($types)* }
+                /// The type of the source, where it differs from the result's.
+                SourceType { $($types)* }
+                $($others)*
+            }
+        };
+    }
+
+    modifiers_with_types! {
+        {
             Pred "pred", B8 "b8", B16 "b16", B32 "b32", B64 "b64", B128 "b128",
             U8 "u8", U16 "u16", U32 "u32", U64 "u64", S8 "s8", S16 "s16", S32 "s32", S64 "s64",
             F16 "f16", Bf16 "bf16", F16x2 "f16x2", Bf16x2 "bf16x2", Tf32 "tf32", F32 "f32", F64 "f64",

@@ -11,3 +11,4 @@ mod loops;
 mod orders;
 mod slow;
 mod split;
+mod uniform_registers;

@@ -13,7 +13,7 @@ use orias_codegen::phases::{
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
 };
-use orias_codegen::schedule::post::{self, FunctionStory};
+use orias_codegen::schedule::post::{self, FunctionSchedule};
 use orias_machine::Machine;
 use orias_mercury::Stream;
 use orias_ori::{
@@ -463,7 +463,7 @@ fn finish(arguments: &Arguments, texts: &[String], watch: Watch) -> Report {
 }
 
 /// What the scheduler of physical code sees in each function.
-fn stories(module: &Module, knobs: &Knobs) -> Result<Vec<FunctionStory>, String> {
+fn stories(module: &Module, knobs: &Knobs) -> Result<Vec<FunctionSchedule>, String> {
     let options = post::Options::of(knobs);
     let functions = module.functions.iter();
     functions

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use orias::timeline;
-use orias_codegen::schedule::post::FunctionStory;
+use orias_codegen::schedule::post::FunctionSchedule;
 
 /// The forms of a schedule report.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -15,7 +15,7 @@ pub enum Form {
 
 impl Form {
     /// The report.
-    pub fn render(self, functions: &[FunctionStory]) -> String {
+    pub fn render(self, functions: &[FunctionSchedule]) -> String {
         match self {
             Form::Text => timeline::text(functions),
             Form::Html => timeline::html(functions),

@@ -1,18 +1,14 @@
 //! What tools that look for races have to know about mbarriers: which instructions work on them, and how many are set up.
 //!
-//! The kinds are those of [`MBARRIER_KINDS`], and two that the public tools have no name for: transactions announced and completed. Arrivals that also
-//! announce transactions are not told. Whether a look at a
-//! phase was told a state or a parity is not in the instruction: a parity comes from a shift to the highest bit or is a number.
+//! Arrivals that also announce transactions are not told. Whether a look at a phase was told a state or a parity is not in the
+//! instruction: a parity comes from a shift to the highest bit or is a number.
 
-use orias_cubin::attribute::{Attribute, MBARRIER_KINDS, MbarrierUse, Value, id};
+use orias_cubin::attribute::{Attribute, MbarrierKind, MbarrierUse, Value, id};
 use orias_sass::slot_names as slot;
 use orias_sass::{
     Instruction, Op, Operand, Register, RegisterClass, Target, decode, modifier_names as name,
     modifier_values as value,
 };
-
-/// The kinds that [`MBARRIER_KINDS`] does not name, which come after it.
-const MORE_KINDS: [&str; 2] = ["EXPECT_TX", "COMPLETE_TX"];
 
 /// The attributes of a kernel's code.
 pub(super) fn attributes(bytes: &[u8], target: Target) -> Vec<Attribute> {
@@ -36,9 +32,7 @@ pub(super) fn attributes(bytes: &[u8], target: Target) -> Vec<Attribute> {
         let Some(kind) = kind else {
             continue;
         };
-        set_up += u16::from(kind == "INIT");
-        let mut kinds = MBARRIER_KINDS.iter().chain(&MORE_KINDS);
-        let number = kinds.position(|&name| name == kind);
+        set_up += u16::from(kind == MbarrierKind::Init);
         let Some(Operand::Address(address)) = instruction.operand(slot::ADDR) else {
             continue;
         };
@@ -52,7 +46,7 @@ pub(super) fn attributes(bytes: &[u8], target: Target) -> Vec<Attribute> {
             offset: at as u32 * 16,
             register: register.into(),
             displacement: address.offset,
-            kind_and_stride: number.unwrap_or(0) as u8,
+            kind_and_stride: kind as u8,
             flag: 1,
             uniform_register: uniform,
             reserved: 0,
@@ -74,30 +68,30 @@ pub(super) fn attributes(bytes: &[u8], target: Target) -> Vec<Attribute> {
     attributes
 }
 
-/// What an instruction does to mbarriers: nothing, something without a name, or the name.
+/// What an instruction does to mbarriers: nothing, something that is not told, or its kind.
 fn kind_of(
     instruction: &Instruction,
     before: &[Option<Instruction>],
-) -> Option<Option<&'static str>> {
+) -> Option<Option<MbarrierKind>> {
     let is = |name, value| instruction.modifier(name) == Some(value);
     Some(match instruction.op() {
-        Op::SYNCS_EXCH => Some("INIT"),
-        Op::SYNCS_CCTL => Some("INVAL"),
-        Op::ARRIVES_LDGSTSBAR => Some("CP_ASYNC_ARRIVE"),
+        Op::SYNCS_EXCH => Some(MbarrierKind::Init),
+        Op::SYNCS_CCTL => Some(MbarrierKind::Inval),
+        Op::ARRIVES_LDGSTSBAR => Some(MbarrierKind::CpAsyncArrive),
         Op::SYNCS_ARRIVE => match instruction.modifier(name::TX) {
             Some(value::A1T0 | value::ART0) => Some(
                 match (
                     is(name::KIND, value::TMASK),
                     is(name::OPTOUT, value::OPTOUT),
                 ) {
-                    (false, false) => "ARRIVE",
-                    (false, true) => "ARRIVE_DROP",
-                    (true, false) => "ARRIVE_NOCOMPLETE",
-                    (true, true) => "ARRIVE_DROP_NOCOMPLETE",
+                    (false, false) => MbarrierKind::Arrive,
+                    (false, true) => MbarrierKind::ArriveDrop,
+                    (true, false) => MbarrierKind::ArriveNoComplete,
+                    (true, true) => MbarrierKind::ArriveDropNoComplete,
                 },
             ),
-            Some(value::A0TR) => Some("EXPECT_TX"),
-            Some(value::A0TX) => Some("COMPLETE_TX"),
+            Some(value::A0TR) => Some(MbarrierKind::ExpectTx),
+            Some(value::A0TX) => Some(MbarrierKind::CompleteTx),
             _ => return None,
         },
         // The second look of a wait with a time limit belongs to the first.
@@ -105,10 +99,10 @@ fn kind_of(
         Op::SYNCS_PHASECHK => {
             let parity = has_parity(instruction, before);
             Some(match (is(name::TRY, value::TRYWAIT), parity) {
-                (false, false) => "TEST_WAIT",
-                (false, true) => "TEST_WAIT_PARITY",
-                (true, false) => "TRY_WAIT",
-                (true, true) => "TRY_WAIT_PARITY",
+                (false, false) => MbarrierKind::TestWait,
+                (false, true) => MbarrierKind::TestWaitParity,
+                (true, false) => MbarrierKind::TryWait,
+                (true, true) => MbarrierKind::TryWaitParity,
             })
         }
         _ => return None,

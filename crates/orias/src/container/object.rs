@@ -10,7 +10,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use orias_codegen::{BEHIND_CALL, Linkage, Links, LoweredModule, Symbol, SymbolSpace};
 use orias_cubin::build::{self, Address, CodeRelocation, Object, SharedVariable, Variable};
-use orias_cubin::elf;
+use orias_cubin::elf::relocation as kind;
 use orias_machine::Machine;
 use orias_mercury::{Patch, Relocation};
 use orias_ori::SymbolPart;
@@ -273,7 +273,10 @@ impl<'a> Used<'a> {
             if name == BEHIND_CALL {
                 let behind = behind_call(part.code, relocation.offset)
                     .ok_or_else(|| internal("nothing behind the end of the code"))?;
-                let kind = address_kind(relocation, ["R_CUDA_ABS32_LO_32", "R_CUDA_ABS32_HI_32"])?;
+                let kind = address_kind(
+                    relocation,
+                    [kind::R_CUDA_ABS32_LO_32, kind::R_CUDA_ABS32_HI_32],
+                )?;
                 relocations.push(relocate(relocation, kind, own, behind.into()));
                 continue;
             }
@@ -287,7 +290,7 @@ impl<'a> Used<'a> {
                     if calls.insert(name) {
                         self.calls.push((own.to_owned(), name.to_owned()));
                     }
-                    Some("R_CUDA_ABS55_16_34")
+                    Some(kind::R_CUDA_ABS55_16_34)
                 }
                 Named::Function | Named::Kernel => {
                     self.note(name);
@@ -295,8 +298,11 @@ impl<'a> Used<'a> {
                         self.takes.push((own.to_owned(), name.to_owned()));
                     }
                     let halves = match meant {
-                        Named::Kernel => ["R_CUDA_FUNC_DESC32_LO_32", "R_CUDA_FUNC_DESC32_HI_32"],
-                        _ => ["R_CUDA_UNIFIED32_LO_32", "R_CUDA_UNIFIED32_HI_32"],
+                        Named::Kernel => [
+                            kind::R_CUDA_FUNC_DESC32_LO_32,
+                            kind::R_CUDA_FUNC_DESC32_HI_32,
+                        ],
+                        _ => [kind::R_CUDA_UNIFIED32_LO_32, kind::R_CUDA_UNIFIED32_HI_32],
                     };
                     Some(address_kind(relocation, halves)?)
                 }
@@ -319,7 +325,7 @@ impl<'a> Used<'a> {
             if placed.op == Op::CALL_ABS {
                 relocations.push(CodeRelocation {
                     offset: 16 * number as u64,
-                    kind: number_of("R_CUDA_ABS56_16_34"),
+                    kind: kind::R_CUDA_ABS56_16_34,
                     address: Address {
                         symbol: SHARED_TABLE.to_owned(),
                         addend: 0,
@@ -360,21 +366,10 @@ fn tables<'a>(module: &'a LoweredModule, names: &Names<'a>) -> FxHashMap<&'a str
     tables
 }
 
-fn number_of(kind: &str) -> u32 {
-    let mut kinds = elf::RELOCATION_TYPES.iter();
-    let found = kinds.find(|(_, name)| *name == kind);
-    found.map_or(0, |&(number, _)| number)
-}
-
-fn relocate(
-    relocation: &Relocation,
-    kind: &'static str,
-    symbol: &str,
-    addend: i64,
-) -> CodeRelocation {
+fn relocate(relocation: &Relocation, kind: u32, symbol: &str, addend: i64) -> CodeRelocation {
     CodeRelocation {
         offset: relocation.offset.into(),
-        kind: number_of(kind),
+        kind,
         address: Address {
             symbol: symbol.to_owned(),
             addend,
@@ -391,10 +386,7 @@ fn unknown(relocation: &Relocation) -> Diagnostic {
 }
 
 /// The relocation of one half of a 64-bit address.
-fn address_kind(
-    relocation: &Relocation,
-    halves: [&'static str; 2],
-) -> Result<&'static str, Diagnostic> {
+fn address_kind(relocation: &Relocation, halves: [u32; 2]) -> Result<u32, Diagnostic> {
     match relocation.patch {
         Patch::Address {
             part: SymbolPart::High,
@@ -411,7 +403,7 @@ fn variable_kind(
     relocation: &Relocation,
     symbol: &Symbol,
     target: Target,
-) -> Result<(Option<&'static str>, i64), Diagnostic> {
+) -> Result<(Option<u32>, i64), Diagnostic> {
     let Patch::Address {
         part,
         first_bit,
@@ -425,11 +417,11 @@ fn variable_kind(
     match (symbol.space, first_bit, bits) {
         // Addresses of these have 32 bits at most.
         (SymbolSpace::Shared | SymbolSpace::Const, ..) if high => Ok((None, 0)),
-        (SymbolSpace::Shared, 32, 32) => Ok((Some("R_CUDA_ABS32_32"), reserved)),
-        (SymbolSpace::Shared, 40, 24) => Ok((Some("R_CUDA_ABS24_40"), reserved)),
-        (SymbolSpace::Const, 32, 32) => Ok((Some("R_CUDA_ABS16_32"), 0)),
-        (SymbolSpace::Global, 32, 32) if high => Ok((Some("R_CUDA_ABS32_HI_32"), 0)),
-        (SymbolSpace::Global, 32, 32) => Ok((Some("R_CUDA_ABS32_LO_32"), 0)),
+        (SymbolSpace::Shared, 32, 32) => Ok((Some(kind::R_CUDA_ABS32_32), reserved)),
+        (SymbolSpace::Shared, 40, 24) => Ok((Some(kind::R_CUDA_ABS24_40), reserved)),
+        (SymbolSpace::Const, 32, 32) => Ok((Some(kind::R_CUDA_ABS16_32), 0)),
+        (SymbolSpace::Global, 32, 32) if high => Ok((Some(kind::R_CUDA_ABS32_HI_32), 0)),
+        (SymbolSpace::Global, 32, 32) => Ok((Some(kind::R_CUDA_ABS32_LO_32), 0)),
         _ => Err(unknown(relocation)),
     }
 }

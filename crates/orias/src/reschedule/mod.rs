@@ -23,7 +23,7 @@ use control::compare;
 pub use orias_codegen::knobs::Knobs;
 use orias_codegen::knobs::WhenList;
 pub use orias_codegen::schedule::post::Alternative;
-use orias_codegen::schedule::post::{self, FunctionStory};
+use orias_codegen::schedule::post::{self, FunctionSchedule};
 use orias_codegen::scoreboard::{self, Insertions};
 use orias_cubin::{Body, Cubin, FunctionView};
 use orias_mercury::{WORD, emit};
@@ -54,7 +54,7 @@ pub struct Rescheduled {
     /// What changed.
     pub report: Report,
     /// What the scheduler saw, if that was asked for.
-    pub stories: Vec<FunctionStory>,
+    pub stories: Vec<FunctionSchedule>,
 }
 
 /// Forgets the order of instructions within blocks and all control words of a cubin, and computes both.

@@ -234,13 +234,9 @@ fn refuse_unknown(attribute: &Attribute) -> Result<(), OffsetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orias_cubin::attribute::attribute_id;
 
-    fn attribute(name: &str, value: Value) -> Attribute {
-        Attribute {
-            id: attribute_id(name).expect("a name of the table"),
-            value,
-        }
+    fn attribute(id: u8, value: Value) -> Attribute {
+        Attribute { id, value }
     }
 
     #[test]
@@ -249,15 +245,18 @@ mod tests {
         let moves = Moves::new(&[2, 0, 1, 3]);
         assert_eq!(moves.count(), 3);
         let mut attributes = vec![
-            attribute("COOP_GROUP_MASK_REGIDS", Value::Words(vec![7, 9])),
-            attribute("COOP_GROUP_INSTR_OFFSETS", Value::Offsets(vec![0x10, 0x20])),
-            attribute("EXIT_INSTR_OFFSETS", Value::Offsets(vec![0x30])),
+            attribute(id::COOP_GROUP_MASK_REGIDS, Value::Words(vec![7, 9])),
             attribute(
-                "UNUSED_LOAD_BYTE_OFFSET",
+                id::COOP_GROUP_INSTR_OFFSETS,
+                Value::Offsets(vec![0x10, 0x20]),
+            ),
+            attribute(id::EXIT_INSTR_OFFSETS, Value::Offsets(vec![0x30])),
+            attribute(
+                id::UNUSED_LOAD_BYTE_OFFSET,
                 Value::OffsetPairs(vec![[0, 12], [0x20, 8]]),
             ),
-            attribute("ANNOTATIONS", Value::Words(vec![1, 0x10, 1, 0x20])),
-            attribute("REGCOUNT", Value::Words(vec![0x20])),
+            attribute(id::ANNOTATIONS, Value::Words(vec![1, 0x10, 1, 0x20])),
+            attribute(id::REGCOUNT, Value::Words(vec![0x20])),
         ];
         follow_attributes(&mut attributes, &moves).expect("all is understood");
         let values: Vec<_> = attributes.into_iter().map(|one| one.value).collect();
@@ -279,19 +278,22 @@ mod tests {
         let moves = Moves::new(&[1, 0]);
         let refused = |attribute| follow_attributes(&mut [attribute], &moves).unwrap_err();
         assert!(
-            refused(attribute("JUMPTABLE_RELOCS", Value::Words(vec![0])))
+            refused(attribute(id::JUMPTABLE_RELOCS, Value::Words(vec![0])))
                 .to_string()
                 .contains("JUMPTABLE_RELOCS")
         );
         assert!(
-            refused(attribute("ANNOTATIONS", Value::Words(vec![2, 0])))
+            refused(attribute(id::ANNOTATIONS, Value::Words(vec![2, 0])))
                 .to_string()
                 .contains("ANNOTATIONS")
         );
         assert!(
-            refused(attribute("EXIT_INSTR_OFFSETS", Value::Offsets(vec![0x48])))
-                .to_string()
-                .contains("0x48")
+            refused(attribute(
+                id::EXIT_INSTR_OFFSETS,
+                Value::Offsets(vec![0x48])
+            ))
+            .to_string()
+            .contains("0x48")
         );
     }
 }

@@ -2,14 +2,14 @@
 
 use orias_cubin::Cubin;
 use orias_cubin::line::{SourceLine, line_at, lines_of};
-use orias_sim::{LoadedModule, PartingCounts, Profile};
+use orias_sim::{DivergenceCounts, LoadedModule, Profile};
 use std::fmt::Write as _;
 
 /// Branches that are shown.
 const SHOWN: usize = 20;
 
 /// A line for each branch that parted lanes: what it cost, and where its lanes met.
-pub(super) fn partings(
+pub(super) fn divergences(
     image: &[u8],
     module: &LoadedModule,
     kernel: &str,
@@ -20,14 +20,14 @@ pub(super) fn partings(
         kernel,
         lines: Cubin::read(image).map_or_else(|_| Vec::new(), |it| lines_of(&it, kernel)),
     };
-    let mut partings: Vec<(u32, &PartingCounts)> = (profile.partings.iter())
+    let mut divergences: Vec<(u32, &DivergenceCounts)> = (profile.divergences.iter())
         .map(|(branch, counts)| (*branch, counts))
         .filter(|(_, counts)| counts.lost > 0)
         .collect();
-    partings.sort_by_key(|(branch, counts)| (std::cmp::Reverse(counts.lost), *branch));
+    divergences.sort_by_key(|(branch, counts)| (std::cmp::Reverse(counts.lost), *branch));
     let mut out = String::new();
     // Writing to a string cannot fail.
-    if partings.is_empty() {
+    if divergences.is_empty() {
         let _ = writeln!(out, "no branch parted lanes");
         return out;
     }
@@ -36,7 +36,7 @@ pub(super) fn partings(
         "{:>12} {:>10} {:>10}  lanes parted at, and met at",
         "lanes lost", "issues", "parted"
     );
-    for (branch, counts) in partings.iter().take(SHOWN) {
+    for (branch, counts) in divergences.iter().take(SHOWN) {
         let _ = writeln!(
             out,
             "{:>12} {:>10} {:>10}  {}",
@@ -64,7 +64,11 @@ pub(super) fn partings(
             );
         }
     }
-    if let Some(more) = partings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = divergences
+        .len()
+        .checked_sub(SHOWN)
+        .filter(|more| *more > 0)
+    {
         let _ = writeln!(out, "and {more} more branches");
     }
     out

@@ -309,7 +309,7 @@ fn emulate(
             let table = cycles.then(|| module.annotate(&request.kernel, &profile));
             let mut text = table.flatten().unwrap_or_else(|| profile.summary());
             if explain {
-                text += &explain::partings(image, &module, &request.kernel, &profile);
+                text += &explain::divergences(image, &module, &request.kernel, &profile);
             }
             text
         }),

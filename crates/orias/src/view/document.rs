@@ -10,7 +10,7 @@ use crate::disassemble::disassemble_json;
 use crate::reschedule::{lifted, loop_weight};
 use crate::target_of;
 use orias_codegen::knobs::Knobs;
-use orias_codegen::schedule::post::{self, BlockStory, BlockWords, FunctionStory};
+use orias_codegen::schedule::post::{self, BlockSchedule, BlockWords, FunctionSchedule};
 use orias_codegen::schedule::units::Pipe;
 use orias_cubin::line::{line_at, lines_of, ptx_lines_of, ptx_text_of};
 use orias_cubin::{Cubin, FunctionView};
@@ -46,7 +46,7 @@ pub fn document(cubin: &Cubin, name: &str, ptx: Option<&str>) -> Result<Value, S
 }
 
 /// What the scheduler saw, without finished code: as much of a document as there is in it.
-pub fn of_stories(name: &str, stories: &[FunctionStory]) -> Value {
+pub fn of_stories(name: &str, stories: &[FunctionSchedule]) -> Value {
     let functions = stories.iter().map(|story| {
         let mut instructions: Vec<Map<String, Value>> = Vec::new();
         for line in story.blocks.iter().flat_map(|block| &block.lines) {
@@ -130,7 +130,7 @@ fn function(cubin: &Cubin, view: &FunctionView<'_>, target: Target, mut listed: 
 fn timeline(
     cubin: &Cubin,
     view: &FunctionView<'_>,
-) -> Result<(FunctionStory, Vec<BlockWords>), String> {
+) -> Result<(FunctionSchedule, Vec<BlockWords>), String> {
     let func = lifted(cubin, view).map_err(|error| error.to_string())?;
     let knobs = Knobs::default();
     let story = post::tell(&func, &post::Options::of(&knobs)).map_err(|error| error.to_string())?;
@@ -228,7 +228,7 @@ fn finding_json(finding: &Finding) -> Value {
 /// Adds what both cycle models say to the instructions; the blocks come back.
 fn add_story(
     instructions: &mut [Map<String, Value>],
-    story: &FunctionStory,
+    story: &FunctionSchedule,
     words: Option<&[BlockWords]>,
 ) -> Vec<Value> {
     let mut blocks = Vec::new();
@@ -276,7 +276,7 @@ fn add_story(
     blocks
 }
 
-fn block_json(block: &BlockStory, words: Option<&BlockWords>, first: usize) -> Value {
+fn block_json(block: &BlockSchedule, words: Option<&BlockWords>, first: usize) -> Value {
     let path: Vec<Value> = (block.path.iter())
         .map(|(line, why)| json!([first + line, why]))
         .collect();

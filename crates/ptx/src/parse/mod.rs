@@ -362,7 +362,7 @@ impl<'a> Parser<'a> {
                 "Unsupported .version {text}; current version is '{}'",
                 crate::target::Version(NEWEST_VERSION)
             );
-            self.report(Diagnostic::error(token.span(), message));
+            self.report(Diagnostic::fatal(token.span(), message));
         }
         Ok(())
     }

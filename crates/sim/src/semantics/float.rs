@@ -223,42 +223,61 @@ fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
+/// What a minimum or maximum does besides comparing.
+#[derive(Clone, Copy)]
+pub(super) struct MinMax {
+    format: Format,
+    flush: bool,
+    nan: bool,
+    /// Whether the result's sign is that of the product.
+    pub signs: bool,
+}
+
+impl MinMax {
+    pub(super) fn of(reader: &Reader<'_>, format: Format) -> Result<Self, Lack> {
+        Ok(Self {
+            format,
+            flush: flushes(reader)?,
+            nan: reader.is(name::NAN, value::NAN),
+            signs: reader.is(name::XORSIGN, value::XORSIGN),
+        })
+    }
+
+    /// The smaller or larger of two numbers. The signs that are combined are those of `raw`: before absolute values were taken.
+    pub(super) fn apply(self, smaller: bool, [x, y]: [u64; 2], raw: [u64; 2]) -> u64 {
+        let of = |x| {
+            if self.flush { self.format.flush(x) } else { x }
+        };
+        let which = if smaller {
+            Extreme::Minimum
+        } else {
+            Extreme::Maximum
+        };
+        let value = extreme(self.format, of(x), of(y), which, self.nan);
+        if self.signs {
+            let sign = self.format.sign_mask();
+            value & !sign | (raw[0] ^ raw[1]) & sign
+        } else {
+            value
+        }
+    }
+}
+
 fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target(slot::D)?;
     let [a, b] = reader.sources([slot::A, slot::B])?;
-    let (p, flush) = (reader.condition(slot::P)?, flushes(reader)?);
-    let (nan, signs) = (
-        reader.is(name::NAN, value::NAN),
-        reader.is(name::XORSIGN, value::XORSIGN),
-    );
+    let (p, rule) = (reader.condition(slot::P)?, MinMax::of(reader, Format::F32)?);
     Ok(Box::new(move |core| {
         let (x, y) = (core.single(&a), core.single(&b));
-        // The signs that are combined are those before absolute values were taken.
-        let (raw_x, raw_y) = if signs {
+        let (raw_x, raw_y) = if rule.signs {
             (core.word(&a, 0), core.word(&b, 0))
         } else {
             (x, y)
         };
         let smaller = core.condition(&p);
         let value: [u32; 32] = std::array::from_fn(|l| {
-            let of = |x: u32| {
-                if flush {
-                    Format::F32.flush(x.into())
-                } else {
-                    x.into()
-                }
-            };
-            let which = if smaller >> l & 1 == 1 {
-                Extreme::Minimum
-            } else {
-                Extreme::Maximum
-            };
-            let value = extreme(Format::F32, of(x[l]), of(y[l]), which, nan) as u32;
-            if signs {
-                value & 0x7fff_ffff | (raw_x[l] ^ raw_y[l]) & 0x8000_0000
-            } else {
-                value
-            }
+            let raw = [raw_x[l].into(), raw_y[l].into()];
+            rule.apply(smaller >> l & 1 == 1, [x[l].into(), y[l].into()], raw) as u32
         });
         core.put(&d, 0, &value);
         Ok(())

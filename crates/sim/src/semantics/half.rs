@@ -1,12 +1,11 @@
 //! Two half-precision or bfloat16 numbers in a register.
 
-use super::float::{flushes, relation, stands};
+use super::float::{MinMax, flushes, relation, stands};
 use super::{Combine, Table, bits};
 use crate::core::Core;
 use crate::operand::{Lack, Lanes, Reader, Source};
 use crate::program::Action;
 use orias_eval::float::arithmetic::rectify;
-use orias_eval::float::compare::{Extreme, extreme};
 use orias_eval::float::{Arithmetic, Format, Overflow, Rounding, convert};
 use orias_sass::slot_names as slot;
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
@@ -223,32 +222,15 @@ fn minimum(reader: &Reader<'_>) -> Result<Action, Lack> {
     let d = reader.target(slot::D)?;
     let [a, b] = reader.sources([slot::A, slot::B])?;
     let third = reader.source_if_any(slot::C)?;
-    let (p, flush) = (reader.condition(slot::P)?, flushes(reader)?);
-    let format = format_of(reader.instruction.op());
-    let (nan, signs) = (
-        reader.is(name::NAN, value::NAN),
-        reader.is(name::XORSIGN, value::XORSIGN),
-    );
+    let rule = MinMax::of(reader, format_of(reader.instruction.op()))?;
+    let p = reader.condition(slot::P)?;
     Ok(Box::new(move |core| {
         let (x, y) = (both(core, &a), both(core, &b));
         let z = third.as_ref().map(|c| both(core, c));
         let smaller = core.condition(&p);
         let mut value = [0; 32];
         for l in core.lanes() {
-            let which = if smaller >> l & 1 == 1 {
-                Extreme::Minimum
-            } else {
-                Extreme::Maximum
-            };
-            let of_two = |x: u64, y: u64| {
-                let of = |x| if flush { format.flush(x) } else { x };
-                let value = extreme(format, of(x), of(y), which, nan);
-                if signs {
-                    value & 0x7fff | (x ^ y) & 0x8000
-                } else {
-                    value
-                }
-            };
+            let of_two = |x: u64, y: u64| rule.apply(smaller >> l & 1 == 1, [x, y], [x, y]);
             value[l] = halves(x[l], y[l], 0, |x, y, _| of_two(x, y));
             if let Some(z) = &z {
                 value[l] = halves(value[l], z[l], 0, |x, y, _| of_two(x, y));

@@ -4,7 +4,7 @@ use super::Table;
 use crate::access::{RANK_SHIFT, Space, resolve};
 use crate::core::Core;
 use crate::fault::{Cause, FaultKind};
-use crate::operand::{Lack, Reader, Target};
+use crate::operand::{Lack, Reader, Source, Target};
 use crate::program::Action;
 use orias_eval::mbarrier::Change;
 use orias_sass::slot_names as slot;
@@ -123,22 +123,27 @@ fn load_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
     }))
 }
 
+/// What each lane stores: `size` bytes of registers one behind the other.
+fn stored(core: &mut Core<'_>, source: &Source, size: u32) -> [u128; 32] {
+    let mut values = [0; 32];
+    for part in 0..size.div_ceil(4) {
+        let words = core.word(source, part as u8);
+        for (value, word) in values.iter_mut().zip(words) {
+            *value |= u128::from(word) << (32 * part);
+        }
+    }
+    values
+}
+
 fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (b, address) = (reader.source(slot::B)?, reader.address(slot::ADDR)?);
     let space = space_of(reader.instruction.op());
     let (size, _) = size_of(reader)?;
     let mask = limit(space);
-    let words = size.div_ceil(4);
     Ok(Box::new(move |core| {
-        let addresses = core.addresses(&address);
-        let mut values = [[0u32; 32]; 4];
-        for part in 0..words {
-            values[part as usize] = core.word(&b, part as u8);
-        }
+        let (addresses, values) = (core.addresses(&address), stored(core, &b, size));
         for lane in core.lanes() {
-            let value = (0..words as usize).fold(0u128, |value, part| {
-                value | u128::from(values[part][lane]) << (32 * part)
-            });
+            let value = values[lane];
             core.store(space, lane, addresses[lane] & mask, size, value)?;
         }
         Ok(())
@@ -149,17 +154,10 @@ fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
 fn store_and_tell(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (b, address) = (reader.source(slot::B)?, reader.address(slot::ADDR)?);
     let (size, _) = size_of(reader)?;
-    let words = size.div_ceil(4);
     Ok(Box::new(move |core| {
-        let addresses = core.addresses(&address);
-        let mut values = [[0u32; 32]; 4];
-        for part in 0..words {
-            values[part as usize] = core.word(&b, part as u8);
-        }
+        let (addresses, values) = (core.addresses(&address), stored(core, &b, size));
         for lane in core.lanes() {
-            let value = (0..words as usize).fold(0u128, |value, part| {
-                value | u128::from(values[part][lane]) << (32 * part)
-            });
+            let value = values[lane];
             let (to, barrier) = (addresses[lane] & 0xffff_ffff, addresses[lane] >> 32);
             core.store(Space::Cluster, lane, to, size, value)?;
             core.change_mbarrier(lane, barrier, Change::completed(size.into()))?;

@@ -23,8 +23,8 @@
 //!
 //! **Transfer** ([`walk::Walk`]). A branch on a predicate that may differ parts lanes: each successor gets its arm, and whoever
 //! comes to the branch again with another arm already has several (lanes leave a loop in different iterations). BSYNC takes back
-//! every parting since its BSSY except where somebody has yielded; what was apart at the BSSY still is. Lanes that left by
-//! BREAK, and those that met where others have left, part by that, unless no branch has parted them since the BSSY: then all of them leave. WARPSYNC, and the way past BRA.DIV, end all partings; with a
+//! every divergence since its BSSY except where somebody has yielded; what was apart at the BSSY still is. Lanes that left by
+//! BREAK, and those that met where others have left, part by that, unless no branch has parted them since the BSSY: then all of them leave. WARPSYNC, and the way past BRA.DIV, end all divergences; with a
 //! mask that is not known to name all lanes they make one arm of those that are here; behind WARPSYNC.EXCLUSIVE and the one
 //! exchange it is for, those of different masks are apart. Between WARPSYNC.COLLECTIVE and ENDCOLLECTIVE lanes are together, behind it as before. A predicated BREAK holds for the edges of the branch on the same
 //! predicates. Calls are stepped over ([`procedures`]).

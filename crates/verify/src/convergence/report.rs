@@ -152,7 +152,7 @@ impl Reporter<'_> {
     fn ways(&self, cause: Cause, arms: &[usize], index: usize) -> String {
         let apart = |block: usize| {
             (self.solved.before[block].as_ref())
-                .is_some_and(|state| state.partings.iter().any(|p| p.cause == cause))
+                .is_some_and(|state| state.divergences.iter().any(|p| p.cause == cause))
         };
         let to = self.block_of(index);
         let ways: Vec<String> = (arms.iter())

@@ -51,7 +51,7 @@ pub(super) enum Cause {
 
 /// Where lanes parted that have not met since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Parting {
+pub(super) struct Divergence {
     pub cause: Cause,
     /// Where the lanes went that are here now.
     pub arm: Arm,
@@ -63,7 +63,7 @@ pub(super) struct Parting {
     pub written: RegisterSet,
 }
 
-impl Parting {
+impl Divergence {
     /// Whether its lanes may be here at different times.
     pub(super) fn is_apart(&self) -> bool {
         self.apart || self.arm == Arm::SEVERAL
@@ -190,7 +190,7 @@ pub(super) struct State {
     /// Registers in which lanes that run together may have different values.
     pub divergent: RegisterSet,
     /// By cause.
-    pub partings: SmallVec<[Parting; 2]>,
+    pub divergences: SmallVec<[Divergence; 2]>,
     /// By barrier; one that is not here is closed on every path.
     pub regions: SmallVec<[Region; 2]>,
     /// Barriers kept in general registers, by register.
@@ -201,7 +201,7 @@ impl State {
     /// Adds what is known on another path; says whether anything changed.
     pub(super) fn join(&mut self, other: &Self) -> bool {
         let mut changed = self.divergent.extend(&other.divergent);
-        changed |= self.join_partings(&other.partings);
+        changed |= self.join_divergences(&other.divergences);
         changed |= self.join_regions(&other.regions);
         for (register, region) in &other.saved {
             match self.saved.binary_search_by_key(register, |(r, _)| *r) {
@@ -215,13 +215,13 @@ impl State {
         changed
     }
 
-    fn join_partings(&mut self, other: &[Parting]) -> bool {
+    fn join_divergences(&mut self, other: &[Divergence]) -> bool {
         let mut changed = false;
         for theirs in other {
-            let found = (self.partings).binary_search_by_key(&theirs.cause, |p| p.cause);
+            let found = (self.divergences).binary_search_by_key(&theirs.cause, |p| p.cause);
             let at = match found {
                 Ok(at) => {
-                    let mine = &mut self.partings[at];
+                    let mine = &mut self.divergences[at];
                     let before = (mine.arm, mine.apart, mine.yielded);
                     mine.arm = mine.arm.join(theirs.arm);
                     mine.apart |= theirs.apart;
@@ -231,12 +231,12 @@ impl State {
                     at
                 }
                 Err(at) => {
-                    self.partings.insert(at, *theirs);
+                    self.divergences.insert(at, *theirs);
                     changed = true;
                     at
                 }
             };
-            let joined = &self.partings[at];
+            let joined = &self.divergences[at];
             if joined.arm == Arm::SEVERAL {
                 changed |= self.divergent.extend(&joined.written);
             }
@@ -268,21 +268,21 @@ impl State {
     /// Lanes part, and this is the state of those that take `arm`.
     pub(super) fn part(&mut self, cause: Cause, arm: Arm) {
         self.all_regions().for_each(|region| region.part(cause));
-        match self.partings.binary_search_by_key(&cause, |p| p.cause) {
+        match self.divergences.binary_search_by_key(&cause, |p| p.cause) {
             Ok(at) => {
                 // Lanes have been here before: those that took another arm then are elsewhere.
-                let parting = &mut self.partings[at];
-                parting.arm = match parting.arm {
+                let divergence = &mut self.divergences[at];
+                divergence.arm = match divergence.arm {
                     Arm::GATHERED => arm,
                     before => before.join(arm),
                 };
-                if parting.arm == Arm::SEVERAL {
-                    self.divergent.extend(&parting.written);
+                if divergence.arm == Arm::SEVERAL {
+                    self.divergent.extend(&divergence.written);
                 }
             }
-            Err(at) => self.partings.insert(
+            Err(at) => self.divergences.insert(
                 at,
-                Parting {
+                Divergence {
                     cause,
                     arm,
                     apart: false,
@@ -303,20 +303,20 @@ impl State {
 
     /// Registers were written since lanes parted, before they came here.
     fn write_since(&mut self, cause: Cause, written: &RegisterSet) {
-        let parting = self.partings.iter_mut().find(|p| p.cause == cause);
-        if let Some(parting) = parting {
-            parting.written.extend(written);
-            if parting.arm == Arm::SEVERAL {
-                self.divergent.extend(&parting.written);
+        let divergence = self.divergences.iter_mut().find(|p| p.cause == cause);
+        if let Some(divergence) = divergence {
+            divergence.written.extend(written);
+            if divergence.arm == Arm::SEVERAL {
+                self.divergent.extend(&divergence.written);
             }
         }
     }
 
     /// Registers are written.
     pub(super) fn write(&mut self, written: &RegisterSet) {
-        let since = |p: &&mut Parting| p.arm != Arm::PASSED;
-        for parting in self.partings.iter_mut().filter(since) {
-            parting.written.extend(written);
+        let since = |p: &&mut Divergence| p.arm != Arm::PASSED;
+        for divergence in self.divergences.iter_mut().filter(since) {
+            divergence.written.extend(written);
         }
         self.all_regions().for_each(|region| {
             region.written.extend(written);
@@ -331,43 +331,45 @@ impl State {
 
     /// All lanes that parted by `cause` come through this place.
     pub(super) fn pass(&mut self, passed: impl Fn(Cause) -> bool) {
-        if self.partings.is_empty() {
+        if self.divergences.is_empty() {
             return;
         }
-        let partings = self.partings.iter_mut();
-        partings.filter(|p| passed(p.cause)).for_each(Parting::pass);
+        let divergences = self.divergences.iter_mut();
+        divergences
+            .filter(|p| passed(p.cause))
+            .for_each(Divergence::pass);
         self.all_regions()
             .for_each(|region| region.parted.retain(|cause| !passed(*cause)));
     }
 
-    /// Lanes of the partings that `met` names have met.
-    pub(super) fn end_all(&mut self, met: impl Fn(&Parting) -> bool) {
-        let over = |parting: &Parting| met(parting).then_some(parting.cause);
-        let over: SmallVec<[Cause; 2]> = self.partings.iter().filter_map(over).collect();
-        self.partings
-            .retain(|parting| !over.contains(&parting.cause));
+    /// Lanes of the divergences that `met` names have met.
+    pub(super) fn end_all(&mut self, met: impl Fn(&Divergence) -> bool) {
+        let over = |divergence: &Divergence| met(divergence).then_some(divergence.cause);
+        let over: SmallVec<[Cause; 2]> = self.divergences.iter().filter_map(over).collect();
+        self.divergences
+            .retain(|divergence| !over.contains(&divergence.cause));
         self.all_regions()
             .for_each(|region| region.parted.retain(|cause| !over.contains(cause)));
     }
 
     /// All lanes of the warp that have not ended are here.
     pub(super) fn together(&mut self) {
-        self.partings.clear();
+        self.divergences.clear();
         self.all_regions().for_each(|region| region.parted.clear());
     }
 
     /// The lanes of a mask are here.
     pub(super) fn gather(&mut self) {
-        for parting in &mut self.partings {
-            parting.arm = Arm::GATHERED;
-            parting.apart = false;
-            parting.yielded = NONE;
+        for divergence in &mut self.divergences {
+            divergence.arm = Arm::GATHERED;
+            divergence.apart = false;
+            divergence.yielded = NONE;
         }
     }
 
-    /// The first parting whose lanes may be here at different times.
-    pub(super) fn apart(&self) -> Option<&Parting> {
-        self.partings.iter().find(|p| p.is_apart())
+    /// The first divergence whose lanes may be here at different times.
+    pub(super) fn apart(&self) -> Option<&Divergence> {
+        self.divergences.iter().find(|p| p.is_apart())
     }
 
     pub(super) fn region(&self, barrier: u8) -> Option<&Region> {

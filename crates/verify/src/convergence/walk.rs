@@ -4,7 +4,7 @@ use super::acts::{Act, Acts, When, conditions, is_all_lanes, is_exchange, when};
 use super::postdominators::PostDominators;
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
-use super::state::{Arm, Cause, NONE, Parting, Region, State};
+use super::state::{Arm, Cause, Divergence, NONE, Region, State};
 use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
 use crate::program::{Outside, Program, WORD};
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Site {
     /// Where lanes have parted before, with the arms taken and whether they may be there at different times.
-    pub partings: Vec<(Cause, Arm, bool)>,
+    pub divergences: Vec<(Cause, Arm, bool)>,
     /// Barriers that are open around it, and who opened them.
     pub around: SmallVec<[(u8, SmallVec<[u32; 2]>); 2]>,
     /// Whether lanes leave it by BREAK.
@@ -173,13 +173,13 @@ impl Walk<'_> {
                 Act::EndCollect if block > 0 && self.ends_with(block - 1, &COLLECTS) => {}
                 Act::Collect | Act::EndCollect => observe(index, Fault::Unpaired),
                 Act::Yield => {
-                    for parting in &mut state.partings {
-                        parting.yielded = parting.yielded.min(index as u32);
+                    for divergence in &mut state.divergences {
+                        divergence.yielded = divergence.yielded.min(index as u32);
                     }
                 }
                 Act::Collective => {
-                    if let Some(parting) = state.apart() {
-                        let (cause, yielded) = (parting.cause, parting.yielded);
+                    if let Some(divergence) = state.apart() {
+                        let (cause, yielded) = (divergence.cause, divergence.yielded);
                         observe(index, Fault::Apart { cause, yielded });
                     }
                     passed.end_exclusion(state);
@@ -295,12 +295,12 @@ impl Walk<'_> {
             .filter(|region| region.barrier != barrier)
             .map(|region| (region.barrier, region.sites.clone()));
         let known = &mut sites[site as usize];
-        let partings: Vec<(Cause, Arm, bool)> = (state.partings.iter())
-            .map(|parting| (parting.cause, parting.arm, parting.apart))
+        let divergences: Vec<(Cause, Arm, bool)> = (state.divergences.iter())
+            .map(|divergence| (divergence.cause, divergence.arm, divergence.apart))
             .collect();
         let around = around.collect();
-        if known.partings != partings || known.around != around {
-            known.partings = partings;
+        if known.divergences != divergences || known.around != around {
+            known.divergences = divergences;
             known.around = around;
             known.meets.iter().for_each(|block| again(*block as usize));
         }
@@ -348,7 +348,7 @@ impl Walk<'_> {
             return;
         };
         if region.unknown {
-            state.end_all(Parting::is_apart);
+            state.end_all(Divergence::is_apart);
             return;
         }
         if region.closed {
@@ -389,18 +389,19 @@ impl Walk<'_> {
             let known = region
                 .sites
                 .iter()
-                .flat_map(|site| &sites[*site as usize].partings);
+                .flat_map(|site| &sites[*site as usize].divergences);
             (known.filter(|(known, _, _)| *known == cause))
                 .map(|(_, arm, apart)| (*arm, *apart))
                 .reduce(|a, b| (a.0.join(b.0), a.1 | b.1))
         };
         // Lanes that parted since have met, unless some went on because others let them.
-        state.end_all(|parting| before(parting.cause).is_none() && parting.yielded == NONE);
-        for parting in &mut state.partings {
-            if let Some((arm, apart)) = before(parting.cause) {
-                (parting.arm, parting.apart) = (arm, apart);
+        state
+            .end_all(|divergence| before(divergence.cause).is_none() && divergence.yielded == NONE);
+        for divergence in &mut state.divergences {
+            if let Some((arm, apart)) = before(divergence.cause) {
+                (divergence.arm, divergence.apart) = (arm, apart);
                 if arm == Arm::PASSED {
-                    parting.written = RegisterSet::default();
+                    divergence.written = RegisterSet::default();
                 }
             }
         }
@@ -436,8 +437,8 @@ impl Walk<'_> {
         }
         written.extend(&summary.writes);
         if let Some(index) = summary.yields {
-            for parting in &mut state.partings {
-                parting.yielded = parting.yielded.min(index);
+            for divergence in &mut state.divergences {
+                divergence.yielded = divergence.yielded.min(index);
             }
         }
     }
@@ -484,7 +485,9 @@ impl Walk<'_> {
                         state.together();
                     } else {
                         let found = |cause| matches!(cause, Cause::Found(_));
-                        state.partings.retain(|parting| !found(parting.cause));
+                        state
+                            .divergences
+                            .retain(|divergence| !found(divergence.cause));
                         self.collected(last + 1, &mut state);
                     }
                     go(next, state);

@@ -10,7 +10,6 @@ mod rebuild;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -218,7 +217,7 @@ fn try_module(
     let input = folder.join("module.ptx");
     let output = folder.join("module.cubin");
     std::fs::write(&input, retarget(&text, variant.target)).map_err(|error| error.to_string())?;
-    let status = Command::new(ptxas)
+    let status = oracle::bounded(ptxas)
         .arg(format!("-arch={}", variant.target))
         .args(variant.options)
         .arg("-o")

@@ -7,10 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use orias_generate::synth::{self, Sample};
-use orias_ptx::diagnostic::Severity;
 use orias_ptx::grammar::ROWS;
 use orias_ptx::lex::{Lexer, Token, TokenKind};
 use orias_ptx::target::Target;
@@ -294,10 +292,7 @@ fn refused_by_us(options: &Options, target: &str, batch: &[Case]) -> BTreeMap<us
     let (module, mut diagnostics) = orias_ptx::parse(text.as_bytes());
     diagnostics.append(orias_ptx::check(&module, options));
     let mut refused = BTreeMap::new();
-    for diagnostic in diagnostics
-        .iter()
-        .filter(|it| it.severity == Severity::Error)
-    {
+    for diagnostic in diagnostics.iter().filter(|it| it.severity.is_error()) {
         let before = &text.as_bytes()[..(diagnostic.span.start as usize).min(text.len())];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         refused
@@ -322,7 +317,7 @@ fn refused_by_ptxas(
         loop {
             let (text, first) = module(target, batch, &without);
             std::fs::write(path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
-            let output = Command::new(ptxas)
+            let output = oracle::bounded(ptxas)
                 .arg(format!("-arch={architecture}"))
                 .args(["-O0", "-o"])
                 .arg(path.with_extension("out"))

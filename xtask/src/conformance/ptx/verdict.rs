@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -123,7 +122,7 @@ pub fn hash(text: &str) -> u64 {
 
 fn ask(ptxas: &Path, architecture: &str, path: &Path, program: &str) -> Result<Verdict, String> {
     std::fs::write(path, program).map_err(|error| format!("{}: {error}", path.display()))?;
-    let output = Command::new(ptxas)
+    let output = oracle::bounded(ptxas)
         .arg(format!("-arch={architecture}"))
         .args(["-O0", "-o"])
         .arg(path.with_extension("out"))

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -372,7 +371,7 @@ fn call_ptxas(module: &Path, variant: &Variant, folder: &Path) -> Result<Option<
         .map_err(|error| format!("{}: {error}", module.display()))?;
     let text = text.replacen(".target sm_90a", &format!(".target {}", variant.target), 1);
     std::fs::write(&ptx, text).map_err(|error| error.to_string())?;
-    let output = Command::new(oracle::find("ptxas")?)
+    let output = oracle::bounded(&oracle::find("ptxas")?)
         .arg(format!("-arch={}", variant.target))
         .arg(variant.level)
         .arg(&ptx)

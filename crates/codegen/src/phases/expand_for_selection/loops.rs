@@ -36,13 +36,13 @@ fn unchanged_if(reduce: Reduce) -> Option<Compare> {
 }
 
 /// Appends to a block, and goes on in others.
-pub(super) struct Maker<'f> {
+pub(super) struct BlockWriter<'f> {
     pub(super) func: &'f mut Function,
     pub(super) at: Block,
     pub(super) span: Option<orias_ori::Span>,
 }
 
-impl Maker<'_> {
+impl BlockWriter<'_> {
     pub(super) fn cursor(&mut self) -> Cursor<'_> {
         let mut cursor = Cursor::at_end(self.func, self.at);
         cursor.set_span(self.span);

@@ -21,7 +21,7 @@ pub use register_counts::{
     asks as asks_for_register_counts, is_ignored as ignores_register_counts,
 };
 
-pub(super) use switches::{SwitchCosts, Way};
+pub(super) use switches::{Destination, SwitchCosts};
 
 use crate::convergence::separate_exits;
 use crate::pipeline::{Context, PhaseError};

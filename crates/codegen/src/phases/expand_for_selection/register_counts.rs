@@ -8,7 +8,7 @@
 //!            cbr got, tail, around
 //! ```
 
-use super::loops::Maker;
+use super::loops::BlockWriter;
 use super::refused;
 use crate::pipeline::PhaseError;
 use orias_ori::{AbstractOp, Attributes, Function, Inst, Operand};
@@ -49,7 +49,7 @@ pub(super) fn expand(func: &mut Function, inst: Inst) -> Result<(), PhaseError> 
     let span = func.inst(inst).span();
     let tail = func.split_block(inst);
     func.remove_inst(inst);
-    let mut maker = Maker {
+    let mut maker = BlockWriter {
         func,
         at: head,
         span,

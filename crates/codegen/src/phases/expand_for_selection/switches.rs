@@ -28,13 +28,13 @@ const LARGEST: usize = 64 * 1024 / 2 / POINTER_BYTES as usize;
 const BITS: usize = 32;
 
 /// Where a number leads.
-pub(in crate::phases) type Way = (Block, Vec<Value>);
+pub(in crate::phases) type Destination = (Block, Vec<Value>);
 
 /// Numbers in a row that lead to the same place.
 struct Run {
     /// The first one.
     first: usize,
-    way: Way,
+    way: Destination,
 }
 
 /// How a switch is done.
@@ -77,7 +77,7 @@ pub(super) fn expand(func: &mut Function, context: &Context<'_>) -> Result<(), P
     for ((block, inst), agree) in switches.into_iter().zip(agreeing) {
         let runs = runs(func, inst);
         let count = func.edges(inst).len();
-        let ways: Vec<&Way> = runs.iter().map(|run| &run.way).collect();
+        let ways: Vec<&Destination> = runs.iter().map(|run| &run.way).collect();
         match costs.choose(&ways, count, agree, bits, tables).0 {
             Lowering::Bits => test_bits(func, block, inst, &runs)?,
             Lowering::Tree => compare(func, block, inst, &runs)?,
@@ -131,14 +131,19 @@ impl SwitchCosts {
     }
 
     /// What a switch costs of `count` numbers, whose runs lead to `ways`, where lanes agree on the number or do not.
-    pub(in crate::phases) fn switch(&self, ways: &[&Way], count: usize, agree: bool) -> u32 {
+    pub(in crate::phases) fn switch(
+        &self,
+        ways: &[&Destination],
+        count: usize,
+        agree: bool,
+    ) -> u32 {
         self.choose(ways, count, agree, true, true).1
     }
 
     /// The lowering that a warp is done with first, and when.
     fn choose(
         &self,
-        ways: &[&Way],
+        ways: &[&Destination],
         count: usize,
         agree: bool,
         bits: bool,

@@ -31,7 +31,7 @@
 //!
 //! Linear in what it makes, besides the analyses, which are made only for functions with such operations.
 
-use super::loops::Maker;
+use super::loops::BlockWriter;
 use super::refused;
 use crate::emit::not;
 use crate::pipeline::PhaseError;
@@ -177,7 +177,7 @@ fn take_turns(func: &mut Function, inst: Inst, shared: usize) -> Result<(), Phas
         .filter_map(|operand| operand.as_value())
         .collect();
     let Carried { results, before } = carry_results(func, inst, tail, &results);
-    let mut maker = Maker {
+    let mut maker = BlockWriter {
         func,
         at: head,
         span,
@@ -326,7 +326,7 @@ fn carry_results(func: &mut Function, inst: Inst, tail: Block, all: &[Value]) ->
 }
 
 /// Values of the types of others that nobody relies on.
-fn undefined(maker: &mut Maker<'_>, like: &[Value]) -> Vec<Value> {
+fn undefined(maker: &mut BlockWriter<'_>, like: &[Value]) -> Vec<Value> {
     like.iter()
         .map(|&like| {
             let ty = maker.func.value_type(like);

@@ -2,7 +2,7 @@
 //! Memory beyond the thread block adds floats and 64-bit numbers, shared memory does not, so generic addresses of those are told apart by where
 //! they point: to this block, to another one of the cluster, or beyond. Another block's memory adds 64-bit numbers and no floats.
 
-use super::loops::Maker;
+use super::loops::BlockWriter;
 use super::refused;
 use crate::pipeline::PhaseError;
 use orias_ori::builder::Cursor;
@@ -28,7 +28,7 @@ pub(super) struct Update {
 
 /// How an update is done that memory cannot do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Expansion {
     /// The chip has it.
     Memory,
     /// A loop.
@@ -42,17 +42,17 @@ fn is_float(update: &Update) -> bool {
     matches!(update.scalar, F16 | Bf16 | F16x2 | Bf16x2 | F32 | F64)
 }
 
-fn way(update: &Update) -> Way {
+fn expansion(update: &Update) -> Expansion {
     use Scalar::{B16, B64, Bf16, F16, S64, U64};
     let float = is_float(update);
     let exchanges = matches!(update.reduce, Reduce::Exch | Reduce::Cas);
     match (update.space, update.scalar) {
-        (Space::Shared, _) if float => Way::Loop,
-        (Space::Shared, U64 | S64 | B64) if !exchanges => Way::Loop,
-        (Space::Shared | Space::Global | Space::Generic, F16 | Bf16 | B16) => Way::Loop,
-        (Space::Generic, _) if float => Way::ByWindow,
-        (Space::Generic, U64 | S64 | B64) if !exchanges => Way::ByWindow,
-        _ => Way::Memory,
+        (Space::Shared, _) if float => Expansion::Loop,
+        (Space::Shared, U64 | S64 | B64) if !exchanges => Expansion::Loop,
+        (Space::Shared | Space::Global | Space::Generic, F16 | Bf16 | B16) => Expansion::Loop,
+        (Space::Generic, _) if float => Expansion::ByWindow,
+        (Space::Generic, U64 | S64 | B64) if !exchanges => Expansion::ByWindow,
+        _ => Expansion::Memory,
     }
 }
 
@@ -61,9 +61,9 @@ pub(super) fn expand(func: &mut Function, inst: Inst) -> Result<(), PhaseError> 
     let Some(update) = update_of(func, inst) else {
         return Ok(());
     };
-    match way(&update) {
-        Way::Memory => return Ok(()),
-        Way::Loop | Way::ByWindow => {}
+    match expansion(&update) {
+        Expansion::Memory => return Ok(()),
+        Expansion::Loop | Expansion::ByWindow => {}
     }
     let Some(block) = func.layout.inst_block(inst) else {
         return Ok(());
@@ -101,12 +101,12 @@ pub(super) fn expand(func: &mut Function, inst: Inst) -> Result<(), PhaseError> 
             start
         }
     };
-    let mut maker = Maker {
+    let mut maker = BlockWriter {
         func,
         at: start,
         span,
     };
-    if way(&update) == Way::ByWindow {
+    if expansion(&update) == Expansion::ByWindow {
         maker.by_window(&update, tail)?;
     } else {
         let old = maker.update(&update, &update.address, update.space)?;
@@ -148,7 +148,7 @@ fn update_of(func: &Function, inst: Inst) -> Option<Update> {
     })
 }
 
-impl Maker<'_> {
+impl BlockWriter<'_> {
     /// Shared addresses go to the loop, others to memory.
     fn by_window(&mut self, update: &Update, tail: Block) -> Result<(), PhaseError> {
         let (start, ty) = self.start_of(&update.address, Space::Generic)?;

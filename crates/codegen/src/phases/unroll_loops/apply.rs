@@ -3,7 +3,7 @@
 //! All loops of a plan are closed first, then copied one after the other: they have no blocks in common, and what is known of one stays true when another is copied. A loop whose
 //! bound another one of them computes waits for the next round: closing gives the bound another name.
 
-use super::plan::Way;
+use super::plan::Unrolling;
 use crate::emit::Emit;
 use crate::loops::{Closing, Copied, LoopAnalyses, Region, close, copy, new_block_before};
 use orias_ori::analysis::{DefUse, Iterations, Loop, Stay};
@@ -11,12 +11,12 @@ use orias_ori::operation::{Compare, Scalar};
 use orias_ori::{AbstractMods, AbstractOp, Block, Edge, Function, Inst, Operand, Value, ValueDef};
 
 /// Unrolls these loops. Returns whether there was one.
-pub fn unroll(func: &mut Function, shape: &LoopAnalyses, plans: &[(Loop, Way)]) -> bool {
+pub fn unroll(func: &mut Function, shape: &LoopAnalyses, plans: &[(Loop, Unrolling)]) -> bool {
     if plans.is_empty() {
         return false;
     }
     let uses = DefUse::new(func);
-    let mut ready: Vec<(Loop, Way, Region, Closing)> = Vec::new();
+    let mut ready: Vec<(Loop, Unrolling, Region, Closing)> = Vec::new();
     for &(of, way) in plans {
         if is_bound_by_another(func, shape, plans, way) {
             continue;
@@ -39,12 +39,12 @@ pub fn unroll(func: &mut Function, shape: &LoopAnalyses, plans: &[(Loop, Way)]) 
             entering: shape.entering_edges(*of),
         };
         match *way {
-            Way::Known {
+            Unrolling::Known {
                 exit,
                 stays,
                 copies,
             } => unroller.known(func, &exit, stays, copies),
-            Way::ByValue { exit, copies } => unroller.by_value(func, &exit, copies),
+            Unrolling::ByValue { exit, copies } => unroller.by_value(func, &exit, copies),
         }
     }
     !ready.is_empty()
@@ -54,10 +54,10 @@ pub fn unroll(func: &mut Function, shape: &LoopAnalyses, plans: &[(Loop, Way)]) 
 fn is_bound_by_another(
     func: &Function,
     shape: &LoopAnalyses,
-    plans: &[(Loop, Way)],
-    way: Way,
+    plans: &[(Loop, Unrolling)],
+    way: Unrolling,
 ) -> bool {
-    let Way::ByValue { exit, .. } = way else {
+    let Unrolling::ByValue { exit, .. } = way else {
         return false;
     };
     let bound = exit.bound.as_value();

@@ -31,7 +31,7 @@ const LOAD: u64 = 8;
 
 /// Why a loop stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stays {
+pub enum NotUnrolled {
     /// Its iterations are not counted.
     Uncounted(Refusal),
     /// PTX said so, or it was unrolled before.
@@ -50,7 +50,7 @@ pub enum Stays {
     Far,
 }
 
-impl fmt::Display for Stays {
+impl fmt::Display for NotUnrolled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uncounted(why) => write!(f, "not counted: {why}"),
@@ -67,7 +67,7 @@ impl fmt::Display for Stays {
 
 /// How a loop is unrolled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Unrolling {
     /// The counted exit is passed by so many times, then taken; there are so many copies in a row, the last of which leads to the first.
     Known {
         /// The exit.
@@ -86,11 +86,11 @@ pub enum Way {
     },
 }
 
-impl Way {
+impl Unrolling {
     /// How many copies there are.
     fn copies(&self) -> u64 {
         match *self {
-            Way::Known { copies, .. } | Way::ByValue { copies, .. } => copies,
+            Unrolling::Known { copies, .. } | Unrolling::ByValue { copies, .. } => copies,
         }
     }
 }
@@ -103,7 +103,7 @@ pub struct Decision {
     /// How many instructions an iteration takes.
     pub size: u64,
     /// How it is unrolled, or why not.
-    pub way: Result<Way, Stays>,
+    pub way: Result<Unrolling, NotUnrolled>,
 }
 
 impl Decision {
@@ -111,13 +111,13 @@ impl Decision {
     pub fn in_words(&self, shape: &LoopAnalyses) -> String {
         let header = shape.nest.header(self.of);
         let what = match self.way {
-            Ok(Way::Known { stays, copies, .. }) if copies > stays => {
+            Ok(Unrolling::Known { stays, copies, .. }) if copies > stays => {
                 format!("all {copies} iterations")
             }
-            Ok(Way::Known { stays, copies, .. }) => {
+            Ok(Unrolling::Known { stays, copies, .. }) => {
                 format!("{copies} of {} iterations in a row", stays + 1)
             }
-            Ok(Way::ByValue { copies, .. }) => {
+            Ok(Unrolling::ByValue { copies, .. }) => {
                 format!("{copies} iterations in a row, and a remainder")
             }
             Err(stays) => format!("stays: {stays}"),
@@ -150,12 +150,12 @@ pub fn decide(
         .map(|of| {
             let body = Body::of(func, shape, of);
             let way = match rolled[nest.header(of)] {
-                true => Err(Stays::Settled),
+                true => Err(NotUnrolled::Settled),
                 false => way(func, shape, context, of, &body, &mut divergence),
             };
             let way = way.and_then(|way| {
                 let grown = way.copies().saturating_mul(body.size);
-                *room = room.checked_sub(grown).ok_or(Stays::Crowded)?;
+                *room = room.checked_sub(grown).ok_or(NotUnrolled::Crowded)?;
                 Ok(way)
             });
             Decision {
@@ -248,14 +248,14 @@ fn way(
     of: Loop,
     body: &Body,
     divergence: &mut Option<Divergence>,
-) -> Result<Way, Stays> {
+) -> Result<Unrolling, NotUnrolled> {
     let header = shape.nest.header(of);
     if body.singular {
-        return Err(Stays::Singular);
+        return Err(NotUnrolled::Singular);
     }
     let back = shape.back_edges(of);
     let exit = Iterations::of(func, &shape.nest, &shape.tree, of, &back);
-    let exit = exit.map_err(Stays::Uncounted)?;
+    let exit = exit.map_err(NotUnrolled::Uncounted)?;
     let size = body.size.max(1);
     let most = |knob| u64::try_from(context.knobs.int(knob)).unwrap_or(0);
     let stays = start(func, shape, of, &exit).and_then(|start| exit.stays(start));
@@ -266,20 +266,20 @@ fn way(
         });
         let apart = divergence.is_divergent_loop(of);
         if apart || body.together && divergence.is_partial(header) {
-            return Err(Stays::Divergent);
+            return Err(NotUnrolled::Divergent);
         }
     }
     if let Some(stays) = stays
         && (stays + 1).saturating_mul(size) <= most(&UNROLL_FULL)
     {
-        return Ok(Way::Known {
+        return Ok(Unrolling::Known {
             exit,
             stays,
             copies: stays + 1,
         });
     }
     if 2 * size > most(&UNROLL_SIZE) {
-        return Err(Stays::Large);
+        return Err(NotUnrolled::Large);
     }
     let worth = (OVERHEAD + LOAD * body.loads) * LEAST_GAIN;
     let fits = |copies: u64| copies * size <= most(&UNROLL_SIZE) && worth >= copies * size;
@@ -290,9 +290,9 @@ fn way(
             copies *= 2;
         }
         return match copies {
-            1 => Err(Stays::Worthless),
-            _ if !can_test(&exit, copies as i64) => Err(Stays::Far),
-            _ => Ok(Way::ByValue { exit, copies }),
+            1 => Err(NotUnrolled::Worthless),
+            _ if !can_test(&exit, copies as i64) => Err(NotUnrolled::Far),
+            _ => Ok(Unrolling::ByValue { exit, copies }),
         };
     };
     let mut copies = 1;
@@ -305,9 +305,9 @@ fn way(
         .min_by_key(|&copies| (stays + 1) % copies)
         .unwrap_or(1);
     if copies < 2 || stays < 2 * copies {
-        return Err(Stays::Worthless);
+        return Err(NotUnrolled::Worthless);
     }
-    Ok(Way::Known {
+    Ok(Unrolling::Known {
         exit,
         stays,
         copies,

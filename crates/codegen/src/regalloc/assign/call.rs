@@ -6,13 +6,13 @@
 
 use super::super::calls::{self, is_call};
 use super::super::file::{Units, insert};
-use super::{Ending, Move, Scan, Stop, Turn};
+use super::{Kills, Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_machine::abi::Convention;
 use orias_ori::{Class, Inst, PhysReg, Reg, Value};
 
 impl<'a> Scan<'a> {
-    pub(super) fn call(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+    pub(super) fn call(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         debug_assert!(is_call(self.func, inst));
         let places = calls::places(self.func, inst).map_err(Stop::Error)?;
         let mut turn = self.turn(ending.read);

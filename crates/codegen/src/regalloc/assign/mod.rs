@@ -6,7 +6,7 @@
 //! first, so nothing is ever revisited.
 //!
 //! At an instruction, values read for the last time give up their registers, and then results are placed: where their class lies
-//! ([`super::coalesce`]), else where a call or a return will look for them, else where nobody has booked while they live ([`bookings`]) and they break up least. A result may take a register that the same instruction
+//! ([`super::coalesce`]), else where a call or a return will look for them, else where nobody has booked while they live ([`reservations`]) and they break up least. A result may take a register that the same instruction
 //! reads: the chip reads first. Where there is no run of free registers for a tuple, values are moved out of the way by a
 //! parallel copy before the instruction. Moves happen for general registers only: a uniform register belongs to the whole
 //! warp, and other lanes may be where the value still is in the old place. For the same reason, values of uniform classes that live across
@@ -21,20 +21,19 @@
 //!
 //! Cost: one pass; for each result at most one look at each register of its file, and for each of its runs a logarithm of the number of points.
 
-mod bookings;
 mod call;
 mod edits;
 mod placement;
+mod reservations;
 mod tuples;
 
 use super::calls::{is_call, places};
 use super::coalesce::{Classes, Place};
 use super::contents::Contents;
 use super::file::{File, Units, insert};
-use super::last_uses::{Ending, LastUses};
+use super::last_uses::{Kills, LastUses};
 use super::ranges::Ranges;
 use crate::pipeline::PhaseError;
-use bookings::Bookings;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 use edits::Edits;
@@ -44,6 +43,7 @@ use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Reg,
     Type, Value, print_inst,
 };
+use reservations::Reservations;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -68,7 +68,7 @@ pub(super) const NOWHERE: u8 = u8::MAX;
 
 /// Where values lie at the borders of blocks.
 #[derive(Debug)]
-pub(super) struct Borders {
+pub(super) struct BlockBoundaries {
     /// Beside the values live at the starts of blocks: where each lies.
     pub(super) entry: Vec<u8>,
     /// Beside the values live at the ends of blocks.
@@ -106,7 +106,7 @@ impl Lists {
     }
 }
 
-impl Borders {
+impl BlockBoundaries {
     /// By edge that leaves `block`: where its arguments lie.
     pub(super) fn args<'a>(
         &'a self,
@@ -148,7 +148,7 @@ pub(super) fn assign(
     func: &Function,
     facts: Facts<'_>,
     budgets: [Budget; 5],
-) -> Result<(Borders, Edits), Stop> {
+) -> Result<(BlockBoundaries, Edits), Stop> {
     let products = product_values(func);
     if !products.is_empty() {
         let first = Machine::of(func.target).abi.first_product;
@@ -182,7 +182,7 @@ fn scan(
     budgets: [Budget; 5],
     products: &[Value],
     first_product: u8,
-) -> Result<(Borders, Edits), Stop> {
+) -> Result<(BlockBoundaries, Edits), Stop> {
     let Facts {
         graph,
         walk,
@@ -211,7 +211,7 @@ fn scan(
         Classes::new(func, &ranges, &contents, &may_share)
     };
     let mut scan = Scan {
-        bookings: Bookings::new(&files, ranges),
+        reservations: Reservations::new(&files, ranges),
         wide: Units::default(),
         wanted: wanted_places(func)?,
         classes,
@@ -225,7 +225,7 @@ fn scan(
         files,
         clock: 1,
         visited: vec![false; graph.block_count()],
-        borders: Borders {
+        borders: BlockBoundaries {
             entry: vec![NOWHERE; live.live_in_count()],
             exit: vec![NOWHERE; live.live_out_count()],
             params: Lists::new(graph.block_count()),
@@ -312,7 +312,7 @@ struct Scan<'a> {
     last_uses: &'a LastUses,
     edits: Edits,
     classes: Classes,
-    bookings: Bookings,
+    reservations: Reservations,
     /// General registers that classes of wide tuples are promised.
     wide: Units,
     /// Where calls and returns want their operands, by value; empty if there are none of them.
@@ -328,7 +328,7 @@ struct Scan<'a> {
     home: Vec<Option<u8>>,
     clock: u32,
     visited: Vec<bool>,
-    borders: Borders,
+    borders: BlockBoundaries,
     /// Values of uniform classes that live across blocks.
     crossing: EntitySet<Value>,
     /// By class: the registers that such values were given, and those that others were given.
@@ -537,7 +537,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn inst(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+    fn inst(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         match self.func.opcode(inst) {
             Opcode::Abstract(AbstractOp::Undef) => {
                 self.edits.remove(inst);
@@ -578,7 +578,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn machine(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+    fn machine(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let mut turn = self.turn(ending.read);
         let mut results: SmallVec<[Value; 4]> = SmallVec::new();
         self.func

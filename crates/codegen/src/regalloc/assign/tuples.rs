@@ -4,13 +4,13 @@
 //! parallel copy.
 
 use super::super::file::Units;
-use super::{Ending, Scan, Stop, Turn};
+use super::{Kills, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Inst, PhysReg, RegKind, Value};
 use smallvec::SmallVec;
 
 impl<'a> Scan<'a> {
-    pub(super) fn collect(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+    pub(super) fn collect(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let mut turn = self.turn(ending.read);
         let Some(tuple) = self.func.operands(inst)[0].as_value() else {
             return Err(self.broken(inst, "collects into something that is no value"));
@@ -118,7 +118,7 @@ impl<'a> Scan<'a> {
             .map(|(_, base)| base)
     }
 
-    pub(super) fn split(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+    pub(super) fn split(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let count = self.func.result_count(inst);
         let results = &self.func.operands(inst)[..count];
         let Some(source) = self.func.operands(inst)[count].reg() else {
@@ -172,7 +172,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A copy lies where its source does.
-    pub(super) fn copy(&mut self, inst: Inst, ending: Ending<'a>, now: u32) -> Result<(), Stop> {
+    pub(super) fn copy(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let (to, from) = self
             .func
             .operands(inst)

@@ -16,16 +16,16 @@ use orias_ori::{Block, Class, Function, print_inst};
 
 /// A function in the order it has.
 #[derive(Clone, Debug)]
-pub struct FunctionStory {
+pub struct FunctionSchedule {
     /// Its name.
     pub name: String,
     /// Its blocks, in layout order.
-    pub blocks: Vec<BlockStory>,
+    pub blocks: Vec<BlockSchedule>,
 }
 
 /// A block in the order it has.
 #[derive(Clone, Debug)]
-pub struct BlockStory {
+pub struct BlockSchedule {
     /// The block.
     pub block: Block,
     /// How many loops it is in.
@@ -74,7 +74,7 @@ pub struct Line {
 }
 
 /// Tells about every block of a physical or final function.
-pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, PostScheduleError> {
+pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionSchedule, PostScheduleError> {
     let flow = FlowGraph::of(func);
     let walk = DepthFirst::new(&flow);
     let nest = LoopNest::new(&flow, &walk);
@@ -100,13 +100,18 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionStory, Pos
         .iter()
         .map(|state| block_story(func, state, nest.block_depth(state.block), &live))
         .collect();
-    Ok(FunctionStory {
+    Ok(FunctionSchedule {
         name: func.name.clone(),
         blocks,
     })
 }
 
-fn block_story(func: &Function, state: &State, depth: u32, live: &RegisterLiveness) -> BlockStory {
+fn block_story(
+    func: &Function,
+    state: &State,
+    depth: u32,
+    live: &RegisterLiveness,
+) -> BlockSchedule {
     let graph = &state.parts.graph;
     let simulation = &state.now;
     let causes = state.model().causes(&state.order, simulation);
@@ -182,7 +187,7 @@ fn block_story(func: &Function, state: &State, depth: u32, live: &RegisterLivene
             Some((line_of[*node as usize]?, why))
         })
         .collect();
-    BlockStory {
+    BlockSchedule {
         block: state.block,
         depth,
         cold: state.cold,

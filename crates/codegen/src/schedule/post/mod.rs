@@ -73,11 +73,13 @@ use sweep::Sweeps;
 
 pub use alternative::{Alternative, alternative};
 pub use canonical::canonical;
-pub use explain::{BlockStory, FunctionStory, Line, tell};
+pub use explain::{BlockSchedule, FunctionSchedule, Line, tell};
 pub use list::Weights;
 pub use model::{Cause, Cost, Simulation};
 pub use shuffle::shuffle;
-pub use words::{BlockWords, Hold, WordCycles, WordLine, cycles_by_words, timeline_by_words};
+pub use words::{
+    BlockWords, HeldBarrier, WordCycles, WordLine, cycles_by_words, timeline_by_words,
+};
 
 /// Rounds over a function: each starts from what the one before left in flight.
 pub const ROUNDS: usize = 6;

@@ -32,7 +32,7 @@ pub struct WordCycles {
 
 /// A barrier that an instruction holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hold {
+pub struct HeldBarrier {
     /// The barrier.
     pub barrier: Barrier,
     /// Whether until its result is there; otherwise until its sources have been read.
@@ -53,7 +53,7 @@ pub struct WordLine {
     /// The line of the block that released the last of them; none if it comes from before the block.
     pub blamed: Option<usize>,
     /// The barriers it holds from now on.
-    pub holds: [Option<Hold>; 2],
+    pub holds: [Option<HeldBarrier>; 2],
 }
 
 /// A block, by its control words.
@@ -176,7 +176,7 @@ fn walk(func: &Function, block: Block, local: Option<u16>, held: &mut Barriers) 
                 if holder.is_none_or(|(_, at)| until > at) {
                     *holder = Some((lines.len(), until));
                 }
-                *slot = Some(Hold {
+                *slot = Some(HeldBarrier {
                     barrier,
                     writes,
                     until,

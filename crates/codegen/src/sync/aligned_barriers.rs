@@ -13,16 +13,16 @@ use orias_ori::{AbstractOp, Block, Effects, Function, FunctionKind, Inst, Operan
 /// Barriers of a thread block that have a number.
 pub(crate) const BARRIERS: u32 = 16;
 
-/// Which barriers are everyone's.
+/// Which barriers all threads come to alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Everyone {
+pub(crate) struct AlignedBarriers {
     /// The thread block's, one bit each.
     numbered: u16,
     /// Those of all lanes of a warp.
     warp: bool,
 }
 
-impl Everyone {
+impl AlignedBarriers {
     /// Finds them in `func`. `calls_sync`: whether functions that lie elsewhere may synchronise.
     pub(crate) fn of(func: &Function, calls_sync: bool) -> Self {
         let mut found = Self::default();

@@ -8,7 +8,7 @@ use super::Scan;
 use orias_ori::{Class, Value};
 
 /// The timelines of all files.
-pub(super) struct Bookings {
+pub(super) struct Reservations {
     ranges: Ranges,
     general: Timeline<4>,
     /// The other files are small and share two words.
@@ -24,30 +24,30 @@ fn place(class: Class) -> (usize, u32) {
     }
 }
 
-impl Bookings {
+impl Reservations {
     /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
-    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Bookings {
-        let mut bookings = Bookings {
+    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Reservations {
+        let mut reservations = Reservations {
             general: Timeline::new(ranges.points),
             others: Timeline::new(ranges.points),
             ranges,
         };
         let always = Run {
             start: 0,
-            end: bookings.ranges.points.saturating_sub(1),
+            end: reservations.ranges.points.saturating_sub(1),
         };
         for class in [Class::R, Class::P, Class::UR, Class::UP] {
-            bookings.book_run(class, always, files[class as usize].barred());
+            reservations.book_run(class, always, files[class as usize].barred());
         }
-        for index in 0..bookings.ranges.calls.len() {
-            let (point, convention) = bookings.ranges.calls[index];
+        for index in 0..reservations.ranges.calls.len() {
+            let (point, convention) = reservations.ranges.calls[index];
             let run = Run {
                 start: point,
                 end: point,
             };
-            bookings.book_run(Class::R, run, &volatile(&convention));
+            reservations.book_run(Class::R, run, &volatile(&convention));
         }
-        bookings
+        reservations
     }
 
     fn book_run(&mut self, class: Class, run: Run, units: &Units) {
@@ -78,7 +78,7 @@ impl Bookings {
 impl Scan<'_> {
     /// The last point at which `value` is live.
     pub(super) fn end(&self, value: Value) -> u32 {
-        self.bookings
+        self.reservations
             .ranges
             .of(value)
             .last()
@@ -87,20 +87,20 @@ impl Scan<'_> {
 
     /// What is booked at any of so many `points` after `end`.
     pub(super) fn booked_after(&self, class: Class, end: u32, points: u32) -> Units {
-        let last = self.bookings.ranges.points - 1;
+        let last = self.reservations.ranges.points - 1;
         let run = Run {
             start: (end + 1).min(last),
             end: (end + points).min(last),
         };
-        self.bookings.booked(class, run)
+        self.reservations.booked(class, run)
     }
 
     /// What is booked while `value` lives.
     pub(super) fn booked(&self, value: Value) -> Units {
         let class = self.ty(value).class();
-        let runs = self.bookings.ranges.of(value).iter();
+        let runs = self.reservations.ranges.of(value).iter();
         runs.fold(Units::default(), |all, &run| {
-            either(&all, &self.bookings.booked(class, run))
+            either(&all, &self.reservations.booked(class, run))
         })
     }
 
@@ -119,9 +119,9 @@ impl Scan<'_> {
         let ty = self.ty(value);
         let mut units = Units::default();
         insert(&mut units, at, ty.len());
-        for index in 0..self.bookings.ranges.of(value).len() {
-            let run = self.bookings.ranges.of(value)[index];
-            self.bookings.book_run(ty.class(), run, &units);
+        for index in 0..self.reservations.ranges.of(value).len() {
+            let run = self.reservations.ranges.of(value)[index];
+            self.reservations.book_run(ty.class(), run, &units);
         }
     }
 }

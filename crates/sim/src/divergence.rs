@@ -1,15 +1,15 @@
 //! Which branch parted the lanes of a warp, and where they met again.
 //!
-//! Each lane has a stack of the partings it has not come back from: the branch, and the lanes that ran together before it. Lanes
-//! that meet take those partings off whose lanes are all there again, or have ended. So the stacks tell what each issue with few
-//! lanes is due to. Cost: a step for each lane at every parting and meeting.
+//! Each lane has a stack of the divergences it has not come back from: the branch, and the lanes that ran together before it. Lanes
+//! that meet take those divergences off whose lanes are all there again, or have ended. So the stacks tell what each issue with few
+//! lanes is due to. Cost: a step for each lane at every divergence and meeting.
 
 use crate::core::LaneIterator;
 use std::collections::BTreeMap;
 
-/// One parting.
+/// One divergence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parting {
+struct Divergence {
     /// Index of the instruction.
     branch: u32,
     /// The lanes that ran together before.
@@ -18,7 +18,7 @@ struct Parting {
 
 /// What became of the lanes that a branch parted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PartingCounts {
+pub struct DivergenceCounts {
     /// How often it parted lanes.
     pub parted: u64,
     /// Instructions that were issued while this was the last branch that kept lanes apart.
@@ -29,7 +29,7 @@ pub struct PartingCounts {
     pub met: BTreeMap<u32, u64>,
 }
 
-impl PartingCounts {
+impl DivergenceCounts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.parted += other.parted;
         self.issues += other.issues;
@@ -40,15 +40,15 @@ impl PartingCounts {
     }
 }
 
-/// The partings of a warp.
+/// The divergences of a warp.
 #[derive(Clone, Debug)]
-pub(crate) struct Partings {
-    stacks: [Vec<Parting>; 32],
+pub(crate) struct DivergenceStacks {
+    stacks: [Vec<Divergence>; 32],
     /// By the index of the branch.
-    pub counts: BTreeMap<u32, PartingCounts>,
+    pub counts: BTreeMap<u32, DivergenceCounts>,
 }
 
-impl Default for Partings {
+impl Default for DivergenceStacks {
     fn default() -> Self {
         Self {
             stacks: [const { Vec::new() }; 32],
@@ -57,10 +57,10 @@ impl Default for Partings {
     }
 }
 
-impl Partings {
+impl DivergenceStacks {
     /// The lanes that ran together until `branch` go on apart.
     pub fn part(&mut self, branch: u32, lanes: u32) {
-        let parting = Parting {
+        let divergence = Divergence {
             branch,
             before: lanes,
         };
@@ -68,25 +68,25 @@ impl Partings {
             let stack = &mut self.stacks[lane];
             // Lanes that are here are no longer apart for what happened among some of them.
             stack.retain(|old| old.before & !lanes != 0);
-            stack.push(parting);
+            stack.push(divergence);
         }
         self.counts.entry(branch).or_default().parted += 1;
     }
 
     /// Lanes run together from `place` on.
     pub fn meet(&mut self, place: u32, lanes: u32, live: u32) {
-        let mut over: Vec<Parting> = Vec::new();
+        let mut over: Vec<Divergence> = Vec::new();
         for lane in LaneIterator(lanes) {
-            self.stacks[lane].retain(|parting| {
-                let apart = parting.before & live & !lanes != 0;
-                if !apart && !over.contains(parting) {
-                    over.push(*parting);
+            self.stacks[lane].retain(|divergence| {
+                let apart = divergence.before & live & !lanes != 0;
+                if !apart && !over.contains(divergence) {
+                    over.push(*divergence);
                 }
                 apart
             });
         }
-        for parting in over {
-            let counts = self.counts.entry(parting.branch).or_default();
+        for divergence in over {
+            let counts = self.counts.entry(divergence.branch).or_default();
             *counts.met.entry(place).or_insert(0) += 1;
         }
     }
@@ -99,8 +99,8 @@ impl Partings {
         }
         let lane = lanes.trailing_zeros().min(31) as usize;
         let last = (self.stacks[lane].iter().rev())
-            .find(|parting| parting.before & live & !lanes != 0)
-            .map(|parting| parting.branch);
+            .find(|divergence| divergence.before & live & !lanes != 0)
+            .map(|divergence| divergence.branch);
         if let Some(branch) = last {
             let counts = self.counts.entry(branch).or_default();
             counts.issues += 1;
@@ -115,18 +115,18 @@ mod tests {
 
     #[test]
     fn an_issue_is_charged_to_the_last_branch_whose_lanes_are_apart() {
-        let mut partings = Partings::default();
+        let mut divergences = DivergenceStacks::default();
         let live = u32::MAX;
-        partings.part(10, u32::MAX);
-        partings.part(20, 0xffff);
-        partings.charge(0xff, live);
-        partings.meet(30, 0xffff, live);
-        partings.charge(0xffff, live);
-        partings.charge(0xffff_0000, live);
-        partings.meet(40, u32::MAX, live);
-        partings.charge(u32::MAX, live);
+        divergences.part(10, u32::MAX);
+        divergences.part(20, 0xffff);
+        divergences.charge(0xff, live);
+        divergences.meet(30, 0xffff, live);
+        divergences.charge(0xffff, live);
+        divergences.charge(0xffff_0000, live);
+        divergences.meet(40, u32::MAX, live);
+        divergences.charge(u32::MAX, live);
         let counts = |branch: u32| {
-            let counts = &partings.counts[&branch];
+            let counts = &divergences.counts[&branch];
             (
                 counts.parted,
                 counts.issues,
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn lanes_that_have_ended_keep_nobody_apart() {
-        let mut partings = Partings::default();
-        partings.part(10, u32::MAX);
-        partings.charge(0xffff, 0xffff);
-        assert_eq!(partings.counts[&10].issues, 0);
+        let mut divergences = DivergenceStacks::default();
+        divergences.part(10, u32::MAX);
+        divergences.charge(0xffff, 0xffff);
+        assert_eq!(divergences.counts[&10].issues, 0);
     }
 }
