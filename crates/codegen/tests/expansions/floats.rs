@@ -223,6 +223,17 @@ fn slow_paths_that_are_called() {
         let target = orias_sass::Target::DEFAULT;
         let called = slow_path(&symbol, target).unwrap().unwrap();
         assert_eq!(verify_function(&called), Ok(()), "{symbol}");
+        // At every level it fits into the registers that callers leave to it, without a frame.
+        for opt_level in 0..=3 {
+            let mut code = called.clone();
+            let context = Context {
+                opt_level,
+                knobs: &Knobs::default(),
+                machine: orias_machine::Machine::of(target),
+            };
+            let outcome = Pipeline::default().run(&mut code, &context, &mut |_| {});
+            assert_eq!(outcome, Ok(()), "{symbol} at -O{opt_level}");
+        }
         let name = match path.op {
             AbstractOp::Fdiv => format!("f{}", path.name),
             _ => path.name.to_owned(),
