@@ -1,10 +1,12 @@
-//! `cargo xtask emulate MANIFEST [--level N]... [--random SEED] [FILTER]`: a manifest's launches without a GPU.
+//! `cargo xtask emulate MANIFEST [--level N]... [--random SEED] [--against FOLDER] [FILTER]`: a manifest's launches without a GPU.
 //!
 //! The PTX beside the manifest is compiled at each level (-O0 and -O3 unless told) and runs in the emulator, with strict timing or
 //! with random latencies; what it leaves in its buffers must be what the interpreter of PTX leaves there. Products and sums are not
 //! contracted: the interpreter does what the text says.
+//!
+//! `--against` compares with what cubins of a folder leave in the emulator instead, such as ptxas's (`ptxas --fmad=false`), each named like its PTX: for launches that take the interpreter too long.
 
-use crate::conformance::sim::{Verdict, launch};
+use crate::conformance::sim::{Verdict, bounded, emulate, launch};
 use crate::gpu::job::Job;
 use crate::gpu::tests;
 use crate::programs::interpreted_job;
@@ -17,6 +19,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut words = args.iter().map(String::as_str);
     let manifest = words.next().ok_or("a manifest is needed")?;
     let (mut levels, mut timing, mut filter) = (Vec::new(), Timing::Strict, "");
+    let mut against: Option<&Path> = None;
     while let Some(word) = words.next() {
         let mut number = || {
             let text = words.next().unwrap_or_default();
@@ -26,6 +29,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
         match word {
             "--level" => levels.push(number()?.min(3) as u8),
             "--random" => timing = Timing::Random(number()?),
+            "--against" => {
+                let folder = words.next().ok_or("--against needs a folder of cubins")?;
+                against = Some(Path::new(folder));
+            }
             flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
             text => filter = text,
         }
@@ -53,12 +60,15 @@ pub fn run(args: &[String]) -> Result<(), String> {
             }
             let (text, image) = &images[file];
             if !expected.contains_key(&job.name) {
-                let hashes = interpreted_job(text, &job);
+                let hashes = match against {
+                    Some(folder) => left_by(&folder.join(file).with_extension("cubin"), &job),
+                    None => interpreted_job(text, &job),
+                };
                 expected.insert(job.name.clone(), hashes);
             }
             let verdict = match (image, &expected[&job.name]) {
                 (Err(why), _) => Err(format!("refused: {why}")),
-                (_, Err(why)) => Err(format!("the interpreter stops: {why}")),
+                (_, Err(why)) => Err(format!("nothing to compare with: {why}")),
                 (Ok(image), Ok(expected)) => {
                     match launch(&job, image, expected, timing, Checks::NONE)?.verdict {
                         Verdict::Equal => Ok(()),
@@ -79,7 +89,18 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     match wrong {
         0 => Ok(()),
-        n => Err(format!("{n} launches are not what the interpreter says")),
+        n => Err(format!("{n} launches do not leave what they should")),
+    }
+}
+
+/// What the code of a cubin leaves in the buffers of a launch, in the emulator.
+fn left_by(cubin: &Path, job: &Job) -> Result<Vec<u64>, String> {
+    let image = std::fs::read(cubin).map_err(|error| format!("{}: {error}", cubin.display()))?;
+    let (outcome, found) = emulate(job, &image, &bounded())?;
+    let outcome = outcome.map_err(|error| error.to_string())?;
+    match outcome.fault {
+        Some(fault) => Err(fault.to_string()),
+        None => Ok(found),
     }
 }
 

@@ -87,8 +87,12 @@ pub const PHASES: &[Phase] = &[
         "fences and waits of the machine that repeat one before them"),
     phase(72, "LateExpandSyncInstructions", Stage::LateSync, MACHINE, gate(0..=3), phases::late_expand_sync,
         "what reports errors behind fences"),
+    phase(10070, "UniformDatapath", Stage::LateSync, MACHINE, gate_level_knob(1..=3, &knobs::UNIFORM_DATAPATH), phases::use_uniform_datapath,
+        "what all lanes compute alike, for operands in uniform registers, is computed there"),
     phase(10010, "WarpgroupOperands", Stage::LateSync, MACHINE, gate(0..=3), phases::hold_warpgroup_operands,
         "what warp-group matrix products read stays in its registers until they are over"),
+    phase(91, "OriCalcDependantTex", Stage::LateSync, MACHINE, gate_level_feature(2..=3, UNTOLD_TEXTURES), phases::mark_texture_results,
+        "what depends on textures whose end no barrier tells"),
     phase(97, "ScheduleInstructions", Stage::PreRaSchedule, MACHINE, gate(1..=3), schedule::schedule_instructions,
         "an order that hides latencies within the register budget"),
     phase(99, "OriDoSyncronization", Stage::SyncCheck, MACHINE, gate(2..=3), phases::check_sync,
@@ -99,6 +103,8 @@ pub const PHASES: &[Phase] = &[
         "values become physical registers"),
     phase(104, "PostExpansion", Stage::Allocate, PHYSICAL, gate(0..=3), regalloc::expand_after_allocation,
         "the stack frame"),
+    phase(105, "ApplyPostRegAllocWars", Stage::Allocate, PHYSICAL, gate_level_feature(2..=3, UNGUARDED_READS), phases::apply_allocation_wars,
+        "registers that are read late and that no control word protects"),
     phase(107, "OriRemoveNopCode", Stage::PostRa, PHYSICAL, gate(0..=3), phases::remove_nop_code,
         "instructions that do nothing"),
     phase(10008, "WarpgroupWaits", Stage::PostRa, PHYSICAL, gate(0..=3), phases::add_warpgroup_waits,
@@ -329,6 +335,18 @@ const fn gate_feature(feature: Feature) -> Gate {
 const SYNC_READS_REGISTERS: Feature = Feature {
     name: "synchronisation that reads registers",
     present: phases::sync_reads_registers,
+};
+
+/// A target on which textures end without a barrier that tells.
+const UNTOLD_TEXTURES: Feature = Feature {
+    name: "textures whose end no barrier tells",
+    present: phases::has_untold_textures,
+};
+
+/// A target on which control words cannot keep a register from being overwritten too early.
+const UNGUARDED_READS: Feature = Feature {
+    name: "late reads that no control word protects",
+    present: phases::has_unguarded_reads,
 };
 
 /// A gate that targets with a feature open at some levels.

@@ -193,10 +193,18 @@ fn phases_of_synchronisation_have_their_gates() {
         (42, "always, target has mbarriers"),
         (71, "-O3 and above, knob SchedulingEnable"),
         (72, "always"),
+        (
+            91,
+            "-O2 and above, target has textures whose end no barrier tells",
+        ),
         (99, "-O2 and above"),
         (
             100,
             "-O2 and above, target has synchronisation that reads registers",
+        ),
+        (
+            105,
+            "-O2 and above, target has late reads that no control word protects",
         ),
         (114, "-O2 and above"),
     ];

@@ -108,10 +108,14 @@ def test_the_fallback_is_asked_where_orias_refuses(tmp_path, fake_ptxas):
         assert (switch.count.orias, switch.count.ptxas) == (1, 1)
 
 
-def test_the_release_is_that_of_the_fallback(fake_ptxas):
+def test_the_release_is_that_of_the_fallback_unless_it_is_newer(fake_ptxas):
     version = lambda: subprocess.run([orias.ptxas_path(), "--version"], capture_output=True, text=True).stdout
     with orias.triton.enable(fallback=fake_ptxas):
         assert "release 12.8, V12.8.93" in version()
+        newer = pathlib.Path(fake_ptxas)
+        newer.write_text(newer.read_text().replace("12.8", "13.10"))
+        with orias.triton.enable(fallback=fake_ptxas):
+            assert "release 13.0" in version()
     assert "release 13.0" in version()
 
 

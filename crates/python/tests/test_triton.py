@@ -39,5 +39,6 @@ def test_a_knob_set_in_python_is_overridden_and_comes_back(tmp_path):
     assert compiled(tmp_path, "knob") == ["orias", "knob"]
 
 
-def test_triton_writes_ptx_for_the_fallback(tmp_path):
+def test_triton_writes_ptx_that_orias_and_the_fallback_understand(tmp_path):
+    """Its own ptxas may be older than Orias or newer: Orias compiles the kernel in both cases."""
     assert compiled(tmp_path, "fallback") == ["orias", "count", "1"]

@@ -7,6 +7,7 @@ use crate::cta::{Cta, Progress, Surroundings};
 use crate::engine::{self, Engine};
 use crate::error::Fault;
 use crate::memory::Region;
+use crate::order::Actor;
 use crate::program::Code;
 
 /// The barrier of a cluster. It counts threads; those that have ended do not take part.
@@ -82,14 +83,12 @@ impl Cluster {
                 let [width, height, _] = sizes;
                 let inside = [rank % width, rank / width % height, rank / width / height];
                 let index = std::array::from_fn(|at| place[at] as u32 * sizes[at] + inside[at]);
-                Cta::new(
-                    index,
-                    rank,
-                    launch.block,
-                    kernel,
-                    code,
-                    launch.check_uninitialised,
-                )
+                let actor = Actor {
+                    thread: 0,
+                    cta: number as u32 * count + rank,
+                    cluster: number as u32,
+                };
+                Cta::new(index, rank, actor, kernel, code, launch)
             })
             .collect();
         let fresh = || Region::fresh(world.shared_bytes as usize, launch.check_uninitialised);
@@ -125,7 +124,9 @@ impl Cluster {
         // One that was stuck may go on after what the others did.
         let freed = self.ctas.iter().any(|cta| cta.can_go_on(&self.common));
         match stuck {
-            Some(at) if !can_go_on && !freed => Err(self.ctas[at].deadlock(world, &self.common)),
+            Some(at) if !can_go_on && !freed && !world.waits_for_loads() => {
+                Err(self.ctas[at].deadlock(world, &self.common))
+            }
             _ => Ok(false),
         }
     }

@@ -5,9 +5,12 @@ use crate::collective::{Arrival, Collective};
 use crate::engine;
 use crate::error::{Fault, FaultKind, Location, line_of};
 use crate::memory::{Region, WINDOW_BYTES};
+use crate::model::Model;
+use crate::order::{Actor, Meeting};
 use crate::program::Code;
 use crate::step::{Action, BarrierAction, CollectiveStep};
 use crate::thread::{BarrierArrival, State, Thread, World};
+use crate::weak::Prospect;
 use orias_eval::mbarrier::Mbarrier;
 
 /// Looks at mbarriers in a row that find them unchanged, after which a thread counts as waiting in vain.
@@ -21,6 +24,8 @@ pub(crate) struct Cta {
     threads: Vec<Thread>,
     /// Who has come to each of the sixteen barriers.
     barriers: Vec<Vec<(usize, BarrierArrival)>>,
+    /// How often each of them has opened.
+    generations: [u32; 16],
     /// How many bulk copies of the cluster were made when its threads last looked.
     copies_seen: u64,
 }
@@ -39,25 +44,30 @@ impl Cta {
     pub fn new(
         index: [u32; 3],
         rank: u32,
-        block: [u32; 3],
+        actor: Actor,
         kernel: usize,
         code: &Code,
-        checked: bool,
+        launch: &crate::launch::Launch,
     ) -> Self {
-        let [width, height, depth] = block;
+        let [width, height, depth] = launch.block;
         let threads = (0..width * height * depth).map(|linear| {
             let index = [
                 linear % width,
                 linear / width % height,
                 linear / width / height,
             ];
-            Thread::new(index, linear, kernel, code, checked)
+            let actor = Actor {
+                thread: actor.cta * (width * height * depth) + linear,
+                ..actor
+            };
+            Thread::new(index, actor, linear, kernel, code, launch)
         });
         Self {
             index,
             rank,
             threads: threads.collect(),
             barriers: vec![Vec::new(); 16],
+            generations: [0; 16],
             copies_seen: 0,
         }
     }
@@ -73,11 +83,12 @@ impl Cta {
     ) -> Result<Progress, Fault> {
         let stop_at = world.steps.saturating_add(budget);
         let mut order: Vec<usize> = (0..self.threads.len()).collect();
+        self.wake(world);
         loop {
             let mut moved = false;
             order.sort_unstable();
             world.chooser.arrange(&mut order);
-            self.pass_cluster_barrier(common);
+            self.pass_cluster_barrier(world, common)?;
             self.make_copies(world, common)?;
             for &at in &order {
                 if self.threads[at].state != State::Ready {
@@ -89,6 +100,7 @@ impl Cta {
                 let ran = self.threads[at].run(&mut around, turn);
                 ran.map_err(|kind| self.fault(world, at, kind))?;
                 if let Some(arrival) = self.threads[at].arrived.take() {
+                    self.note_arrival(world, at, arrival.number)?;
                     self.barriers[arrival.number as usize].push((at, arrival));
                     self.open_barriers(world)?;
                 }
@@ -96,6 +108,10 @@ impl Cta {
                     self.meet(world, common, self.threads[at].warp)?;
                 }
                 if self.threads[at].state == State::Ended {
+                    if let Model::Weak(weak) = &mut *world.model {
+                        let thread = self.threads[at].actor.thread;
+                        weak.prospects.insert(thread, Vec::new());
+                    }
                     let arrived = self.threads[at].cluster_arrival;
                     common.barrier.thread_ended(arrived);
                     self.open_barriers(world)?;
@@ -149,14 +165,59 @@ impl Cta {
     }
 
     /// Lets threads go on whose phase of the cluster's barrier is over.
-    fn pass_cluster_barrier(&mut self, common: &Common) {
-        for thread in &mut self.threads {
-            if let State::AtClusterBarrier(generation) = thread.state
+    fn pass_cluster_barrier(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        common: &Common,
+    ) -> Result<(), Fault> {
+        for at in 0..self.threads.len() {
+            if let State::AtClusterBarrier(generation) = self.threads[at].state
                 && generation != common.barrier.generation
             {
-                thread.resume(&[], &[]);
+                let thread = &mut self.threads[at];
+                let passed = thread.pass_cluster_barrier(generation, world.code, world.model);
+                passed.map_err(|kind| self.fault(world, at, kind))?;
             }
         }
+        Ok(())
+    }
+
+    /// Threads that wait for loads look whether memory has given them their values.
+    fn wake(&mut self, world: &mut Surroundings<'_>) {
+        let Model::Weak(weak) = &mut *world.model else {
+            return;
+        };
+        for thread in &mut self.threads {
+            if thread.state == State::AtLoad {
+                thread.state = State::Ready;
+            }
+            if thread.state != State::Ended {
+                let unknown = vec![Prospect::Anywhere];
+                weak.prospects.insert(thread.actor.thread, unknown);
+            }
+        }
+    }
+
+    /// The meeting at a barrier that is not open yet.
+    fn meeting(&self, number: usize) -> Meeting {
+        Meeting::Barrier {
+            cta: self.threads[0].actor.cta,
+            number: number as u32,
+            generation: self.generations[number],
+        }
+    }
+
+    /// What a thread did before it came to a barrier is told to those that wait there.
+    fn note_arrival(
+        &mut self,
+        world: &mut Surroundings<'_>,
+        at: usize,
+        number: u32,
+    ) -> Result<(), Fault> {
+        let (meeting, thread) = (self.meeting(number as usize), &self.threads[at]);
+        let span = thread.span(world.code);
+        let told = world.model.arrive(thread.actor, thread.at(), meeting, span);
+        told.map_err(|kind| self.fault(world, at, kind))
     }
 
     /// Whether a thread can do more than look at mbarriers that do not change.
@@ -284,6 +345,23 @@ impl Cta {
             _ => Ok(first.kind.run(&arrivals)),
         };
         let results = results.map_err(|kind| self.fault(world, group[0], kind))?;
+        if matches!(first.kind, Collective::Synchronise)
+            && let Some(meeting) = world.model.next_meeting()
+        {
+            for arrives in [true, false] {
+                for &at in group {
+                    let thread = &self.threads[at];
+                    let (actor, place) = (thread.actor, thread.at());
+                    let span = thread.span(world.code);
+                    let met = if arrives {
+                        world.model.arrive(actor, place, meeting, span)
+                    } else {
+                        world.model.depart(actor, place, meeting, span)
+                    };
+                    met.map_err(|kind| self.fault(world, at, kind))?;
+                }
+            }
+        }
         for (&at, values) in group.iter().zip(results) {
             let step = self.collective(world, at);
             self.threads[at].resume(&step.results, &values);
@@ -335,7 +413,7 @@ impl Cta {
                 }),
             };
             if complete {
-                self.open(world, number);
+                self.open(world, number)?;
             }
         }
         Ok(())
@@ -361,13 +439,19 @@ impl Cta {
             .sum()
     }
 
-    fn open(&mut self, world: &Surroundings<'_>, number: usize) {
+    fn open(&mut self, world: &mut Surroundings<'_>, number: usize) -> Result<(), Fault> {
         let arrivals = std::mem::take(&mut self.barriers[number]);
+        let meeting = self.meeting(number);
+        self.generations[number] += 1;
         // Those that only arrive have no predicate.
         let voters = || arrivals.iter().filter(|(_, it)| it.waits);
         let count = voters().filter(|(_, it)| it.predicate).count() as u64;
         let (all, any) = (voters().all(|(_, it)| it.predicate), count > 0);
         for (at, _) in voters() {
+            let thread = &self.threads[*at];
+            let span = thread.span(world.code);
+            let left = world.model.depart(thread.actor, thread.at(), meeting, span);
+            left.map_err(|kind| self.fault(world, *at, kind))?;
             let thread = &mut self.threads[*at];
             let step = &world.code[thread.function].steps[thread.pc];
             let Action::Barrier { action, result, .. } = &step.action else {
@@ -381,6 +465,7 @@ impl Cta {
             };
             thread.resume(&[*result], &[value]);
         }
+        Ok(())
     }
 
     /// Who waits for what.
@@ -400,7 +485,7 @@ impl Cta {
                     barrier.arrived, barrier.live
                 )
             }
-            State::Ready | State::Ended => match self.threads[first].looked {
+            State::Ready | State::AtLoad | State::Ended => match self.threads[first].looked {
                 Some(at) => {
                     let shared = &common.shared[self.rank as usize];
                     let word = shared.read(at & (WINDOW_BYTES - 1), 8);
@@ -435,9 +520,18 @@ pub(crate) struct Surroundings<'w> {
     pub shared_bytes: u64,
     pub source: &'w [u8],
     pub chooser: crate::schedule::Chooser,
+    pub model: &'w mut Model,
 }
 
 impl Surroundings<'_> {
+    /// Whether a thread may go on once memory has given a load its value.
+    pub fn waits_for_loads(&self) -> bool {
+        match &*self.model {
+            Model::Weak(weak) => weak.has_open_reads(),
+            _ => false,
+        }
+    }
+
     fn of<'s>(&'s mut self, cta: [u32; 3], rank: u32, common: &'s mut Common) -> World<'s> {
         World {
             code: self.code,
@@ -452,6 +546,7 @@ impl Surroundings<'_> {
             launch: self.launch,
             cta,
             shared_bytes: self.shared_bytes,
+            model: self.model,
         }
     }
 }

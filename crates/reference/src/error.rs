@@ -69,6 +69,38 @@ impl std::fmt::Display for Location {
     }
 }
 
+/// A data race: two accesses of different threads that overlap, one of which writes, that are not morally strong, and of which neither comes
+/// before the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// The access that was made first.
+    pub first: Location,
+    /// The other one.
+    pub second: Location,
+    /// The memory of the first.
+    pub(crate) place: crate::order::Place,
+}
+
+impl std::fmt::Display for Race {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            first,
+            second,
+            place,
+        } = self;
+        let space = if place.region == 0 {
+            "global"
+        } else {
+            "shared"
+        };
+        write!(
+            f,
+            "data race on {} bytes of {space} memory at {:#x}{first}\nand{second}",
+            place.bytes, place.start
+        )
+    }
+}
+
 /// What can go wrong while a program runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {

@@ -2,9 +2,11 @@
 
 use crate::cluster::Cluster;
 use crate::cta::Surroundings;
-use crate::error::{Fault, FaultKind};
+use crate::error::{Fault, FaultKind, Location, Race, line_of};
 use crate::memory::{LARGEST_CLUSTER, PARAMETER_BASE};
+use crate::model::Model;
 use crate::program::{Code, Program};
+use crate::races::Access;
 use crate::schedule::{Chooser, Schedule};
 
 /// Steps a CTA makes before the next has its turn. Few: others may spin until this one has done something.
@@ -40,6 +42,20 @@ pub struct Launch {
     pub check_uninitialised: bool,
     /// In what order threads go on.
     pub schedule: Schedule,
+    /// What loads may return.
+    pub consistency: Consistency,
+    /// Whether to look for data races.
+    pub check_races: bool,
+}
+
+/// Which of the executions that the memory model allows a launch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// Every access happens at once: one of the sequentially consistent ones.
+    #[default]
+    AtOnce,
+    /// Any, by random numbers of this seed.
+    Weak(u64),
 }
 
 /// What a launch that came to its end left, beside memory.
@@ -49,6 +65,8 @@ pub struct Outcome {
     pub printed: Vec<u8>,
     /// Steps of all threads together.
     pub steps: u64,
+    /// Data races, each pair of places in the program once.
+    pub races: Vec<Race>,
 }
 
 impl Launch {
@@ -60,6 +78,10 @@ impl Launch {
             block,
             ..Self::default()
         }
+    }
+
+    pub(crate) fn is_weak(&self) -> bool {
+        self.consistency != Consistency::AtOnce
     }
 
     /// Adds an argument.
@@ -92,6 +114,24 @@ impl Program {
         outcome: &mut Outcome,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Fault> {
+        match launch.consistency {
+            Consistency::AtOnce if launch.check_races => {
+                let mut model = Model::Watched(Box::default());
+                self.run(launch, outcome, progress, &mut model)
+            }
+            Consistency::AtOnce => self.run(launch, outcome, progress, &mut Model::Plain),
+            Consistency::Weak(seed) => self.run_weak(launch, outcome, progress, seed),
+        }
+    }
+
+    /// Runs a kernel once.
+    pub(crate) fn run(
+        &mut self,
+        launch: &Launch,
+        outcome: &mut Outcome,
+        progress: &mut dyn FnMut(u64, u64),
+        model: &mut Model,
+    ) -> Result<(), Fault> {
         let kernel = self.find(launch)?;
         let code = &self.code[kernel];
         check_shape(code, launch, self.shared_bytes)?;
@@ -115,9 +155,18 @@ impl Program {
             shared_bytes,
             source: &self.source,
             chooser: Chooser::new(launch.schedule),
+            model,
         };
         let threads: u32 = launch.block.iter().product();
         let threads = threads as usize * inside as usize;
+        let weak = surroundings.model.is_weak();
+        if weak && total * u64::from(launch.block.iter().product::<u32>()) > RESIDENT_THREADS as u64
+        {
+            return Err(FaultKind::Unsupported(format!(
+                "more than {RESIDENT_THREADS} threads with weak memory"
+            ))
+            .into());
+        }
         // Clusters that have started and not ended. Each has a turn when it starts, and all have turns when no other can start.
         let mut running: Vec<Cluster> = Vec::new();
         let (mut started, mut ended) = (0, 0);
@@ -136,6 +185,11 @@ impl Program {
                 surroundings.chooser.arrange(&mut running);
                 0
             };
+            // With weak memory all go on as far as they can before a load gets its value.
+            if weak && started == total {
+                at = 0;
+            }
+            let before = (*surroundings.steps, surroundings.model.progress(), ended);
             while at < running.len() {
                 if running[at].run(&mut surroundings, CTA_TURN)? {
                     running.remove(at);
@@ -145,8 +199,50 @@ impl Program {
                     at += 1;
                 }
             }
+            let after = (*surroundings.steps, surroundings.model.progress(), ended);
+            if started == total && before == after && ended < total {
+                surroundings.model.settle()?;
+            }
         }
+        let races = surroundings.model.leave(surroundings.memory)?;
+        let named = races.into_iter().map(|(first, second)| Race {
+            first: self.accessor(launch, &first),
+            second: self.accessor(launch, &second),
+            place: first.place,
+        });
+        outcome.races.extend(named);
         Ok(())
+    }
+
+    /// Who made an access, and where in the program.
+    fn accessor(&self, launch: &Launch, access: &Access) -> Location {
+        let [width, height, _] = launch.block;
+        let linear = access.actor.thread % launch.block.iter().product::<u32>();
+        let span = access.span.start as usize..access.span.end as usize;
+        let statement = self.source.get(span).unwrap_or_default();
+        let kernel = self.code.iter().find(|code| code.name == launch.kernel);
+        let cluster = kernel.and_then(|code| code.required_cluster);
+        let sizes = cluster.or(launch.cluster).unwrap_or([1; 3]);
+        let rank = access.actor.cta % sizes.iter().product::<u32>();
+        let clusters: [u32; 3] = std::array::from_fn(|at| launch.grid[at] / sizes[at]);
+        let at = |number: u32, [width, height, _]: [u32; 3]| {
+            [
+                number % width,
+                number / width % height,
+                number / width / height,
+            ]
+        };
+        let (place, inside) = (at(access.actor.cluster, clusters), at(rank, sizes));
+        Location {
+            cta: std::array::from_fn(|at| place[at] * sizes[at] + inside[at]),
+            thread: [
+                linear % width,
+                linear / width % height,
+                linear / width / height,
+            ],
+            statement: String::from_utf8_lossy(statement).into_owned(),
+            line: line_of(&self.source, access.span),
+        }
     }
 
     fn find(&self, launch: &Launch) -> Result<usize, FaultKind> {

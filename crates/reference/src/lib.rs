@@ -19,7 +19,8 @@
 //! So divergence needs no bookkeeping at all. Threads take turns after some thousand steps, and so do CTAs after some
 //! million, so a thread that spins until another has written makes progress. Memory is as simple as can be: every access
 //! happens at once and in the order of execution, which is one of the orders that the memory model allows; only
-//! `cp.async` waits until the thread waits for it.
+//! `cp.async` waits until the thread waits for it. [`Consistency::Weak`] and [`Program::explore`] take the others, too (`weak`), and
+//! [`Launch::check_races`] finds data races.
 //!
 //! # Approximate functions
 //! `sin`, `cos`, `lg2`, `ex2`, `tanh`, `rsqrt`, `rcp.approx`, `div.approx`, `div.full` and `sqrt.approx` have a bound in the
@@ -58,13 +59,18 @@ mod launch;
 mod library;
 mod matrix;
 mod memory;
+mod model;
+mod order;
 mod program;
+mod races;
 mod schedule;
 mod step;
 mod thread;
+mod weak;
 
-pub use error::{Fault, FaultKind, LoadError, Location};
-pub use launch::{Launch, Outcome};
+pub use error::{Fault, FaultKind, LoadError, Location, Race};
+pub use launch::{Consistency, Launch, Outcome};
 pub use memory::{Memory, MemoryError};
 pub use program::{Parameter, Program};
 pub use schedule::Schedule;
+pub use weak::{Exploration, Exploring};

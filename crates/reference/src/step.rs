@@ -1,6 +1,7 @@
 //! Statements, made ready to run: names and types are resolved, nothing is looked up while a thread runs.
 
 use crate::collective::Collective;
+use crate::order::Strength;
 use crate::thread::Special;
 use orias_eval::combine::Combination;
 use orias_eval::tensor::{Element as TensorElement, Field};
@@ -175,12 +176,14 @@ pub(crate) enum Action {
         address: Address,
         bytes: u32,
         elements: Vec<Element>,
+        strength: Option<Strength>,
     },
     /// Writes elements to memory.
     Store {
         address: Address,
         bytes: u32,
         elements: Vec<Source>,
+        strength: Option<Strength>,
     },
     /// Replaces each element in memory by a function of it and of two operands, and yields the old ones.
     Atomic {
@@ -189,6 +192,9 @@ pub(crate) enum Action {
         update: Update,
         operands: Vec<[Source; 2]>,
         results: Vec<Element>,
+        strength: Strength,
+        /// Whether it is an `atom`, which yields the old values, whoever wants them.
+        seen: bool,
     },
     /// Compares and exchanges, or exchanges, 128 bits: the operand to compare with is `None` for an exchange.
     Atomic128 {
@@ -196,6 +202,7 @@ pub(crate) enum Action {
         compare: Option<[Source; 2]>,
         value: [Source; 2],
         results: [Element; 2],
+        strength: Strength,
     },
     /// Copies `bytes` from the second address to the first when the thread waits for it; `kept` of them are copied,
     /// the rest becomes zero.
@@ -253,17 +260,19 @@ pub(crate) enum Action {
         barrier: Address,
         bytes: u64,
     },
-    /// Arrives at the cluster's barrier.
-    ClusterArrive,
+    /// A fence of memory.
+    Fence(Strength),
+    /// Arrives at the cluster's barrier, with what came before unless it is relaxed.
+    ClusterArrive { releases: bool },
     /// Waits at the cluster's barrier.
-    ClusterWait,
+    ClusterWait { acquires: bool },
     /// Stops the run.
     Trap,
     /// Stops the run.
     Breakpoint,
     /// A bulk or tensor copy, and what belongs to them.
     Bulk(Box<BulkStep>),
-    /// Has no effect that a program can see here: fences, prefetches, hints.
+    /// Has no effect that a program can see here: fences of proxies, prefetches, hints.
     Nothing,
     /// Stops the run: an instruction that is not covered, in words.
     Unsupported(String),
@@ -358,6 +367,8 @@ pub(crate) struct MbarrierStep {
     /// A count, a state or a parity.
     pub operand: Option<Source>,
     pub result: Element,
+    /// Whether what others did before is ordered by it.
+    pub orders: bool,
 }
 
 /// A collective with its operands.

@@ -1,6 +1,5 @@
 //! A thread block: its warps, shared memory and named barriers, and the loop that runs them.
 
-use crate::access::RANK_SHIFT;
 use crate::cluster::{ClusterBarrier, Peers};
 use crate::core::Core;
 use crate::engine::Engine;
@@ -15,10 +14,9 @@ use crate::program::{GuardKind, Run};
 use crate::shared::SharedMemory;
 use crate::trace::Recorder;
 use crate::warp::{Wait, Warp};
-use orias_eval::mbarrier::Mbarrier;
 
 /// Threads that a warp counts for at a barrier, however many it has.
-const WARP: u32 = 32;
+pub(crate) const WARP: u32 = 32;
 
 /// A named barrier of a block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -299,61 +297,6 @@ impl Block {
             }
         }
         Ok(some)
-    }
-
-    /// What each group of lanes waits for.
-    pub fn describe_waits(&self, cluster: &ClusterBarrier) -> String {
-        let mut parts = Vec::new();
-        for warp in &self.warps {
-            for group in &warp.groups {
-                let what = match group.wait {
-                    Wait::None => match warp.looked {
-                        Some((rank, offset)) if warp.looks > 0 => {
-                            let at = u64::from(rank) << RANK_SHIFT | offset as u64;
-                            let state = match rank == self.state.rank {
-                                true => {
-                                    let word = self.state.shared.load(offset, 8);
-                                    format!(" ({})", Mbarrier::unpack(word).describe())
-                                }
-                                false => String::new(),
-                            };
-                            format!("waits for the mbarrier at {at:#x}{state}")
-                        }
-                        _ => "can run".to_owned(),
-                    },
-                    Wait::Cluster { .. } => format!(
-                        "waits at the cluster's barrier, where {} of {} warps are",
-                        cluster.arrived, cluster.live
-                    ),
-                    Wait::Sync(barrier) => format!("waits for its lanes at B{barrier}"),
-                    Wait::Lanes(mask) | Wait::Collective { mask, .. } => {
-                        format!("waits for lanes {mask:#010x}")
-                    }
-                    Wait::Barrier { id, .. } => {
-                        let barrier = &self.state.barriers[usize::from(id)];
-                        let expected = barrier.expected.unwrap_or(self.state.live * WARP);
-                        format!(
-                            "waits at barrier {id}, where {} of {expected} threads are",
-                            barrier.arrived
-                        )
-                    }
-                };
-                parts.push(format!(
-                    "warp {} lanes {:#010x} at {:#x} {what}",
-                    warp.number,
-                    group.lanes,
-                    u64::from(group.pc) * 16
-                ));
-            }
-        }
-        const SHOWN: usize = 8;
-        let more = parts.len().saturating_sub(SHOWN);
-        parts.truncate(SHOWN);
-        let mut text = parts.join("; ");
-        if more > 0 {
-            text.push_str(&format!("; and {more} more groups"));
-        }
-        text
     }
 
     /// Wakes groups whose barrier is complete; whether the current group can run afterwards.

@@ -5,6 +5,7 @@
 //! as arrived.
 
 use crate::block::{Block, Tally};
+use crate::deadlock;
 use crate::fault::{Cause, Fault, FaultKind};
 use crate::launch::Context;
 use crate::warp::Warp;
@@ -164,18 +165,7 @@ impl Cluster {
         };
         let in_vain = |block: &Block| block.waits_in_vain(&self.barrier);
         if !progress || self.blocks.iter().all(in_vain) {
-            let mut reasons = Vec::new();
-            for (rank, block) in self.blocks.iter().enumerate() {
-                if block.is_done() {
-                    continue;
-                }
-                let text = block.describe_waits(&self.barrier);
-                reasons.push(match self.blocks.len() {
-                    1 => text,
-                    _ => format!("block {rank} of the cluster: {text}"),
-                });
-            }
-            let kind = FaultKind::Deadlock(reasons.join("; "));
+            let kind = FaultKind::Deadlock(deadlock::describe(&self.blocks, &self.barrier));
             return Err(self.blocks[first].stuck(context, kind));
         }
         Ok(false)

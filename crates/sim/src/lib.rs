@@ -34,6 +34,7 @@ mod access;
 mod block;
 mod cluster;
 mod core;
+mod deadlock;
 mod device;
 mod divergence;
 mod engine;

@@ -40,11 +40,13 @@ pub enum Check {
     Apart,
     /// Lanes wait for one another in no circle: regions are opened before they are met, and nest.
     Regions,
+    /// Copies that run on by themselves are awaited.
+    Awaited,
 }
 
 impl Check {
     /// All of them.
-    pub const ALL: [Check; 16] = [
+    pub const ALL: [Check; 17] = [
         Check::StallRange,
         Check::BarrierIndex,
         Check::WaitOrder,
@@ -61,6 +63,7 @@ impl Check {
         Check::Reopened,
         Check::Apart,
         Check::Regions,
+        Check::Awaited,
     ];
 
     /// What it is called.
@@ -83,6 +86,7 @@ impl Check {
             Check::Reopened => "reopened",
             Check::Apart => "apart",
             Check::Regions => "regions",
+            Check::Awaited => "awaited",
         }
     }
 }

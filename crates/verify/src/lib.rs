@@ -1,12 +1,14 @@
 //! Re-derives every hazard from finished bytes.
 //!
 //! **For:** proving of any cubin, whoever made it, that no instruction reads a value before it is there or overwrites one
-//! before it was read, and that lanes which have parted meet again before something needs them together.
+//! before it was read, that lanes which have parted meet again before something needs them together, and that copies which run on by
+//! themselves are awaited.
 //!
 //! **May know:** `sass`, `machine` (the mined latencies only) and `cubin`.
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: a judge that shares logic with the accused is no judge.
 
+mod awaited;
 mod convergence;
 mod estimate;
 mod explain;
@@ -19,6 +21,7 @@ pub mod program;
 mod reuse;
 mod together;
 
+pub use awaited::WaitKind;
 pub use estimate::estimate;
 pub use explain::{Explained, dependences, explain};
 pub use finding::{Check, Finding};

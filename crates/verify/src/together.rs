@@ -43,7 +43,7 @@ fn run(program: &Program, index: usize, found: String) -> Finding {
 }
 
 /// Whether it is `@!PT LDS`.
-fn never_runs(instruction: &Instruction) -> bool {
+pub(crate) fn never_runs(instruction: &Instruction) -> bool {
     let guard = instruction.guard();
     instruction.op() == Op::LDS && guard.predicate.is_constant() && guard.negated
 }

@@ -184,7 +184,7 @@ pub(crate) fn launch(
 }
 
 /// Options that let no launch run for ever.
-pub(super) fn bounded() -> Options {
+pub(crate) fn bounded() -> Options {
     Options {
         max_steps: Some(MOST_STEPS),
         ..Options::default()

@@ -4,10 +4,16 @@
 //! torch.compile modules and of the modules that `cargo xtask exercise` made, every second one was used to mine the latencies
 //! ([`calibration`]); those are judged too, but counted apart: only what the judge had not seen shows that its rules hold.
 //! With a text, only modules whose name contains it; with `--sample`, every sixteenth.
+//!
+//! Functions with asynchronous copies are judged again without their waits: without all of a kind the judge must not be silent, how often it is without a
+//! single one is counted.
 
 use super::corpus;
 use crate::oracle;
 use orias_cubin::Cubin;
+use orias_sass::Target;
+use orias_verify::mutate::waits::{Removal, removals};
+use orias_verify::program::Program;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -124,6 +130,42 @@ struct Tally {
     undecoded: usize,
 }
 
+/// Mutants without waits: how many, and of how many the judge says something.
+#[derive(Default)]
+struct Mutants {
+    whole: [usize; 2],
+    single: [usize; 2],
+}
+
+impl Mutants {
+    /// Takes waits from every function of a cubin.
+    fn add(&mut self, cubin: &Cubin, name: &str) -> Result<(), String> {
+        let target = Target::from_name(&cubin.target()).ok_or("an unknown target")?;
+        for function in cubin.functions() {
+            let program = Program::of(&function, target).map_err(|error| error.to_string())?;
+            for removal in removals(&program) {
+                let changed = removal.apply(&program, target);
+                let changed = changed.map_err(|error| format!("{name}: {error}"))?;
+                let reported = removal.is_reported(&changed);
+                let counts = match removal.whole {
+                    true => &mut self.whole,
+                    false => &mut self.single,
+                };
+                counts[0] += 1;
+                counts[1] += usize::from(reported);
+                if removal.whole && !reported {
+                    let Removal { kind, .. } = removal;
+                    println!(
+                        "{name}: {}: not reported without waits: {kind:?}",
+                        program.name
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 pub fn run(args: &[String]) -> Result<(), String> {
     let sample = args.iter().any(|arg| arg == "--sample");
     let filter = args.iter().find(|arg| !arg.starts_with("--"));
@@ -132,6 +174,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     })?;
     let mut tallies: std::collections::BTreeMap<(&str, &str, bool), Tally> = Default::default();
     let mut judging = std::time::Duration::ZERO;
+    let mut mutants = Mutants::default();
     for module in &modules {
         for cubin in &module.cubins {
             let path = cubin.to_string_lossy();
@@ -161,6 +204,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 }
             }
             judging += start.elapsed();
+            mutants.add(&container, &format!("{} -{level}", module.name))?;
         }
     }
     println!("| set | level | mined | cubins | functions | instructions | findings | not judged |");
@@ -189,11 +233,17 @@ pub fn run(args: &[String]) -> Result<(), String> {
         judging.as_secs_f64(),
         instructions as f64 / judging.as_secs_f64() / 1e6
     );
-    if findings + undecoded == 0 && instructions > 0 {
+    let [whole, reported] = mutants.whole;
+    println!(
+        "reported: {reported} of {whole} functions without the waits for a kind of copies, {} of {} without one of them",
+        mutants.single[1], mutants.single[0]
+    );
+    let silent = whole - reported;
+    if findings + undecoded + silent == 0 && instructions > 0 {
         Ok(())
     } else {
         Err(format!(
-            "{findings} findings, {undecoded} cubins not judged"
+            "{findings} findings, {undecoded} cubins not judged, {silent} mutants without waits not reported"
         ))
     }
 }

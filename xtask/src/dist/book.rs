@@ -21,6 +21,9 @@ pub fn run(root: &Path, result: &Path) -> Result<(), String> {
             .arg("--dest-dir")
             .arg(&site),
     )?;
+    // mdBook copies whatever lies beside the pages, its own settings too.
+    let settings = site.join("book.toml");
+    std::fs::remove_file(&settings).map_err(failed(&settings))?;
     let first = site.join("index.html");
     std::fs::metadata(&first).map_err(failed(&first))?;
     println!("{}", first.display());

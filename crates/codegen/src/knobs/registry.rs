@@ -355,6 +355,15 @@ pub static BALANCE_PIPES: Key<bool> = Key::<bool>::new(
     "instructions that the logic and the multiplier do alike go to the one that has less to do",
 );
 
+/// Whether operands in uniform registers are computed there.
+pub static UNIFORM_DATAPATH: Key<bool> = Key::<bool>::new(
+    10070,
+    "UniformDatapath",
+    true,
+    "UniformDatapath",
+    "what all lanes compute alike, for operands in uniform registers, is computed there",
+);
+
 /// Whether what known bits tell is made use of.
 pub static SIMPLIFY_WORDS: Key<bool> = Key::<bool>::new(
     10031,
@@ -548,6 +557,7 @@ pub static KNOBS: &[&Knob] = &[
     &SWITCH_BIT_TESTS.knob,
     &ASSUME_EXTERN_DO_NOT_SYNC.knob,
     &BALANCE_PIPES.knob,
+    &UNIFORM_DATAPATH.knob,
     &DISABLE_ERRBAR.knob,
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,

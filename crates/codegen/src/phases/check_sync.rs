@@ -12,7 +12,7 @@
 use crate::knobs::registry::GEN_ERRBAR_AT_EXIT;
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::{Effects, Function, Inst};
-use orias_sass::{Op, Target};
+use orias_sass::{Op, Space, Target};
 
 /// What the phases of synchronisation insert.
 const INSERTED: [Op; 2] = [Op::ERRBAR, Op::CGAERRBAR];
@@ -44,8 +44,13 @@ pub fn check_sync(func: &mut Function, context: &Context<'_>) -> Result<(), Phas
     Ok(())
 }
 
-/// Whether an operation touches memory or synchronises.
+/// Whether an operation touches memory or synchronises. Constants are nobody's to write, and their loads report nothing.
 fn touches(op: Op) -> bool {
+    let memory = op.row().memory;
+    let constants = memory.iter().all(|it| it.space == Space::Constant);
+    if constants && !memory.is_empty() {
+        return false;
+    }
     let effects = orias_ori::Opcode::Machine(op).effects();
     effects.intersects(
         Effects::READS
@@ -98,7 +103,9 @@ mod tests {
         let sum = "    IADD3 v1:r, PT, PT, RZ, 1, RZ\n";
         let fence = "    MEMBAR.SC.GPU\n";
         let reports = "    ERRBAR\n    CGAERRBAR\n";
+        let constant = "    LDC v2:r, c[0x0][RZ+0x210]\n";
         assert_eq!(checked(&format!("{access}{fence}{sum}{reports}")), Ok(()));
+        assert_eq!(checked(&format!("{fence}{constant}{reports}")), Ok(()));
         for broken in [
             format!("{fence}{access}{reports}"),
             format!("{access}{reports}"),

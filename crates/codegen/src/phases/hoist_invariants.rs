@@ -10,6 +10,8 @@
 //! be ([`Occupancy::free`]), and for [`PREDICATES`] predicates. An operand that nobody else reads makes up for the result. Copies of numbers, parameters, tuples and their parts stay where they are unless something that
 //! leaves needs them: they are operands of instructions in the end, or nothing at all.
 //!
+//! **Shuffles** among all lanes of a warp leave a loop if whole warps run both where they stand and before the loop: what lanes hand out is the same in every iteration.
+//!
 //! Only what runs in every iteration leaves (its block dominates a latch): on a rare path nothing would be won. Irreducible loops are left by nothing.
 //!
 //! Liveness and pressure once, then one visit of each instruction and the loops around it: linear in the function times the depth of nesting.
@@ -19,9 +21,9 @@ use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::{Occupancy, hard_limit};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use orias_ori::analysis::{DefUse, Liveness, Loop, Pressure};
+use orias_ori::analysis::{DefUse, Divergence, Liveness, Loop, Pressure};
 use orias_ori::operation::{Cache, Order, Space, Special};
-use orias_ori::{AbstractOp, Block, Class, Effects, Function, Inst, Value};
+use orias_ori::{AbstractOp, Block, Class, Effects, Function, Inst, Operand, Value};
 
 /// Predicates that may be live in a loop before nothing more is added: one of seven is left to the loop's own.
 const PREDICATES: u32 = 5;
@@ -45,13 +47,21 @@ pub fn hoist_invariants(func: &mut Function, context: &Context<'_>) -> Result<()
     // What selection and allocation add is not known here: only what is free, or needed elsewhere anyhow, is taken.
     let free = u32::try_from(Occupancy::new(func, files).free()).unwrap_or(0);
     let budget = free.min(hard_limit(func, files, 0)).max(most);
+    let uses = DefUse::new(func);
+    let shuffles = || {
+        let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
+        insts.any(|inst| matches!(kind(func, inst), Kind::Shuffle))
+    };
+    let divergence =
+        shuffles().then(|| Divergence::new(func, &shape.graph, &shape.walk, &shape.nest, &uses));
     let mut hoister = Hoister {
         loops: shape
             .nest
             .loops()
             .map(|each| LoopFacts::of(func, &shape, &pressure, each))
             .collect(),
-        uses: DefUse::new(func),
+        uses,
+        divergence,
         shape: &shape,
         budget,
         leaves: SecondaryMap::new(),
@@ -188,6 +198,8 @@ enum Kind {
     Pure,
     /// As a load from this space.
     Load(Space),
+    /// Between places where whole warps run.
+    Shuffle,
 }
 
 fn kind(func: &Function, inst: Inst) -> Kind {
@@ -211,6 +223,13 @@ fn kind(func: &Function, inst: Inst) -> Kind {
                 None => Kind::Stays,
             }
         }
+        A::Shfl => {
+            let mask = func.operands(inst)[func.result_count(inst)..].get(3);
+            match mask {
+                Some(Operand::Imm(mask)) if mask.bits() as u32 == u32::MAX => Kind::Shuffle,
+                _ => Kind::Stays,
+            }
+        }
         _ if op.row().effects == Effects::NONE => Kind::Pure,
         _ => Kind::Stays,
     }
@@ -223,9 +242,16 @@ struct Hoister<'a> {
     budget: u32,
     /// By instruction: the outermost loop it may leave.
     leaves: SecondaryMap<Inst, PackedOption<Loop>>,
+    /// Where lanes run together, if that matters.
+    divergence: Option<Divergence>,
 }
 
 impl Hoister<'_> {
+    /// Whether part of a warp may run in `block`.
+    fn is_partial(&self, block: Block) -> bool {
+        (self.divergence.as_ref()).is_none_or(|divergence| divergence.is_partial(block))
+    }
+
     /// Finds which loops instructions may leave, if registers do not matter.
     fn find(&mut self, func: &Function) {
         // Loops know what the loops in them change and need.
@@ -275,6 +301,11 @@ impl Hoister<'_> {
                 Kind::Load(space) => {
                     let constant = func.modifier::<Cache>(inst) == Some(Cache::Nc);
                     (constant || !facts.changes.touch(space)) && facts.certain.contains(&block)
+                }
+                Kind::Shuffle => {
+                    let whole = |block: Block| !self.is_partial(block);
+                    let entering = self.shape.incoming(nest.header(each)).iter();
+                    whole(block) && (entering.map(|&(from, _)| from)).all(whole)
                 }
                 _ => true,
             };

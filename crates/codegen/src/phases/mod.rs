@@ -1,6 +1,7 @@
 //! The phases: one module each, with one public function named by a verb. [`crate::pipeline`] orders them.
 
 mod balance_pipes;
+mod beyond_control_words;
 mod check_sync;
 mod combine_words;
 mod common_subexpressions;
@@ -28,11 +29,15 @@ mod remove_nops;
 mod rotate_loops;
 mod simplify_words;
 mod stage_and_fence;
+mod uniform_datapath;
 mod unroll_loops;
 mod warpgroup;
 mod warpgroup_operands;
 
 pub use balance_pipes::balance_pipes;
+pub use beyond_control_words::{
+    apply_allocation_wars, has_unguarded_reads, has_untold_textures, mark_texture_results,
+};
 pub use check_sync::{apply_sync_wars, check_sync, reads_registers as sync_reads_registers};
 pub use combine_words::combine_words;
 pub use common_subexpressions::eliminate_common_subexpressions;
@@ -65,6 +70,7 @@ pub use remove_nops::remove_nop_code;
 pub use rotate_loops::rotate_loops;
 pub use simplify_words::simplify_words;
 pub use stage_and_fence::{explain as explain_fences, stage_and_fence};
+pub use uniform_datapath::use_uniform_datapath;
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
 pub use warpgroup_operands::hold_warpgroup_operands;

@@ -9,6 +9,7 @@
 //! | logic, sums, shifts and extensions that change nothing (`x & 255` of a byte, `x + 0`) | the operand |
 //! | what has only known bits | the number |
 //! | logic, choices and shifts of 64 bits of which a word is an operand's or known | `collect` of two words, the other word computed in 32 bits |
+//! | a sum of 64 bits whose low words never carry and whose high words are known | `collect` of a sum of 32 bits and a number |
 //! | a comparison of 64 bits whose high words are the same number | one of the low words, without sign |
 //! | a comparison of `p ? 1 : 0` and its like with a number | `p`, `!p`, or known |
 //! | an asynchronous copy that reads all of its bytes or none (`p ? 16 : 0`) | one whose source is ignored, by `!p` |
@@ -109,6 +110,8 @@ enum Word {
     Of(Operand, bool),
     /// The same operation on the same words of both operands.
     Alike,
+    /// The sum of the low words.
+    Sum,
     /// A word of the operand shifted.
     Shifted(AbstractOp, Scalar, Operand, bool, u32),
     /// The high word of the operand shifted to the left, or the low one to the right, with bits of the other word.
@@ -202,6 +205,16 @@ fn find(
         }
         (A::Add, &[a, b]) if wraps && is_zero(b) && plain(a) => Some(Found::Same(move_type, a)),
         (A::Add, &[a, b]) if wraps && is_zero(a) && plain(b) => Some(Found::Same(move_type, b)),
+        (A::Add, &[a, b]) if wraps && width == 64 && plain(a) && plain(b) => {
+            let [x, y] = [a, b].map(|operand| known.of(operand, 64));
+            let most = [x, y].map(|bits| bits.half(false).possible() & WORD);
+            let high = [x, y].map(|bits| bits.half(true).number());
+            let ([Some(x), Some(y)], true) = (high, most[0] + most[1] <= WORD) else {
+                return None;
+            };
+            let high = Word::Number(x.wrapping_add(y) & WORD);
+            Some(Found::Words([Word::Sum, high]))
+        }
         (A::Sub, &[a, b]) if wraps && is_zero(b) && plain(a) => Some(Found::Same(move_type, a)),
         (A::Mul, &[a, b]) if func.modifier::<Half>(inst) == Some(Half::Lo) => {
             let one = known.of(b, width).number() == Some(1);
@@ -547,6 +560,11 @@ fn rewrite(
                             .collect();
                         operands.extend(&sources[2..]);
                         emit.op(op, (Scalar::B32,), &operands)
+                    }
+                    Word::Sum => {
+                        let [a, b] = [sources[0], sources[1]]
+                            .map(|source| word_of(&mut emit, source, false));
+                        emit.add(a, b)
                     }
                     Word::Shifted(op, scalar, pair, high, by) => {
                         let word = word_of(&mut emit, pair, high);

@@ -106,7 +106,7 @@ impl Selector<'_> {
 
 /// Executes a barrier for all lanes of the warp, which the machine's barriers count: `body` emits it. Where the lanes may come to
 /// barriers of one kind in several places they cannot meet in front of each and execute one of them as a collective operation.
-fn with_whole_warp(
+pub(super) fn with_whole_warp(
     s: &mut Selector<'_>,
     kind: Kind,
     body: impl FnOnce(&mut Selector<'_>) -> Done,

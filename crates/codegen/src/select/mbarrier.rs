@@ -17,6 +17,8 @@
 //! An arrival that releases to the cluster comes after fences, a wait that acquires from it drops what the first cache holds. Within the
 //! block the order in which the memory pipe takes instructions is enough.
 
+use super::barrier::with_whole_warp;
+use super::scattered::Kind;
 use super::selector::{Selector, pt, rz, urz};
 use super::source::Source;
 use super::{WORD, sources};
@@ -556,19 +558,22 @@ pub(super) fn nothing(_: &mut Selector<'_>) -> Done {
 /// `barrier.cluster.arrive`
 pub(super) fn cluster_arrive(s: &mut Selector<'_>) -> Done {
     let order: Order = s.modifier()?;
-    s.gather_lanes()?;
-    if let Some(membar) = memory_order::fences(order, Scope::Cluster).before {
-        s.memory_barrier(membar)?;
-    }
-    s.emit(Op::UCGABAR_ARV, &[], sources![])?;
-    Ok(())
+    with_whole_warp(s, Kind::ClusterArrive, |s| {
+        if let Some(membar) = memory_order::fences(order, Scope::Cluster).before {
+            s.memory_barrier(membar)?;
+        }
+        s.emit(Op::UCGABAR_ARV, &[], sources![])?;
+        Ok(())
+    })
 }
 
 /// `barrier.cluster.wait`
 pub(super) fn cluster_wait(s: &mut Selector<'_>) -> Done {
     let order: Order = s.modifier()?;
-    s.gather_lanes()?;
-    s.emit(Op::UCGABAR_WAIT, &[], sources![])?;
+    with_whole_warp(s, Kind::ClusterWait, |s| {
+        s.emit(Op::UCGABAR_WAIT, &[], sources![])?;
+        Ok(())
+    })?;
     match memory_order::fences(order, Scope::Cluster).drops_cache {
         true => s.drop_cache(),
         false => Ok(()),

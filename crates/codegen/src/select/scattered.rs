@@ -6,7 +6,7 @@
 //!
 //! | the places of a kind | what stands there |
 //! | --- | --- |
-//! | all have numbers for barrier and count | the numbers |
+//! | all have numbers for barrier and count, or it is the cluster's | the numbers |
 //! | one has a register | in each place both are packed into the *common word*, a register kept for this in the whole function |
 //! | reductions | also the *common predicate*: what is combined, and the truth that comes out; a count comes out in the common word |
 //!
@@ -27,6 +27,13 @@ pub(crate) enum Kind {
     Sync,
     Arrive,
     Reduce,
+    ClusterArrive,
+    ClusterWait,
+}
+
+impl Kind {
+    /// How many kinds there are.
+    pub(crate) const COUNT: usize = 5;
 }
 
 /// The register that holds barrier and count, and then a result, in every place: the first that is nobody's by the calling convention.
@@ -41,6 +48,8 @@ pub(crate) fn kind_for_threads(func: &Function, inst: Inst) -> Option<Kind> {
         AbstractOp::Bar => Kind::Sync,
         AbstractOp::BarArrive => Kind::Arrive,
         AbstractOp::BarRed | AbstractOp::BarRedPopc => Kind::Reduce,
+        AbstractOp::ClusterArrive => Kind::ClusterArrive,
+        AbstractOp::ClusterWait => Kind::ClusterWait,
         _ => return None,
     };
     (func.modifier::<Aligned>(inst) == Some(Aligned::Any)).then_some(kind)
@@ -60,9 +69,9 @@ pub(super) fn any_for_threads(func: &Function, are: &[bool]) -> bool {
 pub(super) struct ScatteredBarriers {
     found: EntitySet<Inst>,
     /// How many there are, by kind.
-    counts: [u32; 3],
+    counts: [u32; Kind::COUNT],
     /// Whether barrier or count is a register in one of them, by kind.
-    registers: [bool; 3],
+    registers: [bool; Kind::COUNT],
 }
 
 impl ScatteredBarriers {

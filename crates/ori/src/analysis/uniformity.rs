@@ -4,7 +4,7 @@
 //! and which give all lanes one answer whatever some operands are. An operation that touches memory, varies by itself or
 //! works across lanes must have a row; a test sees to it.
 
-use crate::operation::{Match, Order, Space, Special};
+use crate::operation::{Match, Order, Shuffle, Space, Special};
 use crate::{AbstractOp, Function, Inst, Opcode, Operand};
 use orias_sass as sass;
 use orias_sass::special as register;
@@ -36,6 +36,8 @@ enum Rule {
     Match,
     /// The elected lane, and whether it is this one.
     Elect,
+    /// Another lane's value: the same for all lanes if all of them name the same lane of all.
+    Shuffle,
 }
 
 const LANES: Rule = Rule::Always(Spread::Lanes);
@@ -61,7 +63,7 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     // One answer for all threads of the barrier; sources are number, count, predicate.
     (AbstractOp::BarRed, Rule::Always(Spread::Sources(0b011))),
     (AbstractOp::BarRedPopc, Rule::Always(Spread::Sources(0b011))),
-    (AbstractOp::Shfl, LANES),
+    (AbstractOp::Shfl, Rule::Shuffle),
     // One answer for all lanes of the mask, which is the second source.
     (AbstractOp::VotePred, Rule::Always(Spread::Sources(0b10))),
     (AbstractOp::Ballot, Rule::Always(Spread::Sources(0b10))),
@@ -163,7 +165,7 @@ const MACHINE_WARP_WIDE: &[u8] = &[
 ];
 
 /// How result `index` of `inst` depends on the lane, `index` being that of the operand. Sources are numbered after the
-/// results, as the row lists them; machine operations do not tell sources apart.
+/// results, as the row lists them; of machine operations, whose operands are numbered as they stand, only shuffles tell sources apart.
 pub fn spread(function: &Function, inst: Inst, index: usize) -> Spread {
     let op = match function.opcode(inst) {
         Opcode::Abstract(op) => op,
@@ -186,7 +188,20 @@ pub fn spread(function: &Function, inst: Inst, index: usize) -> Spread {
             0 => Spread::Sources(0b1),
             _ => Spread::Lanes,
         },
+        Rule::Shuffle => {
+            let clamp = function.operands(inst)[function.result_count(inst)..].get(2);
+            let named = function.modifier(inst) == Some(Shuffle::Idx);
+            match named && clamp.is_some_and(|&clamp| is_whole_warp(clamp)) {
+                true => Spread::Sources(0b1010),
+                false => Spread::Lanes,
+            }
+        }
     }
+}
+
+/// Whether the clamp of a shuffle lets every lane reach every other: no segments, no lane out of range.
+fn is_whole_warp(clamp: Operand) -> bool {
+    clamp == Operand::imm(WARP - 1)
 }
 
 /// A machine operation follows its sources unless it reads memory other than constant banks, yields what its operands do not
@@ -206,6 +221,20 @@ fn machine(function: &Function, inst: Inst, op: sass::Op) -> Spread {
         None => {}
     }
     let row = op.row();
+    if op == sass::Op::SHFL {
+        let at = |name| row.slot_index(name);
+        let clamp = at(sass::slot_names::C).and_then(|at| function.operands(inst).get(at));
+        let mode = function.machine_modifier(inst, sass::modifier_names::MODE);
+        return match at(sass::slot_names::B) {
+            Some(lane)
+                if mode == Some(sass::modifier_values::IDX)
+                    && clamp.is_some_and(|&clamp| is_whole_warp(clamp)) =>
+            {
+                Spread::Sources(1 << lane)
+            }
+            _ => Spread::Lanes,
+        };
+    }
     let beyond_operands = sass::Effects::CALL
         .union(sass::Effects::VOLATILE)
         .union(sass::Effects::CONVERGENT)

@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::target::Target;
 use orias_reference as reference;
 use orias_sim as sim;
+use std::collections::BTreeMap;
 
 /// What to execute.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +75,36 @@ pub struct Launch {
     pub watch: Option<sim::Watch>,
     /// How the emulator runs finished code.
     pub emulation: Emulation,
+    /// What loads return in the interpreter.
+    pub memory: Memory,
+}
+
+/// Which of the executions that the PTX memory model allows the interpreter takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// Every access happens at once.
+    #[default]
+    AtOnce,
+    /// One at random, by this seed.
+    Weak(u64),
+    /// All.
+    All,
+}
+
+impl std::str::FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "at-once" => Ok(Self::AtOnce),
+            None if text == "all" => Ok(Self::All),
+            Some(("weak", seed)) => {
+                let seed = seed.parse().map_err(|_| format!("'{seed}' is no number"))?;
+                Ok(Self::Weak(seed))
+            }
+            _ => Err("write at-once, weak:SEED or all".into()),
+        }
+    }
 }
 
 /// How the emulator runs finished code.
@@ -81,7 +112,8 @@ pub struct Launch {
 pub struct Emulation {
     /// When results become visible.
     pub timing: sim::Timing,
-    /// Whether to look for races, hazards and reads of what was never written; they are reported, and do not stop the run.
+    /// Whether to look for races, hazards and reads of what was never written; they are reported, and do not stop the run. The interpreter looks for
+    /// data races.
     pub check: bool,
     /// In what order lanes and warps go on.
     pub schedule: sim::Schedule,
@@ -104,12 +136,27 @@ pub struct Finished {
     pub steps: u64,
     /// Why the run stopped before its end.
     pub fault: Option<String>,
-    /// What the emulator found suspicious, a line each.
+    /// What was found suspicious.
     pub findings: Vec<String>,
+    /// Where all executions were wanted: how many leave what.
+    pub executions: Option<Executions>,
     /// The counts of the emulator, as tables.
     pub cycles: Option<String>,
     /// What the watched warp did.
     pub trace: Option<sim::Trace>,
+}
+
+/// What all executions that the memory model allows leave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Executions {
+    /// How many there are.
+    pub count: u64,
+    /// Those that were not followed to their end, as they took too many steps.
+    pub cut: u64,
+    /// Whether these are all.
+    pub complete: bool,
+    /// Different buffers that they leave, sorted, each with how many executions do.
+    pub outcomes: Vec<(Vec<Option<Vec<u8>>>, u64)>,
 }
 
 /// Runs a kernel. `progress` hears how many of how many CTAs have ended.
@@ -123,6 +170,17 @@ pub fn run(
     engine: Engine,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, String> {
+    if launch.memory != Memory::AtOnce {
+        if engine == Engine::Emulator {
+            return Err("weak memory is the interpreter's: --interpret".into());
+        }
+        if launch.check_uninitialised {
+            return Err(
+                "with weak memory nobody knows what was written: not with --check-uninitialised"
+                    .into(),
+            );
+        }
+    }
     match (code, engine) {
         (Code::Ptx(source), Engine::Interpreter) => interpret(source, launch, progress),
         (Code::Cubin(_), Engine::Interpreter) => {
@@ -206,17 +264,53 @@ fn interpret(
             sim::Schedule::Random(seed) => reference::Schedule::Random(seed),
             sim::Schedule::Adversarial => reference::Schedule::Adversarial,
         },
+        consistency: match launch.memory {
+            Memory::AtOnce => reference::Consistency::AtOnce,
+            Memory::Weak(seed) => reference::Consistency::Weak(seed),
+            Memory::All => reference::Consistency::Weak(0),
+        },
+        check_races: launch.emulation.check,
     };
+    let buffers = |memory: &reference::Memory| {
+        let buffers = launch.arguments.iter().zip(&addresses);
+        let bytes = buffers.map(|(argument, address)| {
+            let length = argument.bytes().len();
+            let bytes = memory.read((*address)?, length);
+            bytes.ok().map(<[u8]>::to_vec)
+        });
+        bytes.collect::<Vec<_>>()
+    };
+    let findings = |races: &[reference::Race]| {
+        let races = races.iter().filter(|_| launch.emulation.check);
+        races.map(ToString::to_string).collect()
+    };
+    if launch.memory == Memory::All {
+        let mut outcomes = BTreeMap::<_, u64>::new();
+        let mut seen = |memory: &reference::Memory| {
+            *outcomes.entry(buffers(memory)).or_default() += 1;
+        };
+        let explored = program.explore(&request, reference::Exploring::default(), &mut seen);
+        let (explored, fault) = match explored {
+            Ok(explored) => (explored, None),
+            Err(fault) => (reference::Exploration::default(), Some(fault.to_string())),
+        };
+        return Ok(Finished {
+            findings: findings(&explored.races),
+            fault,
+            executions: Some(Executions {
+                count: explored.executions,
+                cut: explored.cut,
+                complete: explored.complete,
+                outcomes: outcomes.into_iter().collect(),
+            }),
+            ..Finished::default()
+        });
+    }
     let mut outcome = reference::Outcome::default();
     let fault = program.launch_with(&request, &mut outcome, progress).err();
-    let buffers = launch.arguments.iter().zip(addresses);
-    let buffers = buffers.map(|(argument, address)| {
-        let length = argument.bytes().len();
-        let bytes = program.memory().read(address?, length);
-        bytes.ok().map(<[u8]>::to_vec)
-    });
     Ok(Finished {
-        buffers: buffers.collect(),
+        buffers: buffers(program.memory()),
+        findings: findings(&outcome.races),
         printed: outcome.printed,
         steps: outcome.steps,
         fault: fault.map(|fault| fault.to_string()),
@@ -304,6 +398,7 @@ fn emulate(
             .map(|fault| fault.to_string())
             .or_else(|| unwritten.map(ToString::to_string)),
         findings: outcome.findings.iter().map(ToString::to_string).collect(),
+        executions: None,
         trace: outcome.trace,
         cycles: outcome.profile.map(|profile| {
             let table = cycles.then(|| module.annotate(&request.kernel, &profile));

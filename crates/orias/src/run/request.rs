@@ -1,6 +1,6 @@
 //! A run as words: what `orias run` and the `run:` lines of tests take.
 
-use super::{Argument, Code, Element, Engine, Finished, Launch};
+use super::{Argument, Code, Element, Engine, Executions, Launch};
 use clap::Parser;
 use std::fmt::Write as _;
 
@@ -46,9 +46,12 @@ pub struct Request {
     /// When results of finished code become visible: off, strict, or random:SEED
     #[arg(long, value_name = "WHEN", default_value = "off", value_parser = parse_timing)]
     pub timing: orias_sim::Timing,
-    /// Report races, hazards, and reads of what was never written
+    /// Report races, hazards, and reads of what was never written; data races of the memory model with --interpret
     #[arg(long)]
     pub check: bool,
+    /// What loads return in the interpreter: at-once, weak:SEED (anything the memory model allows), or all (every execution it allows)
+    #[arg(long, value_name = "HOW", default_value = "at-once")]
+    pub memory: super::Memory,
     /// In what order lanes and warps go on: in-order, random:SEED, or adversarial
     #[arg(long, value_name = "ORDER", default_value = "in-order")]
     pub schedule: orias_sim::Schedule,
@@ -192,6 +195,7 @@ impl Request {
                 explain: self.explain,
                 stack: self.stack,
             },
+            memory: self.memory,
         })
     }
 
@@ -205,6 +209,9 @@ impl Request {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Answer, String> {
         let launch = self.launch()?;
+        if self.memory == super::Memory::All && !(self.dump.is_empty() && self.compare.is_empty()) {
+            return Err("--dump and --compare take one execution, not --memory all".into());
+        }
         for at in self.mentioned() {
             match launch.arguments.get(at) {
                 Some(Argument::Buffer { .. }) => {}
@@ -236,7 +243,11 @@ impl Request {
             answer.failure = Some(fault.clone());
             return Ok(answer);
         }
-        self.show(&launch, &finished, &mut answer.output);
+        if let Some(executions) = &finished.executions {
+            self.show_all(&launch, executions, &mut answer.output);
+            return Ok(answer);
+        }
+        self.show(&launch, &finished.buffers, &mut answer.output);
         for (at, file) in &self.dump {
             if let Some(Some(bytes)) = finished.buffers.get(*at) {
                 answer.files.push((file.clone(), bytes.clone()));
@@ -267,7 +278,29 @@ impl Request {
         printed.chain(files)
     }
 
-    fn show(&self, launch: &Launch, finished: &Finished, out: &mut String) {
+    /// What all executions leave, each outcome once.
+    fn show_all(&self, launch: &Launch, executions: &Executions, out: &mut String) {
+        let Executions {
+            count,
+            cut,
+            complete,
+            outcomes,
+        } = executions;
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{count} executions, {} outcomes", outcomes.len());
+        if *cut > 0 {
+            let _ = writeln!(out, "{cut} runs were cut off after too many steps");
+        }
+        if !complete {
+            let _ = writeln!(out, "there are more: the limit of runs is reached");
+        }
+        for (buffers, times) in outcomes {
+            let _ = writeln!(out, "{times} times:");
+            self.show(launch, buffers, out);
+        }
+    }
+
+    fn show(&self, launch: &Launch, buffers: &[Option<Vec<u8>>], out: &mut String) {
         let quiet = self.print.is_empty() && !(self.dump.is_empty() && self.compare.is_empty());
         let wanted: Vec<(usize, Option<usize>)> = if !self.print.is_empty() {
             self.print.clone()
@@ -280,7 +313,7 @@ impl Request {
         };
         for (at, count) in wanted {
             let (Some(Argument::Buffer { element, .. }), Some(Some(bytes))) =
-                (launch.arguments.get(at), finished.buffers.get(at))
+                (launch.arguments.get(at), buffers.get(at))
             else {
                 continue;
             };

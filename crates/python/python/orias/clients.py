@@ -23,13 +23,19 @@ _lock = threading.RLock()
 def release_of(ptxas: str) -> str:
     """The release of a ptxas, as `12.8.93`."""
     try:
-        said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout
+        environment = {name: value for name, value in os.environ.items() if name != "ORIAS_RELEASE"}
+        said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True, env=environment).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise OriasError(f"{ptxas} does not run: {error}") from None
     found = re.search(r"release \d+\.\d+, V(\d+\.\d+\.\d+)", said)
     if found is None:
         raise OriasError(f"{ptxas} --version names no release")
     return found.group(1)
+
+
+def _older(one: str, other: str) -> str:
+    """The older of two releases."""
+    return min(one, other, key=lambda release: tuple(map(int, release.split("."))))
 
 
 class Switch:
@@ -58,7 +64,8 @@ class Switch:
             ptxas = find_ptxas() if fallback is True else os.fspath(fallback)
             if ptxas is None:
                 raise OriasError(f"{client} has no ptxas to fall back on: name one")
-            release = release_of(ptxas)
+            # Clients write PTX for the release that is named: for one that both understand.
+            release = _older(release_of(ptxas), release_of(orias_ptxas()))
             variables["ORIAS_FALLBACK"], variables["ORIAS_RELEASE"] = ptxas, release
         with _lock:
             self._before = {name: os.environ.get(name) for name in variables}

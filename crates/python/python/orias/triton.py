@@ -26,9 +26,15 @@ def _environment(_folder: str) -> Mapping[str, Optional[str]]:
 
 
 def _own_ptxas() -> Optional[str]:
+    """What this Triton takes for sm_90. It has two: from 3.9 on the one that is named after Blackwell."""
     import triton  # type: ignore[import-not-found]
+    from triton.backends.nvidia import compiler  # type: ignore[import-not-found]
 
-    return triton.knobs.nvidia.ptxas.path
+    try:
+        tool = compiler.get_ptxas(90)
+    except (AttributeError, TypeError):
+        tool = triton.knobs.nvidia.ptxas
+    return tool.path
 
 
 def _forget() -> None:
@@ -69,7 +75,7 @@ def enable(fallback: Fallback = False) -> Switch:
 
     Args:
         fallback: What is not compiled by Orias is an error that names it. With `True`, Triton's own ptxas is asked instead; a path names
-            another one. Triton writes PTX for the release of the fallback then.
+            another one. Triton writes PTX for the release of the fallback then, if that is older than the one Orias names.
 
     Returns:
         The switch: `count` says what was compiled by whom, `disable` switches back, and so does the end of a `with` block.

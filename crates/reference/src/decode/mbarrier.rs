@@ -60,13 +60,18 @@ impl<'m> Decoder<'m, '_> {
             address: self.address(it, operand::A)?,
             operand,
             result,
+            orders: !it.has(Modifier::Relaxed),
         })))
     }
 
     fn clusters(&self, it: &Statics<'m>) -> Result<Option<Action>, LoadError> {
         Ok(Some(match it.op {
-            Op::BarrierClusterArrive => Action::ClusterArrive,
-            Op::BarrierClusterWait => Action::ClusterWait,
+            Op::BarrierClusterArrive => Action::ClusterArrive {
+                releases: !it.has(Modifier::Relaxed),
+            },
+            Op::BarrierClusterWait => Action::ClusterWait {
+                acquires: !it.has(Modifier::Relaxed),
+            },
             Op::MbarrierPendingCount => Action::Compute {
                 function: Box::new(|[state, ..]| {
                     [orias_eval::mbarrier::pending_count(*state).into(), 0]
@@ -96,6 +101,7 @@ impl<'m> Decoder<'m, '_> {
                     address,
                     bytes,
                     elements,
+                    strength,
                 } = self.store(it)?
                 else {
                     return Err(self.unsupported(it.instruction));
@@ -106,6 +112,7 @@ impl<'m> Decoder<'m, '_> {
                         address: in_cluster(address),
                         bytes,
                         elements,
+                        strength,
                     }),
                     barrier: in_cluster(self.address(it, operand::MBAR)?),
                     bytes: total,
@@ -118,6 +125,8 @@ impl<'m> Decoder<'m, '_> {
                     update,
                     operands,
                     results,
+                    strength,
+                    seen,
                 } = self.atomic(it)?
                 else {
                     return Err(self.unsupported(it.instruction));
@@ -129,6 +138,8 @@ impl<'m> Decoder<'m, '_> {
                         update,
                         operands,
                         results,
+                        strength,
+                        seen,
                     }),
                     barrier: in_cluster(self.address(it, operand::MBAR)?),
                     bytes: bytes.into(),

@@ -4,6 +4,7 @@ use super::operands::words;
 use super::{Decoder, Statics};
 use crate::compute;
 use crate::error::LoadError;
+use crate::order::{Order, Scope, Strength};
 use crate::step::{Action, Source, Space, Update};
 use orias_ptx::ast::Operand;
 use orias_ptx::grammar::OperandName;
@@ -29,10 +30,9 @@ impl<'m> Decoder<'m, '_> {
                 })),
                 _ => Err(self.unsupported(it.instruction)),
             },
-            // Every access happens at once and in order, so there is nothing to wait for and nothing to prepare.
-            Op::Membar
-            | Op::MembarProxy
-            | Op::Fence
+            Op::Membar | Op::Fence => Ok(Some(fence(it))),
+            // There is one proxy, so there is nothing to wait for and nothing to prepare.
+            Op::MembarProxy
             | Op::FenceProxy
             | Op::Prefetch
             | Op::Prefetchu
@@ -66,6 +66,7 @@ impl<'m> Decoder<'m, '_> {
             address: self.address(it, operand::A)?,
             bytes: ty.bits() / 8 / words(ty),
             elements: self.destinations(it, operand, ty)?,
+            strength: strength(it),
         })
     }
 
@@ -75,6 +76,7 @@ impl<'m> Decoder<'m, '_> {
             address: self.address(it, operand::A)?,
             bytes: ty.bits() / 8 / words(ty),
             elements: self.sources(it, operand, ty)?,
+            strength: strength(it),
         })
     }
 
@@ -108,6 +110,7 @@ impl<'m> Decoder<'m, '_> {
                 compare,
                 value,
                 results: [element(&results, 0), element(&results, 1)],
+                strength: atomic_strength(it),
             });
         }
         let update = self.update(it, ty, address.space != Space::Shared)?;
@@ -117,6 +120,8 @@ impl<'m> Decoder<'m, '_> {
             update,
             results: (0..first.len()).map(|at| element(&results, at)).collect(),
             operands: first.into_iter().zip(second).map(|(b, c)| [b, c]).collect(),
+            strength: atomic_strength(it),
+            seen: it.op == Op::Atom,
         })
     }
 
@@ -163,4 +168,70 @@ impl<'m> Decoder<'m, '_> {
             kept,
         })
     }
+}
+
+/// The scope that a form names.
+fn scope(it: &Statics<'_>) -> Option<Scope> {
+    if it.has(Modifier::Cta) {
+        Some(Scope::Cta)
+    } else if it.has(Modifier::Cluster) {
+        Some(Scope::Cluster)
+    } else if it.has(Modifier::Gpu) || it.has(Modifier::Gl) || it.has(Modifier::Sys) {
+        Some(Scope::Gpu)
+    } else {
+        None
+    }
+}
+
+/// The order that a form names.
+fn order(it: &Statics<'_>) -> Option<Order> {
+    const ORDERS: [(Modifier, Order); 5] = [
+        (Modifier::Relaxed, Order::Relaxed),
+        (Modifier::Acquire, Order::Acquire),
+        (Modifier::Release, Order::Release),
+        (Modifier::AcqRel, Order::AcquireRelease),
+        (Modifier::Sc, Order::SequentiallyConsistent),
+    ];
+    let named = ORDERS.into_iter().find(|(modifier, _)| it.has(*modifier));
+    named.map(|(_, order)| order)
+}
+
+/// How strong a load or store is. A volatile access is a relaxed one of the system.
+fn strength(it: &Statics<'_>) -> Option<Strength> {
+    let order = match order(it) {
+        None if it.has(Modifier::Volatile) || it.has(Modifier::Mmio) => Order::Relaxed,
+        order => order?,
+    };
+    Some(Strength {
+        order,
+        scope: scope(it).unwrap_or(Scope::Gpu),
+    })
+}
+
+/// How strong an atomic is: relaxed and of the GPU if nothing is said.
+fn atomic_strength(it: &Statics<'_>) -> Strength {
+    Strength {
+        order: order(it).unwrap_or(Order::Relaxed),
+        scope: scope(it).unwrap_or(Scope::Gpu),
+    }
+}
+
+/// `membar` is `fence.sc`. A fence for mbarriers and their set-up orders nothing that is looked at here.
+fn fence(it: &Statics<'_>) -> Action {
+    const RESTRICTED: [Modifier; 3] = [
+        Modifier::MbarrierInit,
+        Modifier::SyncRestrictSharedCta,
+        Modifier::SyncRestrictSharedCluster,
+    ];
+    if RESTRICTED.into_iter().any(|modifier| it.has(modifier)) {
+        return Action::Nothing;
+    }
+    let default = match it.op {
+        Op::Membar => Order::SequentiallyConsistent,
+        _ => Order::AcquireRelease,
+    };
+    Action::Fence(Strength {
+        order: order(it).unwrap_or(default),
+        scope: scope(it).unwrap_or(Scope::Gpu),
+    })
 }

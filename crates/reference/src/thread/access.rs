@@ -7,7 +7,9 @@ use crate::memory::{
     CONSTANT_BASE, LOCAL_WINDOW, MemoryError, PARAMETER_BASE, Problem, RANK_SHIFT, SHARED_WINDOW,
     SHARED_WINDOW_BYTES, WINDOW_BYTES,
 };
-use crate::step::{Address, Destination, Source, Space, SpaceTest};
+use crate::model::Model;
+use crate::races::Access;
+use crate::step::{Action, Address, Destination, Source, Space, SpaceTest, Step};
 
 /// A copy that has not happened yet.
 #[derive(Clone, Copy)]
@@ -26,8 +28,13 @@ impl Thread {
         world: &World<'_>,
     ) -> Result<(Space, u64), FaultKind> {
         let base = self.read(address.base, world)?;
+        Ok(self.locate(address, base))
+    }
+
+    /// The same, given what the base of the address is.
+    pub(super) fn locate(&self, address: Address, base: u64) -> (Space, u64) {
         let value = base.wrapping_add_signed(address.offset);
-        Ok(match address.space {
+        match address.space {
             Space::Generic => match value {
                 _ if value.wrapping_sub(SHARED_WINDOW) < SHARED_WINDOW_BYTES => {
                     (Space::Cluster, value - SHARED_WINDOW)
@@ -40,7 +47,58 @@ impl Thread {
             // Addresses of these have 32 bits that count.
             Space::Const => (Space::Generic, CONSTANT_BASE | value & 0xffff_ffff),
             space => (space, value & 0xffff_ffff),
-        })
+        }
+    }
+
+    /// Tells who looks for races of an access.
+    pub(super) fn watch(&self, step: &Step, world: &mut World<'_>) -> Result<(), FaultKind> {
+        if !matches!(world.model, Model::Watched(_)) {
+            return Ok(());
+        }
+        let (address, bytes, count, strength) = match &step.action {
+            Action::Load {
+                address,
+                bytes,
+                elements,
+                strength,
+            } => (*address, *bytes, elements.len(), *strength),
+            Action::Store {
+                address,
+                bytes,
+                elements,
+                strength,
+            } => (*address, *bytes, elements.len(), *strength),
+            Action::Atomic {
+                address,
+                bytes,
+                operands,
+                strength,
+                ..
+            } => (*address, *bytes, operands.len(), Some(*strength)),
+            Action::Atomic128 {
+                address, strength, ..
+            } => (*address, 16, 1, Some(*strength)),
+            _ => return Ok(()),
+        };
+        let (space, start) = self.resolve(address, world)?;
+        for element in 0..count {
+            let start = start + element as u64 * u64::from(bytes);
+            let Some(place) = self.place_of(space, start, bytes, world)? else {
+                continue;
+            };
+            if let Model::Watched(races) = &mut *world.model {
+                races.access(Access {
+                    actor: self.actor,
+                    place,
+                    strength,
+                    reads: !matches!(step.action, Action::Store { .. }),
+                    writes: !matches!(step.action, Action::Load { .. }),
+                    seen: !matches!(step.action, Action::Atomic { seen: false, .. }),
+                    span: step.span,
+                });
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn bytes<'w>(

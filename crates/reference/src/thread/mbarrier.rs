@@ -39,6 +39,7 @@ impl Thread {
                     transactions: 0,
                     drops,
                 };
+                self.tell_mbarrier(step, space, at, world)?;
                 let (before, after) = self.change_mbarrier(space, at, change, world)?;
                 if !completes && before.phase != after.phase {
                     return Err(FaultKind::Undefined(
@@ -53,6 +54,7 @@ impl Thread {
                     transactions: operand.unwrap_or(0) as u32 as i64,
                     drops,
                 };
+                self.tell_mbarrier(step, space, at, world)?;
                 let (before, _) = self.change_mbarrier(space, at, change, world)?;
                 self.write_element(step.result, before.pack());
             }
@@ -77,6 +79,14 @@ impl Thread {
                 let over = Mbarrier::unpack(word).is_over(parity);
                 self.looks = if over { 0 } else { self.looks + 1 };
                 self.looked = Some(at);
+                if over
+                    && step.orders
+                    && let Some(place) = self.place_of(space, at, 8, world)?
+                    && let Some(meeting) = world.model.mbarrier(place, true)
+                {
+                    let span = self.span(world.code);
+                    world.model.depart(self.actor, self.at(), meeting, span)?;
+                }
                 self.write_element(step.result, over.into());
             }
             // The copies that were begun happen now, at the latest moment before the arrival they trigger.
@@ -126,7 +136,30 @@ impl Thread {
         }
         let after = before.after(change);
         self.put(space, at, &after.pack().to_le_bytes(), world)?;
+        if before.phase != after.phase
+            && let Some(place) = self.place_of(space, at, 8, world)?
+        {
+            world.model.complete_phase(place);
+        }
         Ok((before, after))
+    }
+
+    /// What came before an arrival is told to those that wait for the phase.
+    fn tell_mbarrier(
+        &self,
+        step: &MbarrierStep,
+        space: Space,
+        at: u64,
+        world: &mut World<'_>,
+    ) -> Result<(), FaultKind> {
+        if step.orders
+            && let Some(place) = self.place_of(space, at, 8, world)?
+            && let Some(meeting) = world.model.mbarrier(place, false)
+        {
+            let span = self.span(world.code);
+            world.model.arrive(self.actor, self.at(), meeting, span)?;
+        }
+        Ok(())
     }
 
     /// Tells an mbarrier that `bytes` of an asynchronous operation have come.

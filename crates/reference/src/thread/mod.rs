@@ -1,6 +1,7 @@
 //! One thread: its registers, its stack, and what each step does to them.
 
 mod access;
+mod ahead;
 mod bulk;
 mod calls;
 mod mbarrier;
@@ -13,9 +14,12 @@ use crate::error::FaultKind;
 use crate::launch::Launch;
 use crate::library::little_endian;
 use crate::memory::{Memory, RANK_SHIFT, Region};
+use crate::model::Model;
+use crate::order::{Actor, Meeting};
 use crate::program::Code;
 use crate::step::{Action, BarrierAction, Destination, OPERANDS, Source, Space};
 use access::{PendingCopy, aligned, is_in, own_offset};
+use ahead::{Ahead, Turn};
 use calls::Frame;
 
 /// Everything around a thread.
@@ -38,6 +42,7 @@ pub(crate) struct World<'w> {
     pub cta: [u32; 3],
     /// Bytes of shared memory of a CTA.
     pub shared_bytes: u64,
+    pub model: &'w mut Model,
 }
 
 /// What a thread is doing.
@@ -55,6 +60,8 @@ pub(crate) enum State {
     AtBarrier(u32),
     /// Waits for the end of this phase of the cluster's barrier.
     AtClusterBarrier(u64),
+    /// Waits until memory gives a load its value.
+    AtLoad,
     Ended,
 }
 
@@ -70,6 +77,7 @@ pub(crate) struct BarrierArrival {
 /// A thread.
 pub(crate) struct Thread {
     pub index: [u32; 3],
+    pub actor: Actor,
     pub lane: u32,
     pub warp: u32,
     pub state: State,
@@ -97,12 +105,23 @@ pub(crate) struct Thread {
     pub looks: u32,
     /// The address of the mbarrier it looked at last.
     pub looked: Option<u64>,
+    /// What waits for loads, where memory is weak.
+    ahead: Option<Box<Ahead>>,
 }
 
 impl Thread {
-    pub fn new(index: [u32; 3], linear: u32, function: usize, code: &Code, checked: bool) -> Self {
+    pub fn new(
+        index: [u32; 3],
+        actor: Actor,
+        linear: u32,
+        function: usize,
+        code: &Code,
+        launch: &Launch,
+    ) -> Self {
+        let checked = launch.check_uninitialised;
         Self {
             index,
+            actor,
             lane: linear % 32,
             warp: linear / 32,
             state: State::Ready,
@@ -121,18 +140,38 @@ impl Thread {
             cluster_arrival: None,
             looks: 0,
             looked: None,
+            ahead: launch.is_weak().then(Box::default),
         }
+    }
+
+    /// How many instructions it has executed, where that is counted.
+    pub fn at(&self) -> u32 {
+        self.ahead.as_ref().map_or(0, |ahead| ahead.at)
+    }
+
+    /// Where the instruction stands that it executes.
+    pub fn span(&self, code: &[Code]) -> orias_ptx::Span {
+        code[self.function].steps[self.pc].span
     }
 
     /// Executes steps until the thread has to wait, ends, or has made `turn` of them.
     pub fn run(&mut self, world: &mut World<'_>, turn: u64) -> Result<(), FaultKind> {
         let code = world.code;
+        self.catch_up(world)?;
         for _ in 0..turn {
             if *world.steps >= world.step_limit {
                 return Err(FaultKind::StepLimit(world.step_limit));
             }
-            *world.steps += 1;
             let step = &code[self.function].steps[self.pc];
+            let considered = self.consider(step, world)?;
+            if matches!(considered, Turn::Wait) {
+                break;
+            }
+            *world.steps += 1;
+            if matches!(considered, Turn::Done) {
+                self.pc += 1;
+                continue;
+            }
             if let Some((slot, wanted)) = step.guard {
                 let value = self.register(slot, world)?;
                 if (value != 0) != wanted {
@@ -141,6 +180,7 @@ impl Thread {
                 }
             }
             let looks = self.looks;
+            self.watch(step, world)?;
             self.execute(&step.action, world)?;
             // The CTA must hear of one arrival before the next; nothing changes for one that looks in vain until others have run.
             if self.state != State::Ready || self.arrived.is_some() || self.looks > looks {
@@ -203,11 +243,13 @@ impl Thread {
                 address,
                 bytes,
                 elements,
+                ..
             } => self.load(*address, *bytes, elements, world)?,
             Action::Store {
                 address,
                 bytes,
                 elements,
+                ..
             } => self.store(*address, *bytes, elements, world)?,
             Action::Atomic {
                 address,
@@ -215,6 +257,7 @@ impl Thread {
                 update,
                 operands,
                 results,
+                ..
             } => {
                 let (space, start) = self.resolve(*address, world)?;
                 let size = *bytes as usize;
@@ -233,6 +276,7 @@ impl Thread {
                 compare,
                 value,
                 results,
+                ..
             } => {
                 let (space, start) = self.resolve(*address, world)?;
                 aligned(start, 16, space)?;
@@ -395,7 +439,15 @@ impl Thread {
                 self.execute(action, world)?;
                 self.complete_transactions(*barrier, *bytes, world)?;
             }
-            Action::ClusterArrive => {
+            Action::Fence(strength) => {
+                let span = self.span(world.code);
+                world.model.fence(self.actor, self.at(), *strength, span)?;
+            }
+            Action::ClusterArrive { releases } => {
+                if *releases {
+                    let (meeting, span) = (self.cluster_meeting(world), self.span(world.code));
+                    world.model.arrive(self.actor, self.at(), meeting, span)?;
+                }
                 let barrier = &mut world.common.barrier;
                 if self.cluster_arrival == Some(barrier.generation) {
                     return Err(FaultKind::Undefined(
@@ -406,7 +458,7 @@ impl Thread {
                 self.cluster_arrival = Some(barrier.generation);
                 barrier.arrive();
             }
-            Action::ClusterWait => {
+            Action::ClusterWait { acquires } => {
                 let Some(generation) = self.cluster_arrival else {
                     return Err(FaultKind::Undefined(
                         "a wait at the cluster's barrier without an arrival".into(),
@@ -416,6 +468,9 @@ impl Thread {
                     self.state = State::AtClusterBarrier(generation);
                     return Ok(());
                 }
+                if *acquires {
+                    self.leave_cluster_barrier(generation, world.code, world.model)?;
+                }
             }
             Action::Trap => return Err(FaultKind::Trap),
             Action::Breakpoint => return Err(FaultKind::Breakpoint),
@@ -423,6 +478,42 @@ impl Thread {
             Action::Unsupported(what) => return Err(FaultKind::Unsupported(what.clone())),
         }
         self.pc = next;
+        Ok(())
+    }
+
+    fn cluster_meeting(&self, world: &World<'_>) -> Meeting {
+        Meeting::Cluster {
+            cluster: self.actor.cluster,
+            generation: world.common.barrier.generation,
+        }
+    }
+
+    /// Goes on behind a phase of the cluster's barrier.
+    fn leave_cluster_barrier(
+        &self,
+        generation: u64,
+        code: &[Code],
+        model: &mut Model,
+    ) -> Result<(), FaultKind> {
+        let meeting = Meeting::Cluster {
+            cluster: self.actor.cluster,
+            generation,
+        };
+        model.depart(self.actor, self.at(), meeting, self.span(code))
+    }
+
+    /// Goes on behind the cluster's barrier at which it waited.
+    pub fn pass_cluster_barrier(
+        &mut self,
+        generation: u64,
+        code: &[Code],
+        model: &mut Model,
+    ) -> Result<(), FaultKind> {
+        let action = &code[self.function].steps[self.pc].action;
+        if matches!(action, Action::ClusterWait { acquires: true }) {
+            self.leave_cluster_barrier(generation, code, model)?;
+        }
+        self.resume(&[], &[]);
         Ok(())
     }
 
@@ -470,6 +561,9 @@ impl Thread {
     }
 
     fn write(&mut self, destination: Destination, value: u64) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.release(destination.slot);
+        }
         let at = self.base + destination.slot as usize;
         self.registers[at] = destination.extend(value);
         if let Some(written) = &mut self.written {

@@ -4,8 +4,8 @@ use super::state::{Condition, Literal};
 use crate::facts::number;
 use crate::program::Program;
 use orias_sass::{
-    Effects, Instruction, Mnemonic, Op, Operand, Register, RegisterClass, modifier_names as name,
-    modifier_values as value,
+    Effects, Guard, Instruction, Mnemonic, Op, Operand, Register, RegisterClass,
+    modifier_names as name, modifier_values as value,
 };
 use orias_sass::{SlotName, slot_names as slot};
 use smallvec::SmallVec;
@@ -64,16 +64,29 @@ impl Acts {
         for block in &program.blocks {
             all.starts.push(all.acts.len() as u32);
             let own = all.acts.len();
-            let mut asks = false;
+            let (mut asks, mut takes_turns) = (false, false);
+            // The guard under which lanes have gathered for what stands under it, too.
+            let mut gathered = None;
             for index in block.start..block.end {
                 let instruction = &program.instructions[index];
+                let guard = instruction.guard();
                 asks |= asks_who_runs(instruction);
-                if let Some(act) = all.act(program, block.start, index) {
-                    all.acts.push((index as u32, act));
+                takes_turns |= elects_of_some(instruction);
+                match all.act(program, block.start, index) {
+                    Some(Act::Collective) if gathered == Some(guard) => {}
+                    Some(act) => all.acts.push((index as u32, act)),
+                    None if instruction.op() == Op::WARPSYNC_ALL => gathered = Some(guard),
+                    None => {}
                 }
+                let ends = |guard: &Guard| writes(instruction, guard.predicate);
+                let yields = matches!(instruction.op(), Op::YIELD | Op::NANOSLEEP);
+                gathered = gathered.filter(|guard| !yields && !ends(guard));
             }
-            if asks {
-                let exchange = |index: u32| is_exchange(program.instructions[index as usize].op());
+            if asks || takes_turns {
+                let exchange = |index: u32| {
+                    let op = program.instructions[index as usize].op();
+                    if asks { is_exchange(op) } else { is_vote(op) }
+                };
                 let acts = all.acts.split_off(own);
                 let whole =
                     |(index, act): &(u32, Act)| *act != Act::Collective || !exchange(*index);
@@ -142,6 +155,13 @@ impl Acts {
     }
 }
 
+/// Whether an instruction writes a register.
+fn writes(instruction: &Instruction, register: Register) -> bool {
+    let accesses = instruction.accesses();
+    let mut written = accesses.iter().filter(|access| access.writes);
+    written.any(|access| access.registers().any(|written| written == register))
+}
+
 /// Whether a mask of lanes that the instruction at `index` reads is known, from the block that starts at `start`, to name all.
 pub(super) fn is_all_lanes(program: &Program, start: usize, index: usize, mask: &Operand) -> bool {
     let Operand::Register(mask) = mask else {
@@ -150,13 +170,8 @@ pub(super) fn is_all_lanes(program: &Program, start: usize, index: usize, mask: 
     if mask.register.is_constant() || mask.modifiers.invert {
         return mask.register.is_constant() && mask.modifiers.invert;
     }
-    let writes = |instruction: &&Instruction| {
-        let accesses = instruction.accesses();
-        let mut written = accesses.iter().filter(|access| access.writes);
-        written.any(|access| access.registers().any(|written| written == mask.register))
-    };
-    let before = program.instructions[start..index].iter().rev();
-    let writer = before.into_iter().find(writes);
+    let mut before = program.instructions[start..index].iter().rev();
+    let writer = before.find(|instruction| writes(instruction, mask.register));
     writer.is_some_and(|writer| {
         // `IMAD.MOV` adds it to nothing.
         let moved = match writer.op() {
@@ -230,9 +245,19 @@ pub(super) fn conditions(instruction: &Instruction) -> impl Iterator<Item = Regi
 
 /// Whether it is a vote on a constant: it asks which lanes are running. What lanes exchange around it is meant for those.
 fn asks_who_runs(instruction: &Instruction) -> bool {
-    let vote = matches!(instruction.op(), Op::VOTE | Op::VOTEU);
+    let vote = is_vote(instruction.op());
     let asked = || instruction.operand(slot::Q).and_then(Operand::as_register);
     vote && asked().is_some_and(|predicate| predicate.is_constant())
+}
+
+/// Whether it elects one of those running lanes for which a predicate holds: lanes take turns, and vote whether one is left. Whoever
+/// runs together does so by itself.
+fn elects_of_some(instruction: &Instruction) -> bool {
+    instruction.op() == Op::ELECT && !instruction.guard().is_always()
+}
+
+fn is_vote(op: Op) -> bool {
+    matches!(op, Op::VOTE | Op::VOTEU)
 }
 
 /// Whether running lanes exchange something.

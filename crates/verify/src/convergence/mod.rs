@@ -38,6 +38,7 @@
 //! lattice is as high as branches nest without meeting.
 
 mod acts;
+mod frame;
 mod postdominators;
 mod procedures;
 mod registers;

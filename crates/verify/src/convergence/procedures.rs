@@ -80,8 +80,9 @@ impl Procedures {
                             summary.writes.insert(write.register);
                         }
                     }
-                    summary.diverges |= !writes.is_empty()
-                        && uniform::of(&program.instructions[index]) == Sameness::Never;
+                    let sameness = uniform::of(&program.instructions[index]);
+                    summary.diverges |=
+                        !writes.is_empty() && matches!(sameness, Sameness::Never | Sameness::Frame);
                 }
                 for &(index, act) in acts.of(block) {
                     match act {

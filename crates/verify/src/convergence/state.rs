@@ -1,5 +1,6 @@
 //! What is known where lanes stand: the lattice, and how paths join in it.
 
+use super::frame::Frame;
 use super::registers::RegisterSet;
 use smallvec::SmallVec;
 
@@ -189,6 +190,8 @@ impl Region {
 pub(super) struct State {
     /// Registers in which lanes that run together may have different values.
     pub divergent: RegisterSet,
+    /// What the stack holds that lanes have in common.
+    pub frame: Frame,
     /// By cause.
     pub divergences: SmallVec<[Divergence; 2]>,
     /// By barrier; one that is not here is closed on every path.
@@ -201,6 +204,7 @@ impl State {
     /// Adds what is known on another path; says whether anything changed.
     pub(super) fn join(&mut self, other: &Self) -> bool {
         let mut changed = self.divergent.extend(&other.divergent);
+        changed |= self.frame.join(&other.frame);
         changed |= self.join_divergences(&other.divergences);
         changed |= self.join_regions(&other.regions);
         for (register, region) in &other.saved {
@@ -310,6 +314,13 @@ impl State {
                 self.divergent.extend(&divergence.written);
             }
         }
+    }
+
+    /// Whether no lane that is elsewhere comes by another way: whoever parted before has come through one place since.
+    pub(super) fn is_way_of_all(&self) -> bool {
+        self.divergences
+            .iter()
+            .all(|divergence| divergence.arm == Arm::PASSED)
     }
 
     /// Registers are written.

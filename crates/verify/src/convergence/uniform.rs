@@ -5,7 +5,10 @@
 use super::acts::is_matrix;
 use crate::facts::number;
 use crate::program::Program;
-use orias_sass::{Instruction, Mnemonic, Op, Operand, RegisterClass, special};
+use orias_sass::{
+    Instruction, Mnemonic, Op, Operand, RegisterClass, modifier_names as name,
+    modifier_values as value, special,
+};
 use orias_sass::{SlotName, slot_names as slot};
 use std::sync::LazyLock;
 
@@ -14,8 +17,12 @@ use std::sync::LazyLock;
 pub(super) enum Sameness {
     /// As its sources do.
     Sources,
+    /// As one of its sources does.
+    Source(u16),
     /// As its sources do, if the lanes come together: what memory holds may change.
     Loaded,
+    /// As what the stack holds there.
+    Frame,
     /// The same, whatever the sources.
     Always,
     /// Different.
@@ -41,18 +48,18 @@ fn of_operation(op: Op) -> Sameness {
         Mnemonic::S2R | Mnemonic::CS2R => Sameness::Special,
         // What lanes find together.
         Mnemonic::VOTE | Mnemonic::B2R => Sameness::Always,
-        // Lanes come one after the other, exchange values, hold pieces of a matrix, or have memory of their own.
+        // Lanes come one after the other, exchange values, or hold pieces of a matrix.
         Mnemonic::ATOM
         | Mnemonic::ATOMG
         | Mnemonic::ATOMS
         | Mnemonic::SUATOM
-        | Mnemonic::LDL
         | Mnemonic::SHFL
         | Mnemonic::MATCH
         | Mnemonic::ELECT
         | Mnemonic::R2UR
         | Mnemonic::LDSM
         | Mnemonic::MOVM => Sameness::Never,
+        Mnemonic::LDL => Sameness::Frame,
         Mnemonic::LD | Mnemonic::LDG | Mnemonic::LDS => Sameness::Loaded,
         _ if is_matrix(op) => Sameness::Never,
         _ => Sameness::Sources,
@@ -125,6 +132,9 @@ pub(super) fn self_xor(instruction: &Instruction) -> Option<(u16, u16)> {
 
 /// What lanes get from an instruction.
 pub(super) fn of(instruction: &Instruction) -> Sameness {
+    if let Some(sameness) = broadcast(instruction) {
+        return sameness;
+    }
     match SAMENESS[instruction.op().index()] {
         Sameness::Special => match instruction.operand(slot::S) {
             Some(Operand::Special(number)) if is_of_lane(*number) => Sameness::Never,
@@ -133,6 +143,26 @@ pub(super) fn of(instruction: &Instruction) -> Sameness {
         known => known,
     }
 }
+
+/// SHFL.IDX within the whole warp: all lanes get what one of them has, if they name the same one.
+fn broadcast(instruction: &Instruction) -> Option<Sameness> {
+    let whole = matches!(
+        instruction.operand(slot::C),
+        Some(Operand::Immediate(WHOLE_WARP))
+    );
+    let by_number = instruction.modifier(name::MODE) == Some(value::IDX);
+    if instruction.op() != Op::SHFL || !whole || !by_number {
+        return None;
+    }
+    let lane = instruction.operand(slot::B)?;
+    Some(match lane.as_register() {
+        Some(lane) if !lane.is_constant() => Sameness::Source(number(lane)),
+        _ => Sameness::Always,
+    })
+}
+
+/// The bounds of a SHFL whose segment is the warp: no bit of the lane's own number is kept, and no lane is beyond the last.
+const WHOLE_WARP: u64 = 0x1f;
 
 /// Whether each lane finds a value of its own in a special register.
 fn is_of_lane(number: u8) -> bool {

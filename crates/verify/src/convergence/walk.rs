@@ -1,10 +1,11 @@
 //! The transfer functions: what an instruction, and an edge, does to what is known.
 
 use super::acts::{Act, Acts, When, conditions, is_all_lanes, is_exchange, when};
+use super::frame::{self, FrameAccess};
 use super::postdominators::PostDominators;
 use super::procedures::{Procedures, is_call};
 use super::registers::RegisterSet;
-use super::state::{Arm, Cause, Divergence, NONE, Region, State};
+use super::state::{Arm, Cause, Divergence, Literal, NONE, Region, State};
 use super::uniform::{Sameness, self_xor};
 use crate::facts::{Facts, number};
 use crate::program::{Outside, Program, WORD};
@@ -62,6 +63,9 @@ struct Passed {
     exchanges: SmallVec<[(u16, u16, bool, bool); 1]>,
     /// The WARPSYNC.EXCLUSIVE whose exchange has not come yet.
     excluded: Option<u32>,
+    /// Registers that are different in lanes only where this does not hold, which it does in all or in none: what was written under
+    /// this guard since is the same.
+    settled: SmallVec<[(u16, Literal); 4]>,
 }
 
 impl Passed {
@@ -70,6 +74,31 @@ impl Passed {
         if let Some(index) = self.excluded.take() {
             state.part(Cause::Masks(index), Arm::SEVERAL);
         }
+    }
+
+    /// Whether a register that is different in lanes is the same where `guard` holds.
+    fn is_settled(&self, register: u16, guard: Option<Literal>) -> bool {
+        guard.is_some_and(|guard| self.settled.contains(&(register, guard)))
+    }
+
+    /// Takes notice of a write to a register; `true` if from now on it is the same in all lanes.
+    fn settle(&mut self, register: u16, guard: Option<Literal>, differs: bool) -> bool {
+        let Some(guard) = guard.filter(|_| !differs) else {
+            self.settled.retain(|(settled, _)| *settled != register);
+            return !differs;
+        };
+        let otherwise = Literal {
+            negated: !guard.negated,
+            ..guard
+        };
+        if self.settled.contains(&(register, otherwise)) {
+            self.settled.retain(|(settled, _)| *settled != register);
+            return true;
+        }
+        if !self.settled.contains(&(register, guard)) {
+            self.settled.push((register, guard));
+        }
+        false
     }
 
     /// Whether what the next step of an exchange writes is different in lanes.
@@ -190,6 +219,7 @@ impl Walk<'_> {
         passed.end_exclusion(state);
         if is_call(self.program, block) {
             self.call(block, state, &mut passed.written, &mut observe);
+            state.frame.forget();
         }
         let last = bounds.end - 1;
         if (self.program.instructions[last].op().row().effects).contains(Effects::RETURN) {
@@ -221,29 +251,74 @@ impl Walk<'_> {
         bounds.is_some_and(|bounds| ops.contains(&self.program.instructions[bounds.end - 1].op()))
     }
 
+    fn frame_access(&self, index: usize) -> Option<FrameAccess> {
+        let stack_pointer = self.program.machine.abi.stack_pointer;
+        frame::access(&self.program.instructions[index], stack_pointer)
+    }
+
+    /// Whether a load from the stack finds the same in all lanes.
+    fn is_in_common(&self, index: usize, state: &State) -> bool {
+        match self.frame_access(index) {
+            Some(FrameAccess::Load(bytes)) => state.frame.holds(bytes),
+            _ => false,
+        }
+    }
+
+    /// What a store leaves on the stack, and a change of the stack pointer of what is known there.
+    fn store_to_frame(&self, index: usize, state: &mut State) {
+        let fact = &self.facts.facts[index];
+        match self.frame_access(index) {
+            Some(FrameAccess::Store(bytes)) => {
+                let mut reads = self.facts.reads(fact).iter();
+                let same = fact.guard.is_none()
+                    && state.is_way_of_all()
+                    && !reads.any(|read| state.divergent.contains(read.register));
+                state.frame.store(bytes, same);
+            }
+            Some(FrameAccess::Anywhere) => state.frame.forget(),
+            Some(FrameAccess::Load(_)) | None => {}
+        }
+        let stack_pointer = u16::from(self.program.machine.abi.stack_pointer);
+        let writes = self.facts.writes(fact);
+        if writes.iter().any(|write| write.register == stack_pointer) {
+            state.frame.forget();
+        }
+    }
+
     /// Which registers become the same or different in all lanes from one instruction up to another.
     fn registers(&self, from: usize, to: usize, state: &mut State, passed: &mut Passed) {
         for index in from..to {
             let fact = &self.facts.facts[index];
+            self.store_to_frame(index, state);
             let writes = self.facts.writes(fact);
             if writes.is_empty() {
                 continue;
             }
+            let guard = fact.guard.is_some().then(|| {
+                let guard = self.program.instructions[index].guard();
+                Literal {
+                    predicate: number(guard.predicate),
+                    negated: guard.negated,
+                }
+            });
+            let register_differs = |register: u16| {
+                state.divergent.contains(register) && !passed.is_settled(register, guard)
+            };
             let differ = || {
                 let mut reads = self.facts.reads(fact).iter();
-                reads.any(|read| state.divergent.contains(read.register))
+                reads.any(|read| register_differs(read.register))
             };
-            let guarded = fact.guard.is_some();
+            let guard_differs =
+                || guard.is_some_and(|guard| state.divergent.contains(guard.predicate));
             let differs = match self.sameness[index] {
                 Sameness::Sources => differ(),
                 Sameness::Loaded => differ() || state.apart().is_some(),
                 Sameness::Never => true,
+                Sameness::Frame => guard_differs() || !self.is_in_common(index, state),
                 Sameness::Exchange(stage) => self_xor(&self.program.instructions[index])
                     .is_none_or(|pair| passed.exchange(stage, pair, state)),
-                Sameness::Always | Sameness::Special => {
-                    let guard = self.program.instructions[index].guard();
-                    guarded && state.divergent.contains(number(guard.predicate))
-                }
+                Sameness::Source(source) => register_differs(source) || guard_differs(),
+                Sameness::Always | Sameness::Special => guard_differs(),
             };
             for write in writes {
                 if !RegisterSet::is_of_lanes(write.register) {
@@ -252,9 +327,16 @@ impl Walk<'_> {
                 passed.written.insert(write.register);
                 if differs {
                     state.divergent.insert(write.register);
-                } else if !guarded {
+                }
+                if state.divergent.contains(write.register)
+                    && passed.settle(write.register, guard, differs)
+                {
                     state.divergent.remove(write.register);
                 }
+            }
+            for write in writes {
+                let changed = |guard: &Literal| guard.predicate == write.register;
+                passed.settled.retain(|(_, guard)| !changed(guard));
             }
             if !state.saved.is_empty() {
                 let overwritten = |register: u16| writes.iter().any(|w| w.register == register);

@@ -1,9 +1,11 @@
-//! Mutation testing: finished code with one control field changed so that it asks for less. Mutants of where lanes meet are in [`convergence`].
+//! Mutation testing: finished code with one control field changed so that it asks for less. Mutants of where lanes meet are in [`convergence`],
+//! those of waits for copies in [`waits`].
 //!
 //! They are how the judge is judged. A mutant that computes something else on the chip must be reported; one that is not
 //! reported must be safe, and [`why_safe`] says why.
 
 pub mod convergence;
+pub mod waits;
 
 use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{CONTROL_FIELD, Program};

@@ -6,14 +6,14 @@
 
 use super::refused;
 use crate::pipeline::PhaseError;
-use crate::select::scattered::kind_for_threads;
+use crate::select::scattered::{Kind, kind_for_threads};
 use orias_ori::builder::Cursor;
 use orias_ori::{AbstractOp, Function, Guard, Inst, Operand, Reg, SourceMods, Value};
 
 /// Makes branches of the guards of barriers that are not alone of their kind. Linear, but for a pass over all uses for each barrier with a
 /// guard and a result.
 pub(super) fn expand(func: &mut Function) -> Result<(), PhaseError> {
-    let mut counts = [0; 3];
+    let mut counts = [0; Kind::COUNT];
     let mut guarded = Vec::new();
     for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
         if let Some(kind) = kind_for_threads(func, inst) {
