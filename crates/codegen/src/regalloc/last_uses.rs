@@ -147,7 +147,7 @@ impl Walk<'_> {
             }
             if is_call(func, inst) {
                 // What lives across has to fit into registers that the call leaves alone.
-                let kept = preserved(func, inst, &self.goals);
+                let kept = preserved(func, inst, self.goals);
                 let counts = self.counts.iter().zip(kept);
                 self.fits &= counts.take(4).all(|(&count, kept)| count <= kept);
             }

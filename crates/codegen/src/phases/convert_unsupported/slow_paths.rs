@@ -24,8 +24,8 @@ use orias_machine::abi::{Abi, Convention};
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{Ftz, Precision, Round, Scalar};
 use orias_ori::{
-    AbstractMods, AbstractOp, Class, Function, FunctionKind, Inst, Level, Operand, Operation,
-    PhysReg, SymbolPart, Type, Value,
+    AbstractMods, AbstractOp, Class, Function, FunctionKind, Guard, Inst, Level, Operand,
+    Operation, PhysReg, SymbolPart, Type, Value,
 };
 use orias_sass::Target;
 
@@ -254,6 +254,7 @@ fn call(func: &mut Function, inst: Inst, path: &SlowPath) -> Result<(), BuildErr
         sources.insert(0, path.one());
     }
     let given: Vec<Operand> = func.operands(inst)[..results].to_vec();
+    let (guard, kept) = (func.inst(inst).guard(), func.kept(inst).to_vec());
     let mut emit = Emit::before(func, inst);
     let values: Vec<Value> = sources
         .into_iter()
@@ -266,11 +267,25 @@ fn call(func: &mut Function, inst: Inst, path: &SlowPath) -> Result<(), BuildErr
         part: SymbolPart::Whole,
         addend: 0,
     };
-    let mut operands = given;
+    // A call under a guard is made by all: it has no effect but its result, which is moved where the guard holds.
+    let guarded = !guard.is_always();
+    let mut operands = match guarded {
+        true => vec![func.create_value(path.ty()).into()],
+        false => given.clone(),
+    };
+    let made = operands.clone();
     operands.push(callee);
     operands.extend(values.into_iter().map(Operand::from));
     let mods = AbstractMods::NONE;
+    func.set_guard(inst, Guard::ALWAYS);
     func.replace_with_abstract(inst, AbstractOp::Call, mods, results, &operands);
+    let kept = kept.first().and_then(|kept| kept.as_value());
+    if let (true, Some(kept), Some(next)) = (guarded, kept, func.layout.next_inst(inst)) {
+        let mut emit = Emit::before(func, next);
+        let moves = (path.bits(),);
+        emit.put(AbstractOp::Mov, moves, &given, &made, guard, &[kept]);
+        emit.finish()?;
+    }
     Ok(())
 }
 
