@@ -74,6 +74,8 @@ impl LoweredModule {
 /// What a linker is told of a module's calls. Prototypes are spelled as ptxas spells them: `#`, the result, the parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
+    /// Nobody outside sees its functions: it is a whole program that a linker adds system functions to.
+    pub extensible: bool,
     /// The prototype of each function that the module defines or names.
     pub prototypes: Vec<(String, String)>,
     /// Calls through pointers: the caller and the prototype of what it calls.
@@ -101,8 +103,6 @@ pub struct Kernel {
     pub callees: Vec<String>,
     /// What debuggers are told of it, if anything.
     pub debug: Option<DebugRecord>,
-    /// Whether the kernel allocates on the stack at run time, so that its frame has no fixed size.
-    pub alloca: bool,
     /// Strings of `.pragma` on the kernel and in its body.
     pub pragmas: Vec<String>,
     /// Most thread blocks a cluster may have, where said.

@@ -41,6 +41,8 @@ pub use run::{Event, Pipeline, Stop};
 /// Every phase, in the order they run. Numbers below 10000 and their names are ptxas's.
 #[rustfmt::skip]
 pub const PHASES: &[Phase] = &[
+    phase(10080, "SteerThreads", Stage::Lower, ABSTRACT, gate_knob(&knobs::STEER_THREADS), phases::steer_threads,
+        "random sleeps before threads change memory (--sanitize=threadsteer)"),
     phase(10007, "CombineWords", Stage::Lower, ABSTRACT, gate(1..=3), phases::combine_words,
         "wide products and pairs that were written word by word"),
     phase(5, "ConvertUnsupportedOps", Stage::Lower, ABSTRACT, gate(0..=3), phases::convert_unsupported,
@@ -431,6 +433,13 @@ pub struct Context<'a> {
     pub knobs: &'a Knobs,
     /// What the code is to run on.
     pub machine: &'static Machine,
+}
+
+impl Context<'_> {
+    /// Whether code looks whether the stack is deep enough where it lowers the stack pointer, as ptxas's does without optimisation.
+    pub fn checks_stack(&self) -> bool {
+        self.opt_level == 0 || self.knobs.bool(&knobs::SP_BOUNDS_CHECK)
+    }
 }
 
 /// Why a phase could not do its work.

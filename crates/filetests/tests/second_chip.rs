@@ -45,7 +45,8 @@ fn source() -> String {
             4 * index
         );
     }
-    for index in 1..=MANY {
+    // Each is read twice, the second time in the opposite order, so that all are needed at once whatever the order.
+    for index in (1..=MANY).chain((1..=MANY).rev()) {
         let _ = writeln!(text, "    xor.b32 %r0, %r0, %r{index};");
         let _ = writeln!(text, "    mul.lo.s32 %r0, %r0, {};", 2 * index + 1);
     }

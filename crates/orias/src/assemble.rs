@@ -114,6 +114,7 @@ fn module_directive(
                 initial: Some(initial),
                 addresses: Vec::new(),
                 linkage: Linkage::Global,
+                managed: false,
             });
             Ok(())
         }
@@ -134,6 +135,7 @@ fn module_directive(
                 initial: (!initial.is_empty()).then_some(initial),
                 addresses: Vec::new(),
                 linkage: Linkage::Global,
+                managed: false,
             });
             Ok(())
         }

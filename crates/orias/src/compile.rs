@@ -10,7 +10,7 @@ use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
 use crate::usage::{self, Usage};
 use crate::warpgroup;
-use orias_codegen::knobs::registry::GEN_ERRBAR_AT_EXIT;
+use orias_codegen::knobs::registry::{GEN_ERRBAR_AT_EXIT, STEER_THREADS};
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::phases::{is_slow_path, slow_path};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
@@ -257,6 +257,9 @@ fn generate(
         finish_functions(slow_paths, &kernels, options, stop).map_err(|error| vec![error])?,
     );
     counter.ends(Stage::Generate);
+    if let Some(links) = &mut module.links {
+        links.extensible = options.extensible;
+    }
     let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
     counter.ends(Stage::Container);
@@ -574,6 +577,7 @@ fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finis
         declared,
         code,
         reports_at_exit: options.knobs.bool(&GEN_ERRBAR_AT_EXIT),
+        steered: options.knobs.bool(&STEER_THREADS),
         annotated: options.annotate,
         time: start.elapsed(),
     })
@@ -622,6 +626,7 @@ pub(crate) fn limit(own: &mut orias_ori::Attributes, options: &Options) {
         && (wins || own.max_registers == 0 && own.max_threads == [0; 3])
     {
         own.max_registers = registers;
+        own.override_registers = wins;
     }
 }
 

@@ -43,10 +43,19 @@ pub(crate) struct Finished {
     pub(crate) code: Code,
     /// Whether errors of its accesses are reported before its threads end.
     pub(crate) reports_at_exit: bool,
+    /// Whether threads are held up at random.
+    pub(crate) steered: bool,
     /// Whether the output says how much code there is.
     pub(crate) annotated: bool,
     /// How long it took.
     pub(crate) time: Duration,
+}
+
+impl Finished {
+    /// The kernel in a text of its own.
+    fn text(&self) -> Text<'_> {
+        Text::alone(&self.kernel.code, &self.code, self.kernel.debug.as_ref())
+    }
 }
 
 /// A barrier number in a register may be any of these.
@@ -83,7 +92,7 @@ pub(crate) fn build(
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
     if let Some(links) = &module.links {
-        return object::build(module, links, kernels, functions, lines, target);
+        return object::build(module, links, kernels, functions, (lines, sections), target);
     }
     let mut cubin = build::CubinContents::new(chip_of(target));
     let constants: FxHashMap<&str, u64> = constant_places(&module.symbols).0.into_iter().collect();
@@ -203,13 +212,23 @@ fn debug_info(
     target: Target,
 ) -> build::DebugInfo {
     let chip = chip_of(target);
-    let mut around = Surroundings::new(module);
+    let linked = module.links.is_some();
+    let mut around = Surroundings::new(module, chip.reserved_shared);
     let mut tables = RegisterTables::default();
     let mut seen: Vec<&str> = Vec::new();
+    let mut texts = Vec::new();
+    if linked {
+        texts.extend(functions.iter().map(|it| (&it.function.name, it.text())));
+    }
     for finished in kernels {
-        let kernel = &finished.kernel;
-        let symbol = &kernel.code.name;
-        for part in Text::new(finished, functions).parts {
+        let text = match linked {
+            true => finished.text(),
+            false => Text::new(finished, functions),
+        };
+        texts.push((&finished.kernel.code.name, text));
+    }
+    for (symbol, text) in texts {
+        for part in text.parts {
             let name = part.function.name.trim_start_matches(TEXT_START);
             if let Some(record) = part.debug
                 && !seen.contains(&name)
@@ -221,11 +240,14 @@ fn debug_info(
                 tables.add(name, part.function, part.code, record);
             }
         }
+    }
+    for Finished { kernel, .. } in kernels {
         for parameter in &kernel.parameters {
             let offset = u64::from(chip.param_base) + u64::from(parameter.offset);
             around.add_number(&parameter.name, offset);
         }
-        for place in &kernel.shared {
+        // The linker places them otherwise.
+        for place in kernel.shared.iter().filter(|_| !linked) {
             let offset = chip.reserved_shared + u64::from(place.offset);
             around.add_number(&place.symbol, offset);
         }
@@ -295,6 +317,12 @@ fn kernel_function(
     function
         .attributes
         .extend(annotation(finished, text, target));
+    if finished.steered {
+        function.attributes.push(Attribute {
+            id: id::SANITIZE,
+            value: Value::Half(0),
+        });
+    }
     function.entry = Some(Entry {
         params: parameters(kernel)?,
         params_size: narrow(kernel.parameter_bytes, "parameters")?,
@@ -305,7 +333,7 @@ fn kernel_function(
         explicit_cluster: kernel.explicit_cluster,
         blocks_are_clusters: kernel.blocks_are_clusters,
     });
-    function.min_stack_size = if kernel.alloca { 0 } else { attributes.local };
+    function.min_stack_size = attributes.local;
     function.shared = uses_shared.then_some(Shared {
         // Dynamic shared memory starts where static shared memory ends, aligned as its arrays ask for.
         size: u64::from(attributes.shared.max(kernel.dynamic_shared.unwrap_or(0))),

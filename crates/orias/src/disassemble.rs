@@ -227,6 +227,7 @@ fn elf_type(cubin: &Cubin) -> &'static str {
     match cubin.header.kind {
         1 => "ET_REL",
         2 => "ET_EXEC",
+        orias_cubin::elf::ET_EXTENSIBLE => "ET_EWP",
         _ => "ET_NONE",
     }
 }

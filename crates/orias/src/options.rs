@@ -25,6 +25,8 @@ pub struct Options {
     pub max_registers: Option<u32>,
     /// Make an object for a linker, not a program for the driver.
     pub relocatable: bool,
+    /// The object is a whole program that a linker adds system functions to: nobody outside sees its functions.
+    pub extensible: bool,
     /// The most registers a function of an object may use that is no kernel, where that differs.
     pub function_registers: Option<u32>,
     /// What steers single decisions of single phases.
@@ -74,6 +76,7 @@ impl Default for Options {
             contract: None,
             max_registers: None,
             relocatable: false,
+            extensible: false,
             function_registers: None,
             knobs: Knobs::default(),
             fast_compile: None,

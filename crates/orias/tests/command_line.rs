@@ -291,6 +291,11 @@ fn without_an_input_the_options_are_explained() {
 fn an_object_is_made_where_asked_for() {
     assert!(!read("a.ptx").options.relocatable);
     assert!(read("-c a.ptx").options.relocatable);
+    let extensible = read("-ewp a.ptx").options;
+    assert!(extensible.relocatable && extensible.extensible);
+    let both = read("-ewp -c a.ptx");
+    assert!(both.options.relocatable && !both.options.extensible);
+    assert_eq!(both.warnings.len(), 1);
     let limits = read("--compile-only --device-function-maxrregcount=64 a.ptx").options;
     assert_eq!(limits.function_registers, Some(64));
     // Whole programs have no such functions.
@@ -305,6 +310,10 @@ fn what_is_refused_names_what_is_missing_and_is_fine_when_not_wanted() {
         refusal("-astoolspatch a.ptx"),
         "ptxas fatal   : Not supported yet: patch code for tools (option '--compile-as-tools-patch')"
     );
+    assert_eq!(
+        refusal("-sanitize=memcheck a.ptx"),
+        "ptxas fatal   : Not supported yet: calls of the checks of memcheck (option '--sanitize=memcheck')"
+    );
     read("-device-stack-protector=false a.ptx");
 }
 
@@ -315,7 +324,7 @@ fn every_row_can_be_given_by_both_of_its_names() {
             Takes::Nothing => "",
             Takes::Truth => "=false",
             Takes::Number | Takes::NumberOf(_) | Takes::Level => "=64",
-            Takes::OneOf(words) | Takes::SomeOf(words) => &format!("={}", words[0]),
+            Takes::OneOf(words) | Takes::SomeOf(words) => &format!("={}", words[words.len() - 1]),
             Takes::OptionsFiles => "=",
             Takes::List | Takes::Module => "=x",
             Takes::Texts => "=10029=always",

@@ -120,6 +120,69 @@ global k: .text.k, other 0x10, value 0, 0 bytes
 }
 
 #[test]
+fn managed_variables_say_so() {
+    let text = ".visible .global .attribute(.managed) .align 4 .u32 shared_by_all = 7;\n.visible .global .align 4 .u32 plain;\n";
+    for relocatable in [true, false] {
+        let text = format!("{HEAD}{text}.visible .entry k() {{ ret; }}");
+        let source = Source {
+            name: "m.ptx",
+            text: text.as_bytes(),
+        };
+        let made = compile(&source, &options(relocatable)).expect("a module");
+        let cubin = Cubin::read(&made.cubin.expect("a cubin")).expect("a cubin that reads");
+        let managed: Vec<&str> = (cubin.symbols().iter())
+            .filter(|it| it.other & orias_cubin::elf::sto::MANAGED != 0)
+            .map(|it| it.name.text.as_str())
+            .collect();
+        assert_eq!(managed, ["shared_by_all"]);
+    }
+}
+
+/// Debug information of an object: sections refer to one another, and to what the linker places, by relocations.
+#[test]
+fn debug_information_is_relocated() {
+    let text = r#"
+.visible .entry k(.param .u64 data)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    .shared .align 4 .b8 words[16];
+$begin:
+    ld.param.u64 %rd1, [data];
+    ld.shared.u32 %r1, [words];
+    st.global.u32 [%rd1], %r1;
+    ret;
+$end:
+}
+.section .debug_abbrev { .b8 0 }
+.section .debug_info { .b32 .debug_abbrev .b64 $end .b64 words }
+"#;
+    let text = format!("{HEAD}{text}");
+    let source = Source {
+        name: "m.ptx",
+        text: text.as_bytes(),
+    };
+    let asked = Options {
+        debug: true,
+        ..options(true)
+    };
+    let made = match compile(&source, &asked) {
+        Ok(compiled) => compiled.cubin.expect("an object"),
+        Err(found) => panic!("{:?}", found.0),
+    };
+    let cubin = Cubin::read(&made).expect("an object that reads");
+    let section = cubin.section(".rela.debug_info").expect("relocations");
+    let Body::Relocations(relocations) = &section.body else {
+        panic!("no relocations");
+    };
+    let named: Vec<_> = (relocations.iter())
+        .map(|it| (cubin.symbol_name(it.symbol).unwrap_or_default(), it.offset))
+        .collect();
+    assert_eq!(named, [("words", 12), ("k", 4), (".debug_abbrev", 0)]);
+    assert!(cubin.section(".nv_debug_info_reg_sass").is_some());
+}
+
+#[test]
 fn functions_are_called_by_name_and_through_pointers() {
     let cubin = object(
         ".extern .func (.param .b32 r) far (.param .b32 a, .param .b64 b);

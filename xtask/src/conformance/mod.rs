@@ -29,6 +29,7 @@ mod programs;
 mod ptx;
 mod reference;
 mod refused;
+mod registers;
 pub(crate) mod sass;
 pub(crate) mod sim;
 mod spills;
@@ -172,6 +173,12 @@ const SUITES: &[Suite] = &[
         about: "bad PTX and PTX not supported yet get messages that hold, the exit code of ptxas, and no file",
         run: refused::run,
         sample: &["--sample"],
+    },
+    Suite {
+        name: "registers",
+        about: "what ptxas compiles compiles, with no more registers than are held today; registers and spills beside ptxas's by limit",
+        run: registers::run,
+        sample: &["--sample", "--limit", "0", "--limit", "32"],
     },
     Suite {
         name: "sass",

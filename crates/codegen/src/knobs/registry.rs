@@ -490,6 +490,15 @@ pub static GEN_ERRBAR_AT_EXIT: Key<bool> = Key::<bool>::new(
     "ERRBAR and CGAERRBAR before each EXIT (--make-errors-visible-at-exit)",
 );
 
+/// Whether threads sleep before they change memory.
+pub static STEER_THREADS: Key<bool> = Key::<bool>::new(
+    10080,
+    "SteerThreads",
+    false,
+    "SteerThreads",
+    "a sleep of random length before each store and atomic operation (--sanitize=threadsteer)",
+);
+
 /// Whether functions look whether their frames fit the stack.
 pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     10075,
@@ -565,6 +574,7 @@ pub static KNOBS: &[&Knob] = &[
     &CALL_SLOW_PATHS.knob,
     &IF_CONVERSION_SIZE.knob,
     &IF_CONVERSION_UNIFORM_SIZE.knob,
+    &STEER_THREADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,

@@ -6,7 +6,7 @@ use super::operands::{bits, scalar};
 use super::rules::{is_float, places, same};
 use crate::emit::imm;
 use orias_ori::operation::{
-    AbstractOp, Clamp, Combine, Direction, Half, MinMax, Precision, Sat, Scalar, SourceType,
+    AbstractOp, Clamp, Combine, Direction, Half, MinMax, Precision, Round, Sat, Scalar, SourceType,
 };
 use orias_ori::{Operand, Type};
 use orias_ptx::ast::OperandKind;
@@ -197,12 +197,19 @@ fn halves_with_carry(
     body.assign(AbstractOp::MadC, mods, &results, &operands)
 }
 
-/// `fma`, and `mad` of floats, which is the same.
+/// `fma`, and `mad` of floats, which is the same. Brain floats are rounded to the nearest whatever direction is named (docs/errata.md).
 pub(super) fn fused(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowered {
-    if statement.form.has(Modifier::Oob) {
-        return same(body, statement, AbstractOp::FfmaOob);
+    let op = match statement.form.has(Modifier::Oob) {
+        true => AbstractOp::FfmaOob,
+        false => AbstractOp::Ffma,
+    };
+    let mut mods = body.carried(statement, op)?;
+    let mut types = statement.form.types();
+    if types.any(|ty| matches!(ty, PtxType::Bf16 | PtxType::Bf16x2)) {
+        mods = set(op, mods, Round::Rn);
     }
-    same(body, statement, AbstractOp::Ffma)
+    let (destinations, operands) = places(body, statement)?;
+    body.assign(op, mods, &destinations, &operands)
 }
 
 /// `min` and `max`.

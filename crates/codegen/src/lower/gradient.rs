@@ -4,7 +4,7 @@
 //! coordinates, the two gradients and, where there are any, offsets, of four words each, and the depth; it gives back a word that is not zero
 //! where all texels are resident, and behind it the texels. Halves come in pairs.
 
-use super::body::{Body, Lowered, unsupported};
+use super::body::{Body, Lowered};
 use crate::module::Extern;
 use orias_machine::Machine;
 use orias_ori::operation::{AbstractOp, Scalar, Space, Vector};
@@ -62,9 +62,6 @@ pub(super) fn call(
     body: &mut Body<'_, '_>,
     gradient: &Gradient<'_>,
 ) -> Lowered<(Value, Vec<Value>)> {
-    if body.alloca {
-        return unsupported("arguments on a stack that grows at run time");
-    }
     let abi = Machine::of(body.func.target).abi;
     let registers = usize::from(abi.arguments_end - abi.first_argument);
     let mut slots: Vec<Option<Value>> = vec![None; registers];

@@ -478,12 +478,11 @@ pub(super) fn alloca(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowe
         _ => 8,
     };
     let destination = body.destination(statement, 0)?.or_unused(Type::R);
-    body.assign(
-        AbstractOp::Alloca,
-        (scalar,),
-        &[destination],
-        &[size, imm(align)],
-    )
+    let mut operands = vec![size, imm(align)];
+    if body.outgoing > 0 {
+        operands.push(imm(u64::from(body.outgoing).next_multiple_of(align.max(1))));
+    }
+    body.assign(AbstractOp::Alloca, (scalar,), &[destination], &operands)
 }
 
 /// `stacksave`

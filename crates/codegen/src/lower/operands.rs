@@ -161,7 +161,11 @@ impl Body<'_, '_> {
                     _ => (Scalar::U32, 0xffff_ffff),
                 };
                 let constant = imm(constant as u64 & mask);
-                let sum = self.compute(AbstractOp::Add, (scalar,), &[value, constant])?;
+                let mut sum = self.compute(AbstractOp::Add, (scalar,), &[value, constant])?;
+                if own.bits() < 32 && ty.bits() > own.bits() {
+                    let mask = imm((1 << own.bits()) - 1);
+                    sum = self.compute(AbstractOp::And, (Scalar::B32,), &[sum, mask])?;
+                }
                 self.fit(sum, ty)
             }
             OperandKind::Special(special, component) => {

@@ -3,6 +3,7 @@
 //! A register may hold several values at once if their contents are equal there: the parts of a tuple that was split lie in
 //! the tuple's own registers, and a copy lies where its source does. It is free when all of them are dead.
 
+use super::assign::Budget;
 use orias_ori::{Class, Value};
 use smallvec::SmallVec;
 
@@ -138,6 +139,8 @@ pub(super) struct File {
     taken: Units,
     /// When each register became free, by the scan's clock.
     freed: Vec<u32>,
+    /// How many registers have been used, from the first to the highest.
+    pub(super) named: u8,
     /// How many registers may be used if need be.
     pub(super) usable: u8,
     /// How many registers should do.
@@ -158,14 +161,8 @@ const MULTIPLES: [u64; 7] = [
 ];
 
 impl File {
-    /// An empty file of which `usable` registers may be used, `enough` should do, and `cheap` cost nothing more.
-    pub(super) fn new(
-        class: Class,
-        usable: u8,
-        enough: u8,
-        cheap: u8,
-        fixed: impl Iterator<Item = u8>,
-    ) -> File {
+    /// An empty file of which as many registers may be used as `budget` says.
+    pub(super) fn new(class: Class, budget: Budget, fixed: impl Iterator<Item = u8>) -> File {
         let count = usize::from(class.count());
         let mut barred = Units::default();
         for index in fixed {
@@ -176,9 +173,10 @@ impl File {
             barred,
             taken: barred,
             freed: vec![0; count],
-            usable: usable.min(class.count()),
-            enough: enough.min(usable),
-            cheap: cheap.max(enough).min(usable),
+            named: 0,
+            usable: budget.usable.min(class.count()),
+            enough: budget.enough.min(budget.usable),
+            cheap: budget.cheap.max(budget.enough).min(budget.usable),
         }
     }
 
@@ -204,6 +202,7 @@ impl File {
             self.owners[usize::from(unit)].push(value);
         }
         insert(&mut self.taken, at, len);
+        self.named = self.named.max(at + len);
     }
 
     /// Takes `value` out of `len` registers from `at` on.
@@ -238,7 +237,7 @@ impl File {
 
     /// The best place for `len` registers, the first of which is `residue` modulo `align`, a power of two up to 64.
     ///
-    /// Registers below [`File::enough`] come first, and among these such that are not in `booked`. Single
+    /// Registers below [`File::enough`] come first, then those below [`File::cheap`], in both cases such that are not in `booked`. Single
     /// registers and pairs fill the holes of larger aligned runs, and of equally good ones the register that has been free
     /// longest is taken, so that an instruction in flight seldom delays the next writer. Where places are [`FEW`], those are best that are
     /// booked again soon: `soon` says what is booked within so many points after the value's end.
@@ -257,18 +256,20 @@ impl File {
             &windows(&free, len, |one, other| one & other),
             &aligned(align, residue),
         );
-        // Beyond what should do, the lowest register is best, and only if there is none below.
         let within = both(&places, &starts(self.enough, len));
-        if is_empty(&within) {
-            return members(&places).next();
+        let clear = windows(booked, len, |one, other| one | other).map(|word| !word);
+        let best = both(&within, &clear);
+        if !is_empty(&best) {
+            return self.choose(tight(best, len, soon), len);
         }
-        let clear = both(
-            &within,
-            &windows(booked, len, |one, other| one | other).map(|word| !word),
-        );
-        match is_empty(&clear) {
-            true => self.choose(within, len),
-            false => self.choose(tight(clear, len, soon), len),
+        // Beyond what should do, the lowest register is best. It costs less than to lie where somebody else is going to, as long as it costs no warps.
+        let saving = both(&both(&places, &starts(self.cheap, len)), &clear);
+        if let Some(at) = members(&saving).next() {
+            return Some(at);
+        }
+        match is_empty(&within) {
+            true => members(&places).next(),
+            false => self.choose(within, len),
         }
     }
 
@@ -329,5 +330,30 @@ impl File {
             }
         }
         oldest.map(|(_, base)| base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_register_more_is_better_than_one_that_somebody_has_booked_unless_it_costs_warps() {
+        let budget = Budget {
+            usable: 40,
+            enough: 4,
+            cheap: 8,
+        };
+        let mut booked = Units::default();
+        insert(&mut booked, 0, 4);
+        let find = |budget: Budget, booked: &Units| {
+            let file = File::new(Class::R, budget, std::iter::empty());
+            file.find(1, 1, 0, &Units::default(), booked, |_| Units::default())
+        };
+        assert_eq!(find(budget, &Units::default()), Some(0));
+        assert_eq!(find(budget, &booked), Some(4));
+        // Up to eight registers are free of cost, not more.
+        insert(&mut booked, 4, 4);
+        assert_eq!(find(budget, &booked), Some(0));
     }
 }

@@ -11,11 +11,10 @@
 //! from where the function takes it back at the end and finds its arguments. Arguments that found no register lie above the frame: loads of them have offsets from [`INCOMING`] on until the
 //! frame has its size.
 //!
-//! Where the knob asks for it, code that has lowered the pointer compares it with the lowest address of the stack and traps if it is
+//! Without optimisation, and where the knob asks for it, code that has lowered the pointer compares it with the lowest address of the stack and traps if it is
 //! below. Nothing has been written to the first register and predicate then, and no argument lies there.
 
 use super::refused;
-use crate::knobs::registry::SP_BOUNDS_CHECK;
 use crate::module::INCOMING;
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::abi::{Abi, Convention};
@@ -98,7 +97,7 @@ fn check_bounds(
     pointer: PhysReg,
     first: Inst,
 ) -> Result<(), PhaseError> {
-    let wanted = context.knobs.bool(&SP_BOUNDS_CHECK);
+    let wanted = context.checks_stack();
     let scratch = PhysReg::new(Class::R, 0).zip(PhysReg::new(Class::P, 0));
     let (true, Some((word, fits)), Some(entry)) = (wanted, scratch, func.layout.inst_block(first))
     else {

@@ -28,6 +28,7 @@ mod file;
 mod frame;
 mod last_uses;
 mod moves;
+mod packing;
 mod ranges;
 mod relations;
 mod spill;
@@ -39,7 +40,7 @@ pub use frame::expand_after_allocation;
 use crate::knobs::registry;
 use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
-use assign::{Budget, Facts, Stop};
+use assign::{BlockBoundaries, Edits, Facts, Stop};
 use check::check_allocation;
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
@@ -49,6 +50,7 @@ use orias_ori::{
     AbstractOp, Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst,
 };
 use orias_sass::{Op, Target};
+use packing::Packing;
 use spill::Fitting;
 
 /// How often the budget is lowered before the phase gives up.
@@ -197,11 +199,15 @@ fn allocate(
         &last_uses.tokens,
         limits[Class::B as usize],
     )?;
-    let budgets = std::array::from_fn(|class| Budget {
-        usable: limits[class],
-        enough: enough(files, Class::ALL[class], last_uses.pressure, limits[class]),
-        cheap: cheap(files, Class::ALL[class], limits[class]),
-    });
+    // Where something went to memory, nothing is gained by leaving registers over.
+    let stored = unspilled
+        .as_ref()
+        .is_some_and(|before| before.attributes.local < func.attributes.local);
+    let pressure = match stored {
+        false => last_uses.pressure,
+        true => u32::from(limits[Class::R as usize]),
+    };
+    let packing = Packing::new(func, pressure, limits);
     let facts = Facts {
         graph: &graph,
         walk: &walk,
@@ -210,9 +216,25 @@ fn allocate(
         last_uses: &last_uses,
         tokens: &tokens,
     };
-    let (borders, edits) = assign::assign(func, facts, budgets)?;
-    edits.apply(func)?;
-    edges::resolve(func, &graph, &live, &borders);
+    let scanned = assign::assign(func, facts, packing.budgets())?;
+    let named = scanned.0.named;
+    let tight = match packing.overshoots(func, named) {
+        true => assign::assign(func, facts, packing.tight_budgets()).ok(),
+        false => None,
+    };
+    let packed = tight.map(|tight| (func.clone(), tight));
+    let rewrite = |func: &mut Function, (borders, edits): (BlockBoundaries, Edits)| {
+        edits.apply(func)?;
+        edges::resolve(func, &graph, &live, &borders);
+        Ok::<(), Stop>(())
+    };
+    rewrite(func, scanned)?;
+    if let Some((mut packed, tight)) = packed {
+        rewrite(&mut packed, tight)?;
+        if packing.pays(func, named, &packed, &loops) {
+            *func = packed;
+        }
+    }
     func.level = Level::Physical;
     Ok(())
 }
@@ -282,31 +304,11 @@ fn entry_limit(wanted: &Attributes, files: &RegisterFiles) -> u32 {
         .iter()
         .map(|&n| n.max(1))
         .product::<u32>();
-    if wanted.max_threads != [0; 3] {
+    if wanted.max_threads != [0; 3] && !wanted.override_registers {
         let warps = threads.div_ceil(files.warp) * wanted.min_blocks.max(1);
         most = most.min(files.usable_with(warps) + files.reserved);
     }
     most
-}
-
-/// How many registers should do where `pressure` general registers are needed: these are handed to warps in portions, so the rest of the last
-/// portion costs nothing.
-fn enough(files: &RegisterFiles, class: Class, pressure: u32, limit: u8) -> u8 {
-    let goal = if class == Class::R {
-        files.portion(pressure) - files.reserved
-    } else {
-        u32::from(limit)
-    };
-    goal.min(u32::from(limit)) as u8
-}
-
-/// How many registers let a multiprocessor hold as many warps as it can.
-fn cheap(files: &RegisterFiles, class: Class, limit: u8) -> u8 {
-    if class == Class::R {
-        files.free().min(u32::from(limit)) as u8
-    } else {
-        limit
-    }
 }
 
 fn refused(error: BuildError) -> PhaseError {

@@ -21,6 +21,9 @@ const THREADS: u32 = 256;
 /// Registers that the allocator needs beyond those that are live, as a rule.
 const ALIGNMENT: u32 = 2;
 
+/// Registers that nobody's values lie in, though code names them: the stack pointer.
+const KEPT: u32 = 1;
+
 /// How many budgets below what the order before needed are tried at most.
 const BELOW: usize = 2;
 
@@ -47,25 +50,58 @@ impl Occupancy {
         }
     }
 
-    /// Registers a thread is given so that `live` can be live.
+    /// The most live registers for which a thread is given no more registers than for `live`.
     pub fn portion(&self, live: u32) -> u32 {
-        self.files.portion(live)
+        self.files.portion(live + KEPT) - self.files.reserved - KEPT
     }
 
     /// Warps of each scheduler when `live` registers are live.
     pub fn warps(&self, live: u32) -> u32 {
-        let blocks = self.files.blocks(live, self.threads);
-        (blocks * self.threads / self.files.warp / self.files.schedulers).max(1)
+        self.warps_with(live + KEPT)
+    }
+
+    /// Warps of each scheduler when code names `registers` registers.
+    pub fn warps_with(&self, registers: u32) -> u32 {
+        let warps = self.blocks(registers) * self.threads / self.files.warp;
+        (warps / self.files.schedulers).max(1)
+    }
+
+    /// Thread blocks of a multiprocessor when code names `registers` registers.
+    pub fn blocks(&self, registers: u32) -> u32 {
+        self.files.blocks(registers, self.threads)
     }
 
     /// Live registers that leave room for as many warps as there can be.
     pub fn free(&self) -> i32 {
-        self.files.free() as i32
+        (self.files.free() - KEPT) as i32
     }
 
-    /// The most registers that leave as many warps as `live` does, less what alignment may waste.
+    /// The most registers that code can name with as many blocks on a multiprocessor as if `live` were live.
+    pub fn edge(&self, live: u32) -> u32 {
+        let mut most = self.portion(live) + KEPT;
+        let blocks = self.blocks(most);
+        while self.blocks(most + self.files.granularity) == blocks && most < 256 {
+            most += self.files.granularity;
+        }
+        most
+    }
+
+    /// The most live registers that leave more warps than `live` does, if any do.
+    pub fn below(&self, live: u32) -> Option<u32> {
+        let warps = self.warps(live);
+        let mut fewer = self.portion(live);
+        while fewer > self.files.granularity {
+            fewer -= self.files.granularity;
+            if self.warps(fewer) > warps {
+                return Some(fewer);
+            }
+        }
+        None
+    }
+
+    /// The most live registers that leave as many warps as `live` does, less what alignment may waste.
     pub fn ceiling(&self, live: u32) -> u32 {
-        let mut most = self.portion(live) - self.files.reserved;
+        let mut most = self.portion(live);
         while self.warps(most + self.files.granularity) == self.warps(live) && most < 256 {
             most += self.files.granularity;
         }
@@ -81,7 +117,7 @@ impl Occupancy {
     /// order before needed, and then up to `most` in three steps.
     pub fn candidates(&self, least: u32, had: u32, most: u32) -> Vec<u32> {
         let mut budgets: Vec<u32> = Vec::new();
-        let mut live = self.portion(least) - self.files.reserved;
+        let mut live = self.portion(least);
         while live < had.min(most) && budgets.len() < BELOW {
             let next = live + self.files.granularity;
             if self.warps(next) != self.warps(live) {
@@ -154,7 +190,7 @@ mod tests {
     #[test]
     fn more_registers_leave_fewer_warps() {
         let of = occupancy(128);
-        let warps: Vec<u32> = [30, 38, 62, 126, 253]
+        let warps: Vec<u32> = [29, 37, 61, 125, 252]
             .iter()
             .map(|&r| of.warps(r))
             .collect();
@@ -164,18 +200,28 @@ mod tests {
     #[test]
     fn the_ceiling_keeps_the_number_of_warps() {
         let of = occupancy(128);
-        assert_eq!(of.ceiling(12), 28);
-        assert_eq!(of.ceiling(33), 36);
-        assert_eq!(of.ceiling(38), 38);
+        assert_eq!(of.ceiling(12), 27);
+        assert_eq!(of.ceiling(33), 35);
+        assert_eq!(of.ceiling(37), 37);
+    }
+
+    #[test]
+    fn an_edge_is_the_last_register_that_costs_no_block() {
+        let of = occupancy(128);
+        // 32, 40 and 128 registers, of which two are nobody's, for 16, 12 and 4 blocks; the stack pointer is one of those that code names.
+        assert_eq!([of.edge(20), of.edge(30), of.edge(120)], [30, 38, 126]);
+        assert_eq!(of.below(30), Some(29));
+        assert_eq!(of.below(29), None);
+        assert_eq!(occupancy(64).edge(165), 166);
     }
 
     #[test]
     fn candidates_begin_with_the_most_registers_of_more_warps() {
         assert_eq!(
             occupancy(128).candidates(20, 44, 60),
-            [30, 38, 44, 48, 52, 60]
+            [29, 37, 44, 48, 52, 60]
         );
-        assert_eq!(occupancy(1024).candidates(20, 62, 62), [30, 62]);
+        assert_eq!(occupancy(1024).candidates(20, 61, 61), [29, 61]);
         assert_eq!(occupancy(128).candidates(70, 70, 60), [70]);
         assert_eq!(occupancy(128).candidates(7, 7, 9), [7, 8, 9]);
     }

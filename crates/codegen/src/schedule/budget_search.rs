@@ -6,9 +6,12 @@ use super::budget;
 use super::build::Builder;
 use super::choice::{Choice, cheapest, cheapest_of};
 use super::estimate::estimate;
-use super::instructions::{Candidates, FixedBlock, Scheduler};
+use super::instructions::{Candidates, FixedBlock, Scheduler, Variant};
 use super::priority::Mode;
-use super::strategies::Asked;
+use super::strategies::{Asked, Strategy};
+
+/// An order is near to one more block on a multiprocessor if it needs no more than this part too many registers.
+const NEAR: u32 = 2;
 
 impl Scheduler<'_> {
     pub(super) fn choose_budget(
@@ -40,6 +43,7 @@ impl Scheduler<'_> {
                 && self.options.asked == Asked::Cascade;
             if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
                 self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));
+                self.try_depth_first(candidates, now);
             }
             if now <= only_reduce {
                 self.fill(candidates, roomy);
@@ -83,10 +87,29 @@ impl Scheduler<'_> {
         best.map_or(least, |(_, budget)| budget)
     }
 
+    /// Adds the order of each result right before its reader if that may let more warps run.
+    fn try_depth_first(&self, candidates: &mut Candidates, now: i32) {
+        let Some(below) = self.occupancy.below(now as u32) else {
+            return;
+        };
+        let registers = candidates.choices.iter().map(Choice::registers);
+        let least = registers.min().unwrap_or(now);
+        if least > below as i32 && least <= (below + below / NEAR) as i32 {
+            let strategy = Strategy::DepthFirst;
+            let variant = Variant::plain(strategy.name());
+            self.try_strategy(candidates, strategy, variant, Mode::ReduceReg, below as i32);
+        }
+    }
+
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
     fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> f64 {
         let warps = self.occupancy.warps(budget.max(0) as u32);
         let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
+        // More warps help launches that bring them, and as a guess every second one does.
+        let turns = match turns > 1.0 {
+            true => f64::midpoint(turns, 1.0),
+            false => turns,
+        };
         let mut cycles = 0.0;
         let mut needed = 0;
         for candidates in movable {

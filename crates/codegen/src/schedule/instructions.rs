@@ -62,7 +62,7 @@ const BADLY: u32 = 4;
 
 /// A way to ask a strategy.
 #[derive(Clone, Copy)]
-struct Variant {
+pub(super) struct Variant {
     /// What reports call it.
     name: &'static str,
     /// How many warps take turns.
@@ -72,7 +72,7 @@ struct Variant {
 }
 
 impl Variant {
-    const fn plain(name: &'static str) -> Self {
+    pub(super) const fn plain(name: &'static str) -> Self {
         Self {
             name,
             warps: 1,
@@ -275,8 +275,7 @@ impl Scheduler<'_> {
                 movable.push(candidates);
             } else {
                 self.fill(&mut candidates, self.hard);
-                let limit = self.limit(&candidates, self.hard);
-                self.decide(&candidates, limit, &mut plan);
+                self.decide(&candidates, self.hard, &mut plan);
                 plan.budget = self.hard as u32;
             }
         }
@@ -411,11 +410,6 @@ impl Scheduler<'_> {
         limits
     }
 
-    /// No block may need more than this under a budget.
-    fn limit(&self, candidates: &Candidates, budget: i32) -> i32 {
-        budget.max(candidates.choices[0].registers().min(self.hard))
-    }
-
     /// Whether the order of a block may change that needs so much and of which so many instructions may move.
     fn may_move(&self, block: Block, body: usize, peak: &Counts) -> bool {
         // Where predicates or uniform registers are spilled whatever the order, the one it has is the one whose spills are known.
@@ -444,7 +438,7 @@ impl Scheduler<'_> {
     }
 
     /// Adds an order found by a variant of `strategy` within `budget`.
-    fn try_strategy(
+    pub(super) fn try_strategy(
         &self,
         candidates: &mut Candidates,
         strategy: Strategy,
@@ -601,11 +595,7 @@ impl Scheduler<'_> {
     fn decide(&self, candidates: &Candidates, budget: i32, plan: &mut Plan) {
         let func = self.func;
         let had = &candidates.choices[0];
-        let mut chosen = cheapest(
-            self.files,
-            &candidates.choices,
-            self.limit(candidates, budget),
-        );
+        let mut chosen = cheapest(self.files, &candidates.choices, budget);
         if chosen.registers() > self.hard {
             // Alignment may need what is left.
             chosen = had;

@@ -26,7 +26,7 @@ pub(super) fn latency(func: &Function) -> Option<u16> {
     let frame = insts.filter_map(|inst| extent(func, inst)).max()?;
     let machine = Machine::of(func.target);
     let files = machine.registers;
-    let warps = Occupancy::new(func, files).warps(named_registers(func, Class::R));
+    let warps = Occupancy::new(func, files).warps_with(named_registers(func, Class::R));
     let threads = u64::from(warps * files.schedulers * files.warp);
     (frame * threads > machine.limits.local_cache).then_some(machine.limits.next_cache)
 }

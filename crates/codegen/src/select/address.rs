@@ -296,10 +296,22 @@ impl Selector<'_> {
         if place.symbol.is_some() {
             return Err(self.unsupported());
         }
-        let (place, offset) = self.settled(place)?;
-        let base: OptReg = match self.base_word(place.base)? {
-            Some(base) => base.into(),
-            None => self.stack_pointer()?.into(),
+        let (base, offset): (OptReg, i32) = match place.base {
+            None if place.offset.abs() < OFFSET_LIMIT => {
+                (self.stack_pointer()?.into(), place.offset as i32)
+            }
+            None => {
+                let frame = self.stack_pointer()?;
+                let far = Source::imm(place.offset as u32);
+                (self.sum(Operand::from(frame).into(), far)?.into(), 0)
+            }
+            Some(_) => {
+                let (place, offset) = self.settled(place)?;
+                match self.base_word(place.base)? {
+                    Some(base) => (base.into(), offset),
+                    None => return Err(self.broken("a base that is gone")),
+                }
+            }
         };
         Ok(self.func.create_address(Address {
             base,

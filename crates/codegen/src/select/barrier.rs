@@ -260,7 +260,11 @@ pub(super) fn sleep(s: &mut Selector<'_>) -> Done {
         true => Operand::imm(0).into(),
         false => time,
     };
-    s.emit_guarded(Op::NANOSLEEP, &[], sources![pt(), time])?;
+    let wake: &[Mod] = match s.operand(1) {
+        Operand::Imm(_) => &[(name::WAKE, value::RAND)],
+        _ => &[],
+    };
+    s.emit_guarded(Op::NANOSLEEP, wake, sources![pt(), time])?;
     Ok(())
 }
 

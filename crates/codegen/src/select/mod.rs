@@ -201,6 +201,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let plain_groups = warpgroup::groups_are_plain(func);
     let mut selector = Selector::new(func, context.machine, first, entry);
     selector.plain_groups = plain_groups;
+    selector.checks_stack = context.checks_stack();
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);
         selector.uses[value] = chains.uses(value).len() as u32;

@@ -94,6 +94,8 @@ pub(super) struct Selector<'f> {
     pub(super) group_ends: Option<Block>,
     /// Whether groups of warp-group products can be counted.
     pub(super) plain_groups: bool,
+    /// Whether code that lowers the stack pointer looks whether the stack is deep enough.
+    pub(super) checks_stack: bool,
     /// The forms of shapes that have one only.
     pub(super) forms: FxHashMap<InstructionShape, Variant>,
 }
@@ -129,6 +131,7 @@ impl<'f> Selector<'f> {
             scattered: ScatteredBarriers::default(),
             group_ends: None,
             plain_groups: true,
+            checks_stack: false,
             forms: FxHashMap::default(),
         }
     }

@@ -1,12 +1,13 @@
 //! The stack pointer and memory that a function allocates at run time.
 
+use super::barrier::TRAP;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
 use orias_ori::operation::Scalar;
-use orias_ori::{Operand, Value};
-use orias_sass::Op;
+use orias_ori::{Guard, Operand, Value};
+use orias_sass::{Op, modifier_values as value};
 
 type Done = Result<(), PhaseError>;
 
@@ -53,7 +54,14 @@ pub(super) fn stack_allocate(s: &mut Selector<'_>) -> Done {
     let Operand::Imm(align) = s.operand(1) else {
         return Err(s.broken("the alignment is not a number"));
     };
-    let align = (align.bits() as u32).max(s.machine.abi.stack_alignment);
+    // Arguments of calls lie at the pointer, aligned as the frame is.
+    let align = (align.bits() as u32)
+        .max(s.machine.abi.stack_alignment)
+        .max(s.func.attributes.local_align);
+    let below = match s.operand(2) {
+        Operand::Imm(below) => below.bits() as u32,
+        _ => 0,
+    };
     if !align.is_power_of_two() {
         return Err(s.broken("the alignment is not a power of two"));
     }
@@ -61,7 +69,10 @@ pub(super) fn stack_allocate(s: &mut Selector<'_>) -> Done {
     let size = s.word(0);
     let size = s.in_register(size)?;
     let minus = Source::from(size).negated().unwrap_or(size.into());
-    let lower = s.sum(pointer.into(), minus)?;
+    let mut lower = s.sum(pointer.into(), minus)?;
+    if below > 0 {
+        lower = s.sum(lower.into(), Source::imm(below.wrapping_neg()))?;
+    }
     let aligned = s.temporary(WORD);
     let mask = Source::imm(align.wrapping_neg());
     let and = Operand::imm(0xc0);
@@ -71,5 +82,15 @@ pub(super) fn stack_allocate(s: &mut Selector<'_>) -> Done {
         sources![pt(), aligned, lower, mask, rz(), and, not_pt()],
     )?;
     set_stack_pointer(s, aligned.into())?;
-    give_address(s, scalar, aligned)
+    if s.checks_stack {
+        let lowest = super::special::read_word(s, orias_sass::special::LMEMHIOFF)?;
+        let fits = s.compare(value::GE, value::U32, pointer.into(), lowest.into())?;
+        let traps = Guard::unless(fits);
+        s.emit_with(Op::BPT, &[TRAP], sources![Operand::imm(1)], traps)?;
+    }
+    let address = match below {
+        0 => aligned,
+        below => s.sum(aligned.into(), Source::imm(below))?,
+    };
+    give_address(s, scalar, address)
 }

@@ -166,7 +166,7 @@ attributes! {
     0x59 LOCAL_CTA_ASYNC_STORE_OFFSETS - Offsets,
     0x5a MERCURY_FINALIZER_OPTIONS - Words,
     0x5b BLOCKS_ARE_CLUSTERS Flag Opaque: "The grid is given in clusters.",
-    0x5c SANITIZE - Opaque,
+    0x5c SANITIZE Half Opaque: "what a kernel is instrumented for: 0 for threads held up at random, 1 for memcheck",
     0x5d SYSCALLS_FALLBACK - SymbolPairs,
     0x5e CUDA_REQ - Words,
     0x5f MERCURY_ISA_VERSION Half Opaque: "The Mercury version, major and minor.",

@@ -336,6 +336,7 @@ fn variables(cubin: &Cubin, name: &str) -> Result<Vec<Variable>> {
                 stb::LOCAL => Linkage::Local,
                 _ => Linkage::Global,
             },
+            managed: symbol.other & crate::elf::sto::MANAGED != 0,
         });
     }
     let has_bytes = !matches!(section.body, Body::Memory(_)) && section.kind != sht::NOBITS;

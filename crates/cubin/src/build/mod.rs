@@ -330,6 +330,8 @@ pub struct Variable {
     pub addresses: Vec<DataRelocation>,
     /// Who sees its name; the host finds those that are not local.
     pub linkage: Linkage,
+    /// Whether host and device share it (`.attribute(.managed)`).
+    pub managed: bool,
 }
 
 /// Who sees a name.
@@ -484,6 +486,7 @@ impl CubinContents {
                 abi_version: 8,
                 ident_padding: [0; 7],
                 kind: match self.object {
+                    Some(Object { extensible, .. }) if extensible => elf::ET_EXTENSIBLE,
                     Some(_) => elf::ET_REL,
                     None => elf::ET_EXEC,
                 },
@@ -501,6 +504,14 @@ impl CubinContents {
 }
 
 impl Variable {
+    /// The bits of `st_other` that do not say which memory it lies in.
+    fn other(&self) -> u8 {
+        match self.managed {
+            true => elf::sto::MANAGED,
+            false => 0,
+        }
+    }
+
     fn is_initialised(&self) -> bool {
         self.initial.is_some() || !self.addresses.is_empty()
     }

@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a linker is told of a module. Functions are given by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object {
+    /// Whether it is a whole program that a linker adds system functions to (`-ewp`).
+    pub extensible: bool,
     /// Variables in shared memory.
     pub shared: Vec<SharedVariable>,
     /// Prototypes of functions, as ptxas spells them.
@@ -264,6 +266,9 @@ impl Plan<'_> {
         for key in sections.into_iter().chain(DEBUG_SECTIONS) {
             self.add_section_symbol(key);
         }
+        for number in 0..self.debug_data().len() {
+            self.add_section_symbol(Key::DebugData(number));
+        }
         self.add_section_symbol(Key::CallGraph);
         self.add_section_symbol(Key::Prototypes);
         for variable in &module.constants {
@@ -322,7 +327,7 @@ impl Plan<'_> {
             name: variable.name.as_str().into(),
             kind: stt::CUDA_OBJECT,
             binding: binding(variable.linkage),
-            other: space << SPACE_SHIFT,
+            other: space << SPACE_SHIFT | variable.other(),
             place,
             value,
             size: variable.size,

@@ -113,8 +113,15 @@ impl<'a> Plan<'a> {
         self.symbol_indices.get(key).copied().unwrap_or(0)
     }
 
+    /// The symbol of a name; a section's name is that of its symbol.
     pub(super) fn named(&self, name: &str) -> u32 {
-        self.symbol(&SymbolKey::Named(name.to_owned()))
+        let named = self.symbol(&SymbolKey::Named(name.to_owned()));
+        if named > 0 || !name.starts_with(".debug_") {
+            return named;
+        }
+        let mut keys = self.keys.iter();
+        let section = keys.find(|&&key| self.section_name(key) == name);
+        section.map_or(0, |&key| self.symbol(&SymbolKey::Section(key)))
     }
 
     /// The sections of DWARF.

@@ -44,7 +44,7 @@ impl<'a> Plan<'a> {
                     Linkage::Local => stb::LOCAL,
                     _ => stb::GLOBAL,
                 },
-                other: 0,
+                other: variable.other(),
                 place: SymbolPlace::Section(self.index(key)),
                 value: variable.offset,
                 size: variable.size,

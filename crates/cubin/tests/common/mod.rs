@@ -31,6 +31,7 @@ pub fn variable(name: &str, size: u64, initial: Option<&[u8]>) -> Variable {
         initial: initial.map(<[u8]>::to_vec),
         addresses: Vec::new(),
         linkage: Linkage::Local,
+        managed: false,
     }
 }
 

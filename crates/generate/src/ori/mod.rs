@@ -91,6 +91,7 @@ impl Generator {
             attributes.cluster = [2, 1, 1];
             attributes.barriers = rng.below(16) as u32;
             attributes.max_registers = rng.below(255) as u32;
+            attributes.override_registers = attributes.max_registers % 2 == 1;
             attributes.min_blocks = rng.below(4) as u32;
             attributes.fixed.extend(PhysReg::new(Class::R, 1));
         }

@@ -93,6 +93,8 @@ pub struct Attributes {
     pub min_blocks: u32,
     /// Most registers a thread may have.
     pub max_registers: u32,
+    /// That number counts whatever the numbers of threads and blocks ask for.
+    pub override_registers: bool,
     /// Shape of the cluster.
     pub cluster: [u32; 3],
     /// How many named barriers the code uses.

@@ -372,7 +372,7 @@ operations! {
         .sig(&[R2], &[I, I, R1_]);
     CreatePolicyRange = row("createpolicy_range", "A cache policy that holds for a range of addresses: its start, two priorities, primary and total size.")
         .sig(&[R2], &[R2, I, I, R1, R1]);
-    Alloca = row("alloca", "Space on the stack: size, alignment.").mods(&[TY]).on(WORDS).sig(&[T], &[R1, I]).does(SIDE);
+    Alloca = row("alloca", "Space on the stack: size, alignment, bytes that stay free below it for arguments of calls.").mods(&[TY]).on(WORDS).sig(&[T], &[R1, I, I_]).does(SIDE);
     StackSave = row("stacksave", "The stack pointer.").mods(&[TY]).on(WORDS).sig(&[T], &[]).does(SIDE);
     StackRestore = row("stackrestore", "Sets the stack pointer.").mods(&[TY]).on(WORDS).sig(&[], &[T]).does(SIDE);
     Atom = row("atom", "Changes what an address holds in one step; the old contents are the result.")
@@ -492,7 +492,7 @@ operations! {
         .mods(&[Reduce, Geometry, Outside, Unit, TY]).on(INT32.or(INT64).or(WORDS)).sig(&[], &[R1, N, T]).does(UPDATES);
 
     // Odds and ends.
-    Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds.").sig(&[], &[R1]).does(SIDE);
+    Nanosleep = row("nanosleep", "Sleeps for about so many nanoseconds; for at most as many, as the chip draws, with a second operand.").sig(&[], &[R1, I_]).does(SIDE);
     PmEvent = row("pmevent", "Triggers performance-monitor events by mask.").sig(&[], &[I]).does(SIDE);
     Brkpt = row("brkpt", "Stops for a debugger.").does(SIDE);
     RegistersTake = row("registers_take", "Asks for so many registers in all; whether it got them.").sig(&[P], &[I]).does(BARRIER.with(Effects::VARIES));

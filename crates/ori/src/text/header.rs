@@ -35,6 +35,7 @@ impl Parser<'_> {
                 "max_threads" => attributes.max_threads = self.three_numbers()?,
                 "cluster" => attributes.cluster = self.three_numbers()?,
                 "required_threads" => attributes.required_threads = true,
+                "override_registers" => attributes.override_registers = true,
                 "relocatable" => attributes.relocatable = true,
                 "fixed" => {
                     let start = self.cursor.at;

@@ -161,6 +161,9 @@ impl Printer<'_> {
         if attributes.required_threads {
             self.attribute("required_threads", &[]);
         }
+        if attributes.override_registers {
+            self.attribute("override_registers", &[]);
+        }
         if attributes.relocatable {
             self.attribute("relocatable", &[]);
         }

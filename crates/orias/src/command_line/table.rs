@@ -156,8 +156,8 @@ pub const OPTIONS: &[OptionRow] = &[
         "Do not merge basic blocks, for the sake of debugging."),
     row("entry", "e", List, "<name>,...", Effective, set_entries,
         "Compile these entry functions only."),
-    row("extensible-whole-program", "ewp", Nothing, "", Refused("extensible whole programs"), nothing,
-        "Make a whole program that can be extended."),
+    row("extensible-whole-program", "ewp", Nothing, "", Effective, set_extensible,
+        "Make a whole program that a linker adds the device runtime to."),
     row("fmad", "fmad", Truth, "<true|false>", Effective, set_contract,
         "Allow multiplication and addition to become one operation with one rounding."),
     row("force-load-cache", "flcm", Text, "<modifier>", Effective, force_load_cache,
@@ -212,10 +212,10 @@ pub const OPTIONS: &[OptionRow] = &[
         "How freely to trade registers for speed."),
     row("return-at-end", "ret-end", Nothing, "", NoEffect("Orias leaves returns where they are"), nothing,
         "Keep the return at the end, for the sake of debugging."),
-    row("sanitize", "sanitize", OneOf(&["memcheck", "threadsteer"]), "<memcheck|threadsteer>", Refused("instrumented code"), nothing,
+    row("sanitize", "sanitize", OneOf(&["memcheck", "threadsteer"]), "<memcheck|threadsteer>", Effective, set_sanitize,
         "Instrument the code for a tool."),
     row("sp-bounds-check", "sp-bounds-check", Nothing, "", Effective, set_stack_check,
-        "Check the stack pointer's bounds. ptxas does so at -O0 and with -g in any case, Orias does not."),
+        "Check the stack pointer's bounds, as is done at -O0 and with -g in any case."),
     row("split-compile", "split-compile", Number, "<N>", Effective, set_threads,
         "Most threads of the compiler; 0 for all processors."),
     row("suppress-async-bulk-multicast-advisory-warning", "suppress-async-bulk-multicast-advisory-warning", Nothing, "",
@@ -424,6 +424,33 @@ fn set_contract(invocation: &mut Invocation, value: &Value) -> Result<(), Diagno
 fn set_relocatable(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     invocation.options.relocatable = true;
     Ok(())
+}
+
+fn set_extensible(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    // Rows are applied in the table's order: '--compile-only' is known.
+    if invocation.options.relocatable {
+        warn(
+            invocation,
+            "Conflicting options '--compile-only' and '--extensible-whole-program' specified, ignoring '--extensible-whole-program' option".to_owned(),
+        );
+        return Ok(());
+    }
+    invocation.options.relocatable = true;
+    invocation.options.extensible = true;
+    Ok(())
+}
+
+fn set_sanitize(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::Text(tool) = value else {
+        return Ok(());
+    };
+    if tool != "threadsteer" {
+        return Err(Diagnostic::unsupported(
+            "calls of the checks of memcheck (option '--sanitize=memcheck')".to_owned(),
+        ));
+    }
+    let set = invocation.options.knobs.set("SteerThreads=true");
+    set.map_err(|error| fatal(error.to_string()))
 }
 
 fn set_line_info(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {

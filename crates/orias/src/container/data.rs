@@ -22,10 +22,6 @@ pub(super) struct KnownNames<'a> {
 impl KnownNames<'_> {
     /// A variable of the module; its offset is not known yet.
     pub(super) fn variable(&self, symbol: &Symbol) -> Result<Variable, Diagnostic> {
-        if symbol.managed {
-            let feature = format!("the managed variable '{}'", symbol.name);
-            return Err(Diagnostic::unsupported(feature));
-        }
         let mut initial = symbol.initial.clone();
         let mut addresses = Vec::new();
         for relocation in &symbol.relocations {
@@ -46,6 +42,7 @@ impl KnownNames<'_> {
                 None if symbol.linkage == Linkage::Internal => build::Linkage::Local,
                 None => build::Linkage::Global,
             },
+            managed: symbol.managed,
         })
     }
 

@@ -6,6 +6,7 @@
 use super::data::KnownNames;
 use super::text::{Called, Part, Text, behind_call};
 use super::{Finished, function_of, internal, kernel_function};
+use crate::debug::{self, Sections};
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use orias_codegen::{BEHIND_CALL, Linkage, Links, LoweredModule, Symbol, SymbolSpace};
@@ -63,7 +64,7 @@ pub(super) fn build(
     links: &Links,
     kernels: &[Finished],
     functions: &[Called],
-    lines: LineTables,
+    (lines, sections): (LineTables, Option<Sections>),
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
     if !module.references.is_empty() {
@@ -72,7 +73,10 @@ pub(super) fn build(
     }
     let names = Names::new(module, links, kernels, functions);
     let mut cubin = build::CubinContents::new(super::chip_of(target));
-    let mut object = Object::default();
+    let mut object = Object {
+        extensible: links.extensible,
+        ..Object::default()
+    };
     let known = KnownNames {
         module,
         constants: &FxHashMap::default(),
@@ -105,16 +109,18 @@ pub(super) fn build(
     let files = lines.files(module);
     let mut used = Used::new(module, &names);
     for called in functions {
-        let text = Text::alone(&called.function, &called.code);
+        let text = called.text();
         let linked = used.link(&text.parts[0], target)?;
         let mut function = function_of(&called.function, &text, linked, target);
         function.linkage = linkage(called.linkage);
+        function.frame_rules =
+            (called.debug.as_ref()).map(|_| debug::rules(&called.function, &called.code));
         add(
             &mut cubin, &mut used, function, &text, &lines, &files, target,
         );
     }
     for finished in kernels {
-        let text = Text::alone(&finished.kernel.code, &finished.code);
+        let text = finished.text();
         let linked = used.link(&text.parts[0], target)?;
         let mut function = kernel_function(module, finished, &text, linked, target)?;
         function.shared = None;
@@ -151,6 +157,8 @@ pub(super) fn build(
     let indirect = links.indirect.iter();
     object.indirect = indirect.filter(|(name, _)| there(name)).cloned().collect();
     cubin.lines = lines.info(module, &files);
+    cubin.debug =
+        sections.map(|sections| super::debug_info(&sections, module, kernels, functions, target));
     cubin.object = Some(object);
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)

@@ -44,6 +44,11 @@ pub(crate) struct Called {
 }
 
 impl Called {
+    /// The function in a text of its own.
+    pub(super) fn text(&self) -> Text<'_> {
+        Text::alone(&self.function, &self.code, self.debug.as_ref())
+    }
+
     /// Its name in the source.
     pub(crate) fn name(&self) -> &str {
         self.function.name.trim_start_matches(TEXT_START)
@@ -90,13 +95,16 @@ pub(crate) fn called_by<'a>(finished: &Finished, functions: &'a [Called]) -> Vec
 
 impl<'a> Text<'a> {
     /// A function in a text of its own.
-    pub(crate) fn alone(function: &'a Function, code: &'a Code) -> Text<'a> {
-        let start = 0;
+    pub(crate) fn alone(
+        function: &'a Function,
+        code: &'a Code,
+        debug: Option<&'a DebugRecord>,
+    ) -> Text<'a> {
         let parts = vec![Part {
-            start,
+            start: 0,
             function,
             code,
-            debug: None,
+            debug,
         }];
         Text { parts }
     }

@@ -21,6 +21,9 @@ const STRINGS: &str = ".debug_str";
 const ABBREVIATIONS: &str = ".debug_abbrev";
 const INFO: &str = ".debug_info";
 
+/// These are made with the line tables.
+const LINES: [&str; 2] = [".debug_line", STRINGS];
+
 const DW_OP_ADDR: u8 = 0x03;
 const DW_OP_FBREG: u8 = 0x91;
 const DW_OP_NOP: u8 = 0x96;
@@ -188,7 +191,14 @@ impl Sections {
         if name.starts_with('.') {
             let starts = self.starts.get(reference.module);
             let start = starts.and_then(|starts| starts.get(name));
-            return Place::Number(start.copied().unwrap_or(0));
+            let start = start.copied().unwrap_or(0);
+            // A linker puts sections of several files behind each other.
+            let section = (self.list.iter()).find(|it| it.name == name && name.starts_with(DEBUG));
+            let linked = section.is_some() || LINES.contains(&name);
+            return match linked && around.module.links.is_some() {
+                true => Place::Symbol(name.to_owned(), start, r_cuda::ADDRESS_64),
+                false => Place::Number(start),
+            };
         }
         if let Some((_, at)) = self.labels.get(name) {
             return Place::Number(*at);
@@ -290,6 +300,8 @@ impl Labels {
 pub(crate) struct Surroundings<'a> {
     places: FxHashMap<&'a str, PlaceOf>,
     module: &'a LoweredModule,
+    /// Bytes of shared memory before a program's own.
+    reserved_shared: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -300,10 +312,11 @@ enum PlaceOf {
 }
 
 impl<'a> Surroundings<'a> {
-    pub(crate) fn new(module: &'a LoweredModule) -> Self {
+    pub(crate) fn new(module: &'a LoweredModule, reserved_shared: u64) -> Self {
         Surroundings {
             places: FxHashMap::default(),
             module,
+            reserved_shared,
         }
     }
 
@@ -351,6 +364,11 @@ impl<'a> Surroundings<'a> {
         match self.module.symbol(name).map(|symbol| symbol.space) {
             Some(SymbolSpace::Global) => Place::Symbol(name.to_owned(), 0, r_cuda::ADDRESS_64),
             Some(SymbolSpace::Const) => Place::Symbol(name.to_owned(), 0, r_cuda::GENERIC_64),
+            // Where the linker places them.
+            Some(SymbolSpace::Shared) if self.module.links.is_some() => {
+                let start = self.reserved_shared;
+                Place::Symbol(name.to_owned(), start, r_cuda::ADDRESS_64)
+            }
             _ => Place::Number(0),
         }
     }

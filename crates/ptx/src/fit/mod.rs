@@ -250,6 +250,17 @@ impl Context<'_> {
                 if !integer || ty.bits() > 64 || ty == Type::F16x2 {
                     return fail(Reason::Sum(ty));
                 }
+                // `mov` cuts the sum off or extends it, whatever the register's width; ptxas does not for `.s64`.
+                let bits_only = matches!(inner.kind, OperandKind::Register(_))
+                    && matches!(
+                        wanted.ty.class(),
+                        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
+                    )
+                    && wanted.ty != Type::S64
+                    && wanted.ty.bits() <= 64;
+                if form.name && bits_only {
+                    return Ok(());
+                }
                 self.value(inner, wanted)
             }
             OperandKind::Sink if form.sink => Ok(()),

@@ -385,6 +385,15 @@ impl<'a> Parser<'a> {
                 _ => None,
             };
             if let Some(option) = option {
+                let other = match option {
+                    TargetOption::TexmodeUnified => Some(TargetOption::TexmodeIndependent),
+                    TargetOption::TexmodeIndependent => Some(TargetOption::TexmodeUnified),
+                    TargetOption::Debug | TargetOption::MapF64ToF32 => None,
+                };
+                if other.is_some_and(|other| self.module.target_options.contains(&other)) {
+                    let message = format!("Conflicting .target option '{text}'");
+                    self.report(Diagnostic::error(token.span(), message));
+                }
                 self.module.target_options.push(option);
             } else if let Some(target) = Target::from_name(text) {
                 self.module.target = Some(target);

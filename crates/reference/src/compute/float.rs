@@ -82,7 +82,11 @@ fn mul(form: &Form, format: Format) -> Element {
 }
 
 fn fma(form: &Form, format: Format) -> Element {
-    let how = arithmetic(form, format);
+    let mut how = arithmetic(form, format);
+    if format == Format::BF16 {
+        // A direction may be named and has no meaning: docs/errata.md.
+        how.rounding = Rounding::NearestEven;
+    }
     let (bounded, relu) = (form.has(Modifier::Oob), form.has(Modifier::Relu));
     Box::new(move |[a, b, c, ..]| {
         let sum = if bounded {

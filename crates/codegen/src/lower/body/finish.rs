@@ -26,14 +26,30 @@ impl Body<'_, '_> {
     }
 
     /// Takes the frame's address at the entry where something needs it as a number. Once the stack grows at run time, all
-    /// accesses to the frame do: the stack pointer no longer points there.
+    /// accesses to the frame do, and returns: the stack pointer no longer points there. Arguments of calls lie where it points.
     fn define_frame_base(&mut self) -> Lowered {
-        if self.alloca && self.memory.1 > 0 {
+        if self.alloca {
             let base = self.frame_base();
             let blocks: Vec<Block> = self.func.blocks().collect();
             for block in blocks {
                 let insts: Vec<_> = self.func.block_insts(block).collect();
                 for inst in insts {
+                    if self.func.opcode(inst).as_abstract() == Some(AbstractOp::Ret)
+                        && self.func.kind == FunctionKind::Device
+                    {
+                        let mut emit = Emit::before(&mut self.func, inst);
+                        let operands = [base.into()];
+                        let mods = (Scalar::B32,);
+                        emit.put(
+                            AbstractOp::StackRestore,
+                            mods,
+                            &[],
+                            &operands,
+                            Guard::ALWAYS,
+                            &[],
+                        );
+                        emit.finish()?;
+                    }
                     if self.func.modifier::<Space>(inst) != Some(Space::Local) {
                         continue;
                     }
@@ -41,6 +57,7 @@ impl Body<'_, '_> {
                     for operand in operands {
                         if let Operand::Address(id) = operand
                             && self.func.address(id).base.get().is_none()
+                            && self.func.address(id).offset >= self.outgoing as i32
                         {
                             self.func.address_mut(id).base = Reg::from(base).into();
                         }
@@ -170,7 +187,6 @@ impl Body<'_, '_> {
             dynamic_shared,
             callees: Vec::new(),
             debug: self.debugging.map(Debugging::into_record),
-            alloca: self.alloca,
             pragmas: self.pragmas,
             max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)
                 .map(|it| it.values[0]),

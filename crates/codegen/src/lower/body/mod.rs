@@ -21,7 +21,7 @@ use super::lines::{At, Lines};
 use super::rules;
 use super::{Caches, LowerOptions};
 use crate::emit::Emit;
-use crate::module::{DeviceFunction, Extern, Kernel, near_name};
+use crate::module::{DeviceFunction, Extern, INCOMING, Kernel, near_name};
 use crate::ssa::{Ssa, Variable};
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractMods, AbstractOp};
@@ -160,6 +160,10 @@ const MAX_STATEMENTS: usize = 4_000_000;
 /// The most bytes of a parameter that are kept in variables.
 const MAX_PARAMETER_WORDS: u64 = 1024;
 
+/// The most bytes of a frame: sizes and offsets are signed words in attributes and code. What a launch can have is less (512 KB a thread) and
+/// the driver's to say.
+const MAX_FRAME: u64 = i32::MAX as u64;
+
 /// Writes one kernel.
 pub(super) struct Body<'m, 'a> {
     pub module: &'m orias_ptx::Module<'a>,
@@ -188,6 +192,8 @@ pub(super) struct Body<'m, 'a> {
     pub result_pointer: Option<Variable>,
     /// Whether the stack grows at run time.
     pub alloca: bool,
+    /// Bytes at the stack pointer for arguments of calls.
+    pub outgoing: u32,
     /// How many named barriers are in use.
     pub barriers: u32,
     /// Whether the kernel is launched with clusters, whatever the launch says (`.explicitcluster`).
@@ -262,10 +268,6 @@ pub(super) fn lower_function(
     };
     let mut body = body(around, id, &name, FunctionKind::Device);
     body.run(id);
-    if body.alloca {
-        let what = "a stack that grows at run time in a function that is not inlined".to_owned();
-        body.report(function.span, Refusal::Unsupported(what));
-    }
     let body = finished(body, function, around.options)?;
     Ok(body.into_function(function))
 }
@@ -323,6 +325,7 @@ fn body<'m, 'a>(
         graph,
         result_pointer: None,
         alloca: false,
+        outgoing,
         barriers: 0,
         explicit_cluster: false,
         packed: FxHashMap::default(),
@@ -514,6 +517,8 @@ impl<'m> Body<'m, '_> {
     fn declare(&mut self, id: VariableId) {
         let variable = self.module.variable(id);
         match variable.space {
+            // What the frame has no room for is refused where it is used.
+            ast::Space::Local | ast::Space::Param if variable.bytes() > MAX_FRAME => {}
             ast::Space::Local => {
                 if let Err(refusal) = self.place_in_frame(id, variable.bytes()) {
                     self.report(variable.span, refusal);
@@ -545,9 +550,11 @@ impl<'m> Body<'m, '_> {
         let (top, highest, most) = self.memory;
         let offset = u64::from(top).next_multiple_of(u64::from(align));
         let end = offset.saturating_add(bytes);
-        // Local memory has 512 KB a thread at most.
-        if end > 512 * 1024 {
-            return unsupported("more than 512 KB of local memory");
+        if end > MAX_FRAME {
+            return unsupported("a frame of 2 GB or more");
+        }
+        if end > u64::from(INCOMING) && self.func.kind == FunctionKind::Device {
+            return unsupported("a frame of more than 4 MB in a function that is not inlined");
         }
         self.memory = (end as u32, highest.max(end as u32), most.max(align));
         Ok(offset as u32)

@@ -88,9 +88,6 @@ impl<'m> Body<'m, '_> {
         arguments: &[ast::Operand],
     ) -> Lowered {
         let convention = self.convention(signature)?;
-        if convention.stack > 0 && self.alloca {
-            return unsupported("arguments on a stack that grows at run time");
-        }
         let mut slots: Vec<Option<Value>> = vec![None; convention.registers as usize];
         let given = self.arguments(statement, &signature.parameters, arguments)?;
         if given.len() < signature.parameters.len() {

@@ -234,8 +234,8 @@ fn root_step(emit: &mut Emit<'_>, a: Operand) -> Operand {
     dfma(emit, c, t, y)
 }
 
-/// The reciprocal root of any number.
-pub(super) fn long_reciprocal_root(emit: &mut Emit<'_>, a: Operand) -> Operand {
+/// The reciprocal root of a number that is small or special.
+fn long_reciprocal_root(emit: &mut Emit<'_>, a: Operand) -> Operand {
     use super::single::dmul;
     let (low, high) = emit.halves(a);
     let magnitude = emit.and(high, imm(0x7fff_ffff));

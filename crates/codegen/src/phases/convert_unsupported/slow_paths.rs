@@ -13,7 +13,7 @@
 //!
 //! Slow paths have no branches, so lanes that call them together come back together.
 
-use super::{Asked, double, functions, single};
+use super::{Asked, double, single};
 use crate::emit::{Emit, imm};
 use crate::knobs::registry;
 use crate::module::near_name;
@@ -68,8 +68,8 @@ const fn row(
 
 /// All of them.
 #[rustfmt::skip]
-pub const SLOW_PATHS: [SlowPath; 13] = {
-    use AbstractOp::{Fdiv, Rsqrt, Sqrt};
+pub const SLOW_PATHS: [SlowPath; 12] = {
+    use AbstractOp::{Fdiv, Sqrt};
     use Ftz::{Ftz as F, Keep};
     use Scalar::{F32, F64};
     const RN: Option<Round> = Some(Round::Rn);
@@ -89,7 +89,6 @@ pub const SLOW_PATHS: [SlowPath; 13] = {
         row("sqrt.rz.f64", Sqrt, (F64, 60), RZ, Keep, |emit, a| double::long_root(emit, Round::Rz, a[0])),
         row("sqrt.rm.f64", Sqrt, (F64, 60), RM, Keep, |emit, a| double::long_root(emit, Round::Rm, a[0])),
         row("sqrt.rp.f64", Sqrt, (F64, 60), RP, Keep, |emit, a| double::long_root(emit, Round::Rp, a[0])),
-        row("rsqrt.approx.f64", Rsqrt, (F64, 48), None, Keep, |emit, a| functions::long_reciprocal_root(emit, a[0])),
     ]
 };
 
@@ -139,7 +138,6 @@ impl SlowPath {
                 Some(Round::Default) | None => Some(Round::Rn),
                 round => round,
             },
-            _ if op == AbstractOp::Rsqrt => None,
             _ => return None,
         };
         let ftz = asked.modifier::<Ftz>().unwrap_or(Ftz::Keep);

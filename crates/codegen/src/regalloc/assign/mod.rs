@@ -36,7 +36,7 @@ use super::ranges::Ranges;
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
-use edits::Edits;
+pub(super) use edits::Edits;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
@@ -79,6 +79,8 @@ pub(super) struct BlockBoundaries {
     pub(super) args: Lists,
     /// By block: the one that left all live values where this one has them.
     pub(super) follows: Vec<PackedOption<Block>>,
+    /// How many general registers are used, from the first to the highest.
+    pub(super) named: u8,
 }
 
 /// A list of places for each block.
@@ -122,11 +124,14 @@ impl BlockBoundaries {
     }
 }
 
-/// Registers for one class: how many there are, how many should do, and how many cost nothing more.
+/// Registers for one class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
+    /// How many there are.
     pub(super) usable: u8,
+    /// How many should do.
     pub(super) enough: u8,
+    /// How many leave as many warps.
     pub(super) cheap: u8,
 }
 
@@ -199,7 +204,7 @@ fn scan(
             .filter(|reg| reg.class() == class)
             .flat_map(|reg| reg.units())
             .map(|unit| unit.index());
-        File::new(class, budget.usable, budget.enough, budget.cheap, fixed)
+        File::new(class, budget, fixed)
     });
     let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
     let order: Vec<Block> = walk.reverse_postorder().chain(unreachable).collect();
@@ -231,6 +236,7 @@ fn scan(
             params: Lists::new(graph.block_count()),
             args: Lists::new(graph.block_count()),
             follows: vec![PackedOption::default(); graph.block_count()],
+            named: 0,
         },
         crossing,
         given: [Given::default(); 5],
@@ -247,6 +253,7 @@ fn scan(
     for block in order {
         scan.block(block)?;
     }
+    scan.borders.named = scan.files[Class::R as usize].named;
     Ok((scan.borders, scan.edits))
 }
 

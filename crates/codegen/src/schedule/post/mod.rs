@@ -208,7 +208,9 @@ pub fn post_schedule(func: &mut Function, context: &Context<'_>) -> Result<(), P
 /// How many warps of a physical function take turns on a scheduler if launches fill the machine half, as a guess.
 pub fn warps(func: &Function) -> u32 {
     let occupancy = Occupancy::new(func, Machine::of(func.target).registers);
-    occupancy.warps(named_registers(func, Class::R)).div_ceil(2)
+    occupancy
+        .warps_with(named_registers(func, Class::R))
+        .div_ceil(2)
 }
 
 /// Orders the blocks of a physical function anew, and says what became of each.
