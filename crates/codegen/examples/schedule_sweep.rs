@@ -160,7 +160,7 @@ fn add(
     let weigh = |pick: fn(&(u32, u32)) -> u32| -> f64 {
         plan.blocks
             .iter()
-            .map(|block| f64::from(pick(&block.cycles)) * block.frequency as f64)
+            .map(|block| f64::from(pick(&block.cycles)) * block.frequency)
             .sum()
     };
     let (before, after) = (weigh(|cycles| cycles.0), weigh(|cycles| cycles.1));

@@ -165,6 +165,24 @@ impl<'f> Emit<'f> {
         }
     }
 
+    /// An instruction with one result and modifiers that are packed already.
+    pub fn again(&mut self, op: AbstractOp, mods: AbstractMods, operands: &[Operand]) -> Operand {
+        let always = Guard::ALWAYS;
+        let made = self
+            .cursor
+            .put_abstract(op, mods, &[], operands, always, &[]);
+        match made {
+            Ok(inst) => match self.func().result(inst, 0) {
+                Some(value) => value.into(),
+                None => Operand::None,
+            },
+            Err(error) => {
+                self.error.get_or_insert(error);
+                Operand::None
+            }
+        }
+    }
+
     /// An instruction with two results, the second of which is optional in its row.
     pub fn pair<M: Mods>(
         &mut self,

@@ -126,6 +126,19 @@ pub struct DeviceFunction {
     pub(crate) shared: Vec<usize>,
 }
 
+impl DeviceFunction {
+    /// A function of ours, which no source names.
+    #[must_use]
+    pub fn of(code: Function) -> DeviceFunction {
+        DeviceFunction {
+            code,
+            debug: None,
+            linkage: Linkage::Internal,
+            shared: Vec::new(),
+        }
+    }
+}
+
 /// What debuggers are told of a function, as far as it is known before it has code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DebugRecord {

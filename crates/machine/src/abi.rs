@@ -5,6 +5,36 @@ use orias_sass::RegisterClass;
 /// Registers, first and last.
 type Ranges = &'static [(u8, u8)];
 
+/// A convention of calls: where things travel, and what a call leaves as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convention {
+    /// The first general register of the arguments, and of the results.
+    pub first_argument: u8,
+    /// One past the last general register of the arguments.
+    pub arguments_end: u8,
+    /// The first of the two general registers that hold where the call returns to.
+    pub return_address: u8,
+    /// The general register in which who is called keeps the predicates, to give them back as they were, if all are to survive.
+    pub predicates: Option<u8>,
+    /// Registers that survive a call, by class: general, predicates, uniform, uniform predicates, convergence.
+    preserved: [Ranges; 5],
+}
+
+impl Convention {
+    /// Whether a call leaves a register as it was.
+    #[must_use]
+    pub fn is_preserved(&self, class: RegisterClass, index: u8) -> bool {
+        let ranges = match class {
+            RegisterClass::R => self.preserved[0],
+            RegisterClass::P => self.preserved[1],
+            RegisterClass::UR => self.preserved[2],
+            RegisterClass::UP => self.preserved[3],
+            RegisterClass::B => self.preserved[4],
+        };
+        contains(ranges, index)
+    }
+}
+
 /// The conventions of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abi {
@@ -35,6 +65,13 @@ pub struct Abi {
     pub mercury_version: u16,
     /// The work-arounds that cubins say all code carries.
     pub work_arounds: u32,
+    /// The same of slow paths, which are called by a convention of our own.
+    pub(crate) slow_path_first_argument: u8,
+    pub(crate) slow_path_arguments_end: u8,
+    pub(crate) slow_path_return_address: u8,
+    pub(crate) slow_path_predicates: u8,
+    pub(crate) slow_path_single_preserved: Ranges,
+    pub(crate) slow_path_double_preserved: Ranges,
     pub(crate) preserved_general: Ranges,
     pub(crate) saved_general: Ranges,
     pub(crate) preserved_predicates: Ranges,
@@ -44,17 +81,50 @@ pub struct Abi {
 }
 
 impl Abi {
+    /// How functions are called that others may call, too.
+    #[must_use]
+    pub fn functions(&self) -> Convention {
+        Convention {
+            first_argument: self.first_argument,
+            arguments_end: self.arguments_end,
+            return_address: self.return_address,
+            predicates: None,
+            preserved: [
+                self.preserved_general,
+                self.preserved_predicates,
+                self.preserved_uniform,
+                self.preserved_uniform_predicates,
+                self.preserved_convergence,
+            ],
+        }
+    }
+
+    /// How slow paths of single or of double precision are called, which nobody else ever calls.
+    #[must_use]
+    pub fn slow_paths(&self, double: bool) -> Convention {
+        const ALL: Ranges = &[(0, u8::MAX)];
+        Convention {
+            first_argument: self.slow_path_first_argument,
+            arguments_end: self.slow_path_arguments_end,
+            return_address: self.slow_path_return_address,
+            predicates: Some(self.slow_path_predicates),
+            preserved: [
+                match double {
+                    true => self.slow_path_double_preserved,
+                    false => self.slow_path_single_preserved,
+                },
+                ALL,
+                ALL,
+                ALL,
+                ALL,
+            ],
+        }
+    }
+
     /// Whether a called function leaves a register as it was.
     #[must_use]
     pub fn is_preserved(&self, class: RegisterClass, index: u8) -> bool {
-        let ranges = match class {
-            RegisterClass::R => self.preserved_general,
-            RegisterClass::P => self.preserved_predicates,
-            RegisterClass::UR => self.preserved_uniform,
-            RegisterClass::UP => self.preserved_uniform_predicates,
-            RegisterClass::B => self.preserved_convergence,
-        };
-        contains(ranges, index)
+        self.functions().is_preserved(class, index)
     }
 
     /// Whether a function that is called saves a register before it changes it, and gives it back as it was. Callers do not count on all of them.

@@ -12,6 +12,7 @@ use crate::usage::{self, Usage};
 use crate::warpgroup;
 use orias_codegen::knobs::registry::{GEN_ERRBAR_AT_EXIT, STEER_THREADS};
 use orias_codegen::lower::{LowerOptions, lower};
+use orias_codegen::phases::{is_slow_path, slow_path};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
 use orias_codegen::stopwatch::Stopwatch;
 use orias_codegen::{DeviceFunction, Kernel, most_registers};
@@ -19,6 +20,7 @@ use orias_machine::Machine;
 use orias_mercury::Code;
 use orias_ptx::diagnostic::LineIndex;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// A PTX module and the name that messages call it by.
 #[derive(Clone, Copy, Debug)]
@@ -248,8 +250,12 @@ fn generate(
         let what = format!("two functions of the name '{twice}' in several modules");
         return Err(vec![Diagnostic::unsupported(what)]);
     }
-    let functions =
+    let mut functions =
         finish_functions(functions, &kernels, options, stop).map_err(|error| vec![error])?;
+    let slow_paths = slow_paths(&mut kernels, &functions, target).map_err(|error| vec![error])?;
+    functions.extend(
+        finish_functions(slow_paths, &kernels, options, stop).map_err(|error| vec![error])?,
+    );
     counter.ends(Stage::Generate);
     if let Some(links) = &mut module.links {
         links.extensible = options.extensible;
@@ -483,6 +489,36 @@ fn defined_twice(functions: &[DeviceFunction]) -> Option<&str> {
     names.sort_unstable();
     let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
     twice.map(|pair| pair[0].trim_start_matches('$'))
+}
+
+/// The slow paths that kernels call, and functions that they call. Each kernel is told of its own.
+fn slow_paths(
+    kernels: &mut [Finished],
+    functions: &[Called],
+    target: orias_sass::Target,
+) -> Result<Vec<DeviceFunction>, Diagnostic> {
+    let called = |code: &Code| {
+        let symbols = code.relocations.iter().map(|it| it.symbol.clone());
+        symbols.filter(|it| is_slow_path(it)).collect::<Vec<_>>()
+    };
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    for finished in kernels {
+        let mut own: BTreeSet<String> = called(&finished.code).into_iter().collect();
+        let callees = &finished.kernel.callees;
+        let reached = functions
+            .iter()
+            .filter(|it| callees.contains(&it.function.name));
+        own.extend(reached.flat_map(|it| called(&it.code)));
+        finished.kernel.callees.extend(own.iter().cloned());
+        all.extend(own);
+    }
+    let mut found = Vec::new();
+    for name in all {
+        let code = slow_path(&name, target).transpose();
+        let code = code.map_err(|error| Diagnostic::internal("slow paths", None, error))?;
+        found.extend(code.map(DeviceFunction::of));
+    }
+    Ok(found)
 }
 
 /// Takes the functions that kernels call through the pipeline. None may use more registers than each of its callers may have.

@@ -25,7 +25,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         Some((name, rest)) if name == "scale" => scale::run(rest),
         Some((name, rest)) if name == "against" => against::run(rest),
         _ => Err(
-            "usage: bench compile [RUNS] | bench scale [--ptxas] [MOST] | bench against COMMAND [ROUNDS]"
+            "usage: bench compile [RUNS] | bench scale [--ptxas] [--only NAME] [--write SIZE FOLDER] [MOST] | bench against COMMAND [ROUNDS]"
                 .to_owned(),
         ),
     }

@@ -1,21 +1,41 @@
 //! `bench scale [--ptxas] [MOST]`: time and memory of generated functions that double in size, up to `MOST` straight-line instructions
-//! (64,000) and a tenth as many blocks. What is linear doubles too: the time for a piece stays the same.
+//! (64,000), a tenth as many blocks, a sixty-fourth as many loops nested eight deep, a sixth as many instructions in one loop, and a fifth as many blocks that jump anywhere. `--only NAME` takes the
+//! shapes whose names have that in them, `--write SIZE FOLDER` writes their texts instead. What is linear doubles too: the time for a piece stays the same.
 
 use super::{generated, measure, orias, peak_memory};
 use crate::oracle;
 use std::path::Path;
 
+/// What the shape is called, by how much fewer pieces it has at most, and what makes it.
+type Shape = (&'static str, usize, fn(usize) -> String);
+
+const SHAPES: [Shape; 5] = [
+    ("instructions", 1, generated::straight_line),
+    ("blocks", 10, generated::blocks),
+    ("loops, eight deep", 64, generated::nested_loops),
+    ("in one loop", 6, generated::long_loop),
+    ("random jumps", 5, generated::random_jumps),
+];
+
 pub(super) fn run(args: &[String]) -> Result<(), String> {
     let mut most = 64_000;
     let mut with_ptxas = false;
-    for word in args {
+    let mut only = String::new();
+    let mut words = args.iter();
+    let number = |word: &str| {
+        word.parse::<usize>()
+            .map_err(|_| format!("'{word}' is no size"))
+    };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} wants more words"));
         match word.as_str() {
             "--ptxas" => with_ptxas = true,
-            number => {
-                most = number
-                    .parse()
-                    .map_err(|_| format!("'{number}' is no size"))?;
+            "--only" => only = value()?.clone(),
+            "--write" => {
+                let (size, folder) = (number(value()?)?, value()?.clone());
+                return write(size, Path::new(&folder));
             }
+            word => most = number(word)?,
         }
     }
     let ours = orias()?;
@@ -26,16 +46,11 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
     };
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     println!(
-        "{:>22} {:>10} {:>9} {:>12} {:>10} {:>9} {:>12}",
+        "{:>24} {:>10} {:>9} {:>12} {:>10} {:>9} {:>12}",
         "", "orias s", "MiB", "us per piece", "ptxas s", "MiB", "us per piece"
     );
-    type Shape = (&'static str, usize, fn(usize) -> String);
-    let shapes: [Shape; 2] = [
-        ("instructions", 1, generated::straight_line),
-        ("blocks", 10, generated::blocks),
-    ];
-    for (name, smaller, make) in shapes {
-        let mut size = most / smaller / 64;
+    for (name, smaller, make) in SHAPES.iter().filter(|shape| shape.0.contains(&only)) {
+        let mut size = (most / smaller / 64).max(1);
         while size <= most / smaller {
             let input = folder.path().join("input.ptx");
             std::fs::write(&input, make(size)).map_err(|error| error.to_string())?;
@@ -44,9 +59,19 @@ pub(super) fn run(args: &[String]) -> Result<(), String> {
                 Some(theirs) => cell(theirs, &input, folder.path(), size)?,
                 None => String::new(),
             };
-            println!("{:>22} {own} {other}", format!("{size} {name}"));
+            println!("{:>24} {own} {other}", format!("{size} {name}"));
             size *= 2;
         }
+    }
+    Ok(())
+}
+
+/// Writes a function of `size` pieces of each shape to `folder`.
+fn write(size: usize, folder: &Path) -> Result<(), String> {
+    for (name, _, make) in SHAPES {
+        let name: String = name.replace(',', "").replace(' ', "-");
+        std::fs::write(folder.join(format!("{name}.ptx")), make(size))
+            .map_err(|error| error.to_string())?;
     }
     Ok(())
 }

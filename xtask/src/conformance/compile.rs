@@ -255,6 +255,8 @@ impl Tally {
 pub(super) struct Images {
     folder: PathBuf,
     level: u8,
+    /// Knobs that are set, as `NAME=VALUE`.
+    knobs: Vec<String>,
     /// By file for whole modules, by file and kernel for parts; why there is none in its place.
     known: BTreeMap<(String, Option<String>), Result<Vec<u8>, String>>,
 }
@@ -264,7 +266,16 @@ impl Images {
         Self {
             folder: folder.to_owned(),
             level,
+            knobs: Vec::new(),
             known: BTreeMap::new(),
+        }
+    }
+
+    /// The same with knobs set.
+    pub(super) fn with_knobs(self, knobs: &[String]) -> Self {
+        Self {
+            knobs: knobs.to_vec(),
+            ..self
         }
     }
 
@@ -293,10 +304,13 @@ impl Images {
             name: file,
             text: &text,
         };
-        let options = Options {
+        let mut options = Options {
             entries: entry.iter().cloned().collect(),
             ..options(self.level, Some(false))?
         };
+        for knob in &self.knobs {
+            options.knobs.set(knob).map_err(|error| error.to_string())?;
+        }
         let image = match compile(&source, &options) {
             Ok(compiled) => compiled.cubin.ok_or_else(|| "no cubin".to_owned()),
             Err(diagnostics) => {

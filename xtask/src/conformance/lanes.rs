@@ -1,6 +1,6 @@
 //! Lanes per issue: how many lanes an issued instruction serves in our code, and in ptxas's, launch by launch.
 //!
-//! `conformance lanes [--level N] [--least X] [--manifest FILE]... [--profile FOLDER] [FILTER]`. Every launch of the CUDA corpora (or of the manifests given)
+//! `conformance lanes [--level N] [--least X] [--manifest FILE]... [--profile FOLDER] [--knob NAME=VALUE]... [FILTER]`. Every launch of the CUDA corpora (or of the manifests given)
 //! runs in the emulator as we compile it (at -O3 unless told otherwise) and as ptxas -O3 makes it, both without contraction so that the
 //! buffers they leave can be compared. A line for each launch, the worst first:
 //!
@@ -36,6 +36,8 @@ struct Request {
     least: f64,
     manifests: Vec<PathBuf>,
     profile: Option<PathBuf>,
+    /// Knobs that are set for our code.
+    knobs: Vec<String>,
     filter: String,
 }
 
@@ -46,6 +48,7 @@ impl Request {
             least: LEAST,
             manifests: Vec::new(),
             profile: None,
+            knobs: Vec::new(),
             filter: String::new(),
         };
         let mut words = args.iter().map(String::as_str);
@@ -65,6 +68,7 @@ impl Request {
                         .map_err(|_| format!("'{least}' is no number"))?;
                 }
                 "--profile" => request.profile = Some(PathBuf::from(value()?)),
+                "--knob" => request.knobs.push(value()?.to_owned()),
                 "--manifest" => request.manifests.push(PathBuf::from(value()?)),
                 flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
                 filter => request.filter = filter.to_owned(),
@@ -173,7 +177,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 /// The launches of a manifest that the filter fits, compiled by both.
 fn read_cases(manifest: &Path, request: &Request) -> Result<Vec<Case>, String> {
     let folder = manifest.parent().unwrap_or(Path::new("."));
-    let mut images = Images::new(folder, request.level);
+    let mut images = Images::new(folder, request.level).with_knobs(&request.knobs);
     let cubins = oracle::repository().join("target/sim");
     let mut cases = Vec::new();
     for test in crate::gpu::tests(&manifest.to_string_lossy())? {

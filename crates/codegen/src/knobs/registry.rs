@@ -265,6 +265,33 @@ pub static UNROLL: Key<bool> = Key::<bool>::new(
     "several iterations of a loop in a row, with fewer tests between them",
 );
 
+/// Whether slow paths stand once and are called.
+pub static CALL_SLOW_PATHS: Key<bool> = Key::<bool>::new(
+    10076,
+    "CallSlowPaths",
+    true,
+    "ConvertUnsupportedOps",
+    "slow paths of divisions and roots of which a function has many copies are called",
+);
+
+/// How many instructions the sides of a branch may take that if-conversion takes away where lanes may part.
+pub static IF_CONVERSION_SIZE: Key<i64> = Key::<i64>::new(
+    10077,
+    "IfConversionSize",
+    18,
+    "IfConversion",
+    "instructions of both sides of a branch that goes, at most, where lanes may part; 0: none goes that has any",
+);
+
+/// The same where lanes go one way together.
+pub static IF_CONVERSION_UNIFORM_SIZE: Key<i64> = Key::<i64>::new(
+    10078,
+    "IfConversionUniformSize",
+    10,
+    "IfConversion",
+    "the same where lanes go one way together",
+);
+
 /// Whether words of local memory become values.
 pub static PROMOTE_LOCALS: Key<bool> = Key::<bool>::new(
     10035,
@@ -544,6 +571,9 @@ pub static KNOBS: &[&Knob] = &[
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,
     &SP_BOUNDS_CHECK.knob,
+    &CALL_SLOW_PATHS.knob,
+    &IF_CONVERSION_SIZE.knob,
+    &IF_CONVERSION_UNIFORM_SIZE.knob,
     &STEER_THREADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &POST_SCHEDULE_CHAIN.knob,

@@ -34,6 +34,7 @@ pub fn copy(func: &mut Function, region: &Region, header: Block, after: Block) -
         func.layout.insert_block_after(new, last);
         last = new;
         copied.blocks[block] = new.into();
+        func.attributes.rate_alike(block, new);
         let params: Vec<(Value, Type)> = func
             .block_params(block)
             .iter()

@@ -1,70 +1,19 @@
 //! OptimizeHotColdInLoop (108) and OptimizeHotColdFlow (109): code layout by hot and cold blocks, so that what runs often lies together.
 //!
-//! Instruction fetch goes on from one line to the next, so blocks that run in a row should lie in a row. Nothing is measured here: that a
-//! loop runs more often than what is around it, and that a path which ends in a trap hardly ever runs, is all that is known.
+//! Instruction fetch goes on from one line to the next, so blocks that run in a row should lie in a row. How often blocks run is what
+//! [`Frequencies`] guesses.
 //!
 //! - **In loops.** A block that lies between the first and the last block of a loop without belonging to it goes behind the loop: what
 //!   lies in a loop is listed in the order it has, inner loops as one thing, and the lists are put one into the other.
-//! - **In the function.** Cold blocks, from which every path ends in a trap, go behind all others.
+//! - **In the function.** Cold blocks go behind all others, so that hot code falls through past branches to them. Among themselves they keep their order.
 //!
 //! Blocks keep their order otherwise, the entry stays first, and no instruction changes: until PostFixForMercTargets (113) a block may
 //! fall through to any other. Both are linear in blocks.
 
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
-use orias_ori::analysis::{DepthFirst, FlowGraph, Loop, LoopNest};
-use orias_ori::{AbstractOp, Block, Function, Opcode};
-use orias_sass::Effects;
-
-/// The blocks from which every path ends in a trap.
-#[derive(Clone, Debug, Default)]
-pub struct ColdBlocks(SecondaryMap<Block, bool>);
-
-impl ColdBlocks {
-    /// Finds them: backwards from the traps, a block as soon as all that may follow it are known to be cold.
-    pub fn new(func: &Function) -> ColdBlocks {
-        let mut cold = ColdBlocks::default();
-        let mut warm: SecondaryMap<Block, u32> = SecondaryMap::new();
-        let mut preds: SecondaryMap<Block, Vec<Block>> = SecondaryMap::new();
-        let mut found = Vec::new();
-        for block in func.blocks() {
-            for to in func.successors(block) {
-                warm[block] += 1;
-                preds[to].push(block);
-            }
-            if warm[block] == 0 && ends_in_trap(func, block) {
-                found.push(block);
-            }
-        }
-        while let Some(block) = found.pop() {
-            if std::mem::replace(&mut cold.0[block], true) {
-                continue;
-            }
-            for &pred in &preds[block] {
-                warm[pred] -= 1;
-                if warm[pred] == 0 {
-                    found.push(pred);
-                }
-            }
-        }
-        cold
-    }
-
-    /// Whether `block` is one of them.
-    pub fn contains(&self, block: Block) -> bool {
-        self.0[block]
-    }
-}
-
-/// Whether a block without successors stops the kernel, or is never reached to its end.
-fn ends_in_trap(func: &Function, block: Block) -> bool {
-    func.block_insts(block).any(|inst| match func.opcode(inst) {
-        Opcode::Abstract(op) => op == AbstractOp::Unreachable,
-        Opcode::Machine(op) => {
-            op.row().effects.contains(Effects::TRAP) && func.inst(inst).guard().is_always()
-        }
-    })
-}
+use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Loop, LoopNest};
+use orias_ori::{Block, Function};
 
 /// What lies in a loop, or in none: blocks, and loops with all that lies in them.
 #[derive(Clone, Copy)]
@@ -125,15 +74,39 @@ pub fn optimize_hot_cold_in_loops(func: &mut Function, _: &Context<'_>) -> Resul
 
 /// Phase 109.
 pub fn optimize_hot_cold_flow(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
-    let cold = ColdBlocks::new(func);
+    let frequencies = Frequencies::of(func);
     let entry = func.entry();
     let moved: Vec<Block> = func
         .blocks()
-        .filter(|&block| cold.contains(block) && Some(block) != entry)
+        .filter(|&block| frequencies.is_cold(block) && Some(block) != entry)
         .collect();
     for block in moved {
         func.layout.remove_block(block);
         func.layout.append_block(block);
     }
     Ok(())
+}
+
+/// How often the blocks of `func` run, in words, and which go behind the others.
+pub fn explain_frequencies(func: &Function, _: &Context<'_>) -> Vec<String> {
+    let frequencies = Frequencies::of(func);
+    let explain = |block: Block| {
+        let times = frequencies.times(block);
+        let why = match frequencies.is_cold(block) {
+            true => ", cold: behind the others",
+            false => "",
+        };
+        format!("{block} runs {} times{why}", short(times))
+    };
+    func.blocks().map(explain).collect()
+}
+
+/// A number of times with as many digits as say something.
+fn short(times: f64) -> String {
+    match times {
+        0.0 => "0".to_owned(),
+        _ if times >= 10.0 => format!("{times:.0}"),
+        _ if times >= 0.01 => format!("{times:.2}"),
+        _ => format!("{times:.0e}"),
+    }
 }

@@ -4,23 +4,39 @@
 //! sides of a branch only compute a few words and go on to the same block, both are computed and what they pass on is chosen by the
 //! branch's predicate. Plain loads and stores run under it; what is read from a known place of a constant bank is read by all.
 //!
-//! A side is one block that is entered from the branch only, with at most [`MOST`] instructions (`cost_of`; copies and what becomes part of a sum are not counted) and no other effect. At
-//! most [`MOST_WORDS`] words are chosen. Longer sides stay: what is computed in vain grows, and the branch may be one that no lane takes. Inner branches
-//! go first; what is left of the sides counts for the outer ones.
+//! A side is one block that is entered from the branch only, without other effects. At most [`MOST_WORDS`] words are chosen. How many instructions (`cost_of`; copies and what becomes part of a sum are not
+//! counted) the sides may have together depends on what the branch costs ([`Limits`]):
+//!
+//! - Where lanes may part, a branch costs two instructions of a region and two jumps, and both sides are run one after the other where lanes do part: the limit is knob 10077's.
+//! - Where lanes go one way together there is no region, and all that is computed for the other way is in vain: knob 10078's.
+//! - A side that hardly ever runs (the attribute `rare`) goes only if it takes no more than jumping over it: [`RARE`].
+//!
+//! Inner branches go first; what is left of the sides counts for the outer ones.
 //!
 //! A few visits of each block: linear.
 
 use super::general_optimize::blocks::merge;
+use crate::knobs::registry;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
+use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
 use orias_ori::operation::{Ftz, Half, Order, Precision, Scalar, SourceType, Space};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Effects, Function, Guard, Inst, Operand, SourceMods,
     Type, Value,
 };
 
-/// Operations that are computed in vain, at most.
-const MOST: usize = 10;
+/// Instructions of a side that hardly ever runs, at most.
+const RARE: usize = 2;
+
+/// How many instructions the sides of a branch may have.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Where lanes may part.
+    parting: usize,
+    /// Where they go one way together.
+    together: usize,
+}
 
 /// How deep branches in the sides of others are looked at: deeper than sides of so few instructions go.
 const DEPTH: usize = 16;
@@ -36,12 +52,19 @@ struct Hammock {
     meet: Block,
     /// What is passed there where the predicate holds, and where not.
     args: [Vec<Value>; 2],
+    /// How many instructions the sides take.
+    cost: usize,
 }
 
 /// Runs the phase.
-pub fn convert_ifs(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn convert_ifs(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+    let size = |knob| usize::try_from(context.knobs.int(knob)).unwrap_or(0);
+    let limits = Limits {
+        parting: size(&registry::IF_CONVERSION_SIZE),
+        together: size(&registry::IF_CONVERSION_UNIFORM_SIZE),
+    };
     for _ in 0..DEPTH {
-        if !convert(func) {
+        if !convert(func, limits) {
             break;
         }
         // A side with a branch that went is one block now.
@@ -51,7 +74,7 @@ pub fn convert_ifs(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseErro
 }
 
 /// Takes away all branches that can go. Returns whether there were any.
-fn convert(func: &mut Function) -> bool {
+fn convert(func: &mut Function, limits: Limits) -> bool {
     let mut entries: SecondaryMap<Block, u32> = SecondaryMap::new();
     let blocks: Vec<Block> = func.blocks().collect();
     for &block in &blocks {
@@ -60,11 +83,28 @@ fn convert(func: &mut Function) -> bool {
         }
     }
     let mut converted = false;
+    let most = limits.parting.max(limits.together);
+    // Who parts at the start of a round does in it. Most functions have no branch for which that matters.
+    let mut parting: Option<Divergence> = None;
     for block in blocks {
         let Some(branch) = func.terminator(block) else {
             continue;
         };
-        if let Some(hammock) = hammock(func, branch, &entries) {
+        if let Some(hammock) = hammock(func, branch, &entries, most) {
+            let rare = |&(side, _): &(Block, bool)| func.attributes.rare.contains(&side);
+            if hammock.cost > RARE && hammock.sides.iter().any(rare) {
+                continue;
+            }
+            if hammock.cost > limits.parting.min(limits.together) {
+                let divergence = parting.get_or_insert_with(|| divergence(func));
+                let limit = match divergence.is_divergent_branch(block) {
+                    true => limits.parting,
+                    false => limits.together,
+                };
+                if hammock.cost > limit {
+                    continue;
+                }
+            }
             entries[hammock.meet] -= 1;
             choose(func, branch, &hammock);
             converted = true;
@@ -73,8 +113,21 @@ fn convert(func: &mut Function) -> bool {
     converted
 }
 
-/// How `branch` can go, if it can.
-fn hammock(func: &Function, branch: Inst, entries: &SecondaryMap<Block, u32>) -> Option<Hammock> {
+/// Where lanes part.
+fn divergence(func: &Function) -> Divergence {
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    let nest = LoopNest::new(&graph, &walk);
+    Divergence::new(func, &graph, &walk, &nest, &DefUse::new(func))
+}
+
+/// How `branch` can go, if it can and its sides take at most `most` instructions.
+fn hammock(
+    func: &Function,
+    branch: Inst,
+    entries: &SecondaryMap<Block, u32>,
+    most: usize,
+) -> Option<Hammock> {
     let is_branch = func.opcode(branch).as_abstract() == Some(AbstractOp::CondBr)
         && func.operands(branch).first()?.as_value().is_some();
     let &[yes, no] = func.edges(branch) else {
@@ -113,11 +166,15 @@ fn hammock(func: &Function, branch: Inst, entries: &SecondaryMap<Block, u32>) ->
             words += usize::from(ty.len());
         }
     }
-    let computed: usize = sides.iter().map(|&(side, _)| cost(func, side)).sum();
+    let cost: usize = sides.iter().map(|&(side, _)| cost(func, side)).sum();
     let meet = target(edges[0]);
-    let fits =
-        words <= MOST_WORDS && computed <= MOST && sides.iter().all(|&(side, _)| side != meet);
-    fits.then_some(Hammock { sides, meet, args })
+    let fits = words <= MOST_WORDS && cost <= most && sides.iter().all(|&(side, _)| side != meet);
+    fits.then_some(Hammock {
+        sides,
+        meet,
+        args,
+        cost,
+    })
 }
 
 /// The edge of a block that only goes on, if all it does before can be computed in vain.

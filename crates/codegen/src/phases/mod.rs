@@ -42,8 +42,10 @@ pub use beyond_control_words::{
 pub use check_sync::{apply_sync_wars, check_sync, reads_registers as sync_reads_registers};
 pub use combine_words::combine_words;
 pub use common_subexpressions::eliminate_common_subexpressions;
-pub use convert_unsupported::convert_unsupported;
-pub(crate) use convert_unsupported::{copied_number, quotient_factors};
+pub use convert_unsupported::{
+    SLOW_PATHS, call_slow_paths, convert_unsupported, is_slow_path, slow_path,
+};
+pub(crate) use convert_unsupported::{copied_number, quotient_factors, slow_path_convention};
 pub use expand_for_selection::{
     asks_for_register_counts, expand_for_selection, ignores_register_counts,
 };
@@ -53,7 +55,7 @@ pub use fold_addresses::fold_addresses;
 pub use general_optimize::optimize_general;
 pub use group_waits::fix_group_waits;
 pub use hoist_invariants::hoist_invariants;
-pub use hot_cold::{ColdBlocks, optimize_hot_cold_flow, optimize_hot_cold_in_loops};
+pub use hot_cold::{explain_frequencies, optimize_hot_cold_flow, optimize_hot_cold_in_loops};
 pub use idle_loads::add_idle_loads;
 pub use if_conversion::convert_ifs;
 pub use late_expand_sync::late_expand_sync;

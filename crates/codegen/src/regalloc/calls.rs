@@ -1,8 +1,9 @@
-//! Calls by the ABI, from both sides.
+//! Calls, from both sides: by the ABI, and of slow paths, which have a convention of their own. Where each has its operands and what it leaves alone is
+//! data of the machine ([`Convention`]).
 //!
 //! A call reaches the allocator as `call callee, arguments`: the callee is a name, if it lies in the same text as its caller, or a pair of
 //! registers with its address. A function that is called has its parameters in its entry block, and ends with `ret results`. All of
-//! these are the same to the allocator: operands with fixed places ([`places`]), arguments and results one after another from R4 on, a
+//! these are the same to the allocator: operands with fixed places ([`places`]), by the ABI arguments and results one after another from R4 on, a
 //! callee's address in R2, the address to return to in R20. So a function that is called starts with a `call` that has results and
 //! nothing else ([`enter`]): the parameters, and the address to return to, which every `ret` reads.
 //!
@@ -35,9 +36,10 @@
 use super::file::{Units, insert};
 use super::refused;
 use crate::module::{BEHIND_CALL, TEXT_START, is_near};
+use crate::phases::slow_path_convention;
 use crate::pipeline::PhaseError;
 use orias_machine::Machine;
-use orias_machine::abi::Abi;
+use orias_machine::abi::Convention;
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Class, Function, FunctionKind, Inst, Opcode, Operand, PhysReg,
@@ -69,10 +71,32 @@ pub(super) fn has_calls(func: &Function) -> bool {
         .any(|inst| is_call(func, inst))
 }
 
-/// The general registers that a called function may change.
-pub(super) fn volatile(abi: &Abi) -> Units {
+/// The convention of `inst`, a call, or the start or a return of a function that is called.
+pub(crate) fn convention(func: &Function, inst: Inst) -> Convention {
+    let abi = Machine::of(func.target).abi;
+    let slow = match func.operands(inst).get(func.result_count(inst)) {
+        Some(&Operand::Symbol { symbol, .. }) => {
+            slow_path_convention(func.symbol_name(symbol), abi)
+        }
+        _ if calls_out(func, inst) => None,
+        _ => slow(func),
+    };
+    slow.unwrap_or_else(|| abi.functions())
+}
+
+/// The convention of `func`, if that is a slow path that others call.
+pub(super) fn slow(func: &Function) -> Option<Convention> {
+    let device = func.kind == FunctionKind::Device;
+    device
+        .then(|| slow_path_convention(&func.name, Machine::of(func.target).abi))
+        .flatten()
+}
+
+/// The general registers that a call may change.
+pub(super) fn volatile(convention: &Convention) -> Units {
     let mut volatile = Units::default();
-    for unit in (0..Class::R.count()).filter(|&unit| !abi.is_preserved(Class::R.into(), unit)) {
+    let changes = |&unit: &u8| !convention.is_preserved(Class::R.into(), unit);
+    for unit in (0..Class::R.count()).filter(changes) {
         insert(&mut volatile, unit, 1);
     }
     volatile
@@ -123,7 +147,7 @@ fn starts(func: &Function, inst: Inst) -> bool {
 /// Where a call expects something: the number of the operand and its register.
 pub(super) type Fixed = (usize, PhysReg);
 
-/// Where the ABI has the operands of `inst`: results and arguments one after another from the first register on, addresses apart.
+/// Where its convention has the operands of `inst`: results and arguments one after another from the first register on, addresses apart.
 pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseError> {
     let results = func.result_count(inst);
     let refuse = |why: &str| {
@@ -135,12 +159,13 @@ pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseErr
     }
     let mut places = Vec::new();
     let abi = Machine::of(func.target).abi;
+    let convention = convention(func, inst);
     let calls = calls_out(func, inst);
-    let mut next = abi.first_argument;
+    let mut next = convention.first_argument;
     let operands = func.operands(inst);
     for (index, operand) in operands.iter().enumerate() {
         if index == results {
-            next = abi.first_argument;
+            next = convention.first_argument;
         }
         let reg = match operand {
             Operand::Reg { reg, mods } if mods.is_empty() => *reg,
@@ -156,11 +181,11 @@ pub(super) fn places(func: &Function, inst: Inst) -> Result<Vec<Fixed>, PhaseErr
         }
         let first = match (callee, back) {
             (true, _) => Some(abi.callee),
-            (_, true) => Some(abi.return_address),
+            (_, true) => Some(convention.return_address),
             _ => {
                 let first = next.next_multiple_of(ty.alignment());
                 next = first + ty.len();
-                (next <= abi.arguments_end).then_some(first)
+                (next <= convention.arguments_end).then_some(first)
             }
         };
         match first.and_then(|first| PhysReg::tuple(Class::R, first, ty.len())) {
@@ -205,8 +230,7 @@ fn place(func: &mut Function, name: &str) -> Operand {
 }
 
 fn expand_return(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
-    let abi = Machine::of(func.target).abi;
-    let back = pair(func, inst, abi.return_address)?;
+    let back = pair(func, inst, convention(func, inst).return_address)?;
     let (op, from) = match func.attributes.relocatable {
         true => (Op::RET_ABS, Operand::None),
         false => (Op::RET_REL, place(func, TEXT_START)),
@@ -226,7 +250,7 @@ fn expand_return(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
 fn expand_call(func: &mut Function, call: Inst) -> Result<(), PhaseError> {
     let abi = Machine::of(func.target).abi;
     let callee = pair(func, call, abi.callee)?;
-    let back = pair(func, call, abi.return_address)?;
+    let back = pair(func, call, convention(func, call).return_address)?;
     let Some(behind) = func.layout.next_inst(call) else {
         return Err(PhaseError::Broken {
             at: print_inst(func, call),
@@ -329,18 +353,34 @@ fn call_by_address(
     Ok(())
 }
 
-/// The general registers that a called function leaves alone, up to `limit`.
-pub(super) fn preserved(func: &Function, class: Class, limit: u8) -> u8 {
-    let abi = Machine::of(func.target).abi;
-    (0..limit)
-        .filter(|&index| {
-            abi.is_preserved(class.into(), index)
-                && !(class == Class::R && index == abi.stack_pointer)
-        })
-        .count() as u8
+/// How many registers of each class survive `call`, of as many as `limits` has. Nothing but general registers is moved out of the way of a call, so of
+/// other classes all survive or none.
+pub(super) fn preserved(func: &Function, call: Inst, limits: &[u32; 5]) -> [u32; 5] {
+    let convention = convention(func, call);
+    let pointer = Machine::of(func.target).abi.stack_pointer;
+    let mut kept = [0; 5];
+    for class in [Class::R, Class::P, Class::UR, Class::UP, Class::B] {
+        let limit = limits[class as usize].min(u32::from(u8::MAX)) as u8;
+        let survives = |&index: &u8| {
+            let index = if class == Class::R { index } else { 0 };
+            convention.is_preserved(class.into(), index) && !(class == Class::R && index == pointer)
+        };
+        kept[class as usize] = (0..limit).filter(survives).count() as u32;
+    }
+    kept
 }
 
-/// The registers a function that calls others or is called has to name.
+/// The registers that a function has to name that calls others or is called.
 pub(super) fn fewest(func: &Function) -> u8 {
-    Machine::of(func.target).abi.return_address + Type::R2.len()
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let calls = insts.filter(|&inst| is_call(func, inst));
+    let end = |inst: Inst| convention(func, inst).return_address + Type::R2.len();
+    calls.map(end).max().unwrap_or(0)
+}
+
+/// One past the last register that who is called by `convention` may use without saving it: all up to those that callers count on.
+pub(crate) fn own_registers(func: &Function, convention: &Convention) -> u32 {
+    let pointer = Machine::of(func.target).abi.stack_pointer;
+    let own = |&unit: &u8| unit == pointer || !convention.is_preserved(Class::R.into(), unit);
+    (0..Class::R.count()).take_while(own).count() as u32
 }

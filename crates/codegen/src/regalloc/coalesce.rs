@@ -20,7 +20,6 @@ use super::contents::Contents;
 use super::ranges::{Ranges, Run};
 use super::relations::Relations;
 use cranelift_entity::EntityRef;
-use orias_ori::analysis::LoopNest;
 use orias_ori::{Function, Value};
 use smallvec::SmallVec;
 
@@ -98,7 +97,6 @@ impl Classes {
     /// The classes of `func`.
     pub(super) fn new(
         func: &Function,
-        loops: &LoopNest,
         ranges: &Ranges,
         contents: &Contents,
         may_share: &dyn Fn(Value, Value) -> bool,
@@ -128,7 +126,7 @@ impl Classes {
             },
             lanes: vec![None; count],
         };
-        for relation in Relations::new(func, loops).in_order() {
+        for relation in Relations::new(func).in_order() {
             joining.join(relation.a, relation.b, relation.offset);
         }
         joining.classes
@@ -361,13 +359,12 @@ mod tests {
         let func = parse_function(text).unwrap();
         let graph = FlowGraph::of(&func);
         let walk = DepthFirst::new(&graph);
-        let loops = LoopNest::new(&graph, &walk);
         let live = Liveness::new(&func, &graph);
         let last_uses = LastUses::new(&func, &live, [255; 5]);
         let order: Vec<Block> = walk.reverse_postorder().collect();
         let ranges = Ranges::new(&func, &live, &last_uses, order.iter().copied());
         let contents = Contents::new(&func, order.iter().copied());
-        let mut classes = Classes::new(&func, &loops, &ranges, &contents, &|_, _| true);
+        let mut classes = Classes::new(&func, &ranges, &contents, &|_, _| true);
         for value in (0..func.value_count()).map(Value::new) {
             let members = classes.members(value);
             let own = members[0].1;

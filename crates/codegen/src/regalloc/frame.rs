@@ -17,7 +17,7 @@
 use super::refused;
 use crate::module::INCOMING;
 use crate::pipeline::{Context, PhaseError};
-use orias_machine::abi::Abi;
+use orias_machine::abi::{Abi, Convention};
 use orias_ori::builder::Cursor;
 use orias_ori::operation::{AbstractMods, AbstractOp};
 use orias_ori::{
@@ -38,6 +38,9 @@ const QUAD: u32 = 16;
 
 /// All four groups of lanes.
 const ALL_LANES: u64 = 0xf;
+
+/// All seven predicates.
+const ALL_PREDICATES: u64 = 0x7f;
 
 /// Makes the frame of a function.
 pub fn expand_after_allocation(
@@ -171,6 +174,48 @@ fn uses_quads(func: &Function) -> bool {
     })
 }
 
+/// Gives a slow path what it needs instead of a frame: the predicates of its caller, kept in a register while it runs.
+fn keep_predicates(func: &mut Function, convention: Convention) -> Result<(), PhaseError> {
+    if func.attributes.local > 0 {
+        return Err(PhaseError::Unsupported(format!(
+            "`{}`, a slow path with a frame,",
+            func.name
+        )));
+    }
+    let changed = func
+        .blocks()
+        .flat_map(|block| func.block_insts(block))
+        .any(|inst| {
+            let mut changes = false;
+            func.for_each_def(inst, |reg| {
+                changes |= reg
+                    .phys()
+                    .is_some_and(|reg| reg.class() == Class::P && !reg.is_constant());
+            });
+            changes
+        });
+    let register = convention
+        .predicates
+        .and_then(|index| PhysReg::new(Class::R, index));
+    let first = func.entry().and_then(|entry| func.layout.first_inst(entry));
+    let (true, Some(register), Some(first)) = (changed, register, first) else {
+        return Ok(());
+    };
+    let mut at = Cursor::before(func, first);
+    at.set_span(None);
+    let keep = at.build(Op::P2R).operand(register).operand(PhysReg::RZ);
+    keep.imm(ALL_PREDICATES).finish().map_err(refused)?;
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let ret = Opcode::Machine(Op::RET_REL);
+    let returns: Vec<Inst> = insts.filter(|&inst| func.opcode(inst) == ret).collect();
+    for inst in returns {
+        let mut at = Cursor::before(func, inst);
+        let give = at.build(Op::R2P).operand(register);
+        give.imm(ALL_PREDICATES).finish().map_err(refused)?;
+    }
+    Ok(())
+}
+
 /// Makes the frame of a function that is called.
 fn expand_called(
     func: &mut Function,
@@ -178,6 +223,9 @@ fn expand_called(
     pointer: PhysReg,
 ) -> Result<(), PhaseError> {
     let abi = context.machine.abi;
+    if let Some(convention) = super::calls::slow(func) {
+        return keep_predicates(func, convention);
+    }
     // Code of other compilers may call what a linker gets.
     let promised = match func.attributes.relocatable {
         true => abi.called_stack_alignment,

@@ -76,7 +76,6 @@ impl LastUses {
         let mut goals = goals.map(u32::from);
         // Tokens find registers in their own way.
         goals[Class::B as usize] = u32::MAX;
-        let across = u32::from(preserved(func, Class::R, goals[Class::R as usize] as u8));
         let types = (0..func.value_count()).map(|number| func.value_type(Value::new(number)));
         let mut walk = Walk {
             goals: &goals,
@@ -94,7 +93,7 @@ impl LastUses {
             },
         };
         for block in func.blocks() {
-            walk.block(func, live, block, across);
+            walk.block(func, live, block);
         }
         walk.last_uses
     }
@@ -115,7 +114,7 @@ impl LastUses {
 }
 
 impl Walk<'_> {
-    fn block(&mut self, func: &Function, live: &Liveness, block: Block, across: u32) {
+    fn block(&mut self, func: &Function, live: &Liveness, block: Block) {
         self.block += 1;
         self.counts = Counts::default();
         self.fits = true;
@@ -147,9 +146,10 @@ impl Walk<'_> {
                 }
             }
             if is_call(func, inst) {
-                // What lives across has to fit into registers that a called function leaves alone. Uniform registers and predicates do not.
-                let [r, p, ur, up, _] = self.counts;
-                self.fits &= r <= across && p + ur + up == 0;
+                // What lives across has to fit into registers that the call leaves alone.
+                let kept = preserved(func, inst, self.goals);
+                let counts = self.counts.iter().zip(kept);
+                self.fits &= counts.take(4).all(|(&count, kept)| count <= kept);
             }
             if !func.edges(inst).is_empty() {
                 let mut words = 0;

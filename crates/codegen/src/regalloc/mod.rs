@@ -44,9 +44,11 @@ use assign::{BlockBoundaries, Edits, Facts, Stop};
 use check::check_allocation;
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
-use orias_ori::analysis::{DepthFirst, LoopNest};
+use orias_ori::analysis::{DepthFirst, Frequencies, LoopNest};
 use orias_ori::builder::BuildError;
-use orias_ori::{Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst};
+use orias_ori::{
+    AbstractOp, Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst,
+};
 use orias_sass::{Op, Target};
 use packing::Packing;
 use spill::Fitting;
@@ -189,6 +191,7 @@ fn allocate(
     } = spill::fit(func, goals, unspilled)?;
     let walk = DepthFirst::new(&graph);
     let loops = LoopNest::new(&graph, &walk);
+    let frequencies = Frequencies::new(func, &graph, &walk, &loops);
     let tokens = tokens::assign(
         func,
         &graph,
@@ -208,7 +211,7 @@ fn allocate(
     let facts = Facts {
         graph: &graph,
         walk: &walk,
-        loops: &loops,
+        frequencies: &frequencies,
         live: &live,
         last_uses: &last_uses,
         tokens: &tokens,
@@ -237,9 +240,24 @@ fn allocate(
     Ok(())
 }
 
+/// The first registers, as many as `inst` changes if that is a call of a slow path.
+pub(crate) fn changed_by_slow_path(func: &Function, inst: Inst) -> Option<u32> {
+    let calls = func.opcode(inst).as_abstract() == Some(AbstractOp::Call);
+    let convention = calls.then(|| calls::convention(func, inst))?;
+    convention.predicates?;
+    Some(calls::own_registers(func, &convention))
+}
+
 /// How many registers of `class` the function may use, by the chip and by what the source asks for.
 pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 {
     let mut most = u32::from(files.usable(class.into()));
+    if let Some(convention) = calls::slow(func) {
+        return match class {
+            Class::R => most.min(calls::own_registers(func, &convention)) as u8,
+            Class::P => most as u8,
+            _ => 0,
+        };
+    }
     if class == Class::R {
         let reserved = files.reserved;
         if let Some(largest) = counts::largest(func) {

@@ -8,10 +8,11 @@
 //!
 //! Cost: O(operands + live pairs of value and block).
 
-use super::calls::is_call;
+use super::calls::{convention, is_call};
 use super::counts::count_set;
 use super::last_uses::LastUses;
 use cranelift_entity::EntityRef;
+use orias_machine::abi::Convention;
 use orias_ori::analysis::{Csr, Liveness};
 use orias_ori::{AbstractOp, Block, Function, Opcode, Value};
 
@@ -27,8 +28,8 @@ pub(super) struct Ranges {
     runs: Csr<Run>,
     /// How many points there are.
     pub(super) points: u32,
-    /// The points inside calls.
-    pub(super) calls: Vec<u32>,
+    /// The points inside calls, and their conventions.
+    pub(super) calls: Vec<(u32, Convention)>,
     /// The points of each block.
     pub(super) blocks: Vec<(Block, Run)>,
     /// Where the number of registers changes: the point at which the instruction reads, and the number behind it.
@@ -100,7 +101,7 @@ impl Ranges {
                 }
                 if is_call(func, inst) {
                     point += 1;
-                    calls.push(point);
+                    calls.push((point, convention(func, inst)));
                 }
                 point += 1;
                 let undefined = func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef);

@@ -6,7 +6,7 @@
 //!
 //! Cost: linear, and one sort.
 
-use orias_ori::analysis::LoopNest;
+use orias_ori::analysis::Frequencies;
 use orias_ori::{AbstractOp, Class, Function, Inst, Opcode, Operand, Value};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -30,17 +30,14 @@ pub(super) struct Relations<'a> {
     frequency: u64,
 }
 
-/// How many times more often a block runs than one outside its loop, and the depth from which on that makes no difference any more.
-const ITERATIONS: (u64, u32) = (8, 8);
-
-/// How often a block in loops of this depth is thought to run.
-fn frequency(depth: u32) -> u64 {
-    ITERATIONS.0.pow(depth.min(ITERATIONS.1))
-}
+/// What one run of the function counts for: frequencies below one are told apart, too.
+const ONE: f64 = (1 << 20) as f64;
 
 impl<'a> Relations<'a> {
     /// The relations of `func`.
-    pub(super) fn new(func: &'a Function, loops: &LoopNest) -> Relations<'a> {
+    pub(super) fn new(func: &'a Function) -> Relations<'a> {
+        let frequencies = Frequencies::of(func);
+        let often = |times: f64| (times * ONE) as u64;
         let mut relations = Relations {
             func,
             found: Vec::new(),
@@ -48,15 +45,15 @@ impl<'a> Relations<'a> {
             frequency: 1,
         };
         for block in func.blocks() {
-            relations.frequency = frequency(loops.block_depth(block));
+            relations.frequency = often(frequencies.times(block));
             for inst in func.block_insts(block) {
                 relations.find(inst);
             }
             for &edge in func.successor_edges(block) {
                 let target = func.edge_target(edge);
                 // A loop is left, and entered, as often as what is around it runs.
-                let depth = loops.block_depth(block).min(loops.block_depth(target));
-                relations.frequency = frequency(depth);
+                let times = frequencies.times(block).min(frequencies.times(target));
+                relations.frequency = often(times);
                 let params = func.block_params(target).iter();
                 for (&param, &arg) in params.zip(func.edge_args(edge)) {
                     relations.add(param, arg, 0);

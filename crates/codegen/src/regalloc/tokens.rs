@@ -13,7 +13,7 @@
 //! **Algorithm.** One walk over the graph for each token, then the lowest register no overlapping token has, in the order
 //! tokens are made. Cost: O(tokens × blocks), and regions nest, so tokens are few wherever their blocks are many.
 
-use super::calls::calls_out;
+use super::calls::{calls_out, convention};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
 use orias_machine::Machine;
@@ -98,7 +98,11 @@ pub(super) fn assign(
         ..TokenRange::default()
     };
     for block in func.blocks() {
-        if func.block_insts(block).any(|inst| calls_out(func, inst)) {
+        // Slow paths leave all barriers alone.
+        let changes = |inst| {
+            calls_out(func, inst) && !convention(func, inst).is_preserved(Class::B.into(), 0)
+        };
+        if func.block_insts(block).any(changes) {
             mark(&mut called.blocks, block.index());
         }
     }

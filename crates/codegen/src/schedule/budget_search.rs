@@ -25,7 +25,7 @@ impl Scheduler<'_> {
             .map(|candidates| candidates.choices[0].registers())
             .max();
         let fixed_peak = fixed.iter().map(|block| block.registers).max();
-        let fixed_peak = fixed_peak.unwrap_or(0).max(0);
+        let fixed_peak = fixed_peak.unwrap_or(0).max(self.called);
         let had = had.unwrap_or(0).max(fixed_peak);
         // As many warps as before, unless knob 763 asks for something else.
         let same = self.occupancy.ceiling(had as u32) as i32;
@@ -117,12 +117,12 @@ impl Scheduler<'_> {
             let may = |choice: &Choice| budget >= had || !choice.windowed;
             let choice = cheapest_of(self.files, &candidates.choices, budget, may);
             needed = needed.max(choice.registers());
-            cycles += choice.estimate.among(turns) * candidates.frequency as f64;
+            cycles += choice.estimate.among(turns) * candidates.frequency;
         }
         for block in fixed {
             let estimate = block.estimate.as_ref();
             let each = estimate.map_or(0.0, |estimate| estimate.among(turns));
-            cycles += each * block.frequency as f64;
+            cycles += each * block.frequency;
         }
         let extra = f64::from((needed - had).max(0));
         cycles * (1.0 + self.options.bump_scale() * extra)

@@ -10,7 +10,7 @@
 //!
 //! **Where.** From a block to its only predecessor, but not into a region in which the lanes of different masks take turns, if both are in the same loop (or in none): ptxas's rules allow pairs further apart if
 //! no block between has a long operation; here a moved instruction may be moved again, up to as many blocks as knob 744 says, which
-//! asks for the same of each step. Nothing moves above a switch.
+//! asks for the same of each step. Nothing moves above a switch, nor from a block that hardly ever runs to one that does.
 //!
 //! **How many.** As many as the block before has idle cycles on its critical path, at most as knob 743 says, the longest chains first,
 //! and only while that block's live registers stay where they cost nothing.
@@ -23,6 +23,7 @@ use super::live::{BlockValues, Numbering};
 use super::order;
 use crate::clock;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use orias_ori::analysis::Frequencies;
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, Reg, Value, ValueDef};
 use orias_sass::{MemoryEffect, Space as MemorySpace};
 
@@ -85,6 +86,7 @@ fn find(
     let LiveFlow {
         flow, walk, nest, ..
     } = shape;
+    let frequencies = Frequencies::new(func, flow, walk, nest);
     let pairs: Vec<(Block, Block)> = walk
         .postorder()
         .iter()
@@ -95,6 +97,7 @@ fn find(
         .filter(|&(block, before)| {
             nest.innermost(block) == nest.innermost(before)
                 && (!limits.loops_only || nest.innermost(block).is_some())
+                && (frequencies.is_cold(before) || !frequencies.is_cold(block))
                 && !order::ends_in_turns(func, before)
                 && func.successor_edges(before).len() <= MOST_WAYS
         })

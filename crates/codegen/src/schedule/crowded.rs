@@ -18,9 +18,6 @@ const WORD: f64 = 20.0;
 /// An order with more accesses has to cost less than this share of what one with fewer does.
 const GAIN: f64 = 0.9;
 
-/// Iterations of a loop, as a guess.
-const ITERATIONS: f64 = 10.0;
-
 /// Orders of some blocks, and what is estimated of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Alternative {
@@ -61,7 +58,7 @@ pub(super) fn settle(
     }
     let mut best: Option<(f64, f64)> = None;
     for (candidate, cycles) in candidates {
-        let Some(spilled) = weighted_spills(&candidate, context, ITERATIONS) else {
+        let Some(spilled) = weighted_spills(&candidate, context) else {
             continue;
         };
         let cost = cycles + spilled / 4.0 * WORD;

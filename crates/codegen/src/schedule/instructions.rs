@@ -37,7 +37,7 @@ use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use orias_machine::registers::RegisterFiles;
-use orias_ori::analysis::LoopNest;
+use orias_ori::analysis::{Frequencies, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Value};
 use rustc_hash::FxHashMap;
 
@@ -138,7 +138,7 @@ pub struct Decision {
     /// The block.
     pub block: Block,
     /// How often it runs, as a guess.
-    pub frequency: u64,
+    pub frequency: f64,
     /// Who found the order.
     pub by: &'static str,
     /// Cycles of a warp alone, before and after.
@@ -157,7 +157,7 @@ pub(super) struct Candidates {
     pub(super) graph: Graph,
     pub(super) timeline: Timeline,
     pub(super) values: BlockValues,
-    pub(super) frequency: u64,
+    pub(super) frequency: f64,
     pub(super) in_loop: bool,
     /// Dependences on the iteration before.
     pub(super) carried: Vec<Carried>,
@@ -170,7 +170,7 @@ pub(super) struct Candidates {
 /// A block that keeps its order.
 pub(super) struct FixedBlock {
     pub(super) block: Block,
-    pub(super) frequency: u64,
+    pub(super) frequency: f64,
     /// General registers that are live in it.
     pub(super) registers: i32,
     /// What it costs, once somebody asks.
@@ -187,6 +187,8 @@ pub(super) struct Scheduler<'a> {
     pub(super) hard: i32,
     /// Warps that take turns on a scheduler, as a guess.
     pub(super) sharing: u32,
+    /// General registers that calls need, whatever the order.
+    pub(super) called: i32,
     /// Whether reasons are given.
     pub(super) explains: bool,
 }
@@ -212,6 +214,7 @@ fn find_orders(
         occupancy: Occupancy::new(func, files),
         hard,
         sharing: 1,
+        called: 0,
         explains,
     };
     Ok(scheduler.run(shape))
@@ -224,6 +227,7 @@ impl Scheduler<'_> {
         let live = shape.live(func);
         let standing = Standing::new(func, live);
         let needed = standing.needed;
+        self.called = standing.called;
         if needed > u32::from(regalloc::limit(func, self.files, Class::R)) {
             // In this order something is spilled. What another order spills only the allocator can tell.
             return Plan {
@@ -232,6 +236,7 @@ impl Scheduler<'_> {
                 ..Plan::default()
             };
         }
+        let frequencies = self.frequencies(shape);
         // Launches fill the machine half, as a guess.
         self.sharing = self.occupancy.warps(needed).div_ceil(2);
         let mut builder = Builder::new(func, Exits::Values(live), self.options.fences());
@@ -247,7 +252,7 @@ impl Scheduler<'_> {
             } else {
                 fixed.push(FixedBlock {
                     block,
-                    frequency: self.frequency(block, nest),
+                    frequency: frequencies.times(block),
                     registers: peak[Class::R as usize],
                     estimate: None,
                 });
@@ -259,7 +264,13 @@ impl Scheduler<'_> {
         for block in moving {
             let graph = builder.build(block);
             let values = BlockValues::new(func, &graph, live, &mut numbers);
-            let mut candidates = self.candidates(graph, values, standing.peak(block), nest);
+            let mut candidates = self.candidates(
+                graph,
+                values,
+                standing.peak(block),
+                nest,
+                frequencies.times(block),
+            );
             if whole {
                 movable.push(candidates);
             } else {
@@ -290,6 +301,7 @@ impl Scheduler<'_> {
             return Vec::new();
         }
         self.sharing = self.occupancy.warps(self.hard as u32).div_ceil(2);
+        let frequencies = self.frequencies(shape);
         let mut builder = Builder::new(func, Exits::Values(live), self.options.fences());
         let mut numbers = Numbering::default();
         let mut found = [const { Alternative::NOTHING }; 2];
@@ -301,7 +313,8 @@ impl Scheduler<'_> {
             }
             let graph = builder.build(block);
             let values = BlockValues::new(func, &graph, live, &mut numbers);
-            let mut candidates = self.candidates(graph, values, peak, &shape.nest);
+            let times = frequencies.times(block);
+            let mut candidates = self.candidates(graph, values, peak, &shape.nest, times);
             let had = candidates.choices[0].registers();
             let full = had > self.hard;
             if full && self.options.runs(Mode::ReduceReg, block) {
@@ -328,8 +341,8 @@ impl Scheduler<'_> {
             };
             let before = candidates.choices[0].clone();
             for (alternative, choice) in found.iter_mut().zip([&lean, &quick]) {
-                alternative.cycles += choice.estimate.among(1.0) * candidates.frequency as f64;
-                alternative.before += before.estimate.among(1.0) * candidates.frequency as f64;
+                alternative.cycles += choice.estimate.among(1.0) * candidates.frequency;
+                alternative.before += before.estimate.among(1.0) * candidates.frequency;
                 if choice.order != before.order {
                     let insts = undefs_late(func, &candidates.graph, &choice.order);
                     alternative.orders.push((block, insts));
@@ -346,20 +359,16 @@ impl Scheduler<'_> {
         alternatives
     }
 
-    /// How often a block runs, as a guess.
-    fn frequency(&self, block: Block, nest: &LoopNest) -> u64 {
-        let mut frequency = 1u64;
-        let mut around = nest.innermost(block);
-        let mut depth = 0;
-        while let Some(inner) = around
-            && depth < self.options.depth_limit()
-        {
-            let iterations = self.options.iterations.of(nest.header(inner));
-            frequency = frequency.saturating_mul(u64::from(iterations.max(1)));
-            around = nest.parent(inner);
-            depth += 1;
-        }
-        frequency
+    /// How often blocks run, as a guess.
+    fn frequencies(&self, shape: &LiveFlow) -> Frequencies {
+        let LiveFlow {
+            flow, walk, nest, ..
+        } = shape;
+        let iterations = |header| match nest.block_depth(header) > self.options.depth_limit() {
+            true => 1,
+            false => self.options.iterations.of(header),
+        };
+        Frequencies::with_iterations(self.func, flow, walk, nest, iterations)
     }
 
     fn candidates(
@@ -368,6 +377,7 @@ impl Scheduler<'_> {
         values: BlockValues,
         peak: Counts,
         nest: &LoopNest,
+        frequency: f64,
     ) -> Candidates {
         let order: Vec<u32> = (0..graph.len() as u32).collect();
         debug_assert_eq!(peak, values.peak(order.iter().copied()));
@@ -379,7 +389,7 @@ impl Scheduler<'_> {
             windowed: false,
         };
         Candidates {
-            frequency: self.frequency(graph.block, nest),
+            frequency,
             in_loop: nest.innermost(graph.block).is_some() && self.options.depth_limit() > 0,
             carried: carried(self.func, &graph),
             timeline: Timeline::new(&graph),

@@ -9,6 +9,7 @@
 //! Counters: R, P, UR, UP and B as the machine has them; ptxas's other five belong to no class of this machine.
 
 use super::graph::Graph;
+use crate::regalloc;
 use cranelift_entity::{EntityRef as _, EntitySet};
 use orias_ori::analysis::Liveness;
 use orias_ori::{AbstractOp, Block, Class, Function, Value};
@@ -56,6 +57,8 @@ pub(super) struct Standing {
     peaks: Vec<Counts>,
     /// The most general registers live at a time in the function, values that may be anything included.
     pub(super) needed: u32,
+    /// General registers that calls of slow paths need: what lives across lies behind those that they change.
+    pub(super) called: i32,
 }
 
 impl Standing {
@@ -64,6 +67,7 @@ impl Standing {
         let mut standing = Standing {
             peaks: vec![[0; 5]; func.block_count()],
             needed: 0,
+            called: 0,
         };
         let mut values = LiveValues {
             func,
@@ -98,6 +102,9 @@ impl Standing {
                         }
                     }
                 });
+                if let Some(changed) = regalloc::changed_by_slow_path(func, inst) {
+                    standing.called = standing.called.max(values.live[general] + changed as i32);
+                }
                 func.for_each_use(inst, |reg| {
                     if let Some(value) = reg.value() {
                         values.begin(value);

@@ -10,11 +10,9 @@ use super::strategies::Asked;
 use crate::knobs::scheduling as knob;
 use crate::knobs::{Knobs, Point, WhenList};
 use crate::pipeline::{Context, PhaseError};
+use orias_ori::analysis::Frequencies;
 use orias_ori::{Block, Function};
 use std::collections::BTreeMap;
-
-/// Iterations of a loop about which nothing is known.
-const ITERATIONS: u32 = 10;
 
 /// Estimated iterations of loops.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +26,7 @@ impl Iterations {
     /// Reads knob 750: a number for all loops, `BLOCK:NUMBER` for one, separated by commas.
     pub fn parse(text: &str) -> Result<Iterations, String> {
         let mut iterations = Iterations {
-            all: ITERATIONS,
+            all: Frequencies::ITERATIONS,
             headed: BTreeMap::new(),
         };
         let number = |text: &str| {

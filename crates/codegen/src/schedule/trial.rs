@@ -8,7 +8,7 @@ use super::alias;
 use crate::pipeline::Context;
 use crate::regalloc;
 use orias_machine::Machine;
-use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
+use orias_ori::analysis::Frequencies;
 use orias_ori::{Block, Class, Function, Operation};
 use orias_sass::Space;
 
@@ -70,22 +70,17 @@ fn block_bytes(func: &Function, block: Block) -> u32 {
     bytes.map(u32::from).sum()
 }
 
-/// How many bytes of accesses to local memory a run of the function has that allocation added, each block weighted by `iterations` for every loop
-/// around it.
-pub(super) fn weighted_spills(
-    func: &Function,
-    context: &Context<'_>,
-    iterations: f64,
-) -> Option<f64> {
+/// How many bytes of accesses to local memory a run of the function has that allocation added, by how often blocks run.
+pub(super) fn weighted_spills(func: &Function, context: &Context<'_>) -> Option<f64> {
     let mut allocated = func.clone();
     regalloc::allocate_registers(&mut allocated, context).ok()?;
     let weighted = |func: &Function| {
-        let graph = FlowGraph::of(func);
-        let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
-        let weight = |block| iterations.powi(loops.block_depth(block).min(6) as i32);
+        let frequencies = Frequencies::of(func);
         let bytes = |block| f64::from(block_bytes(func, block));
         let blocks = func.blocks();
-        blocks.map(|it| bytes(it) * weight(it)).sum::<f64>()
+        blocks
+            .map(|it| bytes(it) * frequencies.times(it))
+            .sum::<f64>()
     };
     Some(weighted(&allocated) - weighted(func))
 }

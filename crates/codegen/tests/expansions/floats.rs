@@ -1,6 +1,7 @@
 //! Division, reciprocals, roots and approximate functions of single and double precision.
 
 use super::*;
+use orias_codegen::phases::{SLOW_PATHS, is_slow_path, slow_path};
 
 /// Singles: special ones, powers of two, numbers with few or nearly all digits, random ones.
 fn singles(random: &mut Random) -> u32 {
@@ -210,6 +211,79 @@ fn double_reciprocal_and_root() {
             let name = format!("{op}.{round}.f64");
             compare(&name, &["rx2"], "rx2", 64, Machine::Off, cases.clone());
         }
+    }
+}
+
+/// Every slow path that is called computes what its operation does, of any operands.
+#[test]
+fn slow_paths_that_are_called() {
+    for path in &SLOW_PATHS {
+        let symbol = format!("$${}", path.name);
+        assert!(is_slow_path(&symbol));
+        let target = orias_sass::Target::DEFAULT;
+        let called = slow_path(&symbol, target).unwrap().unwrap();
+        assert_eq!(verify_function(&called), Ok(()), "{symbol}");
+        // At every level it fits into the registers that callers leave to it, without a frame.
+        for opt_level in 0..=3 {
+            let mut code = called.clone();
+            let context = Context {
+                opt_level,
+                knobs: &Knobs::default(),
+                machine: orias_machine::Machine::of(target),
+            };
+            let outcome = Pipeline::default().run(&mut code, &context, &mut |_| {});
+            assert_eq!(outcome, Ok(()), "{symbol} at -O{opt_level}");
+        }
+        let name = match path.op {
+            AbstractOp::Fdiv => format!("f{}", path.name),
+            _ => path.name.to_owned(),
+        };
+        let wide = path.scalar == Scalar::F64;
+        let ty = if wide { "rx2" } else { "r" };
+        let operands: &[&str] = match path.op {
+            AbstractOp::Fdiv => &[ty, ty],
+            _ => &[ty],
+        };
+        let plain = one_operation(&name, operands, ty);
+        let cases = if wide { double_pairs() } else { single_pairs() };
+        for (number, case) in cases.iter().enumerate() {
+            let case = &case[..operands.len()];
+            let have = evaluate(&called, case, Machine::Off, number as u64);
+            let want = evaluate(&plain, case, Machine::Nearest, 1);
+            assert_eq!(want, have, "{name} of {case:x?}");
+        }
+    }
+}
+
+/// Where a function divides often, the long way is left to be called: one division in each block that hardly ever runs.
+#[test]
+fn slow_paths_are_called_where_they_are_needed_often() {
+    let divisions = |count: usize| {
+        let lines: Vec<String> = (0..count)
+            .map(|at| format!("    v{}:r = fdiv.rn.f32 v{}, v{at}\n", at + 2, at + 1))
+            .collect();
+        let text = format!(
+            "func f abstract sm_90a -> r {{\nblock0(v0:r, v1:r):\n{}    ret v{}\n}}\n",
+            lines.concat(),
+            count + 1
+        );
+        parse_function(&text).unwrap()
+    };
+    assert!(!uses(&expanded(&divisions(3)), AbstractOp::Fdiv));
+    let plain = divisions(16);
+    let after = expanded(&plain);
+    assert_eq!(after.attributes.rare.len(), 16);
+    for &block in &after.attributes.rare {
+        let mut insts = after.block_insts(block);
+        let first = insts.next().unwrap();
+        assert_eq!(after.opcode(first), Opcode::Abstract(AbstractOp::Fdiv));
+        assert_eq!(insts.count(), 1);
+    }
+    for case in single_pairs() {
+        assert_eq!(
+            evaluate(&plain, &case, Machine::Nearest, 1),
+            evaluate(&after, &case, Machine::Nearest, 1)
+        );
     }
 }
 

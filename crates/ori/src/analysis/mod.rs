@@ -3,7 +3,7 @@
 //! Two layers. The lower one looks at the shape of control flow alone: a [`FlowGraph`] of dense block numbers, its
 //! [`DepthFirst`] orders, [`DominatorTree`], [`PostDominatorTree`], [`LoopNest`], and [`Split`], which says what follows when
 //! branches split a warp. The upper one looks at a function: [`DefUse`] chains, [`Liveness`] of values and [`RegisterLiveness`] of physical
-//! registers, [`Pressure`], [`Divergence`], and [`uniform_misuses`], which checks uniform registers against it. Nothing here changes a function, and nothing is kept up to date when one
+//! registers, [`Pressure`], [`Frequencies`] of blocks, [`Divergence`], and [`uniform_misuses`], which checks uniform registers against it. Nothing here changes a function, and nothing is kept up to date when one
 //! changes: an analysis is a snapshot.
 //!
 //! Each is near-linear in the size of what it looks at and keeps its results in flat arrays; none recurses. Each is tested on
@@ -17,6 +17,7 @@ mod divergence;
 mod dominance;
 mod flow;
 mod forest;
+mod frequency;
 mod iteration_graph;
 mod iterations;
 mod liveness;
@@ -36,6 +37,7 @@ pub use def_use::{DefUse, Place, Use};
 pub use divergence::Divergence;
 pub use dominance::{DominatorTree, PostDominatorTree};
 pub use flow::FlowGraph;
+pub use frequency::Frequencies;
 pub use iterations::{Iterations, Refusal, Stay};
 pub use liveness::{Liveness, of_class};
 pub use loops::{Loop, LoopNest};

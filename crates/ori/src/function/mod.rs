@@ -16,6 +16,7 @@ use crate::shape::InstructionShape;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityList, ListPool, PrimaryMap};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// How far a function has come; the verifier knows what belongs where.
@@ -102,8 +103,24 @@ pub struct Attributes {
     pub fixed: Vec<PhysReg>,
     /// Headers of loops that are not to be unrolled: the source says so, or they were.
     pub rolled: Vec<Block>,
+    /// Blocks that hardly ever follow the blocks before them, as whoever made them knows.
+    pub rare: BTreeSet<Block>,
+    /// How often blocks run for each run of the function by a thread, as the source states it.
+    pub frequencies: BTreeMap<Block, u64>,
     /// Whether a linker decides where the code and all that it names lie: it calls and returns by absolute addresses.
     pub relocatable: bool,
+}
+
+impl Attributes {
+    /// Says of `new` what is said of how often `block` runs: it is a part or a copy of it.
+    pub fn rate_alike(&mut self, block: Block, new: Block) {
+        if self.rare.contains(&block) {
+            self.rare.insert(new);
+        }
+        if let Some(&times) = self.frequencies.get(&block) {
+            self.frequencies.insert(new, times);
+        }
+    }
 }
 
 /// A place in a source file.
@@ -332,6 +349,7 @@ impl Function {
         let tail = self.create_block();
         self.layout.insert_block_after(tail, block);
         self.layout.move_tail(inst, tail);
+        self.attributes.rate_alike(block, tail);
         tail
     }
 

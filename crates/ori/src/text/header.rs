@@ -19,7 +19,10 @@ impl Parser<'_> {
                 let message = format!("`{word}` is there twice");
                 return Err(self.cursor.error_at(start, message));
             }
-            if !matches!(word, "fixed" | "param" | "loc" | "rolled") {
+            if !matches!(
+                word,
+                "fixed" | "param" | "loc" | "rolled" | "rare" | "frequency"
+            ) {
                 given.push(word);
             }
             match word {
@@ -42,6 +45,18 @@ impl Parser<'_> {
                     attributes.fixed.push(reg);
                 }
                 "rolled" => attributes.rolled.push(self.block_named()?),
+                "rare" => {
+                    attributes.rare.insert(self.block_named()?);
+                }
+                "frequency" => {
+                    let block = self.block_named()?;
+                    let start = self.cursor.at;
+                    let times = self.cursor.number()?;
+                    if times == 0 {
+                        return Err(self.cursor.error_at(start, "a frequency is not 0"));
+                    }
+                    attributes.frequencies.insert(block, times);
+                }
                 "param" => {
                     let offset = self.cursor.number32()?;
                     let size = self.cursor.number32()?;

@@ -177,6 +177,20 @@ impl Printer<'_> {
             self.decimal(u64::from(header.as_u32()));
             self.out.push('\n');
         }
+        // What is said of blocks that are gone has no use.
+        let there = |block: &Block| self.func.layout.contains_block(*block);
+        for &block in attributes.rare.iter().filter(|it| there(it)) {
+            self.text("  rare block");
+            self.decimal(u64::from(block.as_u32()));
+            self.out.push('\n');
+        }
+        for (&block, &times) in attributes.frequencies.iter().filter(|it| there(it.0)) {
+            self.text("  frequency block");
+            self.decimal(u64::from(block.as_u32()));
+            self.out.push(' ');
+            self.decimal(times);
+            self.out.push('\n');
+        }
         for param in &self.func.kernel_params {
             self.attribute("param", &[param.offset, param.size]);
         }

@@ -2,6 +2,7 @@
 
 mod divergence;
 mod dominance;
+mod frequency;
 mod functions;
 mod generate;
 mod lanes;

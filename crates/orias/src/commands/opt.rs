@@ -7,7 +7,9 @@ use clap::Parser;
 use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::mercury::{Mercury, TRACES};
-use orias_codegen::phases::{explain_fences, explain_redundant_barriers, explain_unrolling};
+use orias_codegen::phases::{
+    explain_fences, explain_frequencies, explain_redundant_barriers, explain_unrolling,
+};
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
 };
@@ -72,7 +74,7 @@ struct Arguments {
     /// Verify functions after each phase, not only at the beginning and the end
     #[arg(long)]
     verify_each: bool,
-    /// Print what becomes of each innermost loop, and why
+    /// Print what becomes of each innermost loop, and why, and how often blocks are thought to run
     #[arg(long)]
     explain: bool,
     /// Print how long each phase took, in all functions together
@@ -209,10 +211,11 @@ struct Plan {
 type Explain = fn(&Function, &Context<'_>) -> Vec<String>;
 
 /// The phases whose decisions are explained, by number.
-const EXPLAINED: [(u16, Explain); 3] = [
+const EXPLAINED: [(u16, Explain); 4] = [
     (24, explain_unrolling),
     (25, explain_fences),
     (26, explain_redundant_barriers),
+    (109, explain_frequencies),
 ];
 
 /// The step before the table.

@@ -7,10 +7,13 @@ use crate::diagnostic::Span;
 /// The pragma that keeps loops from being unrolled, which stands anywhere.
 const NO_UNROLLING: &str = "nounroll";
 
+/// The pragma that says how often a block runs, which is never 0.
+const FREQUENCY: &str = "frequency";
+
 /// Pragmas that stand among statements only, and whether they take a number.
 const OF_STATEMENTS: [(&str, bool); 3] = [
     ("enable_smem_spilling", false),
-    ("frequency", true),
+    (FREQUENCY, true),
     ("used_bytes_mask", true),
 ];
 
@@ -76,7 +79,7 @@ impl Checker<'_, '_> {
         } else if takes_number && argument.is_empty() {
             let message = format!("Argument(s) to pragma '{name}' cannot be empty");
             self.error(span, message);
-        } else if takes_number && !is_number(argument) {
+        } else if takes_number && (!is_number(argument) || name == FREQUENCY && is_zero(argument)) {
             let message = format!("Invalid value '{argument}' specified for .pragma '{text}'");
             self.error(span, message);
         }
@@ -93,4 +96,9 @@ fn is_number(text: &str) -> bool {
         Some(digits) => !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_hexdigit()),
         None => text.bytes().all(|it| it.is_ascii_digit()),
     }
+}
+
+fn is_zero(number: &str) -> bool {
+    let digits = number.strip_prefix("0x").unwrap_or(number);
+    digits.bytes().all(|it| it == b'0')
 }

@@ -35,6 +35,19 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+/// How often `.pragma "frequency n"` says that the block it stands in runs. More than a register holds is as much as one does.
+fn stated_frequency(text: &str) -> Option<u64> {
+    let number = text.trim_matches('"').strip_prefix("frequency ")?.trim();
+    let (digits, radix) = match number.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None => (number, 10),
+    };
+    digits.chars().try_fold(0_u64, |number, digit| {
+        let digit = u64::from(digit.to_digit(radix)?);
+        Some(number.saturating_mul(radix.into()).saturating_add(digit))
+    })
+}
+
 /// The pragma that keeps loops from being unrolled.
 pub(super) const NO_UNROLLING: &str = "nounroll";
 
@@ -391,6 +404,9 @@ impl<'m> Body<'m, '_> {
                     && let Some(block) = self.block
                 {
                     self.func.attributes.rolled.push(block);
+                }
+                if let (Some(times), Some(block)) = (stated_frequency(&text), self.block) {
+                    self.func.attributes.frequencies.insert(block, times);
                 }
                 self.pragmas.push(text);
             }

@@ -17,20 +17,20 @@
 
 mod forms;
 
-use super::ColdBlocks;
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::Machine;
 use orias_machine::issue::Unit;
+use orias_ori::analysis::Frequencies;
 use orias_ori::builder::Cursor;
 use orias_ori::{Block, Class, Function, Inst, Reg};
 
 /// Runs the phase.
 pub fn balance_pipes(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    let cold = ColdBlocks::new(func);
+    let frequencies = Frequencies::of(func);
     let blocks: Vec<Block> = func.blocks().collect();
     let mut books = Books::default();
     for block in blocks {
-        if cold.contains(block) {
+        if frequencies.is_cold(block) {
             continue;
         }
         let moved = books.choose(func, context.machine, block);

@@ -174,7 +174,7 @@ fn parts(emit: &mut Emit<'_>, a: Operand) -> Parts {
     }
 }
 
-fn long_quotient(emit: &mut Emit<'_>, round: Round, a: Operand, b: Operand) -> Operand {
+pub(super) fn long_quotient(emit: &mut Emit<'_>, round: Round, a: Operand, b: Operand) -> Operand {
     let x = parts(emit, a);
     let y = parts(emit, b);
     // The numerator is doubled where it is the smaller: the quotient is in [1, 2).
@@ -275,58 +275,63 @@ fn long_quotient(emit: &mut Emit<'_>, round: Round, a: Operand, b: Operand) -> O
     emit.selp(Scalar::B64, carried, result, nan)
 }
 
+/// The root of a number for which the usual computation is right, rounded.
+fn rounded_root(emit: &mut Emit<'_>, round: Round, a: Operand) -> Operand {
+    let (root, _) = double_root(emit, a);
+    match round {
+        Round::Rn | Round::Default => root,
+        _ => {
+            let minus = dneg(emit, root);
+            let rest = dfma(emit, minus, root, a);
+            directed(emit, round, root, rest)
+        }
+    }
+}
+
 /// `sqrt.rnd.f64`
 fn square_root(expander: &mut Expander<'_>) -> Results {
     let a = expander.operand(0);
     let round: Round = expander.modifier().unwrap_or(Round::Rn);
-    let rounded = move |emit: &mut Emit<'_>, a: Operand| {
-        let (root, _) = double_root(emit, a);
-        match round {
-            Round::Rn | Round::Default => root,
-            _ => {
-                let minus = dneg(emit, root);
-                let rest = dfma(emit, minus, root, a);
-                directed(emit, round, root, rest)
-            }
-        }
-    };
     expander.rarely(
         Type::R2,
         |emit| {
-            let root = rounded(emit, a);
+            let root = rounded_root(emit, round, a);
             // Positive, and between 2⁻⁹⁶⁸ and 2¹⁰²³: the remainder is a normal number.
             let (_, high) = emit.halves(a);
             let safe = is_between(emit, high, 0x0370_0000, 0x7fe0_0000);
             (root, safe)
         },
-        |emit| {
-            // 2⁵⁴·4 times a small number: the root is 2²⁸ times too large, and never subnormal.
-            let (_, high) = emit.halves(a);
-            let small = emit.setp(Compare::Lt, Scalar::S32, high, imm(0x0400_0000));
-            let raised = dmul(emit, a, imm(0x4370_0000_0000_0000));
-            let number = emit.selp(Scalar::B64, raised, a, small);
-            let root = rounded(emit, number);
-            let lowered = dmul(emit, root, imm(0x3e30_0000_0000_0000));
-            let root = emit.selp(Scalar::B64, lowered, root, small);
-            let (low, high) = emit.halves(a);
-            let magnitude = emit.and(high, imm(0x7fff_ffff));
-            let positive = emit.join(low, magnitude);
-            let zero = emit.setp(Compare::Eq, Scalar::U64, positive, imm(0));
-            let infinity = imm(0x7ff0_0000_0000_0000);
-            let infinite = emit.setp(Compare::Eq, Scalar::U64, a, infinity);
-            let itself = emit.binary(AbstractOp::Or, Scalar::Pred, zero, infinite);
-            let root = emit.selp(Scalar::B64, a, root, itself);
-            let nan = emit.setp(Compare::Gt, Scalar::U64, positive, infinity);
-            let negative = emit.setp(Compare::Lt, Scalar::S32, high, imm(0));
-            let invalid = emit.binary(
-                AbstractOp::And,
-                Scalar::Pred,
-                negative,
-                crate::emit::not(zero),
-            );
-            let root = emit.selp(Scalar::B64, imm(0xfff8_0000_0000_0000), root, invalid);
-            let carried = emit.op(AbstractOp::Fadd, (Round::Rn, Scalar::F64), &[a, a]);
-            emit.selp(Scalar::B64, carried, root, nan)
-        },
+        |emit| long_root(emit, round, a),
     )
+}
+
+/// The root of any number.
+pub(super) fn long_root(emit: &mut Emit<'_>, round: Round, a: Operand) -> Operand {
+    // 2⁵⁴·4 times a small number: the root is 2²⁸ times too large, and never subnormal.
+    let (_, high) = emit.halves(a);
+    let small = emit.setp(Compare::Lt, Scalar::S32, high, imm(0x0400_0000));
+    let raised = dmul(emit, a, imm(0x4370_0000_0000_0000));
+    let number = emit.selp(Scalar::B64, raised, a, small);
+    let root = rounded_root(emit, round, number);
+    let lowered = dmul(emit, root, imm(0x3e30_0000_0000_0000));
+    let root = emit.selp(Scalar::B64, lowered, root, small);
+    let (low, high) = emit.halves(a);
+    let magnitude = emit.and(high, imm(0x7fff_ffff));
+    let positive = emit.join(low, magnitude);
+    let zero = emit.setp(Compare::Eq, Scalar::U64, positive, imm(0));
+    let infinity = imm(0x7ff0_0000_0000_0000);
+    let infinite = emit.setp(Compare::Eq, Scalar::U64, a, infinity);
+    let itself = emit.binary(AbstractOp::Or, Scalar::Pred, zero, infinite);
+    let root = emit.selp(Scalar::B64, a, root, itself);
+    let nan = emit.setp(Compare::Gt, Scalar::U64, positive, infinity);
+    let negative = emit.setp(Compare::Lt, Scalar::S32, high, imm(0));
+    let invalid = emit.binary(
+        AbstractOp::And,
+        Scalar::Pred,
+        negative,
+        crate::emit::not(zero),
+    );
+    let root = emit.selp(Scalar::B64, imm(0xfff8_0000_0000_0000), root, invalid);
+    let carried = emit.op(AbstractOp::Fadd, (Round::Rn, Scalar::F64), &[a, a]);
+    emit.selp(Scalar::B64, carried, root, nan)
 }

@@ -208,48 +208,54 @@ fn power(expander: &mut Expander<'_>) -> Results {
 
 /// `rsqrt.approx.f64`: the machine's 20 bits and one step of third order; small and special operands apart.
 fn reciprocal_root_double(expander: &mut Expander<'_>) -> Results {
-    use super::single::{dfma, dmul, dneg};
-    const F64: Scalar = Scalar::F64;
     let a = expander.operand(0);
-    let step = |emit: &mut Emit<'_>, a: Operand| {
-        let y = emit.op(AbstractOp::Rsqrt, (Precision::Approx, Ftz::Ftz, F64), &[a]);
-        let square = dmul(emit, y, y);
-        let minus = dneg(emit, square);
-        let e = dfma(emit, a, minus, imm(1f64.to_bits()));
-        let c = dfma(emit, e, imm(0.375f64.to_bits()), imm(0.5f64.to_bits()));
-        let t = dmul(emit, y, e);
-        dfma(emit, c, t, y)
-    };
     expander.rarely(
         Type::R2,
         |emit| {
-            let root = step(emit, a);
+            let root = root_step(emit, a);
             let (_, high) = emit.halves(a);
             let safe = is_between(emit, high, 0x0010_0000, 0x7ff0_0000);
             (root, safe)
         },
-        |emit| {
-            let (low, high) = emit.halves(a);
-            let magnitude = emit.and(high, imm(0x7fff_ffff));
-            let positive = emit.join(low, magnitude);
-            let sign = emit.and(high, imm(0x8000_0000));
-            let infinity = imm(0x7ff0_0000_0000_0000);
-            let zero = emit.setp(Compare::Eq, Scalar::U64, positive, imm(0));
-            let nan = emit.setp(Compare::Gt, Scalar::U64, positive, infinity);
-            let infinite = emit.setp(Compare::Eq, Scalar::U64, positive, infinity);
-            let negative = emit.setp(Compare::Ne, Scalar::U32, sign, imm(0));
-            let raised = dmul(emit, a, imm(0x4350_0000_0000_0000));
-            let root = step(emit, raised);
-            let root = dmul(emit, root, imm(0x41a0_0000_0000_0000));
-            let root = emit.selp(Scalar::B64, imm(0), root, infinite);
-            let root = emit.selp(Scalar::B64, imm(0xfff8_0000_0000_0000), root, negative);
-            let doubled = emit.op(AbstractOp::Fadd, (Round::Rn, F64), &[a, a]);
-            let root = emit.selp(Scalar::B64, doubled, root, nan);
-            let high = emit.or(sign, imm(0x7ff0_0000));
-            let unbounded = emit.join(imm(0), high);
-            emit.selp(Scalar::B64, unbounded, root, zero)
-        },
+        |emit| long_reciprocal_root(emit, a),
     )
+}
+
+/// The machine's reciprocal root and one step.
+fn root_step(emit: &mut Emit<'_>, a: Operand) -> Operand {
+    use super::single::{dfma, dmul, dneg};
+    let mods = (Precision::Approx, Ftz::Ftz, Scalar::F64);
+    let y = emit.op(AbstractOp::Rsqrt, mods, &[a]);
+    let square = dmul(emit, y, y);
+    let minus = dneg(emit, square);
+    let e = dfma(emit, a, minus, imm(1f64.to_bits()));
+    let c = dfma(emit, e, imm(0.375f64.to_bits()), imm(0.5f64.to_bits()));
+    let t = dmul(emit, y, e);
+    dfma(emit, c, t, y)
+}
+
+/// The reciprocal root of a number that is small or special.
+fn long_reciprocal_root(emit: &mut Emit<'_>, a: Operand) -> Operand {
+    use super::single::dmul;
+    let (low, high) = emit.halves(a);
+    let magnitude = emit.and(high, imm(0x7fff_ffff));
+    let positive = emit.join(low, magnitude);
+    let sign = emit.and(high, imm(0x8000_0000));
+    let infinity = imm(0x7ff0_0000_0000_0000);
+    let zero = emit.setp(Compare::Eq, Scalar::U64, positive, imm(0));
+    let nan = emit.setp(Compare::Gt, Scalar::U64, positive, infinity);
+    let infinite = emit.setp(Compare::Eq, Scalar::U64, positive, infinity);
+    let negative = emit.setp(Compare::Ne, Scalar::U32, sign, imm(0));
+    let raised = dmul(emit, a, imm(0x4350_0000_0000_0000));
+    let root = root_step(emit, raised);
+    let root = dmul(emit, root, imm(0x41a0_0000_0000_0000));
+    let root = emit.selp(Scalar::B64, imm(0), root, infinite);
+    let root = emit.selp(Scalar::B64, imm(0xfff8_0000_0000_0000), root, negative);
+    let doubled = emit.op(AbstractOp::Fadd, (Round::Rn, Scalar::F64), &[a, a]);
+    let root = emit.selp(Scalar::B64, doubled, root, nan);
+    let high = emit.or(sign, imm(0x7ff0_0000));
+    let unbounded = emit.join(imm(0), high);
+    emit.selp(Scalar::B64, unbounded, root, zero)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //!
 //! Each expansion is a function that writes code in front of the instruction and returns the operand that stands for its
 //! result ([`Expansion`]). Where the common case is short and the rare one long, the instruction's block is cut and the rare
-//! case gets a block of its own ([`Expander::rarely`]). A guard stays on the last step: what is computed before has no effect.
+//! case gets a block of its own ([`Expander::rarely`]), or is called ([`slow_paths`]). A guard stays on the last step: what is computed before has no effect.
 //!
 //! Instructions that an expansion makes are looked at in turn, until nothing is left to expand.
 
@@ -20,8 +20,11 @@ mod narrow;
 mod policy;
 mod quotient;
 mod single;
+mod slow_paths;
 
 pub(crate) use functions::quotient_factors;
+pub(crate) use slow_paths::slow_path_convention;
+pub use slow_paths::{SLOW_PATHS, call_slow_paths, is_slow_path, slow_path};
 
 use crate::emit::{Emit, imm};
 use crate::pipeline::{Context, PhaseError};
@@ -33,6 +36,7 @@ use orias_ori::operation::{
 };
 use orias_ori::{Block, Function, Inst, Opcode, Operand, Operation, Reg, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
+use slow_paths::Plan;
 use smallvec::SmallVec;
 
 /// What an expansion yields: an operand for each result.
@@ -97,6 +101,8 @@ pub(super) struct Expander<'f> {
     mods: AbstractMods,
     /// Its operands.
     operands: SmallVec<[Operand; 6]>,
+    /// Whether its slow path is called.
+    calls: bool,
 }
 
 impl Expander<'_> {
@@ -213,6 +219,7 @@ impl Expander<'_> {
         let mut block = |func: &mut Function| {
             let block = func.create_block();
             func.layout.insert_block_after(block, before);
+            func.attributes.rare.insert(block);
             before = block;
             block
         };
@@ -229,7 +236,11 @@ impl Expander<'_> {
             emit.end(AbstractOp::CondBr, &[right], &targets);
             emit.goto_end(slower);
         }
-        let computed = rare(&mut emit);
+        let computed = match self.calls {
+            // The operation itself, in a block that hardly ever runs.
+            true => emit.again(self.op, self.mods, &self.operands),
+            false => rare(&mut emit),
+        };
         let computed = emit.as_value(scalar, computed);
         emit.end(AbstractOp::Br, &[], &[(tail, &[computed])]);
         emit.finish()?;
@@ -266,6 +277,8 @@ struct Known {
     expansions: FxHashMap<Asked, Option<Expansion>>,
     /// The factors of products of 64 bits whose high half is asked for, in order.
     high_products: FxHashSet<[Value; 2]>,
+    /// Which slow paths are called.
+    plan: Plan,
 }
 
 /// The factors of a product of 64 bits, in order, if `half` of it is what `inst` computes.
@@ -290,13 +303,17 @@ fn high_products(func: &Function) -> FxHashSet<[Value; 2]> {
 }
 
 /// Runs the phase.
-pub fn convert_unsupported(function: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+pub fn convert_unsupported(
+    function: &mut Function,
+    context: &Context<'_>,
+) -> Result<(), PhaseError> {
     quotient::share_quotients(function).map_err(|error| PhaseError::Broken {
         at: "a remainder".to_owned(),
         what: error.to_string(),
     })?;
     let mut known = Known {
         high_products: high_products(function),
+        plan: Plan::new(function, context),
         ..Known::default()
     };
     let mut seen = 0;
@@ -363,6 +380,12 @@ fn expand(func: &mut Function, inst: Inst, known: &mut Known) -> Result<(), Buil
     if expansion.is_none() && !policy::makes_policy(op) {
         return Ok(());
     }
+    let calls = known.plan.calls(asked);
+    let block = func.layout.inst_block(inst);
+    if calls && block.is_some_and(|block| func.attributes.rare.contains(&block)) {
+        // The long way is all there is in a block that hardly ever runs.
+        return Ok(());
+    }
     let replaced = &mut known.replaced;
     let count = func.result_count(inst);
     let operands = func.operands(inst)[count..]
@@ -375,6 +398,7 @@ fn expand(func: &mut Function, inst: Inst, known: &mut Known) -> Result<(), Buil
         op,
         mods,
         operands,
+        calls,
     };
     let Some(expansion) = expansion.or_else(|| policy::rule(&expander)) else {
         return Ok(());

@@ -128,7 +128,7 @@ fn is_ordinary(emit: &mut Emit<'_>, magnitude: Operand) -> Operand {
 }
 
 /// `a/b` by double precision, special operands included.
-fn quotient_by_double(
+pub(super) fn quotient_by_double(
     emit: &mut Emit<'_>,
     round: Round,
     ftz: Ftz,
@@ -242,7 +242,7 @@ fn reciprocal(expander: &mut Expander<'_>) -> Results {
 }
 
 /// `√a` by double precision, special operands included.
-fn root_by_double(emit: &mut Emit<'_>, round: Round, ftz: Ftz, a: Operand) -> Operand {
+pub(super) fn root_by_double(emit: &mut Emit<'_>, round: Round, ftz: Ftz, a: Operand) -> Operand {
     let a = flush(emit, ftz, a);
     let x = widen(emit, a);
     let (root, _) = double_root(emit, x);

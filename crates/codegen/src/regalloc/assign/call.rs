@@ -8,7 +8,7 @@ use super::super::calls::{self, is_call};
 use super::super::file::{Units, insert};
 use super::{Kills, Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
-use orias_machine::Machine;
+use orias_machine::abi::Convention;
 use orias_ori::{Class, Inst, PhysReg, Reg, Value};
 
 impl<'a> Scan<'a> {
@@ -16,7 +16,7 @@ impl<'a> Scan<'a> {
         debug_assert!(is_call(self.func, inst));
         let places = calls::places(self.func, inst).map_err(Stop::Error)?;
         let mut turn = self.turn(ending.read);
-        self.clear_volatile(&mut turn)?;
+        self.clear_volatile(&mut turn, &calls::convention(self.func, inst))?;
         self.insert_moves(inst, &turn);
         let results = self.func.result_count(inst);
         let mut copies: Vec<(PhysReg, PhysReg)> = Vec::new();
@@ -51,21 +51,20 @@ impl<'a> Scan<'a> {
     }
 
     /// Moves what lives on out of the registers that a called function may change.
-    fn clear_volatile(&mut self, turn: &mut Turn<'_>) -> Result<(), Stop> {
-        let abi = Machine::of(self.func.target).abi;
+    fn clear_volatile(&mut self, turn: &mut Turn<'_>, convention: &Convention) -> Result<(), Stop> {
         for class in [Class::P, Class::UR, Class::UP] {
             let file = &self.files[class as usize];
             let lost = (0..class.count())
-                .filter(|&unit| !abi.is_preserved(class.into(), unit))
+                .filter(|&unit| !convention.is_preserved(class.into(), unit))
                 .flat_map(|unit| file.owners(unit))
                 .any(|owner| !turn.dying.contains(owner));
             if lost {
                 return Err(Stop::Full(class));
             }
         }
-        let volatile = calls::volatile(abi);
+        let volatile = calls::volatile(convention);
         for unit in 0..self.files[Class::R as usize].usable {
-            if abi.is_preserved(Class::R.into(), unit) {
+            if convention.is_preserved(Class::R.into(), unit) {
                 continue;
             }
             let owners = self.files[Class::R as usize].owners(unit);

@@ -40,7 +40,7 @@ use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
-use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Reg,
     Type, Value, print_inst,
@@ -142,7 +142,7 @@ pub(super) struct Budget {
 pub(super) struct Facts<'a> {
     pub(super) graph: &'a FlowGraph,
     pub(super) walk: &'a DepthFirst,
-    pub(super) loops: &'a LoopNest,
+    pub(super) frequencies: &'a Frequencies,
     pub(super) live: &'a Liveness,
     pub(super) last_uses: &'a LastUses,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
@@ -195,7 +195,7 @@ fn scan(
     let Facts {
         graph,
         walk,
-        loops,
+        frequencies,
         live,
         last_uses,
         tokens,
@@ -218,10 +218,10 @@ fn scan(
     let classes = {
         let contents = Contents::new(func, order.iter().copied());
         let may_share = |a, b| crossing.contains(a) == crossing.contains(b);
-        Classes::new(func, loops, &ranges, &contents, &may_share)
+        Classes::new(func, &ranges, &contents, &may_share)
     };
     let machine = Machine::of(func.target);
-    let mut reservations = Reservations::new(&files, ranges, machine.abi);
+    let mut reservations = Reservations::new(&files, ranges);
     let mut for_few = Vec::new();
     if let Some(entry) = starting_registers(func, func.target)
         && let Some(largest) = counts::largest(func)
@@ -259,7 +259,7 @@ fn scan(
         func,
         graph,
         live,
-        loops,
+        frequencies,
         last_uses,
     };
     for (&token, &register) in tokens {
@@ -332,7 +332,7 @@ struct Scan<'a> {
     func: &'a Function,
     graph: &'a FlowGraph,
     live: &'a Liveness,
-    loops: &'a LoopNest,
+    frequencies: &'a Frequencies,
     last_uses: &'a LastUses,
     edits: Edits,
     classes: Classes,
@@ -415,7 +415,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Puts live values where a predecessor left them, and places the parameters.
+    /// Puts live values where the predecessor left them that runs most often, and places the parameters.
     fn enter(&mut self, block: Block) -> Result<(), Stop> {
         let from = self
             .graph
@@ -423,7 +423,10 @@ impl<'a> Scan<'a> {
             .iter()
             .copied()
             .filter(|pred| self.visited[pred.index()])
-            .max_by_key(|&pred| self.loops.block_depth(pred));
+            .max_by(|&one, &other| {
+                let times = |pred| self.frequencies.times(pred);
+                times(one).total_cmp(&times(other))
+            });
         let live_in = self.live.live_in(block);
         let range = self.live.live_in_range(block);
         if let Some(from) = from {

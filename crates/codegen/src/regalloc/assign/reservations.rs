@@ -6,7 +6,6 @@ use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
 use cranelift_entity::SecondaryMap;
-use orias_machine::abi::Abi;
 use orias_ori::{Block, Class, Value};
 
 /// The timelines of all files.
@@ -28,7 +27,7 @@ fn place(class: Class) -> (usize, u32) {
 
 impl Reservations {
     /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
-    pub(super) fn new(files: &[File; 5], ranges: Ranges, abi: &Abi) -> Reservations {
+    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Reservations {
         let mut reservations = Reservations {
             general: Timeline::new(ranges.points),
             others: Timeline::new(ranges.points),
@@ -42,12 +41,12 @@ impl Reservations {
             reservations.book_run(class, always, files[class as usize].barred());
         }
         for index in 0..reservations.ranges.calls.len() {
-            let point = reservations.ranges.calls[index];
+            let (point, convention) = reservations.ranges.calls[index];
             let run = Run {
                 start: point,
                 end: point,
             };
-            reservations.book_run(Class::R, run, &volatile(abi));
+            reservations.book_run(Class::R, run, &volatile(&convention));
         }
         reservations
     }

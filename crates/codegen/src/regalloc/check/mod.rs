@@ -555,9 +555,9 @@ impl Checker<'_> {
                 return Err(self.wrong(inst, format!("operand {index} belongs into {place}")));
             }
         }
-        let abi = Machine::of(self.after.target).abi;
+        let convention = calls::convention(self.before, inst);
         state.held.retain(|place, _| match *place {
-            Place::Register(class, unit) => abi.is_preserved(class.into(), unit),
+            Place::Register(class, unit) => convention.is_preserved(class.into(), unit),
             Place::Frame(_) => true,
         });
         Ok(())

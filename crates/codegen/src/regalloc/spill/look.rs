@@ -8,7 +8,7 @@ use super::super::calls::{is_call, preserved};
 use super::staying::staying;
 use super::{can_repeat, derive, is_memory_parameter};
 use cranelift_entity::{EntityRef, EntitySet};
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, LoopNest};
+use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Frequencies, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Value, ValueDef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -97,7 +97,7 @@ pub(super) struct Look<'a> {
     chains: &'a OnceCell<DefUse>,
     /// By value: what spilling it costs for each register and point it frees, once somebody asked: most functions have no point too full.
     cost: Vec<Option<f32>>,
-    /// By block: how often it runs, by the depth of loops.
+    /// By block: how often it runs, as a guess.
     often: Vec<f32>,
     staying: EntitySet<Value>,
     /// By block and by instruction: its place in the layout.
@@ -231,8 +231,10 @@ impl<'a> Look<'a> {
     fn prepare_costs(&mut self) {
         let func = self.func;
         self.cost = vec![None; func.value_count()];
-        let loops = LoopNest::new(self.graph, &DepthFirst::new(self.graph));
-        let often = |block| 8_f32.powi(loops.block_depth(block).min(6) as i32);
+        let walk = DepthFirst::new(self.graph);
+        let loops = LoopNest::new(self.graph, &walk);
+        let frequencies = Frequencies::new(func, self.graph, &walk, &loops);
+        let often = |block| frequencies.times(block) as f32;
         self.often = self.graph.blocks().map(often).collect();
         self.staying = staying(func, self.graph, &loops);
         let (mut blocks, mut insts) = (vec![0; func.block_count()], vec![0; func.inst_count()]);
@@ -413,7 +415,7 @@ impl<'a> Look<'a> {
                 self.end(value);
             }
             if is_call(self.func, at) {
-                self.make_fit_across();
+                self.make_fit_across(at);
             }
             // Before it: what lives on, and all it reads. A spilled value is loaded for it.
             for &value in &reads {
@@ -431,13 +433,13 @@ impl<'a> Look<'a> {
         self.end_all();
     }
 
-    /// Chooses values to spill until what lives across a call fits into registers that a called function leaves alone. Uniform
-    /// registers do not live across calls.
-    fn make_fit_across(&mut self) {
+    /// Chooses values to spill until what lives across a call fits into registers that the call leaves alone.
+    fn make_fit_across(&mut self, call: Inst) {
         let goals = self.goals;
-        let general = goals[Class::R as usize] as u8;
-        self.goals = Counts::default();
-        self.goals[Class::R as usize] = u32::from(preserved(self.func, Class::R, general));
+        let mut limits = [0; 5];
+        limits[..goals.len()].copy_from_slice(&goals);
+        let kept = preserved(self.func, call, &limits);
+        self.goals.copy_from_slice(&kept[..goals.len()]);
         self.make_fit(&[]);
         self.goals = goals;
     }

@@ -45,7 +45,7 @@ use crate::tail::group_start;
 use cranelift_entity::EntityRef;
 use look::{Choice, Look};
 use orias_machine::Machine;
-use orias_ori::analysis::{DefUse, DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DefUse, FlowGraph, Frequencies, Liveness};
 use orias_ori::builder::Cursor;
 use orias_ori::{
     AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
@@ -103,11 +103,10 @@ fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
 
 /// What accesses to the frame cost, and to rematerialisation, by how often it runs.
 pub(super) fn accesses(func: &Function) -> f64 {
-    let graph = FlowGraph::of(func);
-    let loops = LoopNest::new(&graph, &DepthFirst::new(&graph));
+    let frequencies = Frequencies::of(func);
     let mut cost = 0.0;
     for block in func.blocks() {
-        let often = 8_f64.powi(loops.block_depth(block).min(6) as i32);
+        let often = frequencies.times(block);
         for inst in func.block_insts(block) {
             let Some(op) = func.opcode(inst).as_machine() else {
                 continue;

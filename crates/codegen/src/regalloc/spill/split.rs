@@ -20,7 +20,7 @@ use super::params::{entering_edges, room_on, unterminated};
 use super::residence::{Facts, Residence, decide, is_undefined};
 use super::{SpillLocation, can_repeat, load, store_before};
 use cranelift_entity::EntityRef;
-use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph, Frequencies, Liveness, LoopNest};
 use orias_ori::{Block, Class, Edge, Function, Inst, Reg, Type, Value, ValueDef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -47,8 +47,9 @@ pub(super) fn split(func: &mut Function, goals: [u8; 5]) -> Result<(), Stop> {
     let order = walk.postorder().iter().rev().copied();
     let ranges = Ranges::new(func, &live, &last_uses, order);
     let tree = DominatorTree::new(&graph, &walk);
+    let frequencies = Frequencies::new(func, &graph, &walk, &loops);
     let often: Vec<f32> = (graph.blocks())
-        .map(|block| 8_f32.powi(loops.block_depth(block).min(6) as i32))
+        .map(|block| frequencies.times(block) as f32)
         .collect();
     let mut changes = Changes::new(func, residence, room);
     let crossings = changes.crossings(func);

@@ -6,11 +6,12 @@
 use super::block::{Parts, State};
 use super::sweep::Sweeps;
 use super::{Cause, Options, PostScheduleError};
-use crate::phases::ColdBlocks;
 use crate::schedule::build::{Builder, Exits};
 use crate::schedule::graph::Timeline;
 use crate::schedule::units::Pipe;
-use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest, RegisterLiveness, step_back};
+use orias_ori::analysis::{
+    DepthFirst, FlowGraph, Frequencies, LoopNest, RegisterLiveness, step_back,
+};
 use orias_ori::{Block, Class, Function, print_inst};
 
 /// A function in the order it has.
@@ -78,7 +79,7 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionSchedule, 
     let walk = DepthFirst::new(&flow);
     let nest = LoopNest::new(&flow, &walk);
     let live = RegisterLiveness::new(func, &flow, &walk);
-    let cold = ColdBlocks::new(func);
+    let frequencies = Frequencies::new(func, &flow, &walk, &nest);
     let mut states = Vec::new();
     let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
     for block in func.blocks() {
@@ -90,7 +91,7 @@ pub fn tell(func: &Function, options: &Options<'_>) -> Result<FunctionSchedule, 
             options.thorough,
         )?;
         states.push(State {
-            cold: cold.contains(block),
+            cold: frequencies.is_cold(block),
             ..State::new(block, parts)
         });
     }

@@ -61,13 +61,12 @@ use super::budget::{Occupancy, named_registers};
 use super::build::{Builder, Exits, Fences};
 use super::graph::{Graph, PIECE};
 use crate::knobs::{Knobs, Point, WhenList, registry, scheduling};
-use crate::phases::ColdBlocks;
 use crate::pipeline::{Context, PhaseError};
 use block::{Parts, State};
 use cranelift_entity::SecondaryMap;
 use early::Early;
 use orias_machine::Machine;
-use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, RegisterLiveness};
 use orias_ori::{Block, Class, Function, Inst};
 use search::Search;
 use sweep::Sweeps;
@@ -242,7 +241,7 @@ fn order_blocks(
     let flow = FlowGraph::of(func);
     let walk = DepthFirst::new(&flow);
     let live = RegisterLiveness::at_ends(func, &flow, &walk);
-    let cold = ColdBlocks::new(func);
+    let frequencies = Frequencies::of(func);
     let gathers = stores::are_gathered(func);
     let mut states = Vec::new();
     let mut builder = Builder::new(func, Exits::Registers(&live), options.fences);
@@ -253,7 +252,7 @@ fn order_blocks(
         let gathers = gathers && (options.thorough || !block::has_one_order(&graph));
         let parts = Parts::new(func, graph, target, gathers, options.thorough)?;
         states.push(State {
-            cold: cold.contains(block),
+            cold: frequencies.is_cold(block),
             keep,
             early: match options.fresh && !keep {
                 true => Early::new(&parts.graph),
