@@ -2,7 +2,7 @@
 //!
 //! Two accesses of different threads *race* if they overlap, one of them writes, they are not morally strong, and neither comes before the other in
 //! causality order. What comes before what is known by vector clocks: a thread counts its releases and arrivals, and knows of each other thread
-//! up to which of its counts it has heard (Lamport 1978; Flanagan and Freund, "FastTrack", PLDI 2009). A write keeps what its release patterns tell,
+//! up to which of its counts it has heard (Lamport 1978; Flanagan and Freund, "FastTrack", 2009). A write keeps what its release patterns tell,
 //! a strong read that sees it hears of it at once or at the next acquiring fence. Memory keeps, for each word, the accesses that later ones may race with.
 //!
 //! Copies that happen later and matrix loads and stores are not looked at.
