@@ -266,6 +266,21 @@ enum Change {
     Left(u32),
 }
 
+/// By block: whether it comes after another one.
+fn reached(program: &Program, from: usize) -> Vec<bool> {
+    let mut seen = vec![false; program.blocks.len()];
+    let mut work = vec![from];
+    while let Some(at) = work.pop() {
+        let block = &program.blocks[at];
+        for &next in block.successors.iter().chain(&block.resumes) {
+            if !std::mem::replace(&mut seen[next], true) {
+                work.push(next);
+            }
+        }
+    }
+    seen
+}
+
 /// The first read of shared memory that any number of copies may be ahead of.
 fn without_bound(
     program: &Program,
@@ -316,6 +331,19 @@ fn without_bound(
             }
         });
     }
+    // Which of several waits a trip comes to may depend on a count, and then each can be passed by: one somewhere in the loop is enough.
+    let block_of = |index: usize| (program.blocks).partition_point(|block| block.end <= index);
+    let waits = |block: &Block| {
+        let left = |it: &Instruction| matches!(change(it), Some(Change::Left(_)));
+        program.instructions[block.start..block.end]
+            .iter()
+            .any(left)
+    };
+    let first = first.filter(|&index| {
+        let behind = reached(program, block_of(index));
+        let mut waiting = (0..program.blocks.len()).filter(|&at| waits(&program.blocks[at]));
+        !waiting.any(|at| behind[at] && reached(program, at)[block_of(index)])
+    });
     let needed = "a wait that bounds how many copies are under way";
     first.map(|index| {
         let found = "a loop that begins copies and does not wait".to_owned();

@@ -57,10 +57,10 @@ pub(super) fn at_entries(func: &Function, entry: u32) -> SecondaryMap<Block, u32
     counts[start] = entry;
     let mut pending = vec![start];
     while let Some(block) = pending.pop() {
-        let set = func
+        let mut set = func
             .block_insts(block)
             .filter_map(|inst| count_set(func, inst));
-        let count = set.last().unwrap_or(counts[block]);
+        let count = set.next_back().unwrap_or(counts[block]);
         for next in func.successors(block) {
             if count < counts[next] {
                 counts[next] = count;
