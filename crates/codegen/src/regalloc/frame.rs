@@ -290,9 +290,14 @@ fn expand_called(
         store(&mut at, pointer, scratch, offset)?;
     }
     if frame > 0 {
-        // The pointer is lowered; nothing is stored yet.
+        // The pointer is lowered, and nothing is stored yet but what it was before: the check takes the register that held that.
+        let is_store = |func: &Function, inst| func.opcode(inst).as_machine() == Some(Op::STL);
         let after = func.entry().and_then(|entry| {
             let mut insts = func.block_insts(entry);
+            if let Some((Some(_), _)) = kept_pointer {
+                insts.find(|&inst| is_store(func, inst))?;
+                return insts.next();
+            }
             insts.nth(1)
         });
         if let Some(after) = after {
