@@ -207,16 +207,22 @@ fn a_register_count_that_code_does_not_keep_to_is_left_out_with_a_message() {
     }
 }
 
-/// A kernel whose body stands between a load of 80 values and its end.
-fn module_that_changes_counts(body: &str) -> String {
+/// What is said of a kernel whose body stands between a load of 80 values and its end; it compiles.
+fn compiled_with_counts(body: &str) -> String {
     let loads: String = (0..80)
         .map(|value| format!("ld.volatile.global.u32 %r{value}, [%d+{}];\n", 4 * value))
         .collect();
-    format!(
+    let module = format!(
         ".version 8.6\n.target sm_90a\n.address_size 64\n\
          .visible .entry k(.param .u64 o) .maxntid 384, 1, 1 .minnctapersm 1\n{{ .reg .b32 %r<82>; .reg .b64 %d; .reg .pred %p;\n\
          ld.param.u64 %d, [o];\nmov.u32 %r81, %ctaid.x;\n{loads}{body}ret; }}\n"
-    )
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.ptx"), module).expect("written");
+    let arguments = ["-arch=sm_90a", "a.ptx", "-o", "a.cubin"];
+    let (code, _, messages) = orias_in(folder.path(), &arguments, b"");
+    assert_eq!(code, 0, "{messages}");
+    messages
 }
 
 fn stores_of_counted_values() -> String {
@@ -228,39 +234,23 @@ fn stores_of_counted_values() -> String {
 /// Of 80 values one goes to warps that keep 24 registers: it lies among those.
 #[test]
 fn values_lie_where_warps_with_few_registers_have_them() {
-    let folder = tempfile::tempdir().expect("a folder");
     let body = format!(
         "setp.eq.u32 %p, %r81, 0;\n@%p bra CONSUMER;\nsetmaxnreg.dec.sync.aligned.u32 24;\n\
          st.volatile.global.u32 [%d+400], %r79;\nret;\nCONSUMER:\nsetmaxnreg.inc.sync.aligned.u32 240;\n{}",
         stores_of_counted_values()
     );
-    std::fs::write(
-        folder.path().join("a.ptx"),
-        module_that_changes_counts(&body),
-    )
-    .expect("written");
-    let arguments = ["-arch=sm_90a", "a.ptx", "-o", "a.cubin"];
-    let (code, _, messages) = orias_in(folder.path(), &arguments, b"");
-    assert_eq!(code, 0, "{messages}");
+    let messages = compiled_with_counts(&body);
     assert!(!messages.contains("ignored"), "{messages}");
 }
 
 /// 80 values live while a warp has 24 registers, though nothing names them there.
 #[test]
 fn registers_that_hold_values_are_not_given_back() {
-    let folder = tempfile::tempdir().expect("a folder");
     let body = format!(
         "setmaxnreg.dec.sync.aligned.u32 24;\nsetmaxnreg.inc.sync.aligned.u32 240;\n{}",
         stores_of_counted_values()
     );
-    std::fs::write(
-        folder.path().join("a.ptx"),
-        module_that_changes_counts(&body),
-    )
-    .expect("written");
-    let arguments = ["-arch=sm_90a", "a.ptx", "-o", "a.cubin"];
-    let (code, _, messages) = orias_in(folder.path(), &arguments, b"");
-    assert_eq!(code, 0, "{messages}");
+    let messages = compiled_with_counts(&body);
     assert!(
         messages.contains("'setmaxnreg' ignored in 'k'"),
         "{messages}"
