@@ -22,7 +22,6 @@ mod random;
 mod report;
 mod speed;
 
-
 use super::corpus;
 use crate::oracle;
 
