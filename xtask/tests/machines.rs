@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms whose code must work for every chip there is a table of.
 const ROOMS: &[&str] = &[
-    "codegen", "eval", "machine", "mercury", "ori", "sass", "sim", "verify",
+    "codegen", "eval", "machine", "mercury", "ori", "orias", "sass", "sim", "verify",
 ];
 
 /// Where targets are found by name.

@@ -1,4 +1,4 @@
-//! Every option there is: one row each.
+//! Every option there is: one row each, which names the function of [`super::apply`] that acts on it. A row needs a case in `tests/every_option.rs`.
 
 use super::apply::*;
 use super::invocation::Invocation;
