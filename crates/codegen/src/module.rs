@@ -102,6 +102,8 @@ pub struct Kernel {
     pub dynamic_shared: Option<u32>,
     /// The functions that it and these call, by their names in code.
     pub callees: Vec<String>,
+    /// The functions that became part of it and of these, by their names in the source.
+    pub inlined: Vec<String>,
     /// What debuggers are told of it, if anything.
     pub debug: Option<DebugRecord>,
     /// Strings of `.pragma` on the kernel and in its body.

@@ -276,7 +276,7 @@ pub(crate) enum Action {
     /// A bulk or tensor copy, and what belongs to them.
     Bulk(Box<BulkStep>),
     /// An access to a texture or surface, or a question about one.
-    Image(Box<ImageStep>),
+    Image(ImageStep),
     /// Has no effect that a program can see here: fences of proxies, prefetches, hints.
     Nothing,
     /// Stops the run: an instruction that is not covered, in words.
@@ -325,8 +325,8 @@ pub(crate) enum BulkStep {
 /// What is asked of textures, samplers and surfaces.
 #[derive(Clone, Debug)]
 pub(crate) enum ImageStep {
-    Look(Look),
-    Surface(SurfaceStep),
+    Look(Box<Look>),
+    Surface(Box<SurfaceStep>),
     /// Width, height or depth.
     Size {
         image: Source,

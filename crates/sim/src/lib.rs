@@ -42,6 +42,7 @@ mod fault;
 mod flight;
 mod flow;
 mod follow;
+mod gradient;
 mod heap;
 mod launch;
 mod memory;

@@ -16,6 +16,8 @@ use thiserror::Error;
 pub(crate) const CODE: u64 = 0x7f3b_0000_0000;
 /// Where functions of the system lie, 16 bytes apart.
 pub(crate) const SYSTEM: u64 = 0x7f3a_0000_0000;
+/// Where functions of the driver lie that look up textures by gradients, 16 bytes apart.
+pub(crate) const GRADIENTS: u64 = SYSTEM + (1 << 24);
 /// Upper half of generic addresses of shared memory.
 pub(crate) const SHARED_HIGH: u32 = 0x7f3e;
 /// Generic address of local memory.
@@ -607,6 +609,7 @@ impl Places {
                 .iter()
                 .position(|known| *known == name)
                 .map(|at| SYSTEM + 16 * at as u64)
+                .or_else(|| Some(GRADIENTS + 16 * crate::gradient::number(name)?))
                 .or_else(|| name.starts_with(".nv.reservedSmem").then_some(0))
                 .or_else(|| Record::is_size_name(name).then_some(Record::BYTES as u64))
                 .ok_or_else(|| LoadError::Undefined(name.to_owned())),

@@ -15,16 +15,16 @@ impl<'m> Decoder<'m, '_> {
     pub(super) fn images(&self, it: &Statics<'m>) -> Result<Option<Action>, LoadError> {
         let step = match it.op {
             Op::Tex | Op::TexBase | Op::TexLevel | Op::TexGrad | Op::Tld4 => {
-                ImageStep::Look(self.look(it)?)
+                ImageStep::Look(Box::new(self.look(it)?))
             }
             Op::Txq | Op::TxqLevel | Op::Suq => self.image_query(it)?,
             Op::Istypep => self.kind_query(it)?,
             Op::SuldB | Op::SustB | Op::SustP | Op::SuredB | Op::SuredP => {
-                ImageStep::Surface(self.surface(it)?)
+                ImageStep::Surface(Box::new(self.surface(it)?))
             }
             _ => return Ok(None),
         };
-        Ok(Some(Action::Image(Box::new(step))))
+        Ok(Some(Action::Image(step)))
     }
 
     fn geometry(&self, it: &Statics<'m>) -> Result<Geometry, LoadError> {
