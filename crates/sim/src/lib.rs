@@ -54,6 +54,7 @@ mod fault;
 mod flight;
 mod flow;
 mod follow;
+mod gradient;
 mod heap;
 mod launch;
 mod memory;

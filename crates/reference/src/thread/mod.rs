@@ -6,6 +6,7 @@ mod bulk;
 mod calls;
 mod mbarrier;
 mod special;
+mod texture;
 
 pub(crate) use special::Special;
 
@@ -315,6 +316,7 @@ impl Thread {
                 }
             }
             Action::Bulk(step) => self.bulk(step, world)?,
+            Action::Image(step) => self.image(step, world)?,
             Action::CommitCopies => self.copies.push(Vec::new()),
             Action::WaitCopies { open } => {
                 if let Some(count) = self.finish_copies(*open, world)?
@@ -566,6 +568,7 @@ impl Thread {
             Source::Frame(offset) => self.frame + offset,
             Source::Shared(offset) => offset + (u64::from(world.rank) << RANK_SHIFT),
             Source::Carry => self.carry,
+            Source::Stored(address) => little_endian(world.memory.read(address, 8)?),
         })
     }
 
