@@ -42,6 +42,7 @@ use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
 use assign::{BlockBoundaries, Edits, Facts, Stop};
 use check::check_allocation;
+use counts::{Changing, Goals};
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, Frequencies, LoopNest};
@@ -68,12 +69,13 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
     keep_stack_pointer(func);
     calls::enter(func);
-    if counts::largest(func).is_some() {
+    if let Some(entry) = starting_registers(func, context.machine.target) {
         let whole = func.clone();
-        attempt_held(func, files, check)?;
-        let entry = starting_registers(func, context.machine.target);
-        if entry.is_some_and(|entry| counts::fits(func, entry, files)) {
-            return finish(func);
+        match attempt_held(func, files, check) {
+            Ok(()) if counts::fits(func, entry, files) => return finish(func),
+            // Some code cannot do with what it would have there.
+            Ok(()) | Err(PhaseError::Unsupported(_)) => {}
+            Err(error) => return Err(error),
         }
         *func = whole;
         counts::drop_changes(func)?;
@@ -183,7 +185,16 @@ fn allocate(
     unspilled: &mut Option<Function>,
 ) -> Result<(), Stop> {
     let limits = Class::ALL.map(|class| limit(func, files, class));
-    let goals: [u8; 5] = std::array::from_fn(|class| limits[class].saturating_sub(margin[class]));
+    let entry = starting_registers(func, func.target);
+    let fixed = func.attributes.fixed.iter();
+    let fixed = fixed.filter(|reg| reg.class() == Class::R).count() as u32;
+    let goals = Goals {
+        most: std::array::from_fn(|class| limits[class].saturating_sub(margin[class])),
+        changing: entry.map(|entry| Changing {
+            entry,
+            withheld: files.reserved + fixed + u32::from(margin[Class::R as usize]),
+        }),
+    };
     let Fitting {
         graph,
         live,

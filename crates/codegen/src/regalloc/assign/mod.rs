@@ -30,7 +30,7 @@ mod tuples;
 use super::calls::{is_call, places};
 use super::coalesce::{Classes, Place};
 use super::contents::Contents;
-use super::counts;
+use super::counts::{self, Changing, Goals, Room};
 use super::file::{File, Units, insert};
 use super::last_uses::{Kills, LastUses};
 use super::ranges::Ranges;
@@ -222,15 +222,20 @@ fn scan(
     };
     let machine = Machine::of(func.target);
     let mut reservations = Reservations::new(&files, ranges);
-    let mut for_few = Vec::new();
-    if let Some(entry) = starting_registers(func, func.target)
-        && let Some(largest) = counts::largest(func)
-    {
-        let counts = counts::at_entries(func, entry);
-        reservations.book_missing(&counts, machine.registers.reserved);
-        for_few = counts::values_for_few(func, live, &counts, largest);
-    }
+    let room = Room::new(
+        func,
+        Goals {
+            most: budgets.map(|budget| budget.usable),
+            changing: starting_registers(func, func.target).map(|entry| Changing {
+                entry,
+                withheld: machine.registers.reserved,
+            }),
+        },
+    );
+    reservations.book_missing(&room);
+    let for_few = counts::values_for_few(func, live, &room);
     let mut scan = Scan {
+        room,
         reservations,
         wide: Units::default(),
         wanted: wanted_places(func)?,
@@ -336,6 +341,8 @@ struct Scan<'a> {
     last_uses: &'a LastUses,
     edits: Edits,
     classes: Classes,
+    /// How many general registers there are where.
+    room: Room,
     reservations: Reservations,
     /// General registers that classes of wide tuples are promised.
     wide: Units,
@@ -387,6 +394,7 @@ impl<'a> Scan<'a> {
         for file in &mut self.files {
             file.clear();
         }
+        self.files[Class::R as usize].usable = self.room.at_start(block) as u8;
         self.enter(block)?;
         self.visited[block.index()] = true;
         let mut insts = std::mem::take(&mut self.insts);
@@ -455,6 +463,7 @@ impl<'a> Scan<'a> {
         let func = self.func;
         let params = func.block_params(block);
         let mut turn = Turn::default();
+        self.keep_within(&mut turn)?;
         let mut later: SmallVec<[(Value, Option<u8>); 4]> = SmallVec::new();
         for (index, &param) in params.iter().enumerate() {
             if self.ty(param).class() == Class::B {
@@ -605,6 +614,10 @@ impl<'a> Scan<'a> {
 
     fn machine(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let mut turn = self.turn(ending.read);
+        if let Some((_, behind)) = self.room.changed_by(inst) {
+            self.files[Class::R as usize].usable = behind as u8;
+            self.keep_within(&mut turn)?;
+        }
         let mut results: SmallVec<[Value; 4]> = SmallVec::new();
         self.func
             .for_each_def(inst, |reg| results.extend(reg.value()));

@@ -38,6 +38,7 @@ mod staying;
 
 use super::assign::Stop;
 use super::calls::has_calls;
+use super::counts::Goals;
 use super::last_uses::LastUses;
 use super::refused;
 use crate::pipeline::PhaseError;
@@ -71,7 +72,7 @@ pub(super) struct Fitting {
 /// a while ([`split`]).
 pub(super) fn fit(
     func: &mut Function,
-    goals: [u8; 5],
+    goals: Goals,
     before: &mut Option<Function>,
 ) -> Result<Fitting, Stop> {
     let mut changed = None;
@@ -93,10 +94,8 @@ pub(super) fn fit(
 }
 
 /// Spills with live ranges of general registers split; what is too much even so, and what other classes need, goes as a whole.
-fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
-    let mut others = goals;
-    others[Class::R as usize] = u8::MAX;
-    spill_whole(func, others, &mut None)?;
+fn spill_parts(func: &mut Function, goals: Goals) -> Result<Fitting, Stop> {
+    spill_whole(func, goals.without_general(), &mut None)?;
     split::split(func, goals)?;
     spill_whole(func, goals, &mut None)
 }
@@ -123,7 +122,7 @@ pub(super) fn accesses(func: &Function) -> f64 {
 /// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
 fn spill_whole(
     func: &mut Function,
-    goals: [u8; 5],
+    goals: Goals,
     before: &mut Option<Function>,
 ) -> Result<Fitting, Stop> {
     let mut short = vec![false; func.value_count()];
@@ -153,7 +152,7 @@ fn spill_whole(
         if let Some(class) = look.stuck {
             if class == Class::P {
                 before.get_or_insert_with(|| func.clone());
-                if params::widen_predicates(func, &graph, goals[class as usize])? {
+                if params::widen_predicates(func, &graph, goals.most[class as usize])? {
                     short.resize(func.value_count(), false);
                     continue;
                 }
@@ -161,7 +160,7 @@ fn spill_whole(
             return Err(Stop::Error(PhaseError::Unsupported(format!(
                 "an instruction that needs more {} registers than the {} there are",
                 class.name(),
-                goals[class as usize]
+                goals.most[class as usize]
             ))));
         }
         let chosen = look.chosen;
