@@ -6,7 +6,7 @@
 //!
 //! And what stays together inside one: instructions that never execute and the one behind them.
 
-use orias_ori::{Function, Inst, PhysReg, Reg};
+use orias_ori::{AbstractOp, Function, Inst, Opcode, PhysReg, Reg};
 use orias_sass::Op;
 
 fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
@@ -16,6 +16,16 @@ fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
 /// Whether lanes go on elsewhere behind `inst`, which is no terminator.
 pub(crate) fn goes_on_elsewhere(func: &Function, inst: Inst) -> bool {
     matches!(machine_op(func, inst), Some(Op::BSYNC | Op::ENDCOLLECTIVE))
+}
+
+/// Whether anything of the function runs behind `call`.
+pub(crate) fn returns(func: &Function, call: Inst) -> bool {
+    let behind = func.layout.next_inst(call);
+    let ends = |inst: Inst| match func.opcode(inst) {
+        Opcode::Abstract(op) => op == AbstractOp::Unreachable,
+        Opcode::Machine(op) => op == Op::EXIT && func.inst(inst).guard().is_always(),
+    };
+    !behind.is_some_and(ends)
 }
 
 /// The instruction that began the collective operation which `end` ends.

@@ -20,6 +20,7 @@
 
 use super::warpgroup_operands::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
+use crate::tail::returns;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::builder::Cursor;
@@ -350,13 +351,13 @@ fn youngest_touched(
     (youngest != FREE).then_some(youngest)
 }
 
-/// Whether another function runs behind `inst`, which may move any register.
+/// Whether another function runs behind `inst`, which may move any register, and something of this one, or of its caller, runs afterwards.
 fn leaves_function(func: &Function, inst: Inst) -> bool {
     let op = func.opcode(inst).as_machine();
     op.is_some_and(|op| {
-        op.row()
-            .effects
-            .intersects(Effects::CALL.union(Effects::RETURN))
+        let effects = op.row().effects;
+        effects.contains(Effects::RETURN)
+            || effects.contains(Effects::CALL) && returns(func, inst)
     })
 }
 

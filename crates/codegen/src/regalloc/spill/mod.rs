@@ -37,7 +37,7 @@ mod split;
 mod staying;
 
 use super::assign::Stop;
-use super::calls::has_calls;
+use super::calls::has_returning_calls;
 use super::counts::Goals;
 use super::last_uses::LastUses;
 use super::refused;
@@ -81,7 +81,7 @@ pub(super) fn fit(
         return whole;
     };
     let mut parts = original.clone();
-    if !has_calls(&original)
+    if !has_returning_calls(&original)
         && let Ok(fitting) = spill_parts(&mut parts, goals)
         && (whole.is_err() || accesses(&parts) <= accesses(func))
     {
