@@ -156,7 +156,11 @@ fn is_access(func: &Function, inst: Inst) -> bool {
         Some(A::Ld | A::St | A::Atom | A::Red)
     );
     let space = func.modifier::<Space>(inst);
-    access && matches!(space, Some(Space::Global | Space::Generic | Space::Shared | Space::Param))
+    access
+        && matches!(
+            space,
+            Some(Space::Global | Space::Generic | Space::Shared | Space::Param)
+        )
 }
 
 struct Sums {
@@ -183,9 +187,10 @@ impl Sums {
         let Some(base) = address.base.get().and_then(Reg::value) else {
             return false;
         };
-        // A word is extended before the offset is added, except in shared memory, whose addresses are words.
-        let shared = func.modifier::<Space>(inst) == Some(Space::Shared);
-        if func.value_type(base) != Type::R2 && !shared {
+        // A word is extended before the offset is added, except in shared memory and among parameters, whose addresses are words.
+        let space = func.modifier::<Space>(inst);
+        let parameter = space == Some(Space::Param);
+        if func.value_type(base) != Type::R2 && !parameter && space != Some(Space::Shared) {
             return false;
         }
         let sum = self.sum(func, base, 0);
@@ -196,7 +201,6 @@ impl Sums {
         };
         let offset = i64::from(address.offset).wrapping_add(sum.number);
         // Parameters lie in a bank whose offsets are short; a place that is known as a whole needs no register.
-        let parameter = func.modifier::<Space>(inst) == Some(Space::Param);
         let limit = match parameter && sum.rest.is_some() {
             true => BANK_OFFSET_LIMIT,
             false => OFFSET_LIMIT,
@@ -244,6 +248,23 @@ impl Sums {
                 rest: None,
                 number: i64::from(addend),
                 name: Some(symbol),
+            });
+        }
+        if op == A::Split {
+            let (place, whole) = (
+                operands
+                    .iter()
+                    .position(|it| it.as_value() == Some(value))?,
+                *operands.last()?,
+            );
+            let whole = whole
+                .as_value()
+                .filter(|&it| func.value_type(it) == Type::R2)?;
+            let whole = self.sum(func, whole, depth);
+            let known = whole.rest.is_none() && whole.name.is_none() && ty == Type::R;
+            return known.then(|| Sum {
+                number: i64::from((whole.number >> (32 * place)) as i32),
+                ..Sum::default()
             });
         }
         let bits = func.modifier::<Scalar>(inst)?.bits();

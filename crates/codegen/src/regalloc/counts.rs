@@ -123,7 +123,10 @@ impl Room {
             None => self.most,
             Some(changes) => {
                 let own = changes.ends.iter().find(|&&(of, _)| of == block);
-                self.of(changes, own.map_or(changes.starts[block], |&(_, count)| count))
+                self.of(
+                    changes,
+                    own.map_or(changes.starts[block], |&(_, count)| count),
+                )
             }
         }
     }
@@ -141,7 +144,9 @@ impl Room {
         if self.changes.is_none() {
             return start;
         }
-        let changes = func.block_insts(block).filter_map(|inst| self.changed_by(inst));
+        let changes = func
+            .block_insts(block)
+            .filter_map(|inst| self.changed_by(inst));
         changes.map(|(_, behind)| behind).fold(start, u32::min)
     }
 }

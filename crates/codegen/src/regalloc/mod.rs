@@ -41,7 +41,7 @@ use crate::knobs::registry;
 use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
 use assign::{BlockBoundaries, Edits, Facts, Stop};
-use check::check_allocation;
+use check::{check_allocation, counts_are_kept};
 use counts::{Changing, Goals};
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
@@ -72,7 +72,12 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     if let Some(entry) = starting_registers(func, context.machine.target) {
         let whole = func.clone();
         match attempt_held(func, files, check) {
-            Ok(()) if counts::fits(func, entry, files) => return finish(func),
+            Ok(()) if counts::fits(func, entry, files) => {
+                if check {
+                    counts_are_kept(func)?;
+                }
+                return finish(func);
+            }
             // Some code cannot do with what it would have there.
             Ok(()) | Err(PhaseError::Unsupported(_)) => {}
             Err(error) => return Err(error),

@@ -52,7 +52,9 @@ use orias_ori::{
     AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
     Reg, SourceMods, Type, Value, ValueDef,
 };
-use orias_sass::{self as sass, Op, ValueName, modifier_names as name, modifier_values as value};
+use orias_sass::{
+    self as sass, Op, ValueName, modifier_names as name, modifier_values as value, special,
+};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
@@ -235,11 +237,22 @@ fn only_computes(func: &Function, inst: Inst) -> bool {
         .iter()
         .all(|memory| matches!(memory.space, sass::Space::Constant) && !memory.writes);
     constant
-        && (effects == Effects::NONE || effects == Effects::READS)
+        && (effects == Effects::NONE
+            || effects == Effects::READS
+            || reads_what_is_fixed(func, inst))
         && func.inst(inst).guard().is_always()
         && !func.is_named(inst)
         && func.value_defs(inst).count() == 1
         && func.implicit_defs(inst).is_empty()
+}
+
+/// Whether `inst` reads a special register that never changes.
+fn reads_what_is_fixed(func: &Function, inst: Inst) -> bool {
+    let op = func.opcode(inst).as_machine();
+    let operands = func.operands(inst);
+    let fixed =
+        |operand: &Operand| matches!(operand, Operand::Special(it) if special::is_fixed(*it));
+    matches!(op, Some(Op::S2R | Op::S2UR)) && operands.iter().any(fixed)
 }
 
 /// Where a spilled value is.
