@@ -21,6 +21,7 @@
 //!
 //! Cost: one pass; for each result at most one look at each register of its file, and for each of its runs a logarithm of the number of points.
 
+mod boundaries;
 mod call;
 mod edits;
 mod placement;
@@ -36,14 +37,16 @@ use super::last_uses::{Kills, LastUses};
 use super::ranges::Ranges;
 use super::starting_registers;
 use crate::pipeline::PhaseError;
+pub(super) use boundaries::BlockBoundaries;
+use boundaries::Lists;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Reg,
-    Type, Value, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, PhysReg, Reg, Type,
+    Value, print_inst,
 };
 use reservations::Reservations;
 use rustc_hash::FxHashMap;
@@ -67,64 +70,6 @@ impl From<PhaseError> for Stop {
 
 /// Stands for the register of a value whose contents do not matter. No file has so many.
 pub(super) const NOWHERE: u8 = u8::MAX;
-
-/// Where values lie at the borders of blocks.
-#[derive(Debug)]
-pub(super) struct BlockBoundaries {
-    /// Beside the values live at the starts of blocks: where each lies.
-    pub(super) entry: Vec<u8>,
-    /// Beside the values live at the ends of blocks.
-    pub(super) exit: Vec<u8>,
-    /// Where parameters lie at the starts of blocks.
-    pub(super) params: Lists,
-    /// Where the arguments of all edges lie at the ends of blocks.
-    pub(super) args: Lists,
-    /// By block: the one that left all live values where this one has them.
-    pub(super) follows: Vec<PackedOption<Block>>,
-    /// How many general registers are used, from the first to the highest.
-    pub(super) named: u8,
-}
-
-/// A list of places for each block.
-#[derive(Debug)]
-pub(super) struct Lists {
-    start: Vec<u32>,
-    places: Vec<u8>,
-}
-
-impl Lists {
-    fn new(blocks: usize) -> Lists {
-        Lists {
-            start: vec![0; blocks],
-            places: Vec::new(),
-        }
-    }
-
-    /// The places of `block`, and of those that came after it.
-    pub(super) fn of(&self, block: Block) -> &[u8] {
-        &self.places[self.start[block.index()] as usize..]
-    }
-
-    fn begin(&mut self, block: Block) {
-        self.start[block.index()] = self.places.len() as u32;
-    }
-}
-
-impl BlockBoundaries {
-    /// By edge that leaves `block`: where its arguments lie.
-    pub(super) fn args<'a>(
-        &'a self,
-        func: &'a Function,
-        block: Block,
-    ) -> impl Iterator<Item = (Edge, &'a [u8])> + 'a {
-        let mut rest = self.args.of(block);
-        func.successor_edges(block).iter().map(move |&edge| {
-            let (places, others) = rest.split_at(func.edge_args(edge).len());
-            rest = others;
-            (edge, places)
-        })
-    }
-}
 
 /// Registers for one class.
 #[derive(Clone, Copy, Debug)]
