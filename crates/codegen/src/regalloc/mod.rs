@@ -42,13 +42,14 @@ use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
 use assign::{BlockBoundaries, Edits, Facts, Stop};
 use check::{check_allocation, counts_are_kept};
-use counts::{Changing, Goals};
+use counts::{Changing, Goals, Room};
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, Frequencies, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{
-    AbstractOp, Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst,
+    AbstractOp, Attributes, Block, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg,
+    print_inst,
 };
 use orias_sass::{Op, Target};
 use packing::Packing;
@@ -293,6 +294,26 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
         most = own.count() as u32;
     }
     most as u8
+}
+
+/// By block: how many general registers a kernel may use there at least, if it changes their number.
+pub(crate) fn block_limits(func: &Function) -> Option<Vec<(Block, u32)>> {
+    let files = Machine::of(func.target).registers;
+    let entry = starting_registers(func, func.target)?;
+    let goals = Goals {
+        most: [limit(func, files, Class::R); 5],
+        changing: Some(Changing {
+            entry,
+            withheld: files.reserved,
+        }),
+    };
+    let room = Room::new(func, goals);
+    let blocks = func.blocks();
+    Some(
+        blocks
+            .map(|block| (block, room.least(func, block)))
+            .collect(),
+    )
 }
 
 /// How many registers a thread of a kernel starts with that changes their number: as many as it may, but no more than it ever asks for.
