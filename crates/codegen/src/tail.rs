@@ -18,9 +18,15 @@ pub(crate) fn goes_on_elsewhere(func: &Function, inst: Inst) -> bool {
     matches!(machine_op(func, inst), Some(Op::BSYNC | Op::ENDCOLLECTIVE))
 }
 
-/// Whether anything of the function runs behind `call`.
+/// Whether anything of the function runs behind `call`. Where one comes back to, a block may begin.
 pub(crate) fn returns(func: &Function, call: Inst) -> bool {
-    let behind = func.layout.next_inst(call);
+    let mut behind = func.layout.next_inst(call);
+    let ends_block =
+        behind.is_none_or(|inst| func.opcode(inst) == Opcode::Abstract(AbstractOp::FallThrough));
+    if ends_block && let Some(block) = func.layout.inst_block(call) {
+        let next = func.successors(block).next();
+        behind = next.and_then(|next| func.layout.first_inst(next));
+    }
     let ends = |inst: Inst| match func.opcode(inst) {
         Opcode::Abstract(op) => op == AbstractOp::Unreachable,
         Opcode::Machine(op) => op == Op::EXIT && func.inst(inst).guard().is_always(),
