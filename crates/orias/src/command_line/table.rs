@@ -207,9 +207,8 @@ pub const OPTIONS: &[OptionRow] = &[
     row("preserve-relocs", "preserve-relocs", Nothing, "",
         NoEffect("ptxas 13.0 warns that it may not work on sm_90, and writes the same file; addresses of variables are relocations in any case"), warn_relocations,
         "Keep relocations of variables in the executable."),
-    row("register-usage-level", "regUsageLevel", Number, "<0..10>",
-        NoEffect("a hint: no phase of Orias trades registers for speed yet"), warn_usage_level,
-        "How freely to trade registers for speed."),
+    row("register-usage-level", "regUsageLevel", Number, "<0..10>", Effective, set_usage_level,
+        "How freely to trade registers for speed: up to 3 few registers, from 6 on many; 5 when not given."),
     row("return-at-end", "ret-end", Nothing, "", NoEffect("Orias leaves returns where they are"), nothing,
         "Keep the return at the end, for the sake of debugging."),
     row("sanitize", "sanitize", OneOf(&["memcheck", "threadsteer"]), "<memcheck|threadsteer>", Effective, set_sanitize,
@@ -664,18 +663,22 @@ fn set_threads(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnos
     Ok(())
 }
 
-fn warn_usage_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
-    if let Value::Number(level) = value
-        && !(0..=10).contains(level)
-    {
+fn set_usage_level(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
+    let Value::Number(level) = value else {
+        return Ok(());
+    };
+    if !(0..=10).contains(level) {
         warn(
             invocation,
             format!(
                 "Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"
             ),
         );
+        return Ok(());
     }
-    Ok(())
+    let setting = format!("RegisterUsageLevel={level}");
+    let set = invocation.options.knobs.set(&setting);
+    set.map_err(|error| fatal(error.to_string()))
 }
 
 fn set_thread_counts(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
