@@ -142,6 +142,7 @@ const READ: &[&str] = &[
     "machine",
     "options-file",
     "output-file",
+    "register-usage-level",
     "split-compile",
     "minnctapersm",
     "version",
