@@ -176,6 +176,15 @@ pub static VERIFY_REGISTER_ALLOCATION: Key<bool> = Key::<bool>::new(
     "proves each allocation against the code before it",
 );
 
+/// How freely registers are traded for speed.
+pub static REGISTER_USAGE_LEVEL: Key<i64> = Key::<i64>::new(
+    10106,
+    "RegisterUsageLevel",
+    5,
+    "ScheduleInstructions, AllocateRegisters",
+    "how freely registers are traded for speed, 0 to 10: up to 3 fewer, from 6 on more",
+);
+
 /// What PostSchedule's score counts for a cycle of the longest chain of dependences that starts with an instruction.
 pub static POST_SCHEDULE_CHAIN: Key<f64> = Key::<f64>::new(
     10110,
@@ -576,6 +585,7 @@ pub static KNOBS: &[&Knob] = &[
     &IF_CONVERSION_UNIFORM_SIZE.knob,
     &STEER_THREADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
+    &REGISTER_USAGE_LEVEL.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,
     &POST_SCHEDULE_BANK.knob,

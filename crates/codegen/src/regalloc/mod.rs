@@ -40,7 +40,8 @@ pub use frame::expand_after_allocation;
 use crate::knobs::registry;
 use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
-use assign::{BlockBoundaries, Edits, Facts, Stop};
+use crate::register_usage::RegisterUsage;
+use assign::{Facts, Stop};
 use check::{check_allocation, counts_are_kept};
 use counts::{Changing, Goals, Room};
 use orias_machine::Machine;
@@ -58,6 +59,14 @@ use spill::Fitting;
 /// How often the budget is lowered before the phase gives up.
 const ATTEMPTS: u8 = 12;
 
+/// What knobs ask of the phase.
+#[derive(Clone, Copy)]
+struct Aims {
+    /// Whether allocations are proved.
+    check: bool,
+    usage: RegisterUsage,
+}
+
 /// Runs the phase.
 pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     if let Some(inst) = named_register(func) {
@@ -67,14 +76,17 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         )));
     }
     let files = context.machine.registers;
-    let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
+    let aims = Aims {
+        check: context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION),
+        usage: RegisterUsage::of(context.knobs),
+    };
     keep_stack_pointer(func);
     calls::enter(func);
     if let Some(entry) = starting_registers(func, context.machine.target) {
         let whole = func.clone();
-        match attempt_held(func, files, check) {
+        match attempt_held(func, files, aims) {
             Ok(()) if counts::fits(func, entry, files) => {
-                if check {
+                if aims.check {
                     counts_are_kept(func)?;
                 }
                 return finish(func);
@@ -86,7 +98,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         *func = whole;
         counts::drop_changes(func)?;
     }
-    attempt_held(func, files, check)?;
+    attempt_held(func, files, aims)?;
     finish(func)
 }
 
@@ -95,15 +107,15 @@ const WORTH_HOLDING: f64 = 1.0 / 16.0;
 
 /// Gives every value a register. What products of warp groups read late ([`crate::phases::hold_warpgroup_operands`]) is not kept for them where that takes more accesses to spilled
 /// registers: ptxas waits there, too.
-fn attempt_held(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<(), PhaseError> {
+fn attempt_held(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(), PhaseError> {
     let mut free = func.clone();
     if !release_warpgroup_operands(&mut free) {
-        return attempt(func, files, check);
+        return attempt(func, files, aims);
     }
     let given = local_accesses(func);
-    attempt(func, files, check)?;
+    attempt(func, files, aims)?;
     if local_accesses(func) > given {
-        attempt(&mut free, files, check)?;
+        attempt(&mut free, files, aims)?;
         if spill::accesses(&free) * (1.0 + WORTH_HOLDING) < spill::accesses(func) {
             *func = free;
         }
@@ -126,12 +138,12 @@ fn finish(func: &mut Function) -> Result<(), PhaseError> {
 }
 
 /// Gives every value a register, with smaller budgets until it works.
-fn attempt(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<(), PhaseError> {
-    let before = check.then(|| func.clone());
+fn attempt(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(), PhaseError> {
+    let before = aims.check.then(|| func.clone());
     let mut unspilled: Option<Function> = None;
     let mut margin = [0; 5];
     for _ in 0..ATTEMPTS {
-        match allocate(func, files, margin, &mut unspilled) {
+        match allocate(func, files, aims.usage, margin, &mut unspilled) {
             Ok(()) => {
                 if let Some(before) = before {
                     check_allocation(&before, func)?;
@@ -187,6 +199,7 @@ fn named_register(func: &Function) -> Option<Inst> {
 fn allocate(
     func: &mut Function,
     files: &RegisterFiles,
+    usage: RegisterUsage,
     margin: [u8; 5],
     unspilled: &mut Option<Function>,
 ) -> Result<(), Stop> {
@@ -224,7 +237,7 @@ fn allocate(
         false => last_uses.pressure,
         true => u32::from(limits[Class::R as usize]),
     };
-    let packing = Packing::new(func, pressure, limits);
+    let packing = Packing::new(func, pressure, limits, usage);
     let facts = Facts {
         graph: &graph,
         walk: &walk,
@@ -234,25 +247,7 @@ fn allocate(
         tokens: &tokens,
         keeps_together: margin[Class::UR as usize] > 0 || margin[Class::UP as usize] > 0,
     };
-    let scanned = assign::assign(func, facts, packing.budgets())?;
-    let named = scanned.0.named;
-    let tight = match packing.overshoots(func, named) {
-        true => assign::assign(func, facts, packing.tight_budgets()).ok(),
-        false => None,
-    };
-    let packed = tight.map(|tight| (func.clone(), tight));
-    let rewrite = |func: &mut Function, (borders, edits): (BlockBoundaries, Edits)| {
-        edits.apply(func)?;
-        edges::resolve(func, &graph, &live, &borders);
-        Ok::<(), Stop>(())
-    };
-    rewrite(func, scanned)?;
-    if let Some((mut packed, tight)) = packed {
-        rewrite(&mut packed, tight)?;
-        if packing.pays(func, named, &packed, &loops) {
-            *func = packed;
-        }
-    }
+    packing.allocate(func, facts, &loops)?;
     func.level = Level::Physical;
     Ok(())
 }

@@ -102,6 +102,12 @@ impl Reservations {
 }
 
 impl Scan<'_> {
+    /// The first point at which `value` is live, if it has contents.
+    pub(super) fn start(&self, value: Value) -> Option<u32> {
+        let runs = self.reservations.ranges.of(value);
+        runs.first().map(|run| run.start)
+    }
+
     /// The last point at which `value` is live.
     pub(super) fn end(&self, value: Value) -> u32 {
         self.reservations
