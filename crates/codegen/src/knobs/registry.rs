@@ -382,6 +382,15 @@ pub static RECOGNIZE_SWITCHES: Key<bool> = Key::<bool>::new(
     "trees and chains of comparisons of one word with numbers become switches",
 );
 
+/// Whether both halves of a product become one.
+pub static PAIR_PRODUCTS: Key<bool> = Key::<bool>::new(
+    10096,
+    "PairProducts",
+    true,
+    "PairProducts",
+    "the low and the high half of the same product become the words of one wide product",
+);
+
 /// Whether switches may jump through tables.
 pub static JUMP_TABLES: Key<bool> = Key::<bool>::new(
     10041,
