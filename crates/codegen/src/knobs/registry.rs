@@ -391,6 +391,15 @@ pub static PAIR_PRODUCTS: Key<bool> = Key::<bool>::new(
     "the low and the high half of the same product become the words of one wide product",
 );
 
+/// Whether neighbouring loads become one.
+pub static MERGE_ACCESSES: Key<bool> = Key::<bool>::new(
+    10097,
+    "MergeAccesses",
+    true,
+    "MergeAccesses",
+    "neighbouring loads of shared memory whose alignment is known become one of 64 or 128 bits",
+);
+
 /// Whether switches may jump through tables.
 pub static JUMP_TABLES: Key<bool> = Key::<bool>::new(
     10041,

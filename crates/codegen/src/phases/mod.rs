@@ -17,6 +17,7 @@ mod hot_cold;
 mod idle_loads;
 mod if_conversion;
 mod late_expand_sync;
+mod merge_accesses;
 mod merge_inductions;
 mod optimize_sync;
 mod pair_products;
@@ -60,6 +61,7 @@ pub use hot_cold::{explain_frequencies, optimize_hot_cold_flow, optimize_hot_col
 pub use idle_loads::add_idle_loads;
 pub use if_conversion::convert_ifs;
 pub use late_expand_sync::late_expand_sync;
+pub use merge_accesses::merge_accesses;
 pub use merge_inductions::merge_inductions;
 pub use optimize_sync::optimize_sync;
 pub use pair_products::pair_products;

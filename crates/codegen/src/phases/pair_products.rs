@@ -95,6 +95,7 @@ fn product(func: &Function, chains: &DefUse, inst: Inst, at: usize) -> Option<Pr
     let &[_, a, b] = func.operands(inst) else {
         return None;
     };
+    let [a, b] = [a, b].map(|factor| known(func, factor));
     let result = func.result(inst, 0)?;
     let words = matches!(scalar, Scalar::U32 | Scalar::S32);
     // Two numbers are folded elsewhere, and a negated factor is no part of a wide product.
@@ -109,6 +110,19 @@ fn product(func: &Function, chains: &DefUse, inst: Inst, at: usize) -> Option<Pr
         factors: [a, b],
         result,
     })
+}
+
+/// The number that `operand` is, if it is a copy of one.
+fn known(func: &Function, operand: Operand) -> Operand {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty());
+    let Some(inst) = value.and_then(|value| func.defining_inst(value)) else {
+        return operand;
+    };
+    let plain = func.inst(inst).guard().is_always();
+    match (func.opcode(inst), func.operands(inst)) {
+        (Opcode::Abstract(AbstractOp::Mov), &[_, number @ Operand::Imm(_)]) if plain => number,
+        _ => operand,
+    }
 }
 
 /// Whether nothing but a sum of the same block reads `value`, which `inst` makes.
