@@ -73,6 +73,8 @@ pub const PHASES: &[Phase] = &[
         "fences and barriers that repeat one before them"),
     phase(10040, "RecognizeSwitches", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::RECOGNIZE_SWITCHES), phases::recognize_switches,
         "comparisons of one word with numbers become a switch"),
+    phase(10098, "ForwardLoads", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::FORWARD_LOADS), phases::forward_loads,
+        "loads of what a block has loaded or stored before go"),
     phase(10097, "MergeAccesses", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::MERGE_ACCESSES), phases::merge_accesses,
         "neighbouring loads of shared memory become one"),
     phase(10096, "PairProducts", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::PAIR_PRODUCTS), phases::pair_products,

@@ -391,6 +391,15 @@ pub static PAIR_PRODUCTS: Key<bool> = Key::<bool>::new(
     "the low and the high half of the same product become the words of one wide product",
 );
 
+/// Whether loads of what is known go.
+pub static FORWARD_LOADS: Key<bool> = Key::<bool>::new(
+    10098,
+    "ForwardLoads",
+    true,
+    "ForwardLoads",
+    "loads of what a load or a store of the same block has read or written become its value",
+);
+
 /// Whether neighbouring loads become one.
 pub static MERGE_ACCESSES: Key<bool> = Key::<bool>::new(
     10097,

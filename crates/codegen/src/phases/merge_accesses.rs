@@ -9,13 +9,14 @@
 //!
 //! Each block is read once, loads are sorted by place: n log n.
 
+use super::common_subexpressions::changes_memory;
 use crate::alignment::Alignments;
 use crate::emit::{Emit, imm};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::DefUse;
 use orias_ori::operation::{Order, Scalar, Space, Vector};
 use orias_ori::{
-    AbstractOp, Address, Effects, Function, Guard, Inst, Opcode, Operand, Reg, Symbol, Type, Value,
+    AbstractOp, Address, Function, Guard, Inst, Opcode, Operand, Reg, Symbol, Type, Value,
 };
 use smallvec::SmallVec;
 
@@ -141,18 +142,13 @@ const TWICE: u64 = 0x5410;
 
 /// Whether shared memory may be another after `inst`.
 fn may_write(func: &Function, inst: Inst) -> bool {
-    let effects = func.opcode(inst).effects();
-    let orders = Effects::SIDE
-        .with(Effects::BARRIER)
-        .with(Effects::CALL)
-        .with(Effects::CONVERGENT);
     let elsewhere = func.opcode(inst) == Opcode::Abstract(AbstractOp::St)
         && func.modifier::<Order>(inst) == Some(Order::Weak)
         && matches!(
             func.modifier::<Space>(inst),
             Some(Space::Global | Space::Local)
         );
-    effects.intersects(orders) || effects.intersects(Effects::WRITES) && !elsewhere
+    changes_memory(func, inst) && !elsewhere
 }
 
 /// What the address of a group's offset zero is a multiple of, as far as that matters.

@@ -10,6 +10,7 @@ mod expand_for_selection;
 mod expand_mbarrier;
 mod fix_positions;
 mod fold_addresses;
+mod forward_loads;
 mod general_optimize;
 mod group_waits;
 mod hoist_invariants;
@@ -54,6 +55,7 @@ pub use expand_for_selection::{
 pub use expand_mbarrier::expand_mbarrier;
 pub use fix_positions::fix_positions;
 pub use fold_addresses::fold_addresses;
+pub use forward_loads::forward_loads;
 pub use general_optimize::optimize_general;
 pub use group_waits::fix_group_waits;
 pub use hoist_invariants::hoist_invariants;
