@@ -47,8 +47,8 @@ impl Place {
             return generic;
         }
         // Variables of open size all start at the same place: names alone tell nothing apart.
-        let apart = self.offset + self.bytes <= other.offset
-            || other.offset + other.bytes <= self.offset;
+        let apart =
+            self.offset + self.bytes <= other.offset || other.offset + other.bytes <= self.offset;
         let same = self.base == other.base && self.symbol == other.symbol;
         !(same && apart)
     }
@@ -87,10 +87,12 @@ pub fn forward_loads(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseEr
     for inst in gone {
         func.remove_inst(inst);
     }
-    func.map_all_uses(|reg| match reg.value().and_then(|value| values[value].expand()) {
-        Some(value) => Reg::from(value),
-        None => reg,
-    });
+    func.map_all_uses(
+        |reg| match reg.value().and_then(|value| values[value].expand()) {
+            Some(value) => Reg::from(value),
+            None => reg,
+        },
+    );
     Ok(())
 }
 
@@ -142,7 +144,9 @@ fn visit(
             };
             known.retain(|it| it.constant || !it.place.may_overlap(&place));
             let stored = func.operands(inst).get(1).copied()?;
-            let value = stored.as_value().filter(|_| always && stored.mods().is_empty())?;
+            let value = stored
+                .as_value()
+                .filter(|_| always && stored.mods().is_empty())?;
             let value = values[value].expand().unwrap_or(value);
             let whole = matches!(place.bytes, 4 | 8 | 16);
             if whole {
@@ -174,7 +178,9 @@ fn visit(
 fn fits(func: &Function, inst: Inst, known: &Known) -> bool {
     match known.by {
         Some(by) => by == func.inst(inst).operation(),
-        None => func.modifier::<Scalar>(inst).is_some_and(|scalar| scalar.bits() >= 32),
+        None => func
+            .modifier::<Scalar>(inst)
+            .is_some_and(|scalar| scalar.bits() >= 32),
     }
 }
 
