@@ -7,6 +7,7 @@
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.
 
+mod alignment;
 mod clock;
 mod convergence;
 mod emit;

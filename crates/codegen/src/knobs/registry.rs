@@ -391,6 +391,33 @@ pub static RECOGNIZE_SWITCHES: Key<bool> = Key::<bool>::new(
     "trees and chains of comparisons of one word with numbers become switches",
 );
 
+/// Whether both halves of a product become one.
+pub static PAIR_PRODUCTS: Key<bool> = Key::<bool>::new(
+    10096,
+    "PairProducts",
+    true,
+    "PairProducts",
+    "the low and the high half of the same product become the words of one wide product",
+);
+
+/// Whether loads of what is known go.
+pub static FORWARD_LOADS: Key<bool> = Key::<bool>::new(
+    10098,
+    "ForwardLoads",
+    true,
+    "ForwardLoads",
+    "loads of what a load or a store of the same block has read or written become its value",
+);
+
+/// Whether neighbouring loads become one.
+pub static MERGE_ACCESSES: Key<bool> = Key::<bool>::new(
+    10097,
+    "MergeAccesses",
+    true,
+    "MergeAccesses",
+    "neighbouring loads of shared memory whose alignment is known become one of 64 or 128 bits",
+);
+
 /// Whether switches may jump through tables.
 pub static JUMP_TABLES: Key<bool> = Key::<bool>::new(
     10041,

@@ -10,13 +10,18 @@
 //!
 //! **Comparisons.** `(a < b) & q` becomes one comparison that is combined with `q`, where nobody else reads its outcome.
 //!
+//! **Tests.** LOP3 tells whether a bit of its result is set. `(a & b) == 0` becomes the opposite of `(a & b) != 0`: whoever reads a predicate can read its
+//! opposite.
+//!
 //! Each block is read backwards, counting who reads a value later.
 //!
 //! Cost: linear in the number of operands.
 
+use crate::emit::Emit;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::operation::{Cache, Combine, Half, Order, Sat, Scalar, Space};
+use orias_ori::analysis::DefUse;
+use orias_ori::operation::{Cache, Combine, Compare, Half, Order, Sat, Scalar, Space};
 use orias_ori::{
     AbstractOp, Block, Effects, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type,
     Value,
@@ -45,16 +50,21 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
         insts.any(|inst| is_choice(func, inst) || combination(func, inst).is_some())
     };
     let chosen: Vec<Block> = blocks.iter().copied().filter(any).collect();
-    if chosen.is_empty() {
-        return Ok(());
+    if !chosen.is_empty() {
+        combine_and_guard(func, &blocks, chosen);
     }
+    oppose_tests(func)
+}
+
+/// Choices become guards, logic of comparisons part of them.
+fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) {
     let counts = || {
         let mut counts = Counts::new();
         counts.resize(func.value_count());
         counts
     };
     let mut readings = counts();
-    for &block in &blocks {
+    for &block in blocks {
         for inst in func.block_insts(block) {
             count(func, inst, &mut readings);
         }
@@ -95,7 +105,71 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
             });
         }
     }
+}
+
+/// Tests for no bit of logic become tests for some bit, which the logic itself tells, and their opposite, which readers take for nothing.
+fn oppose_tests(func: &mut Function) -> Result<(), PhaseError> {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let tests: Vec<Inst> = insts.filter(|&inst| is_zero_test(func, inst)).collect();
+    if tests.is_empty() {
+        return Ok(());
+    }
+    let chains = DefUse::new(func);
+    for test in tests {
+        let operands = func.operands(test);
+        let (result, left, right) = (operands[0], operands[2], operands[3]);
+        let Some(value) = left.as_value() else {
+            continue;
+        };
+        let Some(logic) = func.defining_inst(value) else {
+            continue;
+        };
+        let alone = chains.uses(value).len() == 1
+            && func.layout.inst_block(logic) == func.layout.inst_block(test)
+            && func.inst(logic).guard().is_always();
+        let fits = matches!(
+            func.opcode(logic).as_abstract(),
+            Some(AbstractOp::And | AbstractOp::Or | AbstractOp::Xor)
+        );
+        let Operation::Abstract(op, mods) = func.inst(test).operation() else {
+            continue;
+        };
+        let Some(mods) = op.row().with_modifier(mods, Compare::Ne) else {
+            continue;
+        };
+        if !alone || !fits {
+            continue;
+        }
+        let mut emit = Emit::before(func, test);
+        let some = emit.again(op, mods, &[left, right, Operand::None]);
+        let mods = (Scalar::Pred,);
+        let always = Guard::ALWAYS;
+        emit.put(AbstractOp::Not, mods, &[result], &[some], always, &[]);
+        emit.finish().map_err(|error| PhaseError::Broken {
+            at: test.to_string(),
+            what: error.to_string(),
+        })?;
+        func.remove_inst(test);
+    }
     Ok(())
+}
+
+/// Whether `inst` always tells, and tells nothing else than, whether a word is zero.
+fn is_zero_test(func: &Function, inst: Inst) -> bool {
+    let &[result, Operand::None, left, Operand::Imm(right), ..] = func.operands(inst) else {
+        return false;
+    };
+    func.opcode(inst).as_abstract() == Some(AbstractOp::Setp)
+        && func.inst(inst).guard().is_always()
+        && func.modifier::<Compare>(inst) == Some(Compare::Eq)
+        && func.modifier::<Combine>(inst) == Some(Combine::None)
+        && matches!(
+            func.modifier::<Scalar>(inst),
+            Some(Scalar::B32 | Scalar::U32 | Scalar::S32)
+        )
+        && result.as_value().is_some()
+        && left.mods().is_empty()
+        && right.bits() == 0
 }
 
 /// Counts what `inst` reads.

@@ -95,6 +95,8 @@ pub(super) struct Selector<'f> {
     pub(super) group_ends: Option<Block>,
     /// Whether groups of warp-group products can be counted.
     pub(super) plain_groups: bool,
+    /// Logic that goes into the tables of all who read it.
+    pub(super) shared_logic: EntitySet<Value>,
     /// Whether code that lowers the stack pointer looks whether the stack is deep enough.
     pub(super) checks_stack: bool,
     /// The forms of shapes that have one only.
@@ -127,6 +129,7 @@ impl<'f> Selector<'f> {
             stays: false,
             shared: Vec::new(),
             whole_entry: None,
+            shared_logic: EntitySet::new(),
             together: EntitySet::new(),
             view_fences: EntitySet::new(),
             scattered: ScatteredBarriers::default(),
