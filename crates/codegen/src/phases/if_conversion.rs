@@ -344,7 +344,7 @@ fn access(func: &Function, inst: Inst) -> Option<Access> {
 }
 
 /// Puts `inst`, an access to memory, under a guard. What it would have loaded is anything where the guard does not hold.
-fn put_under(func: &mut Function, inst: Inst, guard: Guard) {
+pub(super) fn put_under(func: &mut Function, inst: Inst, guard: Guard) {
     let results: Vec<Value> = func.value_defs(inst).collect();
     let kept: Vec<Operand> = results
         .iter()
