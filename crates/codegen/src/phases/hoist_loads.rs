@@ -8,7 +8,7 @@
 //!   is then computed for nothing where the branch goes the other way. Only branches at which lanes may part: a warp goes both ways there, and waits for the load in any case. Where all go one way, whoever
 //!   writes the load's register on the other would wait for a load that nobody needs. A load that comes no further than to the branch has gained nothing, so it stays.
 //!
-//! **Memory.** Loads are weak ones from global memory. Nothing they pass may change what they find ([`Changes`]); data that nobody writes (`ld.global.nc`) is held back by calls, by
+//! **Memory.** Loads are weak ones from global memory. Nothing they pass may change what they find ([`Changes`]); data that nobody writes (`ld.global.nc`) is held back by calls, traps,
 //! fences, and by accesses to global memory that are not weak, but neither by stores nor by barriers of the thread block.
 //!
 //! **Operands.** The address must be known at the new place. What computes it goes along if it has no effect, up to [`MOST_WITH`] instructions.
@@ -170,7 +170,11 @@ impl Crossed {
             .is_some_and(|order| order != Order::Weak);
         let fence = effects.contains(Effects::BARRIER) && !effects.contains(Effects::CONVERGENT);
         let shared = func.modifier::<Space>(inst) == Some(Space::Shared);
-        self.holds_all |= effects.contains(Effects::CALL) || fence || ordered && !shared;
+        // What is neither an access nor a jump may end the thread, as a trap does.
+        let known = Effects::WRITES.with(Effects::TERMINATOR);
+        let ends = effects.contains(Effects::SIDE) && !effects.intersects(known);
+        let called = effects.contains(Effects::CALL);
+        self.holds_all |= called || fence || ends || ordered && !shared;
         self.waits |= takes_long(func, inst);
     }
 
@@ -214,7 +218,12 @@ fn goes_along(func: &Function, inst: Inst) -> bool {
     let param = op == AbstractOp::Ld && func.modifier::<Space>(inst) == Some(Space::Param);
     let fixed = op == AbstractOp::Sreg
         && (func.modifier::<Special>(inst)).is_some_and(super::common_subexpressions::is_fixed);
-    param || fixed || op.row().effects == Effects::NONE
+    // Divisions and roots that are left become calls.
+    let called = matches!(
+        op,
+        AbstractOp::Div | AbstractOp::Rem | AbstractOp::Fdiv | AbstractOp::Sqrt
+    );
+    param || fixed || op.row().effects == Effects::NONE && !called
 }
 
 /// The way from a block to its immediate dominator.
@@ -225,6 +234,17 @@ struct Step {
     between: Vec<Block>,
     /// What the branch's predicate is where its way leads to the block, if it is not the only one.
     guard: Option<Guard>,
+}
+
+/// Whether something from `place` to the end of its block holds `load` back.
+fn held_behind(func: &Function, load: Inst, place: Inst) -> bool {
+    let mut crossed = Crossed::default();
+    let mut next = Some(place);
+    while let Some(inst) = next {
+        crossed.note(func, inst);
+        next = func.layout.next_inst(inst);
+    }
+    crossed.holds(func, load)
 }
 
 /// Puts `load` under one more guard.
@@ -305,6 +325,14 @@ impl Hoister {
         }
         if self.after.post_dominates(block, to) {
             let between = self.blocks_between(to, block)?;
+            // Under a guard, a thread may end there.
+            let goes_on = |&block: &Block| {
+                let end = func.terminator(block);
+                end.is_some_and(|end| func.inst(end).guard().is_always())
+            };
+            if !between.iter().chain([&to]).all(goes_on) {
+                return None;
+            }
             return Some(Step {
                 to,
                 between,
@@ -532,10 +560,9 @@ impl Hoister {
             .sum();
         let end = func.terminator(place.to).expect("a block has a terminator");
         let room = self.pressure.in_block(place.to)[Class::R] + self.more[place.to] + words;
-        let at = match room <= self.budget {
-            true => self.first_wait(func, load, &place).unwrap_or(end),
-            false => end,
-        };
+        let early = (self.first_wait(func, load, &place))
+            .filter(|&wait| room <= self.budget && !held_behind(func, load, wait));
+        let at = early.unwrap_or(end);
         for &inst in place.with.iter().chain([&load]) {
             func.layout.remove_inst(inst);
             func.layout.insert_inst_before(inst, at);
