@@ -35,7 +35,7 @@ const LIMITS: [(&str, &str); 9] = [
     ("IfConversionSize", "0"),
     ("IfConversionUniformSize", "0"),
     ("SchedCrossBlock", "2"),
-    ("SchedCrossBlockInstsLimit", "0"),
+    ("SchedCrossBlockInstsToSpeculate", "0"),
     ("UnrollFactor", "1"),
     ("UnrollFullSize", "0"),
     ("UnrollKnownFactor", "1"),
