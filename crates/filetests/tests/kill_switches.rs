@@ -46,7 +46,10 @@ fn switches() -> Vec<String> {
     let on = |knob: &&&orias_codegen::knobs::Knob| {
         matches!(knob.default, DefaultValue::Bool(true)) && !NEEDED.contains(&knob.name)
     };
-    let bools = KNOBS.iter().filter(on).map(|knob| format!("{}=off", knob.name));
+    let bools = KNOBS
+        .iter()
+        .filter(on)
+        .map(|knob| format!("{}=off", knob.name));
     let limits = LIMITS.map(|(name, value)| format!("{name}={value}"));
     bools.chain(limits).collect()
 }
@@ -135,7 +138,8 @@ fn of_file(file: &str) -> Sample {
         for line in &lines {
             // Whoever runs it is chosen here.
             let words = common.iter().chain(line).map(String::as_str);
-            let words = words.filter(|word| !["--interpret", "--check-uninitialised"].contains(word));
+            let words =
+                words.filter(|word| !["--interpret", "--check-uninitialised"].contains(word));
             let words: Vec<&str> = engine.iter().copied().chain(words).collect();
             let request = Request::parse_words(&words).expect("a sound request");
             let done = request.execute(code, &mut |_, _| ()).expect("it runs");
@@ -152,9 +156,7 @@ fn of_file(file: &str) -> Sample {
 
 #[test]
 fn programs_mean_the_same_with_each_optimisation_off() {
-    let samples: Vec<Sample> = (SEEDS.map(generated))
-        .chain(FILES.map(of_file))
-        .collect();
+    let samples: Vec<Sample> = (SEEDS.map(generated)).chain(FILES.map(of_file)).collect();
     let meant: Vec<String> = (samples.iter())
         .map(|sample| (sample.run)(sample.text.as_bytes(), false))
         .collect();

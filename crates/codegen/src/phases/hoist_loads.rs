@@ -30,9 +30,7 @@ use crate::loops::LoopAnalyses;
 use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::{Occupancy, hard_limit};
 use cranelift_entity::SecondaryMap;
-use orias_ori::analysis::{
-    DefUse, Divergence, Frequencies, Liveness, PostDominatorTree, Pressure,
-};
+use orias_ori::analysis::{DefUse, Divergence, Frequencies, Liveness, PostDominatorTree, Pressure};
 use orias_ori::operation::{Cache, Order, Scalar, Space, Special};
 use orias_ori::{
     AbstractOp, Block, Class, Effects, Function, Guard, Inst, SourceMods, Value, ValueDef,
@@ -474,7 +472,9 @@ impl Hoister {
         guard: Option<Guard>,
         to: Block,
     ) -> Option<Vec<Inst>> {
-        let guard = guard.and_then(|guard| guard.reg()).and_then(|reg| reg.value());
+        let guard = guard
+            .and_then(|guard| guard.reg())
+            .and_then(|reg| reg.value());
         let mut with: Vec<Inst> = Vec::new();
         let mut wanted: Vec<Value> = func.value_uses(load).chain(guard).collect();
         // From uses to definitions; the last place of each counts.

@@ -170,13 +170,16 @@ impl Lanes {
                 Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge
             );
             let is_setp = func.opcode(comparison).as_abstract() == Some(AbstractOp::Setp);
-            let sides = func.operands(comparison).get(2..4).filter(|_| rises && is_setp)?;
+            let sides = func
+                .operands(comparison)
+                .get(2..4)
+                .filter(|_| rises && is_setp)?;
             let bound = |side: Operand| match side.as_value() {
                 None => matches!(side, Operand::Imm(_)),
                 Some(value) => {
                     let made = func.defining_block(value);
-                    let moves = (made.zip(home))
-                        .is_some_and(|(made, home)| self.nest.contains(home, made));
+                    let moves =
+                        (made.zip(home)).is_some_and(|(made, home)| self.nest.contains(home, made));
                     let known = copied_number(func, side).is_some();
                     self.divergence.is_uniform(value) && (moves || known)
                 }

@@ -301,7 +301,9 @@ fn guard(func: &mut Function, inst: Inst, choice: &Choice) -> Inst {
 /// A copy of `number`, a move, before `place`: what a load keeps is written over.
 fn copy(func: &mut Function, number: Inst, place: Inst) -> Value {
     let (operation, source) = (func.inst(number).operation(), func.operands(number)[1]);
-    let ty = func.result(number, 0).map_or(Type::R, |value| func.value_type(value));
+    let ty = func
+        .result(number, 0)
+        .map_or(Type::R, |value| func.value_type(value));
     let value = func.create_value(ty);
     if let Operation::Abstract(op, mods) = operation {
         let moved = func.create_abstract(op, mods, 1, &[value.into(), source]);

@@ -49,7 +49,11 @@ pub fn explain(func: &Function, context: &Context<'_>) -> Vec<String> {
             Scope::Loop(each) => format!("before the loop at {}", shape.nest.header(each)),
             Scope::Block(block) => format!("in {block}"),
         };
-        format!("{:#0width$x}, needed in {places}, comes there once, {once}", number.bits, width = digits + 2)
+        format!(
+            "{:#0width$x}, needed in {places}, comes there once, {once}",
+            number.bits,
+            width = digits + 2
+        )
     };
     shared.into_iter().map(line).collect()
 }
@@ -183,8 +187,7 @@ impl<'a> Room<'a> {
         };
         let open = |each: Loop| {
             let before = shape.tree.immediate_dominator(nest.header(each));
-            !nest.is_irreducible(each)
-                && before.is_some_and(|before| !ends_in_turns(func, before))
+            !nest.is_irreducible(each) && before.is_some_and(|before| !ends_in_turns(func, before))
         };
         Self {
             needed: nest.loops().map(needed).collect(),

@@ -209,7 +209,11 @@ fn awaited(func: &Function, block: Block) -> Vec<Inst> {
     let mut next = 0;
     while next < found.len() && found.len() < MOST_AWAITED {
         // What is passed on is not waited for.
-        let guard = func.inst(found[next]).guard().reg().and_then(|reg| reg.value());
+        let guard = func
+            .inst(found[next])
+            .guard()
+            .reg()
+            .and_then(|reg| reg.value());
         let is_end = next == 0;
         let uses = func.value_uses(found[next]).filter(|_| !is_end);
         for value in guard.into_iter().chain(uses) {

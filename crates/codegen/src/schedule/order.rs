@@ -9,7 +9,8 @@ use super::build::operations::{self, OperationFacts};
 use orias_machine::Machine;
 use orias_ori::{Block, Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{
-    Effects as RowEffects, MemoryEffect, Mods, Op, Space, modifier_names as name, modifier_values as value,
+    Effects as RowEffects, MemoryEffect, Mods, Op, Space, modifier_names as name,
+    modifier_values as value,
 };
 
 /// A kind of thing that a fence holds back.

@@ -236,9 +236,8 @@ impl Code {
         }
         // Whoever has no result has acquired nothing: nobody waits for an atomic operation's end to drop what was read before.
         let acquires = self.writes.len() > starts[2];
-        let counts = |&token: &(OrderToken, Role)| {
-            acquires || token != (OrderToken::Acquire, Role::Writes)
-        };
+        let counts =
+            |&token: &(OrderToken, Role)| acquires || token != (OrderToken::Acquire, Role::Writes);
         match (&known.tokens, &instruction) {
             (Some(tokens), _) => self.add_tokens(tokens.iter().copied().filter(counts)),
             (None, Some(instruction)) => {

@@ -343,7 +343,12 @@ fn approximate_quotients_are_close() {
 /// The same for 64-bit whole numbers: those with signs leave the division of their magnitudes. By numbers that are known nothing is called.
 #[test]
 fn long_divisions_of_whole_numbers_are_called() {
-    for (op, scalar) in [("div", "u64"), ("rem", "u64"), ("div", "s64"), ("rem", "s64")] {
+    for (op, scalar) in [
+        ("div", "u64"),
+        ("rem", "u64"),
+        ("div", "s64"),
+        ("rem", "s64"),
+    ] {
         let divisions = |divisor: &dyn Fn(usize) -> String| {
             let lines: Vec<String> = (0..8)
                 .map(|at| {

@@ -8,7 +8,8 @@ use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::mercury::{Mercury, TRACES};
 use orias_codegen::phases::{
-    explain_fences, explain_frequencies, explain_hoisted_loads, explain_redundant_barriers, explain_shared_constants, explain_unrolling,
+    explain_fences, explain_frequencies, explain_hoisted_loads, explain_redundant_barriers,
+    explain_shared_constants, explain_unrolling,
 };
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
