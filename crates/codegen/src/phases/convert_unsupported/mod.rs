@@ -382,9 +382,7 @@ fn expand(func: &mut Function, inst: Inst, known: &mut Known) -> Result<(), Buil
     }
     let calls = known.plan.calls(asked);
     let block = func.layout.inst_block(inst);
-    // What is called has no signs.
-    let itself = asked.scalar() != Scalar::S64;
-    if calls && itself && block.is_some_and(|block| func.attributes.rare.contains(&block)) {
+    if calls && block.is_some_and(|block| func.attributes.rare.contains(&block)) {
         // The long way is all there is in a block that hardly ever runs.
         return Ok(());
     }

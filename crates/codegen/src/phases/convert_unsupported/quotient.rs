@@ -127,18 +127,6 @@ fn unless_zero(emit: &mut Emit<'_>, scalar: Scalar, b: Operand, result: Operand)
     emit.selp(bits, ones, result, zero)
 }
 
-/// The quotient of any two unsigned 64-bit numbers.
-pub(super) fn long_quotient(emit: &mut Emit<'_>, a: Operand, b: Operand) -> Operand {
-    let (quotient, _) = unsigned(emit, Scalar::U64, a, b);
-    unless_zero(emit, Scalar::U64, b, quotient)
-}
-
-/// The remainder of any two unsigned 64-bit numbers.
-pub(super) fn long_remainder(emit: &mut Emit<'_>, a: Operand, b: Operand) -> Operand {
-    let (_, rest) = unsigned(emit, Scalar::U64, a, b);
-    unless_zero(emit, Scalar::U64, b, rest)
-}
-
 /// Where quotient and remainder of the same 64-bit numbers are asked for in one block, the remainder becomes `a - q·b`: each would take branches of its own, which
 /// common subexpression elimination does not see through. The first of them divides.
 pub(super) fn share_quotients(func: &mut Function) -> Result<(), BuildError> {
@@ -218,8 +206,7 @@ pub(super) fn share_quotients(func: &mut Function) -> Result<(), BuildError> {
 /// `div` and `rem` of 32 and 64 bits.
 pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
     let scalar = expander.scalar();
-    let (op, calls) = (expander.op, expander.calls);
-    let quotient = op == AbstractOp::Div;
+    let quotient = expander.op == AbstractOp::Div;
     let (a, b) = (expander.operand(0), expander.operand(1));
     if let Operand::Imm(divisor) = b
         && divisor.bits() & (u64::MAX >> (64 - scalar.bits())) != 0
@@ -266,13 +253,9 @@ pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
             let word = if quotient { q } else { r };
             emit.join(word, imm(0))
         },
-        |emit| match calls {
-            // The operation itself, in a block that hardly ever runs.
-            true => emit.op(op, (Scalar::U64,), &[x, y]),
-            false => {
-                let (q, r) = unsigned(emit, Scalar::U64, x, y);
-                if quotient { q } else { r }
-            }
+        |emit| {
+            let (q, r) = unsigned(emit, Scalar::U64, x, y);
+            if quotient { q } else { r }
         },
     )?;
     let value = result[0];

@@ -1,4 +1,4 @@
-//! Slow paths that stand once and are called: the long way of divisions and roots, for operands that the short one gets wrong, and of divisions of 64-bit whole numbers, for those with more than 32 bits.
+//! Slow paths that stand once and are called: the long way of divisions and roots, for operands that the short one gets wrong.
 //!
 //! A correctly rounded division is a dozen instructions for most operands and fifty or more for the rest. Where a function divides in many places, the rest is called: it is a function of its own
 //! ([`slow_path`]), behind the kernel in its text, with a convention of its own that changes few registers ([`Abi::slow_paths`](orias_machine::abi::Abi::slow_paths)).
@@ -13,7 +13,7 @@
 //!
 //! Slow paths have no branches, so lanes that call them together come back together.
 
-use super::{Asked, copied_number, double, quotient, single};
+use super::{Asked, double, single};
 use crate::emit::{Emit, imm};
 use crate::knobs::registry;
 use crate::module::near_name;
@@ -68,10 +68,10 @@ const fn row(
 
 /// All of them.
 #[rustfmt::skip]
-pub const SLOW_PATHS: [SlowPath; 14] = {
-    use AbstractOp::{Div, Fdiv, Rem, Sqrt};
+pub const SLOW_PATHS: [SlowPath; 12] = {
+    use AbstractOp::{Fdiv, Sqrt};
     use Ftz::{Ftz as F, Keep};
-    use Scalar::{F32, F64, U64};
+    use Scalar::{F32, F64};
     const RN: Option<Round> = Some(Round::Rn);
     const RZ: Option<Round> = Some(Round::Rz);
     const RM: Option<Round> = Some(Round::Rm);
@@ -89,8 +89,6 @@ pub const SLOW_PATHS: [SlowPath; 14] = {
         row("sqrt.rz.f64", Sqrt, (F64, 60), RZ, Keep, |emit, a| double::long_root(emit, Round::Rz, a[0])),
         row("sqrt.rm.f64", Sqrt, (F64, 60), RM, Keep, |emit, a| double::long_root(emit, Round::Rm, a[0])),
         row("sqrt.rp.f64", Sqrt, (F64, 60), RP, Keep, |emit, a| double::long_root(emit, Round::Rp, a[0])),
-        row("div.u64", Div, (U64, 96), None, Keep, |emit, a| quotient::long_quotient(emit, a[0], a[1])),
-        row("rem.u64", Rem, (U64, 96), None, Keep, |emit, a| quotient::long_remainder(emit, a[0], a[1])),
     ]
 };
 
@@ -101,31 +99,23 @@ impl SlowPath {
     }
 
     fn ty(&self) -> Type {
-        match self.is_wide() {
-            true => Type::R2,
-            false => Type::R,
+        match self.scalar {
+            Scalar::F64 => Type::R2,
+            _ => Type::R,
         }
-    }
-
-    /// Whether its operands have two words.
-    #[must_use]
-    pub fn is_wide(&self) -> bool {
-        self.scalar.bits() == 64
     }
 
     /// How its operands are moved.
     fn bits(&self) -> Scalar {
-        match self.is_wide() {
-            true => Scalar::B64,
-            false => Scalar::B32,
+        match self.scalar {
+            Scalar::F64 => Scalar::B64,
+            _ => Scalar::B32,
         }
     }
 
-    /// How many operands it has.
-    #[must_use]
-    pub fn arguments(&self) -> usize {
+    fn arguments(&self) -> usize {
         match self.op {
-            AbstractOp::Fdiv | AbstractOp::Div | AbstractOp::Rem => 2,
+            AbstractOp::Fdiv => 2,
             _ => 1,
         }
     }
@@ -136,14 +126,9 @@ impl SlowPath {
         SLOW_PATHS.iter().find(|path| path.name == name)
     }
 
-    /// The slow path of an operation. A reciprocal has that of a division of one, and whole numbers with signs that of their magnitudes.
+    /// The slow path of an operation. A reciprocal has that of a division of one.
     fn of(asked: Asked) -> Option<&'static SlowPath> {
         let scalar = asked.scalar();
-        if matches!(asked.op, AbstractOp::Div | AbstractOp::Rem) {
-            let whole = matches!(scalar, Scalar::U64 | Scalar::S64);
-            let mut paths = SLOW_PATHS.iter().filter(|_| whole);
-            return paths.find(|path| path.op == asked.op);
-        }
         let op = match asked.op {
             AbstractOp::Rcp => AbstractOp::Fdiv,
             op => op,
@@ -171,7 +156,7 @@ pub fn is_slow_path(symbol: &str) -> bool {
 /// The convention by which code calls the slow path `symbol`, if that is one.
 pub(crate) fn slow_path_convention(symbol: &str, abi: &Abi) -> Option<Convention> {
     let path = SlowPath::named(symbol)?;
-    Some(abi.slow_paths(path.is_wide()))
+    Some(abi.slow_paths(path.scalar == Scalar::F64))
 }
 
 /// The slow path that code calls `symbol`, as a function.
@@ -217,7 +202,6 @@ impl Plan {
         }
         let insts = func.blocks().flat_map(|block| func.block_insts(block));
         let uses: Vec<&SlowPath> = insts
-            .filter(|&inst| !divides_by_number(func, inst))
             .filter_map(|inst| SlowPath::of(asked(func, inst)?))
             .collect();
         for path in &SLOW_PATHS {
@@ -235,16 +219,6 @@ impl Plan {
         !self.called.is_empty()
             && SlowPath::of(asked).is_some_and(|path| self.called.contains(&path.name))
     }
-}
-
-/// Whether `inst` divides a whole number by one that is known, for which no slow path is needed.
-fn divides_by_number(func: &Function, inst: Inst) -> bool {
-    let op = func.opcode(inst).as_abstract();
-    let whole = matches!(op, Some(AbstractOp::Div | AbstractOp::Rem));
-    let divisor = func.operands(inst).last().filter(|_| whole);
-    divisor.is_some_and(|&divisor| {
-        matches!(divisor, Operand::Imm(_)) || copied_number(func, divisor).is_some()
-    })
 }
 
 fn asked(func: &Function, inst: Inst) -> Option<Asked> {
