@@ -361,11 +361,14 @@ pub(super) fn preserved(func: &Function, call: Inst, limits: &[u32; 5]) -> [u32;
     let mut kept = [0; 5];
     for class in [Class::R, Class::P, Class::UR, Class::UP, Class::B] {
         let limit = limits[class as usize].min(u32::from(u8::MAX)) as u8;
-        let survives = |&index: &u8| {
-            let index = if class == Class::R { index } else { 0 };
-            convention.is_preserved(class.into(), index) && !(class == Class::R && index == pointer)
+        kept[class as usize] = match class {
+            Class::R => {
+                let counts = pointer < limit && convention.is_preserved(class.into(), pointer);
+                convention.preserved_below(class.into(), limit) - u32::from(counts)
+            }
+            _ if convention.is_preserved(class.into(), 0) => u32::from(limit),
+            _ => 0,
         };
-        kept[class as usize] = (0..limit).filter(survives).count() as u32;
     }
     kept
 }

@@ -20,8 +20,8 @@ pub(super) struct LastUses {
     /// read for the last time.
     ends: Vec<(u32, u32)>,
     values: Vec<Value>,
-    /// The most general registers that are needed anywhere.
-    pub(super) pressure: u32,
+    /// The most registers of each class that are needed anywhere.
+    pub(super) pressure: Counts,
     /// Blocks with a point that needs more than the goals, or a branch that passes more.
     pub(super) full: Vec<Block>,
     /// Instructions that read or write tokens, in the order of the layout, each with its block.
@@ -37,7 +37,14 @@ pub(super) struct Kills<'a> {
 }
 
 /// How many registers of each class are needed at a point.
-type Counts = [u32; 5];
+pub(super) type Counts = [u32; 5];
+
+/// Makes each of `most` as large as its number in `counts` at least.
+pub(super) fn raise(most: &mut [u32], counts: &[u32]) {
+    for (most, &count) in most.iter_mut().zip(counts) {
+        *most = count.max(*most);
+    }
+}
 
 /// What is known of a value.
 #[derive(Clone, Copy)]
@@ -87,7 +94,7 @@ impl LastUses {
                 first: vec![0; func.block_count()],
                 ends: Vec::with_capacity(func.inst_count() + func.block_count()),
                 values: Vec::with_capacity(func.value_count()),
-                pressure: 0,
+                pressure: Counts::default(),
                 full: Vec::new(),
                 tokens: Vec::new(),
             },
@@ -211,7 +218,7 @@ impl Walk<'_> {
     /// Takes note of how full the registers are, before anything leaves them.
     #[inline]
     fn look(&mut self) {
-        self.last_uses.pressure = self.last_uses.pressure.max(self.counts[Class::R as usize]);
+        raise(&mut self.last_uses.pressure, &self.counts);
         let pairs = self.counts.iter().zip(self.goals);
         self.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
     }
@@ -266,7 +273,7 @@ block2:
     #[test]
     fn a_block_is_full_when_one_of_its_points_needs_more_than_there_is() {
         let (enough, _) = last_uses(3);
-        assert_eq!((enough.pressure, enough.full), (3, vec![]));
+        assert_eq!((enough.pressure, enough.full), ([3, 1, 0, 0, 0], vec![]));
         let (few, [first, ..]) = last_uses(2);
         assert_eq!(few.full, [first]);
     }

@@ -141,13 +141,49 @@ pub(super) struct Budget {
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) graph: &'a FlowGraph,
-    pub(super) walk: &'a DepthFirst,
     pub(super) frequencies: &'a Frequencies,
     pub(super) live: &'a Liveness,
     pub(super) last_uses: &'a LastUses,
+    pub(super) groundwork: &'a Groundwork,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
     /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
     pub(super) keeps_together: bool,
+}
+
+/// What every scan of a function begins with: it follows from the code alone.
+pub(super) struct Groundwork {
+    /// Blocks in the order in which they are visited.
+    order: Vec<Block>,
+    ranges: Ranges,
+    /// The values of uniform classes that live across blocks.
+    crossing: EntitySet<Value>,
+    classes: Classes,
+    /// What matrix products of warp groups read and write.
+    products: Vec<Value>,
+}
+
+impl Groundwork {
+    pub(super) fn new(
+        func: &Function,
+        walk: &DepthFirst,
+        live: &Liveness,
+        last_uses: &LastUses,
+    ) -> Groundwork {
+        let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
+        let order: Vec<Block> = walk.reverse_postorder().chain(unreachable).collect();
+        let ranges = Ranges::new(func, live, last_uses, order.iter().copied());
+        let crossing = crossing_values(func, live);
+        let contents = Contents::new(func, order.iter().copied());
+        let may_share = |a, b| crossing.contains(a) == crossing.contains(b);
+        let classes = Classes::new(func, &ranges, &contents, &may_share);
+        Groundwork {
+            order,
+            ranges,
+            crossing,
+            classes,
+            products: product_values(func),
+        }
+    }
 }
 
 /// Finds registers for all values of `func`. Edges still carry arguments when the changes are made.
@@ -158,15 +194,14 @@ pub(super) fn assign(
     facts: Facts<'_>,
     budgets: [Budget; 5],
 ) -> Result<(BlockBoundaries, Edits), Stop> {
-    let products = product_values(func);
-    if !products.is_empty() {
+    if !facts.groundwork.products.is_empty() {
         let first = Machine::of(func.target).abi.first_product;
-        match scan(func, facts, budgets, &products, first) {
+        match scan(func, facts, budgets, first) {
             Err(Stop::Full(_)) => {}
             result => return result,
         }
     }
-    scan(func, facts, budgets, &products, 0)
+    scan(func, facts, budgets, 0)
 }
 
 /// The tuples of general registers that matrix products of warp groups read and write, the widest first.
@@ -189,15 +224,14 @@ fn scan(
     func: &Function,
     facts: Facts<'_>,
     budgets: [Budget; 5],
-    products: &[Value],
     first_product: u8,
 ) -> Result<(BlockBoundaries, Edits), Stop> {
     let Facts {
         graph,
-        walk,
         frequencies,
         live,
         last_uses,
+        groundwork,
         tokens,
         keeps_together,
     } = facts;
@@ -211,17 +245,8 @@ fn scan(
             .map(|unit| unit.index());
         File::new(class, budget, fixed)
     });
-    let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
-    let order: Vec<Block> = walk.reverse_postorder().chain(unreachable).collect();
-    let ranges = Ranges::new(func, live, last_uses, order.iter().copied());
-    let crossing = crossing_values(func, live);
-    let classes = {
-        let contents = Contents::new(func, order.iter().copied());
-        let may_share = |a, b| crossing.contains(a) == crossing.contains(b);
-        Classes::new(func, &ranges, &contents, &may_share)
-    };
     let machine = Machine::of(func.target);
-    let mut reservations = Reservations::new(&files, ranges);
+    let mut reservations = Reservations::new(&files, &groundwork.ranges);
     let mut for_few = Vec::new();
     if let Some(entry) = starting_registers(func, func.target)
         && let Some(largest) = counts::largest(func)
@@ -234,7 +259,7 @@ fn scan(
         reservations,
         wide: Units::default(),
         wanted: wanted_places(func)?,
-        classes,
+        classes: groundwork.classes.clone(),
         placed: vec![false; func.value_count()],
         types: (0..func.value_count())
             .map(|number| func.value_type(Value::new(number)))
@@ -253,7 +278,7 @@ fn scan(
             follows: vec![PackedOption::default(); graph.block_count()],
             named: 0,
         },
-        crossing,
+        crossing: &groundwork.crossing,
         given: [Given::default(); 5],
         keeps_together,
         func,
@@ -266,8 +291,8 @@ fn scan(
         scan.home[token.index()] = Some(register);
     }
     scan.book_low(&for_few);
-    scan.book_products(products, first_product);
-    for block in order {
+    scan.book_products(&groundwork.products, first_product);
+    for &block in &groundwork.order {
         scan.block(block)?;
     }
     scan.borders.named = scan.files[Class::R as usize].named;
@@ -336,7 +361,7 @@ struct Scan<'a> {
     last_uses: &'a LastUses,
     edits: Edits,
     classes: Classes,
-    reservations: Reservations,
+    reservations: Reservations<'a>,
     /// General registers that classes of wide tuples are promised.
     wide: Units,
     /// Where calls and returns want their operands, by value; empty if there are none of them.
@@ -354,7 +379,7 @@ struct Scan<'a> {
     visited: Vec<bool>,
     borders: BlockBoundaries,
     /// Values of uniform classes that live across blocks.
-    crossing: EntitySet<Value>,
+    crossing: &'a EntitySet<Value>,
     /// By class: the registers that such values were given, and those that others were given.
     given: [Given; 5],
     keeps_together: bool,

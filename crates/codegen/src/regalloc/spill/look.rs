@@ -5,6 +5,7 @@
 //! within a block, and what is chosen at one point helps at all points above.
 
 use super::super::calls::{is_call, preserved};
+use super::super::last_uses::raise;
 use super::staying::staying;
 use super::{can_repeat, derive, is_memory_parameter};
 use cranelift_entity::{EntityRef, EntitySet};
@@ -27,7 +28,7 @@ const LONG: usize = 512;
 type Values = SmallVec<[Value; 8]>;
 
 /// A number of registers for each class of [`SPILLED`].
-type Counts = [u32; 4];
+pub(super) type Counts = [u32; 4];
 
 fn add(counts: &mut Counts, more: &Counts) {
     for (count, more) in counts.iter_mut().zip(more) {
@@ -112,6 +113,8 @@ pub(super) struct Look<'a> {
     /// What became live since.
     seen: Vec<Value>,
     count: Counts,
+    /// The most that any look counted.
+    pub(super) most: Counts,
     pub(super) chosen: Vec<Choice>,
     pub(super) stuck: Option<Class>,
 }
@@ -156,6 +159,7 @@ impl<'a> Look<'a> {
             border: &[],
             seen: Vec::new(),
             count: Counts::default(),
+            most: Counts::default(),
             chosen: Vec::new(),
             stuck: None,
         }
@@ -302,6 +306,7 @@ impl<'a> Look<'a> {
                 add(&mut count, &self.weights[value.index()]);
             }
         }
+        raise(&mut self.most, &count);
         if fit(&count, &self.goals) {
             return;
         }
@@ -447,6 +452,7 @@ impl<'a> Look<'a> {
     /// Chooses values to spill, none of `needed`, until no class is too full.
     #[inline]
     fn make_fit(&mut self, needed: &[Value]) {
+        raise(&mut self.most, &self.count);
         if !fit(&self.count, &self.goals) {
             self.choose(needed);
         }
@@ -491,6 +497,7 @@ impl<'a> Look<'a> {
             known.add(reads);
             self.cost[source.index()] = None;
             self.begin(source);
+            raise(&mut self.most, &self.count);
         }
     }
 
