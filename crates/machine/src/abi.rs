@@ -68,6 +68,21 @@ impl Convention {
         self.preserved(class).count_below(limit)
     }
 
+    /// How long a run of registers among the first `limit` can be at most that begins at a multiple of `align`, all of which a call leaves as they were.
+    #[must_use]
+    pub fn longest_preserved(&self, class: RegisterClass, limit: u8, align: u8) -> u8 {
+        let set = self.preserved(class);
+        let (mut longest, mut run) = (0, 0);
+        for index in 0..limit {
+            run = match set.contains(index) {
+                true if run > 0 || index.is_multiple_of(align) => run + 1,
+                _ => 0,
+            };
+            longest = longest.max(run);
+        }
+        longest
+    }
+
     fn preserved(&self, class: RegisterClass) -> RegisterSet {
         match class {
             RegisterClass::R => self.preserved[0],

@@ -373,6 +373,15 @@ pub(super) fn preserved(func: &Function, call: Inst, limits: &[u32; 5]) -> [u32;
     kept
 }
 
+/// How wide a tuple of general registers can be at most that survives `call`, of as many registers as `limit`.
+pub(super) fn widest_preserved(func: &Function, call: Inst, limit: u32) -> u8 {
+    let limit = limit.min(u32::from(u8::MAX)) as u8;
+    convention(func, call).longest_preserved(Class::R.into(), limit, WIDE_ALIGNMENT)
+}
+
+/// The alignment of wide tuples.
+const WIDE_ALIGNMENT: u8 = 4;
+
 /// The registers that a function has to name that calls others or is called.
 pub(super) fn fewest(func: &Function) -> u8 {
     let insts = func.blocks().flat_map(|block| func.block_insts(block));

@@ -6,7 +6,7 @@
 //!
 //! Cost: O(operands + live pairs of value and block).
 
-use super::calls::{is_call, preserved};
+use super::calls::{is_call, preserved, widest_preserved};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::Liveness;
 use orias_ori::{Block, Class, Function, Inst, Type, Value};
@@ -38,6 +38,13 @@ pub(super) struct Kills<'a> {
 
 /// How many registers of each class are needed at a point.
 pub(super) type Counts = [u32; 5];
+
+/// Tuples of so many registers are not wide: runs of as many survive every call.
+pub(super) const NARROW: u16 = 4;
+
+fn is_wide(class: Class, weight: u16) -> bool {
+    class == Class::R && weight > NARROW
+}
 
 /// Makes each of `most` as large as its number in `counts` at least.
 pub(super) fn raise(most: &mut [u32], counts: &[u32]) {
@@ -72,6 +79,8 @@ struct Walk<'a> {
     /// The place of the block at hand.
     block: u32,
     counts: Counts,
+    /// How wide each of the wide tuples is that is live.
+    wide: Vec<u16>,
     /// Whether all points of the block fit so far.
     fits: bool,
     last_uses: LastUses,
@@ -89,6 +98,7 @@ impl LastUses {
             known: types.map(Known::new).collect(),
             block: 0,
             counts: Counts::default(),
+            wide: Vec::new(),
             fits: true,
             last_uses: LastUses {
                 first: vec![0; func.block_count()],
@@ -124,6 +134,7 @@ impl Walk<'_> {
     fn block(&mut self, func: &Function, live: &Liveness, block: Block) {
         self.block += 1;
         self.counts = Counts::default();
+        self.wide.clear();
         self.fits = true;
         let tokens = self.last_uses.tokens.len();
         self.last_uses.first[block.index()] = self.last_uses.ends.len() as u32;
@@ -140,6 +151,10 @@ impl Walk<'_> {
                     if met != self.block {
                         self.last_uses.values.push(value);
                         self.counts[class as usize] += u32::from(weight);
+                    } else if is_wide(class, weight)
+                        && let Some(place) = self.wide.iter().position(|&wide| wide == weight)
+                    {
+                        self.wide.swap_remove(place);
                     }
                     ended[class as usize] += u32::from(weight);
                     token |= class == Class::B;
@@ -157,6 +172,10 @@ impl Walk<'_> {
                 let kept = preserved(func, inst, self.goals);
                 let counts = self.counts.iter().zip(kept);
                 self.fits &= counts.take(4).all(|(&count, kept)| count <= kept);
+                if let Some(&widest) = self.wide.iter().max() {
+                    let kept = widest_preserved(func, inst, self.goals[Class::R as usize]);
+                    self.fits &= widest <= u16::from(kept);
+                }
             }
             if !func.edges(inst).is_empty() {
                 let mut words = 0;
@@ -211,6 +230,9 @@ impl Walk<'_> {
         if new {
             known.met = self.block;
             self.counts[known.class as usize] += u32::from(known.weight);
+            if is_wide(known.class, known.weight) {
+                self.wide.push(known.weight);
+            }
         }
         new
     }

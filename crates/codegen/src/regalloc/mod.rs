@@ -155,7 +155,7 @@ fn attempt(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<()
             }
             Err(Stop::Full(class)) => {
                 let class = class as usize;
-                margin[class] += 2 + margin[class] / 2;
+                margin[class] = margin[class].saturating_add(2 + margin[class] / 2);
                 // Where the smaller budget is no less than what was ever needed of the class, what was spilled for the larger one serves. (How many general registers
                 // survive a call depends on how many there are.)
                 let enough = u32::from(goal(margin, class));

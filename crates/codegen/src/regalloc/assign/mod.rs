@@ -197,7 +197,8 @@ pub(super) fn assign(
     if !facts.groundwork.products.is_empty() {
         let first = Machine::of(func.target).abi.first_product;
         match scan(func, facts, budgets, first) {
-            Err(Stop::Full(_)) => {}
+            Err(Stop::Full(Class::R)) => {}
+            // Where products lie makes no room in other files.
             result => return result,
         }
     }

@@ -4,8 +4,8 @@
 //! another value, that one takes its place, as it is needed down to the last use of what is made of it. So the count stays true
 //! within a block, and what is chosen at one point helps at all points above.
 
-use super::super::calls::{is_call, preserved};
-use super::super::last_uses::raise;
+use super::super::calls::{is_call, preserved, widest_preserved};
+use super::super::last_uses::{NARROW, raise};
 use super::staying::staying;
 use super::{can_repeat, derive, is_memory_parameter};
 use cranelift_entity::{EntityRef, EntitySet};
@@ -438,15 +438,41 @@ impl<'a> Look<'a> {
         self.end_all();
     }
 
-    /// Chooses values to spill until what lives across a call fits into registers that the call leaves alone.
+    /// Chooses values to spill until what lives across a call fits into registers that the call leaves alone. There is no way of moving wide tuples for a call only, so
+    /// those go that fit into no run of them.
     fn make_fit_across(&mut self, call: Inst) {
         let goals = self.goals;
         let mut limits = [0; 5];
         limits[..goals.len()].copy_from_slice(&goals);
         let kept = preserved(self.func, call, &limits);
         self.goals.copy_from_slice(&kept[..goals.len()]);
+        self.leave_wide(call, goals[Class::R as usize]);
         self.make_fit(&[]);
         self.goals = goals;
+    }
+
+    /// Lets tuples go that are wider than any run of registers which `call` leaves alone.
+    fn leave_wide(&mut self, call: Inst, limit: u32) {
+        let is_wide = |weight: &Counts| weight[Class::R as usize] > u32::from(NARROW);
+        let live = self.border.iter().chain(&self.seen).copied();
+        let mut wide: Values = live
+            .filter(|value| {
+                self.values[value.index()].is_live
+                    && !self.short[value.index()]
+                    && is_wide(&self.weights[value.index()])
+            })
+            .collect();
+        if wide.is_empty() {
+            return;
+        }
+        let kept = u32::from(widest_preserved(self.func, call, limit));
+        wide.sort_unstable();
+        wide.dedup();
+        for value in wide {
+            if self.weights[value.index()][Class::R as usize] > kept {
+                self.leave(value);
+            }
+        }
     }
 
     /// Chooses values to spill, none of `needed`, until no class is too full.
