@@ -87,4 +87,4 @@ pub use uniform_datapath::use_uniform_datapath;
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
 pub use warpgroup_operands::hold_warpgroup_operands;
-pub(crate) use warpgroup_operands::release_warpgroup_operands;
+pub(crate) use warpgroup_operands::{holds_warpgroup_operands, release_warpgroup_operands};

@@ -16,8 +16,13 @@ pub(super) type Units = [u64; 4];
 /// Adds `len` registers from `at` on.
 #[inline]
 pub(super) fn insert(units: &mut Units, at: u8, len: u8) {
-    for unit in at..at + len {
-        units[usize::from(unit >> 6)] |= 1 << (unit & 63);
+    if len == 1 {
+        units[usize::from(at >> 6)] |= 1 << (at & 63);
+        return;
+    }
+    let (before, all) = (below(at.into()), below(u16::from(at) + u16::from(len)));
+    for (word, (before, all)) in units.iter_mut().zip(before.iter().zip(all)) {
+        *word |= all & !before;
     }
 }
 

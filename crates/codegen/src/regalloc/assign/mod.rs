@@ -86,10 +86,10 @@ pub(super) struct Budget {
 #[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) graph: &'a FlowGraph,
-    pub(super) walk: &'a DepthFirst,
     pub(super) frequencies: &'a Frequencies,
     pub(super) live: &'a Liveness,
     pub(super) last_uses: &'a LastUses,
+    pub(super) walk: &'a DepthFirst,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
     /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
     pub(super) keeps_together: bool,
@@ -151,7 +151,8 @@ impl<'a> Scans<'a> {
         if !self.products.is_empty() {
             let first = Machine::of(self.func.target).abi.first_product;
             match self.scan(budgets, manner, first) {
-                Err(Stop::Full(_)) => {}
+                Err(Stop::Full(Class::R)) => {}
+                // Where products lie makes no room in other files.
                 result => return result,
             }
         }
@@ -204,7 +205,7 @@ impl Scans<'_> {
             File::new(class, budget, lowest, fixed)
         });
         let machine = Machine::of(func.target);
-        let mut reservations = Reservations::new(&files, self.ranges.clone());
+        let mut reservations = Reservations::new(&files, &self.ranges);
         let room = Room::new(
             func,
             Goals {
@@ -241,7 +242,7 @@ impl Scans<'_> {
                 follows: vec![PackedOption::default(); graph.block_count()],
                 named: 0,
             },
-            crossing: self.crossing.clone(),
+            crossing: &self.crossing,
             given: [Given::default(); 5],
             keeps_together,
             func,
@@ -330,7 +331,7 @@ struct Scan<'a> {
     classes: Classes,
     /// How many general registers there are where.
     room: Room,
-    reservations: Reservations,
+    reservations: Reservations<'a>,
     /// General registers that classes of wide tuples are promised.
     wide: Units,
     /// Where calls and returns want their operands, by value; empty if there are none of them.
@@ -348,7 +349,7 @@ struct Scan<'a> {
     visited: Vec<bool>,
     borders: BlockBoundaries,
     /// Values of uniform classes that live across blocks.
-    crossing: EntitySet<Value>,
+    crossing: &'a EntitySet<Value>,
     /// By class: the registers that such values were given, and those that others were given.
     given: [Given; 5],
     keeps_together: bool,
