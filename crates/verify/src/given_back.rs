@@ -94,7 +94,7 @@ fn count_set(instruction: &Instruction) -> Option<u64> {
         return None;
     }
     match instruction.operand(slot::B) {
-        Some(Operand::Immediate(count)) => u64::try_from(*count).ok(),
+        Some(Operand::Immediate(count)) => Some(*count),
         _ => None,
     }
 }
