@@ -10,8 +10,8 @@
 
 use super::corpus;
 use crate::{oracle, parallel};
+use orias::reschedule::Knobs;
 use orias::{Options, Source, Target, compile};
-use orias_codegen::knobs::Knobs;
 use orias_machine::Machine;
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,7 @@ const ABOVE: f64 = 1.1;
 const SPARE: f64 = 16.0;
 
 /// Registers without a limit, times ptxas's.
-const HELD: f64 = 1.04;
+const HELD: f64 = 1.01;
 
 /// What is said of one kernel.
 #[derive(Clone, Debug, PartialEq)]

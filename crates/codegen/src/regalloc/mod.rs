@@ -170,7 +170,14 @@ fn attempt(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(),
             None => Ready::new(func, limits, goals, &mut unspilled),
         };
         let tried = tried.and_then(|fitted| {
-            let placed = place(func, &fitted, limits, aims.usage, margin, unspilled.as_ref());
+            let placed = place(
+                func,
+                &fitted,
+                limits,
+                aims.usage,
+                margin,
+                unspilled.as_ref(),
+            );
             ready = Some(fitted);
             placed
         });
