@@ -38,7 +38,8 @@ use std::ops::RangeInclusive;
 
 pub use run::{Event, Pipeline, Stop};
 
-/// Every phase, in the order they run. Numbers below 10000 and their names are ptxas's.
+/// Every phase, in the order they run: number, name, stage, levels of functions it works on, gate (levels of optimisation, knob, feature), function, and what it
+/// does in a few words. Numbers below 10000 and their names are ptxas's.
 #[rustfmt::skip]
 pub const PHASES: &[Phase] = &[
     phase(10080, "SteerThreads", Stage::Lower, ABSTRACT, gate_knob(&knobs::STEER_THREADS), phases::steer_threads,

@@ -12,7 +12,7 @@ use super::corpus;
 use crate::{oracle, parallel};
 use orias::{Options, Source, Target, compile};
 use orias_machine::Machine;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Limits of registers, besides none.
@@ -111,11 +111,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         limits.push(None);
         limits.extend(LIMITS.map(Some));
     }
-    let modules: Vec<PathBuf> = corpus::modules()?
-        .into_iter()
-        .filter(|module| module.to_string_lossy().contains(filter.as_str()))
-        .step_by(if sample { 16 } else { 1 })
-        .collect();
+    let modules = corpus::selected(&filter, sample.then_some(16))?;
     let mut failures = Vec::new();
     for limit in limits {
         let outcomes = parallel::map(&modules, |module| compared(module, limit));

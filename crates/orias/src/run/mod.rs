@@ -198,7 +198,7 @@ pub(crate) fn named_target(source: &[u8]) -> &'static str {
     let (module, _) = orias_ptx::parse(source);
     let named = module.target.map(|target| target.to_string());
     let known = named.and_then(|name| orias_sass::Target::from_name(&name));
-    known.unwrap_or(orias_sass::Target::Sm90a).name()
+    known.unwrap_or(orias_sass::Target::DEFAULT).name()
 }
 
 /// The cubin of a PTX module, compiled for the target it names or, if that is an older one, for one the emulator knows.

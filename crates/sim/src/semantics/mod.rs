@@ -18,10 +18,13 @@ mod moves;
 mod sync;
 mod warpgroup;
 
+use crate::core::Core;
 use crate::flow;
-use crate::operand::{Lack, Reader};
+use crate::operand::{Condition, Lack, Reader, Source, Target};
 use crate::program::{Action, Run};
-use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
+use orias_sass::{
+    Op, ValueName, modifier_names as name, modifier_values as value, slot_names as slot,
+};
 use std::sync::LazyLock;
 
 /// Makes the action of an instruction.
@@ -123,6 +126,35 @@ impl Combine {
             Combine::And => a & b,
             Combine::Or => a | b,
             Combine::Xor => a ^ b,
+        }
+    }
+}
+
+/// What every comparison that sets predicates has: its two results, its operands, and the predicate it is combined with.
+struct SetPredicate {
+    results: [Target; 2],
+    a: Source,
+    b: Source,
+    other: Condition,
+    combine: Combine,
+}
+
+impl SetPredicate {
+    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+        Ok(Self {
+            results: reader.targets([slot::P, slot::Q])?,
+            a: reader.source(slot::A)?,
+            b: reader.source(slot::B)?,
+            other: reader.condition(slot::R)?,
+            combine: Combine::of(reader)?,
+        })
+    }
+
+    /// Writes both results, each combined.
+    fn put(&self, core: &mut Core<'_>, first: u32, second: u32) {
+        let other = core.condition(&self.other);
+        for (target, bits) in self.results.iter().zip([first, second]) {
+            core.put_condition(target, self.combine.apply(bits, other));
         }
     }
 }
