@@ -425,6 +425,7 @@ impl Checker<'_> {
                 if always
                     && let (Some(to), Some(PhysReg::PT), Some(from), Some(PhysReg::RZ)) =
                         (reg(0), reg(1), reg(2), reg(3))
+                    && !from.is_constant()
                     && after.machine_modifier(inst, name::CMP) == Some(value::NE) =>
             {
                 // A comparison with zero that is made again looks the same.
