@@ -11,7 +11,7 @@
 //! target with the C library musl is installed, that is used, as musl starts a third of a millisecond faster than glibc does.
 //!
 //! Neither LLVM's tools nor musl are needed: a Rust toolchain and nothing else builds the command once, for the host, linked as the host's
-//! C library can be. What would make it faster is said with the command that installs it.
+//! C library can be. What would make it faster is said with the command that installs it. The Python package is left out, and that is said, where there is no Python.
 
 mod book;
 mod library;
@@ -44,7 +44,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
             let orias = command(&root, &folder, &host, &result)?;
             manual::run(&orias, &result)?;
             library::run(&root, &folder, &host, &result)?;
-            wheel::run(&root, &result, Some(&orias), &wheel::Request::default())
+            match wheel::find_python() {
+                Ok(()) => wheel::run(&root, &result, Some(&orias), &wheel::Request::default()),
+                Err(missing) => {
+                    println!("the Python package is left out: {missing}");
+                    Ok(())
+                }
+            }
         }
         [word] if word == "all" => {
             run(&[])?;

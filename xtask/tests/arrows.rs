@@ -69,7 +69,9 @@ const TEST_TOOLING: &[&str] = &["generate", "interpret", "random"];
 /// The rooms whose tests, and nothing else of them, may know the tooling. The judges are not among them: it knows the languages of the
 /// accused.
 const TESTS_WITH_TOOLING: &[&str] = &[
+    "heap",
     "ptx",
+    "sass",
     "ori",
     "reference",
     "codegen",

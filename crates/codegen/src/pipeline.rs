@@ -38,7 +38,8 @@ use std::ops::RangeInclusive;
 
 pub use run::{Event, Pipeline, Stop};
 
-/// Every phase, in the order they run. Numbers below 10000 and their names are ptxas's.
+/// Every phase, in the order they run: number, name, stage, levels of functions it works on, gate (levels of optimisation, knob, feature), function, and what it
+/// does in a few words. Numbers below 10000 and their names are ptxas's.
 #[rustfmt::skip]
 pub const PHASES: &[Phase] = &[
     phase(10080, "SteerThreads", Stage::Lower, ABSTRACT, gate_knob(&knobs::STEER_THREADS), phases::steer_threads,
@@ -73,8 +74,16 @@ pub const PHASES: &[Phase] = &[
         "fences and barriers that repeat one before them"),
     phase(10040, "RecognizeSwitches", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::RECOGNIZE_SWITCHES), phases::recognize_switches,
         "comparisons of one word with numbers become a switch"),
+    phase(10098, "ForwardLoads", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::FORWARD_LOADS), phases::forward_loads,
+        "loads of what a block has loaded or stored before go"),
+    phase(10097, "MergeAccesses", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::MERGE_ACCESSES), phases::merge_accesses,
+        "neighbouring loads of shared memory become one"),
+    phase(10096, "PairProducts", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::PAIR_PRODUCTS), phases::pair_products,
+        "both halves of a product become the words of one"),
     phase(10004, "PredicateChoices", Stage::Optimize, ABSTRACT, gate(1..=3), phases::predicate_choices,
         "choices become guards, and logic of comparisons part of them"),
+    phase(10086, "HoistLoads", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::HOIST_LOADS), phases::hoist_loads,
+        "loads go up to blocks that dominate theirs, where others are in flight"),
     phase(42, "ExpandMbarrier", Stage::EarlySync, ABSTRACT, gate_feature(MBARRIER), phases::expand_mbarrier,
         "lanes that set up different mbarriers do it one after the other"),
     phase(10001, "ExpandForSelection", Stage::Select, ABSTRACT, gate(0..=3), phases::expand_for_selection,
@@ -91,6 +100,8 @@ pub const PHASES: &[Phase] = &[
         "what reports errors behind fences"),
     phase(10070, "UniformDatapath", Stage::LateSync, MACHINE, gate_level_knob(1..=3, &knobs::UNIFORM_DATAPATH), phases::use_uniform_datapath,
         "what all lanes compute alike, for operands in uniform registers, is computed there"),
+    phase(10089, "ShareConstants", Stage::LateSync, MACHINE, gate_level_knob(2..=3, &knobs::SHARE_CONSTANTS), phases::share_constants,
+        "numbers that are needed in registers are moved there once for a loop or a block"),
     phase(10010, "WarpgroupOperands", Stage::LateSync, MACHINE, gate(0..=3), phases::hold_warpgroup_operands,
         "what warp-group matrix products read stays in its registers until they are over"),
     phase(91, "OriCalcDependantTex", Stage::LateSync, MACHINE, gate_level_feature(2..=3, UNTOLD_TEXTURES), phases::mark_texture_results,

@@ -2,28 +2,16 @@
 //! serves these tests themselves, too.
 
 use super::*;
+use orias_random::Rng;
 use std::sync::mpsc;
 
 /// Steps of a random test: miri takes a thousand times longer.
 const STEPS: usize = if cfg!(miri) { 200 } else { 20_000 };
 
-/// Numbers that look random and are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) as usize % end
-    }
-
-    /// A size: small ones are the most frequent, as in a compiler.
-    fn size(&mut self) -> usize {
-        let log = [4, 6, 8, 10, 12, 14, if cfg!(miri) { 14 } else { 19 }][self.below(7)];
-        1 + self.below(1 << log)
-    }
+/// A size: small ones are the most frequent, as in a compiler.
+fn size(numbers: &mut Rng) -> usize {
+    let log = *numbers.pick(&[4, 6, 8, 10, 12, 14, if cfg!(miri) { 14 } else { 19 }]);
+    1 + numbers.below(1 << log)
 }
 
 /// A block that knows what it must hold.
@@ -89,7 +77,7 @@ impl Drop for Block {
 
 /// Asks, resizes and frees at random, and hands some blocks to `others`.
 fn churn(seed: u64, mut others: impl FnMut(Block) -> Option<Block>) {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Rng::new(seed);
     let mut blocks: Vec<Block> = Vec::new();
     for step in 0..STEPS {
         let chosen = numbers.below(400);
@@ -99,11 +87,11 @@ fn churn(seed: u64, mut others: impl FnMut(Block) -> Option<Block>) {
             } else {
                 8
             };
-            blocks.push(Block::new(numbers.size(), align, step as u8));
+            blocks.push(Block::new(size(&mut numbers), align, step as u8));
             continue;
         }
         match numbers.below(4) {
-            0 => blocks[chosen].resize(numbers.size()),
+            0 => blocks[chosen].resize(size(&mut numbers)),
             1 => {
                 let block = blocks.swap_remove(chosen);
                 blocks.extend(others(block));

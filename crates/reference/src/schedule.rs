@@ -60,12 +60,7 @@ impl Chooser {
     pub fn arrange<T>(&mut self, members: &mut [T]) {
         match self.schedule {
             Schedule::InOrder => {}
-            Schedule::Random(_) => {
-                for at in (1..members.len()).rev() {
-                    let other = self.draw(at as u64 + 1) as usize;
-                    members.swap(at, other);
-                }
-            }
+            Schedule::Random(_) => self.random.shuffle(members),
             Schedule::Adversarial => members.reverse(),
         }
     }

@@ -1,5 +1,6 @@
 //! Every row of the tables through encoder, decoder, printer and parser.
 
+use orias_random::Rng;
 use orias_sass::text::{Printer, parse_instruction};
 use orias_sass::{
     Address, Constant, ConstantBank, Control, Field, Form, Guard, GuardRule, Instruction, Mods, Op,
@@ -7,39 +8,32 @@ use orias_sass::{
     SourceModifiers, Target, decode, encode,
 };
 
-/// xorshift64*, seeded: the same instructions in every run.
-struct Random(u64);
+/// Draws operands: the same instructions in every run.
+struct Random(Rng);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+    fn new(seed: u64) -> Random {
+        Random(Rng::new(seed))
     }
 
     fn flip(&mut self) -> bool {
-        self.next() & 1 == 1
+        self.0.one_in(2)
     }
 
     fn register(&mut self, class: RegisterClass, field: Field) -> Register {
-        let index = match self.below(4) {
+        let index = match self.0.below(4) {
             0 => class.constant_index().unwrap_or(0),
-            _ => self.below(1 << class.bits()) as u8,
+            _ => self.0.below(1 << class.bits()) as u8,
         };
         Register::new(class, index.min(field.max() as u8))
     }
 
     fn signed(&mut self, field: Field) -> i64 {
-        if field.is_empty() || self.below(3) == 0 {
+        if field.is_empty() || self.0.below(3) == 0 {
             return 0;
         }
         let shift = 64 - u32::from(field.len());
-        ((self.next() << shift) as i64) >> shift
+        ((self.0.next_u64() << shift) as i64) >> shift
     }
 
     fn modifiers(&mut self, place: &Place, selects: &[Option<&str>]) -> SourceModifiers {
@@ -49,7 +43,7 @@ impl Random {
             let named: Vec<usize> = (0..selects.len())
                 .filter(|index| selects[*index].is_some())
                 .collect();
-            named[self.below(named.len() as u64) as usize] as u8
+            *self.0.pick(&named) as u8
         };
         SourceModifiers {
             negate: place.negate.exists() && self.flip(),
@@ -70,13 +64,13 @@ impl Random {
                 modifiers: self.modifiers(place, selects),
             }),
             PlaceKind::Immediate { field, format } => {
-                let value = self.next() & field.max();
+                let value = self.0.next_u64() & field.max();
                 Operand::Immediate(if format.exists(value) { value } else { 0 })
             }
             PlaceKind::Constant(shape) => Operand::Constant(Constant {
                 bank: match shape.handle {
                     Some(field) => ConstantBank::Bindless(self.register(RegisterClass::UR, field)),
-                    None => ConstantBank::Index((self.next() & shape.bank.max()) as u8),
+                    None => ConstantBank::Index((self.0.next_u64() & shape.bank.max()) as u8),
                 },
                 index: shape
                     .index
@@ -85,7 +79,7 @@ impl Random {
                     * if shape.signed {
                         self.signed(shape.offset) as i32
                     } else {
-                        (self.next() & shape.offset.max()) as i32
+                        (self.0.next_u64() & shape.offset.max()) as i32
                     },
                 modifiers: self.modifiers(place, selects),
             }),
@@ -113,13 +107,13 @@ impl Random {
                 scale,
                 absolute: true,
                 ..
-            } => Operand::Target((self.next() & field.max()) as i64 * i64::from(*scale)),
+            } => Operand::Target((self.0.next_u64() & field.max()) as i64 * i64::from(*scale)),
             PlaceKind::Target { field, scale, .. } => {
                 // Addresses are 64-bit: a distance near the field's limits has no address to print.
                 let distance = self.signed(*field) >> 8;
                 Operand::Target(distance * i64::from(*scale))
             }
-            PlaceKind::Special { .. } => Operand::Special(self.next() as u8),
+            PlaceKind::Special { .. } => Operand::Special(self.0.next_u64() as u8),
         }
     }
 }
@@ -175,7 +169,7 @@ fn guard(row: &Operation, random: &mut Random) -> Guard {
         GuardRule::None => return Guard::ALWAYS,
     };
     Guard {
-        predicate: Register::new(class, random.below(8) as u8),
+        predicate: Register::new(class, random.0.below(8) as u8),
         negated: random.flip(),
     }
 }
@@ -228,7 +222,7 @@ fn instructions(op: Op, target: Target, random: &mut Random) -> Vec<Instruction>
 
 #[test]
 fn every_row_encodes_decodes_prints_and_parses_back() {
-    let mut random = Random(0x0123_4567_89ab_cdef);
+    let mut random = Random::new(0x0123_4567_89ab_cdef);
     let mut failures = Vec::new();
     for target in Target::ALL {
         for op in Op::all() {
@@ -277,7 +271,7 @@ fn every_row_encodes_decodes_prints_and_parses_back() {
 
 #[test]
 fn a_flipped_bit_decodes_to_what_encodes_back_or_is_refused() {
-    let mut random = Random(0xfeed_beef_1234_5678);
+    let mut random = Random::new(0xfeed_beef_1234_5678);
     for op in Op::all() {
         let target = Target::Sm90a;
         for instruction in instructions(op, target, &mut random).into_iter().take(8) {
@@ -298,14 +292,14 @@ fn a_flipped_bit_decodes_to_what_encodes_back_or_is_refused() {
 
 #[test]
 fn random_words_decode_to_what_encodes_back_or_are_refused() {
-    let mut random = Random(0x5555_aaaa_3333_cccc);
+    let mut random = Random::new(0x5555_aaaa_3333_cccc);
     let mut decoded = 0;
     for round in 0..200_000u32 {
-        let mut word = u128::from(random.next()) << 64 | u128::from(random.next());
+        let mut word = random.0.next_u128();
         if round % 2 == 0 {
             // Sparse words hit more instructions than dense ones.
-            word &= u128::from(random.next()) << 64 | u128::from(random.next());
-            word &= u128::from(random.next()) << 64 | u128::from(random.next());
+            word &= random.0.next_u128();
+            word &= random.0.next_u128();
         }
         if let Ok(instruction) = decode(word, Target::Sm90a) {
             decoded += 1;

@@ -79,11 +79,7 @@ struct Tally {
 
 pub fn run(args: &[String]) -> Result<(), String> {
     let request = Request::parse(args)?;
-    let modules: Vec<PathBuf> = corpus::modules()?
-        .into_iter()
-        .filter(|module| module.to_string_lossy().contains(&request.filter))
-        .step_by(if request.sample { 8 } else { 1 })
-        .collect();
+    let modules = corpus::selected(&request.filter, request.sample.then_some(8))?;
     let mut failures = 0;
     for &level in &request.levels {
         let mut tally = Tally::default();

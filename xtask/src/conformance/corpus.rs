@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 
 use crate::oracle;
 
+/// The modules of the corpus whose path contains `filter`; for a sample every so many of them.
+pub fn selected(filter: &str, sample: Option<usize>) -> Result<Vec<PathBuf>, String> {
+    Ok(modules()?
+        .into_iter()
+        .filter(|module| module.to_string_lossy().contains(filter))
+        .step_by(sample.unwrap_or(1))
+        .collect())
+}
+
 /// All PTX modules of the corpus, in a fixed order.
 ///
 /// The corpus is every `.ptx` file below the folders in `ORIAS_CORPUS` (separated as in `PATH`), by default below `../shared/corpus`

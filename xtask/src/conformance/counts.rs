@@ -12,7 +12,6 @@ use orias::{Options, Source, compile};
 use orias_cubin::Cubin;
 use orias_sass::{Target, decode};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// What is counted: a name, and how mnemonics of the kind begin.
 const KINDS: [(&str, &[&str]); 8] = [
@@ -59,11 +58,8 @@ type Counts = BTreeMap<&'static str, usize>;
 pub fn run(args: &[String]) -> Result<(), String> {
     let sample = args.iter().any(|word| word == "--sample");
     let filter = args.iter().find(|word| !word.starts_with('-'));
-    let modules: Vec<PathBuf> = corpus::modules()?
-        .into_iter()
-        .filter(|module| filter.is_none_or(|text| module.to_string_lossy().contains(text.as_str())))
-        .step_by(if sample { 16 } else { 1 })
-        .collect();
+    let filter = filter.map_or("", String::as_str);
+    let modules = corpus::selected(filter, sample.then_some(16))?;
     let compared = parallel::map(&modules, |module| -> Result<_, String> {
         let failed = |error: String| format!("{}: {error}", module.display());
         let text = std::fs::read(module).map_err(|error| failed(error.to_string()))?;

@@ -6,7 +6,7 @@
 
 use super::corpus;
 use orias::{Options, Source, Target, compile};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Registers a thread may have: as many as there are, and fewer.
 const LIMITS: [Option<u32>; 5] = [None, Some(64), Some(40), Some(32), Some(24)];
@@ -17,11 +17,8 @@ type Spills = Vec<(String, u32)>;
 pub fn run(args: &[String]) -> Result<(), String> {
     let sample = args.iter().any(|word| word == "--sample");
     let filter = args.iter().find(|word| !word.starts_with('-'));
-    let modules: Vec<PathBuf> = corpus::modules()?
-        .into_iter()
-        .filter(|module| filter.is_none_or(|text| module.to_string_lossy().contains(text.as_str())))
-        .step_by(if sample { 8 } else { 1 })
-        .collect();
+    let filter = filter.map_or("", String::as_str);
+    let modules = corpus::selected(filter, sample.then_some(8))?;
     let mut more = 0;
     for limit in LIMITS {
         let (mut kernels, mut spilling, mut had, mut has) = (0, 0, 0, 0);

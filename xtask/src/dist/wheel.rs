@@ -51,6 +51,18 @@ impl Request {
     }
 }
 
+/// Whether there is a Python that can make virtual environments; if not, what is missing.
+pub fn find_python() -> Result<(), String> {
+    let found = Command::new("python3")
+        .args(["-c", "import venv, ensurepip"])
+        .stderr(std::process::Stdio::null())
+        .status();
+    match found {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err("it needs Python 3 with its modules venv and ensurepip".to_owned()),
+    }
+}
+
 /// Builds the wheel around the command `orias`, and says where it is. Without a command, one is built.
 pub fn run(
     root: &Path,
@@ -60,6 +72,7 @@ pub fn run(
 ) -> Result<(), String> {
     let source = root.join("crates/python");
     let home = root.join("target/wheel");
+    find_python()?;
     let maturin = tool(&home.join("maturin"), &[MATURIN], "maturin")?;
     let built = root.join("target/debug/orias");
     if command.is_none() {

@@ -1,6 +1,7 @@
 //! Which opcode values are instructions, and which encoding classes each has.
 
 use super::Nvdisasm;
+use orias_random::Rng;
 use std::collections::BTreeMap;
 
 /// Opcode (bits 0–11, bit 91 above them) and class, with words that have them.
@@ -15,14 +16,14 @@ const KEPT: usize = 24;
 
 /// Finds opcodes and classes by trying words with few, some, and many bits set.
 pub fn classes(nvdisasm: &Nvdisasm) -> Result<Classes, String> {
-    let mut random = Random(0x0123_4567_89ab_cdef);
+    let mut random = Rng::new(0x0123_4567_89ab_cdef);
     let mut known = Vec::new();
     let all: Vec<u16> = (0..1 << 13).collect();
     let words: Vec<u128> = all
         .iter()
         .flat_map(|opcode| vec![*opcode; FIRST_ROUND])
         .enumerate()
-        .map(|(round, opcode)| random.word(opcode, round))
+        .map(|(round, opcode)| word(&mut random, opcode, round))
         .collect();
     let found = nvdisasm.classes(&words)?;
     for (opcode, found) in all.iter().zip(found.chunks(FIRST_ROUND)) {
@@ -36,7 +37,7 @@ pub fn classes(nvdisasm: &Nvdisasm) -> Result<Classes, String> {
             .iter()
             .flat_map(|opcode| vec![*opcode; SECOND_ROUND])
             .enumerate()
-            .map(|(round, opcode)| random.word(opcode, round))
+            .map(|(round, opcode)| word(&mut random, opcode, round))
             .collect();
         for (word, class) in words.iter().zip(nvdisasm.classes(&words)?) {
             if let Some(class) = class {
@@ -55,43 +56,30 @@ pub fn opcode_of(word: u128) -> u16 {
     (word & 0xfff) as u16 | ((word >> 91 & 1) as u16) << 12
 }
 
-/// xorshift64*: small, seeded, the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u128 {
-        let mut half = || {
-            self.0 ^= self.0 >> 12;
-            self.0 ^= self.0 << 25;
-            self.0 ^= self.0 >> 27;
-            u128::from(self.0.wrapping_mul(0x2545_f491_4f6c_dd1d))
-        };
-        half() << 64 | half()
-    }
-
-    /// A word with this opcode, no guard, and bits of a density that changes with the round.
-    fn word(&mut self, opcode: u16, round: usize) -> u128 {
-        let noise = match round % 4 {
-            0 => self.next(),
-            1 => self.next() & self.next(),
-            2 => self.next() & self.next() & self.next(),
-            _ => self.next() | self.next(),
-        };
-        let opcode = u128::from(opcode);
-        let free = noise & ((1 << 105) - 1) & !0xffff & !(1 << 91);
-        free | 7 << 12 | opcode & 0xfff | (opcode >> 12) << 91
-    }
+/// A word with this opcode, no guard, and bits of a density that changes with the round.
+fn word(random: &mut Rng, opcode: u16, round: usize) -> u128 {
+    let mut noise = || random.next_u128();
+    let noise = match round % 4 {
+        0 => noise(),
+        1 => noise() & noise(),
+        2 => noise() & noise() & noise(),
+        _ => noise() | noise(),
+    };
+    let opcode = u128::from(opcode);
+    let free = noise & ((1 << 105) - 1) & !0xffff & !(1 << 91);
+    free | 7 << 12 | opcode & 0xfff | (opcode >> 12) << 91
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Random, opcode_of};
+    use super::{opcode_of, word};
+    use orias_random::Rng;
 
     #[test]
     fn a_random_word_keeps_its_opcode() {
-        let mut random = Random(1);
+        let mut random = Rng::new(1);
         for round in 0..8 {
-            assert_eq!(opcode_of(random.word(0x1abc, round)), 0x1abc);
+            assert_eq!(opcode_of(word(&mut random, 0x1abc, round)), 0x1abc);
         }
     }
 }

@@ -39,10 +39,7 @@ impl Generator {
         let blocks: Vec<Block> = (0..count).map(|_| self.func.create_block()).collect();
         // The layout is not the order of the numbers, but the entry comes first.
         let mut order = blocks.clone();
-        for index in (2..count).rev() {
-            let other = 1 + self.rng.below(index);
-            order.swap(index, other);
-        }
+        self.rng.shuffle(&mut order[1..]);
         for &block in &order {
             self.func.layout.append_block(block);
         }

@@ -107,6 +107,8 @@ pub struct Attributes {
     pub rare: BTreeSet<Block>,
     /// How often blocks run for each run of the function by a thread, as the source states it.
     pub frequencies: BTreeMap<Block, u64>,
+    /// What the addresses of variables in shared memory are multiples of, where that is at least eight bytes and no linker decides.
+    pub aligned: BTreeMap<String, u32>,
     /// Whether a linker decides where the code and all that it names lie: it calls and returns by absolute addresses.
     pub relocatable: bool,
 }

@@ -10,6 +10,7 @@
 //! and the function that acts. [`parse`] is the whole algorithm; it touches nothing but its arguments, so that tests and
 //! fuzzers call it with invented options files.
 
+mod apply;
 mod invocation;
 mod options_file;
 mod parse;

@@ -17,7 +17,7 @@ struct Arguments {
     #[arg(short, long)]
     output: String,
     /// The target where the listing names none
-    #[arg(long, default_value = "sm_90a")]
+    #[arg(long, default_value = orias_sass::Target::DEFAULT.name())]
     arch: String,
     /// Write the words of all functions, one after the other, and no container
     #[arg(long)]

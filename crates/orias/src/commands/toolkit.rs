@@ -185,7 +185,8 @@ fn check(folder: &Path) -> Result<String, String> {
     fs::write(&source, FIRST_KERNEL).map_err(failed(&source))?;
     let mut command = Command::new(&nvcc);
     command
-        .args(["-arch=sm_90a", "-cubin", "-o"])
+        .arg(format!("-arch={}", orias_sass::Target::DEFAULT.name()))
+        .args(["-cubin", "-o"])
         .args([&cubin, &source])
         .env("ORIAS_LOG", &log)
         .env_remove("ORIAS_FALLBACK");

@@ -238,7 +238,7 @@ pub fn lifted(cubin: &Cubin, view: &FunctionView<'_>) -> Result<Function, LiftEr
             FunctionKind::Device
         },
         code: view.code,
-        target: target_of(cubin).unwrap_or(Target::Sm90a),
+        target: target_of(cubin).unwrap_or(Target::DEFAULT),
         indirect: &indirect_targets(view),
         subroutines: &subroutines,
         named: &named_targets(cubin, view),

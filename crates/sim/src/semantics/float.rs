@@ -3,7 +3,7 @@
 //! What is rounded to the nearest runs on the host's own arithmetic where that cannot differ from `eval`'s: the host is
 //! IEEE as well, and results that are NaN, or so small that flushing decides, go to `eval`.
 
-use super::{Combine, Table, bits, zip2};
+use super::{Combine, SetPredicate, Table, bits, zip2};
 use crate::operand::{Lack, Reader};
 use crate::program::Action;
 use orias_eval::float::compare::{Extreme, Relation, compare, extreme};
@@ -208,8 +208,9 @@ fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [a, b] = reader.sources([slot::A, slot::B])?;
     let (p, flush) = (reader.condition(slot::P)?, flushes(reader)?);
     Ok(Box::new(move |core| {
-        let (x, y) = (core.single(&a), core.single(&b));
         let p = core.condition(&p);
+        let x = core.chosen(p, |core| core.single(&a));
+        let y = core.chosen(!p, |core| core.single(&b));
         let value: [u32; 32] = std::array::from_fn(|l| {
             let value = if p >> l & 1 == 1 { x[l] } else { y[l] };
             if flush {
@@ -323,20 +324,12 @@ pub(super) fn stands(
 }
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
-    let (a, b, r) = (
-        reader.source(slot::A)?,
-        reader.source(slot::B)?,
-        reader.condition(slot::R)?,
-    );
+    let set = SetPredicate::of(reader)?;
     let (relation, flush) = (relation(reader)?, flushes(reader)?);
-    let combine = Combine::of(reader)?;
     Ok(Box::new(move |core| {
-        let (x, y) = (core.single(&a), core.single(&b));
+        let (x, y) = (core.single(&set.a), core.single(&set.b));
         let result = bits(|l| stands(relation, Format::F32, flush, x[l].into(), y[l].into()));
-        let other = core.condition(&r);
-        core.put_condition(&p, combine.apply(result, other));
-        core.put_condition(&q, combine.apply(!result, other));
+        set.put(core, result, !result);
         Ok(())
     }))
 }
@@ -540,13 +533,7 @@ fn double_fused(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn double_set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
-    let (a, b, r) = (
-        reader.source(slot::A)?,
-        reader.source(slot::B)?,
-        reader.condition(slot::R)?,
-    );
-    let combine = Combine::of(reader)?;
+    let set = SetPredicate::of(reader)?;
     let which = match reader.modifier(name::CMP)? {
         value::MIN => Some(Extreme::Minimum),
         value::MAX => Some(Extreme::Maximum),
@@ -556,22 +543,18 @@ fn double_set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
         // Whether the first operand is the one to take, and whether neither is a number: then the second is taken and made
         // quiet. The predicates choose between the halves afterwards.
         return Ok(Box::new(move |core| {
-            let (x, y) = (core.double(&a), core.double(&b));
+            let (x, y) = (core.double(&set.a), core.double(&set.b));
             let result = bits(|l| extreme(Format::F64, x[l], y[l], which, false) == x[l]);
             let neither = bits(|l| f64::from_bits(x[l]).is_nan() && f64::from_bits(y[l]).is_nan());
-            let other = core.condition(&r);
-            core.put_condition(&p, combine.apply(result & !neither, other));
-            core.put_condition(&q, combine.apply(neither, other));
+            set.put(core, result & !neither, neither);
             Ok(())
         }));
     }
     let relation = relation(reader)?;
     Ok(Box::new(move |core| {
-        let (x, y) = (core.double(&a), core.double(&b));
+        let (x, y) = (core.double(&set.a), core.double(&set.b));
         let result = bits(|l| stands(relation, Format::F64, false, x[l], y[l]));
-        let other = core.condition(&r);
-        core.put_condition(&p, combine.apply(result, other));
-        core.put_condition(&q, combine.apply(!result, other));
+        set.put(core, result, !result);
         Ok(())
     }))
 }

@@ -1,7 +1,7 @@
 //! Two half-precision or bfloat16 numbers in a register.
 
 use super::float::{MinMax, flushes, relation, stands};
-use super::{Combine, Table, bits};
+use super::{Combine, SetPredicate, Table, bits};
 use crate::core::Core;
 use crate::operand::{Lack, Lanes, Reader, Source};
 use crate::program::Action;
@@ -276,18 +276,12 @@ fn set(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
-    let (a, b, r) = (
-        reader.source(slot::A)?,
-        reader.source(slot::B)?,
-        reader.condition(slot::R)?,
-    );
+    let set = SetPredicate::of(reader)?;
     let (relation, flush) = (relation(reader)?, flushes(reader)?);
     let format = format_of(reader.instruction.op());
-    let combine = Combine::of(reader)?;
     let both_halves = reader.is(name::HAND, value::H_AND);
     Ok(Box::new(move |core| {
-        let (x, y) = (both(core, &a), both(core, &b));
+        let (x, y) = (both(core, &set.a), both(core, &set.b));
         let of = |shift: u32| {
             bits(|l| {
                 let half = |x: u32| u64::from(x >> shift & 0xffff);
@@ -295,14 +289,12 @@ fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
             })
         };
         let (low, high) = (of(0), of(16));
-        let other = core.condition(&r);
         let (first, second) = if both_halves {
             (low & high, !(low & high))
         } else {
             (low, high)
         };
-        core.put_condition(&p, combine.apply(first, other));
-        core.put_condition(&q, combine.apply(second, other));
+        set.put(core, first, second);
         Ok(())
     }))
 }

@@ -1,6 +1,6 @@
 //! Integer arithmetic.
 
-use super::{Combine, Table, bits, zip2, zip3};
+use super::{SetPredicate, Table, bits, zip2, zip3};
 use crate::core::Core;
 use crate::operand::{Lack, Reader, Source, Target};
 use crate::program::Action;
@@ -517,26 +517,18 @@ fn holds(comparison: ValueName) -> Result<fn(Ordering, bool) -> bool, Lack> {
 }
 
 fn set_predicate(reader: &Reader<'_>) -> Result<Action, Lack> {
-    let (p, q) = (reader.target(slot::P)?, reader.target(slot::Q)?);
-    let (a, b, r) = (
-        reader.source(slot::A)?,
-        reader.source(slot::B)?,
-        reader.condition(slot::R)?,
-    );
+    let set = SetPredicate::of(reader)?;
     let comparison = reader.modifier(name::CMP)?;
     let holds = holds(comparison)?;
     let signed = reader.is(name::SIGN, value::S32);
-    let combine = Combine::of(reader)?;
     let low = reader.condition_if_any(slot::S)?;
     // Without a lower half, equality satisfies what the comparison's name says.
     let equal = matches!(comparison, value::EQ | value::LE | value::GE);
     Ok(Box::new(move |core| {
-        let (x, y) = (core.integer(&a), core.integer(&b));
+        let (x, y) = (core.integer(&set.a), core.integer(&set.b));
         let low = low.map_or(if equal { u32::MAX } else { 0 }, |low| core.condition(&low));
         let result = bits(|l| holds(compare(x[l], y[l], signed), low >> l & 1 == 1));
-        let other = core.condition(&r);
-        core.put_condition(&p, combine.apply(result, other));
-        core.put_condition(&q, combine.apply(!result, other));
+        set.put(core, result, !result);
         Ok(())
     }))
 }

@@ -15,13 +15,18 @@ mod logic;
 mod matrix;
 mod memory;
 mod moves;
+mod surface;
 mod sync;
+mod texture;
 mod warpgroup;
 
+use crate::core::Core;
 use crate::flow;
-use crate::operand::{Lack, Reader};
+use crate::operand::{Condition, Lack, Reader, Source, Target};
 use crate::program::{Action, Run};
-use orias_sass::{Op, ValueName, modifier_names as name, modifier_values as value};
+use orias_sass::{
+    Op, ValueName, modifier_names as name, modifier_values as value, slot_names as slot,
+};
 use std::sync::LazyLock;
 
 /// Makes the action of an instruction.
@@ -31,7 +36,7 @@ pub(crate) type Make = fn(&Reader<'_>) -> Result<Action, Lack>;
 pub(crate) type Table = &'static [(Op, Make)];
 
 /// The tables of all families.
-const TABLES: [Table; 13] = [
+const TABLES: [Table; 15] = [
     integer::TABLE,
     logic::TABLE,
     float::TABLE,
@@ -45,6 +50,8 @@ const TABLES: [Table; 13] = [
     matrix::TABLE,
     warpgroup::TABLE,
     sync::TABLE,
+    texture::TABLE,
+    surface::TABLE,
 ];
 
 /// What makes the action of each operation, by its index.
@@ -123,6 +130,35 @@ impl Combine {
             Combine::And => a & b,
             Combine::Or => a | b,
             Combine::Xor => a ^ b,
+        }
+    }
+}
+
+/// What every comparison that sets predicates has: its two results, its operands, and the predicate it is combined with.
+struct SetPredicate {
+    results: [Target; 2],
+    a: Source,
+    b: Source,
+    other: Condition,
+    combine: Combine,
+}
+
+impl SetPredicate {
+    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+        Ok(Self {
+            results: reader.targets([slot::P, slot::Q])?,
+            a: reader.source(slot::A)?,
+            b: reader.source(slot::B)?,
+            other: reader.condition(slot::R)?,
+            combine: Combine::of(reader)?,
+        })
+    }
+
+    /// Writes both results, each combined.
+    fn put(&self, core: &mut Core<'_>, first: u32, second: u32) {
+        let other = core.condition(&self.other);
+        for (target, bits) in self.results.iter().zip([first, second]) {
+            core.put_condition(target, self.combine.apply(bits, other));
         }
     }
 }

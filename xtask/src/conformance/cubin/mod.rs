@@ -91,10 +91,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             .map_err(|_| format!("'{count}' is not a number of variants"))?,
         None => VARIANTS.len(),
     };
-    let modules: Vec<PathBuf> = corpus::modules()?
-        .into_iter()
-        .filter(|module| module.to_string_lossy().contains(filter))
-        .collect();
+    let modules = corpus::selected(filter, None)?;
     let ptxas = oracle::find("ptxas")?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     println!("{} modules", modules.len());

@@ -22,8 +22,6 @@ mod random;
 mod report;
 mod speed;
 
-use std::path::PathBuf;
-
 use super::corpus;
 use crate::oracle;
 
@@ -51,13 +49,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     if words {
         return random::run(filter, sample);
     }
-    let mut modules: Vec<PathBuf> = corpus::modules()?
-        .into_iter()
-        .filter(|module| module.to_string_lossy().contains(filter))
-        .collect();
-    if sample {
-        modules = modules.into_iter().step_by(8).collect();
-    }
+    let modules = corpus::selected(filter, sample.then_some(8))?;
     if speed {
         return speed::run(&modules);
     }

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use orias_random::Rng;
 use orias_sass::text::print_instruction;
 use orias_sass::{DecodeError, Op, Target, decode, encode};
 
@@ -19,22 +20,6 @@ const WORDS: usize = 5_000;
 const WORDS_IN_SAMPLE: usize = 100;
 /// Words nvdisasm gets at once: it takes longer to start than to print thousands.
 const WORDS_PER_CALL: usize = 50_000;
-
-/// xorshift64*: small, seeded, the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
 
 #[derive(Default)]
 struct Tally {
@@ -64,7 +49,7 @@ pub fn run(filter: &str, sample: bool) -> Result<(), String> {
     }
     let count = if sample { WORDS_IN_SAMPLE } else { WORDS };
     let mut tally = Tally::default();
-    let mut random = Random(orias_random::GOLDEN_RATIO);
+    let mut random = Rng::new(orias_random::GOLDEN_RATIO);
     let opcodes: Vec<_> = by_opcode.values().collect();
     for group in opcodes.chunks((WORDS_PER_CALL / count).max(1)) {
         let words: Vec<u128> = group
@@ -128,7 +113,7 @@ const WORDS_PER_OTHER_OPCODE: usize = 48;
 /// Asks nvdisasm about the opcodes that the tables do not have.
 fn other_opcodes(
     known: &BTreeMap<u16, Vec<(Op, usize)>>,
-    random: &mut Random,
+    random: &mut Rng,
     tally: &mut Tally,
 ) -> Result<(), String> {
     let unknown: Vec<u16> = (0..0x1000)
@@ -138,10 +123,10 @@ fn other_opcodes(
         let mut words = Vec::new();
         for opcode in group {
             for round in 0..WORDS_PER_OTHER_OPCODE {
-                let mut body = u128::from(random.next()) << 64 | u128::from(random.next());
+                let mut body = random.next_u128();
                 if round % 3 > 0 {
                     // Sparse words name values that exist more often than dense ones.
-                    body &= u128::from(random.next()) << 64 | u128::from(random.next());
+                    body &= random.next_u128();
                 }
                 let body = body & BODY & !(0xf << 12 | 1 << 91);
                 let bindless = u128::from(round % 2 == 0) << 91;
@@ -175,17 +160,17 @@ const CONTROL: u128 = 0x000f_c200_0000_0000 << 64;
 const BODY: u128 = ((1 << 102) - 1) & !0xfff;
 
 /// A random word around one of the forms.
-fn word(forms: &[(Op, usize)], random: &mut Random) -> u128 {
-    let (op, index) = forms[random.below(forms.len() as u64) as usize];
+fn word(forms: &[(Op, usize)], random: &mut Rng) -> u128 {
+    let (op, index) = *random.pick(forms);
     let row = op.row();
     let form = &row.forms[index];
-    let noise = u128::from(random.next()) << 64 | u128::from(random.next());
+    let noise = random.next_u128();
     // Free bits at random, fixed ones as the form has them, modifiers at values that exist.
     let mut word = noise & BODY & !form.fixed_mask | form.fixed_value & (BODY | 0xfff);
     for modifier in row.modifiers {
         let mask = modifier.field.put(u64::MAX);
         if mask & form.fixed_mask == 0 {
-            let value = modifier.values[random.below(modifier.values.len() as u64) as usize];
+            let value = *random.pick(modifier.values);
             word = word & !mask | modifier.field.put(u64::from(value.value));
         }
     }
@@ -198,7 +183,7 @@ fn word(forms: &[(Op, usize)], random: &mut Random) -> u128 {
             }
         }
         _ => {
-            let noise = u128::from(random.next()) << 64 | u128::from(random.next());
+            let noise = random.next_u128();
             word = word & 0xfff | noise & BODY;
         }
     }

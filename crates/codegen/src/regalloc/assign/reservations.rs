@@ -1,12 +1,12 @@
 //! Reserving registers for whole live ranges.
 
 use super::super::calls::volatile;
+use super::super::counts::Room;
 use super::super::file::{File, Units, below, either, insert};
 use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
-use cranelift_entity::SecondaryMap;
-use orias_ori::{Block, Class, Value};
+use orias_ori::{Class, Value};
 
 /// The timelines of all files.
 pub(super) struct Reservations<'a> {
@@ -50,17 +50,19 @@ impl<'a> Reservations<'a> {
         reservations
     }
 
-    /// Books what a warp does not have where it has fewer registers than elsewhere: `counts` says how many it has where blocks start, of which `reserved` are not the
-    /// program's.
-    pub(super) fn book_missing(&mut self, counts: &SecondaryMap<Block, u32>, reserved: u32) {
+    /// Books what a warp does not have where it has fewer registers than elsewhere.
+    pub(super) fn book_missing(&mut self, room: &Room) {
+        if self.ranges.counts.is_empty() {
+            return;
+        }
         let mut changes = self.ranges.counts.iter().copied().peekable();
         for &(block, whole) in &self.ranges.blocks {
-            let (mut start, mut count) = (whole.start, counts[block]);
-            while let Some((point, next)) = changes.next_if(|(point, _)| *point <= whole.end) {
-                self.book_above(count.saturating_sub(reserved), start, point);
-                (start, count) = (point + 1, next);
+            let (mut start, mut usable) = (whole.start, room.at_start(block));
+            while let Some((point, inst)) = changes.next_if(|(point, _)| *point <= whole.end) {
+                self.book_above(usable, start, point);
+                (start, usable) = (point + 1, room.changed_by(inst).map_or(usable, |it| it.1));
             }
-            self.book_above(count.saturating_sub(reserved), start, whole.end);
+            self.book_above(usable, start, whole.end);
         }
     }
 
@@ -97,6 +99,12 @@ impl<'a> Reservations<'a> {
 }
 
 impl Scan<'_> {
+    /// The first point at which `value` is live, if it has contents.
+    pub(super) fn start(&self, value: Value) -> Option<u32> {
+        let runs = self.reservations.ranges.of(value);
+        runs.first().map(|run| run.start)
+    }
+
     /// The last point at which `value` is live.
     pub(super) fn end(&self, value: Value) -> u32 {
         self.reservations
